@@ -16,6 +16,7 @@
 #include "common/error.h"
 #include "common/log.h"
 #include "common/text.h"
+#include "export.h"
 #include "journalling.h"
 #include "labels.h"
 #include "learner/engines.h"
@@ -88,6 +89,7 @@ static int open_sockets(struct daemon *daemon, struct error *error) {
                      daemon, error) ||
         ingest_open(&daemon->ingest, daemon->zmq, daemon->security, config, &daemon->model, error))
         return -1;
+    ingest_answer_more(daemon->ingest, export_classes, daemon);
     return config->examples_socket == EXAMPLES_ROUTER
                ? acknowledge_open(&daemon->acknowledge, ingest_socket(daemon->ingest),
                                   &daemon->model, error)

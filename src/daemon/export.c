@@ -34,21 +34,36 @@ struct export_texts {
     size_t count;
 };
 
+/* A vocabulary's words in the order of their ids. */
+static json_t *words_of(const struct learner *learner, size_t lexicon) {
+    json_t *words = json_array();
+    for (uint32_t id = 0; id < learner_lexicon(learner, lexicon).size; id++) {
+        size_t size;
+        const char *word = learner_word(learner, lexicon, id, &size);
+        json_array_append_new(words, json_stringn(word, size));
+    }
+    return words;
+}
+
 /* {"input": ["web-3", ..], ..}: of each vocabulary the words in the order of their ids. NULL: out
    of memory. */
 static char *words_text(const struct learner *learner) {
     json_t *all = json_object();
-    for (size_t n = 0; n < learner_lexicons(learner); n++) {
-        const struct learner_lexicon lexicon = learner_lexicon(learner, n);
-        json_t *words = json_array();
-        for (uint32_t id = 0; id < lexicon.size; id++) {
-            size_t size;
-            const char *word = learner_word(learner, n, id, &size);
-            json_array_append_new(words, json_stringn(word, size));
-        }
-        json_object_set_new(all, lexicon.name, words);
-    }
+    for (size_t n = 0; n < learner_lexicons(learner); n++)
+        json_object_set_new(all, learner_lexicon(learner, n).name, words_of(learner, n));
     char *text = json_dumps(all, JSON_COMPACT);
+    json_decref(all);
+    return text;
+}
+
+char *export_classes(const void *context) {
+    const struct learner *learner = ((const struct daemon *)context)->learner;
+    size_t n = learner ? learner_lexicon_of_classes(learner) : SIZE_MAX;
+    if (n == SIZE_MAX)
+        return NULL;
+    json_t *all = json_pack("{s:{s:o,s:b}}", "classes", "words", words_of(learner, n), "forgets",
+                            (int)learner_lexicon(learner, n).forgets);
+    char *text = all ? json_dumps(all, JSON_COMPACT) : NULL;
     json_decref(all);
     return text;
 }

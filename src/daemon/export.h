@@ -12,4 +12,8 @@ struct error;
 int export_command(void *context, const json_t *request, struct control_answer *answer,
                    struct error *error);
 
+/* For ingest_answer_more; its context is the daemon: {"classes": {"words": [..], "forgets": ..}},
+   the words of classes in the order of ids. NULL: they are numbers, or out of memory. */
+char *export_classes(const void *context);
+
 #endif

@@ -281,6 +281,7 @@ struct learner_lexicon {
     const char *name;      /* "input", "output" */
     size_t size, capacity; /* words that there are, and can be */
     bool classes;          /* they are classes */
+    bool forgets;          /* forget: lru: an id may become another word's */
     const struct streams
         *words;               /* slots are ids, 0 .. size - 1; by order of use with forget: lru */
     const uint64_t *appeared; /* (size,) by id: greater is newer */

@@ -373,6 +373,7 @@ struct learner_lexicon learner_lexicon(const struct learner *learner, size_t n) 
         .size = streams_count(lexicon->words),
         .capacity = lexicon->of.capacity,
         .classes = lexicon->y,
+        .forgets = lexicon->of.lru,
         .words = lexicon->words,
         .appeared = lexicon->appeared,
     };

@@ -49,6 +49,8 @@ struct ingest {
     struct decoder *decoder;
     char endpoint[CONFIG_ENDPOINT_SIZE];
     bool router;
+    ingest_more *more; /* of the answer to a schema; NULL: nothing */
+    const void *more_context;
     bool names_connections; /* a peer's name is that of one connection */
     zmq_msg_t peer;         /* router: the identity of who sent the newest message */
     struct known_peer peers[PEERS_KNOWN];
@@ -214,10 +216,20 @@ static void answer(struct ingest *ingest, const struct example *example, enum re
             return;
 }
 
+/* The members of both objects; NULL: out of memory. */
+static char *join_objects(const char *one, const char *other) {
+    size_t size = strlen(one) + strlen(other);
+    char *joined = malloc(size);
+    if (joined)
+        snprintf(joined, size, "%.*s,%s", (int)strlen(one) - 1, one, other + 1);
+    return joined;
+}
+
 /* A schema that fits: the model's own goes back. */
 static void answer_schema(struct ingest *ingest, const struct example *example) {
     struct schema schema;
     char text[SCHEMA_SIZE + SCHEMA_NAMES_SIZE], names[SCHEMA_NAMES_SIZE];
+    char *more = ingest->more ? ingest->more(ingest->more_context) : NULL, *all = NULL;
     decoder_schema(ingest->decoder, &schema);
     const char *quote = schema.target_dtype ? "\"" : "";
     snprintf(text, sizeof text,
@@ -225,7 +237,11 @@ static void answer_schema(struct ingest *ingest, const struct example *example) 
              "\"target\":\"%s\"%s}",
              schema.dtype, schema.columns, quote, quote[0] ? schema.target_dtype : "null", quote,
              schema.targets, schema.target, decoder_names(ingest->decoder, names));
-    answer(ingest, example, REJECT_NOT, text);
+    if (more)
+        all = join_objects(text, more);
+    answer(ingest, example, REJECT_NOT, all ? all : text);
+    free(all);
+    free(more);
 }
 
 static void count_rejection(struct ingest *ingest, enum reject_reason reason,
@@ -291,6 +307,11 @@ void ingest_idle(struct ingest *ingest) {
 
 void ingest_schema(const struct ingest *ingest, struct schema *schema) {
     decoder_schema(ingest->decoder, schema);
+}
+
+void ingest_answer_more(struct ingest *ingest, ingest_more *more, const void *context) {
+    ingest->more = more;
+    ingest->more_context = context;
 }
 
 const void *ingest_peer(const struct ingest *ingest, size_t *size) {

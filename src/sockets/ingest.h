@@ -44,6 +44,11 @@ const void *ingest_peer(const struct ingest *ingest, size_t *size);
 /* What its examples are. */
 void ingest_schema(const struct ingest *ingest, struct schema *schema);
 
+/* What the answer to a schema has besides: the text of a JSON object, which the caller frees. NULL:
+   nothing. */
+typedef char *ingest_more(const void *context);
+void ingest_answer_more(struct ingest *ingest, ingest_more *more, const void *context);
+
 /* The socket, for zmq_poll with ZMQ_POLLIN. */
 void *ingest_socket(const struct ingest *ingest);
 

@@ -171,7 +171,7 @@ def test_symbols_and_classes(directory):
             c.learn([0, 1, 2], [0, None, 2])
             c.learn_many([1, 2, 3], [0, 1, 2])
             said = c.predict(1, 1)
-            assert said.values.shape == (3,) and abs(said.values.sum() - 1) < 1e-5 and said.loss > 0
+            assert said.names is None and said.values.shape == (3,) and abs(said.values.sum() - 1) < 1e-5 and said.loss > 0
             assert c.predict([1, 2]).values.shape == (2, 3)
             raises(ValueError, lambda: c.learn(0.5), "a symbol is a whole number")
             raises(ValueError, lambda: c.learn(-1), "-1")
@@ -223,12 +223,23 @@ def test_words(directory):
             c.learn(["web", "db"], ["free", "busy"], wait=True)
             said = c.predict("web", "free")
             assert said.values.shape == (3,) and said.values[0] == max(said.values) and said.loss < 1
+            assert said.names == ["free", "busy", None], said.names  # which came after the client had asked
             refused = raises(runnel.Refused, lambda: c.learn("mail", "free", wait=True), "mail")
             assert refused.reason == "vocabulary", refused
             refused = raises(runnel.Refused, lambda: c.learn({"host": "web"}, "free", wait=True), "x ")
         assert one.ask("status")["examples"] == 52
         with runnel.Control(one.endpoint("control"), timeout=LIMIT) as control:
             assert json.loads(control.export().metadata["vocabulary"]) == {"input": ["web", "db"], "output": ["free", "busy"]}
+
+
+def test_names_of_classes(directory):
+    """Those of a moment ago, where a class takes the id of one that was forgotten; none, where classes are numbers."""
+    with daemon(directory, y="{loss: softmax, target: given, vocabulary: {capacity: 2, forget: lru}}") as one:
+        with client(one) as c:
+            assert c.predict([1, 2], "free", learn=True).names == ["free", None, None]
+            c.learn_many([[1, 2]] * 2, ["busy", "idle"])
+            assert c.predict([1, 2]).names == ["idle", "busy", None]
+            assert c.predict([[1, 2], [3, 4]]).names == ["idle", "busy", None]
 
 
 def test_mixed_columns(directory):

@@ -133,7 +133,7 @@ def test_words(directory):
         async with client(one, on_refused=refused.append) as c:
             await c.learn_many(["web", "db"] * 20, ["free", "busy"] * 20)
             said = await c.predict("web", "free")
-            assert said.values.shape == (3,) and said.loss > 0
+            assert said.values.shape == (3,) and said.loss > 0 and said.names == ["free", "busy", None], said
             error = await raises(runnel.Refused, c.learn("mail", "free", wait=True), "mail")
             assert error.reason == "vocabulary"
             await c.learn("mail", "free")

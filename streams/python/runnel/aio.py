@@ -49,7 +49,10 @@ class AsyncClient(Feeder):
                       end: bool = False, learn: bool = False) -> Prediction:
         """As Client.predict."""
         number, steps, answers = await self._example(x, y, stream, time, flags_of(end, learn, result=True), True)
-        return as_prediction(await self._answer(answers), number, steps)
+        said = as_prediction(await self._answer(answers), number, steps)
+        if self._shapes.lacks_names(said.values):
+            await self._ask(again=True)
+        return said._replace(names=self._shapes.names(said.values))
 
     async def label(self, of: Number, y: Any, *, learn: bool = True, end: bool = False,
                     wait: bool = False) -> Number:
@@ -192,8 +195,9 @@ class AsyncClient(Feeder):
             patience.left()
             await self._turned.wait()  # by the task, at least every TICK
 
-    async def _ask(self) -> None:
+    async def _ask(self, again: bool = False) -> None:
         if self._asking is None:
             self._asking = asyncio.Lock()
         async with self._asking:
-            await self._wait(self._schema())
+            if again or not self._shapes.asked:
+                await self._wait(self._schema())

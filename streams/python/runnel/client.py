@@ -59,7 +59,7 @@ class Pending:
 
     def prediction(self) -> Prediction:
         """The same where a prediction was asked for."""
-        return as_prediction(self.wait(), self.number, self.steps)
+        return self._client._named(as_prediction(self.wait(), self.number, self.steps))
 
 
 class Client(Feeder):
@@ -276,6 +276,11 @@ class Client(Feeder):
                      milliseconds(seconds))
 
     # ---- what the model takes ----
+
+    def _named(self, said: Prediction) -> Prediction:
+        if self._shapes.lacks_names(said.values):
+            self._wait(self._schema())
+        return said._replace(names=self._shapes.names(said.values))
 
     def _ask(self) -> None:
         if not self._check or not self._session or self._shapes.asked:

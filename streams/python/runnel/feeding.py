@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time as clock
-from typing import Any, Callable, Iterator, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,11 +32,14 @@ class Prediction(NamedTuple):
              made before it was learned; with `next` of the stream's next x
     loss     of the targets that this example brought, nats or squared error; None: it brought none
     number   of the example
+    names    of classes that are words: the word of each value, None for those that have not come and for the last, the
+             unknown. None: they are numbers
     """
 
     values: NDArray[np.float32]
     loss: Optional[float]
     number: Number
+    names: Optional[List[Optional[str]]] = None
 
 
 def as_prediction(answer: Answer, number: Number, steps: int) -> Prediction:
@@ -119,11 +122,11 @@ class Feeder:
         assert session
 
         def answered() -> bool:
-            if not self._shapes.asked and answers[-1] != LOST:
+            if answers[-1] != LOST:
                 self._shapes.take(json.loads(answers[-1]))
-            elif not self._shapes.asked and session:
+            elif session:
                 session.ask(answers.append)
-            return self._shapes.asked
+            return answers[-1] != LOST
 
         return answered
 

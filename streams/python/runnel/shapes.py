@@ -7,7 +7,7 @@ import datetime
 import json
 import math
 import struct
-from typing import Any, Callable, Mapping, Optional, Union
+from typing import Any, Callable, List, Mapping, Optional, Union
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,6 +113,8 @@ class Shapes:
     targets          numbers in a target; 0: the target is the next x
     mixed            some columns are numbers, others symbols: x travels as JSON
     target           "given", "next", "later", or "" = not known
+    classes          the words of classes by id, as far as they were known when the daemon was asked
+    forgets          an id may become another word's
     asked            the daemon was asked, whatever it said
     """
 
@@ -124,6 +126,8 @@ class Shapes:
         self.target = ""
         self.mixed = False
         self._pack: Optional[Callable[..., bytes]] = None
+        self.classes: Optional[List[str]] = None
+        self.forgets = False
         self.asked = False
 
     def take(self, schema: Mapping[str, Any]) -> None:
@@ -132,6 +136,9 @@ class Shapes:
         self.asked = True
         if not schema:
             return
+        classes = schema.get("classes")
+        if classes:
+            self.classes, self.forgets = list(classes["words"]), bool(classes["forgets"])
         self.mixed = schema.get("dtype") not in ("float32", "uint32")
         self.x_type = WHOLE if schema.get("dtype") == "uint32" else FLOAT
         self.columns = schema.get("columns")
@@ -139,6 +146,17 @@ class Shapes:
             self._pack = struct.Struct(f"<{self.columns}f").pack
         self.y_type = WHOLE if schema.get("target_dtype") == "uint32" else FLOAT
         self.targets, self.target = schema.get("targets"), str(schema.get("target", ""))
+
+    def lacks_names(self, values: Array) -> bool:
+        """Whether probabilities (.., classes) are of words that have come since the daemon was asked."""
+        return self.classes is not None and bool(self.forgets or values[..., len(self.classes):-1].any())
+
+    def names(self, values: Array) -> "Optional[List[Optional[str]]]":
+        """The words of probabilities (.., classes)."""
+        if self.classes is None:
+            return None
+        known: List[Optional[str]] = [*self.classes]
+        return (known + [None] * values.shape[-1])[:values.shape[-1]]
 
     def x_bytes(self, x: object) -> "tuple[bytes, int]":
         """The bytes of x, and its steps."""
