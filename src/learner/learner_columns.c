@@ -1,7 +1,7 @@
-/* Columns: from an x as it came to the engine's x (docs/columns.md). While it plans, the learner
-   fills in what is missing, scales numbers, and makes sines and cosines of cycles; a symbol's id
-   goes on to the engine, which knows its row. Targets of `next` are those columns of x that the
-   configuration names: as they came, and as scaled. */
+/* From an x as it came to the engine's x, of columns (docs/columns.md) and without. While it plans,
+   the learner fills in what is missing, scales numbers, and makes sines and cosines of cycles; a
+   symbol's id goes on to the engine, which knows its row. Targets of `next` are those columns of x
+   that the configuration names: as they came, and as scaled. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -111,7 +111,7 @@ static void gather_targets(struct learner *learner, const void *x) {
     }
 }
 
-void learner_encode(struct learner *learner, uint32_t slot, const void *x, union value *input) {
+static void encode(struct learner *learner, uint32_t slot, const void *x, union value *input) {
     const struct input *of = input_of(learner);
     float *held = learner_held(learner, slot);
     union value *scaled = learner->columns.scaled;
@@ -134,4 +134,33 @@ void learner_encode(struct learner *learner, uint32_t slot, const void *x, union
     }
     if (learner->columns.next)
         gather_targets(learner, x);
+}
+
+/* ---- Without columns ---- */
+
+/* A real x (I,) as the network sees it: a missing number is held, then all are scaled. */
+static void read_real(struct learner *learner, uint32_t slot, const void *x, union value *input) {
+    float *held = learner_held(learner, slot);
+    for (size_t k = 0; k < learner->input_row; k++) {
+        float value = unaligned_float(x, k);
+        if (held && isnan(value))
+            value = held[k];
+        else if (held)
+            held[k] = value;
+        if (isnan(value))
+            input[k].real = 0;
+        else
+            input[k].real = learner->scaler ? scaler_scale(learner->scaler, k, value) : value;
+    }
+}
+
+/* ---- Any x ---- */
+
+void learner_read_input(struct learner *learner, uint32_t slot, const void *x, union value *input) {
+    if (learner->model->architecture.input.kind == INPUT_SYMBOL)
+        memcpy(input, x, sizeof *input);
+    else if (learner->columns.wanted)
+        encode(learner, slot, x, input);
+    else
+        read_real(learner, slot, x, input);
 }

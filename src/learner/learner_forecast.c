@@ -309,7 +309,7 @@ static void settle(struct learner *learner, struct planned *example, size_t step
                                                said.ahead + SAID_Y * columns, how->learn);
     if (score.observed == 0)
         return;
-    watch_listen(learner, horizon);
+    watch_listen(&learner->watch, horizon);
     example->scored++;
     example->loss_sum += score.loss;
     example->baseline_sum += score.baseline;
@@ -318,7 +318,7 @@ static void settle(struct learner *learner, struct planned *example, size_t step
     for (size_t k = 0; k < columns; k++)
         if (!isnan(score.errors[k])) {
             judge_number(&learner->errors.columns[k], score.errors[k], score.of_last[k]);
-            watch_number(learner, k, score.errors[k]);
+            watch_number(&learner->watch, k, score.errors[k]);
         }
     watch_score(learner, example, score.loss);
     learner->errors.scored++;

@@ -3,7 +3,6 @@
    once, with `target: next` when the stream's x so many steps later arrives, with `target: later`
    when its label does. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/unaligned.h"
@@ -12,191 +11,7 @@
 #include "learner_internal.h"
 #include "scaler.h"
 
-enum {
-    PLAN_BYTES =
-        1 << 20, /* of inputs, targets and outputs, about: a wide network's plan is shorter */
-    PLAN_MEASURES = 64, /* they are asked for once in many examples */
-};
-
-/* ---- The plan's memory ---- */
-
-static size_t smaller(size_t a, size_t b) {
-    return a < b ? a : b;
-}
-
-static bool open_scales(struct learner *learner) {
-    const struct architecture *architecture = &learner->model->architecture;
-    size_t steps = learner->plan_steps, size = learner->scale_row;
-    if (architecture->input.scale != SCALE_STANDARD)
-        return true;
-    learner->means = calloc(steps, size * sizeof *learner->means);
-    learner->deviations = calloc(steps, size * sizeof *learner->deviations);
-    return learner->means && learner->deviations;
-}
-
-/* Rows of targets that a step brings at most: one for each SCORE, and as many for SOLVE. */
-static size_t rows_per_step(const struct model *model) {
-    return model->horizons * (model->solved ? 2 : 1);
-}
-
-static size_t step_bytes(const struct model *model) {
-    size_t targets = model->horizons * model->target_size;
-    return (model->features + targets + 2 * model->outputs) * sizeof(union value);
-}
-
-static size_t operations_per_step(const struct model *model) {
-    return OPERATIONS_PER_STEP + model->horizons - 1;
-}
-
-static bool open_member(const struct learner *learner, struct member *member) {
-    const struct model *model = member->model;
-    size_t layers = model->architecture.layer_count, outputs = model->outputs;
-    size_t steps = learner->plan_steps;
-    struct plan *plan = &member->plan;
-    struct results *results = &member->results;
-    size_t scores = steps * model->horizons;
-    plan->operations = calloc(steps, operations_per_step(model) * sizeof *plan->operations);
-    plan->inputs = calloc(steps, model->features * sizeof *plan->inputs);
-    plan->targets =
-        calloc(steps * rows_per_step(model), model->target_size * sizeof *plan->targets);
-    results->losses = calloc(scores, sizeof *results->losses);
-    results->scored = calloc(steps, outputs * sizeof *results->scored);
-    results->outputs = calloc(steps, outputs * sizeof *results->outputs);
-    results->updates = calloc(steps, UPDATES_PER_STEP * sizeof *results->updates);
-    results->measures = calloc(learner->plan_measures, layers * sizeof *results->measures);
-    return plan->operations && plan->inputs && plan->targets && results->losses &&
-           results->scored && results->outputs && results->updates && results->measures;
-}
-
-static void close_member(struct member *member) {
-    free(member->plan.operations);
-    free(member->plan.inputs);
-    free(member->plan.targets);
-    free(member->results.losses);
-    free(member->results.scored);
-    free(member->results.outputs);
-    free(member->results.updates);
-    free(member->results.measures);
-}
-
-bool learner_plan_open(struct learner *learner, size_t most_steps) {
-    size_t bytes = forecast_plan_bytes(learner) + watch_plan_bytes(learner);
-    for (size_t m = 0; m < learner->member_count; m++)
-        bytes += step_bytes(learner->members[m].model);
-    size_t fitting = PLAN_BYTES / bytes;
-    size_t steps = learner->plan_steps = smaller(most_steps, fitting ? fitting : 1);
-    bool good = true;
-    learner->plan_measures = smaller(steps, PLAN_MEASURES);
-    for (size_t m = 0; m < learner->member_count; m++)
-        good &= open_member(learner, &learner->members[m]);
-    learner->examples = calloc(steps, sizeof *learner->examples);
-    learner->long_measure =
-        calloc(learner->model->architecture.layer_count, sizeof *learner->long_measure);
-    return good && learner->examples && learner->long_measure && open_scales(learner) &&
-           learner_baseline_plan_open(learner) && targets_plan_open(learner) &&
-           watch_plan_open(learner) && (!learner->forecaster || forecast_plan_open(learner));
-}
-
-void learner_plan_close(struct learner *learner) {
-    for (size_t m = 0; learner->members && m < learner->member_count; m++)
-        close_member(&learner->members[m]);
-    free(learner->examples);
-    free(learner->long_measure);
-    free(learner->means);
-    free(learner->deviations);
-}
-
-/* What steps bring at most has room where they have; labels bring more. */
-static bool has_room(const struct learner *learner) {
-    const struct member *member = &learner->members[0];
-    size_t steps = learner->plan_steps;
-    if (learner->steps == steps || learner->measures == learner->plan_measures)
-        return false;
-    if (learner->model->architecture.output.target != TARGET_LATER)
-        return true;
-    return member->plan.rows < steps &&
-           member->plan.updates + UPDATES_PER_STEP <= steps * UPDATES_PER_STEP &&
-           member->plan.count + OPERATIONS_PER_STEP <= steps * OPERATIONS_PER_STEP;
-}
-
-int plan_make_room(struct learner *learner, struct planned **planned, struct error *error) {
-    if (has_room(learner))
-        return 0;
-    if (learner_play(learner, error))
-        return -1;
-    *planned = &learner->examples[0];
-    return 0;
-}
-
-/* ---- The ring of a stream's positions ---- */
-
-uint32_t plan_position(const struct member *member, uint32_t slot, size_t age) {
-    size_t ring = model_ring(member->model, member->window), next = member->windows[slot].next;
-    return (uint32_t)(next >= age ? next - age : next + ring - age);
-}
-
-static void advance(const struct member *member, struct learner_window *window) {
-    window->next = (uint32_t)((window->next + 1) % model_ring(member->model, member->window));
-}
-
-/* ---- Operations of one member ---- */
-
-/* There must be room. */
-struct operation *plan_append(struct member *member, enum operation_kind kind, uint32_t slot) {
-    struct operation *operation = &member->plan.operations[member->plan.count++];
-    *operation = (struct operation){.kind = kind, .slot = slot};
-    return operation;
-}
-
-/* The window ends right before the open steps. */
-static void plan_update(struct member *member, uint32_t slot, size_t *updates) {
-    struct learner_window *window = &member->windows[slot];
-    if (window->terms) {
-        struct operation *update = plan_append(member, OPERATION_UPDATE, slot);
-        update->position = plan_position(member, slot, window->open + window->length);
-        update->length = window->length;
-        update->closed = window->closed;
-        update->terms = window->terms;
-        update->fresh =
-            member->run_slot == slot && member->run_length >= window->open + window->length;
-        member->plan.updates++;
-        (*updates)++;
-        member->run_length = 0;
-    }
-    window->closed = window->terms = 0;
-}
-
-void plan_close(struct member *member, uint32_t slot, size_t terms, size_t *updates) {
-    struct learner_window *window = &member->windows[slot];
-    window->open--;
-    window->terms += (uint32_t)terms;
-    if (window->length < member->window)
-        window->length++;
-    if (++window->closed == member->stride)
-        plan_update(member, slot, updates);
-}
-
-void plan_score(struct member *member, uint32_t slot, size_t age, size_t horizon, bool learn) {
-    struct operation *score = plan_append(member, OPERATION_SCORE, slot);
-    score->position = plan_position(member, slot, age);
-    score->value = (uint32_t)member->plan.rows++;
-    score->horizon = (uint32_t)horizon;
-    score->learn = learn;
-    member->plan.scores++;
-}
-
-void plan_step(struct member *member, uint32_t slot) {
-    struct learner_window *window = &member->windows[slot];
-    struct operation *step = plan_append(member, OPERATION_STEP, slot);
-    step->position = window->next;
-    step->value = (uint32_t)member->plan.steps++;
-    advance(member, window);
-    window->open++;
-    if (member->run_slot != slot)
-        member->run_length = 0;
-    member->run_slot = slot;
-    member->run_length++;
-}
+/* ---- One step ---- */
 
 /* Right after the step, before an update recomputes the window. */
 static void plan_measure(struct learner *learner, uint32_t slot) {
@@ -207,46 +22,17 @@ static void plan_measure(struct learner *learner, uint32_t slot) {
     learner->measures++;
 }
 
-/* ---- Values ---- */
-
-/* A real x (I,) as the network sees it: a missing number is held, then all are scaled. */
-static void read_real(struct learner *learner, uint32_t slot, const void *x, union value *input) {
-    float *held = learner_held(learner, slot);
-    for (size_t k = 0; k < learner->input_row; k++) {
-        float value = unaligned_float(x, k);
-        if (held && isnan(value))
-            value = held[k];
-        else if (held)
-            held[k] = value;
-        if (isnan(value))
-            input[k].real = 0;
-        else
-            input[k].real = learner->scaler ? scaler_scale(learner->scaler, k, value) : value;
-    }
-}
-
-static void read_input(struct learner *learner, uint32_t slot, const void *x, union value *input) {
-    if (learner->model->architecture.input.kind == INPUT_SYMBOL)
-        memcpy(input, x, sizeof *input);
-    else if (learner->columns.wanted)
-        learner_encode(learner, slot, x, input);
-    else
-        read_real(learner, slot, x, input);
-}
-
 static union value *next_input_row(const struct learner *learner) {
     const struct plan *plan = &learner->members[0].plan;
     return plan->inputs + plan->steps * learner->model->features;
 }
-
-/* ---- One step ---- */
 
 /* A step of the one network. */
 static void take_plain(struct learner *learner, uint32_t slot, const struct example *example,
                        size_t t, struct planned *planned) {
     const void *x = unaligned_at(example->x, t * learner->input_row);
     union value *input = next_input_row(learner);
-    read_input(learner, slot, x, input);
+    learner_read_input(learner, slot, x, input);
     learner_time_put(learner, learner->model, input);
     if (learner->columns.next) { /* what of it is a target */
         x = learner->columns.came;
@@ -445,7 +231,7 @@ static int take_label(struct learner *learner, const struct example *label,
 
 static int plan_example(struct learner *learner, const struct example *example,
                         struct error *error) {
-    bool full = !has_room(learner) || learner->example_count == learner->plan_steps;
+    bool full = !plan_has_room(learner) || learner->example_count == learner->plan_steps;
     if (learner->range && !example->label)
         look_at_range(learner, example);
     if (full && learner_play(learner, error))

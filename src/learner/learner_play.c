@@ -23,7 +23,7 @@ static void add_squared_error(struct learner *learner, struct planned *example, 
         sum += difference * difference;
         observed++;
         judge_number(&columns[k], difference, of_baseline[k]);
-        watch_number(learner, k, difference);
+        watch_number(&learner->watch, k, difference);
     }
     example->squared_error = sum;
     example->observed += observed;
@@ -44,7 +44,7 @@ static void add_scaled_error(struct learner *learner, struct planned *example, c
         sum += difference * difference;
         observed++;
         judge_number(&columns[k], difference, of_baseline[k]);
-        watch_number(learner, k, difference);
+        watch_number(&learner->watch, k, difference);
     }
     example->squared_error = sum;
     example->observed += observed;
@@ -236,7 +236,7 @@ static struct learned in_plan(const struct learner *learner, size_t row, size_t 
 static void give_scores(struct learner *learner, struct planned *example, size_t count,
                         struct cursor *cursor) {
     for (size_t n = 0; n < count; n++) {
-        watch_listen(learner, n % learner->model->horizons);
+        watch_listen(&learner->watch, n % learner->model->horizons);
         add_score(learner, example, cursor->scores++);
     }
 }

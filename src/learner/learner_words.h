@@ -1,0 +1,95 @@
+/* Words that get ids as they come. For learner*.c alone, as part of learner_internal.h. */
+#ifndef RUNNEL_LEARNER_WORDS_H
+#define RUNNEL_LEARNER_WORDS_H
+
+#include "config/config.h"
+#include "engine.h"
+
+struct example;
+struct learner;
+
+/* ---- What is kept ---- */
+
+#define NO_COLUMN SIZE_MAX
+
+/* A vocabulary: words and their ids. */
+struct lexicon {
+    char name[CONFIG_NAME_SIZE]; /* "input", "output" */
+    struct vocabulary of;
+    bool x, y;                 /* whose ids are symbols of x, classes of targets */
+    size_t column;             /* of x; NO_COLUMN: of none */
+    struct streams *words;     /* a word's slot is its id */
+    uint64_t *appeared;        /* (capacity,) how many had appeared with the word */
+    uint64_t *used;            /* (capacity,) the example that used it last, since the start */
+    uint64_t count;            /* that have appeared */
+    struct streams *newcomers; /* words of the example that is looked at; NULL: none is rejected */
+};
+
+/* An id that has come with the example that is taken. */
+struct fresh {
+    size_t lexicon;
+    uint32_t id;
+};
+
+struct resolved {
+    union value *values;
+    size_t capacity;
+};
+
+/* Words that become symbols and classes: learner_words.c, and what belongs to them of the network:
+   learner_rows.c. */
+struct words {
+    struct lexicon *of;
+    size_t count;
+    struct lexicon **of_column; /* (input_row,) NULL: it has none */
+    struct resolved x, y;       /* of the example that is taken, with ids alone */
+    struct fresh *fresh;
+    size_t fresh_count, fresh_capacity;
+    float *buffer; /* (of the largest tensor that is by ids,) */
+    size_t buffer_size;
+    float *start[CONFIG_MEMBERS_MAX][MODEL_TENSORS_MAX]; /* their starting values, once asked for */
+    struct json_t *initial; /* by name the words of model.initial; NULL: it has none */
+};
+
+/* ---- Words (learner_words.c) ---- */
+
+int words_open(struct learner *learner, struct error *error);
+void words_close(struct learner *learner);
+
+/* Forget all. */
+void words_reset(struct learner *learner);
+
+/* Before an example is planned: put ids in the place of its words; x and y then lie here. After it:
+   classes that came with it take part from now on. The plan may be played. */
+int words_take(struct learner *learner, struct example *example, struct error *error);
+int words_taken(struct learner *learner, struct error *error);
+
+/* The class that a symbol of the example that is taken is as a target. */
+uint32_t words_target(const struct learner *learner, uint32_t id);
+
+/* The vocabulary of classes; NULL: there is none. */
+struct lexicon *words_of_classes(const struct learner *learner);
+uint32_t words_unknown(const struct lexicon *lexicon);
+
+/* The baseline says the frequencies of classes that have come. */
+void words_count_classes(struct learner *learner);
+
+/* ---- Words of model.initial (learner_initial.c) ---- */
+
+/* Read and check them; EX_CONFIG: they are another model's. Then: learning begins with them. */
+int words_read_initial(struct learner *learner, struct error *error);
+void words_write_initial(struct learner *learner);
+
+/* ---- Rows of words (learner_rows.c) ---- */
+
+/* A word gets an id, which another had before it or not (`again`): what is learned of its symbol
+   and class begins. Its class takes no part in predictions until it is shown. */
+int rows_begin(struct learner *learner, const struct lexicon *lexicon, uint32_t id, bool again,
+               struct error *error);
+int rows_show(struct learner *learner, uint32_t id, struct error *error);
+
+/* Of starting values (parameters,) of a member: classes that have not come take no part. */
+void rows_hide(const struct learner *learner, const struct model *model, float *values);
+void rows_close(struct words *words);
+
+#endif
