@@ -304,9 +304,9 @@ int words_taken(struct learner *learner, struct error *error) {
 /* Whether the cell is known, or can get a place beside what is new in this example before it. */
 static bool has_place(const struct lexicon *lexicon, uint32_t cell, const unsigned char *word) {
     struct streams *newcomers = lexicon->newcomers;
-    const char *key = (const char *)word + 1;
     if (cell != WIRE_WORD)
         return find_number(lexicon, cell) != words_unknown(lexicon);
+    const char *key = (const char *)word + 1;
     if (streams_find(lexicon->words, key, *word) != STREAMS_NONE ||
         streams_find(newcomers, key, *word) != STREAMS_NONE)
         return true;
