@@ -243,9 +243,9 @@ static int hear(struct mqtt *mqtt, bool *got, struct error *error) {
         return refuse(mqtt, error);
     if (mqtt_check(code, error) < 0)
         return -1;
-    if (was || !mqtt->connected)
-        return 0;
-    return mqtt_check(mosquitto_loop_write(mqtt->client, 1), error); /* SUBSCRIBE */
+    if (was)
+        return 0; /* CONNECT waits for the handshake of TLS; then SUBSCRIBE: */
+    return mqtt_check(mosquitto_loop_write(mqtt->client, 1), error);
 }
 
 /* Do what there is to do, or wait for something. */
