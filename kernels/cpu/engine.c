@@ -266,7 +266,7 @@ static struct update_result play_update(struct engine *e, const struct plan *pla
     struct network_gradient g = e->kernels->backward(n, &steps, &targets);
     if (!isfinite(g.squares))
         g.squares = squares_in_double(n);
-    struct update_result result = {false, sqrt(g.squares), 0};
+    struct update_result result = {.gradient_norm = sqrt(g.squares)};
     double factor = update_clip_factor(plan->clip, result.gradient_norm);
     if (!update_applies(g.loss, g.squares, factor))
         return result;
@@ -275,6 +275,7 @@ static struct update_result play_update(struct engine *e, const struct plan *pla
     e->kernels->absorb(n, network_position(n, o->position, targets.from), o->closed);
     e->kernels->refresh(n);
     result.applied = true;
+    result.squares = change.before;
     result.update_ratio = change.before > 0 ? sqrt(change.squares / change.before) : 0;
     return result;
 }

@@ -151,6 +151,7 @@ static __device__ void conclude(const struct network &n, const struct verdict &v
     n.state->applied = v.applies;
     result->gradient_norm = v.norm;
     result->update_ratio = v.applies && sums[1] > 0 ? sqrt(sums[0] / sums[1]) : 0;
+    result->squares = v.applies ? sums[1] : 0;
     n.state->updates += v.applies;
 }
 

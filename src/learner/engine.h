@@ -82,6 +82,7 @@ struct update_result {
     bool applied;         /* false: loss or gradient was not finite, nothing was changed */
     double gradient_norm; /* before clipping */
     double update_ratio;  /* norm of the parameters' change over norm of the parameters before it */
+    double squares;       /* the latter, squared */
 };
 
 /* Mean and standard deviation over the units of a layer, at one step. */

@@ -91,14 +91,15 @@ static void add_score(struct learner *learner, struct planned *example, size_t s
     watch_score(learner, example, learner->members[0].results.losses[score]);
 }
 
-static void add_update(struct planned *example, const struct update_result *update) {
+static void add_update(const struct learner *learner, struct planned *example,
+                       const struct update_result *update) {
     if (!update->applied) {
         example->skipped++;
         return;
     }
     example->updates++;
     example->gradient_norm = update->gradient_norm;
-    example->update_ratio = update->update_ratio;
+    example->update_ratio = update->update_ratio * rows_share(learner, update->squares);
 }
 
 /* ---- Outputs of an example that spans plans ---- */
@@ -199,7 +200,8 @@ static void observe(struct learner *learner, const struct planned *example, size
 static void add_updates(struct learner *learner, struct planned *example, struct cursor *cursor) {
     for (size_t m = 0; m < learner->member_count; m++)
         for (size_t n = 0; n < example->planned_updates[m]; n++)
-            add_update(example, &learner->members[m].results.updates[cursor->updates[m]++]);
+            add_update(learner, example,
+                       &learner->members[m].results.updates[cursor->updates[m]++]);
 }
 
 /* Outputs, or what is said, of an example that spans plans. */

@@ -5,6 +5,7 @@
 
    A symbol that no example has had, and a class whose probability is 0, have gradients of 0: their
    rows stay what they are without being written, but for weight decay. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -165,17 +166,19 @@ static void hide_class(const struct model *model, uint32_t id, size_t n, float *
             values[(h * classes + id) * width + k] = bias ? HIDDEN : 0;
 }
 
-void rows_hide(const struct learner *learner, const struct model *model, float *values) {
+void rows_hide(struct learner *learner, const struct model *model, float *values) {
     const struct lexicon *lexicon = words_of_classes(learner);
     if (!lexicon)
         return;
+    learner->words->hidden = lexicon->of.capacity - streams_count(lexicon->words);
     for (size_t n = 0; n < model->tensor_count; n++)
         for (size_t id = streams_count(lexicon->words); id < lexicon->of.capacity; id++)
             hide_class(model, (uint32_t)id, n, values + model->tensors[n].offset);
 }
 
-/* The class had another name: it is nothing until it is shown. */
-static int hide_again(struct learner *learner, size_t m, uint32_t id, struct error *error) {
+/* Classes from the first to before the end are nothing until they are shown. */
+static int hide_again(struct learner *learner, size_t m, size_t first, size_t end,
+                      struct error *error) {
     const struct model *model = learner->members[m].model;
     for (size_t n = 0; n < model->tensor_count; n++) {
         if (!is_by_classes(&model->tensors[n]))
@@ -183,7 +186,8 @@ static int hide_again(struct learner *learner, size_t m, uint32_t id, struct err
         if (get_buffer(learner->words, tensor_size(&model->tensors[n]), error) ||
             learner_read(learner, m, ENGINE_PARAMETERS, n, learner->words->buffer, error))
             return -1;
-        hide_class(model, id, n, learner->words->buffer);
+        for (size_t id = first; id < end; id++)
+            hide_class(model, (uint32_t)id, n, learner->words->buffer);
         if (learner_write(learner, m, ENGINE_PARAMETERS, n, learner->words->buffer, error))
             return -1;
     }
@@ -219,10 +223,12 @@ int rows_begin(struct learner *learner, const struct lexicon *lexicon, uint32_t 
         return -1;
     for (size_t m = 0; m < learner->member_count; m++)
         if ((symbols && begin_symbol(learner, m, lexicon->column, id, error)) ||
-            (lexicon->y && again && hide_again(learner, m, id, error)))
+            (lexicon->y && again && hide_again(learner, m, id, id + 1, error)))
             return -1;
-    if (lexicon->y && again)
-        forget_baselines(learner, id);
+    if (!lexicon->y || !again)
+        return 0;
+    learner->words->hidden++;
+    forget_baselines(learner, id);
     return 0;
 }
 
@@ -235,5 +241,22 @@ int rows_show(struct learner *learner, uint32_t id, struct error *error) {
     for (size_t m = 0; m < learner->member_count; m++)
         if (begin_class(learner, m, id, all, error))
             return -1;
+    learner->words->hidden--;
     return 0;
+}
+
+int rows_keep_hidden(struct learner *learner, struct error *error) {
+    const struct lexicon *lexicon = words_of_classes(learner);
+    if (pause(learner, error))
+        return -1;
+    for (size_t m = 0; m < learner->member_count; m++)
+        if (hide_again(learner, m, streams_count(lexicon->words), lexicon->of.capacity, error))
+            return -1;
+    return 0;
+}
+
+double rows_share(const struct learner *learner, double squares) {
+    size_t hidden = learner->words ? learner->words->hidden : 0;
+    double theirs = (double)(hidden * learner->model->horizons) * HIDDEN * HIDDEN;
+    return hidden && squares > theirs ? sqrt(squares / (squares - theirs)) : 1;
 }

@@ -23,6 +23,7 @@
 enum {
     FRESH_FIRST = 16,
     NEWCOMERS_MAX = 4096, /* words of one vocabulary in an example: its steps */
+    HIDE_EVERY = 64, /* examples: weight decay moves a class that has not come little in these */
 };
 
 /* ---- Memory ---- */
@@ -296,7 +297,8 @@ int words_taken(struct learner *learner, struct error *error) {
     words->fresh_count = 0;
     if (classes)
         words_count_classes(learner);
-    return 0;
+    bool moved = learner->decays && words->hidden && learner->taken % HIDE_EVERY == 0;
+    return moved ? rows_keep_hidden(learner, error) : 0;
 }
 
 /* ---- What is rejected ---- */
@@ -415,5 +417,8 @@ int learner_use_word(struct learner *learner, size_t n, uint32_t id) {
 }
 
 void learner_words_written(struct learner *learner) {
+    const struct lexicon *classes = words_of_classes(learner);
+    if (classes)
+        learner->words->hidden = classes->of.capacity - streams_count(classes->words);
     words_count_classes(learner);
 }

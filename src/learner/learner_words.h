@@ -48,6 +48,7 @@ struct words {
     float *buffer; /* (of the largest tensor that is by ids,) */
     size_t buffer_size;
     float *start[CONFIG_MEMBERS_MAX][MODEL_TENSORS_MAX]; /* their starting values, once asked for */
+    size_t hidden;          /* classes that have not come, as the engines have it */
     struct json_t *initial; /* by name the words of model.initial; NULL: it has none */
 };
 
@@ -89,7 +90,14 @@ int rows_begin(struct learner *learner, const struct lexicon *lexicon, uint32_t 
 int rows_show(struct learner *learner, uint32_t id, struct error *error);
 
 /* Of starting values (parameters,) of a member: classes that have not come take no part. */
-void rows_hide(const struct learner *learner, const struct model *model, float *values);
+void rows_hide(struct learner *learner, const struct model *model, float *values);
+
+/* Weight decay moves what has no gradient: hide again the classes that have not come. */
+int rows_keep_hidden(struct learner *learner, struct error *error);
+
+/* The classes that have not come have biases that are no part of what is learned: the norm of all
+   parameters, whose sum of squares this is, over that of the others. */
+double rows_share(const struct learner *learner, double squares);
 void rows_close(struct words *words);
 
 #endif
