@@ -170,8 +170,8 @@ int journal_save(struct journal *journal, struct error *error);
    again. */
 void journal_prune(struct journal *journal, uint64_t position);
 
-/* From here to journal_let_go no entry is dropped, and figures say which the file has. Waits for the
-   transaction that is being written. May be nested. */
+/* From here to journal_let_go no entry is dropped, and figures say which the file has. Waits for
+   the transaction that is being written. May be nested. */
 void journal_hold(struct journal *journal);
 void journal_let_go(struct journal *journal);
 

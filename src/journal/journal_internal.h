@@ -105,8 +105,8 @@ struct journal {
     bool stop, hurry; /* hurry: commit without waiting for more entries */
     bool alone;       /* the newest batch had one entry */
     uint64_t prunable, skip_to, oldest, producers;
-    unsigned holds; /* nothing is pruned */
-    bool busy;      /* with a transaction */
+    unsigned holds;            /* nothing is pruned */
+    bool busy;                 /* with a transaction */
     char forget[WIRE_KEY_MAX]; /* the stream that goes with the next transaction */
     size_t forget_size;
     bool forgets;
