@@ -118,10 +118,12 @@ class Daemon:
 
 
 def wait_learned(daemon, count):
-    """The status of a daemon that has learned so many examples."""
-    end = time.monotonic() + LIMIT
+    """The status of a daemon that has learned so many examples, however slowly."""
+    end, known = time.monotonic() + LIMIT, 0
     while (status := daemon.ask("status"))["examples"] < count:
         daemon.alive()
+        if status["examples"] > known:
+            end, known = time.monotonic() + LIMIT, status["examples"]
         assert time.monotonic() < end, status
         time.sleep(0.01)
     return status
@@ -138,11 +140,16 @@ def subscribe(daemon, topics=(b"prediction",)):
     return heard
 
 
-def predictions(daemon, heard, count):
-    """The next so many."""
+def messages(daemon, heard, topic, count):
+    """The next so many of the topic; `status` comes between them whenever it is time."""
     found = []
     while len(found) < count:
-        topic, body = daemon.next_message(heard)
-        if topic == b"prediction":
+        its_topic, body = daemon.next_message(heard)
+        if its_topic == topic:
             found.append(json.loads(body))
     return found
+
+
+def predictions(daemon, heard, count):
+    """The next so many."""
+    return messages(daemon, heard, b"prediction", count)

@@ -325,8 +325,8 @@ def test_columns_go_from_engine_to_engine(directory):
                         x = {"load": math.sin(k / 5), "host": f"web-{k * k % 7 % 5}", "state": k % 4,
                              "user": f"u{k % 11}"}
                         push.send_multipart([json.dumps({"stream": "ab"[k % 3 == 0], "x": x}).encode()])
-                    for _ in range(60):
-                        losses[name].append(json.loads(daemon.next_message(heard)[1])["loss"] or 0.0)
+                    losses[name] += [message["loss"] or 0.0
+                                     for message in running.messages(daemon, heard, b"loss", 60)]
                 assert daemon.ask("status")["device"].startswith(device)
                 saved = parameters(daemon.export())
                 assert daemon.end() == 0, daemon.text()

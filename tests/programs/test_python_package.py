@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """The Python package as users have it: the programs of docs/python.md and of README.md run, it is typed, pip installs it,
 and a notebook, a recording and River get what they ask for."""
+import ast
 import importlib.util
 import math
 import os
@@ -112,7 +113,11 @@ def test_the_page_feeds_and_asks(directory):
         assert one.ask("status")["examples"] == 2 and one.ask("status")["rejected"] == 0
     with daemon(directory / "words", "words") as one:
         printed = result(programs(PAGE, 'client.learn("web-3"'), directory / "words")
-        assert abs(sum(map(float, printed.strip("[] \n").split())) - 1) < 1e-3 and one.ask("status")["steps"] == 4, printed
+        names, shares = re.fullmatch(r"(\[.*?\]) \[(.*)\]\s*", printed, re.DOTALL).groups()
+        names = ast.literal_eval(names)
+        assert sorted(filter(None, names)) == ["busy", "free"], printed
+        assert len(shares.split()) == len(names) and abs(sum(map(float, shares.split())) - 1) < 1e-3, printed
+        assert one.ask("status")["steps"] == 4
 
 
 def test_the_page_watches(directory):
