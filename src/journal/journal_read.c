@@ -105,7 +105,9 @@ int journal_mentions(struct journal *journal, uint64_t after, const char *text,
     return status;
 }
 
-/* What cannot be read is damaged, or not needed: only journal_replay, which needs it, complains. */
+/* What cannot be read is damaged, or not needed: only journal_replay, which needs it, complains.
+   Blocks come newest first, records within one oldest first: that decides only which of a block's
+   records are forgotten first, where more fall on one row than it has places. */
 static size_t remember_block(struct journal *journal, const struct journal_block *block) {
     struct journal_unpacker unpacker;
     struct journal_record record;
