@@ -263,7 +263,7 @@ static int wrap(struct payload *payload, const struct message *message, json_t *
     put_text(payload, "{\"stream\":");
     put_json(payload, name);
     json_decref(name);
-    if (message->time > 0)
+    if (message->time != 0)
         put_format(payload, ",\"time\":%.6f", message->time);
     if (adds)
         put_number(payload, &number, message->number != NULL);
