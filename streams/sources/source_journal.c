@@ -53,7 +53,7 @@ struct journal {
 
     struct field fields[FIELDS_MAX]; /* (count,) */
     size_t count;
-    uint64_t filter;     /* what is matched: others' numbers are others' */
+    uint64_t filter;     /* what is matched, in any order: others' numbers are others' */
     struct drain *drain; /* NULL: MESSAGE is not asked for */
     sd_journal *journal;
     char *cursor; /* where to begin: after this one; NULL: that is done, or there is none */
@@ -140,7 +140,7 @@ static int fail(int code, const char *what, struct error *error) {
 
 static int add_match(struct journal *journal, const char *match, struct error *error) {
     int code = strchr(match, '=') ? sd_journal_add_match(journal->journal, match, 0) : -EINVAL;
-    journal->filter = broker_producer("match", match, NULL) ^ (journal->filter * 3);
+    journal->filter += broker_producer("match", match, NULL);
     return code < 0 ? error_set(error, EX_USAGE, "--match: found '%s', expected FIELD=VALUE", match)
                     : 0;
 }
@@ -159,6 +159,30 @@ static int add_matches(struct journal *journal, struct error *error) {
     return 0;
 }
 
+/* The library has a rule for names of fields, and says so before there is an entry. */
+static int check_field(struct journal *journal, const char *option, const char *name,
+                       struct error *error) {
+    const void *data;
+    size_t size;
+    if (sd_journal_get_data(journal->journal, name, &data, &size) != -EINVAL)
+        return 0;
+    return error_set(error, EX_USAGE,
+                     "%s: no field of the journal can be called '%s': expected capital letters, "
+                     "digits and _, as in PRIORITY, without __ at the beginning",
+                     option, name);
+}
+
+static int check_fields(struct journal *journal, struct error *error) {
+    for (size_t i = 0; i < journal->count; i++) {
+        const struct field *field = &journal->fields[i];
+        if (check_field(journal, field->word ? "--words" : "--fields", field->name, error) < 0)
+            return -1;
+    }
+    return journal->stream_field
+               ? check_field(journal, "--stream-field", journal->stream_field, error)
+               : 0;
+}
+
 static int seek(struct journal *journal, struct error *error) {
     double now = clock_unix(), time = now;
     const char *since = journal->since, *rest = "";
@@ -168,10 +192,10 @@ static int seek(struct journal *journal, struct error *error) {
         return error_set(error, EX_USAGE,
                          "--since: found '%s', expected now or a time as 2026-11-23T12:00:00Z",
                          since);
-    int code =
-        journal->cursor ? sd_journal_seek_cursor(journal->journal, journal->cursor)
-        : since ? sd_journal_seek_realtime_usec(journal->journal, (uint64_t)(time * US_PER_SECOND))
-                : sd_journal_seek_head(journal->journal);
+    uint64_t begin = time > 0 ? (uint64_t)(time * US_PER_SECOND) : 0;
+    int code = journal->cursor ? sd_journal_seek_cursor(journal->journal, journal->cursor)
+               : since         ? sd_journal_seek_realtime_usec(journal->journal, begin)
+                               : sd_journal_seek_head(journal->journal);
     if (code == -EINVAL && journal->cursor)
         return error_set(error, EX_DATAERR, "--cursor-file: what is in %s is no cursor",
                          journal->cursor_file);
@@ -197,9 +221,10 @@ static int open_journal(struct source *source, char **operands, struct error *er
     source->x = (struct shape){VALUE_REAL, 0};
     source->label = "journal";
     source->once = true;
-    if (sd_journal_get_fd(journal->journal) < 0) /* from now on changes are seen */
-        return fail(-errno, "watched", error);
-    if (add_matches(journal, error) < 0 ||
+    code = journal->stop ? 0 : sd_journal_get_fd(journal->journal); /* from now on it is watched */
+    if (code < 0)
+        return fail(code, "watched", error);
+    if (check_fields(journal, error) < 0 || add_matches(journal, error) < 0 ||
         (journal->cursor_file && cursor_read(journal->cursor_file, &journal->cursor, error) < 0) ||
         seek(journal, error) < 0 || pending_open(&journal->pending, error) < 0 ||
         payload_open(&journal->payload, source, error) < 0)
@@ -236,13 +261,16 @@ static void settled(struct source *source, uint64_t count) {
 
 /* ---- an entry ---- */
 
-/* The field of the entry, terminated, into `value`: at most VALUE_MAX bytes of it. False: it has
-   none. */
-static bool read_field(struct journal *journal, const char *name) {
+/* The field of the entry, terminated, into `value`: at most VALUE_MAX bytes of it. 1; 0: it has
+   none; -1. */
+static int read_field(struct journal *journal, const char *name, struct error *error) {
     const void *data;
     size_t size, skip = strlen(name) + 1;
-    if (sd_journal_get_data(journal->journal, name, &data, &size) < 0 || size < skip)
-        return false;
+    int code = sd_journal_get_data(journal->journal, name, &data, &size);
+    if (code < 0 && code != -ENOENT)
+        return fail(code, "read", error);
+    if (code < 0 || size < skip)
+        return 0;
     size -= skip;
     if (size > VALUE_MAX)
         size = VALUE_MAX;
@@ -251,27 +279,45 @@ static bool read_field(struct journal *journal, const char *name) {
          (zero = memchr(zero, '\0', size - (size_t)(zero - journal->value)));)
         *zero = ' ';
     journal->value[size] = '\0';
-    return true;
+    return 1;
 }
 
 /* The same as a word, or a name of a stream. */
-static bool read_word(struct journal *journal, const char *name) {
+static int read_word(struct journal *journal, const char *name, struct error *error) {
     char word[WORD_SIZE];
-    if (!read_field(journal, name))
-        return false;
+    int has = read_field(journal, name, error);
+    if (has <= 0)
+        return has;
     text_copy(word, sizeof word, journal->value);
     strcpy(journal->value, word);
-    return true;
+    return 1;
 }
 
 static int read_template(struct journal *journal, json_t **id, struct error *error) {
     uint32_t number;
     *id = NULL;
-    if (!read_field(journal, MESSAGE))
-        return 0;
+    int has = read_field(journal, MESSAGE, error);
+    if (has <= 0)
+        return has;
     if (drain_id(journal->drain, journal->value, &number, error) < 0)
         return -1;
     *id = json_integer(number);
+    return 0;
+}
+
+/* A column as JSON, NULL and no error: it is missing. */
+static int read_column(struct journal *journal, const struct field *field, json_t **value,
+                       struct error *error) {
+    *value = NULL;
+    if (strcmp(field->name, MESSAGE) == 0)
+        return read_template(journal, value, error);
+    int has = read_word(journal, field->name, error);
+    if (has < 0)
+        return -1;
+    if (has && *journal->value)
+        *value = named_value(journal->value, field->word);
+    else if (field->word)
+        *value = json_string("-");
     return 0;
 }
 
@@ -279,22 +325,30 @@ static int read_template(struct journal *journal, json_t **id, struct error *err
 static int read_x(struct journal *journal, json_t **x, struct error *error) {
     if (journal->count == 0)
         return read_template(journal, x, error);
-    *x = json_object();
+    if (!(*x = json_object()))
+        return error_no_memory(error);
     for (size_t i = 0; i < journal->count; i++) {
-        const struct field *field = &journal->fields[i];
-        json_t *value = NULL;
-        if (strcmp(field->name, MESSAGE) == 0) {
-            if (read_template(journal, &value, error) < 0)
-                return -1;
-        } else if (read_word(journal, field->name) && *journal->value) {
-            value = named_value(journal->value, field->word);
-        } else if (field->word) {
-            value = json_string("-");
-        }
+        json_t *value;
+        if (read_column(journal, &journal->fields[i], &value, error) < 0)
+            return -1;
         if (value)
-            json_object_set_new(*x, field->name, value);
+            json_object_set_new(*x, journal->fields[i].name, value);
+    }
+    if (json_object_size(*x) == 0) {
+        json_decref(*x);
+        *x = NULL;
     }
     return 0;
+}
+
+/* The name of the entry's stream, until another field is read. */
+static int read_key(struct journal *journal, const char **key, struct error *error) {
+    *key = journal->source.label;
+    if (!journal->stream_field)
+        return 0;
+    int has = read_word(journal, journal->stream_field, error);
+    *key = has > 0 ? journal->value : "-";
+    return has < 0 ? -1 : 0;
 }
 
 /* "s=SERVER;i=NUMBER;..": before its version 254 the library tells the number nowhere else. */
@@ -312,8 +366,10 @@ static int number_entry(struct journal *journal, const char *cursor, struct erro
 static int make(struct journal *journal, const char *cursor, struct step *step,
                 struct error *error) {
     json_t *x = NULL;
+    const char *key;
     uint64_t time = 0;
-    if (number_entry(journal, cursor, error) < 0 || read_x(journal, &x, error) < 0) {
+    if (number_entry(journal, cursor, error) < 0 || read_x(journal, &x, error) < 0 ||
+        read_key(journal, &key, error) < 0) {
         json_decref(x);
         return -1;
     }
@@ -323,9 +379,6 @@ static int make(struct journal *journal, const char *cursor, struct step *step,
     json_decref(x);
     if (!text)
         return error_no_memory(error);
-    const char *key = journal->source.label;
-    if (journal->stream_field)
-        key = read_word(journal, journal->stream_field) ? journal->value : "-";
     sd_journal_get_realtime_usec(journal->journal, &time);
     const struct message message = {.id = cursor,
                                     .key = key,

@@ -77,6 +77,35 @@ def test_what_is_in_entries(directory):
     filtered = {e["producer"] for e in shown(directory, "--match", "PRIORITY=3")}
     assert len(whose) == 1 and len(filtered) == 1 and whose != filtered
     assert [e["sequence"] for e in whole] == sorted({e["sequence"] for e in whole})
+    both = [["--match", "PRIORITY=6", "--match", "_SYSTEMD_UNIT=x.service"],
+            ["--match", "_SYSTEMD_UNIT=x.service", "--match", "PRIORITY=6"]]
+    first, second = (shown(directory, *words) for words in both)
+    assert len(first) == 1 and first == second  # also who numbers it
+    assert shown(directory, "--since", "1960-01-01T00:00:00Z") == plain
+    units = shown(directory, "--fields", "_SYSTEMD_UNIT")  # the second entry has none
+    assert [e["sequence"] for e in units] == [whole[n]["sequence"] for n in (0, 2, 3)]
+
+
+def test_entries_without_any_of_the_fields_are_passed(directory):
+    """The next call does not look at them again: it begins after them."""
+    write(directory / "a.journal", numbers(0, 3))
+    words = ["--fields", "ABSENT", "--cursor-file", directory / "cursor"]
+    assert shown(directory, *words) == []
+    assert shown(directory, "--fields", "N", *words[2:]) == []
+
+
+def test_files_of_several_servers(directory):
+    """Each numbers its own: however their entries alternate, none is a duplicate."""
+    log = directory / "entries"
+    log.mkdir()
+    for part in range(2):
+        write(log / f"{part}.journal", [(n, {"N": n, "MINUS": -n}) for n in range(part, 40, 2)])
+    with running.Daemon(directory, CONFIG.format(d=directory, kind="router")) as d:
+        feed = feeder(directory, "--no-follow")
+        _, err = feed.communicate(timeout=LIMIT)
+        assert feed.returncode == OK and b"40 acknowledged (0 duplicates)" in err, err
+        assert d.end() == OK
+    assert sorted(values(directory)) == list(range(40))
 
 
 def feeder(directory, *words):
@@ -171,6 +200,8 @@ def test_how_it_is_called(directory):
             (USAGE, "--since: found 'then'", ["--since", "then"]),
             (USAGE, "expected FIELD=VALUE", ["--match", "PRIORITY"]),
             (USAGE, "expected names of fields", ["--fields", "A,,B"]),
+            (USAGE, "--fields: no field of the journal can be called 'message'", ["--fields", "message"]),
+            (USAGE, "--stream-field: no field of the journal", ["--stream-field", "unit"]),
             (USAGE, "--repeat", ["--repeat", 2]),
             (BAD_DATA, "is no cursor", ["--fields", "A", "--cursor-file", directory / "cursor"]),
             (BAD_DATA, "is empty", ["--fields", "A", "--cursor-file", directory / "empty"])]:
