@@ -76,7 +76,7 @@ struct network {
     size_t vectors; /* where in the block the vectors begin; before: matrices */
     size_t trained; /* and where they end: after them stands what no optimizer learns */
     size_t embedding, output_weight, output_skip, output_bias; /* offsets in the block */
-    size_t embeddings[COLUMNS_MAX]; /* likewise, of the parts of the input that are embedded */
+    size_t embeddings[MODEL_PARTS_MAX]; /* likewise, of the parts of the input that are embedded */
 
     float *parameters, *gradient, *moments[MOMENTS_MAX]; /* (block,) each; NULL: not kept */
     float *output;                                       /* (ring, padded) */

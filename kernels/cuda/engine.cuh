@@ -49,7 +49,7 @@ struct engine {
     struct gradient_plan gradient;
     struct solution solution; /* of an output that is solved */
     struct encoding encoding; /* of an x that is encoded, and its parts: */
-    struct encoded_part parts[COLUMNS_MAX];
+    struct encoded_part parts[MODEL_PARTS_MAX];
     struct walked walked[WALKED_MAX];
     unsigned threads; /* of a block, but for gradient and optimizer */
     cudaStream_t stream;

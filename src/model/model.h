@@ -19,6 +19,7 @@ struct error;
 
 enum {
     MODEL_LAYERS_MAX = 16,
+    MODEL_PARTS_MAX = COLUMNS_MAX + 1, /* of an input: one a column, and one of the time */
     MODEL_TENSORS_MAX = COLUMNS_MAX + 2 + (9 + 2 * PLACES) * MODEL_LAYERS_MAX + 3,
     MODEL_TENSOR_NAME_SIZE = 64,
 };
@@ -142,7 +143,7 @@ struct model {
                           1; of columns what they encode, with a symbol's id for its row; with the
                           last `times` of them, of the example's time */
     size_t times;
-    struct input_part parts[COLUMNS_MAX + 1]; /* in their order; numbers that follow each other are
+    struct input_part parts[MODEL_PARTS_MAX]; /* in their order; numbers that follow each other are
                                                  one part */
     size_t part_count;  /* 0: the encoded input is the engine's x, or that of one symbol (which is a
                            part where it is hashed and embedded: its row may count as minus that) */

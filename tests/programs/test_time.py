@@ -22,6 +22,7 @@ FIRST, LAST = -62135596800, 253402300799  # of the years 1 to 9999
 NEAR = 2e-6  # an input is a float32
 HEADER = "<BBHIQd"  # version, flags, 0, epoch, sequence, time
 DO_NOT_LEARN = 2
+DEVICES = ("cpu", "cuda") if os.environ.get("RUNNEL_CUDA_MODULE") else ("cpu",)
 GAP_RATE, GAP_DEVIATION, GAP_MOST = 1e-3, 0.01, 8
 
 
@@ -52,10 +53,10 @@ def mirror(directory, width):
     return path
 
 
-def mirroring(directory, width, inputs, rest=""):
+def mirroring(directory, width, inputs, rest="", device="cpu"):
     return f"""
 name: mirror
-device: cpu
+device: {device}
 model:
   initial: {mirror(directory, width)}
   input: {{{inputs}}}
@@ -85,10 +86,10 @@ def said(daemon, messages):
         return [found["prediction"] for found in predictions(daemon, heard, len(messages))]
 
 
-def mirrored(inputs, width, messages):
+def mirrored(inputs, width, messages, device="cpu"):
     """The encoded inputs of the messages, and the status after them."""
     with tempfile.TemporaryDirectory() as directory, \
-            Daemon(directory, mirroring(directory, width, inputs)) as daemon:
+            Daemon(directory, mirroring(directory, width, inputs, device=device)) as daemon:
         found = said(daemon, messages)
         status = wait_learned(daemon, len(messages))
         assert daemon.end() == 0
@@ -236,6 +237,24 @@ def test_beside_columns():
     found, _ = mirrored("kind: real, size: 1, scale: standard, time: [day]", 3,
                         [example([1.0], noon), example([3.0], noon, 1)])
     close(found[1], [1.0, 0, -1], "scaled, and the day")
+
+
+def test_beside_as_many_columns_as_there_may_be():
+    """Numbers and symbols by turns, a symbol last, and the gap: on both engines."""
+    pairs, size = 128, 2
+    columns = ", ".join(f"{{name: r{n}}}, {{name: s{n}, kind: symbol, size: {size}}}" for n in range(pairs))
+    messages, wanted, gaps = [], [], Gaps()
+    for n, time in enumerate((100.0, 107.0, 131.0)):
+        row = [(k + n / 2, (k + n) % size) for k in range(pairs)]
+        header = struct.pack(HEADER, 1, 0, 0, 0, n, time)
+        messages.append([b"s", b"".join(struct.pack("<fI", *pair) for pair in row), b"", header])
+        wanted.append([value for number, symbol in row
+                       for value in (number, *(float(symbol == k) for k in range(size)))] +
+                      [gaps.take(time)])
+    for device in DEVICES:
+        found, _ = mirrored(f"columns: [{columns}], time: [gap]", len(wanted[0]), messages, device)
+        for one, other in zip(found, wanted):
+            close(one, other, device)
 
 
 FORECAST = """
@@ -405,6 +424,9 @@ def test_what_is_refused():
             text = "kind: real, " + text
         code, found = check(text)
         assert code == 78 and sentence in found, (text, code, found)
+    if pathlib.Path("/usr/share/zoneinfo/right/Europe/Berlin").exists():  # with leap seconds
+        code, found = check("kind: real, size: 1, time: [day], time_zone: right/Europe/Berlin")
+        assert code == 78 and "leave out right/" in found, (code, found)
     for text in ("time: [day, gap]", "time: []", "time: [year], time_zone: America/Argentina/Ushuaia"):
         assert check(f"kind: real, size: 1, {text}") == (0, ""), check(f"kind: real, size: 1, {text}")
 
