@@ -12,8 +12,14 @@
 
 enum { FILE_SIZE_MAX = 1 << 16, PATH_SIZE = 128, HEADER_SIZE = 44, VERSION_AT = 4, COUNTS_AT = 20 };
 
+/* No transition is farther from 1970: the oldest that RFC 8536 allows. */
+#define TIME_MAX (INT64_C(1) << 59)
+
 static const char *const directories[] = {"/usr/share/zoneinfo", "/usr/lib/zoneinfo",
                                           "/usr/share/lib/zoneinfo", "/etc/zoneinfo"};
+
+static const char shown[] = "found \"%s\", %s; allowed is a zone of tzdata such as Europe/Berlin, "
+                            "or UTC";
 
 /* The file of a zone, or what of it has not been read. */
 struct bytes {
@@ -81,15 +87,16 @@ static bool read_tables(struct bytes *bytes, const struct counts *counts, size_t
         return false;
     if (!zone)
         return true;
-    if (counts->types == 0 || counts->leaps > 0 || counts->times > TIME_ZONE_SHIFTS_MAX)
+    zone->leaps = counts->leaps > 0;
+    if (counts->types == 0 || zone->leaps || counts->times > TIME_ZONE_SHIFTS_MAX)
         return false;
     zone->before = (double)read_signed(types, COUNT_SIZE);
     for (size_t n = 0; n < counts->times; n++) {
-        if (of_time[n] >= counts->types)
+        int64_t at = read_signed(times + n * size, size);
+        if (of_time[n] >= counts->types || at < -TIME_MAX || at > TIME_MAX)
             return false;
         zone->shifts[n] = (struct time_zone_shift){
-            (double)read_signed(times + n * size, size),
-            (double)read_signed(types + (size_t)of_time[n] * TYPE_SIZE, COUNT_SIZE)};
+            (double)at, (double)read_signed(types + (size_t)of_time[n] * TYPE_SIZE, COUNT_SIZE)};
         if (n && zone->shifts[n].at <= zone->shifts[n - 1].at)
             return false;
     }
@@ -125,27 +132,45 @@ static bool read_zone(struct bytes bytes, struct time_zone *zone) {
 
 /* ---- Opening ---- */
 
-/* The file of that name in the first directory that has it; NULL with errno of the last. */
+/* The file of that name in the first directory that has it. NULL: with errno ENOENT there is none,
+   else `path` is the first that cannot be opened. */
 static FILE *find_file(const char *name, char path[PATH_SIZE]) {
-    FILE *file = NULL;
-    for (size_t n = 0; n < sizeof directories / sizeof *directories && !file; n++) {
-        snprintf(path, PATH_SIZE, "%s/%s", directories[n], name);
-        file = fopen(path, "rb");
+    char at[PATH_SIZE];
+    int failure = 0;
+    for (size_t n = 0; n < sizeof directories / sizeof *directories; n++) {
+        snprintf(at, sizeof at, "%s/%s", directories[n], name);
+        FILE *file = fopen(at, "rbe");
+        bool there = file || (errno != ENOENT && errno != ENOTDIR);
+        if (there && (file || !failure))
+            memcpy(path, at, sizeof at);
+        if (file)
+            return file;
+        failure = failure || !there ? failure : errno;
     }
-    return file;
+    errno = failure ? failure : ENOENT;
+    return NULL;
+}
+
+/* What to say where there is no such file, or it cannot be opened. */
+static void explain(char *why, size_t size, const char *path) {
+    char other[PATH_SIZE];
+    if (errno != ENOENT) {
+        snprintf(why, size, "but %s cannot be opened: %s", path, strerror(errno));
+        return;
+    }
+    FILE *any = find_file("Europe/Berlin", other);
+    snprintf(why, size, "%s",
+             any || errno != ENOENT ? "which is no time zone"
+                                    : "but this machine has no tzdata: install it");
+    if (any)
+        fclose(any);
 }
 
 static int read_file(struct time_zone *zone, const char *name, struct error *error) {
-    static const char shown[] = "found \"%s\", %s; allowed is a zone of tzdata such as "
-                                "Europe/Berlin, or UTC";
     char path[PATH_SIZE], why[PATH_SIZE + 64];
     FILE *file = find_file(name, path);
     if (!file) {
-        FILE *any = find_file("Europe/Berlin", path);
-        snprintf(why, sizeof why, "%s",
-                 any ? "which is no time zone" : "but this machine has no tzdata: install it");
-        if (any)
-            fclose(any);
+        explain(why, sizeof why, path);
         return error_set(error, EX_CONFIG, shown, name, why);
     }
     unsigned char *bytes = malloc(FILE_SIZE_MAX);
@@ -158,7 +183,10 @@ static int read_file(struct time_zone *zone, const char *name, struct error *err
         return 0;
     if (!memory)
         return error_no_memory(error);
-    snprintf(why, sizeof why, "and %s is no file of a time zone", path);
+    if (zone->leaps)
+        snprintf(why, sizeof why, "whose times count leap seconds: leave out right/");
+    else
+        snprintf(why, sizeof why, "and %s is no file of a time zone", path);
     return error_set(error, EX_CONFIG, shown, name, why);
 }
 
@@ -170,7 +198,7 @@ int time_zone_open(struct time_zone **zone, const char *name, struct error *erro
     if (strcmp(name, "UTC") == 0 || (time_zone_good(name) && read_file(new, name, error) == 0))
         return 0;
     if (!time_zone_good(name))
-        error_set(error, EX_CONFIG, "found \"%s\", which is no name of a time zone", name);
+        error_set(error, EX_CONFIG, shown, name, "which is no name of a time zone");
     time_zone_close(zone);
     return -1;
 }
@@ -185,8 +213,9 @@ void time_zone_close(struct time_zone **zone) {
 double time_zone_offset(const struct time_zone *zone, double time) {
     int low = 0,
         high = zone->count; /* shifts before `low` are not after it, those from `high` are */
-    while (zone->repeats && time >= zone->shifts[zone->count - 1].at)
-        time -= TIME_ZONE_CYCLE_SECONDS;
+    double beyond = zone->repeats ? time - zone->shifts[zone->count - 1].at : -1;
+    if (beyond >= 0)
+        time -= (double)((int64_t)(beyond / TIME_ZONE_CYCLE_SECONDS) + 1) * TIME_ZONE_CYCLE_SECONDS;
     while (low < high) {
         int middle = (low + high) / 2;
         if (zone->shifts[middle].at <= time)

@@ -19,8 +19,8 @@ enum { TIME_ZONE_NAME_SIZE = 64 };
    directory of zones. */
 bool time_zone_good(const char *name);
 
-/* Open a zone, "Europe/Berlin"; "UTC" needs no file. Errors (EX_CONFIG) say what is wrong with the
-   name or its file, not where the name stood. */
+/* Open a zone, "Europe/Berlin"; "UTC" needs no file. Errors say what is wrong with the name or
+   its file (EX_CONFIG), not where the name stood, or out of memory (EX_OSERR). */
 int time_zone_open(struct time_zone **zone, const char *name, struct error *error);
 void time_zone_close(struct time_zone **zone);
 

@@ -22,6 +22,7 @@ struct time_zone {
     double before; /* the offset before all shifts */
     int count;
     struct time_zone_shift shifts[TIME_ZONE_SHIFTS_MAX];
+    bool leaps;   /* its file has leap seconds, and is refused */
     bool repeats; /* after the last shift all is as TIME_ZONE_CYCLE_YEARS before */
 };
 

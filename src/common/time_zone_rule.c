@@ -162,9 +162,14 @@ static double time_of(const struct change *change, long year, double offset) {
 
 /* ---- All of it ---- */
 
-static bool add_shift(struct time_zone *zone, double at, double offset) {
-    if (zone->count && at <= zone->shifts[zone->count - 1].at)
-        return true; /* the file has it */
+/* The first `known` shifts are the file's. Where one of the rule's ends as the next begins, as does
+   a summer time of all year, the next one holds. */
+static bool add_shift(struct time_zone *zone, int known, double at, double offset) {
+    struct time_zone_shift *last = zone->count ? &zone->shifts[zone->count - 1] : NULL;
+    if (last && zone->count > known && at == last->at)
+        last->offset = offset;
+    if (last && at <= last->at)
+        return true; /* it is there */
     if (zone->count == TIME_ZONE_SHIFTS_MAX)
         return false;
     zone->shifts[zone->count++] = (struct time_zone_shift){at, offset};
@@ -183,17 +188,18 @@ bool time_zone_add_rule(struct time_zone *zone, const char *text) {
         return true;
     }
     long year = FIRST_YEAR;
-    if (zone->count)
+    int known = zone->count;
+    if (known)
         year = time_zone_year_of((long)(zone->shifts[zone->count - 1].at / SECONDS_PER_DAY) - 1);
     else
         zone->before = rule.standard;
     for (long n = 0; n <= TIME_ZONE_CYCLE_YEARS + 1; n++, year++) {
         double begins = time_of(&rule.begins, year, rule.standard);
         double ends = time_of(&rule.ends, year, rule.summer);
-        bool good =
-            begins < ends
-                ? add_shift(zone, begins, rule.summer) && add_shift(zone, ends, rule.standard)
-                : add_shift(zone, ends, rule.standard) && add_shift(zone, begins, rule.summer);
+        bool good = begins < ends ? add_shift(zone, known, begins, rule.summer) &&
+                                        add_shift(zone, known, ends, rule.standard)
+                                  : add_shift(zone, known, ends, rule.standard) &&
+                                        add_shift(zone, known, begins, rule.summer);
         if (!good)
             return false;
     }
