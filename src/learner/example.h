@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum { EXAMPLE_STEPS_MAX = 4096 /* most steps in one example */ };
+
 struct example {
     const char *key; /* the stream, UTF-8, not terminated */
     size_t key_size; /* 0..WIRE_KEY_MAX */

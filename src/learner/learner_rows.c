@@ -17,20 +17,20 @@
    float32, and so is its gradient. */
 #define HIDDEN (-200.0F)
 
-/* Part of a tensor: a row, or a column. */
+/* Part of a tensor: rows that follow each other, or columns. */
 struct part {
     size_t tensor;
     bool column;
-    size_t at;
+    size_t at, count;
 };
 
 /* ---- Parts of a tensor ---- */
 
-static void copy_part(const struct tensor *tensor, const struct part *part, float *to,
-                      const float *from) {
+static void copy_one(const struct tensor *tensor, bool column, size_t at, float *to,
+                     const float *from) {
     size_t columns = tensor->columns ? tensor->columns : 1;
-    size_t count = part->column ? tensor->rows : columns;
-    size_t first = part->column ? part->at : part->at * columns, step = part->column ? columns : 1;
+    size_t count = column ? tensor->rows : columns;
+    size_t first = column ? at : at * columns, step = column ? columns : 1;
     for (size_t i = 0; i < count; i++)
         to[first + i * step] = from ? from[first + i * step] : 0;
 }
@@ -77,7 +77,8 @@ static int write_part(struct learner *learner, size_t m, const struct part *part
     float *buffer = learner->words->buffer;
     if (learner_read(learner, m, block, part->tensor, buffer, error))
         return -1;
-    copy_part(tensor, part, buffer, values);
+    for (size_t k = 0; k < part->count; k++)
+        copy_one(tensor, part->column, part->at + k, buffer, values);
     return learner_write(learner, m, block, part->tensor, buffer, error);
 }
 
@@ -127,7 +128,7 @@ static int begin_symbol(struct learner *learner, size_t m, size_t column, uint32
                         struct error *error) {
     const struct model *model = learner->members[m].model;
     for (size_t n = 0; n < model->tensor_count; n++) {
-        struct part part = {.tensor = n};
+        struct part part = {.tensor = n, .count = 1};
         size_t first;
         if (!is_by_symbols(model, &model->tensors[n], column, &part.column, &first))
             continue;
@@ -138,15 +139,15 @@ static int begin_symbol(struct learner *learner, size_t m, size_t column, uint32
     return 0;
 }
 
-/* The class in each horizon's outputs. */
-static int begin_class(struct learner *learner, size_t m, uint32_t id, bool all,
-                       struct error *error) {
+/* The classes in each horizon's outputs. */
+static int begin_classes(struct learner *learner, size_t m, uint32_t first, uint32_t count,
+                         bool all, struct error *error) {
     const struct model *model = learner->members[m].model;
     size_t classes = model->outputs / model->horizons;
     for (size_t n = 0; n < model->tensor_count; n++) {
         const struct tensor *tensor = &model->tensors[n];
         for (size_t h = 0; h < model->horizons; h++) {
-            const struct part part = {.tensor = n, .at = h * classes + id};
+            const struct part part = {.tensor = n, .at = h * classes + first, .count = count};
             if (is_by_classes(tensor) && (all || tensor->role == TENSOR_OUTPUT_BIAS) &&
                 begin_part(learner, m, &part, error))
                 return -1;
@@ -155,13 +156,17 @@ static int begin_class(struct learner *learner, size_t m, uint32_t id, bool all,
     return 0;
 }
 
+static bool is_hidden(const struct tensor *tensor) {
+    return tensor->role == TENSOR_OUTPUT_SKIP || tensor->role == TENSOR_OUTPUT_BIAS;
+}
+
 /* Bias, and weights of the path from the input, which may be of any size. */
 static void hide_class(const struct model *model, uint32_t id, size_t n, float *values) {
     const struct tensor *tensor = &model->tensors[n];
     size_t classes = model->outputs / model->horizons;
     bool bias = tensor->role == TENSOR_OUTPUT_BIAS;
     size_t width = bias ? 1 : tensor->columns;
-    for (size_t h = 0; h < model->horizons && (bias || tensor->role == TENSOR_OUTPUT_SKIP); h++)
+    for (size_t h = 0; h < model->horizons && is_hidden(tensor); h++)
         for (size_t k = 0; k < width; k++)
             values[(h * classes + id) * width + k] = bias ? HIDDEN : 0;
 }
@@ -181,7 +186,7 @@ static int hide_again(struct learner *learner, size_t m, size_t first, size_t en
                       struct error *error) {
     const struct model *model = learner->members[m].model;
     for (size_t n = 0; n < model->tensor_count; n++) {
-        if (!is_by_classes(&model->tensors[n]))
+        if (!is_hidden(&model->tensors[n]))
             continue;
         if (get_buffer(learner->words, tensor_size(&model->tensors[n]), error) ||
             learner_read(learner, m, ENGINE_PARAMETERS, n, learner->words->buffer, error))
@@ -232,16 +237,16 @@ int rows_begin(struct learner *learner, const struct lexicon *lexicon, uint32_t 
     return 0;
 }
 
-int rows_show(struct learner *learner, uint32_t id, struct error *error) {
+int rows_show(struct learner *learner, uint32_t first, uint32_t count, struct error *error) {
     const struct lexicon *lexicon = words_of_classes(learner);
     const struct output *output = &learner->model->architecture.output;
     bool all = lexicon->of.lru || learner->decays || output->skip;
     if (pause(learner, error))
         return -1;
     for (size_t m = 0; m < learner->member_count; m++)
-        if (begin_class(learner, m, id, all, error))
+        if (begin_classes(learner, m, first, count, all, error))
             return -1;
-    learner->words->hidden--;
+    learner->words->hidden -= count;
     return 0;
 }
 

@@ -22,7 +22,7 @@
 
 enum {
     FRESH_FIRST = 16,
-    NEWCOMERS_MAX = 4096, /* words of one vocabulary in an example: its steps */
+    NEWCOMERS_MAX = EXAMPLE_STEPS_MAX, /* words of one vocabulary in an example */
     HIDE_EVERY = 64, /* examples: weight decay moves a class that has not come little in these */
 };
 
@@ -287,15 +287,22 @@ int words_take(struct learner *learner, struct example *example, struct error *e
 
 int words_taken(struct learner *learner, struct error *error) {
     struct words *words = learner->words;
-    bool classes = false;
+    uint32_t first = 0, count = 0; /* ids that follow each other, which new words get */
     for (size_t n = 0; n < words->fresh_count; n++) {
-        const struct lexicon *lexicon = &words->of[words->fresh[n].lexicon];
-        classes |= lexicon->y;
-        if (lexicon->y && rows_show(learner, words->fresh[n].id, error))
-            return -1;
+        uint32_t id = words->fresh[n].id;
+        if (!words->of[words->fresh[n].lexicon].y)
+            continue;
+        if (count && id != first + count) {
+            if (rows_show(learner, first, count, error))
+                return -1;
+            count = 0;
+        }
+        first = count++ ? first : id;
     }
+    if (count && rows_show(learner, first, count, error))
+        return -1;
     words->fresh_count = 0;
-    if (classes)
+    if (count)
         words_count_classes(learner);
     bool moved = learner->decays && words->hidden && learner->taken % HIDE_EVERY == 0;
     return moved ? rows_keep_hidden(learner, error) : 0;

@@ -84,10 +84,11 @@ void words_write_initial(struct learner *learner);
 /* ---- Rows of words (learner_rows.c) ---- */
 
 /* A word gets an id, which another had before it or not (`again`): what is learned of its symbol
-   and class begins. Its class takes no part in predictions until it is shown. */
+   and class begins. Its class takes no part in predictions until it is shown, with those that
+   follow it. */
 int rows_begin(struct learner *learner, const struct lexicon *lexicon, uint32_t id, bool again,
                struct error *error);
-int rows_show(struct learner *learner, uint32_t id, struct error *error);
+int rows_show(struct learner *learner, uint32_t first, uint32_t count, struct error *error);
 
 /* Of starting values (parameters,) of a member: classes that have not come take no part. */
 void rows_hide(struct learner *learner, const struct model *model, float *values);

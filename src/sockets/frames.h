@@ -4,11 +4,12 @@
 
 #include <stddef.h>
 
+#include "learner/example.h"
+
 enum {
-    EXAMPLE_STEPS_MAX = 4096, /* most steps in one example */
-    EXAMPLE_FRAMES_MAX = 4,   /* key, x, y and header */
-    LABEL_FRAMES = 5,         /* likewise, and which example it is for */
-    MESSAGE_FRAMES_MAX = 6,   /* likewise, and words */
+    EXAMPLE_FRAMES_MAX = 4, /* key, x, y and header */
+    LABEL_FRAMES = 5,       /* likewise, and which example it is for */
+    MESSAGE_FRAMES_MAX = 6, /* likewise, and words */
     REJECT_WHY_SIZE = 256,
 };
 
