@@ -407,6 +407,8 @@ def test_duplicates_and_what_is_refused_give_no_ids():
             bad = [binary(4, [WORD]), binary(4, [1], ["a"]), binary(4, [WORD], ["a", "b"]),
                    binary(4, [WORD], ["a"])[:4], binary(4, [4]), binary(4, [0])[:4] + [b"\1a"],
                    binary(4, [WORD], ["a"])[:4] + [b"\5a"], binary(4, [WORD], ["a"])[:4] + [b"\1\xff"],
+                   binary(4, [WORD], ["a"])[:4] + [b"\3a\0b"],
+                   as_json(stream="s", x="a\0b", sequence=4),
                    as_json(stream="s", x=1, sequence=4), as_json(stream="s", x="a" * 256, sequence=4),
                    as_json(stream="s", x=["a", None], sequence=4),
                    as_json(stream="s", x={"a": 1}, sequence=4)]
