@@ -9,6 +9,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -323,6 +324,28 @@ def test_parts_have_names_of_their_own():
         names += [node.name] if hasattr(node, "name") else [
             target.id for target in getattr(node, "targets", []) if isinstance(target, ast.Name)]
     assert len(names) > 50 and len(names) == len(set(names)), names
+
+
+def test_an_interruption_leaves_nothing_that_waits():
+    """Ctrl-C at any moment of waiting for the daemon: it can be ended afterwards."""
+    sleeper = subprocess.Popen(["sleep", "1000"])
+    run = tool.Run.__new__(tool.Run)  # what wait_until needs of it
+    run.daemon, sleep = sleeper, tool.time.sleep
+    before = signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
+    tool.time.sleep = lambda _: None
+    try:
+        for n in range(400):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 5e-5 + 1e-6 * n)
+                run.wait_until("nothing", lambda: 1)
+            except KeyboardInterrupt:
+                pass
+            assert sleeper._waitpid_lock.acquire(timeout=5), f"wait() would never return, at round {n}"
+            sleeper._waitpid_lock.release()
+    finally:
+        tool.time.sleep = sleep
+        signal.signal(signal.SIGALRM, before)
+        os.kill(sleeper.pid, signal.SIGKILL)
 
 
 def test_where_programs_are_missing():

@@ -147,7 +147,10 @@ class Run:
         """Until `progress` returns None; what else it returns has to change once in a while."""
         known, since = object(), time.monotonic()
         while (value := progress()) is not None:
-            if self.daemon.poll() is not None:
+            # A signal in the middle of it would leave a lock of its own taken, and wait() would never return.
+            with undisturbed():
+                ended = self.daemon.poll() is not None
+            if ended:
                 sys.stderr.write(self.log.read_text())
                 sys.exit(self.daemon.returncode or EX_UNAVAILABLE)
             if value != known:

@@ -43,10 +43,18 @@ def find_runneld(runneld: Optional[str] = None) -> str:
     return os.path.abspath(found)
 
 
+def _has_ended(process: "subprocess.Popen[bytes]") -> bool:
+    """As its poll() says. But an interruption (Ctrl-C) in the middle of poll() leaves a lock of its own taken, and
+    wait() never returns then."""
+    if process.returncode is not None:
+        return True
+    return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
 def _end(process: "subprocess.Popen[bytes]", guard: "subprocess.Popen[bytes]", directory: Optional[str]) -> None:
     """End both, whatever happens, and remove the directory."""
     try:
-        if process.poll() is None:
+        if not _has_ended(process):
             process.terminate()
             try:
                 process.wait(END)
@@ -105,7 +113,7 @@ class Daemon:
     def _wait(self) -> None:
         end = time.monotonic() + START
         while True:
-            if self.process.poll() is not None:
+            if _has_ended(self.process):
                 raise RunnelError(f"runneld has not started:\n{self.log()}")
             try:
                 with self.control(timeout=0.25) as control:
