@@ -134,6 +134,8 @@ def test_what_is_wrong_is_said(directory):
         raises(ValueError, lambda: c.learn([1, 2], [1, 2]), "send no y")
         raises(ValueError, lambda: c.learn([1, 2], stream="s" * 256), "255")
         raises(ValueError, lambda: c.learn([1, 2], time=float("nan")), "Unix time")
+        raises(TypeError, lambda: c.learn([1, 2], time="noon"), "time", "'noon'")
+        raises(ValueError, lambda: c.learn_many([[1, 2, 3]]), "give (n, 2)")
         raises(TypeError, lambda: c.label(5, [1]), "Number")
         raises(ValueError, lambda: c.learn_many([[1, 2]], times=[1, 2]), "2 times")
         assert one.ask("status")["rejected"] == 0
@@ -258,6 +260,33 @@ def test_mixed_columns(directory):
         assert one.ask("status")["steps"] == 9
 
 
+def test_data_frames(directory):
+    """By name where the columns have names, else in the order of its columns; a row of one likewise."""
+    try:
+        import pandas  # pylint: disable=import-outside-toplevel
+    except ImportError:
+        print("left out: needs python3-pandas")
+        return
+    frame = pandas.DataFrame({"b": [1.0, 2.0], "a": [3.0, 4.0]}, index=[7, 9])
+    targets = pandas.Series([1.0, 2.0], index=[7, 9])
+    given = "{loss: squared, size: 1, target: given}"
+    for name, x, first in (("place", REAL, [1, 2, 1]), ("names", "{columns: [{name: a}, {name: b}]}", [3, 4, 3])):
+        (directory / name).mkdir()
+        with daemon(directory / name, x, given) as one:
+            with client(one) as c:
+                c.learn_many(frame, targets)
+                c.learn(frame.iloc[0], targets.iloc[:1])
+            running.wait_learned(one, 3)
+        assert journal(directory / name) == [("", value) for value in first], name
+    words = "{kind: symbol, vocabulary: {capacity: 5}}", "{loss: softmax, target: given, vocabulary: {capacity: 2}}"
+    (directory / "words").mkdir()
+    with daemon(directory / "words", *words) as one:
+        with client(one) as c:
+            c.learn_many(pandas.Series(["web", "db"]), pandas.Series(["free", "busy"]))
+        running.wait_learned(one, 2)
+        assert one.ask("status")["vocabulary"]["output"]["newest"] == ["busy", "free"]
+
+
 def test_reasons_are_those_of_the_daemon(_):
     """By their numbers, which travel; each has a meaning in words."""
     text = (SOURCE / "src/sockets/frames.c").read_text(encoding="utf-8")
@@ -275,9 +304,9 @@ def test_push(directory):
             raises(ValueError, lambda: c.predict([1, 2]), "router")
         running.wait_learned(one, 600)
         raises(runnel.Unavailable, lambda: runnel.Client(one.endpoint("examples"), timeout=NOBODY).learn([1, 2]),
-               one.endpoint("examples"))
+               one.endpoint("examples"), "socket='push'")
     nobody = runnel.Client(f"ipc://{directory}/nobody", socket="push", timeout=NOBODY)
-    raises(runnel.Unavailable, lambda: nobody.learn([1, 2]), "is runneld running")
+    raises(runnel.Unavailable, lambda: nobody.learn([1, 2]), "is runneld running", "socket='router'")
 
 
 def test_a_daemon_that_is_away(directory):

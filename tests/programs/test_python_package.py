@@ -178,12 +178,20 @@ def test_a_notebook(directory):
     config["model"]["output"]["target"] = "later"
     assert runnel.run(config, [([0.0], 0), ([1.0], 1)] * 5)["loss"].notna().all()
 
+    import pandas
+    words = {"loss": "softmax", "target": "given", "vocabulary": {"capacity": 2}}
+    named = {**config, "model": {**config["model"], "output": words}}
+    assert list(runnel.run(named, [([0.0], "free")])) == ["stream", "prediction_free", "prediction_1", "prediction_2", "loss"]
+    named["model"].update(input={"columns": [{"name": "load"}, {"name": "oil"}]},
+                          output={"loss": "squared", "size": 2, "target": "next"})
+    assert len(runnel.run(named, pandas.DataFrame({"oil": [1.0, 2.0], "load": [3.0, 4.0]}))) == 2
+
     def broken():
         yield [0.0]
         raise KeyError("the program's own")
 
     before = {path.name for path in pathlib.Path("/proc").glob("[0-9]*") if child(path)}
-    for items, kind in ((broken(), KeyError), ([[math.inf]], ValueError), ([(1, 2, 3)], ValueError)):
+    for items, kind in (([], ValueError), (broken(), KeyError), ([[math.inf]], ValueError), ([(1, 2, 3)], ValueError)):
         try:
             runnel.run(config, items)
             raise AssertionError("no exception")

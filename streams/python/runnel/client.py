@@ -7,7 +7,7 @@ import sys
 import time as clock
 import weakref
 from types import TracebackType
-from typing import Any, Callable, Optional, Sequence, Type
+from typing import Any, Callable, List, Optional, Sequence, Type
 
 import zmq
 
@@ -112,7 +112,8 @@ class Client(Feeder):
         `wait=True` say that it is safe.
 
         x      one step: (columns,) numbers, or a number of one column; several: (steps, columns). Symbols are
-               ids, (steps,). A dict of columns by name, or a word, travels as JSON
+               ids, (steps,). A dict of columns by name, or a word, travels as JSON. A row of a data frame (a series)
+               is a dict where the model's columns have names
         y      its targets likewise; classes are ids (or names); None, NaN: not observed
         time   at which it was made, Unix time or a datetime
         end    it ends its sequence: the stream's state is forgotten after it
@@ -165,7 +166,8 @@ class Client(Feeder):
                    times: Optional[Sequence[float]] = None, learn: bool = True) -> Optional[Number]:
         """Send many examples of one step each, in their order: much faster than as many calls of `learn`.
 
-        xs      (examples, columns); of one column, or symbols, (examples,). Or a list of dicts
+        xs      (examples, columns); of one column, or symbols, (examples,). Or a list of dicts, or a data frame of
+                pandas: by its names where the model's columns have names, else in the order of its columns
         ys      (examples, targets) or (examples,) likewise; None: without targets
         times   (examples,) Unix times
         The number of the last one; None: there was none.
@@ -281,6 +283,20 @@ class Client(Feeder):
         if self._shapes.lacks_names(said.values):
             self._wait(self._schema())
         return said._replace(names=self._shapes.names(said.values))
+
+    def _items(self, values: Any) -> Any:
+        """The rows of a data frame; anything else as it is."""
+        if not hasattr(values, "to_numpy"):
+            return values
+        self._ask()
+        return self._unframed(values, self._shapes.by_name)
+
+    def _words(self) -> List[str]:
+        """The words of classes that have come, where each keeps its id."""
+        if not self._session or self._shapes.classes is None or self._shapes.forgets:
+            return []
+        self._wait(self._schema())
+        return [*self._shapes.classes]
 
     def _ask(self) -> None:
         if not self._check or not self._session or self._shapes.asked:

@@ -182,6 +182,8 @@ class _Rows:
 
     def frame(self) -> "pandas.DataFrame":
         pandas = need_pandas()
+        if not self.sent:
+            raise ValueError("there are no items to learn from; is the iterable a generator that has ended?")
         rows, losses = [], []
         for example, label, _ in self.sent:
             answer, scored = example.wait(), label.wait() if label else None
@@ -190,6 +192,9 @@ class _Rows:
             rows.append(None if values is None else values.reshape(example.steps, -1)[-1])
         width = max((len(row) for row in rows if row is not None), default=0)
         names = ["prediction"] if width == 1 else [f"prediction_{k}" for k in range(width)]
+        words = [f"prediction_{word}" for word in self.client._words()[:width]]
+        named = words + names[len(words):]
+        names = named if len(set(named)) == width else names  # a word may be a number
         data: Dict[str, Any] = {"stream": [example.number.stream for example, _, _ in self.sent]}
         if any(when is not None for _, _, when in self.sent):
             data["time"] = [shapes.seconds(when) or None for _, _, when in self.sent]
@@ -205,14 +210,15 @@ def run(config: Config, iterable: Iterable[Any], *, stream: str = "", runneld: O
     item, in their order. The daemon is ended in any case.
 
     config      as of Daemon
-    iterable    of x; of (x, y), a tuple; or of dicts: columns by name, or x and some of y, stream, time, end, learn
+    iterable    a data frame, of x alone; or of x; of (x, y), a tuple; or of dicts: columns by name, or x and some of y, stream, time, end, learn
     stream      of items that name none
 
     Columns: `stream`; `time` where one has it; `prediction`, or `prediction_0`, `prediction_1`, ... (of the last
     step), and `loss`. With `target: given` and `later` a row's prediction is that of its own y, made before it was
     learned, and its loss that of this prediction. With `next` the prediction is that of the stream's next x, and the
     loss that of the prediction made before (`ahead` rows of that stream earlier). With `gaussian` the first half of
-    the columns are means, the second deviations; with `softmax` they are probabilities.
+    the columns are means, the second deviations; with `softmax` they are probabilities,
+    `prediction_WORD` of classes that are words (by number of those that have not come, and with `forget: lru`).
     """
     need_pandas()
     with Daemon(config, runneld=runneld, directory=directory) as daemon:
@@ -220,6 +226,6 @@ def run(config: Config, iterable: Iterable[Any], *, stream: str = "", runneld: O
             later = control.status()["schema"]["target"] == "later"
         with daemon.client(stream=stream) as client:
             rows = _Rows(client, later)
-            for item in iterable:
+            for item in client._items(iterable):
                 rows.add(item)
             return rows.frame()

@@ -46,6 +46,7 @@ class Examples:
         """Number, ident, frames and steps."""
         key = wire.key_bytes(stream)
         when = shapes.seconds(time)
+        x, y = shapes.unframed(x, self.shapes.by_name), shapes.unframed(y, self.shapes.y_by_name)
         if self.shapes.mixed or shapes.is_named(x) or shapes.is_named(y):
             members: Dict[str, object] = {"stream": stream, "x": shapes.plain(x)}
             if y is not None:
@@ -69,6 +70,7 @@ class Examples:
             raise TypeError(f"a label is of an example's Number, as learn() hands it back, not of {of!r:.60}")
         of = Number(*of)
         key = wire.key_bytes(of.stream)
+        y = shapes.unframed(y, self.shapes.y_by_name)
         if shapes.is_named(y):
             return self._json(key, of.stream, {"stream": of.stream, "y": shapes.plain(y),
                                                "label_of": of.sequence, "label_epoch": of.epoch}, 0.0, flags)

@@ -136,6 +136,7 @@ class Feeder:
               learn: bool) -> Iterator[Tuple[Number, Posts]]:
         """The messages of examples of one step each, some at a time, and the number of the last. They have their
         numbers when they are asked for: until they are sent, nothing else of the stream may be."""
+        xs, ys = self._unframed(xs, self._shapes.by_name), self._unframed(ys, self._shapes.y_by_name)
         xs = xs if isinstance(xs, (np.ndarray, list, tuple)) else list(xs)
         ys = ys if ys is None or isinstance(ys, (np.ndarray, list, tuple)) else list(ys)
         for name, values in (("ys", ys), ("times", times)):
@@ -149,11 +150,16 @@ class Feeder:
                                                                   None if when is None else when[i], flags)
                 yield number, [(ident, frames)]
         elif len(xs) > 0:
-            x = self._rows(xs, "examples", lambda some: self._shapes.x_array(some))
-            y = None if ys is None else self._rows(ys, "targets", lambda some: self._shapes.y_array(some, None))
+            x = self._rows(xs, "examples", lambda some: self._shapes.x_array(some, many=True))
+            y = None if ys is None else self._rows(ys, "targets", lambda some: self._shapes.y_array(some, None, many=True))
             for i in range(0, len(x), BATCH):
                 yield self._examples.rows(x[i:i + BATCH], None if y is None else y[i:i + BATCH], stream,
                                           when[i:i + BATCH] if when else None, flags)
+
+    @staticmethod
+    def _unframed(values: Any, names: bool) -> Any:
+        """Of an example each: a series has a number (or word) of each, whatever its index is called."""
+        return shapes.unframed(values, names and hasattr(values, "columns"))
 
     def _is_named(self, values: Any) -> bool:
         return values is not None and (self._shapes.mixed or shapes.is_named(list(values)))

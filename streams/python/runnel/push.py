@@ -40,7 +40,8 @@ class Push:
                 if left <= 0:
                     raise Unavailable(
                         f"{self.peer.endpoint}: no daemon took an example within {timeout:g} s; is runneld "
-                        "running, is it paused, and is this its examples.bind with socket: pull?") from None
+                        "running, is it paused, and is this its examples.bind, with examples.socket: pull? If not, "
+                        "socket='router'") from None
                 self.socket.poll(milliseconds(min(left, 1.0)), zmq.POLLOUT)
 
     def close(self, linger: Optional[float]) -> None:

@@ -135,7 +135,7 @@ class Session:
                 self._heard = time.monotonic()
             elif kind & FAILED:
                 self.why = self.peer.handshake_failed(kind, value, "examples socket of a daemon with "
-                                                      "examples.socket: router")
+                                                      "examples.socket: router (for pull: socket='push')")
                 over = True
             else:
                 over = True
@@ -287,7 +287,7 @@ class Session:
             return Unavailable(f"{at}the daemon has not answered for {waited:g} s; is it paused, or replaying "
                                f"its journal?{kept}")
         return Unavailable(f"{at}no daemon was there within {waited:g} s; is runneld running, and is this its "
-                           f"examples.bind?{kept}")
+                           f"examples.bind, with examples.socket: router? If not, socket='push'{kept}")
 
     def raise_refused(self) -> None:
         """Raise the first refusal that was not raised yet, once."""

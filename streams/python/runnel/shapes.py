@@ -24,10 +24,24 @@ def seconds(time: Time) -> float:
     """Unix time; 0 = none."""
     if time is None:
         return 0.0
-    value = time.timestamp() if isinstance(time, datetime.datetime) else float(time)
+    try:
+        value = time.timestamp() if isinstance(time, datetime.datetime) else float(time)
+    except (TypeError, ValueError):
+        raise TypeError(f"time is {time!r:.60}; it is Unix time in seconds, or a datetime") from None
     if not math.isfinite(value):
         raise ValueError(f"time is {value}; it is Unix time in seconds, or a datetime")
     return value
+
+
+def unframed(value: Any, names: bool) -> Any:
+    """A data frame of pandas as its rows, a series as its values: by their names as dicts, else as numbers (or words).
+    Anything else as it is."""
+    if not hasattr(value, "to_dict") or not hasattr(value, "to_numpy"):
+        return value
+    if names:
+        return value.to_dict("records") if hasattr(value, "columns") else value.to_dict()
+    array = value.to_numpy()
+    return array.tolist() if array.dtype == object else array
 
 
 def is_named(value: object) -> bool:
@@ -111,6 +125,7 @@ class Shapes:
     x_type, y_type   FLOAT or WHOLE (ids of symbols, of classes)
     columns          numbers in a step of x
     targets          numbers in a target; 0: the target is the next x
+    by_name          columns have names; y_by_name: targets have
     mixed            some columns are numbers, others symbols: x travels as JSON
     target           "given", "next", "later", or "" = not known
     classes          the words of classes by id, as far as they were known when the daemon was asked
@@ -124,7 +139,7 @@ class Shapes:
         self.columns: Optional[int] = None
         self.targets: Optional[int] = None
         self.target = ""
-        self.mixed = False
+        self.mixed = self.by_name = self.y_by_name = False
         self._pack: Optional[Callable[..., bytes]] = None
         self.classes: Optional[List[str]] = None
         self.forgets = False
@@ -142,6 +157,7 @@ class Shapes:
         self.mixed = schema.get("dtype") not in ("float32", "uint32")
         self.x_type = WHOLE if schema.get("dtype") == "uint32" else FLOAT
         self.columns = schema.get("columns")
+        self.by_name, self.y_by_name = bool(schema.get("names")), bool(schema.get("target_names"))
         if self.columns and self.x_type == FLOAT:
             self._pack = struct.Struct(f"<{self.columns}f").pack
         self.y_type = WHOLE if schema.get("target_dtype") == "uint32" else FLOAT
@@ -172,22 +188,22 @@ class Shapes:
         array = self.x_array(x)
         return array.tobytes(), len(array)
 
-    def x_array(self, x: object) -> Array:
-        """(steps, columns) float32, or (steps, 1) uint32."""
+    def x_array(self, x: object, many: bool = False) -> Array:
+        """(steps, columns) float32, or (steps, 1) uint32; many: of as many examples."""
         array = _array(x, "x")
-        return self._shaped(array, "x", self.x_type, self.columns, "a symbol")
+        return self._shaped(array, "x", self.x_type, self.columns, "a symbol", many)
 
-    def y_array(self, y: object, steps: Optional[int]) -> Array:
-        """(steps, targets) float32, or (steps, 1) uint32."""
+    def y_array(self, y: object, steps: Optional[int], many: bool = False) -> Array:
+        """(steps, targets) float32, or (steps, 1) uint32; many: of as many examples."""
         if self.targets == 0:
             raise ValueError("there is a y, but this model's target is the next x; send no y")
-        array = self._shaped(_array(y, "y"), "y", self.y_type, self.targets, "a class")
+        array = self._shaped(_array(y, "y"), "y", self.y_type, self.targets, "a class", many)
         if steps is not None and len(array) != steps:
             raise ValueError(f"x has {steps} steps, but y has targets for {len(array)}")
         return array
 
     def _shaped(self, array: Array, name: str, kind: Optional[np.dtype[Any]],
-                width: Optional[int], what: str) -> Array:
+                width: Optional[int], what: str, many: bool) -> Array:
         whole = kind == WHOLE or (kind is None and array.dtype == WHOLE)
         found = _whole(array, name, what) if whole else _floats(array, name)
         if whole and width is None:
@@ -196,8 +212,9 @@ class Shapes:
             width = found.shape[-1] if found.ndim else 1
         one_each = width == 1 and found.ndim <= 1
         if found.ndim > 2 or (not one_each and (found.shape[-1] if found.ndim else 1) != width):
+            give = f"(n, {width}), a row an example" if many else f"({width},), or (steps, {width})"
             raise ValueError(f"{name} has the shape {array.shape}, but a step of this model has {width} "
-                             f"number{'s' if width != 1 else ''}: give ({width},), or (steps, {width})")
+                             f"number{'s' if width != 1 else ''}: give {give}")
         found = found.reshape(-1, width)
         if not 1 <= len(found) <= wire.STEPS_MAX:
             raise ValueError(f"{name} has {len(found)} steps; an example has 1 to {wire.STEPS_MAX}")
