@@ -121,6 +121,22 @@ def test_status(directory):
     assert b"key 1" in out and "accuracy" not in shown, out
 
 
+def test_status_has_words_and_times(directory):
+    """A row a vocabulary; `backwards` where a time ran so."""
+    words = {"host": {"size": 10, "capacity": 1000, "newest": ["web-9", "web-8"]},
+             "output": {"size": 0, "capacity": 3, "newest": []}}
+    (_, out, err), _ = ask(directory, [dict(STATUS, vocabulary=words, backwards=2)], "status")
+    shown = values(out)
+    assert (err, shown.get("host")) == ("", "10 of 1,000, newest web-9, web-8"), (err, out)
+    assert shown.get("output") == "0 of 3" and shown.get("backwards", "").startswith("2 examples"), out
+    (_, out, _), _ = ask(directory, [dict(STATUS, backwards=0)], "status")
+    assert "backwards" not in values(out) and b"words" not in out, out
+    # what no daemon sends
+    for odd in ([], "a", {"a": 1}, {"a": {"newest": [1, None]}}, {"b": {"newest": ["x" * 255] * 9}}):
+        (status, _, err), _ = ask(directory, [dict(STATUS, vocabulary=odd)], "status")
+        assert (status, err) == (OK, ""), (odd, status, err)
+
+
 def test_status_before_the_first_score(directory):
     (status, out, err), _ = ask(directory, [NOT_YET], "status")
     shown = values(out)
@@ -298,7 +314,9 @@ def test_refusal(directory):
 
 
 def test_text_from_the_daemon_cannot_drive_the_terminal(directory):
-    for reply in [{"ok": False, "error": "a\033[2Jb\x9b\n"}, dict(STATUS, name="a\033[2Jb\u009bc")]:
+    words = {"a\033[2J": {"size": 1, "capacity": 2, "newest": ["b\033[2J\u009b"]}}
+    for reply in [{"ok": False, "error": "a\033[2Jb\x9b\n"}, dict(STATUS, name="a\033[2Jb\u009bc"),
+                  dict(STATUS, vocabulary=words)]:
         (_, out, err), _ = ask(directory, [reply], "status")
         assert b"\033" not in out and b"\xc2\x9b" not in out and "\033" not in err
 

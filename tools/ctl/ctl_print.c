@@ -61,6 +61,7 @@ static const struct line lines[] = {
     {"skipped", LOSS(skipped), " updates", NULL},
     {"streams", LOSS(streams), " in memory", NULL},
     {"forgotten", STATUS(forgotten), " streams", NULL},
+    {"backwards", STATUS(backwards), " examples, older than the one before", NULL},
     {"rate", LOSS(rate), NULL, NULL},
     {"clip", STATUS(clip), NULL, NULL},
     {"gradient norm", LOSS(gradient_norm), " of the last update, before clipping", NULL},
@@ -155,6 +156,8 @@ static void print_line(const struct line *line, const json_t *reply) {
     json_t *member = (json_t *)field_member(line->field, reply);
     if (!object_of(line->field, reply))
         return;
+    if (line->field == STATUS(backwards) && json_number_value(member) == 0)
+        return; /* as it should be */
     if (json_is_null(member))
         print_value(line->title, "-", "");
     else if (json_is_number(member))
@@ -176,6 +179,34 @@ const char *s_of(const struct runnel_reply *reply, const char *key) {
     return member_number(reply->json, key, &value) && value == 1 ? "" : "s";
 }
 
+/* A vocabulary: "10 of 1,000, newest web-9, web-8". */
+static void print_vocabulary(const char *name, const json_t *words) {
+    double counts[2] = {0};
+    char title[TEXT_SIZE], text[TEXT_SIZE], numbers[2][FORMAT_SIZE];
+    const json_t *word;
+    size_t n;
+    member_number(words, "size", &counts[0]);
+    member_number(words, "capacity", &counts[1]);
+    size_t length =
+        (size_t)snprintf(text, sizeof text, "%s of %s", format_grouped(numbers[0], counts[0]),
+                         format_grouped(numbers[1], counts[1]));
+    json_array_foreach(json_object_get(words, "newest"), n, word) {
+        const char *one = json_string_value(word);
+        if (one && length < sizeof text)
+            length += (size_t)snprintf(text + length, sizeof text - length, "%s%s",
+                                       n ? ", " : ", newest ", one);
+    }
+    print_value(text_copy(title, sizeof title, name), text, "");
+}
+
+static void print_vocabularies(json_t *vocabularies) {
+    const char *name;
+    json_t *words;
+    if (json_object_size(vocabularies))
+        printf("words\n");
+    json_object_foreach(vocabularies, name, words) print_vocabulary(name, words);
+}
+
 void print_status(const json_t *reply) {
     printf("daemon\n");
     for (int i = 0; i < LINES; i++)
@@ -183,6 +214,7 @@ void print_status(const json_t *reply) {
             print_line(&lines[i], reply);
         else if (object_of(lines[i + 1].field, reply))
             printf("%s\n", lines[i].title);
+    print_vocabularies(json_object_get(reply, "vocabulary"));
     if (!json_object_get(reply, "security")) {
         printf("security\n");
         print_value("encrypted by", "nobody: it has no keys (security.secret)", "");
