@@ -153,10 +153,11 @@ static enum reject_reason put_row(const struct shape *shape, json_t *row, unsign
     json_t *value;
     json_object_foreach(row, name, value) {
         size_t found = shape_column(shape, name, k);
-        char quoted[TEXT_QUOTE_SIZE];
+        char quoted[TEXT_QUOTE_SIZE], names[SHAPE_NAMES_SIZE];
         if (found == shape->width)
-            return reject(REJECT_JSON, why, "%s has an unknown column %s", shape->name,
-                          text_quote(quoted, name, strlen(name)));
+            return reject(REJECT_JSON, why, "%s has an unknown column %s; the columns are %s",
+                          shape->name, text_quote(quoted, name, strlen(name)),
+                          shape_names(shape, names));
         enum reject_reason reason =
             put_number(shape, found, value, numbers + found * NUMBER_SIZE, words, why);
         if (reason != REJECT_NOT)

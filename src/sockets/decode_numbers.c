@@ -25,6 +25,21 @@ size_t shape_column(const struct shape *shape, const char *name, size_t first) {
     return shape->width;
 }
 
+const char *shape_names(const struct shape *shape, char text[SHAPE_NAMES_SIZE]) {
+    const size_t most = SHAPE_NAMES_SIZE - sizeof ", ...";
+    size_t length = 0;
+    *text = '\0';
+    for (size_t k = 0; k < shape->width; k++) {
+        const char *name = shape->columns[k].name, *comma = k ? ", " : "";
+        bool fits = length + strlen(comma) + strlen(name) <= most;
+        length += (size_t)snprintf(text + length, SHAPE_NAMES_SIZE - length, "%s%s", comma,
+                                   fits ? name : "...");
+        if (!fits)
+            break;
+    }
+    return text;
+}
+
 const char *shape_type(const struct shape *shape) {
     if (shape_mixed(shape))
         return "mixed";

@@ -57,6 +57,11 @@ const char *shape_name(const struct shape *shape, size_t k, char name[NUMBER_NAM
    come in the columns' order. */
 size_t shape_column(const struct shape *shape, const char *name, size_t first);
 
+/* "load, host, hour": all columns' names, "..." in place of those that do not fit. Returns `text`.
+ */
+enum { SHAPE_NAMES_SIZE = 120 };
+const char *shape_names(const struct shape *shape, char text[SHAPE_NAMES_SIZE]);
+
 /* What one number is: "float32", "uint32", or "mixed" of columns. */
 const char *shape_type(const struct shape *shape);
 

@@ -105,7 +105,7 @@ static enum reject_reason check_columns(const json_t *schema, const struct part 
    there is. */
 static enum reject_reason check_row(const json_t *names, const struct shape *x, char *why) {
     bool said[COLUMNS_MAX] = {false};
-    char quoted[TEXT_QUOTE_SIZE];
+    char quoted[TEXT_QUOTE_SIZE], known[SHAPE_NAMES_SIZE];
     const json_t *name;
     size_t i;
     if (!names)
@@ -120,8 +120,10 @@ static enum reject_reason check_row(const json_t *names, const struct shape *x, 
             return reject(REJECT_JSON, why, "the schema's \"names\" is no list of names");
         size_t k = shape_column(x, json_string_value(name), i);
         if (k == x->width)
-            return reject(REJECT_SCHEMA, why, "the schema has an unknown column %s",
-                          text_quote(quoted, json_string_value(name), json_string_length(name)));
+            return reject(REJECT_SCHEMA, why,
+                          "the schema has an unknown column %s; the columns are %s",
+                          text_quote(quoted, json_string_value(name), json_string_length(name)),
+                          shape_names(x, known));
         said[k] = true;
     }
     for (size_t k = 0; k < x->width; k++)
