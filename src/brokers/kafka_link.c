@@ -21,6 +21,14 @@ static void on_log(const rd_kafka_t *client, int level, const char *facility, co
     (void)client, (void)level, (void)facility, (void)text;
 }
 
+/* Whether there is a setting whose name begins so. */
+static bool is_named(const struct kafka_options *options, const char *name) {
+    for (size_t i = 0; i < options->settings.count; i++)
+        if (strncmp(options->settings.values[i], name, strlen(name)) == 0)
+            return true;
+    return false;
+}
+
 static int set_login(rd_kafka_conf_t *conf, const struct kafka_options *options,
                      struct error *error) {
     char secret[SECRET_SIZE] = "";
@@ -35,9 +43,10 @@ static int set_login(rd_kafka_conf_t *conf, const struct kafka_options *options,
         fclose(file);
     secret[strcspn(secret, "\r\n")] = '\0';
     return kafka_set(conf, "security.protocol", "sasl_ssl", error) < 0 ||
-                   kafka_set(conf, "sasl.mechanisms", "PLAIN", error) < 0 ||
-                   kafka_set(conf, "sasl.username", options->user, error) < 0 ||
-                   kafka_set(conf, "sasl.password", secret, error) < 0
+                   (!is_named(options, "sasl.mechanism") &&
+                    kafka_set(conf, "sasl.mechanisms", "PLAIN", error) < 0) ||
+                   (options->user && kafka_set(conf, "sasl.username", options->user, error) < 0) ||
+                   (options->password_file && kafka_set(conf, "sasl.password", secret, error) < 0)
                ? -1
                : 0;
 }
@@ -58,7 +67,7 @@ int kafka_configure(rd_kafka_conf_t *conf, const struct kafka_options *options,
     rd_kafka_conf_set_log_cb(conf, on_log);
     if (kafka_set(conf, "bootstrap.servers", options->servers, error) < 0 ||
         kafka_set(conf, "client.id", "runnel", error) < 0 ||
-        (options->user && set_login(conf, options, error) < 0))
+        ((options->user || options->password_file) && set_login(conf, options, error) < 0))
         return -1;
     for (size_t i = 0; i < options->settings.count; i++)
         if (set_pair(conf, options->settings.values[i], error) < 0)

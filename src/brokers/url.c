@@ -80,9 +80,18 @@ static int take_rest(struct url *url, const char *text) {
         host -= (size_t)(at + 1 - text);
         text = at + 1;
     }
-    return take_host(url, text, host) || take(url->path, text + host, strlen(text + host), false)
-               ? -1
-               : 0;
+    const char *path = text + host;
+    bool slash = host > 0 && strchr(path, '@'); /* of a password: it has to be %2F */
+    return slash || take_host(url, text, host) || take(url->path, path, strlen(path), false) ? -1
+                                                                                             : 0;
+}
+
+/* A password must not be shown, wherever it stands. */
+static int complain_form(const char *option, const char *text, const char *form,
+                         struct error *error) {
+    const char *at = strrchr(text, '@');
+    return error_set(error, EX_USAGE, "%s: found '%s%s', expected %s", option, at ? "..." : "",
+                     at ? at : text, form);
 }
 
 int url_parse(struct url *url, const char *option, const char *text, const char *schemes,
@@ -92,7 +101,7 @@ int url_parse(struct url *url, const char *option, const char *text, const char 
     if (!colon || take(url->scheme, text, (size_t)(colon - text), false) ||
         !is_one_of(url->scheme, schemes) || take_rest(url, colon + 3) ||
         (!*url->host && !*url->path))
-        return error_set(error, EX_USAGE, "%s: found '%s', expected %s", option, text, form);
+        return complain_form(option, text, form, error);
     bool six = strchr(url->host, ':');
     int used = snprintf(url->name, sizeof url->name, "%s://%s%s%s", url->scheme, six ? "[" : "",
                         url->host, six ? "]" : "");

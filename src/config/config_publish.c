@@ -21,14 +21,31 @@ static bool is_given(const struct reading *reading, const char *path) {
     return place && place->given;
 }
 
-/* SCHEME://HOST.., without a password: others may read the file, and what is changed in it is
-   published. */
+/* Others may read the file, and what is changed in it is published. */
+static int check_settings(struct reading *reading) {
+    static const char *const SECRETS[] = {"password", "secret", "sasl.jaas.config", ".pem"};
+    const struct share_config *settings = &reading->draft.config.publish.settings;
+    for (size_t n = 0; n < settings->count; n++) {
+        char name[CONFIG_SHARE_SIZE];
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(settings->prefixes[n], "="),
+                 settings->prefixes[n]);
+        for (size_t i = 0; i < sizeof SECRETS / sizeof *SECRETS; i++)
+            if (strcasestr(name, SECRETS[i]))
+                return config_fail(reading, "publish.settings",
+                                   "found the secret %s; allowed are settings without one, beside "
+                                   "publish.user and publish.password_file",
+                                   name);
+    }
+    return 0;
+}
+
+/* SCHEME://HOST.., without a password, for the same reason; a path may have an '@'. */
 static int check_address(struct reading *reading, int broker, const char *text) {
     char scheme[CONFIG_TEXT_SIZE], list[CONFIG_TEXT_SIZE];
     const char *key = brokers[broker].key, *schemes = brokers[broker].schemes;
     const char *rest = strstr(text, "://");
-    const char *host = rest ? rest + strlen("://") : text;
-    if (memchr(host, '@', strcspn(host, "/")))
+    static const char PATH[] = "unix:///";
+    if (strchr(text, '@') && strncmp(text, PATH, strlen(PATH)) != 0)
         return config_fail(reading, key,
                            "found an address with a user in it; allowed is one without, beside "
                            "publish.user and publish.password_file");
@@ -92,5 +109,7 @@ int config_check_publish(struct reading *reading) {
                                "nats");
     if (broker == BROKERS)
         return 0;
-    return check_address(reading, broker, addresses[broker]) != 0 ? -1 : check_messages(reading);
+    return check_address(reading, broker, addresses[broker]) != 0 || check_settings(reading) != 0
+               ? -1
+               : check_messages(reading);
 }

@@ -38,6 +38,17 @@ static int take_ahead(struct walk *walk, const yaml_node_t *node, const struct c
     return 0;
 }
 
+/* What follows NAME= may be a secret, and this sentence is logged. */
+static int fail_pair(struct walk *walk, const yaml_node_t *node, const struct config_key *key,
+                     const char *path) {
+    char expected[CONFIG_TEXT_SIZE];
+    size_t size = strcspn(walk_text(node), "=");
+    config_value_expected(key, expected, sizeof expected);
+    return walk_fail(walk, node->start_mark, path, "found \"%.*s=...\"; allowed is %s (%s)",
+                     (int)(size < WALK_SHOWN_MAX ? size : WALK_SHOWN_MAX), walk_text(node),
+                     expected, key->what);
+}
+
 /* A text. */
 static int take_prefix(struct walk *walk, const yaml_node_t *node, const struct config_key *key,
                        const char *path) {
@@ -45,7 +56,8 @@ static int take_prefix(struct walk *walk, const yaml_node_t *node, const struct 
         strlen(walk_text(node)) == node->data.scalar.length &&
         config_value_store(key, 0, walk_text(node), false, &walk->reading->draft) == 0)
         return 0;
-    return walk_fail_value(walk, node, key, path);
+    bool pair = node->type == YAML_SCALAR_NODE && strchr(walk_text(node), '=');
+    return pair ? fail_pair(walk, node, key, path) : walk_fail_value(walk, node, key, path);
 }
 
 /* One, or a list of them, none of them twice. */
