@@ -27,7 +27,7 @@ struct nats_options {
         {"password-file", 0, "FILE", "log in with the first line of FILE",                         \
          OPTION_FILE(type, field.password_file)},                                                  \
         {"cafile", 0, "FILE",                                                                      \
-         "tls: who may have signed the server's certificate (default: those of the system)",       \
+         "tls: who may have signed the server's certificate, beside those of the system",          \
          OPTION_FILE(type, field.authorities)},                                                    \
     {                                                                                              \
         "credentials", 0, "FILE", "log in with the user's JWT and key in FILE",                    \
