@@ -16,12 +16,13 @@ import brokers
 import cases
 import kafka
 import nats
+import publishing
 import running
 import zmq
 
 RELAY = running.PROGRAM.with_name("runnel-relay")
-OK, USAGE, TRY_AGAIN, NO_PERMISSION = 0, 64, 75, 77
-PRODUCE, TOPIC_REFUSED = 0, 29  # numbers of Kafka's protocol
+OK, USAGE, NO_INPUT, TRY_AGAIN, NO_PERMISSION = 0, 64, 66, 75, 77
+PRODUCE, TOO_LARGE, TOPIC_REFUSED = 0, 10, 29  # numbers of Kafka's protocol
 CONFIG = brokers.CONFIG.replace('statistics"}}', 'statistics", predictions: true}}')
 
 
@@ -89,16 +90,16 @@ class Partitions:
     """What has come to a topic of Kafka."""
     COUNT = 3
 
-    def __init__(self, cluster):
-        self.cluster = cluster
-        cluster.ask(f"topic runnel.prediction {self.COUNT}")
+    def __init__(self, cluster, topic="runnel.prediction"):
+        self.cluster, self.topic = cluster, topic
+        cluster.ask(f"topic {topic} {self.COUNT}")
 
     def words(self):
         return ["--kafka", self.cluster.servers]
 
     def messages(self):
         found, where = [], {}
-        for line in self.cluster.ask(f"dump runnel.prediction {self.COUNT}"):
+        for line in self.cluster.ask(f"dump {self.topic} {self.COUNT}"):
             partition, key, text = line.split(" ", 2)
             found.append(json.loads(text))
             assert found[-1]["stream"] == key and where.setdefault(key, partition) == partition, line
@@ -218,6 +219,98 @@ def test_streams_that_are_no_topics(directory):
         assert status == OK, (status, err)
 
 
+def short(topic):
+    """As Kafka takes it: with FNV-1a of all of it at the end."""
+    mark = 0xCBF29CE484222325
+    for byte in topic.encode():
+        mark = (mark ^ byte) * 0x100000001B3 % 2 ** 64
+    return f"{topic[:249 - 17]}-{mark:016x}"
+
+
+def test_streams_that_are_no_topics_of_kafka(directory):
+    """It takes 249 bytes, and neither "." nor ".."; two long names stay two topics."""
+    if not brokers.knows("kafka"):
+        return
+    long = [255 * "k", 254 * "k" + "j"]
+    for mark, names in ("{stream}", {".": "_", "..": "__", **{name: short(name) for name in long}}), \
+                       ("{stream}+{stream}+{stream}", {name: short("+".join(3 * [name])) for name in long}):
+        home = directory / str(len(mark))
+        home.mkdir()
+        with kafka.Kafka() as cluster, daemon(home) as d, d.socket(zmq.PUSH, "examples") as socket:
+            warm = Partitions(cluster, mark.replace("{stream}", "warm"))
+            topics = {name: Partitions(cluster, topic) for name, topic in names.items()}
+            process = relay(home, *warm.words(), "--topic", mark)
+            before = warm_up(d, socket, warm, process)
+            for name in names:
+                send(socket, name.encode(), 1)
+            running.wait_learned(d, before + len(names))
+            for name, topic in topics.items():
+                brokers.until(lambda at=topic: at.messages(), process)
+                assert {message["stream"] for message in topic.messages()} == {name}
+            status, err = finish(process)
+            assert status == OK, (status, err)
+
+
+def test_predictions_that_are_too_large(directory):
+    """They are counted, said once, and left out; all others come."""
+    for name, server, reader_of in BROKERS:
+        if name not in ("kafka", "nats"):
+            continue
+        home = directory / name
+        home.mkdir()
+        more = ["--setting", "message.max.bytes=1500"] if name == "kafka" else []
+        broker = server(home) if name == "kafka" else nats.Nats(home, "max_payload: 1500")
+        with broker, daemon(home) as d, d.socket(zmq.PUSH, "examples") as socket:
+            reader = reader_of(broker)
+            process = relay(home, *reader.words(), *more)
+            before = warm_up(d, socket, reader, process)
+            for stream in 255 * b"\x01", b"s", 255 * b"\x02", b"t":  # \u0001 in JSON
+                send(socket, stream, 1)
+            running.wait_learned(d, before + 4)
+            brokers.until(lambda at=reader: {"s", "t"} <= {message["stream"] for message in at.messages()},
+                          process)
+            status, err = finish(process)
+            assert status == TRY_AGAIN and "0 are left, 2 were too large" in err, (name, status, err)
+            assert err.count("takes no message of") == 1, err
+
+
+def test_a_batch_that_is_too_large(directory):
+    """What Kafka refuses at once it is given one by one."""
+    if not brokers.knows("kafka"):
+        return
+    with kafka.Kafka() as cluster, daemon(directory) as d, d.socket(zmq.PUSH, "examples") as socket:
+        reader = Partitions(cluster)
+        process = relay(directory, *reader.words())
+        before = warm_up(d, socket, reader, process)
+        cluster.ask(f"refuse {PRODUCE} {TOO_LARGE} 1")
+        for n in range(100):
+            send(socket, b"s", n)
+        running.wait_learned(d, before + 100)
+
+        def found():
+            return {message["data_time"] for message in reader.messages() if message["stream"] == "s"}
+        brokers.until(lambda: len(found()) == 100, process)
+        status, err = finish(process)
+        assert status == OK and "0 were too large" in err, (status, err)
+
+
+def test_ids_that_are_no_headers(directory):
+    """What a daemon says of itself brings no header of its own; without a name of the run there is none."""
+    if not brokers.knows("nats"):
+        return
+    with nats.Nats(directory) as broker, publishing.Publisher(directory) as publisher:
+        broker.stream("P", "runnel.>")
+        process = relay(directory, "--nats", broker.url)
+        publisher.wait_for("prediction", "status")
+        for run in "a", "a\r\nNats-Rollup: all", "b":
+            publisher.send("prediction", {"run": run, "stream": "s", "prediction": [1]})
+        brokers.until(lambda: broker.ask("STREAM.INFO.P")["state"]["last_seq"] == 3, process)
+        heads = [broker.ask("STREAM.MSG.GET.P", {"seq": number})["message"].get("hdrs") for number in (1, 2, 3)]
+        assert finish(process)[0] == OK
+        assert [head and base64.b64decode(head).split()[1:] for head in heads] == \
+            [[b"Nats-Msg-Id:", b"a/prediction/1"], None, [b"Nats-Msg-Id:", b"b/prediction/3"]], heads
+
+
 def test_buffer(directory):
     """While the broker is away, the newest are kept, and what is dropped is said."""
     _, server, reader_of = BROKERS[-1]
@@ -268,6 +361,18 @@ def test_sections_that_are_wrong(directory):
     path = directory / "config.yaml"
     for daemons, relays, section in [
             ("publish.mqtt: found an address with a user in it", None, "{mqtt: 'mqtt://u:hidden@h'}"),
+            ("publish.mqtt: found an address with a user in it", None, "{mqtt: 'mqtt://u:hid/hidden@h'}"),
+            ("publish.settings: found the secret sasl.password;", None,
+             "{kafka: h, settings: [acks=all, sasl.password=hidden]}"),
+            ("publish.settings: found the secret sasl.oauthbearer.client.secret;", None,
+             "{kafka: h, settings: [sasl.oauthbearer.client.secret=hidden]}"),
+            ("publish.settings: found the secret ssl.key.pem;", None, "{kafka: h, settings: [ssl.key.pem=hidden]}"),
+            ("publish.settings: found \"sasl.jaas.config=...\"", None,
+             f"{{kafka: h, settings: [sasl.jaas.config=hidden{64 * 'x'}]}}"),
+            ("publish.password_file: found a list", "publish.password_file: found a list",
+             "{redis: 'redis://h', password_file: [a, b]}"),
+            ("publish.password_file:", "publish.password_file: found twice",
+             "{redis: 'redis://h', password_file: a, password_file: b}"),
             ("publish.redis: found beside publish.mqtt", "publish.redis: --redis: there is a broker already",
              "{mqtt: 'mqtt://h', redis: 'redis://h'}"),
             ("publish.nats: found \"http://h\"", "found 'http://h'", "{nats: 'http://h'}"),
@@ -289,6 +394,8 @@ def test_sections_that_are_wrong(directory):
     done = subprocess.run([running.PROGRAM, "--config", path, "--check-config"], capture_output=True,
                           check=False, text=True)
     assert done.returncode == 78 and "statistics.predictions: false; needed is true" in done.stderr, done
+    path.write_text(base + "publish: {mqtt: 'unix:///run/a@b'}\n")
+    subprocess.run([running.PROGRAM, "--config", path, "--check-config"], check=True, capture_output=True)
     path.write_text(base)
     for status, said, name in [(78, "there is no section publish", path), (66, "cannot be opened", "none")]:
         done = subprocess.run([RELAY, "--config", name], capture_output=True, check=False, text=True)
@@ -297,8 +404,14 @@ def test_sections_that_are_wrong(directory):
 
 def test_refused(directory):
     """Wrong credentials end it with a sentence; one broker must be named."""
-    for words in [], ["--redis", "redis://127.0.0.1", "--nats", "nats://127.0.0.1"]:
-        assert subprocess.run([RELAY, *words], capture_output=True, check=False).returncode == USAGE
+    for words in [], ["--redis", "redis://127.0.0.1", "--nats", "nats://127.0.0.1"], \
+            ["--redis", "http://u:hidden@h"], ["--redis", "redis://u:1/hidden@h"]:
+        done = subprocess.run([RELAY, *words], capture_output=True, check=False, timeout=running.LIMIT)
+        assert done.returncode == USAGE and b"hidden" not in done.stderr, done
+    if brokers.knows("kafka"):
+        words = ["--kafka", "127.0.0.1:1", "--password-file", directory / "none"]
+        done = subprocess.run([RELAY, *words], capture_output=True, check=False, timeout=running.LIMIT)
+        assert done.returncode == NO_INPUT and b"none cannot be read" in done.stderr, done
     with daemon(directory):
         if brokers.knows("redis"):
             with brokers.Redis(directory, "--requirepass", "secret") as broker:
@@ -310,6 +423,30 @@ def test_refused(directory):
                 process = relay(directory, "--nats", broker.url, "--user", "x")
                 _, err = process.communicate(timeout=running.LIMIT)
                 assert process.returncode == NO_PERMISSION and b"does not admit this user" in err, err
+
+
+def test_another_broker_than_that_of_the_file(directory):
+    """It does not get the file's login, whatever stands first; the file's own does."""
+    if not brokers.knows("redis"):
+        return
+    (directory / "secret").write_text("right\n")
+    with brokers.Redis(directory, "--requirepass", "right") as broker:
+        path = directory / "config.yaml"
+        file = "password_file: secret"
+        for section, words, admitted in (f"redis: 'redis://127.0.0.1:1', {file}", [], False), \
+                (file, [], False), (f"redis: '{broker.url}', {file}", [], True), \
+                (f"redis: 'redis://127.0.0.1:1', {file}", ["--password-file", directory / "secret"], True):
+            path.write_text(f"statistics: {{bind: 'ipc://{directory}/none'}}\n"
+                            f"publish: {{{section}}}\n")
+            process = subprocess.Popen([RELAY, "--config", path, *words, "--redis", broker.url],
+                                       stderr=subprocess.PIPE, bufsize=0)
+            if admitted:
+                brokers.until(lambda: "cmd=auth" in broker.pipeline([("AUTH", "right"), ("CLIENT", "LIST")])[1],
+                              process)
+                assert finish(process)[0] == OK
+            else:
+                _, err = process.communicate(timeout=running.LIMIT)
+                assert process.returncode == NO_PERMISSION and b"does not let this client in" in err, err
 
 
 def test_refused_by_kafka(directory):

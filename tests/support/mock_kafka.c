@@ -6,7 +6,7 @@
        put NAME PARTITION KEY VALUE...
        dump NAME PARTITIONS       all that is in them: "PARTITION KEY VALUE", one a line
        down | up                  no server can be reached | can be again
-       refuse API CODE            requests of that kind get this error from now on */
+       refuse API CODE [TIMES]    requests of that kind get this error from now on */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,6 +49,7 @@ static rd_kafka_t *reader_of(const char *topic, int partitions) {
     rd_kafka_conf_set(conf, "enable.auto.commit", "false", why, sizeof why);
     rd_kafka_conf_set(conf, "enable.partition.eof", "true", why, sizeof why);
     rd_kafka_conf_set(conf, "auto.offset.reset", "earliest", why, sizeof why);
+    rd_kafka_conf_set(conf, "fetch.wait.max.ms", "10", why, sizeof why);
     rd_kafka_t *reader = rd_kafka_new(RD_KAFKA_CONSUMER, conf, why, sizeof why);
     rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(partitions);
     for (int partition = 0; partition < partitions; partition++)
@@ -80,7 +81,7 @@ static void dump(const char *topic, int partitions) {
 
 static void obey(char *line) {
     char name[NAME_SIZE], key[NAME_SIZE], value[NAME_SIZE];
-    int a, b, c, at = 0;
+    int a, b, c = REFUSALS, at = 0;
     if (sscanf(line, "topic %255s %d", name, &a) == 2) {
         puts(rd_kafka_mock_topic_create(cluster, name, a, 1) ? "failed" : "ok");
     } else if (sscanf(line, "fill %255s %d %d %d", name, &a, &b, &c) == 4) {
@@ -94,11 +95,11 @@ static void obey(char *line) {
         flush();
     } else if (sscanf(line, "dump %255s %d", name, &a) == 2) {
         dump(name, a);
-    } else if (sscanf(line, "refuse %d %d", &a, &b) == 2) {
+    } else if (sscanf(line, "refuse %d %d %d", &a, &b, &c) >= 2 && c <= REFUSALS) {
         rd_kafka_resp_err_t codes[REFUSALS];
         for (int i = 0; i < REFUSALS; i++)
             codes[i] = b;
-        rd_kafka_mock_push_request_errors_array(cluster, (int16_t)a, REFUSALS, codes);
+        rd_kafka_mock_push_request_errors_array(cluster, (int16_t)a, (size_t)c, codes);
         puts("ok");
     } else if (strcmp(line, "down") == 0) {
         puts(rd_kafka_mock_broker_set_down(cluster, -1) ? "failed" : "ok");

@@ -10,6 +10,7 @@
 
 #include "common/clock.h"
 #include "common/complain.h"
+#include "common/hash.h"
 #include "common/json_member.h"
 #include "common/options.h"
 #include "common/text.h"
@@ -63,6 +64,19 @@ static size_t put_word(const struct sink_type *type, char *topic, size_t used, c
     return used;
 }
 
+/* A topic that is too long for the broker ends with a hash of all of it. */
+static void fit_topic(const struct sink_type *type, char *topic) {
+    enum { HASH_SIZE = 17 }; /* "-0123456789abcdef" */
+    size_t size = strlen(topic);
+    if (type->topic_max == 0)
+        return;
+    if (size > type->topic_max)
+        snprintf(topic + type->topic_max - HASH_SIZE, HASH_SIZE + 1, "-%016llx",
+                 (unsigned long long)hash_bytes(HASH_BEGIN, topic, size));
+    if (strcmp(topic, ".") == 0 || strcmp(topic, "..") == 0)
+        memset(topic, '_', size);
+}
+
 /* The message's topic: that of the options, with the names in it. */
 static void make_topic(const struct relay *r, const struct message *message,
                        char topic[TOPIC_SIZE]) {
@@ -83,6 +97,7 @@ static void make_topic(const struct relay *r, const struct message *message,
         }
     }
     topic[used] = '\0';
+    fit_topic(r->options.type, topic);
 }
 
 static void take_status(struct relay *r, const json_t *body) {
@@ -99,12 +114,17 @@ static void take_status(struct relay *r, const json_t *body) {
     r->no_predictions_said = none;
 }
 
-/* What no other message has. */
-static void make_id(const struct message *message, char id[ID_SIZE]) {
+/* What no other message has; false: the daemon has not said which it is, in what prints. */
+static bool make_id(const struct message *message, char id[ID_SIZE]) {
     const char *run = member_string(message->body, "run");
     double sequence = 0;
     member_number(message->body, "sequence", &sequence);
-    snprintf(id, ID_SIZE, "%s/%s/%.0f", run ? run : "", topic_names[message->topic], sequence);
+    int size =
+        snprintf(id, ID_SIZE, "%s/%s/%.0f", run ? run : "", topic_names[message->topic], sequence);
+    bool good = run && *run && size < ID_SIZE;
+    for (const char *byte = id; *byte && good; byte++)
+        good = *byte > ' ' && *byte < '\x7f';
+    return good;
 }
 
 static void take_message(struct relay *r, struct message *message) {
@@ -116,12 +136,14 @@ static void take_message(struct relay *r, struct message *message) {
     if (!r->options.published[message->topic])
         return;
     make_topic(r, message, topic);
-    make_id(message, id);
+    bool named = make_id(message, id);
     const char *stream = member_string(message->body, "stream");
-    struct sink_message out = {.topic = strdup(topic), .id = strdup(id), .text = message->text};
+    struct sink_message out = {.topic = strdup(topic), .text = message->text};
+    if (named)
+        out.id = strdup(id);
     if (stream)
         out.key = strdup(stream);
-    if (!out.topic || !out.id || (stream && !out.key)) {
+    if (!out.topic || (named && !out.id) || (stream && !out.key)) {
         free(out.topic);
         free(out.id);
         free(out.key);
@@ -187,12 +209,14 @@ static int finish(struct relay *r, int status) {
     int refused = queue_close(&r->queue, is_done(r) ? INFINITY : LINGER_SECONDS, &counts, &error);
     complain(EX_OK,
              "wrote %llu messages; %llu did not come from the daemon, %llu were dropped, "
-             "%llu are left",
+             "%llu are left, %llu were too large",
              (unsigned long long)counts.written, (unsigned long long)r->health.missed_total,
-             (unsigned long long)counts.dropped, (unsigned long long)counts.left);
+             (unsigned long long)counts.dropped, (unsigned long long)counts.left,
+             (unsigned long long)counts.too_large);
     if (refused < 0)
         return complain_error(&error);
-    return status == EX_OK && (counts.left || counts.dropped) ? EX_TEMPFAIL : status;
+    bool lost = counts.left || counts.dropped || counts.too_large;
+    return status == EX_OK && lost ? EX_TEMPFAIL : status;
 }
 
 static int relay(struct relay *r) {

@@ -15,21 +15,21 @@
 /* Keys of publish and the options that they are. */
 static const struct {
     const char *key, *option;
-    bool path;
+    bool path, list;
 } KEYS[] = {
-    {"mqtt", "mqtt", false},
-    {"redis", "redis", false},
-    {"kafka", "kafka", false},
-    {"nats", "nats", false},
-    {"topic", "topic", false},
-    {"messages", "publish", false},
-    {"user", "user", false},
-    {"password_file", "password-file", true},
-    {"credentials", "credentials", true},
-    {"cafile", "cafile", true},
-    {"settings", "setting", false},
-    {"keep", "keep", false},
-    {"buffer", "buffer", false},
+    {"mqtt", "mqtt", false, false},
+    {"redis", "redis", false, false},
+    {"kafka", "kafka", false, false},
+    {"nats", "nats", false, false},
+    {"topic", "topic", false, false},
+    {"messages", "publish", false, true},
+    {"user", "user", false, false},
+    {"password_file", "password-file", true, false},
+    {"credentials", "credentials", true, false},
+    {"cafile", "cafile", true, false},
+    {"settings", "setting", false, true},
+    {"keep", "keep", false, false},
+    {"buffer", "buffer", false, false},
 };
 enum { KEYS_COUNT = sizeof KEYS / sizeof KEYS[0] };
 
@@ -37,6 +37,7 @@ struct relay_config {
     const char *path;
     yaml_document_t document;
     bool loaded;
+    bool given[KEYS_COUNT];
     char *paths[KEYS_COUNT]; /* that stood relative to the file */
     char *endpoint;
 };
@@ -130,6 +131,11 @@ static int take(struct relay_config *config, const char *name, yaml_node_t *node
     if (key == KEYS_COUNT)
         return fail(config, node, error, "publish.%s: there is no such key; see runnel.yaml(5)",
                     name);
+    if (config->given[key])
+        return fail(config, node, error, "publish.%s: found twice", name);
+    config->given[key] = true;
+    if (node->type == YAML_SEQUENCE_NODE && !KEYS[key].list)
+        return fail(config, node, error, "publish.%s: found a list; allowed is one value", name);
     if (node->type != YAML_SEQUENCE_NODE)
         return take_text(config, key, node, options, error);
     for (const yaml_node_item_t *item = node->data.sequence.items.start;
@@ -184,6 +190,7 @@ int relay_config_open(struct relay_config **result, const char *path, struct opt
             return -1;
     }
     options->from_file = options->published_from_file = true;
+    options->of_file = options->target;
     return take_endpoint(config, root, options, error);
 }
 

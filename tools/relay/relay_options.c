@@ -10,12 +10,28 @@
 
 enum { BUFFER_MAX = 100000000, BUFFER_DEFAULT = 100000, KEEP_DEFAULT = 100000 };
 
+/* Another broker must not learn what the file logs in with. */
+static void drop_login(struct options *o) {
+    const struct sink_options *file = &o->of_file;
+    struct sink_options *target = &o->target;
+    if (target->user == file->user)
+        target->user = NULL;
+    if (target->password_file == file->password_file)
+        target->password_file = NULL;
+    if (target->credentials == file->credentials)
+        target->credentials = NULL;
+}
+
 static int take_broker(void *values, const struct option_row *row, const char *text,
                        struct error *error) {
     struct options *o = values;
     if (o->broker && !o->from_file)
         return error_set(error, EX_USAGE, "--%s: there is a broker already, that of --%s",
                          row->name, o->broker);
+    bool same =
+        o->broker && strcmp(o->broker, row->name) == 0 && strcmp(o->target.address, text) == 0;
+    if (o->from_file && !same)
+        drop_login(o);
     o->from_file = false;
     o->broker = row->name;
     o->target.address = text;
@@ -39,7 +55,8 @@ static int take_topic_kind(void *values, const struct option_row *row, const cha
 
 const struct option_row relay_options[] = {
     {"config", 'f', "FILE",
-     "do what the section publish of a daemon's configuration says; other options come first",
+     "do what the section publish of a daemon's configuration says; other options come first, and "
+     "another broker gets no login of the file's",
      OPTION_FILE(struct options, config)},
     {"connect", 'c', "ENDPOINT", "the daemon's statistics socket (default " WIRE_STATISTICS ")",
      OPTION_TEXT(struct options, endpoint)},
@@ -56,7 +73,9 @@ const struct option_row relay_options[] = {
      OPTION_FILE(struct options, target.password_file)},
     {"credentials", 0, "FILE", "nats: log in with the user's JWT and key in FILE",
      OPTION_FILE(struct options, target.credentials)},
-    {"cafile", 0, "FILE", "with TLS: who may have signed the broker's certificate",
+    {"cafile", 0, "FILE",
+     "with TLS: who may have signed the broker's certificate (default: those of the system; nats: "
+     "beside them)",
      OPTION_FILE(struct options, target.authorities)},
     {"setting", 0, "NAME=VALUE",
      "kafka: a setting of librdkafka's, as security.protocol=ssl; may be repeated",

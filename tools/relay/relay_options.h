@@ -14,8 +14,8 @@ struct options {
     const char *config; /* a file whose section `publish` comes before the other options, or NULL */
     const char *endpoint; /* "": the file does not say it */
     struct key_options keys;
-    const char *broker; /* "mqtt": the kind, with target.address */
-    struct sink_options target;
+    const char *broker;                  /* "mqtt": the kind, with target.address */
+    struct sink_options target, of_file; /* of_file: with the login of the file's broker */
     const char *topic;
     bool published[TOPICS];
     bool from_file; /* the broker: an option may name another */

@@ -79,11 +79,23 @@ static bool take_batch(struct queue *queue) {
     return !over;
 }
 
+static void say_too_large(const struct queue *queue, const struct sink_message *message) {
+    complain(EX_OK,
+             "%s takes no message of %zu bytes (see its %s): what is too large is skipped from now "
+             "on",
+             queue->broker, message->size, queue->type->size_limit);
+}
+
 static void finish_batch(struct queue *queue) {
-    for (size_t n = 0; n < queue->batch_count; n++)
+    size_t too_large = 0;
+    for (size_t n = 0; n < queue->batch_count; n++) {
+        if (queue->batch[n].too_large && too_large++ + queue->counts.too_large == 0)
+            say_too_large(queue, &queue->batch[n]);
         clear(&queue->batch[n]);
+    }
     pthread_mutex_lock(&queue->mutex);
-    queue->counts.written += queue->batch_count;
+    queue->counts.written += queue->batch_count - too_large;
+    queue->counts.too_large += too_large;
     pthread_mutex_unlock(&queue->mutex);
     queue->batch_count = 0;
 }

@@ -12,9 +12,10 @@
 struct queue;
 
 struct queue_counts {
-    uint64_t written; /* confirmed by the broker */
-    uint64_t dropped; /* there was no room for them */
-    uint64_t left;    /* neither */
+    uint64_t written;   /* confirmed by the broker */
+    uint64_t too_large; /* the broker takes none of their size */
+    uint64_t dropped;   /* there was no room for them */
+    uint64_t left;      /* none of these */
 };
 
 /* Room for `room` messages. The sink must outlive it. */

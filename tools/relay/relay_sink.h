@@ -4,6 +4,7 @@
 #ifndef RUNNEL_RELAY_SINK_H
 #define RUNNEL_RELAY_SINK_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,9 +18,10 @@ struct sink;
 struct sink_message {
     char *topic; /* of the broker: a topic, a subject, or the key of a stream */
     char *key;   /* the stream that the message is of; NULL: of none */
-    char *id;    /* no other message has it */
+    char *id;    /* no other message has it: printable; NULL: there is none */
     char *text;  /* JSON, (size,) */
     size_t size;
+    bool too_large; /* the broker takes none of that size: not written */
 };
 
 /* What does not concern a kind of broker is not there. */
@@ -41,14 +43,16 @@ struct sink_type {
 
     /* Of a stream's or a daemon's name in a topic, these bytes become '_'; or all but these. */
     const char *replaced, *kept;
+    size_t topic_max; /* bytes of a topic, which may not be "." or ".." either; 0: no such rules */
+    const char *size_limit; /* what says how large a message may be; NULL: none is too large */
 
     int (*open)(struct sink **sink, const struct sink_options *options, struct error *error);
     /* Connect. EX_TEMPFAIL: not now, with a clause that says why; else there is no use in trying
        again. */
     int (*connect)(struct sink *sink, struct error *error);
-    /* Write the messages in their order: 0 when the broker has confirmed all of them. EX_TEMPFAIL:
-       the connection is over, and all of them will be written again. */
-    int (*write)(struct sink *sink, const struct sink_message *messages, size_t count,
+    /* Write the messages in their order: 0 when the broker has confirmed all of them that are not
+       too large. EX_TEMPFAIL: the connection is over, and all of them will be written again. */
+    int (*write)(struct sink *sink, struct sink_message *messages, size_t count,
                  struct error *error);
     /* Nothing has been written for a second: keep the connection. As write. May be NULL. */
     int (*tend)(struct sink *sink, struct error *error);

@@ -18,7 +18,7 @@ struct sink {
     rd_kafka_conf_t *settings; /* that a client begins with */
     rd_kafka_t *client;        /* a new one for each connection: none sends again by itself */
     bool down;                 /* no server answers, as the client says */
-    size_t confirmed;          /* of the messages being written */
+    size_t settled;            /* of the messages being written: confirmed, or too large */
     struct error failed;       /* text "": nothing has */
 };
 
@@ -39,18 +39,17 @@ static void judge(const struct sink *sink, const char *topic, rd_kafka_resp_err_
         kafka_say_refused(error, sink->servers, why);
     else if (code == RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION)
         error_set(error, EX_USAGE, "--topic: nothing can be published to '%s'", topic);
-    else if (code == RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE)
-        error_set(error, EX_UNAVAILABLE,
-                  "%s refuses a message: %s; see --setting message.max.bytes", sink->servers, why);
     else
         error_set(error, EX_TEMPFAIL, "%s: %s", topic, why);
 }
 
 static void on_delivery(rd_kafka_t *client, const rd_kafka_message_t *message, void *context) {
     struct sink *sink = context;
+    struct sink_message *written = message->_private;
     (void)client;
-    if (!message->err)
-        sink->confirmed++;
+    written->too_large = message->err == RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE;
+    if (!message->err || written->too_large)
+        sink->settled++;
     else if (!*sink->failed.text)
         judge(sink, rd_kafka_topic_name(message->rkt), message->err, &sink->failed);
 }
@@ -122,24 +121,40 @@ static int connect_kafka(struct sink *sink, struct error *error) {
     return 0;
 }
 
-static int publish(struct sink *sink, const struct sink_message *message, struct error *error) {
+static int publish(struct sink *sink, struct sink_message *message, struct error *error) {
     const char *key = message->key;
     rd_kafka_resp_err_t code = rd_kafka_producev(
         sink->client, RD_KAFKA_V_TOPIC(message->topic), RD_KAFKA_V_KEY(key, key ? strlen(key) : 0),
-        RD_KAFKA_V_VALUE(message->text, message->size), RD_KAFKA_V_END);
+        RD_KAFKA_V_VALUE(message->text, message->size), RD_KAFKA_V_OPAQUE(message), RD_KAFKA_V_END);
+    message->too_large = code == RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE;
+    if (message->too_large) {
+        sink->settled++;
+        return 0;
+    }
     if (code)
         judge(sink, message->topic, code, error);
     return code ? -1 : 0;
 }
 
-static int write_kafka(struct sink *sink, const struct sink_message *messages, size_t count,
-                       struct error *error) {
-    sink->confirmed = 0;
+static int write_together(struct sink *sink, struct sink_message *messages, size_t count,
+                          struct error *error) {
+    sink->settled = 0;
     for (size_t n = 0; n < count; n++)
         if (publish(sink, &messages[n], error) < 0)
             return -1;
-    while (sink->confirmed < count) /* until message.timeout.ms */
+    while (sink->settled < count) /* until message.timeout.ms */
         if (turn(sink, TICK_MS, error) < 0)
+            return -1;
+    return 0;
+}
+
+/* A server refuses what is sent at once, of which each message may be small enough. */
+static int write_kafka(struct sink *sink, struct sink_message *messages, size_t count,
+                       struct error *error) {
+    if (write_together(sink, messages, count, error) < 0)
+        return -1;
+    for (size_t n = 0; n < count; n++)
+        if (messages[n].too_large && write_together(sink, &messages[n], 1, error) < 0)
             return -1;
     return 0;
 }
@@ -161,6 +176,8 @@ const struct sink_type sink_kafka = {
     .name = "kafka",
     .topic = "runnel.{topic}",
     .kept = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-",
+    .topic_max = 249,
+    .size_limit = "message.max.bytes, and --setting message.max.bytes",
     .open = open_kafka,
     .connect = connect_kafka,
     .write = write_kafka,

@@ -134,7 +134,7 @@ static int publish(struct sink *sink, const struct sink_message *message, struct
     return mqtt_check(code, error);
 }
 
-static int write_mqtt(struct sink *sink, const struct sink_message *messages, size_t count,
+static int write_mqtt(struct sink *sink, struct sink_message *messages, size_t count,
                       struct error *error) {
     sink->confirmed = 0;
     for (size_t n = 0; n < count; n++)

@@ -55,11 +55,11 @@ static int connect_nats(struct sink *sink, struct error *error) {
     return judge(sink, status, error);
 }
 
-static int publish(struct sink *sink, const struct sink_message *message, struct error *error) {
+static int publish(struct sink *sink, struct sink_message *message, struct error *error) {
     natsMsg *out = NULL;
     natsStatus status =
         natsMsg_Create(&out, message->topic, sink->inbox, message->text, (int)message->size);
-    if (status == NATS_OK)
+    if (status == NATS_OK && message->id)
         status = natsMsgHeader_Set(out, "Nats-Msg-Id", message->id);
     if (status == NATS_OK)
         status = natsConnection_PublishMsg(sink->connection, out);
@@ -67,10 +67,9 @@ static int publish(struct sink *sink, const struct sink_message *message, struct
     if (status == NATS_INVALID_SUBJECT)
         return error_set(error, EX_USAGE, "--topic: nothing can be published to '%s'",
                          message->topic);
-    if (status == NATS_MAX_PAYLOAD)
-        return error_set(error, EX_UNAVAILABLE,
-                         "%s refuses a message of %zu bytes; see its max_payload",
-                         sink->options.address.name, message->size);
+    message->too_large = status == NATS_MAX_PAYLOAD;
+    if (message->too_large)
+        return 0;
     return judge(sink, status, error);
 }
 
@@ -105,13 +104,13 @@ static int take_answer(struct sink *sink, const char *subject, struct error *err
     return judged;
 }
 
-static int write_nats(struct sink *sink, const struct sink_message *messages, size_t count,
+static int write_nats(struct sink *sink, struct sink_message *messages, size_t count,
                       struct error *error) {
     for (size_t n = 0; n < count; n++)
         if (publish(sink, &messages[n], error) < 0)
             return -1;
     for (size_t n = 0; n < count; n++)
-        if (take_answer(sink, messages[n].topic, error) < 0)
+        if (!messages[n].too_large && take_answer(sink, messages[n].topic, error) < 0)
             return -1;
     return 0;
 }
@@ -136,6 +135,7 @@ const struct sink_type sink_nats = {
     .form = NATS_URL_FORM,
     .topic = "runnel.{daemon}.{topic}",
     .replaced = ".*> \t\r\n",
+    .size_limit = "max_payload",
     .open = open_nats,
     .connect = connect_nats,
     .write = write_nats,

@@ -57,7 +57,7 @@ static int take_reply(struct sink *sink, struct error *error) {
     return status;
 }
 
-static int write_redis(struct sink *sink, const struct sink_message *messages, size_t count,
+static int write_redis(struct sink *sink, struct sink_message *messages, size_t count,
                        struct error *error) {
     for (size_t n = 0; n < count; n++)
         append(sink, &messages[n]);
