@@ -175,6 +175,7 @@ static void identify(struct call *call) {
     call->source->epoch = (uint32_t)common->epoch;
     call->source->producer = common->to.producer;
     call->source->producer_given = common->producer != NULL;
+    call->source->epoch_given = common->epoch_given || common->producer;
 }
 
 static int feed(struct call *call, char **operands, struct error *error) {

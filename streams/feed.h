@@ -94,6 +94,7 @@ struct source {
     uint32_t epoch;      /* of these */
     uint64_t producer;   /* likewise, 0 = none */
     bool producer_given; /* it is that of JSON with numbers of its own, too */
+    bool epoch_given;    /* by --epoch, or 0 with --producer: it is not that of this call alone */
     bool once;           /* it cannot be read a second time; set by open */
     bool labels;         /* some steps are labels; set by open */
     bool named;          /* x is an object of columns by name; set by open */

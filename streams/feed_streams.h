@@ -20,8 +20,10 @@ struct values {
 
 struct held_stream {
     struct stream stream; /* first: the tree compares by it */
-    uint32_t epoch;       /* of its newest number, where numbers are those of a journal, */
-    uint64_t producer;    /* and whose it is */
+    uint32_t epoch;       /* of its newest number, where numbers are those of a journal; of JSON: */
+    uint64_t producer;    /* of its newest example; and whose it is */
+    bool seen;            /* of JSON: there was an example, */
+    uint64_t labels;      /* and so many labels since, which got the numbers after its own */
     struct values held;
     bool holds;     /* there is a row in `held` */
     char *sequence; /* what names the held row's sequence; NULL before the first row */

@@ -9,6 +9,7 @@
 #include <sysexits.h>
 
 #include "common/text.h"
+#include "feed_numbers.h"
 #include "streams/feed_streams.h"
 
 enum {
@@ -164,9 +165,7 @@ static void put_number(struct payload *payload, const struct feed_number *number
 }
 
 static void set_number(json_t *value, const struct feed_number *number, bool sparse) {
-    char producer[PRODUCER_SIZE];
-    snprintf(producer, sizeof producer, "%llx", (unsigned long long)number->producer);
-    json_object_set_new(value, "producer", json_string(producer));
+    numbers_set_producer(value, number->producer);
     json_object_set_new(value, "epoch", json_integer(number->epoch));
     json_object_set_new(value, "sequence", json_integer((json_int_t)number->sequence));
     if (sparse)
@@ -189,9 +188,41 @@ static bool is_own(const json_t *value) {
                           wire_producer_parse(json_string_value(producer), &number) == 0));
 }
 
+/* Of an example or label without a sequence: whose number it gets. */
+static int number_ours(struct payload *payload, struct held_stream *held, json_t *value,
+                       struct feed_number *number, struct step *step, struct error *error) {
+    const struct source *source = payload->source;
+    bool label = value && json_object_get(value, "label_of");
+    if (label && numbers_of_label(source, held, value, error) < 0)
+        return -1;
+    *number = (struct feed_number){source->producer, source->epoch, held->stream.sequence};
+    if (label && held->seen) {
+        number->producer = held->producer;
+        number->epoch = held->epoch;
+    } else if (!label) {
+        numbers_taken(held, source->producer, source->epoch);
+    }
+    step->epoch = number->epoch;
+    return 1;
+}
+
+/* Of one that has a sequence. */
+static int number_own(struct payload *payload, struct held_stream *held, json_t *value,
+                      struct step *step, struct error *error) {
+    bool label = json_object_get(value, "label_of");
+    if (!is_own(value))
+        return error_set(error, EX_DATAERR, "its numbers are none (epoch, sequence, producer)");
+    if ((label ? numbers_of_label(payload->source, held, value, error)
+               : numbers_of_example(held, value, error)) < 0)
+        return -1;
+    held->stream.sequence = (uint64_t)json_integer_value(json_object_get(value, "sequence"));
+    step->epoch = (uint32_t)json_integer_value(json_object_get(value, "epoch"));
+    return 0;
+}
+
 /* The stream and the number of the example: the broker's, its own (in JSON), or ours. 1: `number`
    is to be added. 0: none is. -1: an error; of EX_DATAERR it is a bad message. */
-static int number_step(struct payload *payload, const struct message *message, const json_t *value,
+static int number_step(struct payload *payload, const struct message *message, json_t *value,
                        const char *key, size_t size, struct feed_number *number, struct step *step,
                        struct error *error) {
     const struct source *source = payload->source;
@@ -203,6 +234,8 @@ static int number_step(struct payload *payload, const struct message *message, c
     if (message->number) {
         *number = *message->number;
         step->number = message->number;
+        if (value && json_object_get(value, "label_of") && !json_object_get(value, "label_epoch"))
+            json_object_set_new(value, "label_epoch", json_integer(number->epoch));
         return 1;
     }
     if (!source->numbers)
@@ -212,16 +245,8 @@ static int number_step(struct payload *payload, const struct message *message, c
         return -1;
     step->stream = &held->stream;
     step->own_number = own != NULL;
-    if (own && !is_own(value))
-        return error_set(error, EX_DATAERR, "its numbers are none (epoch, sequence, producer)");
-    if (own) {
-        held->stream.sequence = (uint64_t)json_integer_value(own);
-        step->epoch = (uint32_t)json_integer_value(json_object_get(value, "epoch"));
-        return 0;
-    }
-    step->epoch = source->epoch;
-    *number = (struct feed_number){source->producer, source->epoch, held->stream.sequence};
-    return 1;
+    return own ? number_own(payload, held, value, step, error)
+               : number_ours(payload, held, value, number, step, error);
 }
 
 /* ---- examples ---- */

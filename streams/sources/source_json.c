@@ -10,6 +10,7 @@
 #include <sysexits.h>
 
 #include "feed_input.h"
+#include "feed_numbers.h"
 #include "streams/feed.h"
 #include "streams/feed_streams.h"
 
@@ -131,38 +132,33 @@ static bool is_example(json_t *value, char why[WHY_SIZE]) {
     return x != label;
 }
 
-static void add_producer(json_t *value, uint64_t producer) {
-    char digits[sizeof "0123456789abcdef"];
-    snprintf(digits, sizeof digits, "%llx", (unsigned long long)producer);
-    json_object_set_new(value, "producer", json_string(digits));
-}
-
 /* Give the example the next number of its stream, unless it has one, from which its stream then
-   continues. 1: something was added. -1: out of memory. */
+   continues; a label gets what says whose number it names. 1: something was added. -1: an error; of
+   EX_DATAERR it is a bad line. */
 static int number(struct json *json, json_t *value, struct step *step, struct error *error) {
-    const char *key = json_string_value(json_object_get(value, "stream"));
-    json_t *sequence = json_object_get(value, "sequence"), *epoch = json_object_get(value, "epoch");
-    struct held_stream *held = streams_find(&json->streams, key ? key : "", error);
-    if (!held)
-        return -1;
-    step->stream = &held->stream;
-    step->epoch = (uint32_t)json_integer_value(epoch);
-    step->own_number = sequence != NULL;
     const struct source *source = &json->source;
+    const char *key = json_string_value(json_object_get(value, "stream"));
+    json_t *sequence = json_object_get(value, "sequence");
+    bool label = json_object_get(value, "label_of");
+    struct held_stream *held = streams_find(&json->streams, key ? key : "", error);
+    if (!held || (label && numbers_of_label(source, held, value, error) < 0))
+        return -1;
     bool named = json_object_get(value, "producer");
     bool adds = !named && source->producer && (!sequence || source->producer_given);
     if (adds)
-        add_producer(value, source->producer);
-    if (sequence) {
+        numbers_set_producer(value, source->producer);
+    if (!sequence && !json_object_get(value, "epoch"))
+        json_object_set_new(value, "epoch", json_integer(source->epoch));
+    if (!label && numbers_of_example(held, value, error) < 0)
+        return -1;
+    if (sequence)
         held->stream.sequence = (uint64_t)json_integer_value(sequence);
-        return adds;
-    }
-    if (!epoch) {
-        step->epoch = json->source.epoch;
-        json_object_set_new(value, "epoch", json_integer(step->epoch));
-    }
-    json_object_set_new(value, "sequence", json_integer((json_int_t)held->stream.sequence));
-    return 1;
+    else
+        json_object_set_new(value, "sequence", json_integer((json_int_t)held->stream.sequence));
+    step->stream = &held->stream;
+    step->epoch = (uint32_t)json_integer_value(json_object_get(value, "epoch"));
+    step->own_number = sequence != NULL;
+    return adds || !sequence || label;
 }
 
 /* Add to the example what it lacks, and hand it on as it then is. */
@@ -197,6 +193,8 @@ static int take(struct json *json, const char *line, size_t size, struct step *s
     if (status && complete(json, value, step, error) < 0)
         status = -1;
     json_decref(value);
+    if (status < 0 && error->status == EX_DATAERR)
+        return snprintf(why, WHY_SIZE, "%.*s", WHY_SIZE - 1, error->text), 0;
     return status;
 }
 

@@ -231,6 +231,12 @@ state: {{directory: {d}/state, journal: {{keep: all}}}}
 """
 
 
+def later(directory):
+    """A daemon whose targets come as labels."""
+    config = CONFIG.format(d=directory, kind="router")
+    return running.Daemon(directory, config.replace("target: next", "target: later"))
+
+
 def daemon(directory, kind="router", more=""):
     return running.Daemon(directory, CONFIG.format(d=directory, kind=kind) + more)
 

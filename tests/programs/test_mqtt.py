@@ -139,6 +139,29 @@ def test_topics(directory):
             assert journal(directory)[-1] == ("plant/old", (7, 7))
 
 
+def test_labels(directory):
+    """A label names the number that its example got from the feeder, or brought."""
+    with brokers.Mosquitto(directory) as broker, brokers.later(directory) as d:
+        feed = feeder(directory, "s")
+
+        def arrives():  # a feeder's session begins when it is first there
+            broker.publish("s", ["0 0"])
+            return d.ask("status")["examples"] > 0
+
+        brokers.until(arrives, feed)
+        broker.publish("s", [json.dumps(line) for line in (
+            {"stream": "ours", "x": [1, 2]}, {"stream": "ours", "x": [3, 4]},
+            {"stream": "ours", "label_of": 1, "y": [1, 2]},
+            {"stream": "own", "sequence": 17, "x": [5, 6]},
+            {"stream": "own", "label_of": 17, "y": [1, 2]})])
+        brokers.until(lambda: sum(d.ask("status")["rejected_by"].values()) or
+                      d.ask("status")["labels"]["taken"] == 2, feed)
+        found = d.ask("status")
+        assert found["labels"]["taken"] == 2 and not found["labels"]["refused"], found["labels"]
+        status, err = finish(feed)
+        assert status == OK, (status, err)
+
+
 def test_daemon_away(directory):
     """Nothing is acknowledged that the daemon does not have."""
     with brokers.Mosquitto(directory) as broker:

@@ -170,6 +170,21 @@ def test_payloads(directory):
     assert [key for key, _ in journal(directory)].count("other") == 1
 
 
+def test_labels(directory):
+    """A label names the number that its example's id is; epoch and producer are the broker's."""
+    with brokers.later(directory) as d, brokers.Redis(directory) as redis:
+        feed = feeder(directory, "s")
+        for time, more in (1795385175500, []), (1795385175501, ["label_epoch", "418"]):
+            redis.ask("XADD", "s", f"{time}-3", "x", "[1, 2]")
+            redis.ask("XADD", "s", f"{time}-4", "label_of", str(time % 2 ** 32 * 2 ** 21 + 3),
+                      "y", "[1, 2]", *more)
+        running.wait_learned(d, 4)
+        found = d.ask("status")["labels"]
+        assert found["taken"] == 2 and not found["refused"], found
+        status, err = finish(feed)
+        assert status == OK, (status, err)
+
+
 def test_strict(directory):
     """--strict ends with the first bad one, which stays with the broker."""
     for bad, why in (("free", "is no example"), ("1 2 3", "rejects an example: x_size")):

@@ -208,6 +208,73 @@ def test_the_feeder_sends_labels():
         daemon.end()
 
 
+# Lines, and for how many of them there is a step.
+PAIRS = [
+    # Those of docs/targets.md: examples that bring their numbers.
+    ([{"stream": "till-3", "sequence": 17, "x": [0.3, 12.5]},
+      {"stream": "till-3", "label_of": 17, "y": 1}], 1),
+    # Numbered by the feeder, two streams mixed.
+    ([{"stream": "a", "x": [1, 2]}, {"stream": "b", "x": [3, 4]}, {"stream": "a", "x": [5, 6]},
+      {"stream": "a", "label_of": 1, "y": 1}, {"stream": "b", "label_of": 0, "y": 1},
+      {"stream": "a", "x": [7, 8]}, {"stream": "a", "label_of": 0, "y": 1},
+      {"stream": "a", "label_of": 3, "y": 1}], 4),
+    # With an epoch and a producer, which the label does not repeat.
+    ([{"stream": "c", "producer": "77", "epoch": 9, "sequence": 3, "x": [1, 2]},
+      {"stream": "c", "sequence": 4, "label_of": 3, "y": 1}], 1),
+    # What the label says itself stays.
+    ([{"stream": "d", "sequence": 3, "x": [1, 2]},
+      {"stream": "d", "label_of": 3, "label_epoch": 1, "y": 1}], 0),
+]
+
+
+def test_a_label_names_the_example_that_was_sent():
+    """Lines without numbers, or with some: labels find their examples over a router."""
+    program, sent, taken, unknown = running.PROGRAM.with_name("runnel-feed"), 0, 0, 0
+    with tempfile.TemporaryDirectory() as directory, \
+            Daemon(directory, configuration(directory, LATER, "router")) as daemon:
+        for lines, known in PAIRS:
+            subprocess.run([program, "json", "--connect", daemon.endpoint("examples"), "--socket",
+                            "router"], input="".join(json.dumps(line) + "\n" for line in lines),
+                           check=True, text=True, timeout=running.LIMIT)
+            sent += len(lines)
+            taken += known
+            unknown += sum("label_of" in line for line in lines) - known
+            wait_learned(daemon, sent)
+            found = status(daemon)["labels"]
+            assert found["taken"] == taken, (lines, found)
+            assert found["refused"] == ({"unknown": unknown} if unknown else {}), (lines, found)
+        daemon.end()
+
+
+def test_a_label_that_names_nothing_is_not_sent():
+    """Nobody could know its number, or its number is that of an example: a sentence says so."""
+    program = running.PROGRAM.with_name("runnel-feed")
+    with tempfile.TemporaryDirectory() as directory, \
+            Daemon(directory, configuration(directory, LATER, "router")) as daemon:
+        def feed(lines, *options):
+            done = subprocess.run(
+                [program, "json", "--connect", daemon.endpoint("examples"), "--socket", "router",
+                 *options], input="".join(json.dumps(line) + "\n" for line in lines),
+                check=False, text=True, capture_output=True, timeout=running.LIMIT)
+            return done.returncode, done.stderr
+
+        code, said = feed([{"stream": "a", "label_of": 1, "y": 1}])
+        assert code == 65 and "of which this call has sent no example" in said, said
+        code, said = feed([{"stream": "a", "label_of": 1, "y": 1},
+                           {"stream": "a", "x": [1, 2]}], "--skip-bad")
+        assert code == 0 and "1 bad line was skipped" in said, said
+        code, said = feed([{"stream": "b", "sequence": 1, "x": [1, 2]},
+                           {"stream": "b", "label_of": 1, "y": 1},
+                           {"stream": "b", "sequence": 2, "x": [1, 2]}])
+        assert code == 65 and 'the "sequence" 2 was given to a label' in said, said
+        # Another call names the numbers of the first.
+        assert feed([{"stream": "c", "x": [1, 2]}], "--producer", "7")[0] == 0
+        assert feed([{"stream": "c", "sequence": 1, "label_of": 0, "y": 1}], "--producer", "7")[0] == 0
+        wait_learned(daemon, 5)
+        assert status(daemon)["labels"]["taken"] == 2, status(daemon)["labels"]
+        daemon.end()
+
+
 def feed_labels(directory, rows, labels, *options):
     """What runnel-feed prints of a table with labels in a table of their own."""
     for name, text in ("rows", rows), ("labels", labels):
