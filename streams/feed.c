@@ -71,8 +71,8 @@ static const struct option_row OPTIONS[] = {
     {"steps", 0, "N", "put N steps into one example (text, lines, csv, synth; default 1)",
      OPTION_COUNT(struct call, settings.steps, 1, STEPS_MAX)},
     {"schema", 0, NULL,
-     "say first what examples have, so that a daemon of another model refuses it (csv, host, "
-     "lines)",
+     "say first what examples have: with --socket router a daemon of another model refuses them "
+     "at once (csv, host, lines, prometheus)",
      OPTION_FLAG(struct call, settings.schema)},
     {"no-learn", 0, NULL, "mark examples: predict and score, but do not learn",
      OPTION_CLEAR(struct call, settings.learn)},
@@ -197,6 +197,9 @@ static int feed(struct call *call, char **operands, struct error *error) {
     if (wrong)
         return error_set(error, EX_USAGE, "--stream: '%s' is no name of a stream: %s", key, wrong);
     settings->stream = &stream;
+    if (settings->schema && !settings->print && settings->common.to.kind == RUNNEL_PUSH)
+        feed_say("--schema: with --socket push the daemon only counts and announces that examples "
+                 "do not fit its model; with --socket router it refuses them at once");
     return feed_run(source, settings, error);
 }
 

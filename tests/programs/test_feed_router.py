@@ -148,7 +148,7 @@ def test_rejections(directory):
 
 def test_other_sockets(directory):
     """Kinds that do not match: it ends and says what is there, since waiting would not help."""
-    for kind, options, said in (("pull", ["--socket", "router"], "is not router"),
+    for kind, options, said in (("pull", ["--socket", "router"], "use --socket push, or set examples.socket: router"),
                                 ("router", [], "try --socket router")):
         with daemon(directory, kind):
             fed = run(*table(directory, 3), "--connect", f"ipc://{directory}/examples", *options)
@@ -261,6 +261,15 @@ def test_silent_input(directory):
         process.stdin = None
         status, err = finish(process)
         assert status == OK and "1 acknowledged" in err, (status, err)
+
+
+def test_a_schema_that_nothing_is_refused_by(directory):
+    """Without answers a daemon's refusal reaches nobody: that is said."""
+    with daemon(directory, "pull"):
+        fed = run(*table(directory, 3), "--schema", "--connect", f"ipc://{directory}/examples")
+        assert fed.status == OK and "with --socket router it refuses them" in fed.err, fed
+    told = run("csv", "--help").out.partition("--schema")[2].partition("--no-learn")[0]
+    assert "with --socket router" in " ".join(told.split()), told
 
 
 def test_a_schema_that_does_not_fit(directory):
