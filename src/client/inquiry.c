@@ -52,7 +52,7 @@ static const struct quest quests[] = {
      {"ROUTER", "REP", "DEALER"},
      "runneld's examples socket of kind router",
      "PULL",
-     ": examples.socket of its configuration is not router, so leave out --socket router",
+     ": use --socket push, or set examples.socket: router, which acknowledges",
      ZMQ_DEALER},
 };
 
