@@ -335,7 +335,8 @@ static void test_findings(void **state) {
          "a ROUTER socket, not runneld's examples socket of kind pull: examples.socket of its "
          "configuration is router, so try --socket router"},
         {ZMQ_PUSH, ZMQ_REP, &plain, false, FINDING_REFUSED, "of kind pull"},
-        {ZMQ_DEALER, ZMQ_PULL, &plain, false, FINDING_REFUSED, "use --socket push, or set examples.socket: router"},
+        {ZMQ_DEALER, ZMQ_PULL, &plain, false, FINDING_REFUSED,
+         "use --socket push, or set examples.socket: router"},
         {ZMQ_SUB, ZMQ_XPUB, &plain, true, FINDING_REFUSED, "wants keys"},
         {ZMQ_REQ, ZMQ_PULL, &plain, true, FINDING_REFUSED, "wants keys"},
         {ZMQ_SUB, ZMQ_XPUB, &with_keys, false, FINDING_REFUSED, "speaks without keys"},
