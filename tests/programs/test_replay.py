@@ -180,7 +180,8 @@ def test_other_sockets(directory):
     """Kinds that do not match: it ends and says so."""
     with daemon(directory, "a") as a, daemon(directory, "b", "pull") as b:
         teach(a, examples(3))
-        for d, socket, said in (a, "push", "try --socket router"), (b, "router", "is not router"):
+        for d, socket, said in ((a, "push", "try --socket router"),
+                                (b, "router", "use --socket push, or set examples.socket: router")):
             status, err = run(journal(a), *to(d, socket))
             assert status == UNAVAILABLE and said in err.splitlines()[-1], (status, err)
 
