@@ -12,9 +12,9 @@
 #include <sysexits.h>
 
 #include "common/complain.h"
+#include "common/event_file.h"
 #include "common/json_member.h"
 #include "common/text.h"
-#include "record_events.h"
 #include "tools/history/history.h"
 
 enum { NAME_SIZE = 81, TAG_SIZE = 64 };

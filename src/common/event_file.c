@@ -1,10 +1,11 @@
 #include "build-config.h"
 
-#include "record_events.h"
+#include "event_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/complain.h"
+#include "complain.h"
 
 enum { HOST_SIZE = 65, NAMES_TRIED = 1000 };
 
@@ -26,6 +27,7 @@ struct bytes {
 struct event_file {
     FILE *stream;
     struct bytes event, summary, value, histogram; /* each goes into the one before it */
+    struct bytes plugin, info, entry, inner;       /* likewise, into `value` */
     int failed;                                    /* errno */
 };
 
@@ -35,7 +37,14 @@ enum { VARINT = 0, FIXED64 = 1, BLOCK = 2, FIXED32 = 5 };
 
 /* Fields of Event, of Summary.Value, and of HistogramProto. */
 enum { EVENT_TIME = 1, EVENT_STEP = 2, EVENT_VERSION = 3, EVENT_SUMMARY = 5 };
-enum { SUMMARY_VALUE = 1, VALUE_TAG = 1, VALUE_SIMPLE = 2, VALUE_HISTOGRAM = 5 };
+enum {
+    SUMMARY_VALUE = 1,
+    VALUE_TAG = 1,
+    VALUE_SIMPLE = 2,
+    VALUE_HISTOGRAM = 5,
+    VALUE_TENSOR = 8,
+    VALUE_METADATA = 9,
+};
 enum {
     HISTOGRAM_MINIMUM = 1,
     HISTOGRAM_MAXIMUM = 2,
@@ -84,6 +93,20 @@ static void put_block(struct bytes *b, int field, const void *data, size_t size)
     put_key(b, field, BLOCK);
     put_varint(b, size);
     put_bytes(b, data, size);
+}
+
+static void put_text(struct bytes *b, int field, const char *text) {
+    put_block(b, field, text, strlen(text));
+}
+
+static void put_number(struct bytes *b, int field, uint64_t number) {
+    put_key(b, field, VARINT);
+    put_varint(b, number);
+}
+
+static void put_inner(struct bytes *b, int field, const struct bytes *inner) {
+    put_block(b, field, inner->at, inner->size);
+    b->short_of_memory |= inner->short_of_memory;
 }
 
 /* ---- TFRecord: u64 length, masked CRC of it, data, masked CRC of it ---- */
@@ -165,6 +188,111 @@ void event_end(struct event_file *f) {
     write_record(f, &f->event);
 }
 
+/* ---- hparams: HParamsPluginData of tensorboard/plugins/hparams/plugin_data.proto ---- */
+
+enum { PLUGIN_EXPERIMENT = 2, PLUGIN_START = 3, PLUGIN_END = 4 };
+enum { EXPERIMENT_DESCRIPTION = 1, EXPERIMENT_HPARAM = 4, EXPERIMENT_METRIC = 5 };
+enum { HPARAM_NAME = 1, HPARAM_TYPE = 4 };
+enum { METRIC_NAME = 1, NAME_TAG = 2 };
+enum { START_HPARAM = 1, START_GROUP = 4, START_TIME = 5 };
+enum { END_STATUS = 1, END_TIME = 2, STATUS_SUCCESS = 1, STATUS_FAILURE = 2 };
+enum { MAP_KEY = 1, MAP_VALUE = 2 };
+/* google.protobuf.Value */
+enum { VALUE_NUMBER = 2, VALUE_STRING = 3, VALUE_BOOL = 4 };
+/* SummaryMetadata, and TensorProto: TensorBoard skips a value without one. */
+enum { METADATA_PLUGIN = 1, PLUGIN_NAME = 1, PLUGIN_CONTENT = 2 };
+enum { TENSOR_TYPE = 1, TENSOR_SHAPE = 2, TENSOR_FLOAT = 5, SHAPE_SIZE = 2, TYPE_FLOAT = 1 };
+
+static bool is_number(const char *text, double *number) {
+    char *end;
+    *number = strtod(text, &end);
+    return end != text && !*end && isfinite(*number);
+}
+
+enum event_setting_type event_setting_type(const char *text) {
+    double number;
+    if (is_number(text, &number))
+        return EVENT_NUMBER;
+    return strcmp(text, "true") != 0 && strcmp(text, "false") != 0 ? EVENT_TEXT : EVENT_FLAG;
+}
+
+/* An event of its own: what is in f->info as `part` of the plugin's data, under that tag. */
+static void write_plugin(struct event_file *f, double time, const char *tag, int part) {
+    static const char NAME[] = "hparams";
+    struct bytes *inner = &f->inner, *entry = &f->entry;
+    float zero = 0;
+    f->plugin.size = entry->size = inner->size = 0;
+    put_inner(&f->plugin, part, &f->info);
+    event_begin(f, time, 0);
+    begin_value(f, tag);
+    put_number(inner, 1, 1); /* a tensor of one zero: shape (1,) */
+    put_inner(entry, SHAPE_SIZE, inner);
+    inner->size = 0;
+    put_number(inner, TENSOR_TYPE, TYPE_FLOAT);
+    put_inner(inner, TENSOR_SHAPE, entry);
+    put_block(inner, TENSOR_FLOAT, &zero, sizeof zero);
+    put_inner(&f->value, VALUE_TENSOR, inner);
+    entry->size = inner->size = 0;
+    put_text(entry, PLUGIN_NAME, NAME);
+    put_inner(entry, PLUGIN_CONTENT, &f->plugin);
+    put_inner(inner, METADATA_PLUGIN, entry);
+    put_inner(&f->value, VALUE_METADATA, inner);
+    put_inner(&f->summary, SUMMARY_VALUE, &f->value);
+    event_end(f);
+}
+
+void event_experiment(struct event_file *f, double time, const char *description,
+                      const struct event_setting *settings, size_t count,
+                      const char *const *metrics, size_t metric_count) {
+    f->info.size = 0;
+    put_text(&f->info, EXPERIMENT_DESCRIPTION, description);
+    for (size_t i = 0; i < count; i++) {
+        f->entry.size = 0;
+        put_text(&f->entry, HPARAM_NAME, settings[i].name);
+        put_number(&f->entry, HPARAM_TYPE, settings[i].type);
+        put_inner(&f->info, EXPERIMENT_HPARAM, &f->entry);
+    }
+    for (size_t i = 0; i < metric_count; i++) {
+        f->entry.size = f->inner.size = 0;
+        put_text(&f->inner, NAME_TAG, metrics[i]);
+        put_inner(&f->entry, METRIC_NAME, &f->inner);
+        put_inner(&f->info, EXPERIMENT_METRIC, &f->entry);
+    }
+    write_plugin(f, time, "_hparams_/experiment", PLUGIN_EXPERIMENT);
+}
+
+static void put_setting(struct event_file *f, const struct event_setting *setting) {
+    double number;
+    f->entry.size = f->inner.size = 0;
+    if (setting->type == EVENT_NUMBER && is_number(setting->text, &number))
+        put_double(&f->inner, VALUE_NUMBER, number);
+    else if (setting->type == EVENT_FLAG)
+        put_number(&f->inner, VALUE_BOOL, strcmp(setting->text, "true") == 0);
+    else
+        put_text(&f->inner, VALUE_STRING, setting->text);
+    put_text(&f->entry, MAP_KEY, setting->name);
+    put_inner(&f->entry, MAP_VALUE, &f->inner);
+    put_inner(&f->info, START_HPARAM, &f->entry);
+}
+
+void event_session_start(struct event_file *f, double time, const char *group,
+                         const struct event_setting *settings, size_t count) {
+    f->info.size = 0;
+    for (size_t i = 0; i < count; i++)
+        put_setting(f, &settings[i]);
+    if (group)
+        put_text(&f->info, START_GROUP, group);
+    put_double(&f->info, START_TIME, time);
+    write_plugin(f, time, "_hparams_/session_start_info", PLUGIN_START);
+}
+
+void event_session_end(struct event_file *f, double time, bool failed) {
+    f->info.size = 0;
+    put_number(&f->info, END_STATUS, failed ? STATUS_FAILURE : STATUS_SUCCESS);
+    put_double(&f->info, END_TIME, time);
+    write_plugin(f, time, "_hparams_/session_end_info", PLUGIN_END);
+}
+
 /* ---- The file ---- */
 
 /* TensorBoard knows event files by "tfevents" in their names, and reads those of a directory in the
@@ -224,6 +352,10 @@ int event_file_close(struct event_file **file) {
     free(f->summary.at);
     free(f->value.at);
     free(f->histogram.at);
+    free(f->plugin.at);
+    free(f->info.at);
+    free(f->entry.at);
+    free(f->inner.at);
     free(f);
     *file = NULL;
     errno = failed;
