@@ -63,10 +63,11 @@ wrong 'not in its room' "$({
     room src/sockets 'common/*' 'model/*' 'config/*' 'learner/*'
     room src/daemon 'common/*' 'model/*' 'config/*' 'learner/*' 'checkpoint/*' 'journal/*' 'sockets/*'
     room src/bench 'common/*' 'anomaly/*' 'model/*' 'config/*' 'learner/*' 'cpu/*'
+    room src/experiment 'common/*' 'model/*' 'config/*' 'learner/*' 'journal/*' 'sockets/*' 'daemon/*'
     room src/client 'common/*'
     room src/brokers 'common/*'
     room streams 'common/*' 'brokers/*' runnel.h 'streams/*' 'journal/journal_block.h'
-    room tools 'common/*' 'brokers/*' runnel.h 'tools/shared/*' 'tools/history/*'
+    room tools 'common/*' 'brokers/*' runnel.h 'tools/shared/*' 'tools/history/*' 'experiment/experiment_store.h'
 })"
 
 # Calls likewise: what a room's library leaves undefined, no library of a room above it defines.
