@@ -1,0 +1,112 @@
+#include "report.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include "report_csv.h"
+#include "report_grid.h"
+#include "report_summary.h"
+#include "report_table.h"
+
+static const char STANDARD_OUTPUT[] = "-";
+
+static bool is_standard(const char *path) {
+    return path && !strcmp(path, STANDARD_OUTPUT);
+}
+
+int report_check(const struct report_options *o, struct error *error) {
+    if (o->measure && experiment_measure_named(o->measure) == EXPERIMENT_FIGURES) {
+        char names[ERROR_TEXT_SIZE / 2] = "";
+        size_t used = 0;
+        for (size_t n = 0; n < EXPERIMENT_FIGURES; n++)
+            used += (size_t)snprintf(names + used, sizeof names - used, "%s%s",
+                                     n == 0                       ? ""
+                                     : n + 1 < EXPERIMENT_FIGURES ? ", "
+                                                                  : " or ",
+                                     experiment_measures[n].name);
+        return error_set(error, EX_USAGE, "--measure %s: there is no such measure; allowed is %s",
+                         o->measure, names);
+    }
+    if (is_standard(o->csv) + is_standard(o->html) + o->json > 1)
+        return error_set(error, EX_USAGE,
+                         "only one of --csv, --html and --json can go to standard output");
+    return 0;
+}
+
+/* ---- Files ---- */
+
+/* What a file is filled with: -1 when out of memory. */
+typedef int fill_file(const struct summary *summary, struct experiment_store *store, FILE *to,
+                      struct error *error);
+
+static int fill_csv(const struct summary *summary, struct experiment_store *store, FILE *to,
+                    struct error *error) {
+    (void)store;
+    return report_csv(summary->results, to) ? error_no_memory(error) : 0;
+}
+
+static int write_file(const char *path, fill_file *fill, const struct summary *summary,
+                      struct experiment_store *store, struct error *error) {
+    bool standard = is_standard(path);
+    const char *name = standard ? "standard output" : path;
+    FILE *to = standard ? stdout : fopen(path, "w");
+    if (!to)
+        return error_set(error, EX_CANTCREAT, "%s cannot be made: %s", name, strerror(errno));
+    int status = fill(summary, store, to, error);
+    errno = 0;
+    bool failed = fflush(to) || ferror(to);
+    if (!standard && fclose(to))
+        failed = true;
+    if (!status && failed)
+        status = error_set(error, EX_IOERR, "%s cannot be written: %s", name, strerror(errno));
+    return status;
+}
+
+/* ---- The report ---- */
+
+static int print_json(const struct summary *summary, struct error *error) {
+    json_t *json = report_json(summary);
+    if (!json)
+        return error_no_memory(error);
+    int status = json_dumpf(json, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
+    json_decref(json);
+    putchar('\n');
+    if (status || fflush(stdout) || ferror(stdout))
+        return error_set(error, EX_IOERR, "standard output cannot be written");
+    return 0;
+}
+
+static int make(struct experiment_store *store, const struct summary *summary,
+                const struct report_options *o, struct error *error) {
+    if (o->csv && write_file(o->csv, fill_csv, summary, store, error))
+        return -1;
+    if (o->json)
+        return print_json(summary, error);
+    if (o->quiet || is_standard(o->csv) || is_standard(o->html))
+        return 0;
+    if (report_table(summary, stdout, grid_width()))
+        return error_no_memory(error);
+    if (fflush(stdout) || ferror(stdout))
+        return error_set(error, EX_IOERR, "standard output cannot be written: %s", strerror(errno));
+    return 0;
+}
+
+int report_make(const char *path, const struct report_options *o, struct error *error) {
+    struct experiment_store *store = NULL;
+    struct experiment_results results = {0};
+    struct summary summary;
+    int status = report_check(o, error);
+    if (!status)
+        status = experiment_store_open(&store, path, EXPERIMENT_READ, error);
+    if (!status)
+        status = experiment_store_read(store, &results, error);
+    if (!status)
+        status = summary_make(&summary, &results, o->measure, error);
+    if (!status)
+        status = make(store, &summary, o, error);
+    experiment_results_clear(&results);
+    experiment_store_close(&store);
+    return status;
+}
