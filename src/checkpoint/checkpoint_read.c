@@ -55,7 +55,7 @@ static int check_digest(const struct reading *reading, struct error *error) {
     const char *digest = safetensors_metadata(reading->file, "digest");
     const char *description = safetensors_metadata(reading->file, "description");
     char ours[CHECKPOINT_DESCRIPTION_SIZE];
-    if (digest && !strcmp(digest, reading->config->digest))
+    if (digest && !strcmp(digest, reading->config->compatible))
         return 0;
     checkpoint_describe(reading->config, ours);
     if (!description)

@@ -367,7 +367,7 @@ static int start(struct writing *writing, struct checkpoint_layout *layout,
     checkpoint_share(config, share);
     const struct safetensors_text metadata[] = {
         {"format", CHECKPOINT_FORMAT}, {"version", PACKAGE_VERSION},
-        {"name", config->name},        {"digest", config->digest},
+        {"name", config->name},        {"digest", config->compatible},
         {"description", description},  {"device", learner_device(writing->learner)},
         {"examples", examples},        {"time", when},
         {CHECKPOINT_MEMORY, memory},   {CHECKPOINT_SHARE, share}, /* only where there are some */

@@ -1,9 +1,11 @@
 #include "config.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sysexits.h>
 
 #include "common/error.h"
@@ -43,15 +45,15 @@ static uint64_t hash(uint64_t value, const char *text) {
     return hash_bytes(value, text, strlen(text));
 }
 
-/* Over "KEY=VALUE\n" of every key of the digest, defaults written out, in the table's order. */
-uint64_t config_digest_of(const struct draft *draft) {
+/* Over "KEY=VALUE\n" of every such key, defaults written out, in the table's order. */
+uint64_t config_digest_of(const struct draft *draft, unsigned flags) {
     uint64_t value = HASH_BEGIN;
     for (size_t k = 0; k < config_key_count; k++) {
         const struct config_key *key = &config_keys[k];
         size_t count = config_key_layered(key) ? draft->config.architecture.layer_count : 1;
-        for (size_t n = 0; n < count && key->flags & KEY_DIGEST; n++) {
+        for (size_t n = 0; n < count && key->flags & flags; n++) {
             char path[CONFIG_KEY_SIZE], text[CONFIG_LIST_SIZE];
-            if (key->flags & KEY_LATER && !config_key_counts(key, n, draft))
+            if (key->flags & (KEY_LATER | KEY_DECIDES) && !config_key_counts(key, n, draft))
                 continue;
             config_key_path(key, n, path);
             config_value_print(key, n, draft, text, sizeof text);
@@ -61,6 +63,61 @@ uint64_t config_digest_of(const struct draft *draft) {
         }
     }
     return value;
+}
+
+static void swap(void *a, void *b, size_t size) {
+    unsigned char *left = a, *right = b;
+    for (size_t n = 0; n < size; n++) {
+        unsigned char byte = left[n];
+        left[n] = right[n];
+        right[n] = byte;
+    }
+}
+
+/* The member in the place of the network that stands alone; once more, and it is as before. */
+static void exchange(struct config *config, struct member_config *member) {
+    swap(&config->seed, &member->seed, sizeof member->seed);
+    swap(&config->architecture, &member->architecture, sizeof member->architecture);
+    swap(&config->learning, &member->learning, sizeof member->learning);
+}
+
+void config_digest(struct config *config) {
+    const struct draft *draft = (const struct draft *)(const void *)config;
+    unsigned all = KEY_DIGEST | KEY_DECIDES;
+    struct learning learning = config->learning;
+    if (config->members_given) /* the network that has these is not there */
+        config->learning.optimizer.rate = config->learning.clip = 0;
+    uint64_t digest = config_digest_of(draft, all);
+    config->learning = learning;
+    if (*config->initial)
+        digest = hash_bytes(digest, &config->initial_digest, sizeof config->initial_digest);
+    if (config->members_given)
+        digest = hash_bytes(digest, "members", sizeof "members");
+    for (size_t n = 0; config->members_given && n < config->member_count; n++) {
+        struct member_config *member = &config->members[n];
+        exchange(config, member);
+        uint64_t value = config_digest_of(draft, all);
+        exchange(config, member);
+        digest = hash_bytes(hash_bytes(digest, member->name, strlen(member->name) + 1), &value,
+                            sizeof value);
+    }
+    snprintf(config->digest, CONFIG_DIGEST_SIZE, "%016" PRIx64, digest);
+}
+
+/* Of the tensors that model.initial has; a file that is not there is another matter. */
+static uint64_t digest_of_file(const char *path) {
+    enum { BLOCK_SIZE = 1 << 16 };
+    uint64_t digest = HASH_BEGIN;
+    struct stat status;
+    unsigned char *block = malloc(BLOCK_SIZE);
+    FILE *file =
+        *path && stat(path, &status) == 0 && S_ISREG(status.st_mode) ? fopen(path, "rbe") : NULL;
+    for (size_t size; block && file && (size = fread(block, 1, BLOCK_SIZE, file)) > 0;)
+        digest = hash_keyed(digest, block, size);
+    if (file)
+        fclose(file);
+    free(block);
+    return digest;
 }
 
 int config_load(struct config *config, const char *path, const char *const *overrides,
@@ -88,6 +145,8 @@ int config_load(struct config *config, const char *path, const char *const *over
     if (config_check(reading) != 0 || config_check_members(reading, read) != 0)
         goto done;
     *config = reading->draft.config;
+    config->initial_digest = digest_of_file(config->initial);
+    config_digest(config);
     status = 0;
 done:
     free(read);

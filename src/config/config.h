@@ -23,7 +23,7 @@ enum {
     CONFIG_DIGEST_SIZE = 17, /* 16 hexadecimal digits */
     CONFIG_MEMBERS_MAX = 8,
     CONFIG_MEMBER_NAME_SIZE = 33,
-    CONFIG_SETS_MAX = 12, /* of a member, each a text "KEY=VALUE" of */
+    CONFIG_SETS_MAX = 48, /* of a member, each a text "KEY=VALUE" of */
     CONFIG_SET_SIZE = 192,
     CONFIG_SHARES_MAX = 32,
     CONFIG_SHARE_SIZE = 64,
@@ -162,13 +162,18 @@ struct config {
         bool accept_short; /* no key, but --accept-short-journal */
     } journal;
 
-    /* Of everything that decides what is computed (seed, model, learning without rate and clip):
-       two configurations of one digest can share a checkpoint. */
+    uint64_t initial_digest; /* of the bytes of model.initial's file when it was loaded */
+
+    /* Of everything that decides what is computed: see config_digest. */
     char digest[CONFIG_DIGEST_SIZE];
+    /* Of what cannot change while something is learned (seed, model, learning without rate and
+       clip): two configurations that have the same can continue each other's checkpoints and
+       journals. */
+    char compatible[CONFIG_DIGEST_SIZE];
 };
 
 /* Read the file, then apply `overrides` ("learning.optimizer.rate=0.01", count of them), check
-   every key, fill in defaults, and compute the digest.
+   every key, fill in defaults, and compute the digests.
 
    An override's value is YAML; it replaces what the file has there, a mapping or list as a whole,
    and takes the key out when it is empty. Elements of a list are named by their number:
@@ -197,6 +202,20 @@ bool config_rate_fits(const struct optimizer *optimizer, double rate, char why[C
    a rate fits the optimizer is another question. On success
    `config` has it; on error (EX_CONFIG, unknown or fixed key or bad value) it is untouched. */
 int config_set(struct config *config, const char *key, const char *value, struct error *error);
+
+/* The digest anew, of the values that the configuration has now: what was set in flight has that of
+   a file that says it. Where members are listed, the rate and clip of each count, and none else. */
+void config_digest(struct config *config);
+
+/* Write the resolved configuration: every key that counts, with its default or what the preset says
+   where it was not given; paths absolute. config_print writes YAML, which read again gives the same
+   digests and the same text; a value that was set in flight, and so is another than `configured`
+   (or NULL) has, gets a comment that tells that one. config_print_json writes an object from paths
+   to values; `members` and `model.input.columns` are lists of objects. -1 (EX_SOFTWARE, EX_IOERR):
+   out of memory, or `out` has failed. */
+int config_print(FILE *out, const struct config *config, const struct config *configured,
+                 struct error *error);
+int config_print_json(FILE *out, const struct config *config, struct error *error);
 
 /* Write to `out` what is known of the key: meaning, type, what is allowed, default, an example. Of
    a section, "" for all of it, the keys below it, a line each. A layer's number may be N as well.

@@ -312,7 +312,10 @@ static int check_security(struct reading *reading) {
 static int check_paths(struct reading *reading) {
     struct config *config = &reading->draft.config;
     if (resolve(reading, "model.initial", config->initial) != 0 ||
-        resolve(reading, "security.secret", config->security.secret) != 0)
+        resolve(reading, "security.secret", config->security.secret) != 0 ||
+        resolve(reading, "publish.password_file", config->publish.password_file) != 0 ||
+        resolve(reading, "publish.credentials", config->publish.credentials) != 0 ||
+        resolve(reading, "publish.cafile", config->publish.cafile) != 0)
         return -1;
     for (size_t i = 0; i < SOCKET_ROLES; i++)
         if (resolve(reading, allow_keys[i], config->security.allow[i]) != 0)

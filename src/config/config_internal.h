@@ -1,10 +1,10 @@
 /* What the parts of the configuration share: config_keys.c (the one table of keys), config_path.c
    (questions about paths), config_value.c (one value's text), config_value_print.c (out of the
-   draft again), config_yaml.c (a text into a document of YAML), config_read.c (documents and
-   overrides), config_read_list.c and config_read_columns.c (values that are lists),
-   config_columns.c (rules of columns), config_time.c (of times), config_check.c (rules between
-   keys), config_explain.c (what a key means). For config.c, the documents' generator and the tests;
-   everybody else includes config.h. */
+   draft again), config_print.c and config_print_text.c (all of them), config_yaml.c (a text into a
+   document of YAML), config_read.c (documents and overrides), config_read_list.c and
+   config_read_columns.c (values that are lists), config_columns.c (rules of columns), config_time.c
+   (of times), config_check.c (rules between keys), config_explain.c (what a key means). For
+   config.c, the documents' generator and the tests; everybody else includes config.h. */
 #ifndef RUNNEL_CONFIG_INTERNAL_H
 #define RUNNEL_CONFIG_INTERNAL_H
 
@@ -84,6 +84,7 @@ enum {
     KEY_LATER = 32,    /* of the digest only where the key counts: digests of configurations that
                           do without it are those from before there was this key */
     KEY_CHANGED = 64,  /* likewise only where its value is not the default */
+    KEY_DECIDES = 128, /* part of the full digest, where it counts */
 };
 
 struct config_key {
@@ -342,7 +343,7 @@ int config_check_forecast(struct reading *reading);
    checked. */
 int config_check_members(struct reading *reading, const struct reading *read);
 
-/* The hash over every key of the digest. */
-uint64_t config_digest_of(const struct draft *draft);
+/* The hash over every key that has one of the flags KEY_DIGEST and KEY_DECIDES. */
+uint64_t config_digest_of(const struct draft *draft, unsigned flags);
 
 #endif

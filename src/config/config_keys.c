@@ -289,7 +289,7 @@ static struct config_key rows[] = {
      .more = "Each is as torch.optim defines it, but for cocob, which is as in its paper."},
     {"learning.optimizer.rate", VALUE_RATE, AT(learning.optimizer.rate), RANGE(0, RATE_MAX),
      .fallback = "0.001", .left_out = "0.001; auto with `cocob`",
-     .flags = KEY_IN_FLIGHT, .what = "learning rate", .example = "0.001",
+     .flags = KEY_IN_FLIGHT | KEY_DECIDES, .what = "learning rate", .example = "0.001",
      .more = "With `kind: cocob`, which has no rate, it is `auto`, with the others a number."},
 #define KEY_OF_OPTIMIZERS(type, name)                                                              \
     {"learning.optimizer." #name, .offset = AT(learning.optimizer.name), .when = KIND,             \
@@ -301,7 +301,7 @@ static struct config_key rows[] = {
      .more = "adamw takes it off the parameters, the others add it to the gradient. The default "
              "holds for adamw too."},
     {"learning.clip", VALUE_REAL, AT(learning.clip), RANGE(0, CLIP_MAX), .fallback = "0",
-     .flags = KEY_IN_FLIGHT, .what = "largest gradient norm, 0 = no clipping", .example = "1.0",
+     .flags = KEY_IN_FLIGHT | KEY_DECIDES, .what = "largest gradient norm, 0 = no clipping", .example = "1.0",
      .more = "It is the norm of the whole gradient: a longer one is shortened to it, as by "
              "torch.nn.utils.clip_grad_norm_. Recurrent networks want it: 1.0 is a good start. "
              "Not so with `loss: gaussian`: there clipping keeps the predicted deviation too small, "
@@ -328,34 +328,34 @@ static struct config_key rows[] = {
 
     {ANOMALY, VALUE_BOOLEAN, AT(anomaly.enabled), .fallback = "false",
      .left_out = "false; true with `preset: forecast`",
-     .what = "score how abnormal each example is", .example = "true",
+     .flags = KEY_DECIDES | KEY_CHANGED, .what = "score how abnormal each example is", .example = "true",
      .more = "Each stream and column remembers what it was like before; nothing that is learned "
              "depends on it. Where the preset alone has switched it on, it is off, with a warning, "
              "if its memories would take more than half of the machine's. A checkpoint without it, or with another `anomaly.memory`, is taken: "
              "memories then begin anew."},
     {"anomaly.memory", VALUE_SIZE, AT(anomaly.memory), RANGE(1, CONTEXTS_MAX), .fallback = "4000",
-     WHEN(ANOMALY, "true"), .what = "contexts that a column remembers", .unit = "contexts",
+     WHEN(ANOMALY, "true"), .flags = KEY_DECIDES, .what = "contexts that a column remembers", .unit = "contexts",
      .example = "4000",
      .more = "Each takes 36 bytes, and time in proportion. A new one replaces a random old one."},
     {"anomaly.threshold", VALUE_REAL, AT(anomaly.rule.threshold), RANGE(0, SCORE_MAX),
-     .fallback = "1.5", WHEN(ANOMALY, "true"), .flags = KEY_IN_FLIGHT,
+     .fallback = "1.5", WHEN(ANOMALY, "true"), .flags = KEY_IN_FLIGHT | KEY_DECIDES,
      .what = "score from which on an example is an alarm", .example = "1.5",
      .more = "A score is -log10 of how often something like it has been, so that 2 is ten times as "
              "rare as 1."},
     {"anomaly.rest", VALUE_REAL, AT(anomaly.rule.rest), RANGE(0, MEMORY_MAX), .fallback = "100",
-     WHEN(ANOMALY, "true"), .what = "steps after an alarm without another", .unit = "steps",
+     WHEN(ANOMALY, "true"), .flags = KEY_DECIDES, .what = "steps after an alarm without another", .unit = "steps",
      .example = "100"},
     {"anomaly.fatigue", VALUE_REAL, AT(anomaly.rule.fatigue), RANGE(0, SCORE_MAX),
-     .fallback = "0.2", WHEN(ANOMALY, "true"),
+     .fallback = "0.2", WHEN(ANOMALY, "true"), .flags = KEY_DECIDES,
      .what = "how much an alarm adds to the threshold of those after it", .example = "0.2"},
     {"anomaly.recovery", VALUE_REAL, AT(anomaly.rule.recovery), RANGE(1, MEMORY_MAX),
-     .fallback = "700", WHEN(ANOMALY, "true"), .what = "steps until that has gone to 1/e",
+     .fallback = "700", WHEN(ANOMALY, "true"), .flags = KEY_DECIDES, .what = "steps until that has gone to 1/e",
      .unit = "steps", .example = "700"},
     {"anomaly.surprise", VALUE_BOOLEAN, AT(anomaly.surprise), .fallback = "false",
-     WHEN(ANOMALY, "true"), .what = "alarms of forecasts that were far off, too",
+     WHEN(ANOMALY, "true"), .flags = KEY_DECIDES, .what = "alarms of forecasts that were far off, too",
      .example = "true"},
     {"anomaly.share", VALUE_PREFIXES, AT(anomaly.share), .left_out = "[], each stream has its own",
-     WHEN(ANOMALY, "true"), .what = "beginnings of keys whose streams share one memory",
+     WHEN(ANOMALY, "true"), .flags = KEY_DECIDES, .what = "beginnings of keys whose streams share one memory",
      .example = "[web-, db-]",
      .more = "All streams whose key begins with one of them, the longest that fits, remember in "
              "common what any of them was like, each in its own scale. `[\"\"]`: all streams. A "

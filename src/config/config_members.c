@@ -246,7 +246,7 @@ static int check_member(struct reading *reading, struct member_config *member, s
     member->seed = config->seed;
     member->architecture = config->architecture;
     member->learning = config->learning;
-    uint64_t value = config_digest_of(&own->draft);
+    uint64_t value = config_digest_of(&own->draft, KEY_DIGEST);
     *digest = hash_bytes(hash_bytes(*digest, member->name, strlen(member->name) + 1), &value,
                          sizeof value);
     return 0;
@@ -255,7 +255,7 @@ static int check_member(struct reading *reading, struct member_config *member, s
 int config_check_members(struct reading *reading, const struct reading *read) {
     struct config *config = &reading->draft.config;
     bool forecast = config->architecture.input.scale == SCALE_FORECAST;
-    uint64_t digest = config_digest_of(&reading->draft);
+    uint64_t digest = config_digest_of(&reading->draft, KEY_DIGEST);
     int status = 0;
     if (forecast) {
         add_preset_members(reading);
@@ -273,6 +273,6 @@ int config_check_members(struct reading *reading, const struct reading *read) {
     if (!own)
         status = config_fail(reading, "members", "out of memory");
     free(own);
-    snprintf(config->digest, CONFIG_DIGEST_SIZE, "%016" PRIx64, digest);
+    snprintf(config->compatible, CONFIG_DIGEST_SIZE, "%016" PRIx64, digest);
     return status;
 }

@@ -77,7 +77,7 @@ static int open_journal(struct daemon *daemon, struct error *error) {
         .words_bytes = learner_lexicons(daemon->learner) ? WIRE_WORDS_MAX : 0,
         .steps_max = EXAMPLE_STEPS_MAX,
         .name = config->name,
-        .digest = config->digest,
+        .digest = config->compatible,
         .remember = config->examples_socket == EXAMPLES_ROUTER,
         .producers_keep = config->journal.producers.keep,
         .producers_days = config->journal.producers.days,

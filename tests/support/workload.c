@@ -78,7 +78,8 @@ static void describe(struct workload *workload, const struct workload_options *o
     config->learning.optimizer = options->optimizer;
     config->learning.clip = 1;
     config->learning.max_streams = options->max_streams;
-    snprintf(config->digest, sizeof config->digest, "%016llx", (unsigned long long)options->seed);
+    snprintf(config->compatible, sizeof config->compatible, "%016llx",
+             (unsigned long long)options->seed);
     model_build(&workload->model, &config->architecture);
 }
 

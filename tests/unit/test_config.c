@@ -72,7 +72,7 @@ static void test_anchors_and_styles(void **state) {
     assert_int_equal(a.architecture.output.components, 4);
     assert_int_equal(b.architecture.output.size, 3);
     assert_true(b.learning.optimizer.rate == 0.003);
-    assert_string_equal(a.digest, b.digest);
+    assert_string_equal(a.compatible, b.compatible);
 }
 
 /* What YAML 1.1 would read otherwise is read by what its key is. */
@@ -291,7 +291,7 @@ static void test_path_errors(void **state) {
 
 static void digest_of(const char *override, char digest[CONFIG_DIGEST_SIZE]) {
     struct config c = good(DIGEST_TEXT, override);
-    memcpy(digest, c.digest, CONFIG_DIGEST_SIZE);
+    memcpy(digest, c.compatible, CONFIG_DIGEST_SIZE);
 }
 
 /* A change to each key of the digest; every other key leaves it as it is. */
@@ -394,10 +394,10 @@ static void test_cocob(void **state) {
     char why[CONFIG_WHY_SIZE];
     assert_true(c.learning.optimizer.rate == RATE_AUTO && c.learning.optimizer.alpha == 100);
     assert_true(d.learning.optimizer.alpha == 50);
-    assert_string_not_equal(c.digest, d.digest);
+    assert_string_not_equal(c.compatible, d.compatible);
     d = good(text, "learning.optimizer.rate=auto");
     assert_true(d.learning.optimizer.rate == RATE_AUTO);
-    assert_string_equal(c.digest, d.digest);
+    assert_string_equal(c.compatible, d.compatible);
     assert_true(config_rate_fits(&c.learning.optimizer, RATE_AUTO, why));
     assert_false(config_rate_fits(&c.learning.optimizer, 0, why));
     assert_string_equal(why, "found 0, but kind: cocob has no learning rate; allowed with it is "
@@ -417,7 +417,7 @@ static void test_set(void **state) {
     assert_int_equal(config_set(&c, "statistics.every", " 5", &error), 0);
     assert_true(c.learning.optimizer.rate == 0.0003 && c.learning.clip == 2);
     assert_int_equal(c.statistics_every, 5);
-    assert_string_equal(c.digest, first.digest);
+    assert_string_equal(c.compatible, first.compatible);
     check_set_error(&c, "learning.clip", "-1",
                     "set learning.clip=-1: learning.clip: found \"-1\"; allowed is a number from 0 "
                     "to 1000000000 (largest gradient norm, 0 = no clipping)");

@@ -53,8 +53,8 @@ static void test_preset_is_whole(void **state) {
 static void test_anomalies_are_not_in_the_digest(void **state) {
     (void)state;
     struct config on = good(WHOLE, NULL);
-    assert_string_equal(good(WHOLE, "anomaly.enabled=false").digest, on.digest);
-    assert_string_equal(good(WHOLE, "anomaly.memory=7").digest, on.digest);
+    assert_string_equal(good(WHOLE, "anomaly.enabled=false").compatible, on.compatible);
+    assert_string_equal(good(WHOLE, "anomaly.memory=7").compatible, on.compatible);
     assert_false(good(FORECAST(""), NULL).anomaly.enabled);
     check_error(FORECAST(""), "anomaly.threshold=2",
                 "anomaly.threshold: found with enabled: false; it is allowed only with enabled: "
@@ -67,7 +67,7 @@ static void test_prefixes_of_keys_that_share(void **state) {
     assert_int_equal(c.anomaly.share.count, 2);
     assert_string_equal(c.anomaly.share.prefixes[0], "web-");
     assert_string_equal(c.anomaly.share.prefixes[1], "");
-    assert_string_equal(c.digest, good(WHOLE, NULL).digest);
+    assert_string_equal(c.compatible, good(WHOLE, NULL).compatible);
     c = good(WHOLE "anomaly: {share: [web-, '']}\n", "anomaly.share=db-"); /* in place of those */
     assert_int_equal(c.anomaly.share.count, 1);
     assert_string_equal(c.anomaly.share.prefixes[0], "db-");
@@ -110,8 +110,9 @@ static void test_looks_ahead(void **state) {
         assert_int_equal(model.outputs, HORIZONS * COLUMNS);
         assert_int_equal(model.features, (2 + (1 + base) * HORIZONS) * COLUMNS);
     }
-    assert_string_not_equal(c.digest, good(WHOLE, NULL).digest);
-    assert_string_equal(good(WHOLE, "model.output.ahead=1").digest, good(WHOLE, NULL).digest);
+    assert_string_not_equal(c.compatible, good(WHOLE, NULL).compatible);
+    assert_string_equal(good(WHOLE, "model.output.ahead=1").compatible,
+                        good(WHOLE, NULL).compatible);
 }
 
 static void test_members_set(void **state) {
@@ -228,15 +229,15 @@ static void test_digests_of_targets(void) {
     };
     char seen[COUNT(changes)][CONFIG_DIGEST_SIZE];
     for (size_t n = 0; n < COUNT(changes); n++) {
-        memcpy(seen[n], good(BASE, changes[n]).digest, sizeof seen[n]);
+        memcpy(seen[n], good(BASE, changes[n]).compatible, sizeof seen[n]);
         for (size_t m = 0; m < n; m++)
             assert_string_not_equal(seen[n], seen[m]);
     }
     /* Written out, a default is the same. */
-    assert_string_equal(good(BASE, "model.output={loss: squared, size: 2, scale: none}").digest,
+    assert_string_equal(good(BASE, "model.output={loss: squared, size: 2, scale: none}").compatible,
                         seen[0]);
     assert_string_equal(
-        good(BASE, "model.output={loss: squared, size: 2, target: next, ahead: [1]}").digest,
+        good(BASE, "model.output={loss: squared, size: 2, target: next, ahead: [1]}").compatible,
         seen[1]);
 }
 
@@ -251,7 +252,7 @@ static void test_targets_are_scaled_alike(void **state) {
     assert_int_equal(good(BASE, NULL).architecture.output.scale, SCALE_NONE);
 }
 
-/* All that decides what is computed is in the digest, and nothing else. */
+/* All that a checkpoint depends on is in the digest of compatibility, and nothing else. */
 static void test_digests_differ(void **state) {
     (void)state;
     static const char *const changes[] = {
@@ -268,14 +269,15 @@ static void test_digests_differ(void **state) {
     };
     char seen[COUNT(changes)][CONFIG_DIGEST_SIZE];
     for (size_t n = 0; n < COUNT(changes); n++) {
-        memcpy(seen[n], good(WHOLE, changes[n]).digest, sizeof seen[n]);
+        memcpy(seen[n], good(WHOLE, changes[n]).compatible, sizeof seen[n]);
         for (size_t m = 0; m < n; m++)
             assert_string_not_equal(seen[n], seen[m]);
     }
-    assert_string_equal(good(WHOLE, "learning.optimizer.rate=0.5").digest, seen[0]);
-    assert_string_equal(good(WHOLE, "members=[{name: change, set: {learning.clip: 2}}]").digest,
+    assert_string_equal(good(WHOLE, "learning.optimizer.rate=0.5").compatible, seen[0]);
+    assert_string_equal(good(WHOLE, "members=[{name: change, set: {learning.clip: 2}}]").compatible,
                         seen[4]);
-    assert_string_not_equal(good(BASE, "model.output.skip=true").digest, good(BASE, NULL).digest);
+    assert_string_not_equal(good(BASE, "model.output.skip=true").compatible,
+                            good(BASE, NULL).compatible);
     test_digests_of_targets();
 }
 

@@ -1,0 +1,290 @@
+/* The resolved configuration: every key that counts, defaults written out, as YAML that gives the
+   same configuration again, or as an object of JSON from paths to values. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+#include "common/error.h"
+#include "config_print.h"
+
+/* Where a list of names or of columns, or a member, is not printed key by key. */
+static const char layers_path[] = "model.layers";
+
+static const struct draft *draft_of(const struct config *config) {
+    return (const struct draft *)(const void *)config;
+}
+
+static bool is_below(const char *path, const char *section) {
+    size_t length = strlen(section);
+    return !strncmp(path, section, length) && (!path[length] || path[length] == '.');
+}
+
+/* ---- Which keys ---- */
+
+/* What follows from columns and vocabularies is not given beside them. */
+static bool is_derived(const struct config_key *key, const struct config *config) {
+    const struct input *input = &config->architecture.input;
+    const struct output *output = &config->architecture.output;
+    static const char kind[] = "model.input.kind", size[] = "model.input.size";
+    static const char embedding[] = "model.input.embedding", words[] = "model.input.vocabulary";
+    if (input->column_count && (!strcmp(key->path, kind) || !strcmp(key->path, size) ||
+                                !strcmp(key->path, embedding) || is_below(key->path, words)))
+        return true;
+    if (!strcmp(key->path, size))
+        return input->vocabulary.capacity || input->hash;
+    if (!strcmp(key->path, "model.output.size"))
+        return output->vocabulary.capacity != 0;
+    if (!strcmp(key->path, "model.input.time_zone"))
+        return !(input->time & ~(1U << TIME_GAP));
+    return false;
+}
+
+/* A broker has keys of its own; without one there are none. */
+static bool is_of_another_broker(const struct config_key *key, const struct config *config) {
+    const struct publish_config *publish = &config->publish;
+    if (!is_below(key->path, "publish"))
+        return false;
+    if (!strcmp(key->path, "publish.keep"))
+        return !*publish->redis;
+    return !*publish->mqtt && !*publish->redis && !*publish->kafka && !*publish->nats;
+}
+
+static bool is_empty(const struct config_key *key, const struct config *config) {
+    const void *where = config_value_home(key, 0, draft_of(config));
+    switch (key->type) {
+    case VALUE_COLUMNS:
+    case VALUE_COLUMN_NAMES:
+        return *(const size_t *)where == 0;
+    case VALUE_MEMBERS:
+        return !config->members_given;
+    case VALUE_PREFIXES:
+        return key->flags & KEY_RELOAD && ((const struct share_config *)where)->count == 0;
+    default:
+        return key->type >= VALUE_NAME && !*(const char *)where;
+    }
+}
+
+static bool is_printed(const struct config_key *key, size_t layer, const struct config *config) {
+    return key->type != VALUE_CONNECT && config_key_counts(key, layer, draft_of(config)) &&
+           !is_derived(key, config) && !is_of_another_broker(key, config) && !is_empty(key, config);
+}
+
+/* ---- Members ---- */
+
+/* The configuration of one member, as if it stood alone. */
+static void take_member(struct config *own, const struct member_config *member) {
+    own->seed = member->seed;
+    own->architecture = member->architecture;
+    own->learning = member->learning;
+}
+
+static bool may_differ(const struct config_key *key) {
+    return !strcmp(key->path, "seed") || is_below(key->path, layers_path) ||
+           is_below(key->path, "model.output") || is_below(key->path, "learning");
+}
+
+/* Whether the layer's key has its default, and can be left out where nothing else says it. */
+static bool is_default(const struct config_key *key, size_t layer, const struct config *config) {
+    char text[CONFIG_TEXT_SIZE];
+    if (!key->fallback)
+        return false;
+    config_value_print(key, layer, draft_of(config), text, sizeof text);
+    return !strcmp(text, key->fallback) ||
+           (key->type == VALUE_FLOAT &&
+            (float)strtod(text, NULL) == (float)strtod(key->fallback, NULL));
+}
+
+/* "[{cell: gru, size: 8}, {cell: gru, size: 4}]" */
+static void print_layers(struct config_printer *printer, const struct config *own) {
+    char *text = NULL;
+    size_t size = 0;
+    struct config_printer inner = {.out = open_memstream(&text, &size)};
+    if (!inner.out)
+        return;
+    for (size_t n = 0; n < own->architecture.layer_count; n++) {
+        const char *before = n ? ", {" : "[{";
+        for (size_t k = 0; k < config_key_count; k++) {
+            const struct config_key *key = &config_keys[k];
+            if (!config_key_layered(key) || !is_printed(key, n, own) || is_default(key, n, own))
+                continue;
+            fprintf(inner.out, "%s%s: ", before, strrchr(key->path, '.') + 1);
+            config_print_value(&inner, key, n, own);
+            before = ", ";
+        }
+        fputc('}', inner.out);
+    }
+    fputc(']', inner.out);
+    fclose(inner.out);
+    if (text)
+        config_print_text(printer, text);
+    free(text);
+}
+
+/* A key that the member sets begins. */
+static void begin_set(struct config_printer *printer, const char *path, size_t *count) {
+    if (printer->json)
+        fprintf(printer->out, "%s\"%s\": ", *count ? ", " : ", \"set\": {", path);
+    else
+        fprintf(printer->out, "%s\n      %s: ", *count ? "" : "\n    set:", path);
+    ++*count;
+}
+
+/* What the member has that the rest of the configuration does not say of it. */
+static void print_sets(struct config_printer *printer, const struct config *config,
+                       const struct config *own, const struct config *file) {
+    size_t count = 0, layers = own->architecture.layer_count;
+    bool other = config->architecture.layer_count != layers;
+    for (size_t k = 0; k < config_key_count; k++) {
+        const struct config_key *key = &config_keys[k];
+        for (size_t n = 0; n < (config_key_layered(key) ? layers : 1); n++) {
+            char path[CONFIG_KEY_SIZE];
+            bool here = is_printed(key, n, own), there = !other && is_printed(key, n, config);
+            if (!may_differ(key) || (other && config_key_layered(key)))
+                continue;
+            if (!config_key_layered(key))
+                there = is_printed(key, 0, config);
+            if (here == there &&
+                (!here || config_value_same(key, n, draft_of(config), draft_of(own))))
+                continue;
+            config_key_path(key, n, path);
+            begin_set(printer, path, &count);
+            if (here)
+                config_print_value(printer, key, n, own);
+            else
+                fputs("null", printer->out);
+            if (here && file)
+                config_print_difference(printer, key, n, own, file);
+        }
+    }
+    if (other) {
+        begin_set(printer, layers_path, &count);
+        print_layers(printer, own);
+    }
+    if (printer->json && count)
+        fputc('}', printer->out);
+}
+
+static void print_members(struct config_printer *printer, const struct config *config) {
+    const struct config *configured = printer->configured;
+    for (size_t n = 0; n < config->member_count; n++) {
+        const char *before = printer->json ? n ? ", {\"name\": " : "{\"name\": " : "\n  - name: ";
+        fputs(before, printer->out);
+        config_print_text(printer, config->members[n].name);
+        take_member(&printer->own[0], &config->members[n]);
+        if (configured)
+            take_member(&printer->own[1], &configured->members[n]);
+        print_sets(printer, config, &printer->own[0], configured ? &printer->own[1] : NULL);
+        if (printer->json)
+            fputc('}', printer->out);
+    }
+}
+
+/* ---- The whole ---- */
+
+/* Sections that `path` is in and the key before it was not, and its indentation. */
+static void begin_line(struct config_printer *printer, const char *path) {
+    const char *last = printer->last, *at = path;
+    size_t depth = 0;
+    bool fresh = false, item = false;
+    for (const char *dot; (dot = strchr(at, '.')); at = dot + 1, depth++) {
+        size_t length = (size_t)(dot + 1 - path);
+        bool number = *at >= '0' && *at <= '9';
+        fresh |= strncmp(last, path, length) != 0;
+        if (fresh && !number)
+            fprintf(printer->out, "%*s%.*s:\n", (int)(2 * depth), "", (int)(dot - at), at);
+        item = fresh && number;
+    }
+    if (item)
+        fprintf(printer->out, "%*s- %s:", (int)(2 * (depth - 1)), "", at);
+    else
+        fprintf(printer->out, "%*s%s:", (int)(2 * depth), "", at);
+    snprintf(printer->last, sizeof printer->last, "%s", path);
+}
+
+/* The key's path; of a socket that connects, as that is written. */
+static void name(const struct config_key *key, size_t layer, const struct config *config,
+                 char path[CONFIG_KEY_SIZE]) {
+    const struct socket_config *socket = config_value_home(key, layer, draft_of(config));
+    config_key_path(key->type == VALUE_BIND && socket->connect ? key + 1 : key, layer, path);
+}
+
+void config_print_difference(struct config_printer *printer, const struct config_key *key,
+                             size_t layer, const struct config *config,
+                             const struct config *configured) {
+    if (printer->json || !configured || !(key->flags & KEY_IN_FLIGHT) ||
+        config_value_same(key, layer, draft_of(config), draft_of(configured)))
+        return;
+    fputs("  # set in flight; configured is ", printer->out);
+    config_print_value(printer, key, layer, configured);
+}
+
+static void print_key(struct config_printer *printer, const struct config_key *key, size_t layer,
+                      const struct config *config) {
+    char path[CONFIG_KEY_SIZE];
+    /* With the preset's word it stays what a machine with too little memory may leave out. */
+    bool silent =
+        !printer->json && config->anomaly.by_preset && !strcmp(key->path, "anomaly.enabled");
+    name(key, layer, config, path);
+    if (silent)
+        return;
+    if (printer->json)
+        fprintf(printer->out, "%s\"%s\":", *printer->last ? ", " : "", path);
+    else
+        begin_line(printer, path);
+    *printer->last = *path;
+    if (key->type == VALUE_MEMBERS) {
+        bool flow = printer->json || !config->member_count;
+        fputs(flow ? " [" : "", printer->out);
+        print_members(printer, config);
+        fputs(flow ? "]" : "", printer->out);
+    } else {
+        fputc(' ', printer->out);
+        config_print_value(printer, key, layer, config);
+        config_print_difference(printer, key, layer, config, printer->configured);
+    }
+    fputs(printer->json ? "" : "\n", printer->out);
+}
+
+static int print(struct config_printer *printer, const struct config *config, struct error *error) {
+    printer->own = malloc(2 * sizeof *printer->own);
+    if (!printer->own)
+        return error_no_memory(error);
+    if (!getcwd(printer->directory, sizeof printer->directory))
+        *printer->directory = 0;
+    printer->own[0] = printer->own[1] = *config;
+    for (size_t k = 0; k < config_key_count; k++) {
+        const struct config_key *key = &config_keys[k];
+        size_t count = config_key_layered(key) ? config->architecture.layer_count : 1;
+        size_t last = k;
+        if (config_key_layered(key)) /* layer by layer, not key by key */
+            while (last + 1 < config_key_count && config_key_layered(&config_keys[last + 1]))
+                last++;
+        for (size_t n = 0; n < count; n++)
+            for (size_t row = k; row <= last; row++)
+                if (is_printed(&config_keys[row], n, config))
+                    print_key(printer, &config_keys[row], n, config);
+        k = last;
+    }
+    free(printer->own);
+    return ferror(printer->out)
+               ? error_set(error, EX_IOERR, "the configuration cannot be written: %s",
+                           strerror(errno))
+               : 0;
+}
+
+int config_print(FILE *out, const struct config *config, const struct config *configured,
+                 struct error *error) {
+    struct config_printer printer = {.out = out, .configured = configured};
+    return print(&printer, config, error);
+}
+
+int config_print_json(FILE *out, const struct config *config, struct error *error) {
+    struct config_printer printer = {.out = out, .json = true};
+    fputc('{', out);
+    int result = print(&printer, config, error);
+    fputc('}', out);
+    return result;
+}
