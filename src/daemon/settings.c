@@ -54,12 +54,36 @@ void settings_close(struct daemon *daemon) {
 
 /* ---- In flight ---- */
 
+/* What all members share is told once; else each tells its own, beside what is configured for all.
+ */
+static void take_members(struct config *current, const struct config *configured,
+                         const struct learner *learner) {
+    size_t count = learner_members(learner);
+    bool rate = count > 0, clip = count > 0;
+    const struct learner_rates first =
+        count ? learner_rates(learner, 0) : (struct learner_rates){0};
+    for (size_t m = 0; m < count; m++) {
+        const struct learner_rates rates = learner_rates(learner, m);
+        current->members[m].learning.optimizer.rate = rates.rate;
+        current->members[m].learning.clip = rates.clip;
+        rate &= rates.rate == first.rate;
+        clip &= rates.clip == first.clip;
+    }
+    current->learning.optimizer.rate = rate ? first.rate : configured->learning.optimizer.rate;
+    current->learning.clip = clip ? first.clip : configured->learning.clip;
+}
+
 void settings_take_rates(struct daemon *daemon) {
     struct config *current = &daemon->settings->current;
-    current->learning.optimizer.rate = learner_rate(daemon->learner);
-    current->learning.clip = learner_clip(daemon->learner);
+    if (current->members_given) {
+        take_members(current, &daemon->settings->configured, daemon->learner);
+    } else {
+        current->learning.optimizer.rate = learner_rate(daemon->learner);
+        current->learning.clip = learner_clip(daemon->learner);
+    }
     if (learner_watches(daemon->learner))
         current->anomaly.rule.threshold = learner_threshold(daemon->learner);
+    config_digest(current);
 }
 
 /* "members.NAME.KEY" is a key of one member: its place, and KEY. Without that, all members and the
@@ -322,6 +346,8 @@ int settings_configure(struct daemon *daemon, struct error *error) {
                          take_learning(daemon, &settings->configured, error)
                      ? -1
                      : 0;
+        if (result == 0)
+            settings_take_rates(daemon);
         write_changes(changes, text);
         if (result == 0 && json_object_size(changes))
             log_info("the configuration has changed: %s", text);
@@ -354,6 +380,7 @@ static int take(struct daemon *daemon, const struct config *wanted, json_t *chan
     if (take_learning(daemon, wanted, error))
         return -1;
     daemon->settings->configured = *wanted;
+    settings_take_rates(daemon);
     observe_want_outputs(daemon);
     write_changes(changes, text);
     const char *lists = security_has_keys(daemon->security) ? " and the lists of keys" : "";

@@ -46,7 +46,7 @@ void status_write(struct daemon *daemon, struct json_text *text) {
         .uptime = run_uptime(daemon),
         .every = config->statistics_every,
         .every_seconds = config->statistics_seconds,
-        .clip = config->learning.clip,
+        .clip = learner_clip(daemon->learner),
         .predictions = config->predictions != PREDICTIONS_NONE,
         .state_directory = config->state_directory,
         .resumed = *daemon->resumed.path ? daemon->resumed.path : NULL,
