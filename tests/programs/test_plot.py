@@ -3,6 +3,8 @@
 texts around them, and pictures that are not blank."""
 import contextlib
 import io
+import itertools
+import math
 import os
 import pathlib
 import re
@@ -27,7 +29,7 @@ except ImportError:
 
 PROGRAM = str(pathlib.Path(os.environ.get("builddir", "."), "runnel-plot").resolve())
 USAGE, DATA, NO_INPUT, CANNOT_MAKE = 64, 65, 66, 73
-BLUE, RED, PINK = "#0072b2", "#d55e00", "#cc79a7"
+BLUE, RED, PINK = "#1769aa", "#d55e00", "#cc79a7"
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -71,6 +73,7 @@ def plot(directory, *arguments, status=OK):
         found = end.code or OK
     finally:
         sys.argv = before
+        plot.figure = matplotlib.pyplot.gcf()
         matplotlib.pyplot.close("all")
     assert found == status, (arguments, found, err.getvalue())
     assert status == OK or err.getvalue().count("\n") == 1, err.getvalue()
@@ -135,7 +138,7 @@ def test_options(directory):
     drawing = Drawing(directory, "b.svg")
     drawing.has("One & only", "What was run", "smoothed loss (squared error)",
                 "time since the run began (minutes)",
-                "band: least and greatest; mean over 5 messages")
+                "band: least and greatest; mean over the last 5 messages")
     assert "first" not in drawing.texts and not drawing.curves(RED)
     thin, thick = drawing.curves(BLUE)
     assert len(thin) == len(thick) == 20
@@ -146,6 +149,118 @@ def test_options(directory):
     same_line(line, [100 * i for i in range(10, 21)], [0.5 + i for i in range(10, 21)])
     listed = plot(directory, "--list")
     assert "1 first aaaaaaaaaaaaaaaa 100..4000 examples: real 2" in listed, listed
+
+
+def many_runs(directory, count, messages=40):
+    """A recording of so many runs, each a little above the one before; copied from one, by SQL."""
+    record(directory, ("run 00", "a", 0, messages))
+    with contextlib.closing(sqlite3.connect(f"{directory}/runnel.db")) as file:
+        for table, key in [("runs", "id"), ("loss", "run")]:
+            names = [row[1] for row in file.execute(f"PRAGMA table_info({table})")]
+            for number in range(1, count):
+                change = {key: f"{key} + {number}", "name": f"'run {number:02}'", "mean": f"mean * {1 + number / 50}",
+                          "run": f"'{number:016x}'" if table == "runs" else f"run + {number}"}
+                file.execute(f"INSERT INTO {table} SELECT {', '.join(change.get(name, name) for name in names)}"
+                             f" FROM {table} WHERE {key} = 1")
+        file.commit()
+
+
+def change(directory, sql):
+    with contextlib.closing(sqlite3.connect(f"{directory}/runnel.db")) as file:
+        file.execute(sql)
+        file.commit()
+
+
+def smoothed(directory, over=5):
+    """The points of the smoothed curve, {x: y}, y NaN where there is none."""
+    plot(directory, "-o", "smoothed.png", f"--smooth={over}")
+    pale, line = plot.figure.axes[0].get_lines()[:2]
+    assert len(pale.get_xdata()) == len(line.get_xdata())
+    return dict(line.get_xydata())
+
+
+def last_mean(values, count):
+    """Of the last `count` values those that are there."""
+    known = [value for value in values[-count:] if value is not None]
+    return sum(known) / len(known)
+
+
+def test_smoothing_looks_back_only(directory):
+    """No point moves when later values change; at first it is the mean of what there is; a gap is one; a wild value is
+    gone from the line when it is gone from the messages."""
+    record(directory, ("first", "a", 0, 40))
+    losses = [loss_fields(i)["mean"] for i in range(40)]
+    before = smoothed(directory)
+    for i, y in enumerate(before.values()):
+        assert math.isnan(y) if losses[i] is None else math.isclose(y, last_mean(losses[:i + 1], 5)), (i, y)
+    for wild in (-7, 1e30):
+        change(directory, f"UPDATE loss SET mean = {wild} WHERE number = 20")
+        after = smoothed(directory)
+        moved = [i for i, x in enumerate(before) if not math.isclose(before[x], after[x], rel_tol=1e-12)
+                 and not math.isnan(before[x])]
+        assert moved == [20, 21, 22, 23, 24], moved
+    assert list(smoothed(directory, 1000).values())[19] == last_mean(losses[:20], 1000)
+
+
+def boxes(figure):
+    """Of the axes with what is written beside them, and of the legend, in pixels."""
+    figure.draw_without_rendering()
+    axes, = figure.axes
+    return axes.get_window_extent(), axes.xaxis.get_tightbbox(figure.canvas.get_renderer()), \
+        axes.get_legend().get_window_extent()
+
+
+def inside(outer, inner):
+    return outer.x0 <= inner.x0 and outer.y0 <= inner.y0 and inner.x1 <= outer.x1 and inner.y1 <= outer.y1
+
+
+def test_many_runs(directory):
+    """Twenty runs have twenty colours, further ones dashes; their legend lies below axes and curves, within the
+    picture."""
+    many_runs(directory, 24)
+    for arguments in [], ["--size=7x5", "--smooth=3", "--band"], ["--events", "--log"]:
+        plot(directory, "-o", "many.png", *arguments)
+        curves = [line for line in plot.figure.axes[0].get_lines() if line.get_linewidth() == 1.5 and len(line.get_xdata()) > 1]
+        assert len(curves) == 24
+        assert len({line.get_color() for line in curves[:20]}) == 20
+        assert len({(line.get_color(), str(line.get_linestyle())) for line in curves}) == 24
+        axes, below, legend = boxes(plot.figure)
+        assert not legend.overlaps(axes) and not legend.overlaps(below), (axes, below, legend)
+        assert inside(plot.figure.bbox, legend), (plot.figure.bbox, legend)
+        assert axes.height > 0.4 * plot.figure.bbox.height, (axes, plot.figure.bbox)
+
+
+def test_legend_of_few(directory):
+    """It is within the axes where that covers no curve, else below."""
+    record(directory, ("first", "a", 0, 40), ("second", "b", 0, 20))
+    plot(directory, "-o", "free.png")
+    axes, _, legend = boxes(plot.figure)
+    assert inside(axes, legend)
+    assert not any(line.get_transform().transform_path(line.get_path()).intersects_bbox(legend, filled=False)
+                   for line in plot.figure.axes[0].get_lines())
+    change(directory, "UPDATE loss SET mean = number % 2")  # everywhere from the bottom to the top
+    plot(directory, "-o", "covered.png")
+    axes, below, legend = boxes(plot.figure)
+    assert not legend.overlaps(axes) and not legend.overlaps(below) and inside(plot.figure.bbox, legend)
+
+
+def contrast(one, other):
+    """As WCAG 2 has it, of two colours."""
+    lights = [sum(share * (v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4)
+                  for share, v in zip((0.2126, 0.7152, 0.0722), matplotlib.colors.to_rgb(colour)))
+              for colour in (one, other)]
+    return (max(lights) + 0.05) / (min(lights) + 0.05)
+
+
+def test_palette():
+    """As many colours on white as on the dark page, each readable there, no two alike."""
+    source = pathlib.Path(os.environ.get("srcdir", pathlib.Path(__file__).parents[2]), "src/common/palette.def")
+    rows = re.findall(r'^COLOUR\("(#\w{6})", "(#\w{6})"\)$', source.read_text(), re.MULTILINE)
+    assert len(rows) == 20
+    for colours, ground in zip(zip(*rows), ("#ffffff", "#1b222a")):
+        assert min(contrast(colour, ground) for colour in colours) >= 3
+        rgb = [[int(colour[i:i + 2], 16) for i in (1, 3, 5)] for colour in colours]
+        assert min(sum(abs(a - b) for a, b in zip(one, other)) for one, other in itertools.combinations(rgb, 2)) > 50
 
 
 def test_events(directory):

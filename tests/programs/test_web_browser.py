@@ -422,6 +422,49 @@ def test_recording_alone(directory):
         assert writer.end() == 0
 
 
+def copy_run(path, count):
+    """So many runs of daemons of their own, each a copy of the first, by SQL."""
+    with contextlib.closing(sqlite3.connect(path)) as file:
+        for table, key in [("runs", "id"), ("loss", "run")]:
+            names = [row[1] for row in file.execute(f"PRAGMA table_info({table})")]
+            for number in range(1, count):
+                change = {key: f"{key} + {number}", "name": f"'run {number:02}'", "mean": f"mean * {1 + number / 50}",
+                          "run": f"'{number:016x}'" if table == "runs" else f"run + {number}"}
+                file.execute(f"INSERT INTO {table} SELECT {', '.join(change.get(name, name) for name in names)}"
+                             f" FROM {table} WHERE {key} = 1")
+        file.commit()
+
+
+def test_many_runs(directory):
+    """Twenty runs have twenty colours, by day and by night, further ones dashes."""
+    daemon = Daemon(directory)
+    with Web(directory, daemon.endpoint) as web:
+        daemon.await_subscriber()
+        daemon.status()
+        for i in range(50):
+            daemon.learn(1 / (1 + i / 10))
+        web.series(50)
+        assert web.end() == 0
+    copy_run(f"{directory}/history", 24)
+    with Web(directory, recording=f"{directory}/history") as web, Page(directory) as page:
+        page.driver.get(web.url)
+        page.until("document.querySelectorAll('#runs tbody tr').length", lambda count: count == 24)
+        page.run("for (let box; (box = document.querySelector('#runs input:not(:checked)'));) box.click()")
+        for theme in "light", "dark":
+            page.until("document.documentElement.dataset.theme", lambda now, theme=theme: now == theme or page.keys("d"))
+            page.run("runnel.draw()")
+            page.until(f"{LOSS}.shown.length", lambda count: count == 24)
+            styles = page.value(f"{LOSS}.shown.map((line) => [line.borderColor, line.borderDash.join()])")
+            assert len({colour for colour, dash in styles if not dash}) == 20, styles
+            assert len(set(map(tuple, styles))) == 24, styles
+            swatches = page.value("[...document.querySelectorAll('#runs .swatch')].map((one) => [one.className,"
+                                  "one.style.getPropertyValue('--color')].join())")
+            assert len(set(swatches)) == 24, swatches
+            for colour, _ in styles[0], styles[19]:
+                page.until_colored(rgb(colour))
+        check_console(page, web)
+
+
 def test_members(directory):
     """The layers of each network can be looked at, live and recorded."""
     daemon = Daemon(directory)
@@ -784,4 +827,4 @@ def figures(directory):
 
 run_tests([figures] if "--figures" in sys.argv else [
     test_page_in_a_browser, test_wild_values, test_smoothing_looks_back_only, test_card_without_a_loss, test_cards, test_recording_alone,
-    test_members, test_forecasts, test_anomalies, test_recorded_forecasts])
+    test_many_runs, test_members, test_forecasts, test_anomalies, test_recorded_forecasts])

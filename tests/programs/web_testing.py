@@ -215,7 +215,11 @@ class Live:
 
 
 def run_tests(tests):
+    """All, or those that the command line names."""
+    named = [word for word in sys.argv[1:] if word.startswith("test_")]
     for test in tests:
+        if named and test.__name__ not in named:
+            continue
         try:
             with tempfile.TemporaryDirectory() as temporary:
                 test(temporary)

@@ -13,7 +13,7 @@ _arguments -s -S \
     '--to=[end there]:X: ' \
     '--log[logarithmic vertical axis]' \
     '--log-x[logarithmic horizontal axis]' \
-    '--smooth=[mean over N messages, the curve itself pale]:N: ' \
+    '--smooth=[mean over the last N messages, the curve itself pale]:N: ' \
     '--band[least and greatest values as a band]' \
     '--events[mark events]' \
     '*--label=[in the legend, for the first run, then the second, ...]:TEXT: ' \

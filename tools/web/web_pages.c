@@ -18,11 +18,12 @@
 #define SVG "image/svg+xml"
 
 /* A file becomes bytes from NAME_begin to NAME_end. */
-#define EMBED(name, file)                                                                          \
+#define EMBED_FROM(directory, name, file)                                                          \
     __asm__(".section .rodata\n.global page_" #name "_begin\n.global page_" #name                  \
-            "_end\npage_" #name "_begin:\n.incbin \"" RUNNEL_WEB_DIRECTORY "/" file                \
-            "\"\npage_" #name "_end:\n.byte 0\n.previous\n");                                      \
+            "_end\npage_" #name "_begin:\n.incbin \"" directory "/" file "\"\npage_" #name         \
+            "_end:\n.byte 0\n.previous\n");                                                        \
     extern const char page_##name##_begin[], page_##name##_end[];
+#define EMBED(name, file) EMBED_FROM(RUNNEL_WEB_DIRECTORY, name, file)
 
 EMBED(index, "index.html")
 EMBED(style, "style.css")
@@ -42,6 +43,7 @@ EMBED(frame, "frame.js")
 EMBED(heat, "heat.js")
 EMBED(lists, "lists.js")
 EMBED(live, "live.js")
+EMBED_FROM(RUNNEL_WEB_BUILT, palette, "palette.js")
 EMBED(panels, "panels.js")
 EMBED(pointer, "pointer.js")
 EMBED(range, "range.js")
@@ -75,6 +77,7 @@ static const struct page {
     MODULE(heat),
     MODULE(lists),
     MODULE(live),
+    MODULE(palette),
     MODULE(panels),
     MODULE(pointer),
     MODULE(range),

@@ -4,7 +4,7 @@ import { $, make } from "./dom.js";
 import { eventColor } from "./draw.js";
 import { clock, counted, duration, grouped, number, percent, skill, tellApart } from "./format.js";
 import { showSkill } from "./skill.js";
-import { colorOf, daemons, heatRun, isCurrent, isShare, layersOf, layersShown, name, palette, recording, showRun,
+import { colorOf, daemons, dashOf, heatRun, isCurrent, isShare, layersOf, layersShown, name, palette, recording, showRun,
   shown, shownRuns, store, view } from "./state.js";
 import { moved } from "./view.js";
 
@@ -201,7 +201,7 @@ export function showRuns() {
     const box = make("input", { type: "checkbox", checked: shown.has(run.id),
       ariaLabel: `show run ${run.run}` });
     box.addEventListener("change", () => { showRun(run.id, box.checked); afterRuns(); });
-    const swatch = make("span", { className: "swatch" });
+    const swatch = make("span", { className: dashOf(run.id).length ? "swatch dashed" : "swatch" });
     swatch.style.setProperty("--color", colorOf(run.id));
     const label = make("td", {}, swatch, name(run), " ",
       make("span", { className: "faint", textContent: digits(run) }));

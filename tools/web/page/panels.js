@@ -89,7 +89,6 @@ class Line {
   constructor(spec, run, color, kind) {
     Object.assign(this, { spec, run, kind, color, borderColor: color, data: [], generation: 0 });
     this.borderWidth = 1.7;
-    this.borderDash = spec.dash || [];
     this.stepped = spec.stepped ? "before" : false;
   }
 
@@ -177,6 +176,7 @@ export class Lines {
   dressed(line, view, run) {
     const banded = view.band || line.spec.band === "deviation";
     line.color = line.borderColor = run.color;
+    line.borderDash = line.spec.dash || run.dash;
     line.low = banded ? line.lows : null;
     line.high = banded ? line.highs : null;
     line.marksMissing = Boolean(this.panel.missing);

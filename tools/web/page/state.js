@@ -3,16 +3,11 @@
 
 import { Store } from "./data.js";
 import { theme } from "./draw.js";
+import { DARK, DASHES, LIGHT } from "./palette.js";
 
 const RECORDED = 8; // daemons of a recording that are shown at first
 
 export const AXES = ["examples", "steps", "time", "elapsed"];
-
-// Distinguishable also with colour vision deficiency (after Okabe and Ito).
-const PALETTES = {
-  light: ["#1769aa", "#d55e00", "#00805f", "#a8479b", "#8a6d00", "#3f3fbf", "#b0304a", "#4d6470"],
-  dark: ["#6cb6f0", "#ff9b52", "#4fd6ac", "#e58fd6", "#e8cf4a", "#a5a5ff", "#ff8a9d", "#a9bfca"],
-};
 
 export const store = new Store();
 export const view = { axis: "examples", from: null, to: null, follow: false, smooth: 0.01, band: true,
@@ -36,17 +31,25 @@ export function setRecording(name) {
 // ---- Runs ----
 
 export function palette() {
-  return PALETTES[theme.dark ? "dark" : "light"];
+  return theme.dark ? DARK : LIGHT;
 }
 
+const numberOf = (id) => colors.get(id) ?? id;
+
 export function colorOf(id) {
-  return palette()[(colors.get(id) ?? id) % palette().length];
+  return palette()[numberOf(id) % palette().length];
+}
+
+// Of runs beyond as many as there are colours.
+export function dashOf(id) {
+  return DASHES[Math.floor(numberOf(id) / LIGHT.length) % DASHES.length];
 }
 
 export function shownRuns() {
   return [...shown].filter((id) => store.runs.has(id)).sort((a, b) => a - b).map((id) => {
     const run = store.runs.get(id);
     run.color = colorOf(id);
+    run.dash = dashOf(id);
     return run;
   });
 }
