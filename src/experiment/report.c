@@ -7,6 +7,7 @@
 
 #include "report_csv.h"
 #include "report_grid.h"
+#include "report_html.h"
 #include "report_summary.h"
 #include "report_table.h"
 
@@ -35,26 +36,34 @@ int report_check(const struct report_options *o, struct error *error) {
     return 0;
 }
 
+/* What all parts of a report are made from. */
+struct report {
+    struct experiment_store *store;
+    struct experiment_results *results;
+    const struct summary *summary;
+};
+
 /* ---- Files ---- */
 
 /* What a file is filled with: -1 when out of memory. */
-typedef int fill_file(const struct summary *summary, struct experiment_store *store, FILE *to,
-                      struct error *error);
+typedef int fill_file(const struct report *report, FILE *to, struct error *error);
 
-static int fill_csv(const struct summary *summary, struct experiment_store *store, FILE *to,
-                    struct error *error) {
-    (void)store;
-    return report_csv(summary->results, to) ? error_no_memory(error) : 0;
+static int fill_csv(const struct report *report, FILE *to, struct error *error) {
+    return report_csv(report->results, to) ? error_no_memory(error) : 0;
 }
 
-static int write_file(const char *path, fill_file *fill, const struct summary *summary,
-                      struct experiment_store *store, struct error *error) {
+static int fill_html(const struct report *report, FILE *to, struct error *error) {
+    return report_html(report->summary, report->results, report->store, to, error);
+}
+
+static int write_file(const char *path, fill_file *fill, const struct report *report,
+                      struct error *error) {
     bool standard = is_standard(path);
     const char *name = standard ? "standard output" : path;
     FILE *to = standard ? stdout : fopen(path, "w");
     if (!to)
         return error_set(error, EX_CANTCREAT, "%s cannot be made: %s", name, strerror(errno));
-    int status = fill(summary, store, to, error);
+    int status = fill(report, to, error);
     errno = 0;
     bool failed = fflush(to) || ferror(to);
     if (!standard && fclose(to))
@@ -78,15 +87,16 @@ static int print_json(const struct summary *summary, struct error *error) {
     return 0;
 }
 
-static int make(struct experiment_store *store, const struct summary *summary,
-                const struct report_options *o, struct error *error) {
-    if (o->csv && write_file(o->csv, fill_csv, summary, store, error))
+static int make(const struct report *report, const struct report_options *o, struct error *error) {
+    if (o->csv && write_file(o->csv, fill_csv, report, error))
+        return -1;
+    if (o->html && write_file(o->html, fill_html, report, error))
         return -1;
     if (o->json)
-        return print_json(summary, error);
+        return print_json(report->summary, error);
     if (o->quiet || is_standard(o->csv) || is_standard(o->html))
         return 0;
-    if (report_table(summary, stdout, grid_width()))
+    if (report_table(report->summary, stdout, grid_width()))
         return error_no_memory(error);
     if (fflush(stdout) || ferror(stdout))
         return error_set(error, EX_IOERR, "standard output cannot be written: %s", strerror(errno));
@@ -105,7 +115,7 @@ int report_make(const char *path, const struct report_options *o, struct error *
     if (!status)
         status = summary_make(&summary, &results, o->measure, error);
     if (!status)
-        status = make(store, &summary, o, error);
+        status = make(&(struct report){store, &results, &summary}, o, error);
     experiment_results_clear(&results);
     experiment_store_close(&store);
     return status;

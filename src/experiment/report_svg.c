@@ -1,0 +1,452 @@
+#include "report_svg.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/text.h"
+#include "report_grid.h"
+
+static const char *const dashes[] = {
+#define COLOUR(light, dark)
+#define DASHES(pattern) pattern,
+#include "common/palette.def"
+#undef COLOUR
+#undef DASHES
+};
+enum {
+    LOOKS = 0
+#define COLOUR(light, dark) +1
+#define DASHES(pattern)
+#include "common/palette.def"
+#undef COLOUR
+#undef DASHES
+    ,
+    DASH_PATTERNS = sizeof dashes / sizeof *dashes,
+};
+
+/* Of a chart, in units of its own that are about the screen's. */
+enum {
+    WIDTH = 760,
+    HEIGHT = 330,
+    LEFT = 62,
+    RIGHT = 16,
+    TOP = 30,
+    BOTTOM = 44,
+    TICKS = 5,
+    TICKS_MOST = 40,
+    TICK_LENGTH = 4,
+    LETTER = 7,     /* a letter is about so wide */
+    NAME_MOST = 40, /* letters */
+    ROW_HEIGHT = 20,
+    DOT = 3,
+    CELL_WIDTH = 74,
+    CELL_HEIGHT = 28,
+    NAME_SIZE = 256,
+};
+
+/* From where on a scale is logarithmic, and where values lie so far beyond nearly all others that
+   they would hide them. */
+#define LOG_RATIO 10
+#define ORDINARY_SHARE 0.98
+#define BEYOND_RATIO 10
+#define ROOM_ABOVE 1.2
+
+/* ---- Texts ---- */
+
+void svg_text(FILE *to, const char *text) {
+    size_t size = strlen(text) + 1;
+    char *clean = malloc(size);
+    if (!clean)
+        return;
+    memcpy(clean, text, size);
+    text_clean(clean);
+    for (const char *c = clean; *c; c++)
+        switch (*c) {
+        case '&':
+            fputs("&amp;", to);
+            break;
+        case '<':
+            fputs("&lt;", to);
+            break;
+        case '>':
+            fputs("&gt;", to);
+            break;
+        case '"':
+            fputs("&quot;", to);
+            break;
+        default:
+            fputc(*c, to);
+        }
+    free(clean);
+}
+
+static void label(FILE *to, double x, double y, const char *anchor, const char *text) {
+    fprintf(to, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">", x, y, anchor);
+    svg_text(to, text);
+    fputs("</text>\n", to);
+}
+
+/* 20k, 1.5M, 1e-4 */
+static void tick_text(char *text, size_t size, double value) {
+    static const double MILLION = 1e6, MANY = 1e4, THOUSAND = 1e3;
+    if (fabs(value) >= MILLION && fabs(value) < THOUSAND * MILLION)
+        snprintf(text, size, "%.4gM", value / MILLION);
+    else if (fabs(value) >= MANY && fabs(value) < MILLION)
+        snprintf(text, size, "%.4gk", value / THOUSAND);
+    else
+        snprintf(text, size, "%.4g", value);
+    char *zero = strstr(text, "e-0");
+    if (zero)
+        memmove(zero + 2, zero + 3, strlen(zero + 3) + 1);
+}
+
+/* ---- Scales ---- */
+
+struct scale {
+    double low, high;
+    bool log;
+    double from, to; /* where low and high are drawn */
+};
+
+static double place(const struct scale *s, double value) {
+    double share = s->log ? log(value / s->low) / log(s->high / s->low)
+                          : (value - s->low) / (s->high - s->low);
+    return s->from + (s->to - s->from) * share;
+}
+
+static bool fits(const struct scale *s, double value) {
+    return isfinite(value) && (!s->log || value > 0);
+}
+
+/* Neither empty nor of one value. */
+static void widen(struct scale *s) {
+    if (!(s->low <= s->high)) {
+        s->low = 0;
+        s->high = 1;
+    } else if (s->low == s->high && s->log) {
+        s->low /= 2;
+        s->high *= 2;
+    } else if (s->low == s->high) {
+        double size = s->low == 0 ? 1 : fabs(s->low) / 10;
+        s->low -= size;
+        s->high += size;
+    }
+}
+
+static double step_of(double range) {
+    double power = pow(10, floor(log10(range / TICKS))), rest = range / TICKS / power;
+    return power * (rest < 1.5 ? 1 : rest < 3.5 ? 2 : rest < 7.5 ? 5 : 10);
+}
+
+/* Where ticks stand: round numbers between low and high. */
+static size_t ticks_of(const struct scale *s, double ticks[TICKS_MOST]) {
+    size_t count = 0;
+    if (!s->log) {
+        double step = step_of(s->high - s->low);
+        for (double n = ceil(s->low / step - 1e-9); n * step <= s->high + 1e-9 * step; n++)
+            if (count < TICKS_MOST)
+                ticks[count++] = n * step + 0.0; /* never -0 */
+        return count;
+    }
+    static const double parts[] = {1, 2, 5};
+    double decades = log10(s->high / s->low);
+    size_t used = decades < 2.5 ? 3 : 1;
+    int every = decades > 8 ? (int)(decades / 4) : 1;
+    for (int power = (int)floor(log10(s->low)); power <= (int)ceil(log10(s->high)); power += every)
+        for (size_t part = 0; part < used; part++) {
+            double value = parts[part] * pow(10, power);
+            if (value >= s->low * 0.999 && value <= s->high * 1.001 && count < TICKS_MOST)
+                ticks[count++] = value;
+        }
+    return count;
+}
+
+static int by_size(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Over all values of the curves; those that lie far beyond nearly all others do not count. */
+static struct scale scale_of_y(const struct svg_chart *chart) {
+    struct scale s = {.low = INFINITY, .high = -INFINITY, .from = HEIGHT - BOTTOM, .to = TOP};
+    size_t count = 0, room = 1;
+    for (size_t i = 0; i < chart->count; i++)
+        room += chart->curves[i].count;
+    double *values = malloc(room * sizeof *values);
+    for (size_t i = 0; values && i < chart->count; i++)
+        for (size_t k = 0; k < chart->curves[i].count; k++)
+            if (isfinite(chart->curves[i].y[k]))
+                values[count++] = chart->curves[i].y[k];
+    if (count) {
+        qsort(values, count, sizeof *values, by_size);
+        double ordinary = values[(size_t)(ORDINARY_SHARE * (double)(count - 1))];
+        s.low = values[0];
+        s.high = values[count - 1];
+        s.log = s.low > 0 && ordinary > LOG_RATIO * s.low;
+        if (s.high - s.low > BEYOND_RATIO * (ordinary - s.low) && ordinary > s.low)
+            s.high = s.low + ROOM_ABOVE * (ordinary - s.low);
+        /* Skill has no lower bound: a diverging variant would hide all others. */
+        double least = values[count - 1 - (size_t)(ORDINARY_SHARE * (double)(count - 1))];
+        if (!s.log && s.high - s.low > BEYOND_RATIO * (s.high - least) && s.high > least)
+            s.low = s.high - ROOM_ABOVE * (s.high - least);
+    }
+    free(values);
+    widen(&s);
+    return s;
+}
+
+static struct scale scale_of_x(const struct svg_chart *chart) {
+    struct scale s = {.low = INFINITY, .high = -INFINITY, .from = LEFT, .to = WIDTH - RIGHT};
+    for (size_t i = 0; i < chart->count; i++)
+        for (size_t k = 0; k < chart->curves[i].count; k++) {
+            s.low = fmin(s.low, chart->curves[i].x[k]);
+            s.high = fmax(s.high, chart->curves[i].x[k]);
+        }
+    s.log = chart->log_x && s.low > 0;
+    if (!chart->log_x && s.low > 0 && s.low < s.high / 2)
+        s.low = 0;
+    widen(&s);
+    return s;
+}
+
+/* ---- Frame ---- */
+
+static void begin(FILE *to, int width, int height, const char *title) {
+    fprintf(to,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"chart\" viewBox=\"0 0 %d %d\" "
+            "role=\"img\">\n<title>",
+            width, height);
+    svg_text(to, title);
+    fputs("</title>\n", to);
+    fprintf(to, "<text class=\"title\" x=\"%d\" y=\"%d\">", 4, TOP - 14);
+    svg_text(to, title);
+    fputs("</text>\n", to);
+}
+
+static void draw_axes(FILE *to, const struct scale *x, const struct scale *y, const char *x_title,
+                      const char *y_title, int height) {
+    double ticks[TICKS_MOST], bottom = height - BOTTOM;
+    char text[NAME_SIZE];
+    size_t count = ticks_of(x, ticks);
+    for (size_t i = 0; i < count; i++) {
+        fprintf(to, "<path class=\"grid\" d=\"M%.1f %dV%.1f\"/>\n", place(x, ticks[i]), TOP,
+                bottom + TICK_LENGTH);
+        tick_text(text, sizeof text, ticks[i]);
+        label(to, place(x, ticks[i]), bottom + TICK_LENGTH + 12, "middle", text);
+    }
+    label(to, (x->from + x->to) / 2, height - 8, "middle", x_title);
+    if (!y)
+        return;
+    count = ticks_of(y, ticks);
+    for (size_t i = 0; i < count; i++) {
+        fprintf(to, "<path class=\"grid\" d=\"M%d %.1fH%d\"/>\n", LEFT - TICK_LENGTH,
+                place(y, ticks[i]), WIDTH - RIGHT);
+        tick_text(text, sizeof text, ticks[i]);
+        label(to, LEFT - TICK_LENGTH - 3, place(y, ticks[i]) + 4, "end", text);
+    }
+    fprintf(to,
+            "<text class=\"side\" transform=\"translate(12 %d) rotate(-90)\" "
+            "text-anchor=\"middle\">",
+            (TOP + HEIGHT - BOTTOM) / 2);
+    svg_text(to, y_title);
+    fputs("</text>\n", to);
+}
+
+/* ---- Lines ---- */
+
+/* stroke or fill: a colour, and the dashes beyond the first round of colours. */
+static void put_look(FILE *to, const char *what, int look) {
+    if (look < 0)
+        fprintf(to, "style=\"%s:var(--faint)\" stroke-dasharray=\"2 3\"", what);
+    else
+        fprintf(to, "style=\"%s:var(--c%d)\"", what, look % LOOKS);
+    const char *dash = look < 0 ? "" : dashes[look / LOOKS % DASH_PATTERNS];
+    if (*dash)
+        fprintf(to, " stroke-dasharray=\"%s\"", dash);
+}
+
+/* From a point that has a band to the last one before a gap: up along the greatest, and back. */
+static size_t draw_band_part(FILE *to, const struct svg_curve *c, const struct scale *x,
+                             const struct scale *y, size_t from) {
+    size_t end = from;
+    for (; end < c->count && fits(y, c->low[end]) && fits(y, c->high[end]); end++)
+        fprintf(to, "%c%.1f %.1f", end == from ? 'M' : 'L', place(x, c->x[end]),
+                place(y, c->high[end]));
+    for (size_t i = end; i-- > from;)
+        fprintf(to, "L%.1f %.1f", place(x, c->x[i]), place(y, c->low[i]));
+    fputs(end > from ? "Z" : "", to);
+    return end > from ? end : from + 1;
+}
+
+static void draw_band(FILE *to, const struct svg_curve *c, const struct scale *x,
+                      const struct scale *y) {
+    if (!c->low)
+        return;
+    fputs("<path class=\"band\" ", to);
+    put_look(to, "fill", c->look);
+    fputs(" d=\"", to);
+    for (size_t i = 0; i < c->count;)
+        i = draw_band_part(to, c, x, y, i);
+    fputs("\"/>\n", to);
+}
+
+static void draw_curve(FILE *to, const struct svg_curve *c, const struct scale *x,
+                       const struct scale *y) {
+    bool drawn = false;
+    fprintf(to, "<path class=\"%s\" ", c->look < 0 ? "baseline" : "curve");
+    put_look(to, "stroke", c->look);
+    fputs(" d=\"", to);
+    for (size_t i = 0; i < c->count; i++) {
+        bool there = fits(y, c->y[i]) && fits(x, c->x[i]);
+        if (there)
+            fprintf(to, "%c%.1f %.1f", drawn ? 'L' : 'M', place(x, c->x[i]), place(y, c->y[i]));
+        drawn = there;
+    }
+    fputs("\"><title>", to);
+    svg_text(to, c->name);
+    fputs("</title></path>\n", to);
+    for (size_t i = 0; c->dots && i < c->count; i++)
+        if (fits(y, c->y[i]) && fits(x, c->x[i])) {
+            fprintf(to, "<circle class=\"dot\" cx=\"%.1f\" cy=\"%.1f\" r=\"%d\" ",
+                    place(x, c->x[i]), place(y, c->y[i]), DOT);
+            put_look(to, "fill", c->look);
+            fputs("/>\n", to);
+        }
+}
+
+void svg_lines(FILE *to, const struct svg_chart *chart) {
+    struct scale x = scale_of_x(chart), y = scale_of_y(chart);
+    begin(to, WIDTH, HEIGHT, chart->title);
+    fprintf(to,
+            "<clipPath id=\"clip%d\"><rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\"/>"
+            "</clipPath>\n",
+            chart->id, LEFT, TOP - 2, WIDTH - RIGHT - LEFT + DOT, HEIGHT - BOTTOM - TOP + 4);
+    draw_axes(to, &x, &y, chart->x_title, chart->y_title, HEIGHT);
+    fprintf(to, "<g clip-path=\"url(#clip%d)\">\n", chart->id);
+    for (size_t i = 0; i < chart->count; i++)
+        draw_band(to, &chart->curves[i], &x, &y);
+    for (size_t i = 0; i < chart->count; i++)
+        draw_curve(to, &chart->curves[i], &x, &y);
+    fputs("</g>\n</svg>\n", to);
+}
+
+void svg_sample(FILE *to, int look) {
+    fputs("<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"sample\" viewBox=\"0 0 28 8\"><path "
+          "class=\"line\" ",
+          to);
+    put_look(to, "stroke", look);
+    fputs(" d=\"M1 4H27\"/></svg>", to);
+}
+
+/* ---- Rows ---- */
+
+static struct scale scale_of_rows(const struct svg_row *rows, size_t count, int left) {
+    struct scale s = {.low = INFINITY, .high = -INFINITY, .from = left, .to = WIDTH - RIGHT};
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; k < rows[i].count; k++)
+            if (isfinite(rows[i].values[k])) {
+                s.low = fmin(s.low, rows[i].values[k]);
+                s.high = fmax(s.high, rows[i].values[k]);
+            }
+    s.log = s.low > 0 && s.high > LOG_RATIO * s.low;
+    double room = isfinite(s.high - s.low) ? (s.high - s.low) / 50 : 0;
+    if (!s.log) {
+        s.low -= room;
+        s.high += room;
+    }
+    widen(&s);
+    return s;
+}
+
+static void draw_row(FILE *to, const struct svg_row *row, const struct scale *x, double y) {
+    for (size_t k = 0; k < row->count; k++)
+        if (fits(x, row->values[k])) {
+            fprintf(to, "<circle class=\"seed\" cx=\"%.1f\" cy=\"%.1f\" r=\"%d\" ",
+                    place(x, row->values[k]), y, DOT);
+            put_look(to, "fill", row->look);
+            fputs("/>\n", to);
+        }
+    if (!fits(x, row->mean))
+        return;
+    fprintf(to, "<path class=\"mean\" ");
+    fprintf(to, "style=\"stroke:var(--c%d)\" d=\"M%.1f %.1fv%d\"><title>", row->look % LOOKS,
+            place(x, row->mean), y - ROW_HEIGHT / 2.0 + 2, ROW_HEIGHT - 4);
+    svg_text(to, row->name);
+    fprintf(to, ": %.6g</title></path>\n", row->mean);
+}
+
+void svg_rows(FILE *to, const char *title, const char *x_title, const struct svg_row *rows,
+              size_t count) {
+    char name[NAME_SIZE];
+    int widest = 0, height = TOP + BOTTOM + ROW_HEIGHT * (int)count;
+    for (size_t i = 0; i < count; i++) {
+        int length = grid_length(rows[i].name);
+        widest = length > widest ? length : widest;
+    }
+    widest = widest < NAME_MOST ? widest : NAME_MOST;
+    struct scale x = scale_of_rows(rows, count, LETTER * widest + 12);
+    begin(to, WIDTH, height, title);
+    draw_axes(to, &x, NULL, x_title, NULL, height);
+    for (size_t i = 0; i < count; i++) {
+        double y = TOP + ROW_HEIGHT * ((double)i + 0.5);
+        snprintf(name, sizeof name, "%s", rows[i].name);
+        grid_shorten(name, NAME_MOST);
+        label(to, x.from - 8, y + 4, "end", name);
+        draw_row(to, &rows[i], &x, y);
+    }
+    fputs("</svg>\n", to);
+}
+
+/* ---- Fields ---- */
+
+static int widest_of(const char *const *names, size_t count) {
+    int widest = 0;
+    for (size_t i = 0; i < count; i++) {
+        int length = grid_length(names[i]);
+        widest = length > widest ? length : widest;
+    }
+    return widest;
+}
+
+void svg_heat(FILE *to, const struct svg_heat *h) {
+    static const double PALE = 0.04, STRONG = 0.55;
+    double low = INFINITY, high = -INFINITY;
+    int left = LETTER * widest_of(h->rows, h->row_count) + 16, top = TOP + 34;
+    int name = LETTER * (grid_length(h->down) + 1);
+    left = left > name ? left : name;
+    for (size_t i = 0; i < h->row_count * h->column_count; i++)
+        if (isfinite(h->values[i])) {
+            low = fmin(low, h->values[i]);
+            high = fmax(high, h->values[i]);
+        }
+    int cell = LETTER * widest_of(h->columns, h->column_count) + 10;
+    cell = cell > CELL_WIDTH ? cell : CELL_WIDTH;
+    int width = left + cell * (int)h->column_count + RIGHT;
+    begin(to, width > WIDTH ? width : WIDTH, top + CELL_HEIGHT * (int)h->row_count + 8, h->title);
+    label(to, left + cell * (double)h->column_count / 2, TOP + 10, "middle", h->across);
+    label(to, left - 8, top - 8, "end", h->down);
+    for (size_t k = 0; k < h->column_count; k++)
+        label(to, left + cell * ((double)k + 0.5), top - 8, "middle", h->columns[k]);
+    for (size_t i = 0; i < h->row_count; i++) {
+        double y = top + CELL_HEIGHT * (double)i;
+        label(to, left - 8, y + CELL_HEIGHT / 2.0 + 4, "end", h->rows[i]);
+        for (size_t k = 0; k < h->column_count; k++) {
+            double value = h->values[i * h->column_count + k], x = left + cell * (double)k;
+            double share = high > low ? (value - low) / (high - low) : 0.5;
+            char text[NAME_SIZE];
+            if (!isfinite(value)) {
+                label(to, x + cell / 2.0, y + CELL_HEIGHT / 2.0 + 4, "middle", "-");
+                continue;
+            }
+            share = h->larger_better ? share : 1 - share;
+            fprintf(to,
+                    "<rect class=\"field\" x=\"%.1f\" y=\"%.1f\" width=\"%d\" height=\"%d\" "
+                    "fill-opacity=\"%.3f\"/>\n",
+                    x + 1, y + 1, cell - 2, CELL_HEIGHT - 2, PALE + (STRONG - PALE) * share);
+            snprintf(text, sizeof text, "%.4g", value);
+            label(to, x + cell / 2.0, y + CELL_HEIGHT / 2.0 + 4, "middle", text);
+        }
+    }
+    fputs("</svg>\n", to);
+}
