@@ -35,16 +35,16 @@ static const size_t LEAST_CACHE = 1 << 20, MOST_COPIED = (size_t)256 << 20, LINE
 
 /* ---- kernels ---- */
 
-static __global__ void do_nothing(void) {
+static __global__ void __launch_bounds__(1) do_nothing(void) {
 }
 
-static __global__ void fill(float *x /* (n,) */, size_t n) {
+static __global__ void __launch_bounds__(RATE_THREADS) fill(float *x /* (n,) */, size_t n) {
     size_t step = (size_t)gridDim.x * blockDim.x;
     for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += step)
         x[i] = 1.0f + (float)(i % 1021) / 1024.0f;
 }
 
-static __global__ void meet_in_grid(unsigned rounds) {
+static __global__ void __launch_bounds__(BARRIER_THREADS) meet_in_grid(unsigned rounds) {
     groups::grid_group grid = groups::this_grid();
     for (unsigned round = 0; round < rounds; round++)
         grid.sync();
@@ -52,7 +52,8 @@ static __global__ void meet_in_grid(unsigned rounds) {
 
 /* Each block passes a number on to the next one, through its shared memory, (2,). Two places in
    turn: one barrier a round then keeps a number from being overwritten before it was read. */
-static __global__ void pass_in_cluster(unsigned rounds, float *out /* (blocks,) */) {
+static __global__ void __launch_bounds__(BARRIER_THREADS)
+    pass_in_cluster(unsigned rounds, float *out /* (blocks,) */) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     groups::cluster_group cluster = groups::this_cluster();
     unsigned rank = cluster.block_rank();
@@ -74,8 +75,9 @@ static __global__ void pass_in_cluster(unsigned rounds, float *out /* (blocks,) 
 }
 
 /* pong = 1, 2, ... as soon as ping is. Gives up when the next ping does not come. */
-static __global__ void answer(const volatile unsigned *ping, volatile unsigned *pong,
-                              unsigned rounds, unsigned patience) {
+static __global__ void __launch_bounds__(1)
+    answer(const volatile unsigned *ping, volatile unsigned *pong, unsigned rounds,
+           unsigned patience) {
     for (unsigned round = 1; round <= rounds; round++) {
         unsigned left = patience;
         while (*ping < round)
@@ -88,8 +90,9 @@ static __global__ void answer(const volatile unsigned *ping, volatile unsigned *
 
 /* Read all of x `rounds` times. A block reads another slice each time, so that none comes from its
    multiprocessor's own cache. */
-static __global__ void read_all(const float4 *x /* (n,) */, size_t n, unsigned rounds,
-                                float *out /* (blocks, threads) */) {
+static __global__ void __launch_bounds__(RATE_THREADS)
+    read_all(const float4 *x /* (n,) */, size_t n, unsigned rounds,
+             float *out /* (blocks, threads) */) {
     size_t slice = n / gridDim.x;
     float sum = 0;
     for (unsigned round = 0; round < rounds; round++) {
@@ -103,7 +106,8 @@ static __global__ void read_all(const float4 *x /* (n,) */, size_t n, unsigned r
     out[(size_t)blockIdx.x * blockDim.x + threadIdx.x] = sum;
 }
 
-static __global__ void multiply_add(unsigned rounds, float *out /* (blocks, threads) */) {
+static __global__ void __launch_bounds__(RATE_THREADS)
+    multiply_add(unsigned rounds, float *out /* (blocks, threads) */) {
     float x[CHAINS], a = 0.999f, b = (float)threadIdx.x;
 #pragma unroll
     for (int i = 0; i < CHAINS; i++)

@@ -20,8 +20,9 @@ static __device__ __forceinline__ union value *row_of(const struct network &n, u
 
 /* Numbers as they are, one-hot, or a row of an embedding; x is kept beside. Blocks: (steps, parts).
    Bound by latency, and by the bytes of wide alphabets. */
-static __global__ void encode(const __grid_constant__ struct network n,
-                              const __grid_constant__ struct encoding e, enum steps_of of) {
+static __global__ void __launch_bounds__(THREADS_MAX)
+    encode(const __grid_constant__ struct network n, const __grid_constant__ struct encoding e,
+           enum steps_of of) {
     const struct segment *s = n.current;
     const struct encoded_part p = e.parts[blockIdx.y];
     bool run = of == STEPS_OF_RUN;
@@ -64,7 +65,8 @@ static __device__ __forceinline__ float input_gradient(const struct network &n, 
 }
 
 /* One block a step. */
-static __global__ void embedding_backward(const __grid_constant__ struct network n) {
+static __global__ void __launch_bounds__(THREADS_MAX)
+    embedding_backward(const __grid_constant__ struct network n) {
     uint32_t t = blockIdx.x;
     float *d = n.activations + n.d_embedding + (size_t)t * n.ld_embedding;
     for (uint32_t i = threadIdx.x; i < n.ld_embedding; i += blockDim.x)
@@ -72,8 +74,9 @@ static __global__ void embedding_backward(const __grid_constant__ struct network
 }
 
 /* A row that counted as minus has minus the gradient. Blocks: (steps, parts). */
-static __global__ void parts_backward(const __grid_constant__ struct network n,
-                                      const __grid_constant__ struct encoding e) {
+static __global__ void __launch_bounds__(THREADS_MAX)
+    parts_backward(const __grid_constant__ struct network n,
+                   const __grid_constant__ struct encoding e) {
     const struct encoded_part p = e.parts[blockIdx.y];
     if (!p.ld)
         return;

@@ -55,7 +55,8 @@ static __device__ void keep_inputs(const struct network &n, const struct segment
 }
 
 /* Bound by launch and latency: it moves a few kilobytes. */
-static __global__ void begin(const __grid_constant__ struct network n) {
+static __global__ void __launch_bounds__(THREADS_MAX)
+    begin(const __grid_constant__ struct network n) {
     struct queue *q = n.queue;
     const struct segment *s = q->segments + q->cursor;
     float *slot = slot_of(n, s);
@@ -119,7 +120,8 @@ static __device__ void gather_state(const struct network &n, uint32_t position, 
 }
 
 /* One block a step. Bound by launch and latency. */
-static __global__ void finish(const __grid_constant__ struct network n) {
+static __global__ void __launch_bounds__(THREADS_MAX)
+    finish(const __grid_constant__ struct network n) {
     const struct segment *s = n.current;
     const struct queue *q = n.queue;
     uint32_t t = blockIdx.x, position = ring_position(n, s->position, t);

@@ -129,6 +129,10 @@ wrong 'a CUDA header outside of kernels/cuda' "$({
     xargs grep -nE '#[[:space:]]*include[[:space:]]*[<"](cuda|cublas|curand|nvml|nvrtc|cooperative_groups)' |
     grep -vF 'cuda_module.h"')"
 
+# A kernel without it is compiled for 1,024 threads, and spills registers, or gets more than its block fits in.
+wrong 'a kernel without __launch_bounds__' "$(grep -n '__global__ ' kernels/cuda/*.cu kernels/cuda/*.cuh |
+    grep -vF '__launch_bounds__(')"
+
 # automake finds these by name alone.
 wrong 'not in Makefile.am' "$(find kernels/cuda tests/hostcuda -name '*.cu' -o -name '*.cuh' \
     -o -name '*.cpp' -o -name '*.h' | while read -r file; do
