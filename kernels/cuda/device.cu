@@ -25,6 +25,10 @@ static int index_of(const char *device) {
 /* CUDA writes 13.0 as 13000. */
 enum { MAJOR = 1000, MINOR = 10 };
 
+/* The oldest compute capability: the kernels use what came with it, and are tuned for its shared
+   memory. */
+enum { CAPABILITY_MAJOR = 8 };
+
 static int count_devices(const char *device, int *count, struct cuda_device *found,
                          struct error *error) {
     cudaError_t status = cudaRuntimeGetVersion(&found->runtime);
@@ -67,6 +71,13 @@ int cuda_probe(const char *device, struct cuda_device *found, struct error *erro
     found->multiprocessors = properties.multiProcessorCount;
     found->memory = properties.totalGlobalMem;
     found->shared = properties.sharedMemPerBlockOptin;
+    if (properties.major < CAPABILITY_MAJOR)
+        return error_set(
+            error, EX_UNAVAILABLE,
+            "%s has compute capability %d.%d, but the CUDA engine needs %d.0 or newer: "
+            "name a newer GPU (cuda:N)%s",
+            found->name, properties.major, properties.minor, CAPABILITY_MAJOR,
+            cuda_way_out(device));
     return 0;
 }
 

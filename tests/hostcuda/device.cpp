@@ -10,6 +10,7 @@ namespace {
 constexpr size_t MEMORY = (size_t)16 << 30;
 constexpr int L2_CACHE = 50 << 20, REGISTERS = 64 << 10, GRID_LIMIT = 0x7fffffff;
 constexpr int THREADS_MULTIPROCESSOR = 2048, BLOCKS_MULTIPROCESSOR = 32, GRID_LIMIT_YZ = 65535;
+constexpr int CAPABILITY = 90;
 
 /* One entry of HOSTCUDA_FAIL. */
 struct failure {
@@ -80,6 +81,7 @@ state read_environment() {
     s.set.devices = (int)number("HOSTCUDA_DEVICES", 1);
     s.set.driver = (int)number("HOSTCUDA_DRIVER", CUDART_VERSION);
     s.set.multiprocessors = (int)number("HOSTCUDA_SMS", 132);
+    s.set.capability = (int)number("HOSTCUDA_CAPABILITY", CAPABILITY);
     s.set.memory = number("HOSTCUDA_MEMORY", MEMORY);
     s.set.trace = number("HOSTCUDA_TRACE", 0) != 0;
     s.random = s.set.seed;
@@ -131,7 +133,8 @@ cudaDeviceProp properties() {
     p.maxThreadsDim[2] = 64;
     p.maxGridSize[0] = GRID_LIMIT;
     p.maxGridSize[1] = p.maxGridSize[2] = GRID_LIMIT_YZ;
-    p.major = 9;
+    p.major = setting().capability / 10;
+    p.minor = setting().capability % 10;
     p.multiProcessorCount = setting().multiprocessors;
     p.canMapHostMemory = p.concurrentKernels = p.unifiedAddressing = p.ECCEnabled = 1;
     p.cooperativeLaunch = p.clusterLaunch = p.asyncEngineCount = 1;

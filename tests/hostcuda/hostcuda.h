@@ -32,8 +32,8 @@ void poison(void *at, size_t size);
 /* ---- device.cpp: settings, errors ---- */
 
 struct settings {
-    uint64_t seed; /* 0: natural order */
-    int devices, driver, multiprocessors;
+    uint64_t seed;                                    /* 0: natural order */
+    int devices, driver, multiprocessors, capability; /* 90: 9.0 */
     size_t memory;
     bool trace;
 };

@@ -28,7 +28,8 @@ inline void with(const char *name, const char *value) {
 }
 
 inline int fresh(void **) {
-    for (const char *name : {"SEED", "DEVICES", "DRIVER", "MEMORY", "FAIL", "TRACE", "SMS"}) {
+    for (const char *name :
+         {"SEED", "DEVICES", "DRIVER", "MEMORY", "FAIL", "TRACE", "SMS", "CAPABILITY"}) {
         unsetenv((std::string("HOSTCUDA_") + name).c_str());
     }
     cudaDeviceReset();

@@ -180,6 +180,7 @@ def test_auto_says_which_and_why(directory):
     assert line.startswith("cpu "), "a small model asks no GPU"
     for variables, why in (({"HOSTCUDA_DEVICES": "0"}, "there is no GPU"),
                            ({"HOSTCUDA_DRIVER": "11080"}, "11.8"),
+                           ({"HOSTCUDA_CAPABILITY": "75"}, "compute capability 7.5"),
                            ({"HOSTCUDA_MEMORY": "1000000"}, "MiB"),
                            ({"RUNNEL_CUDA_MODULE": "/nowhere.so"}, "/nowhere.so")):
         with tempfile.TemporaryDirectory(dir=directory) as place:
@@ -209,6 +210,14 @@ def test_an_old_driver_is_told_with_both_versions(directory):
         return
     text = refused(directory, "cuda", HOSTCUDA_DRIVER="11080")
     assert "11.8" in text and len(set(re.findall(r"\d+\.\d+", text))) == 2, text
+
+
+def test_a_gpu_too_old_is_told_with_both_capabilities(directory):
+    if not HOSTCUDA:
+        return
+    text = refused(directory, "cuda", HOSTCUDA_CAPABILITY="75")
+    assert "7.5" in text and "8.0" in text and "device: cpu" in text, text
+    assert started(directory, "cuda", HOSTCUDA_CAPABILITY="80").startswith("cuda ")
 
 
 def test_a_model_too_large_is_told_before_memory_is_taken(directory):
