@@ -5,6 +5,8 @@
 #include <string.h>
 #include <sysexits.h>
 
+#include "report_against.h"
+#include "report_board.h"
 #include "report_csv.h"
 #include "report_grid.h"
 #include "report_html.h"
@@ -41,6 +43,7 @@ struct report {
     struct experiment_store *store;
     struct experiment_results *results;
     const struct summary *summary;
+    const struct against *against; /* NULL: not asked for */
 };
 
 /* ---- Files ---- */
@@ -75,8 +78,10 @@ static int write_file(const char *path, fill_file *fill, const struct report *re
 
 /* ---- The report ---- */
 
-static int print_json(const struct summary *summary, struct error *error) {
-    json_t *json = report_json(summary);
+static int print_json(const struct report *report, struct error *error) {
+    json_t *json = report_json(report->summary);
+    if (json && report->against)
+        json_object_set_new(json, "against", against_json(report->against));
     if (!json)
         return error_no_memory(error);
     int status = json_dumpf(json, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
@@ -87,26 +92,50 @@ static int print_json(const struct summary *summary, struct error *error) {
     return 0;
 }
 
-static int make(const struct report *report, const struct report_options *o, struct error *error) {
-    if (o->csv && write_file(o->csv, fill_csv, report, error))
-        return -1;
-    if (o->html && write_file(o->html, fill_html, report, error))
-        return -1;
-    if (o->json)
-        return print_json(report->summary, error);
-    if (o->quiet || is_standard(o->csv) || is_standard(o->html))
-        return 0;
-    if (report_table(report->summary, stdout, grid_width()))
+static int print_tables(const struct report *report, bool quiet, struct error *error) {
+    int width = grid_width();
+    if ((!quiet && report_table(report->summary, stdout, width)) ||
+        (report->against && against_print(report->against, report->summary, stdout, width)))
         return error_no_memory(error);
     if (fflush(stdout) || ferror(stdout))
         return error_set(error, EX_IOERR, "standard output cannot be written: %s", strerror(errno));
     return 0;
 }
 
+static int make(const struct report *report, const struct report_options *o, struct error *error) {
+    if (o->csv && write_file(o->csv, fill_csv, report, error))
+        return -1;
+    if (o->html && write_file(o->html, fill_html, report, error))
+        return -1;
+    if (o->board && report_board(report->summary, report->store, o->board, error))
+        return -1;
+    if (o->json)
+        return print_json(report, error);
+    if (is_standard(o->csv) || is_standard(o->html) || (o->quiet && !o->against))
+        return 0;
+    return print_tables(report, o->quiet, error);
+}
+
+/* The other results, read and compared; they have to be there until the report is made. */
+static int compare(struct report *report, const char *path, struct against *against,
+                   struct experiment_results *there, struct error *error) {
+    struct experiment_store *store = NULL;
+    int status = experiment_store_open(&store, path, EXPERIMENT_READ, error);
+    if (!status)
+        status = experiment_store_read(store, there, error);
+    if (!status)
+        status = against_make(against, report->summary, report->results, there, path, error);
+    if (!status)
+        report->against = against;
+    experiment_store_close(&store);
+    return status;
+}
+
 int report_make(const char *path, const struct report_options *o, struct error *error) {
     struct experiment_store *store = NULL;
-    struct experiment_results results = {0};
+    struct experiment_results results = {0}, there = {0};
     struct summary summary;
+    struct against against;
     int status = report_check(o, error);
     if (!status)
         status = experiment_store_open(&store, path, EXPERIMENT_READ, error);
@@ -114,9 +143,13 @@ int report_make(const char *path, const struct report_options *o, struct error *
         status = experiment_store_read(store, &results, error);
     if (!status)
         status = summary_make(&summary, &results, o->measure, error);
+    struct report report = {.store = store, .results = &results, .summary = &summary};
+    if (!status && o->against)
+        status = compare(&report, o->against, &against, &there, error);
     if (!status)
-        status = make(&(struct report){store, &results, &summary}, o, error);
+        status = make(&report, o, error);
     experiment_results_clear(&results);
+    experiment_results_clear(&there);
     experiment_store_close(&store);
     return status;
 }

@@ -106,8 +106,10 @@ static bool hide_one(struct grid *grid) {
 
 /* What is too much for the width comes off the columns that may shrink, then columns go. */
 static void fit(struct grid *grid, int margin, int width) {
-    for (size_t i = 0; i < grid->column_count; i++)
+    for (size_t i = 0; i < grid->column_count; i++) {
         measure(grid, i);
+        grid->columns[i].shown = i == 0 || grid->columns[i].width > 0;
+    }
     do {
         for (size_t i = 0; i < grid->column_count; i++) {
             struct grid_column *c = &grid->columns[i];
