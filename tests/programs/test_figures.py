@@ -16,8 +16,8 @@ BUILD = pathlib.Path(os.environ.get("builddir", ".")).resolve()
 FIGURES = SOURCE / "tools" / "figures"
 LIMIT = 300  # seconds: no result depends on it, it ends a test that hangs
 UNAVAILABLE, USAGE = 69, 2
-NEEDED = {"alerts": ["synth"], "bits": [], "bench": [], "compare": ["--against", BUILD],
-          "brokers": [], "flood": [], "gpu-report": [], "kill-loop": [], "ladder": ["table.csv"],
+NEEDED = {"alerts": ["synth"], "batch-size": [], "bits": [], "bench": [], "compare": ["--against", BUILD],
+          "brokers": [], "flood": [], "gpu-report": [], "invariances": [], "kill-loop": [], "ladder": ["table.csv"],
           "nab": [], "python-client": [], "reliability": [], "repeat": [], "subscribers-cost": [], "top-cost": []}
 # Called in other ways: one is to be called with another Python, and one looks for many files.
 OTHERS = {"pytorch", "gpu-carry"}
