@@ -136,7 +136,8 @@ static void print_text(const struct grid_column *column, const char *text, bool 
 /* Row -1 has the titles. */
 static void print_row(struct grid *grid, FILE *to, int margin, long row) {
     size_t last = grid->column_count;
-    while (last && !grid->columns[last - 1].shown)
+    while (last && (!grid->columns[last - 1].shown ||
+                    (row >= 0 && !*grid_text(grid, (size_t)row, last - 1))))
         last--;
     fprintf(to, "%*s", margin, "");
     for (size_t i = 0; i < last; i++) {
