@@ -177,7 +177,8 @@ struct config {
 
    An override's value is YAML; it replaces what the file has there, a mapping or list as a whole,
    and takes the key out when it is empty. Elements of a list are named by their number:
-   "model.layers.0.size=64". bind and connect replace each other.
+   "model.layers.0.size=64"; "model.layers.N.size=64" is that of all layers that are there, of a key
+   that does not count in each of them those where it does. bind and connect replace each other.
 
    Paths: "~/" is $HOME; a relative model.initial or state.directory is taken from the file's own
    directory, that of an override from the working directory. state.directory defaults to
@@ -221,6 +222,14 @@ int config_print_json(FILE *out, const struct config *config, struct error *erro
    a section, "" for all of it, the keys below it, a line each. A layer's number may be N as well.
    -1 (EX_USAGE) when there is no such key. */
 int config_explain(FILE *out, const char *path, struct error *error);
+
+/* The path of a key, or of a section, that `name` means, its last parts: "rate" is
+   learning.optimizer.rate, "output.size" model.output.size. A key of layers comes before others
+   that end alike, and means all of them unless a number is said: "norm" is model.layers.N.norm,
+   "0.norm" model.layers.0.norm. -1 (EX_CONFIG): there is none, or several, which the sentence
+   lists. */
+enum { CONFIG_KEY_NAME_SIZE = 128 };
+int config_key_meant(const char *name, char path[CONFIG_KEY_NAME_SIZE], struct error *error);
 
 /* The names of all keys with a blank after each, a layer's number as N: what a shell offers. */
 enum { CONFIG_NAMES_SIZE = 16384 };

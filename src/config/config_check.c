@@ -25,6 +25,17 @@ bool config_key_counts(const struct config_key *key, size_t layer, const struct 
            config_words_contain(key->is, word_of(draft, key->when, layer, word), NULL);
 }
 
+/* Whether the key was given for all layers, and counts in another: then it is none of this one. */
+static bool is_of_others(const struct reading *reading, const struct config_key *key,
+                         size_t layer) {
+    if (!reading->places[key - config_keys][layer].all)
+        return false;
+    for (size_t n = 0; n < reading->draft.config.architecture.layer_count; n++)
+        if (config_key_counts(key, n, &reading->draft))
+            return true;
+    return false;
+}
+
 /* A key is given where it counts, and there when it is required; else it takes its default. */
 static int check_presence(struct reading *reading, const struct config_key *key, size_t layer) {
     char path[CONFIG_KEY_SIZE], word[CONFIG_TEXT_SIZE], text[CONFIG_TEXT_SIZE];
@@ -32,6 +43,8 @@ static int check_presence(struct reading *reading, const struct config_key *key,
     bool given =
         reading->places[key - config_keys][layer].given || config_columns_say(reading, key->path);
     bool counts = config_key_counts(key, layer, &reading->draft);
+    if (given && !counts && is_of_others(reading, key, layer))
+        given = reading->places[key - config_keys][layer].given = false;
     const char *preset = given || !counts ? NULL : config_preset_value(reading, key);
     if (!given && counts && !preset &&
         (config_target_value(reading, key, worked_out) ||

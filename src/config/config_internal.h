@@ -1,5 +1,5 @@
 /* What the parts of the configuration share: config_keys.c (the one table of keys), config_path.c
-   (questions about paths), config_value.c (one value's text), config_value_print.c (out of the
+   (questions about paths), config_short.c (short names of keys), config_value.c (one value's text), config_value_print.c (out of the
    draft again), config_print.c and config_print_text.c (all of them), config_yaml.c (a text into a
    document of YAML), config_read.c (documents and overrides), config_read_list.c and
    config_read_columns.c (values that are lists), config_columns.c (rules of columns), config_time.c
@@ -16,7 +16,7 @@
 enum {
     CONFIG_KEYS_MAX = 128,
     CONFIG_SECTIONS_MAX = 16 + MODEL_LAYERS_MAX,
-    CONFIG_KEY_SIZE = 128, /* of a key's path with its terminating zero */
+    CONFIG_KEY_SIZE = CONFIG_KEY_NAME_SIZE, /* of a key's path with its terminating zero */
     CONFIG_TEXT_SIZE = 256,
     CONFIG_LIST_SIZE = 256 * COLUMNS_MAX, /* of a list of columns as one would write it */
     CONFIG_SUMMARY_SIZE = 1024,           /* of the description of a key */
@@ -208,6 +208,7 @@ void config_value_print(const struct config_key *key, size_t layer, const struct
 /* Where something stood. */
 struct place {
     bool given;
+    bool all; /* by an override of all layers */
     const char *override; /* "learning.clip=1", or NULL: in the file, at */
     size_t line, column;  /* counted from 1 */
 };

@@ -11,6 +11,8 @@
 
 enum { OVERRIDE_MAX = 16384 }; /* bytes of a value */
 
+static const char ANY_LAYER[] = ".N."; /* in the path of an override */
+
 static int fail_va(const struct reading *reading, const struct place *place, const char *path,
                    const char *format, va_list arguments) {
     char sentence[ERROR_TEXT_SIZE];
@@ -63,7 +65,11 @@ int config_fail(const struct reading *reading, const char *path, const char *for
 }
 
 static struct place place_of(const struct walk *walk, yaml_mark_t mark) {
-    return (struct place){true, walk->override, mark.line + 1, mark.column + 1};
+    return (struct place){.given = true,
+                          .all = walk->all,
+                          .override = walk->override,
+                          .line = mark.line + 1,
+                          .column = mark.column + 1};
 }
 
 int walk_fail(const struct walk *walk, yaml_mark_t mark, const char *path, const char *format,
@@ -329,6 +335,43 @@ static int check_override(struct walk *walk, const char *path) {
     return 0;
 }
 
+/* The value of an override at one path. */
+static int read_value(struct walk *walk, const char *path, const char *value) {
+    if (check_override(walk, path) != 0)
+        return -1;
+    size_t length = strlen(value);
+    if (length > OVERRIDE_MAX)
+        return walk_fail(walk, (yaml_mark_t){0}, path,
+                         "found a value of %zu bytes; allowed are at most %d", length,
+                         OVERRIDE_MAX);
+    if (strspn(value, " ") == length) {
+        forget(walk->reading, path);
+        return 0;
+    }
+    if (parse(walk, value, length) != 0)
+        return -1;
+    const yaml_node_t *root = yaml_document_get_root_node(&walk->document);
+    int status = 0;
+    forget(walk->reading, path);
+    if (!walk_is_null(root))
+        status = take(walk, root, path);
+    yaml_document_delete(&walk->document);
+    return status;
+}
+
+/* "model.layers.N.size": of each layer that is there. */
+static int read_values(struct walk *walk, const char *path, const char *any, const char *value) {
+    size_t layers = walk->reading->draft.config.architecture.layer_count;
+    int before = (int)(any - path) + 1, status = 0;
+    walk->all = layers > 1;
+    for (size_t n = 0; n < (layers ? layers : 1) && status == 0; n++) {
+        char one[2 * CONFIG_KEY_SIZE];
+        snprintf(one, sizeof one, "%.*s%zu%s", before, path, n, any + sizeof ANY_LAYER - 2);
+        status = read_value(walk, one, value);
+    }
+    return status;
+}
+
 int config_read_override(struct reading *reading, const char *override) {
     struct walk walk = {.reading = reading, .override = override};
     char path[CONFIG_KEY_SIZE];
@@ -337,24 +380,6 @@ int config_read_override(struct reading *reading, const char *override) {
         return error_set(reading->error, EX_USAGE, "%s %.*s: a value is missing; write KEY=VALUE",
                          reading->verb, CONFIG_KEY_SIZE, override);
     snprintf(path, sizeof path, "%.*s", (int)(equals - override), override);
-    if (check_override(&walk, path) != 0)
-        return -1;
-    size_t length = strlen(equals + 1);
-    if (length > OVERRIDE_MAX)
-        return walk_fail(&walk, (yaml_mark_t){0}, path,
-                         "found a value of %zu bytes; allowed are at most %d", length,
-                         OVERRIDE_MAX);
-    if (strspn(equals + 1, " ") == length) {
-        forget(reading, path);
-        return 0;
-    }
-    if (parse(&walk, equals + 1, length) != 0)
-        return -1;
-    const yaml_node_t *root = yaml_document_get_root_node(&walk.document);
-    int status = 0;
-    forget(reading, path);
-    if (!walk_is_null(root))
-        status = take(&walk, root, path);
-    yaml_document_delete(&walk.document);
-    return status;
+    const char *any = strstr(path, ANY_LAYER);
+    return any ? read_values(&walk, path, any, equals + 1) : read_value(&walk, path, equals + 1);
 }

@@ -13,6 +13,7 @@ struct walk {
     struct reading *reading;
     yaml_document_t document;
     const char *override; /* NULL: the file */
+    bool all;             /* it is of all layers */
 };
 
 /* A sentence about `path`, at the mark. Returns -1, as those below. */
