@@ -1,170 +1,28 @@
 #include "export.h"
 
-#include <stdlib.h>
-#include <sysexits.h>
-
 #include "common/error.h"
-#include "common/json_text.h"
-#include "learner/learner_state.h"
-#include "learner/scaler.h"
-#include "model/parameters.h"
+#include "learner/learner_export.h"
 #include "parts.h"
-
-enum { DIGITS = 17 /* of a number in JSON: all */ };
-
-/* Numbers as a JSON list, to be freed; NULL when out of memory. */
-static char *list_text(const double *numbers, size_t size) {
-    json_t *list = json_array();
-    for (size_t k = 0; k < size; k++)
-        json_array_append_new(list, json_of_number(numbers[k]));
-    char *text =
-        json_array_size(list) == size ? json_dumps(list, JSON_REAL_PRECISION(DIGITS)) : NULL;
-    json_decref(list);
-    return text;
-}
-
-enum { EXPORT_SCALERS = 2, EXPORT_TEXTS = 3 + 2 * EXPORT_SCALERS };
-
-/* What the file says about its parameters, in the __metadata__ of safetensors. Nothing but what
-   they follow from: two daemons that have learned the same export the same bytes. */
-struct export_texts {
-    char *numbers[2 * EXPORT_SCALERS]; /* of scalers; NULL with scale: none */
-    char *words;                       /* of vocabularies; NULL without */
-    struct safetensors_text lines[EXPORT_TEXTS];
-    size_t count;
-};
-
-/* A vocabulary's words in the order of their ids. */
-static json_t *words_of(const struct learner *learner, size_t lexicon) {
-    json_t *words = json_array();
-    for (uint32_t id = 0; id < learner_lexicon(learner, lexicon).size; id++) {
-        size_t size;
-        const char *word = learner_word(learner, lexicon, id, &size);
-        json_array_append_new(words, json_stringn(word, size));
-    }
-    return words;
-}
-
-/* {"input": ["web-3", ..], ..}: of each vocabulary the words in the order of their ids. NULL: out
-   of memory. */
-static char *words_text(const struct learner *learner) {
-    json_t *all = json_object();
-    for (size_t n = 0; n < learner_lexicons(learner); n++)
-        json_object_set_new(all, learner_lexicon(learner, n).name, words_of(learner, n));
-    char *text = json_dumps(all, JSON_COMPACT);
-    json_decref(all);
-    return text;
-}
 
 char *export_classes(const void *context) {
     const struct learner *learner = ((const struct daemon *)context)->learner;
     size_t n = learner ? learner_lexicon_of_classes(learner) : SIZE_MAX;
     if (n == SIZE_MAX)
         return NULL;
-    json_t *all = json_pack("{s:{s:o,s:b}}", "classes", "words", words_of(learner, n), "forgets",
-                            (int)learner_lexicon(learner, n).forgets);
+    json_t *all = json_pack("{s:{s:o,s:b}}", "classes", "words", learner_words_list(learner, n),
+                            "forgets", (int)learner_lexicon(learner, n).forgets);
     char *text = all ? json_dumps(all, JSON_COMPACT) : NULL;
     json_decref(all);
     return text;
-}
-
-static int write_texts(struct export_texts *texts, const struct daemon *daemon,
-                       struct error *error) {
-    const struct scaler *scalers[EXPORT_SCALERS] = {learner_scaler(daemon->learner),
-                                                    learner_output_scaler(daemon->learner)};
-    static const char *const names[EXPORT_SCALERS][2] = {{"scaler.mean", "scaler.deviation"},
-                                                         {"targets.mean", "targets.deviation"}};
-    *texts = (struct export_texts){.lines = {{"format", "pt"}, {"digest", daemon->config->digest}},
-                                   .count = 2};
-    for (size_t n = 0; n < 2 * EXPORT_SCALERS; n++) {
-        const struct scaler *scaler = scalers[n / 2];
-        if (!scaler)
-            continue;
-        texts->numbers[n] = list_text(n % 2 ? scaler_deviations(scaler) : scaler_means(scaler),
-                                      scaler_size(scaler));
-        if (!texts->numbers[n])
-            return error_set(error, EX_OSERR, "out of memory for the scaler; try again later");
-        texts->lines[texts->count++] =
-            (struct safetensors_text){names[n / 2][n % 2], texts->numbers[n]};
-    }
-    if (!learner_lexicons(daemon->learner))
-        return 0;
-    texts->words = words_text(daemon->learner);
-    if (!texts->words)
-        return error_set(error, EX_OSERR, "out of memory for the vocabulary; try again later");
-    texts->lines[texts->count++] = (struct safetensors_text){"vocabulary", texts->words};
-    return 0;
-}
-
-/* The tensors of all networks, members' under their names. */
-struct export {
-    size_t count, largest;              /* tensors; numbers in the largest */
-    struct safetensors_entry *entries;  /* (count,) */
-    char(*names)[PARAMETERS_NAME_SIZE]; /* (count,) */
-    float *values;                      /* (largest,) */
-};
-
-static int export_open(struct export *export, const struct learner *learner, struct error *error) {
-    *export = (struct export){0};
-    for (size_t m = 0; m < learner_members(learner); m++) {
-        const struct model *model = learner_member_model(learner, m);
-        export->count += model->tensor_count;
-        export->largest = model->parameters > export->largest ? model->parameters : export->largest;
-    }
-    export->entries = calloc(export->count + 1, sizeof *export->entries);
-    export->names = calloc(export->count + 1, sizeof *export->names);
-    export->values = calloc(export->largest + 1, sizeof *export->values);
-    if (!export->entries || !export->names || !export->values)
-        return error_set(error, EX_OSERR, "out of memory for the parameters; try again later");
-    struct safetensors_entry *entries = export->entries;
-    for (size_t m = 0; m < learner_members(learner); m++) {
-        const struct model *model = learner_member_model(learner, m);
-        parameters_entries(model, entries);
-        for (size_t n = 0; n < model->tensor_count; n++, entries++) {
-            char *name = export->names[entries - export->entries];
-            parameters_name(learner_member_name(learner, m), model->tensors[n].name, name);
-            entries->name = name;
-        }
-    }
-    return 0;
-}
-
-static void export_close(struct export *export) {
-    free(export->entries);
-    free(export->names);
-    free(export->values);
-}
-
-/* All parameters, one tensor after another. */
-static int put_parameters(struct daemon *daemon, struct safetensors_writer *writer,
-                          struct export *export, struct error *error) {
-    for (size_t m = 0; m < learner_members(daemon->learner); m++) {
-        const struct model *model = learner_member_model(daemon->learner, m);
-        for (size_t i = 0; i < model->tensor_count; i++) {
-            size_t size = tensor_size(&model->tensors[i]) * sizeof *export->values;
-            if (learner_read_parameters(daemon->learner, m, i, export->values, error) ||
-                safetensors_put(writer, export->values, size, error))
-                return -1;
-        }
-    }
-    return 0;
 }
 
 int export_command(void *context, const json_t *request, struct control_answer *answer,
                    struct error *error) {
     (void)request;
     struct daemon *daemon = context;
-    struct safetensors_memory memory = {0};
-    int result = -1;
-    struct safetensors_writer *writer = NULL;
-    struct export_texts texts = {0};
-    struct export export;
-    if (export_open(&export, daemon->learner, error) || write_texts(&texts, daemon, error) ||
-        safetensors_start(&writer, export.entries, export.count, texts.lines, texts.count,
-                          safetensors_to_memory, &memory, error) ||
-        put_parameters(daemon, writer, &export, error) || safetensors_finish(&writer, error))
-        goto done;
-    result = 0;
+    struct safetensors_memory memory;
+    if (learner_export(daemon->learner, daemon->config->digest, &memory, error))
+        return -1;
     json_object_update_new(answer->fields,
                            json_pack("{s:I, s:I, s:I}", "examples",
                                      (json_int_t)learner_counters(daemon->learner).examples,
@@ -172,14 +30,5 @@ int export_command(void *context, const json_t *request, struct control_answer *
                                      "bytes", (json_int_t)memory.size));
     answer->blob = memory.bytes;
     answer->blob_size = memory.size;
-done:
-    if (result) {
-        safetensors_abandon(&writer);
-        free(memory.bytes);
-    }
-    for (size_t n = 0; n < 2 * EXPORT_SCALERS; n++)
-        free(texts.numbers[n]);
-    free(texts.words);
-    export_close(&export);
-    return result;
+    return 0;
 }

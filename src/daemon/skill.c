@@ -146,12 +146,16 @@ static double ratio(double loss, double baseline) {
     return baseline > 0 ? 1 - loss / baseline : NAN;
 }
 
-static double skill_of(const struct skill *s, const struct sums *sums) {
-    if (sums->examples == 0)
+double skill_over(enum loss loss, double loss_sum, double baseline_sum, uint64_t examples) {
+    if (examples == 0)
         return NAN;
-    if (loss_kind(s->options.loss)->squares)
-        return ratio(sums->loss, sums->baseline);
-    return (sums->baseline - sums->loss) / (double)sums->examples;
+    if (loss_kind(loss)->squares)
+        return ratio(loss_sum, baseline_sum);
+    return (baseline_sum - loss_sum) / (double)examples;
+}
+
+static double skill_of(const struct skill *s, const struct sums *sums) {
+    return skill_over(s->options.loss, sums->loss, sums->baseline, sums->examples);
 }
 
 /* Over the newest bins that have a tenth of all examples. */

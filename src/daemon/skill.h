@@ -41,4 +41,7 @@ void skill_close_interval(struct skill *skill, struct learner *learner, struct l
 /* Report over the last complete interval and the open one together, and change nothing. */
 void skill_recent(struct skill *skill, const struct learner *learner, struct loss_fields *report);
 
+/* The skill over examples whose losses and baselines have these sums; NAN where it says nothing. */
+double skill_over(enum loss loss, double loss_sum, double baseline_sum, uint64_t examples);
+
 #endif
