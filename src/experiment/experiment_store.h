@@ -117,9 +117,10 @@ struct experiment_run {
 struct experiment_results {
     const char *name;
     const char
-        *measure;    /* what tables compare, when nothing else is asked for; NULL: by the rule */
-    double recent;   /* share of a run */
-    uint64_t points; /* of a curve */
+        *measure;     /* what tables compare, when nothing else is asked for; NULL: by the rule */
+    double recent;    /* share of a run */
+    uint64_t points;  /* of a curve */
+    const char *kept; /* what more is kept of a run: losses, weights, parameters */
     const char *version, *device, *isa;
     double started, finished;     /* Unix time; NaN: not yet */
     const char *text, *yaml_path; /* the experiment's YAML, and where it was */
@@ -162,7 +163,7 @@ struct experiment_point {
 int experiment_store_curve(struct experiment_store *store, int64_t run,
                            struct experiment_point **points, size_t *count, struct error *error);
 
-enum { EXPERIMENT_NAME_SIZE = 64 };
+enum { EXPERIMENT_NAME_SIZE = 128 };
 
 /* Of one number of the targets, in original units. */
 struct experiment_column {
@@ -190,7 +191,7 @@ int experiment_store_losses(struct experiment_store *store, int64_t run, double 
 struct experiment_weight {
     size_t point;
     char tensor[EXPERIMENT_NAME_SIZE];
-    double norm, change; /* of the difference to the point before; NaN at the first */
+    double norm, change; /* of the difference to the point before, at the first to the start */
 };
 int experiment_store_weights(struct experiment_store *store, int64_t run,
                              struct experiment_weight **weights, size_t *count,
@@ -220,7 +221,7 @@ int experiment_store_variant(struct experiment_store *store,
 int experiment_store_plan(struct experiment_store *store, size_t variant, size_t stream,
                           int64_t seed, struct error *error);
 
-/* Take out all runs that wait; how many are planned is what is left, and what is planned after. */
+/* Take out all runs that wait or have failed, to be planned again. */
 int experiment_store_unplan(struct experiment_store *store, struct error *error);
 
 /* A run that is over, with its course: replaces the one that waits. */

@@ -5,37 +5,23 @@
 #include <sysexits.h>
 
 #include "common/error.h"
+#include "experiment_memory.h"
 #include "experiment_store_internal.h"
 
 enum { SQL_SIZE = 1024 };
 
 /* ---- Memory ---- */
 
-struct piece {
-    struct piece *next;
-    max_align_t bytes[];
-};
-
 void *experiment_results_memory(struct experiment_results *results, size_t size) {
-    struct piece *piece = calloc(1, sizeof *piece + size);
-    if (!piece)
-        return NULL;
-    piece->next = results->memory;
-    results->memory = piece;
-    return piece->bytes;
+    return memory_take(&results->memory, size);
 }
 
 char *experiment_results_copy(struct experiment_results *results, const char *text) {
-    size_t size = strlen(text) + 1;
-    char *copy = experiment_results_memory(results, size);
-    return copy ? memcpy(copy, text, size) : NULL;
+    return memory_copy(&results->memory, text);
 }
 
 void experiment_results_clear(struct experiment_results *results) {
-    for (struct piece *piece = results->memory, *next; piece; piece = next) {
-        next = piece->next;
-        free(piece);
-    }
+    memory_clear(&results->memory);
     memset(results, 0, sizeof *results);
 }
 
@@ -172,15 +158,11 @@ static int take_saying(struct experiment_results *results, const char *key, cons
         const char **text;
         double *number;
     } known[] = {
-        {"name", &results->name, NULL},
-        {"measure", &results->measure, NULL},
-        {"version", &results->version, NULL},
-        {"device", &results->device, NULL},
-        {"isa", &results->isa, NULL},
-        {"text", &results->text, NULL},
-        {"yaml_path", &results->yaml_path, NULL},
-        {"recent", NULL, &results->recent},
-        {"started", NULL, &results->started},
+        {"name", &results->name, NULL},         {"measure", &results->measure, NULL},
+        {"version", &results->version, NULL},   {"device", &results->device, NULL},
+        {"isa", &results->isa, NULL},           {"text", &results->text, NULL},
+        {"keep", &results->kept, NULL},         {"yaml_path", &results->yaml_path, NULL},
+        {"recent", NULL, &results->recent},     {"started", NULL, &results->started},
         {"finished", NULL, &results->finished},
     };
     for (size_t n = 0; n < sizeof known / sizeof *known; n++) {

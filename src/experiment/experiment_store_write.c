@@ -153,7 +153,7 @@ int experiment_store_plan(struct experiment_store *store, size_t variant, size_t
 }
 
 int experiment_store_unplan(struct experiment_store *store, struct error *error) {
-    return store_execute(store, "DELETE FROM runs WHERE state = 'waiting'", error);
+    return store_execute(store, "DELETE FROM runs WHERE state IN ('waiting', 'failed')", error);
 }
 
 /* The number of the run that waits in this place, or the next one. */

@@ -42,7 +42,7 @@ for manual in "$srcdir"/docs/man/*.[1-8]; do
     failures=$((failures + 1))
 done
 
-for program in runneld runnel-feed runnel-replay runnel-watch runnel-web runnel-ctl runnel-bench runnel-top runnel-alert runnel-record runnel-relay runnel-evaluate; do
+for program in runneld runnel-feed runnel-replay runnel-watch runnel-web runnel-ctl runnel-bench runnel-experiment runnel-top runnel-alert runnel-record runnel-relay runnel-evaluate; do
     left_out "$program" && continue
     manual=$(find "$srcdir/docs/man" -name "$program.[18]")
     # What a build leaves out for want of a library, it says of itself.

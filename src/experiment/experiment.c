@@ -1,0 +1,430 @@
+/* runnel-experiment: one stream, many variants of a configuration, each with several seeds. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/error.h"
+#include "common/options.h"
+#include "common/sync.h"
+#include "config/config.h"
+#include "experiment_examples.h"
+#include "experiment_memory.h"
+#include "experiment_plan.h"
+#include "experiment_pool.h"
+#include "experiment_progress.h"
+#include "experiment_record.h"
+#include "experiment_spec.h"
+#include "experiment_store.h"
+#include "report.h"
+
+enum { JOBS_MAX = 1024, PATH_SIZE = EXPERIMENT_PATH_SIZE, NAME_SIZE = PATH_SIZE / 2 - 1 };
+
+struct arguments {
+    const char *experiment, *output, *only;
+    struct option_list sets;
+    uint64_t jobs, seeds;
+    bool check, again, quiet;
+    struct report_options report;
+};
+
+static char key_names[CONFIG_NAMES_SIZE];
+
+static const struct option_row rows[] = {
+    {"output", 'o', "DIRECTORY", "where results are kept (NAME.experiment)",
+     OPTION_DIRECTORY(struct arguments, output)},
+    {"jobs", 0, "N", "runs at once (as many as processors)",
+     OPTION_COUNT(struct arguments, jobs, 1, JOBS_MAX)},
+    {"set", 's', "KEY=VALUE", "override one key of all runs",
+     OPTION_LIST(struct arguments, sets, OPTION_LIST_MAX), .complete = COMPLETE_WORDS,
+     .words = key_names},
+    {"seeds", 0, "N", "seeds 1 to N (as the experiment says)",
+     OPTION_COUNT(struct arguments, seeds, 1, SPEC_SEEDS_MAX)},
+    {"only", 0, "PATTERN", "run only variants with such names: * and ? stand for anything",
+     OPTION_TEXT(struct arguments, only)},
+    {"check", 0, NULL, "say what would run, and end", OPTION_FLAG(struct arguments, check)},
+    {"again", 0, NULL, "throw away the results that are there",
+     OPTION_FLAG(struct arguments, again)},
+    {"quiet", 'q', NULL, "report only errors", OPTION_FLAG(struct arguments, quiet)},
+    OPTIONS_LAST,
+};
+
+static const struct option_row report_rows[] = {
+    {"csv", 0, "FILE", "write a row for each run", OPTION_FILE(struct report_options, csv)},
+    {"measure", 0, "NAME", "compare this figure (as the experiment says)",
+     OPTION_TEXT(struct report_options, measure), .complete = COMPLETE_WORDS,
+     .words = "mean recent skill skill_recent rmse mae accuracy bits"},
+    {"json", 'j', NULL, "print JSON", OPTION_FLAG(struct report_options, json)},
+    OPTIONS_END,
+};
+
+/* One call, open. */
+struct experiment {
+    const struct arguments *arguments;
+    struct experiment_spec spec;
+    struct experiment_plan plan;
+    char directory[PATH_SIZE];
+    bool made; /* the directory, by this call */
+    int lock;
+    struct experiment_store *store;
+    struct examples *examples; /* (streams,) */
+};
+
+static volatile sig_atomic_t interrupted;
+
+/* A second signal does what it does to any process. */
+static void interrupt(int signal_number) {
+    (void)signal_number;
+    interrupted = 1;
+}
+
+static void catch_signals(void) {
+    struct sigaction action = {.sa_handler = interrupt, .sa_flags = (int)SA_RESETHAND};
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+static const char *path_of(const struct experiment *e, const char *name, char path[PATH_SIZE]) {
+    snprintf(path, PATH_SIZE, "%.*s/%.*s", NAME_SIZE, e->directory, NAME_SIZE, name);
+    return path;
+}
+
+/* ---- The directory ---- */
+
+static int make_directory(struct experiment *e, struct error *error) {
+    const struct arguments *a = e->arguments;
+    int length = a->output ? snprintf(e->directory, PATH_SIZE, "%s", a->output)
+                           : snprintf(e->directory, PATH_SIZE, "%s.experiment", e->spec.name);
+    if (length > NAME_SIZE)
+        return error_set(error, EX_USAGE, "the path %s is too long", e->directory);
+    e->made = mkdir(e->directory, 0777) == 0;
+    if (!e->made && errno != EEXIST)
+        return error_set(error, EX_CANTCREAT, "%s cannot be made: %s", e->directory,
+                         strerror(errno));
+    return 0;
+}
+
+static int take_lock(struct experiment *e, struct error *error) {
+    char path[PATH_SIZE];
+    e->lock = open(path_of(e, "lock", path), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (e->lock < 0)
+        return error_set(error, EX_CANTCREAT, "%s cannot be made: %s", path, strerror(errno));
+    if (flock(e->lock, LOCK_EX | LOCK_NB) == 0)
+        return 0;
+    return error_set(error, EX_TEMPFAIL,
+                     "%s is in use by another runnel-experiment: wait for it, or choose another "
+                     "directory with -o",
+                     e->directory);
+}
+
+static void remove_file(const struct experiment *e, const char *name) {
+    char path[PATH_SIZE];
+    unlink(path_of(e, name, path));
+}
+
+/* Results go first: without them recorded streams mean nothing. */
+static void throw_away(const struct experiment *e) {
+    remove_file(e, "results.sqlite-wal");
+    remove_file(e, "results.sqlite-shm");
+    remove_file(e, "results.sqlite-journal");
+    remove_file(e, "results.sqlite");
+}
+
+/* What never came to run leaves nothing. */
+static void remove_directory(const struct experiment *e) {
+    char name[PATH_SIZE];
+    for (size_t n = 0; n < e->spec.stream_count; n++) {
+        snprintf(name, sizeof name, "base-%s.yaml", e->spec.streams[n].name);
+        remove_file(e, name);
+    }
+    remove_file(e, "base.yaml");
+    remove_file(e, "lock");
+    rmdir(e->directory);
+}
+
+/* ---- Streams ---- */
+
+struct recording {
+    bool quiet;
+    const char *stream;
+};
+
+static void show_recording(void *context, uint64_t examples) {
+    const struct recording *recording = context;
+    progress_recording(recording->quiet, recording->stream, examples);
+}
+
+static bool is_needed(const struct experiment *e, size_t stream) {
+    for (size_t n = 0; n < e->plan.run_count; n++) {
+        const struct planned_run *run = &e->plan.runs[n];
+        if (run->stream == stream && !run->over && !run->left_out)
+            return true;
+    }
+    return false;
+}
+
+static const char *stream_path(struct experiment *e, size_t stream, char path[PATH_SIZE]) {
+    char name[PATH_SIZE / 2];
+    snprintf(name, sizeof name, "streams/%s.examples", e->spec.streams[stream].name);
+    return path_of(e, name, path);
+}
+
+/* What the results say of it; NULL digest: it has not been recorded. */
+static const struct experiment_stream *find_stream(const struct experiment_results *results,
+                                                   size_t number) {
+    for (size_t n = 0; n < results->stream_count; n++)
+        if (results->streams[n].stream == number)
+            return &results->streams[n];
+    return NULL;
+}
+
+static int record(struct experiment *e, size_t stream, const struct experiment_stream *row,
+                  struct error *error) {
+    char path[PATH_SIZE];
+    bool quiet = e->arguments->quiet;
+    struct recording recording = {quiet, e->spec.streams[stream].name};
+    struct examples *examples = &e->examples[stream];
+    int result = record_stream(&e->spec, stream, stream_path(e, stream, path), &interrupted,
+                               show_recording, &recording, error);
+    progress_recording(quiet, "", UINT64_MAX);
+    if (result || examples_open(examples, path, error))
+        return -1;
+    struct experiment_stream recorded = *row;
+    recorded.digest = examples->digest;
+    recorded.examples = examples->count;
+    recorded.bytes = examples->size;
+    if (!quiet)
+        fprintf(stderr, "runnel-experiment: stream %s: %zu examples\n", recording.stream,
+                examples->count);
+    return experiment_store_stream(e->store, &recorded, error);
+}
+
+static int read_recorded(struct experiment *e, size_t stream, const struct experiment_stream *row,
+                         struct error *error) {
+    char path[PATH_SIZE];
+    if (examples_open(&e->examples[stream], stream_path(e, stream, path), error))
+        return -1;
+    return strcmp(e->examples[stream].digest, row->digest) == 0
+               ? 0
+               : error_set(
+                     error, EX_DATAERR,
+                     "%s is not what was recorded (digest %s, results.sqlite has %s): restore "
+                     "it, or throw the results away with --again",
+                     path, e->examples[stream].digest, row->digest);
+}
+
+static int open_streams(struct experiment *e, struct error *error) {
+    struct experiment_results results;
+    char path[PATH_SIZE];
+    if (mkdir(path_of(e, "streams", path), 0777) && errno != EEXIST)
+        return error_set(error, EX_CANTCREAT, "%s cannot be made: %s", path, strerror(errno));
+    e->examples = calloc(e->spec.stream_count + 1, sizeof *e->examples);
+    if (!e->examples)
+        return error_no_memory(error);
+    if (experiment_store_read(e->store, &results, error))
+        return -1;
+    int result = 0;
+    for (size_t n = 0; n < e->spec.stream_count && result == 0; n++) {
+        const struct experiment_stream *row = find_stream(&results, e->plan.stream_numbers[n]);
+        if (!is_needed(e, n))
+            continue;
+        result = row->digest ? read_recorded(e, n, row, error) : record(e, n, row, error);
+    }
+    experiment_results_clear(&results);
+    return result;
+}
+
+/* ---- Running ---- */
+
+static size_t jobs_of(const struct experiment *e) {
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    size_t jobs = e->arguments->jobs ? e->arguments->jobs : processors > 0 ? (size_t)processors : 1;
+    size_t left = plan_left(&e->plan);
+    return jobs < left ? jobs : left;
+}
+
+static int say_finished(struct experiment *e, struct error *error) {
+    struct experiment_progress progress;
+    char finished[32];
+    if (experiment_store_progress(e->store, &progress, error))
+        return -1;
+    if (progress.over < progress.total)
+        return 0;
+    snprintf(finished, sizeof finished, "%.3f", clock_unix());
+    return experiment_store_say(e->store, "finished", finished, error);
+}
+
+static int run_left(struct experiment *e, struct error *error) {
+    const struct pool_options options = {.plan = &e->plan,
+                                         .examples = e->examples,
+                                         .store = e->store,
+                                         .jobs = jobs_of(e),
+                                         .quiet = e->arguments->quiet,
+                                         .stop = &interrupted};
+    if (options.jobs && pool_run(&options, error))
+        return -1;
+    if (interrupted)
+        return error_set(error, EX_TEMPFAIL,
+                         "interrupted; %zu of %zu runs are left: the same command resumes",
+                         plan_left(&e->plan), e->plan.run_count);
+    return say_finished(e, error);
+}
+
+static int make_plan(struct experiment *e, struct error *error) {
+    const struct arguments *a = e->arguments;
+    const struct plan_options options = {.directory = e->directory,
+                                         .sets = a->sets.values,
+                                         .set_count = a->sets.count,
+                                         .only = a->only};
+    if (plan_make(&e->plan, &e->spec, &options, error)) {
+        if (e->made)
+            remove_directory(e);
+        return -1;
+    }
+    return 0;
+}
+
+static int run_experiment(struct experiment *e, struct error *error) {
+    if (make_directory(e, error) || take_lock(e, error) || make_plan(e, error))
+        return -1;
+    if (e->arguments->again)
+        throw_away(e);
+    catch_signals();
+    return experiment_store_open(&e->store, e->directory, EXPERIMENT_WRITE, error) ||
+                   plan_enter(&e->plan, e->store, error) || open_streams(e, error) ||
+                   run_left(e, error)
+               ? -1
+               : 0;
+}
+
+/* ---- What would run ---- */
+
+static void print_plan(const struct experiment *e) {
+    const struct experiment_spec *spec = &e->spec;
+    printf("%s: %zu variants x %zu stream%s x %zu seed%s = %zu runs\n", spec->name,
+           spec->variant_count, spec->stream_count, spec->stream_count == 1 ? "" : "s",
+           spec->seed_count, spec->seed_count == 1 ? "" : "s", e->plan.run_count);
+    for (size_t n = 0; n < spec->stream_count; n++) {
+        void *memory = NULL;
+        const char *command = spec_command(&memory, &spec->streams[n]);
+        printf("  stream %s: %s\n", spec->streams[n].name, command ? command : "");
+        memory_clear(&memory);
+    }
+    for (size_t n = 0; n < spec->variant_count; n++) {
+        printf("  variant %s:", spec->variants[n].name);
+        const struct spec_settings *set = &spec->variants[n].set;
+        for (size_t s = 0; s < set->count; s++)
+            printf("%s %s=%s", s ? "," : "", set->rows[s].key, set->rows[s].value);
+        putchar('\n');
+    }
+}
+
+/* In a directory that is gone afterwards. */
+static int check_experiment(struct experiment *e, struct error *error) {
+    const char *temporary = getenv("TMPDIR");
+    snprintf(e->directory, PATH_SIZE / 2, "%s/runnel-experiment.XXXXXX",
+             temporary ? temporary : "/tmp");
+    if (!mkdtemp(e->directory))
+        return error_set(error, EX_CANTCREAT, "%s cannot be made: %s", e->directory,
+                         strerror(errno));
+    e->made = true;
+    if (make_plan(e, error))
+        return -1;
+    print_plan(e);
+    remove_directory(e);
+    return 0;
+}
+
+/* ---- The call ---- */
+
+static void close_experiment(struct experiment *e) {
+    for (size_t n = 0; e->examples && n < e->spec.stream_count; n++)
+        examples_close(&e->examples[n]);
+    free(e->examples);
+    experiment_store_close(&e->store);
+    if (e->lock >= 0)
+        close(e->lock);
+    plan_clear(&e->plan);
+    spec_clear(&e->spec);
+}
+
+static int read_spec(struct experiment *e, struct error *error) {
+    const struct arguments *a = e->arguments;
+    return spec_read(&e->spec, a->experiment, error) ||
+                   (a->seeds && spec_set_seeds(&e->spec, a->seeds, error))
+               ? -1
+               : 0;
+}
+
+/* A directory of results, or the file in it. */
+static bool is_result(const char *path) {
+    static const char magic[] = "SQLite format 3";
+    char begin[sizeof magic];
+    struct stat status;
+    if (stat(path, &status) == 0 && S_ISDIR(status.st_mode))
+        return true;
+    FILE *file = fopen(path, "rbe");
+    bool is =
+        file && fread(begin, sizeof magic, 1, file) == 1 && !memcmp(begin, magic, sizeof magic);
+    if (file)
+        fclose(file);
+    return is;
+}
+
+static int call(struct experiment *e, struct error *error) {
+    const struct arguments *a = e->arguments;
+    if (report_check(&a->report, error))
+        return -1;
+    if (is_result(a->experiment))
+        return report_make(a->experiment, &a->report, error);
+    if (read_spec(e, error))
+        return -1;
+    if (a->check)
+        return check_experiment(e, error);
+    if (run_experiment(e, error))
+        return -1;
+    experiment_store_close(&e->store);
+    return report_make(e->directory, &a->report, error);
+}
+
+static int run(const struct arguments *arguments) {
+    struct experiment experiment = {.arguments = arguments, .lock = -1};
+    struct error error = {0};
+    int status = call(&experiment, &error);
+    close_experiment(&experiment);
+    if (status == 0)
+        return EX_OK;
+    fprintf(stderr, "runnel-experiment: %s\n", error.text);
+    return error.status ? error.status : EX_SOFTWARE;
+}
+
+int main(int argc, char **argv) {
+    struct arguments arguments = {0};
+    const struct command_line line = {
+        .name = "runnel-experiment",
+        .operands = "EXPERIMENT",
+        .summary = "Learns the same streams with many variants of a configuration, and compares "
+                   "them. EXPERIMENT is a file of YAML, or a directory of results, which is "
+                   "reported.",
+        .ending = "Exit status: 0 done, 64 usage, 65 results of another experiment or damaged, 66 "
+                  "no such file, 69 a feeder, 70 internal, 71 out of memory, 73 cannot be made, 74 "
+                  "the disk, 75 interrupted or in use, 78 configuration.",
+        .groups = {{NULL, rows, &arguments}, {"Reports:", report_rows, &arguments.report}},
+        .complete = COMPLETE_FILE,
+    };
+    char **operands;
+    config_names(key_names);
+    int status = options_parse(&line, argc, argv, &operands);
+    if (status != OPTIONS_GO_ON)
+        return status;
+    arguments.experiment = operands[0];
+    arguments.report.quiet |= arguments.quiet && !arguments.report.json;
+    return run(&arguments);
+}

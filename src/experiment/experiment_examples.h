@@ -1,0 +1,34 @@
+/* The messages of a recorded stream, in memory once for all runs: any number of threads may read
+   them. A file is "runnel-examples 1\n", then of each message the number of its frames (u32le), and
+   of each frame its size (u32le) and its bytes. */
+#ifndef RUNNEL_EXPERIMENT_EXAMPLES_H
+#define RUNNEL_EXPERIMENT_EXAMPLES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "sockets/frames.h"
+
+#define EXAMPLES_HEADER "runnel-examples 1\n"
+
+enum { EXAMPLES_DIGEST_SIZE = 17 };
+
+struct error;
+
+struct examples {
+    const unsigned char *bytes; /* (size,) mapped */
+    size_t size;
+    uint64_t *at; /* (count,) where each message begins */
+    size_t count;
+    char digest[EXAMPLES_DIGEST_SIZE]; /* of all after the header, 16 hexadecimal digits */
+};
+
+/* -1: EX_NOINPUT when it cannot be read, EX_DATAERR when it is no such file, or half of one. */
+int examples_open(struct examples *examples, const char *path, struct error *error);
+void examples_close(struct examples *examples);
+
+/* How many frames message n has, and the first MESSAGE_FRAMES_MAX of them. */
+size_t examples_message(const struct examples *examples, size_t n,
+                        struct frame frames[MESSAGE_FRAMES_MAX]);
+
+#endif
