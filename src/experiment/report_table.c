@@ -264,13 +264,11 @@ static void print_meaning(const struct summary *s, FILE *to) {
               "\n",
               to);
     if (s->results->variant_count > 1 && seeds > 1)
-        fputs("p: paired t-test of it over seeds, Holm-adjusted over variants; * < 0.05, ** < 0.01"
+        fputs("p: t-test of it, paired by seed, adjusted (Holm); * below 0.05, ** below 0.01"
               "\n",
               to);
     if (skill)
-        fprintf(to, "skill: %s. ",
-                likely ? "baseline - loss (of squared errors 1 - loss / baseline)"
-                       : "1 - loss / baseline");
+        fprintf(to, "skill: %s. ", likely ? "baseline - loss" : "1 - loss / baseline");
     if (seeds > 1)
         fputs("dev: over seeds. ", to);
     fputs("us/ex: processor time an example\n", to);

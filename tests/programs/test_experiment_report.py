@@ -1,0 +1,373 @@
+#!/usr/bin/python3
+"""What runnel-experiment makes of results: tables, CSV, JSON, the page of HTML, files for TensorBoard,
+and the comparison with earlier results. The results are made here (experiment_results.py); nothing is
+learned."""
+import csv
+import html
+import io
+import json
+import math
+import os
+import pathlib
+import re
+import shutil
+import sqlite3
+import statistics
+import struct
+import subprocess
+import sys
+import xml.etree.ElementTree
+
+import cases
+import experiment_results as results
+from event_files import events, fields, session
+
+PROGRAM = str(pathlib.Path(os.environ.get("builddir", "."), "runnel-experiment").resolve())
+OK, USAGE, DATA, NO_INPUT, CANNOT_MAKE, IO = 0, 64, 65, 66, 73, 74
+LIMIT = 60  # seconds: ends a test that hangs
+SVG = "{http://www.w3.org/2000/svg}"
+GRID = results.grid(rate=["1e-4", "3e-4", "1e-3"], norm=["layer", "none", "weight", "recurrent_batch"])
+
+
+def call(*arguments, status=OK):
+    """What it prints, to standard output or, where it is to fail, to standard error."""
+    done = subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=LIMIT)
+    assert done.returncode == status, (done.returncode, done.stdout, done.stderr)
+    assert not done.stderr or status, done.stderr
+    return done.stderr if status else done.stdout
+
+
+def stored(directory, sql):
+    file = sqlite3.connect(f"file:{directory}/results.sqlite?mode=ro", uri=True)
+    file.row_factory = sqlite3.Row
+    try:
+        return file.execute(sql).fetchall()
+    finally:
+        file.close()
+
+
+def near(found, expected):
+    return math.isclose(found, expected, rel_tol=1e-9, abs_tol=1e-12)
+
+
+def p_of_three(differences):
+    """Student's distribution with two degrees of freedom has a closed form."""
+    t = statistics.mean(differences) / (statistics.stdev(differences) / math.sqrt(3))
+    return 1 - abs(t) / math.sqrt(2 + t * t)
+
+
+def holm(p):
+    adjusted, most = [0] * len(p), 0
+    for place, i in enumerate(sorted(range(len(p)), key=p.__getitem__)):
+        most = max(most, min(1, (len(p) - place) * p[i]))
+        adjusted[i] = most
+    return adjusted
+
+
+# --- Tables ---
+
+def test_statistics_over_seeds(directory):
+    where = results.make(directory / "a.experiment", GRID)
+    stream, = json.loads(call(where, "--json"))["streams"]
+    skill = [[row["skill"] for row in stored(where, f"SELECT skill FROM runs WHERE variant = {v} ORDER BY seed")]
+             for v in range(len(GRID))]
+    apart = [[a - b for a, b in zip(values, skill[0])] for values in skill]
+    adjusted = holm([p_of_three(differences) for differences in apart[1:]])
+    ranks = [statistics.mean(1 + sum(other[s] > values[s] for other in skill) for s in range(3)) for values in skill]
+    assert stream["measure"] == "skill" and stream["baseline"] == 0.5
+    for v, row in enumerate(stream["variants"]):
+        assert row["variant"] == GRID[v][0]
+        assert row["settings"] == {results.KEYS[key]: value for key, value in GRID[v][1].items()}
+        assert near(row["measure"]["mean"], statistics.mean(skill[v]))
+        assert near(row["measure"]["deviation"], statistics.stdev(skill[v]))
+        assert near(row["rank"], ranks[v]) and row["best"] == (ranks[v] == 1)
+        if v:
+            assert near(row["to_first"]["difference"], statistics.mean(apart[v]))
+            assert near(row["to_first"]["p"], p_of_three(apart[v]))
+            assert near(row["to_first"]["p_holm"], adjusted[v - 1])
+    text = call(where)
+    assert max(map(len, text.splitlines())) <= 80, text
+    assert text.startswith("a: 12 variants, 1 stream, 36 of 36 runs over\n")
+    lines = [line.split() for line in text.splitlines()]
+    best = next(line for line in lines if line and line[0] == ">")
+    assert best[1:3] == ["1e-4", "layer"] and best[3] == f"{statistics.mean(skill[0]):.4f}", best
+    assert any(line[:2] == ["1e-3", "none"] and line[2] == f"{statistics.mean(skill[9]):.4f}" for line in lines), text
+
+
+def test_measures(directory):
+    """The measure asked for; the loss where there is no baseline; one that there is not."""
+    where = results.make(directory / "a.experiment", GRID[:3], baseline=None)
+    assert json.loads(call(where, "--json"))["streams"][0]["measure"] == "mean"
+    report = json.loads(call(where, "--json", "--measure=rmse"))["streams"][0]
+    assert report["measure"] == "rmse" and report["variants"][0]["best"]
+    said = call(where, "--measure=speed", status=USAGE)
+    assert "speed" in said and "skill_recent" in said, said
+
+
+def test_names_are_shortened(directory):
+    """Names that people chose stand where settings do not say all, in no more than 80 columns."""
+    long = "a name that is so long that no table could ever have room for all of it, number "
+    where = results.make(directory / "a.experiment", [(long + str(i), {"size": i}) for i in range(5)])
+    text = call(where)
+    assert max(map(len, text.splitlines())) <= 80, text
+    assert all(f"number {i}" in text for i in range(5)) and ".." in text, text
+
+
+def test_runs_that_came_to_no_good(directory):
+    """Nonfinite and failed runs are last and are named; what waits is counted."""
+    states = {(1, 0, 2): "nonfinite", (2, 0, 1): "failed", **{(3, 0, s): "nonfinite" for s in (1, 2, 3)},
+              (4, 0, 3): "waiting"}
+    where = results.make(directory / "a.experiment", GRID[:5], states=states)
+    text = call(where)
+    assert "14 of 15 runs over, 4 nonfinite, 1 failed" in text, text
+    assert "rate 1e-4, norm none: 1 of 3 runs became nonfinite, seed 2" in text, text
+    assert "1 of 3 runs failed, seed 1: the disk is full" in text, text
+    assert "3 of 3 runs became nonfinite, seeds 1, 2, 3" in text, text
+    rows = json.loads(call(where, "--json"))["streams"][0]["variants"]
+    # Seed 3 is not over for all variants, and ranks nothing. In seed 1 the two that are not done
+    # share places 4 and 5; in seed 2 places 4 and 5, too.
+    assert [row["rank"] for row in rows] == [1, (2 + 4.5) / 2, (4.5 + 2) / 2, 4.5, 3]
+    assert [row["done"] for row in rows] == [3, 2, 2, 0, 2]
+    assert rows[3]["measure"]["mean"] is None and rows[1]["to_first"]["pairs"] == 2
+
+
+def test_several_streams(directory):
+    where = results.make(directory / "a.experiment", GRID, streams=("one", "two"))
+    report = json.loads(call(where, "--json"))
+    for name, _ in GRID:
+        ranks = [row["rank"] for stream in report["streams"] for row in stream["variants"] if row["variant"] == name]
+        assert near(report["ranks"][name], statistics.mean(ranks))
+    assert "All streams: mean rank" in call(where)
+
+
+def test_csv(directory):
+    """Every number of the file, in full."""
+    where = results.make(directory / "a.experiment", [*GRID, ('say "x", y', {"size": 8})],
+                         states={(0, 0, 1): "waiting", (1, 0, 1): "failed"})
+    call(where, "-q", "--csv", directory / "a.csv")
+    text = (directory / "a.csv").read_text()
+    assert call(where, "--csv=-") == text
+    rows, runs = list(csv.DictReader(io.StringIO(text))), stored(where, "SELECT * FROM runs ORDER BY variant, seed")
+    assert len(rows) == len(runs) == 39
+    for row, run in zip(rows, runs):
+        for key in run.keys():
+            if key in ("configuration", "variant", "stream"):
+                continue
+            if run[key] is None:
+                assert row[key] == "", key
+            elif isinstance(run[key], str):
+                assert row[key] == run[key]
+            else:
+                assert float(row[key]) == run[key], (key, row[key], run[key])
+    assert rows[1]["learning.optimizer.rate"] == "1e-4" and rows[1]["model.layers.N.norm"] == "layer"
+    assert rows[-1]["variant"] == 'say "x", y' and rows[-1]["model.layers.N.size"] == "8"
+
+
+# --- Charts ---
+
+def page(where, directory):
+    call(where, "-q", "--html", directory / "page.html")
+    text = (directory / "page.html").read_text()
+    charts = [xml.etree.ElementTree.fromstring(chart) for chart in re.findall(r"<svg.*?</svg>", text, re.S)]
+    return text, [chart for chart in charts if chart.get("class") == "chart"]
+
+
+def looks(chart):
+    return [(curve.get("style"), curve.get("stroke-dasharray")) for curve in chart.iter(f"{SVG}path")
+            if curve.get("class") == "curve"]
+
+
+def test_page(directory):
+    """A curve and a dot for every variant and seed, texts that can do no harm, nothing from outside."""
+    variants = [*GRID, ("<script>alert('x')</script> & \"co\"", {"size": 3, "rate": "<b>"})]
+    where = results.make(directory / "a.experiment", variants, streams=("waves", "a<b>&c"),
+                         states={(2, 0, 1): "nonfinite", (3, 0, 1): "failed", (4, 0, 2): "waiting"})
+    text, charts = page(where, directory)
+    for stream in range(2):
+        course, rows = charts[2 * stream:2 * stream + 2]
+        assert len(looks(course)) == len(set(looks(course))) == 13
+        assert all("NaN" not in path.get("d") and "inf" not in path.get("d") for path in course.iter(f"{SVG}path"))
+        dots = sum(dot.get("class") == "seed" for dot in rows.iter(f"{SVG}circle"))
+        assert dots == 39 - (3 if stream == 0 else 0)
+    assert "<script>alert" not in text and "<b>" not in text
+    assert html.escape("<script>alert('x')</script>", quote=False) in text
+    assert not re.search(r"(src|href)\s*=|@import|url\((?!#)", text), "something from outside"
+    assert set(re.findall(r"https?://[^\"<]*", text)) == {"http://www.w3.org/2000/svg"}
+    assert "77 of 78 over" in text and "not finished" in text and "the disk is full" in text
+    for digest in stored(where, "SELECT digest FROM streams"):
+        assert digest["digest"] in text
+
+
+def test_curves_look_back(directory):
+    """A point is of the last twentieth of the run, here of two points: a change in the middle moves
+    nothing before it."""
+    where = results.make(directory / "a.experiment", GRID[:1], seeds=(1,))
+    _, (before, *_) = page(where, directory)
+    file = sqlite3.connect(where / "results.sqlite")
+    file.execute("UPDATE curves SET mean = mean * 1.1 WHERE point BETWEEN 20 AND 22")
+    file.commit()
+    file.close()
+    _, (after, *_) = page(where, directory)
+
+    def points(chart):
+        path, = (path for path in chart.iter(f"{SVG}path") if path.get("class") == "curve")
+        return re.findall(r"[ML]([-.\d]+) ([-.\d]+)", path.get("d"))
+    before, after = points(before), points(after)
+    assert len(before) == len(after) == results.POINTS
+    assert [i for i, (a, b) in enumerate(zip(before, after)) if a != b] == [20, 21, 22, 23]
+
+
+def test_many_variants_look_different(directory):
+    variants = results.grid(rate=["1e-5", "3e-5", "1e-4", "3e-4", "1e-3", "3e-3"], norm=["layer", "none", "rms"],
+                            size=[16, 64])
+    where = results.make(directory / "a.experiment", variants, seeds=(1,))
+    _, (course, _, over_rate) = page(where, directory)
+    assert len(set(looks(course))) == 36
+    assert len(looks(over_rate)) == 6 and sum(1 for _ in over_rate.iter(f"{SVG}circle")) == 36
+
+
+def test_a_grid_of_two_keys_is_a_field(directory):
+    where = results.make(directory / "a.experiment", GRID)
+    text, (_, _, _, field) = page(where, directory)
+    fields = [rect for rect in field.iter(f"{SVG}rect") if rect.get("class") == "field"]
+    assert len(fields) == 12
+    shades = [float(rect.get("fill-opacity")) for rect in fields]
+    assert max(shades) == shades[0], "the best is the darkest"
+
+
+def test_one_run(directory):
+    where = results.make(directory / "a.experiment", [("base", {})], seeds=(7,), baseline=None)
+    _, (course, rows) = page(where, directory)
+    assert len(looks(course)) == 1 and len(list(rows.iter(f"{SVG}circle"))) == 1
+    assert "1 variant, 1 stream, 1 of 1 runs over" in call(where)
+
+
+# --- TensorBoard ---
+
+READ_WITH_TENSORBOARD = """
+import sys
+from tensorboard import context
+from tensorboard.backend.event_processing import data_provider, plugin_event_multiplexer
+from tensorboard.plugins import base_plugin
+from tensorboard.plugins.hparams import api_pb2, backend_context, list_session_groups
+runs = plugin_event_multiplexer.EventMultiplexer().AddRunsFromDirectory(sys.argv[1]).Reload()
+provider = data_provider.MultiplexerDataProvider(runs, sys.argv[1])
+backend = backend_context.Context(base_plugin.TBContext(data_provider=provider, logdir=sys.argv[1]))
+request = context.RequestContext()
+experiment = backend.experiment_from_metadata(request, "e", True, backend.hparams_metadata(request, "e"), [])
+asked = api_pb2.ListSessionGroupsRequest(start_index=0, slice_size=100, allowed_statuses=[0, 1, 2, 3])
+for metric in experiment.metric_infos:
+    asked.col_params.add().metric.CopyFrom(metric.name)
+groups = list_session_groups.Handler(request, backend, "e", asked).run()
+assert {info.name for info in experiment.hparam_infos} == {
+    "stream", "variant", "learning.optimizer.rate", "model.layers.N.norm"}
+assert groups.total_size == 12 and all(len(group.sessions) == 3 for group in groups.session_groups)
+print("TensorBoard shows", groups.total_size, "groups")
+"""
+
+
+def board_of(where, variant, seed):
+    path, = pathlib.Path(where, "a", "waves").glob(f"{variant:02d}-*/seed-{seed}")
+    return events(path)
+
+
+def test_tensorboard(directory):
+    where = results.make(directory / "a.experiment", GRID, states={(1, 0, 2): "nonfinite", (2, 0, 3): "waiting"})
+    for _ in range(2):  # what was there is replaced
+        call(where, "-q", "--tensorboard", directory / "board")
+    found = board_of(directory / "board", 4, 2)
+    (_, _, start), = found["_hparams_/session_start_info"]
+    assert session(start) == ({"stream": "waves", "variant": "rate 3e-4, norm layer",
+                               "learning.optimizer.rate": 3e-4, "model.layers.N.norm": "layer"},
+                              "waves, rate 3e-4, norm layer")
+    run, = stored(where, "SELECT * FROM runs WHERE variant = 4 AND seed = 2")
+    curve = stored(where, f"SELECT * FROM curves WHERE run = {run['run']} ORDER BY point")
+    assert [(step, value) for step, _, value in found["loss/mean"]] == [
+        (row["examples"], struct.unpack("<f", struct.pack("<f", row["mean"]))[0]) for row in curve]
+    assert [step for step, _, _ in found["run/weight_norm"]] == [row["examples"] for row in curve]
+    (step, _, skill), = found["result/skill"]
+    assert step == run["examples"] and abs(skill - run["skill"]) < 1e-6
+    for variant, seed, status in [(4, 2, 1), (1, 2, 2)]:
+        (_, _, end), = board_of(directory / "board", variant, seed)["_hparams_/session_end_info"]
+        assert fields(end[4][0])[1] == [status], "success, or failure"
+    assert not list(pathlib.Path(directory, "board", "a", "waves").glob("02-*/seed-3")), "a run that waits"
+    (_, _, experiment), = events(directory / "board" / "a")["_hparams_/experiment"]
+    assert experiment[2]
+
+
+def test_tensorboard_reads_it(directory):
+    python = os.environ.get("TENSORBOARD_PYTHON", sys.executable)
+    if subprocess.run([python, "-c", "import tensorboard"], capture_output=True).returncode:
+        print("TensorBoard is not installed: its files were read here only")
+        return
+    where = results.make(directory / "a.experiment", GRID)
+    call(where, "-q", "--tensorboard", directory / "board")
+    subprocess.run([python, "-c", READ_WITH_TENSORBOARD, directory / "board"], check=True, timeout=5 * LIMIT)
+
+
+# --- Earlier results ---
+
+def test_equal_results(directory):
+    where = results.make(directory / "a.experiment", GRID)
+    shutil.copytree(where, directory / "b.experiment")
+    said = call(where, "-q", "--against", directory / "b.experiment")
+    assert "All bits are equal: the losses of 36 runs." in said, said
+    assert "12 variants" not in said, "the table was not asked for"
+
+
+def test_changed_results(directory):
+    """Variants are known by their settings, then by their names; what is new, gone, or of another
+    version is said."""
+    before = results.make(directory / "a.experiment", [*GRID[:4], ("kept", {"size": 1}), ("gone", {"size": 9})])
+    after = results.make(directory / "b.experiment",
+                         [("renamed", GRID[0][1]), *GRID[1:4], ("kept", {"size": 2}), ("added", {"size": 3})],
+                         version="0.2.0", change=lambda variant, seed: 0.01 * seed if variant == 1 else 0)
+    said = call(after, "--against", before)
+    assert "version: 0.2.0 here, 0.1.0 there" in said, said
+    compared = json.loads(call(after, "--against", before, "--json"))["against"]
+    rows = {row["variant"]: row for row in compared["variants"]}
+    assert {name: row["where"] for name, row in rows.items()} == {
+        "renamed": "both", GRID[1][0]: "both", GRID[2][0]: "both", GRID[3][0]: "both", "kept": "both",
+        "added": "new", "gone": "gone"}
+    assert [name for name, row in rows.items() if row["where"] == "both" and not row["same_settings"]] == ["kept"]
+    assert [(row["equal"], row["runs"]) for row in rows.values() if row["runs"]] == [
+        (3, 3), (0, 3), (3, 3), (3, 3), (3, 3)]
+    changed = rows[GRID[1][0]]
+    assert near(changed["change"], -2 * 0.02) and near(changed["p"], p_of_three([-0.02, -0.04, -0.06]))
+    assert near(changed["p_holm"], min(1, 5 * changed["p"])), "five are compared, four of them the same"
+    assert "3 of 15 runs differ." in said and "other settings" in said, said
+    assert max(map(len, said.splitlines())) <= 80 + len(str(directory)), said
+
+
+def test_other_data(directory):
+    where = results.make(directory / "a.experiment", GRID[:2])
+    other = results.make(directory / "b.experiment", GRID[:2], digest="fedcba9876543210")
+    said = call(where, "--against", other, status=DATA)
+    assert "other data" in said and "fedcba987654321" in said and "waves" in said, said
+
+
+# --- Bad input ---
+
+def test_what_cannot_be(directory):
+    where = results.make(directory / "a.experiment", GRID[:2])
+    (directory / "empty").mkdir()
+    assert "empty" in call(directory / "empty", status=NO_INPUT)
+    assert "nowhere" in call(where, "--against", directory / "nowhere", status=NO_INPUT)
+    assert "standard output" in call(where, "--csv=-", "--html=-", status=USAGE)
+    assert "standard output" in call(where, "--csv=-", "--json", status=USAGE)
+    for option in "--csv", "--html":
+        assert "no/such" in call(where, option, directory / "no/such/file", status=CANNOT_MAKE)
+        if pathlib.Path("/dev/full").exists():
+            assert "/dev/full" in call(where, "-q", option, "/dev/full", status=IO)
+    assert "no/such" in call(where, "-q", "--tensorboard", directory / "no/such/board", status=CANNOT_MAKE)
+
+
+def test_reports_change_nothing(directory):
+    where = results.make(directory / "a.experiment", GRID[:3])
+    before = (where / "results.sqlite").read_bytes()
+    call(where, "--csv", directory / "x.csv", "--html", directory / "x.html", "--tensorboard", directory / "x")
+    assert (where / "results.sqlite").read_bytes() == before
+
+
+if __name__ == "__main__":
+    cases.run(globals())
