@@ -6,6 +6,7 @@
 
 #include "common/text.h"
 #include "report_grid.h"
+#include "report_scale.h"
 
 static const char *const dashes[] = {
 #define COLOUR(light, dark)
@@ -33,8 +34,6 @@ enum {
     RIGHT = 16,
     TOP = 30,
     BOTTOM = 44,
-    TICKS = 5,
-    TICKS_MOST = 40,
     TICK_LENGTH = 4,
     LETTER = 7,     /* a letter is about so wide */
     NAME_MOST = 40, /* letters */
@@ -87,80 +86,7 @@ static void label(FILE *to, double x, double y, const char *anchor, const char *
     fputs("</text>\n", to);
 }
 
-/* 20k, 1.5M, 1e-4 */
-static void tick_text(char *text, size_t size, double value) {
-    static const double MILLION = 1e6, MANY = 1e4, THOUSAND = 1e3;
-    if (fabs(value) >= MILLION && fabs(value) < THOUSAND * MILLION)
-        snprintf(text, size, "%.4gM", value / MILLION);
-    else if (fabs(value) >= MANY && fabs(value) < MILLION)
-        snprintf(text, size, "%.4gk", value / THOUSAND);
-    else
-        snprintf(text, size, "%.4g", value);
-    char *zero = strstr(text, "e-0");
-    if (zero)
-        memmove(zero + 2, zero + 3, strlen(zero + 3) + 1);
-}
-
-/* ---- Scales ---- */
-
-struct scale {
-    double low, high;
-    bool log;
-    double from, to; /* where low and high are drawn */
-};
-
-static double place(const struct scale *s, double value) {
-    double share = s->log ? log(value / s->low) / log(s->high / s->low)
-                          : (value - s->low) / (s->high - s->low);
-    return s->from + (s->to - s->from) * share;
-}
-
-static bool fits(const struct scale *s, double value) {
-    return isfinite(value) && (!s->log || value > 0);
-}
-
-/* Neither empty nor of one value. */
-static void widen(struct scale *s) {
-    if (!(s->low <= s->high)) {
-        s->low = 0;
-        s->high = 1;
-    } else if (s->low == s->high && s->log) {
-        s->low /= 2;
-        s->high *= 2;
-    } else if (s->low == s->high) {
-        double size = s->low == 0 ? 1 : fabs(s->low) / 10;
-        s->low -= size;
-        s->high += size;
-    }
-}
-
-static double step_of(double range) {
-    double power = pow(10, floor(log10(range / TICKS))), rest = range / TICKS / power;
-    return power * (rest < 1.5 ? 1 : rest < 3.5 ? 2 : rest < 7.5 ? 5 : 10);
-}
-
-/* Where ticks stand: round numbers between low and high. */
-static size_t ticks_of(const struct scale *s, double ticks[TICKS_MOST]) {
-    size_t count = 0;
-    if (!s->log) {
-        double step = step_of(s->high - s->low);
-        for (double n = ceil(s->low / step - 1e-9); n * step <= s->high + 1e-9 * step; n++)
-            if (count < TICKS_MOST)
-                ticks[count++] = n * step + 0.0; /* never -0 */
-        return count;
-    }
-    static const double parts[] = {1, 2, 5};
-    double decades = log10(s->high / s->low);
-    size_t used = decades < 2.5 ? 3 : 1;
-    int every = decades > 8 ? (int)(decades / 4) : 1;
-    for (int power = (int)floor(log10(s->low)); power <= (int)ceil(log10(s->high)); power += every)
-        for (size_t part = 0; part < used; part++) {
-            double value = parts[part] * pow(10, power);
-            if (value >= s->low * 0.999 && value <= s->high * 1.001 && count < TICKS_MOST)
-                ticks[count++] = value;
-        }
-    return count;
-}
+/* ---- Scales of charts ---- */
 
 static int by_size(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
@@ -192,7 +118,7 @@ static struct scale scale_of_y(const struct svg_chart *chart) {
             s.low = s.high - ROOM_ABOVE * (s.high - least);
     }
     free(values);
-    widen(&s);
+    scale_widen(&s);
     return s;
 }
 
@@ -206,7 +132,7 @@ static struct scale scale_of_x(const struct svg_chart *chart) {
     s.log = chart->log_x && s.low > 0;
     if (!chart->log_x && s.low > 0 && s.low < s.high / 2)
         s.low = 0;
-    widen(&s);
+    scale_widen(&s);
     return s;
 }
 
@@ -226,24 +152,24 @@ static void begin(FILE *to, int width, int height, const char *title) {
 
 static void draw_axes(FILE *to, const struct scale *x, const struct scale *y, const char *x_title,
                       const char *y_title, int height) {
-    double ticks[TICKS_MOST], bottom = height - BOTTOM;
-    char text[NAME_SIZE];
-    size_t count = ticks_of(x, ticks);
+    double ticks[SCALE_TICKS_MOST], bottom = height - BOTTOM;
+    char text[SCALE_TEXT_SIZE];
+    size_t count = scale_ticks(x, ticks);
     for (size_t i = 0; i < count; i++) {
-        fprintf(to, "<path class=\"grid\" d=\"M%.1f %dV%.1f\"/>\n", place(x, ticks[i]), TOP,
+        fprintf(to, "<path class=\"grid\" d=\"M%.1f %dV%.1f\"/>\n", scale_place(x, ticks[i]), TOP,
                 bottom + TICK_LENGTH);
-        tick_text(text, sizeof text, ticks[i]);
-        label(to, place(x, ticks[i]), bottom + TICK_LENGTH + 12, "middle", text);
+        scale_text(text, ticks[i]);
+        label(to, scale_place(x, ticks[i]), bottom + TICK_LENGTH + 12, "middle", text);
     }
     label(to, (x->from + x->to) / 2, height - 8, "middle", x_title);
     if (!y)
         return;
-    count = ticks_of(y, ticks);
+    count = scale_ticks(y, ticks);
     for (size_t i = 0; i < count; i++) {
         fprintf(to, "<path class=\"grid\" d=\"M%d %.1fH%d\"/>\n", LEFT - TICK_LENGTH,
-                place(y, ticks[i]), WIDTH - RIGHT);
-        tick_text(text, sizeof text, ticks[i]);
-        label(to, LEFT - TICK_LENGTH - 3, place(y, ticks[i]) + 4, "end", text);
+                scale_place(y, ticks[i]), WIDTH - RIGHT);
+        scale_text(text, ticks[i]);
+        label(to, LEFT - TICK_LENGTH - 3, scale_place(y, ticks[i]) + 4, "end", text);
     }
     fprintf(to,
             "<text class=\"side\" transform=\"translate(12 %d) rotate(-90)\" "
@@ -270,11 +196,11 @@ static void put_look(FILE *to, const char *what, int look) {
 static size_t draw_band_part(FILE *to, const struct svg_curve *c, const struct scale *x,
                              const struct scale *y, size_t from) {
     size_t end = from;
-    for (; end < c->count && fits(y, c->low[end]) && fits(y, c->high[end]); end++)
-        fprintf(to, "%c%.1f %.1f", end == from ? 'M' : 'L', place(x, c->x[end]),
-                place(y, c->high[end]));
+    for (; end < c->count && scale_fits(y, c->low[end]) && scale_fits(y, c->high[end]); end++)
+        fprintf(to, "%c%.1f %.1f", end == from ? 'M' : 'L', scale_place(x, c->x[end]),
+                scale_place(y, c->high[end]));
     for (size_t i = end; i-- > from;)
-        fprintf(to, "L%.1f %.1f", place(x, c->x[i]), place(y, c->low[i]));
+        fprintf(to, "L%.1f %.1f", scale_place(x, c->x[i]), scale_place(y, c->low[i]));
     fputs(end > from ? "Z" : "", to);
     return end > from ? end : from + 1;
 }
@@ -298,18 +224,19 @@ static void draw_curve(FILE *to, const struct svg_curve *c, const struct scale *
     put_look(to, "stroke", c->look);
     fputs(" d=\"", to);
     for (size_t i = 0; i < c->count; i++) {
-        bool there = fits(y, c->y[i]) && fits(x, c->x[i]);
+        bool there = scale_fits(y, c->y[i]) && scale_fits(x, c->x[i]);
         if (there)
-            fprintf(to, "%c%.1f %.1f", drawn ? 'L' : 'M', place(x, c->x[i]), place(y, c->y[i]));
+            fprintf(to, "%c%.1f %.1f", drawn ? 'L' : 'M', scale_place(x, c->x[i]),
+                    scale_place(y, c->y[i]));
         drawn = there;
     }
     fputs("\"><title>", to);
     svg_text(to, c->name);
     fputs("</title></path>\n", to);
     for (size_t i = 0; c->dots && i < c->count; i++)
-        if (fits(y, c->y[i]) && fits(x, c->x[i])) {
+        if (scale_fits(y, c->y[i]) && scale_fits(x, c->x[i])) {
             fprintf(to, "<circle class=\"dot\" cx=\"%.1f\" cy=\"%.1f\" r=\"%d\" ",
-                    place(x, c->x[i]), place(y, c->y[i]), DOT);
+                    scale_place(x, c->x[i]), scale_place(y, c->y[i]), DOT);
             put_look(to, "fill", c->look);
             fputs("/>\n", to);
         }
@@ -355,23 +282,23 @@ static struct scale scale_of_rows(const struct svg_row *rows, size_t count, int 
         s.low -= room;
         s.high += room;
     }
-    widen(&s);
+    scale_widen(&s);
     return s;
 }
 
 static void draw_row(FILE *to, const struct svg_row *row, const struct scale *x, double y) {
     for (size_t k = 0; k < row->count; k++)
-        if (fits(x, row->values[k])) {
+        if (scale_fits(x, row->values[k])) {
             fprintf(to, "<circle class=\"seed\" cx=\"%.1f\" cy=\"%.1f\" r=\"%d\" ",
-                    place(x, row->values[k]), y, DOT);
+                    scale_place(x, row->values[k]), y, DOT);
             put_look(to, "fill", row->look);
             fputs("/>\n", to);
         }
-    if (!fits(x, row->mean))
+    if (!scale_fits(x, row->mean))
         return;
     fprintf(to, "<path class=\"mean\" ");
     fprintf(to, "style=\"stroke:var(--c%d)\" d=\"M%.1f %.1fv%d\"><title>", row->look % LOOKS,
-            place(x, row->mean), y - ROW_HEIGHT / 2.0 + 2, ROW_HEIGHT - 4);
+            scale_place(x, row->mean), y - ROW_HEIGHT / 2.0 + 2, ROW_HEIGHT - 4);
     svg_text(to, row->name);
     fprintf(to, ": %.6g</title></path>\n", row->mean);
 }
