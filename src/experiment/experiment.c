@@ -57,7 +57,14 @@ static const struct option_row rows[] = {
 };
 
 static const struct option_row report_rows[] = {
-    {"csv", 0, "FILE", "write a row for each run", OPTION_FILE(struct report_options, csv)},
+    {"csv", 0, "FILE", "write a row for each run; - = standard output",
+     OPTION_FILE(struct report_options, csv)},
+    {"html", 0, "FILE", "write a page with tables and charts; - = standard output",
+     OPTION_FILE(struct report_options, html)},
+    {"tensorboard", 0, "DIRECTORY", "write event files for TensorBoard",
+     OPTION_DIRECTORY(struct report_options, board)},
+    {"against", 0, "DIRECTORY", "compare with an earlier result",
+     OPTION_DIRECTORY(struct report_options, against)},
     {"measure", 0, "NAME", "compare this figure (as the experiment says)",
      OPTION_TEXT(struct report_options, measure), .complete = COMPLETE_WORDS,
      .words = "mean recent skill skill_recent rmse mae accuracy bits"},
