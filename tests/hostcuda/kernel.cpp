@@ -5,6 +5,7 @@
 #endif
 
 #include <map>
+#include <set>
 
 using namespace hostcuda;
 
@@ -33,6 +34,21 @@ struct permission {
     int carveout = -1, large_clusters = 0;
 };
 std::map<const void *, permission> permissions;
+std::set<const void *> loaded;
+
+/* CUDA loads a kernel when it is launched or asked about for the first time, which may wait for the
+   device: here no capture allows it. */
+cudaError_t load(const void *kernel, cudaStream_t stream) {
+    if (loaded.count(kernel)) {
+        return cudaSuccess;
+    }
+    if (capturing(stream)) {
+        report("%s is launched for the first time", place(kernel).c_str());
+        return refuse_in_capture("loading a kernel", stream);
+    }
+    loaded.insert(kernel);
+    return cudaSuccess;
+}
 
 size_t volume(const dim3 &d) {
     return (size_t)d.x * d.y * d.z;
@@ -104,6 +120,7 @@ namespace hostcuda {
 
 void release_kernels() {
     permissions.clear();
+    loaded.clear();
 }
 
 } // namespace hostcuda
@@ -134,6 +151,7 @@ cudaError_t hostcuda_enqueue_kernel(const cudaLaunchConfig_t *config, const void
     cudaError_t error = check_sizes(work, arguments);
     error = error ? error : check_shared(work);
     error = error ? error : check_cooperative(work);
+    error = error ? error : load(kernel, config->stream);
     if (error) {
         return error;
     }
@@ -174,6 +192,7 @@ cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute attr
 
 cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const void *kernel) {
     HOSTCUDA_BEGIN();
+    loaded.insert(kernel);
     *attributes = {};
     attributes->maxThreadsPerBlock = THREADS_LIMIT;
     attributes->numRegs = 32;

@@ -50,6 +50,12 @@ static __global__ void add(unsigned *at, unsigned value) {
     *at += value;
 }
 
+/* As its first launch does it. */
+static void load_add() {
+    struct cudaFuncAttributes attributes;
+    assert_cuda(cudaFuncGetAttributes(&attributes, (const void *)add));
+}
+
 static cudaStream_t new_stream() {
     cudaStream_t stream;
     assert_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
@@ -121,6 +127,7 @@ static void graphs_replay_what_was_captured(void **) {
     assert_cuda(cudaDeviceSynchronize()); /* the copy may still be under way */
     cudaLaunchConfig_t config = shape(1, 1, 0);
     config.stream = new_stream();
+    load_add();
     assert_cuda(cudaStreamBeginCapture(config.stream, cudaStreamCaptureModeGlobal));
     assert_cuda(cudaLaunchKernelEx(&config, add, at, 3u));
     assert_cuda(cudaLaunchKernelEx(&config, add, at, 1u));
@@ -159,6 +166,19 @@ static void captures_refuse_what_cannot_be_captured(void **) {
     assert_error(cudaErrorStreamCaptureUnsupported, cudaMalloc(&memory, 4));
     assert_error(cudaErrorStreamCaptureInvalidated, cudaStreamEndCapture(stream, &graph));
 
+    cudaLaunchConfig_t config = shape(1, 1, 0);
+    config.stream = stream;
+    for (bool known : {false, true}) {
+        if (known) {
+            load_add();
+        }
+        assert_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
+        cudaError_t launched = cudaLaunchKernelEx(&config, add, (unsigned *)nullptr, 1u);
+        assert_int_equal(launched, known ? cudaSuccess : cudaErrorStreamCaptureUnsupported);
+        cudaError_t ended = cudaStreamEndCapture(stream, &graph);
+        assert_int_equal(ended, known ? cudaSuccess : cudaErrorStreamCaptureInvalidated);
+    }
+
     assert_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
     assert_cuda(cudaMalloc(&memory, 4));
     assert_cuda(cudaStreamSynchronize(other));
@@ -182,6 +202,7 @@ static void branches_of_graphs_meet(void **) {
         assert_cuda(cudaEventCreate(&fork));
         assert_cuda(cudaEventCreate(&joint));
         cudaLaunchConfig_t config = shape(1, 1, 0);
+        load_add();
         assert_cuda(cudaStreamBeginCapture(trunk, cudaStreamCaptureModeThreadLocal));
         assert_cuda(cudaEventRecord(fork, trunk));
         assert_cuda(cudaStreamWaitEvent(branch, fork));
