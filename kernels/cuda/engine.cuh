@@ -23,8 +23,9 @@ struct shape {
 };
 
 struct captured {
-    cudaGraphExec_t graph; /* NULL: the shape was met once */
+    cudaGraphExec_t graph; /* NULL: the shape was met, but has none */
     struct shape shape;
+    uint32_t nodes;
     uint64_t used; /* when the shape was last met; 0: never, the place is free */
 };
 
@@ -56,10 +57,13 @@ struct engine {
     struct upload upload;
     struct download download;
     struct captured graphs[GRAPHS_MAX];
-    uint64_t clock;  /* of graphs */
-    uint32_t newest; /* position of the newest step played */
-    bool stale;      /* units' deviations must be recomputed */
-    float *slot;     /* (slot.size,) in host memory, for reading and writing */
+    uint64_t clock; /* of graphs: segments played */
+    size_t graph_nodes;
+    bool graphs_end;  /* no more are made: one could not be, */
+    bool graphs_told; /* which was said */
+    uint32_t newest;  /* position of the newest step played */
+    bool stale;       /* units' deviations must be recomputed */
+    float *slot;      /* (slot.size,) in host memory, for reading and writing */
     void *allocations[ALLOCATIONS_MAX];
     size_t allocation_count;
     void *workspace; /* of cuBLAS */
@@ -115,7 +119,15 @@ void engine_cut(struct cutter *c);
 
 int engine_play(struct engine *e, const struct plan *plan, const struct results *results,
                 struct error *error);
-void engine_forget_graphs(struct engine *e);
 void engine_release_plan(struct engine *e);
+
+/* The kernels of a segment, one after the other. */
+cudaError_t engine_enqueue(struct engine *e, const struct shape *shape);
+
+/* ---- graphs.cu ---- */
+
+/* The same as a graph, where there is one, or can be. */
+cudaError_t engine_replay(struct engine *e, const struct shape *shape);
+void engine_forget_graphs(struct engine *e);
 
 #endif

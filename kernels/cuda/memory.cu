@@ -8,7 +8,7 @@
 
 enum { LINE = 32 }; /* floats: what is laid out begins at a line of the cache */
 
-/* Bytes that are left for plans, graphs and cuBLAS itself. */
+/* Bytes that are left for plans, graphs (graphs.cu) and cuBLAS itself. */
 static const size_t MARGIN = (size_t)64 << 20;
 static const double MIB = 1024.0 * 1024.0;
 

@@ -1,5 +1,5 @@
 /* Playing a plan: it is cut into segments, uploaded at once, and enqueued segment by segment
-   without a wait, each as a graph that was captured when its shape first came. */
+   without a wait. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,10 +11,7 @@
 #include "segment.cuh"
 #include "units.cuh"
 
-enum {
-    ALIGNMENT = 256,        /* bytes, of what is uploaded and downloaded */
-    GRAPH_NODES_MAX = 1024, /* a longer segment is launched node by node */
-};
+enum { ALIGNMENT = 256 }; /* bytes, of what is uploaded and downloaded */
 
 static size_t aligned(size_t bytes) {
     return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
@@ -127,7 +124,7 @@ static cudaError_t enqueue_update(struct engine *e, const struct shape *shape) {
     return status;
 }
 
-static cudaError_t enqueue(struct engine *e, const struct shape *shape) {
+cudaError_t engine_enqueue(struct engine *e, const struct shape *shape) {
     const struct network *n = &e->network;
     cudaError_t status = launch_begin(n, shape->steps, e->threads, e->stream);
     if (status == cudaSuccess && shape->lead_solve)
@@ -143,89 +140,6 @@ static cudaError_t enqueue(struct engine *e, const struct shape *shape) {
     if (status == cudaSuccess && shape->measure)
         status = launch_measure(n, e->threads, e->stream);
     return status;
-}
-
-/* An upper bound of the launches of a segment. */
-static size_t nodes(const struct engine *e, const struct shape *shape) {
-    size_t layers = e->network.layer_count, others = 23 + e->gradient.count;
-    return (size_t)shape->steps + 2 * (size_t)shape->length + 3 * layers + others;
-}
-
-/* ---- graphs ---- */
-
-static bool same(const struct shape *a, const struct shape *b) {
-    return a->steps == b->steps && a->length == b->length && a->recompute == b->recompute &&
-           a->measure == b->measure && a->lead_solve == b->lead_solve && a->solve == b->solve;
-}
-
-static void forget_graph(struct captured *graph) {
-    if (graph->graph)
-        cudaGraphExecDestroy(graph->graph);
-    *graph = (struct captured){};
-}
-
-void engine_forget_graphs(struct engine *e) {
-    for (size_t k = 0; k < GRAPHS_MAX; k++)
-        forget_graph(&e->graphs[k]);
-}
-
-/* Whether `a` should make room rather than `b`: what was met once before what was captured, then
-   what was not met for longest. */
-static bool is_dispensable(const struct captured *a, const struct captured *b) {
-    if (!a->graph != !b->graph)
-        return !a->graph;
-    return a->used < b->used;
-}
-
-/* The place of that shape; else one that makes room for it. */
-static struct captured *find_graph(struct engine *e, const struct shape *shape) {
-    struct captured *room = &e->graphs[0];
-    for (size_t k = 0; k < GRAPHS_MAX; k++) {
-        struct captured *graph = &e->graphs[k];
-        if (graph->used && same(&graph->shape, shape))
-            return graph;
-        if (is_dispensable(graph, room))
-            room = graph;
-    }
-    return room;
-}
-
-/* The segment's kernels become a graph. */
-static cudaError_t capture(struct engine *e, struct captured *place, const struct shape *shape) {
-    cudaGraph_t graph = NULL;
-    cudaError_t status = cudaStreamBeginCapture(e->stream, cudaStreamCaptureModeRelaxed);
-    if (status != cudaSuccess)
-        return status;
-    status = enqueue(e, shape);
-    cudaError_t ended = cudaStreamEndCapture(e->stream, &graph);
-    status = status ? status : ended;
-    if (status == cudaSuccess)
-        status = cudaGraphInstantiate(&place->graph, graph, 0);
-    if (graph)
-        cudaGraphDestroy(graph);
-    return status;
-}
-
-/* A shape that comes for the first time is launched kernel by kernel: it may be the last time, and
-   what CUDA loads at a first launch is loaded outside of a capture. */
-static cudaError_t replay(struct engine *e, const struct shape *shape) {
-    if (nodes(e, shape) > GRAPH_NODES_MAX)
-        return enqueue(e, shape);
-    struct captured *graph = find_graph(e, shape);
-    bool known = graph->used && same(&graph->shape, shape);
-    cudaError_t status = cudaSuccess;
-    if (!known) {
-        if (graph->graph) /* it may be under way */
-            status = cudaStreamSynchronize(e->stream);
-        forget_graph(graph);
-        graph->shape = *shape;
-    } else if (!graph->graph) {
-        status = capture(e, graph, shape);
-    }
-    graph->used = ++e->clock;
-    if (status != cudaSuccess)
-        return status;
-    return known ? cudaGraphLaunch(graph->graph, e->stream) : enqueue(e, shape);
 }
 
 /* ---- the whole ---- */
@@ -279,7 +193,7 @@ static cudaError_t run(struct engine *e, const struct cutter *c, size_t upload) 
         status = launch_refresh(&e->network, e->threads, e->stream);
     e->stale = false;
     for (uint32_t k = 0; k < c->count && status == cudaSuccess; k++)
-        status = replay(e, &c->shapes[k]);
+        status = engine_replay(e, &c->shapes[k]);
     cudaError_t ended = cudaStreamSynchronize(e->stream);
     return status ? status : ended;
 }

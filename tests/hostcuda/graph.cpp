@@ -106,8 +106,9 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t handle, enum cudaStreamCaptureMo
     return cudaSuccess;
 }
 
+/* However it fails, the capture has ended. */
 cudaError_t cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t *graph) {
-    HOSTCUDA_BEGIN();
+    const cudaError_t begun = begin(__func__);
     *graph = nullptr;
     CUstream_st *stream = stream_of(handle);
     if (!stream || !stream->capture) {
@@ -124,6 +125,9 @@ cudaError_t cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t *graph) {
         member->tail.clear();
     }
     strict_captures -= c->mode != cudaStreamCaptureModeRelaxed;
+    if (begun) {
+        return begun;
+    }
     if (c->broken) {
         return note(cudaErrorStreamCaptureInvalidated);
     }
@@ -159,6 +163,10 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *executable, cudaGraph_t graph,
     executables.push_back(std::make_unique<CUgraphExec_st>());
     executables.back()->nodes = std::make_shared<const std::vector<node>>(graph->nodes);
     *executable = executables.back().get();
+    if (setting().trace) {
+        fprintf(stderr, "hostcuda: graph %p of %zu nodes\n", (void *)*executable,
+                graph->nodes.size());
+    }
     return cudaSuccess;
 }
 
@@ -184,6 +192,9 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
 
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
     HOSTCUDA_BEGIN();
+    if (setting().trace) {
+        fprintf(stderr, "hostcuda: graph %p destroyed\n", (void *)executable);
+    }
     return destroy(executables, executable);
 }
 

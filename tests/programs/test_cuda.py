@@ -242,7 +242,7 @@ def test_a_device_that_fails_ends_the_daemon(directory):
     for failure in ("cudaGraphLaunch:9:cudaErrorLaunchFailure",
                     "cudaStreamSynchronize:5:cudaErrorIllegalAddress",
                     "cudaMemcpyAsync:5:cudaErrorECCUncorrectable",
-                    "cudaGraphInstantiate:2:cudaErrorMemoryAllocation"):
+                    "cudaGraphInstantiate:2:cudaErrorLaunchFailure"):
         with Daemon(directory, "cuda", HOSTCUDA_FAIL=failure) as daemon:
             daemon.feed(61, 160)
             code = daemon.process.wait(LIMIT)
@@ -255,6 +255,70 @@ def test_a_device_that_fails_ends_the_daemon(directory):
         text = daemon.stop()
     assert "resumed after 60 examples" in text, text
     assert re.search(r"replayed \d+ entries of the journal", text), text
+
+
+def test_graphs_that_cannot_be_had_change_no_bit(directory):
+    """A GPU that is nearly full: calls that make a graph fail. The daemon says it once, and learns what
+    it would have learned. However the examples are cut into plans, two shapes or more come again."""
+    if not HOSTCUDA:
+        return
+    learned, full = {}, "cudaErrorMemoryAllocation"
+    for failure in ("", f"cudaStreamBeginCapture:1:{full}", f"cudaGraphInstantiate:2:{full}",
+                    f"cudaGraphUpload:1:{full}", f"cudaGraphLaunch:1:{full}",
+                    "cudaStreamEndCapture:2:cudaErrorStreamCaptureInvalidated"):
+        with tempfile.TemporaryDirectory(dir=directory) as place, \
+                Daemon(place, "cuda", HOSTCUDA_FAIL=failure) as daemon:
+            daemon.learn(1, 60)
+            learned[failure] = parameters(daemon.export())
+            told = [line for line in daemon.stop().splitlines() if "CUDA graphs" in line]
+        assert len(told) == bool(failure), (failure, told)
+        if failure:
+            assert "runneld: warning: " in told[0] and failure.split(":")[2] in told[0], told
+    assert all(found == learned[""] for found in learned.values()), "bits differ without graphs"
+
+
+def graphs_of(text):
+    """Of the runtime's trace: how many graphs were made, the most nodes at a time, and what is left."""
+    alive, most, made = {}, 0, 0
+    for graph, nodes in re.findall(r"^hostcuda: graph (\S+) (?:of (\d+) nodes|destroyed)$", text, re.M):
+        if nodes:
+            alive[graph] = int(nodes)
+            made += 1
+        else:
+            del alive[graph]
+        most = max(most, sum(alive.values()))
+    return made, most, alive
+
+
+def test_graphs_stay_within_their_memory(directory):
+    """Windows of 25 lengths, which come in turn: their graphs would have more nodes than the budget of
+    4,096. Those that came first stay; making others in their place would cost more than it brings."""
+    if not HOSTCUDA:
+        return
+    config = yaml.safe_load(configuration(directory, "cuda", 2))
+    config["model"]["output"] = {"loss": "squared", "size": 1, "target": "given"}
+    config["learning"].update(window=64, stride=64)
+    lengths, count, before = range(40, 65), 0, -1
+    with environment(HOSTCUDA_TRACE="1", HOSTCUDA_SMS="1"):
+        daemon = running.Daemon(directory, yaml.safe_dump(config))
+    with daemon, daemon.socket(zmq.PUSH, "examples") as push:
+        while graphs_of(daemon.text())[0] != before:  # until none is made any more
+            before = graphs_of(daemon.text())[0]
+            for _ in range(2 if count == 0 else 1):
+                for steps in lengths:
+                    x = [math.sin(0.3 * n + k) for n in range(steps) for k in (0, 1)]
+                    header = struct.pack("<BBHIQd", 1, 1, 0, 0, 0, 0.0)  # the end: an update of this length
+                    push.send_multipart([b"a", struct.pack(f"<{2 * steps}f", *x),
+                                         struct.pack(f"<{steps}f", *x[::2]), header])
+                    count += 1
+            end = time.monotonic() + LIMIT
+            while daemon.ask("status")["examples"] < count:
+                assert time.monotonic() < end, daemon.text()[-600:]
+                time.sleep(0.01)
+        assert daemon.end() == 0, daemon.text()[-600:]
+    made, most, left = graphs_of(daemon.text())
+    assert not left, "graphs are left behind"
+    assert 2000 < most <= 4096, (made, most)
 
 
 def test_a_device_that_is_lost_while_idle_leaves_the_checkpoint(directory):
