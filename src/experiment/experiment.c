@@ -82,6 +82,7 @@ struct experiment {
     int lock;
     struct experiment_store *store;
     struct examples *examples; /* (streams,) */
+    struct pool_failures failures;
 };
 
 static volatile sig_atomic_t interrupted;
@@ -96,6 +97,7 @@ static void catch_signals(void) {
     struct sigaction action = {.sa_handler = interrupt, .sa_flags = (int)SA_RESETHAND};
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    signal(SIGXFSZ, SIG_IGN); /* the write then fails, which is told */
 }
 
 static const char *path_of(const struct experiment *e, const char *name, char path[PATH_SIZE]) {
@@ -274,6 +276,7 @@ static int run_left(struct experiment *e, struct error *error) {
                                          .store = e->store,
                                          .jobs = jobs_of(e),
                                          .quiet = e->arguments->quiet,
+                                         .failures = &e->failures,
                                          .stop = &interrupted};
     if (options.jobs && pool_run(&options, error))
         return -1;
@@ -385,6 +388,15 @@ static bool is_result(const char *path) {
     return is;
 }
 
+static int tell_failures(const struct experiment *e, struct error *error) {
+    const struct pool_failures *failures = &e->failures;
+    return failures->count == 0
+               ? 0
+               : error_set(error, failures->first.status,
+                           "%zu run%s failed, the same command tries again; the first: %s",
+                           failures->count, failures->count == 1 ? "" : "s", failures->first.text);
+}
+
 static int call(struct experiment *e, struct error *error) {
     const struct arguments *a = e->arguments;
     if (report_check(&a->report, error))
@@ -398,7 +410,7 @@ static int call(struct experiment *e, struct error *error) {
     if (run_experiment(e, error))
         return -1;
     experiment_store_close(&e->store);
-    return report_make(e->directory, &a->report, error);
+    return report_make(e->directory, &a->report, error) || tell_failures(e, error) ? -1 : 0;
 }
 
 static int run(const struct arguments *arguments) {

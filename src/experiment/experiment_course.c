@@ -15,6 +15,7 @@
 
 enum {
     DIGEST_SIZE = 17,
+    SKIPPED_LEAST = 10, /* updates without one that was applied after them */
     CHEAP = 50, /* examples between two points for which reading all parameters costs nothing */
 };
 
@@ -36,7 +37,8 @@ struct course {
     struct skill *skill;
     struct sums recent, point;
     bool is_recent, nonfinite;
-    size_t recent_from; /* message */
+    uint64_t applied, skipped; /* updates; since the last that was applied */
+    size_t recent_from;        /* message */
     uint64_t examples;
 
     struct experiment_point *points; /* (options.points,) */
@@ -172,6 +174,8 @@ void course_add(struct course *c, const struct learned *learned) {
     if (c->is_recent)
         add(&c->recent, learned);
     c->nonfinite |= learned->scored && !isfinite(loss);
+    c->applied += learned->updates;
+    c->skipped = learned->updates ? 0 : c->skipped + learned->skipped;
     c->losses_hash = hash_bytes(c->losses_hash, &loss, sizeof loss);
     if (c->losses)
         c->losses[c->examples] = loss;
@@ -379,9 +383,14 @@ static int put_experts(struct course *c, const struct loss_fields *report,
     return 0;
 }
 
+/* A loss was not, or at the end no gradient is any more: such a run learns nothing. */
+static bool is_nonfinite(const struct course *c) {
+    return c->nonfinite || c->skipped >= SKIPPED_LEAST || (c->skipped && !c->applied);
+}
+
 int course_finish(struct course *c, struct experiment_outcome *outcome, struct error *error) {
     struct loss_fields report;
-    outcome->run.state = c->nonfinite ? EXPERIMENT_NONFINITE : EXPERIMENT_DONE;
+    outcome->run.state = is_nonfinite(c) ? EXPERIMENT_NONFINITE : EXPERIMENT_DONE;
     outcome->run.scored = interval(c)->scored;
     put_figures(c, &outcome->run.figures, &report);
     if (put_columns(c, &report, outcome, error) || put_experts(c, &report, outcome, error) ||

@@ -213,6 +213,19 @@ static int enter_runs(const struct entering *e) {
     return 0;
 }
 
+/* Its text says what decides the last bits. */
+static int find_device(const struct entering *e) {
+    for (size_t n = 0; n < e->found.run_count && !e->plan->device; n++) {
+        const char *device = e->found.runs[n].device;
+        if (!device || strncmp(device, "cpu ", strlen("cpu ")) != 0)
+            continue;
+        e->plan->device = memory_copy(&e->plan->memory, device);
+        if (!e->plan->device)
+            return error_no_memory(e->error);
+    }
+    return 0;
+}
+
 /* ---- All of it ---- */
 
 static char *seeds_text(struct experiment_plan *plan) {
@@ -278,7 +291,8 @@ int plan_enter(struct experiment_plan *plan, struct experiment_store *store, str
     int result = experiment_store_read(store, &e.found, error);
     if (result == 0)
         result = check_figures(&e) || enter_streams(&e) || enter_variants(&e) || enter_runs(&e) ||
-                         say(&e) || say_total(&e) || experiment_store_commit(store, error)
+                         find_device(&e) || say(&e) || say_total(&e) ||
+                         experiment_store_commit(store, error)
                      ? -1
                      : 0;
     if (result)

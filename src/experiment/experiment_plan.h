@@ -37,6 +37,9 @@ struct experiment_plan {
                                  with the first seed, then with the next */
     size_t run_count;
     size_t *variant_numbers, *stream_numbers; /* those in the results */
+    const char
+        *device;  /* what computed the runs that are over on a processor; NULL: there are none */
+    bool checked; /* it is that of this machine */
     void *memory;
 };
 

@@ -153,6 +153,33 @@ static void *work(void *context) {
 
 /* ---- The thread that keeps the results ---- */
 
+/* "cpu avx2, compiler 12.2.0, libc 2.36" */
+static bool is_processor(const char *device) {
+    return device && strncmp(device, "cpu ", strlen("cpu ")) == 0;
+}
+
+/* The first run that is over says what computes; runs of another machine are not mixed. */
+static int check_device(struct pool *pool, const struct experiment_run *row, struct error *error) {
+    const struct pool_options *options = pool->options;
+    struct experiment_plan *plan = options->plan;
+    if (!is_processor(row->device) || plan->checked)
+        return 0;
+    if (plan->device && strcmp(plan->device, row->device) != 0)
+        return error_set(error, EX_DATAERR,
+                         "%s has runs of \"%.100s\", and this is \"%.100s\", whose last bits are "
+                         "others: choose another directory with -o, or throw the results away with "
+                         "--again",
+                         experiment_store_path(options->store), plan->device, row->device);
+    char isa[32];
+    const char *begin = row->device + strlen("cpu ");
+    snprintf(isa, sizeof isa, "%.*s", (int)strcspn(begin, ","), begin);
+    plan->checked = true;
+    return experiment_store_say(options->store, "device", row->device, error) ||
+                   experiment_store_say(options->store, "isa", isa, error)
+               ? -1
+               : 0;
+}
+
 static int keep(struct pool *pool, struct worker *worker, struct error *error) {
     const struct pool_options *options = pool->options;
     struct done *done = &worker->done;
@@ -166,8 +193,10 @@ static int keep(struct pool *pool, struct worker *worker, struct error *error) {
     row->data = options->examples[done->run->stream].digest;
     row->version = PACKAGE_VERSION;
     row->error = row->state == EXPERIMENT_FAILED ? done->error.text : NULL;
-    if (experiment_store_put(options->store, &outcome, error))
+    if (check_device(pool, row, error) || experiment_store_put(options->store, &outcome, error))
         return -1;
+    if (row->error && !pool->options->failures->count++)
+        pool->options->failures->first = done->error;
     done->run->over = true;
     progress_over(pool->progress, worker->number, done->run, row);
     return 0;
@@ -196,9 +225,9 @@ static int keep_all(struct pool *pool, struct error *error) {
     pthread_mutex_lock(&pool->lock);
     while (pool->working > 0) {
         struct worker *worker = find_ready(pool);
+        progress_show(pool->progress);
         if (!worker) {
             wait_for_change(pool);
-            progress_show(pool->progress);
             continue;
         }
         if (result == 0 && keep(pool, worker, error)) {

@@ -7,11 +7,16 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "common/error.h"
 #include "experiment_examples.h"
 #include "experiment_plan.h"
 #include "experiment_store.h"
 
-struct error;
+/* Runs that have failed: the others go on. */
+struct pool_failures {
+    size_t count;
+    struct error first;
+};
 
 struct pool_options {
     struct experiment_plan *plan;
@@ -19,6 +24,7 @@ struct pool_options {
     struct experiment_store *store;
     size_t jobs;
     bool quiet;
+    struct pool_failures *failures;
     volatile sig_atomic_t *stop; /* set true: runs at work are given up */
 };
 

@@ -153,7 +153,7 @@ static void say_over(struct progress *p, const struct planned_run *run,
     if (outcome->state == EXPERIMENT_FAILED)
         snprintf(figure, sizeof figure, "failed: %.400s", outcome->error);
     else if (isfinite(f->skill))
-        snprintf(figure, sizeof figure, "loss %.5g, skill %.4f", f->mean, f->skill);
+        snprintf(figure, sizeof figure, "loss %.5g, skill %.4g", f->mean, f->skill);
     else
         snprintf(figure, sizeof figure, "loss %.5g", f->mean);
     snprintf(line, sizeof line, "%s: %zu of %zu: %s: %s%s, %.1f s", PROGRAM, p->over, p->total,

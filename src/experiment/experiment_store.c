@@ -87,9 +87,11 @@ int store_error(struct experiment_store *store, const char *doing, struct error 
                          "resumes",
                          store->path, doing);
     bool known = (code == SQLITE_IOERR || code == SQLITE_CANTOPEN) && reason;
-    return error_set(error, EX_IOERR, "%s cannot be %s: %s%s%s%s", store->path, doing,
+    bool disk = code == SQLITE_IOERR && store->writes;
+    return error_set(error, EX_IOERR, "%s cannot be %s: %s%s%s%s%s", store->path, doing,
                      sqlite3_errmsg(store->file), known ? " (" : "", known ? strerror(reason) : "",
-                     known ? ")" : "");
+                     known ? ")" : "",
+                     disk ? "; once the disk works and has room, the same command resumes" : "");
 }
 
 int store_execute(struct experiment_store *store, const char *sql, struct error *error) {

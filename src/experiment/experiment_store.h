@@ -63,7 +63,8 @@ struct experiment_stream {
 enum experiment_state {
     EXPERIMENT_WAITING,
     EXPERIMENT_DONE,
-    EXPERIMENT_NONFINITE, /* it is over; a loss was not finite: figures are over the finite ones */
+    EXPERIMENT_NONFINITE, /* it is over; a loss was not finite, or at the end no gradient was:
+                             figures are over the finite losses */
     EXPERIMENT_FAILED,    /* it ended with `error` */
 };
 const char *experiment_state_name(enum experiment_state state); /* as in the file */
