@@ -245,7 +245,7 @@ int against_print(const struct against *a, const struct summary *summary, FILE *
     char path[GRID_TEXT_SIZE];
     fprintf(to, "\nAgainst %s:\n", text_copy(path, sizeof path, a->path));
     print_change(to, "version", a->here->version, a->there->version);
-    print_change(to, "device", a->here->device, a->there->device);
+    print_change(to, "device", summary_device(a->here), summary_device(a->there));
     print_change(to, "instruction set", a->here->isa, a->there->isa);
     print_streams(a, to);
     for (size_t k = 0, next = 0; k < a->here->stream_count; k++) {
@@ -290,7 +290,8 @@ json_t *against_json(const struct against *a) {
     }
     return json_pack("{so so so so so sI sI so}", "path", text_or_null(a->path), "version",
                      text_or_null(a->here->version), "version_there",
-                     text_or_null(a->there->version), "device", text_or_null(a->here->device),
-                     "device_there", text_or_null(a->there->device), "runs", (json_int_t)a->runs,
-                     "equal", (json_int_t)a->equal, "variants", cells);
+                     text_or_null(a->there->version), "device",
+                     text_or_null(summary_device(a->here)), "device_there",
+                     text_or_null(summary_device(a->there)), "runs", (json_int_t)a->runs, "equal",
+                     (json_int_t)a->equal, "variants", cells);
 }

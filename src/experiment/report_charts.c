@@ -16,6 +16,10 @@ enum {
 };
 /* From where on the values of a key, as rates, stand on a logarithmic scale. */
 #define KEY_LOG_RATIO 10
+/* Skill of less is of what has diverged, or not begun to learn: more than twice the baseline's
+ * loss.
+ */
+static const double SKILL_LEAST = -1;
 
 /* What all charts of a stream are made from. */
 struct charts {
@@ -25,6 +29,7 @@ struct charts {
     struct experiment_store *store;
     FILE *to;
     const char *measure;
+    const double *floor; /* of the measure; NULL: none */
     int *id;
 };
 
@@ -83,13 +88,15 @@ static int draw_course(const struct charts *c, struct error *error) {
                                          .y_title = skill ? "skill" : "loss",
                                          .curves = curves,
                                          .count = drawn,
+                                         .floor = c->floor,
                                          .id = (*c->id)++});
     put_legend(c, curves, drawn);
     fprintf(c->to,
-            "<p class=\"note\">Each point is of the last %d%% of a run up to there%s%s.</p>\n"
+            "<p class=\"note\">Each point is of the last %d%% of a run up to there%s%s.%s</p>\n"
             "</figure>\n",
             100 / CURVE_SHARE, c->stream->seeds > 1 ? "; mean over seeds" : "",
-            c->stream->seeds > 1 && bands ? ", with a band from the least to the greatest" : "");
+            c->stream->seeds > 1 && bands ? ", with a band from the least to the greatest" : "",
+            c->floor ? " Skill below -1 is not drawn." : "");
     return 0;
 }
 
@@ -122,7 +129,7 @@ static int draw_variants(const struct charts *c, struct error *error) {
     snprintf(title, sizeof title, "%s: %s by variant%s", c->stream->stream->name, c->measure,
              c->stream->seeds > 1 ? ", a dot a seed" : "");
     fputs("<figure>\n", c->to);
-    svg_rows(c->to, title, c->measure, rows, count);
+    svg_rows(c->to, title, c->measure, rows, count, c->floor);
     fputs("</figure>\n", c->to);
     return 0;
 }
@@ -270,6 +277,7 @@ static int draw_key(const struct charts *c, size_t key, const char *const *texts
                                          .curves = curves,
                                          .count = line_count,
                                          .log_x = is_wide(texts, count),
+                                         .floor = c->floor,
                                          .id = (*c->id)++});
     put_legend(c, curves, line_count);
     fputs("</figure>\n", c->to);
@@ -318,6 +326,7 @@ static int draw_pairs(const struct charts *c, struct error *error) {
                                        .column_count = sizes[across],
                                        .row_count = sizes[down],
                                        .values = values,
+                                       .floor = c->floor,
                                        .larger_better =
                                            experiment_measures[c->stream->measure].larger_better});
     fputs("</figure>\n", c->to);
@@ -339,8 +348,15 @@ static int draw_keys(const struct charts *c, struct error *error) {
 int report_charts(const struct summary *summary, const struct summary_stream *stream,
                   struct experiment_results *results, struct experiment_store *store, FILE *to,
                   int *id, struct error *error) {
-    const struct charts c = {
-        summary, stream, results, store, to, experiment_measures[stream->measure].title, id};
+    bool cut = report_curve_of_skill(stream) && !stream->likely;
+    const struct charts c = {.summary = summary,
+                             .stream = stream,
+                             .results = results,
+                             .store = store,
+                             .to = to,
+                             .measure = experiment_measures[stream->measure].title,
+                             .floor = cut ? &SKILL_LEAST : NULL,
+                             .id = id};
     fputs("<div class=\"charts\">\n", to);
     if (draw_course(&c, error) || draw_variants(&c, error) || draw_keys(&c, error))
         return -1;

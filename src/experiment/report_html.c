@@ -114,7 +114,7 @@ static void put_head(FILE *to, const struct summary *s) {
     put_time(to, "started", results->started);
     put_time(to, "finished", results->finished);
     put_pair(to, "runnel", results->version);
-    put_pair(to, "device", results->device);
+    put_pair(to, "device", summary_device(results));
     put_pair(to, "instruction set", results->isa);
     if (results->yaml_path) {
         fputs("<dt>to repeat it</dt><dd><code>runnel-experiment ", to);

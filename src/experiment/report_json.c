@@ -76,8 +76,8 @@ json_t *report_json(const struct summary *summary) {
         json_object_set_new(ranks, results->variants[i].name, json_of_number(summary->ranks[i]));
     return json_pack("{so so so so so so so so so so}", "name", text_or_null(results->name),
                      "version", text_or_null(results->version), "device",
-                     text_or_null(results->device), "started", json_of_number(results->started),
-                     "runs", count_of(results->run_count), "over", count_of(summary->over),
-                     "nonfinite", count_of(summary->nonfinite), "failed", count_of(summary->failed),
-                     "ranks", ranks, "streams", streams);
+                     text_or_null(summary_device(results)), "started",
+                     json_of_number(results->started), "runs", count_of(results->run_count), "over",
+                     count_of(summary->over), "nonfinite", count_of(summary->nonfinite), "failed",
+                     count_of(summary->failed), "ranks", ranks, "streams", streams);
 }

@@ -70,6 +70,13 @@ bool summary_named_by_settings(const struct summary *summary) {
 
 /* ---- Runs ---- */
 
+const char *summary_device(const struct experiment_results *results) {
+    for (size_t i = 0; !results->device && i < results->run_count; i++)
+        if (results->runs[i].device)
+            return results->runs[i].device;
+    return results->device;
+}
+
 static bool is_over(const struct experiment_run *run) {
     return run->state != EXPERIMENT_WAITING;
 }

@@ -49,6 +49,9 @@ struct summary {
 int summary_make(struct summary *summary, struct experiment_results *results, const char *measure,
                  struct error *error);
 
+/* What the runs were computed on, as the results or else their runs say; NULL: nothing is known. */
+const char *summary_device(const struct experiment_results *results);
+
 /* What a variant sets there; NULL: nothing. */
 const char *summary_setting(const struct experiment_variant *variant, const char *key);
 

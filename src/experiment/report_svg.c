@@ -93,6 +93,11 @@ static int by_size(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
+/* Whether a value is left out: it is below the floor, and not all are. */
+static bool is_below(const double *floor, double value, double greatest) {
+    return floor && value < *floor && greatest > *floor;
+}
+
 /* Over all values of the curves; those that lie far beyond nearly all others do not count. */
 static struct scale scale_of_y(const struct svg_chart *chart) {
     struct scale s = {.low = INFINITY, .high = -INFINITY, .from = HEIGHT - BOTTOM, .to = TOP};
@@ -117,6 +122,8 @@ static struct scale scale_of_y(const struct svg_chart *chart) {
         if (!s.log && s.high - s.low > BEYOND_RATIO * (s.high - least) && s.high > least)
             s.low = s.high - ROOM_ABOVE * (s.high - least);
     }
+    for (size_t i = 0; i < count && is_below(chart->floor, s.low, s.high); i++)
+        s.low = values[i];
     free(values);
     scale_widen(&s);
     return s;
@@ -268,14 +275,17 @@ void svg_sample(FILE *to, int look) {
 
 /* ---- Rows ---- */
 
-static struct scale scale_of_rows(const struct svg_row *rows, size_t count, int left) {
+static struct scale scale_of_rows(const struct svg_row *rows, size_t count, int left,
+                                  const double *floor) {
     struct scale s = {.low = INFINITY, .high = -INFINITY, .from = left, .to = WIDTH - RIGHT};
     for (size_t i = 0; i < count; i++)
         for (size_t k = 0; k < rows[i].count; k++)
-            if (isfinite(rows[i].values[k])) {
-                s.low = fmin(s.low, rows[i].values[k]);
+            if (isfinite(rows[i].values[k]))
                 s.high = fmax(s.high, rows[i].values[k]);
-            }
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; k < rows[i].count; k++)
+            if (isfinite(rows[i].values[k]) && !is_below(floor, rows[i].values[k], s.high))
+                s.low = fmin(s.low, rows[i].values[k]);
     s.log = s.low > 0 && s.high > LOG_RATIO * s.low;
     double room = isfinite(s.high - s.low) ? (s.high - s.low) / 50 : 0;
     if (!s.log) {
@@ -288,7 +298,7 @@ static struct scale scale_of_rows(const struct svg_row *rows, size_t count, int 
 
 static void draw_row(FILE *to, const struct svg_row *row, const struct scale *x, double y) {
     for (size_t k = 0; k < row->count; k++)
-        if (scale_fits(x, row->values[k])) {
+        if (scale_fits(x, row->values[k]) && row->values[k] >= x->low) {
             fprintf(to, "<circle class=\"seed\" cx=\"%.1f\" cy=\"%.1f\" r=\"%d\" ",
                     scale_place(x, row->values[k]), y, DOT);
             put_look(to, "fill", row->look);
@@ -296,6 +306,13 @@ static void draw_row(FILE *to, const struct svg_row *row, const struct scale *x,
         }
     if (!scale_fits(x, row->mean))
         return;
+    if (row->mean < x->low) {
+        char text[SCALE_TEXT_SIZE], edge[SCALE_TEXT_SIZE + 4];
+        scale_text(text, row->mean);
+        snprintf(edge, sizeof edge, "< %s", text);
+        label(to, x->from + 4, y + 4, "start", edge);
+        return;
+    }
     fprintf(to, "<path class=\"mean\" ");
     fprintf(to, "style=\"stroke:var(--c%d)\" d=\"M%.1f %.1fv%d\"><title>", row->look % LOOKS,
             scale_place(x, row->mean), y - ROW_HEIGHT / 2.0 + 2, ROW_HEIGHT - 4);
@@ -304,7 +321,7 @@ static void draw_row(FILE *to, const struct svg_row *row, const struct scale *x,
 }
 
 void svg_rows(FILE *to, const char *title, const char *x_title, const struct svg_row *rows,
-              size_t count) {
+              size_t count, const double *floor) {
     char name[NAME_SIZE];
     int widest = 0, height = TOP + BOTTOM + ROW_HEIGHT * (int)count;
     for (size_t i = 0; i < count; i++) {
@@ -312,7 +329,7 @@ void svg_rows(FILE *to, const char *title, const char *x_title, const struct svg
         widest = length > widest ? length : widest;
     }
     widest = widest < NAME_MOST ? widest : NAME_MOST;
-    struct scale x = scale_of_rows(rows, count, LETTER * widest + 12);
+    struct scale x = scale_of_rows(rows, count, LETTER * widest + 12, floor);
     begin(to, WIDTH, height, title);
     draw_axes(to, &x, NULL, x_title, NULL, height);
     for (size_t i = 0; i < count; i++) {
@@ -343,10 +360,10 @@ void svg_heat(FILE *to, const struct svg_heat *h) {
     int name = LETTER * (grid_length(h->down) + 1);
     left = left > name ? left : name;
     for (size_t i = 0; i < h->row_count * h->column_count; i++)
-        if (isfinite(h->values[i])) {
+        high = isfinite(h->values[i]) ? fmax(high, h->values[i]) : high;
+    for (size_t i = 0; i < h->row_count * h->column_count; i++)
+        if (isfinite(h->values[i]) && !is_below(h->floor, h->values[i], high))
             low = fmin(low, h->values[i]);
-            high = fmax(high, h->values[i]);
-        }
     int cell = LETTER * widest_of(h->columns, h->column_count) + 10;
     cell = cell > CELL_WIDTH ? cell : CELL_WIDTH;
     int width = left + cell * (int)h->column_count + RIGHT;
@@ -360,7 +377,7 @@ void svg_heat(FILE *to, const struct svg_heat *h) {
         label(to, left - 8, y + CELL_HEIGHT / 2.0 + 4, "end", h->rows[i]);
         for (size_t k = 0; k < h->column_count; k++) {
             double value = h->values[i * h->column_count + k], x = left + cell * (double)k;
-            double share = high > low ? (value - low) / (high - low) : 0.5;
+            double share = high > low ? fmax(0, value - low) / (high - low) : 0.5;
             char text[NAME_SIZE];
             if (!isfinite(value)) {
                 label(to, x + cell / 2.0, y + CELL_HEIGHT / 2.0 + 4, "middle", "-");
@@ -371,7 +388,7 @@ void svg_heat(FILE *to, const struct svg_heat *h) {
                     "<rect class=\"field\" x=\"%.1f\" y=\"%.1f\" width=\"%d\" height=\"%d\" "
                     "fill-opacity=\"%.3f\"/>\n",
                     x + 1, y + 1, cell - 2, CELL_HEIGHT - 2, PALE + (STRONG - PALE) * share);
-            snprintf(text, sizeof text, "%.4g", value);
+            scale_text(text, value);
             label(to, x + cell / 2.0, y + CELL_HEIGHT / 2.0 + 4, "middle", text);
         }
     }

@@ -24,7 +24,8 @@ struct svg_chart {
     const struct svg_curve *curves;
     size_t count;
     bool log_x;
-    int id; /* another for each chart of a page */
+    const double *floor; /* what is less is not shown, unless all is; NULL: all is shown */
+    int id;              /* another for each chart of a page */
 };
 void svg_lines(FILE *to, const struct svg_chart *chart);
 
@@ -36,8 +37,9 @@ struct svg_row {
     size_t count;
     double mean;
 };
+/* A mean below the floor is written at the edge. */
 void svg_rows(FILE *to, const char *title, const char *x_title, const struct svg_row *rows,
-              size_t count);
+              size_t count, const double *floor);
 
 /* A field for each pair of values of two keys, the darker the better. */
 struct svg_heat {
@@ -46,6 +48,7 @@ struct svg_heat {
     size_t column_count, row_count;
     const double *values; /* (row_count, column_count) */
     bool larger_better;
+    const double *floor; /* what is less is as pale as that */
 };
 void svg_heat(FILE *to, const struct svg_heat *heat);
 
