@@ -15,6 +15,7 @@
 #define FIELD_TYPE_TALLY FIELD_TALLY
 #define FIELD_TYPE_ROWS FIELD_ROWS
 #define FIELD_TYPE_CHOICE FIELD_CHOICE
+#define FIELD_TYPE_JSON FIELD_JSON
 #define FIELD_TYPE_BINS FIELD_BINS_OF
 
 /* What follows the unit is the meaning, and members by name. */
@@ -148,6 +149,9 @@ static void write_value(struct json_text *text, const struct field *field, const
             write_text(text, field->key, choice->word);
         else
             json_text_count(text, field->key, choice->count);
+        break;
+    case FIELD_JSON:
+        json_text_raw(text, field->key, *(const char *const *)value);
         break;
     case FIELD_BINS_OF:
         write_bins(text, field->key, *(const uint32_t *const *)value);

@@ -57,6 +57,7 @@ struct field_choice {
 #define FIELD_C_TALLY struct field_tally
 #define FIELD_C_ROWS struct field_rows
 #define FIELD_C_CHOICE struct field_choice
+#define FIELD_C_JSON const char *     /* a value of JSON as text; null when it is NULL */
 #define FIELD_C_BINS const uint32_t * /* (FIELD_BINS,) */
 
 #define FIELD_IS_NUMBER 1
@@ -66,6 +67,7 @@ struct field_choice {
 #define FIELD_IS_TALLY 0
 #define FIELD_IS_ROWS 0
 #define FIELD_IS_CHOICE 0
+#define FIELD_IS_JSON 0
 #define FIELD_IS_BINS 0
 
 enum field_type {
@@ -76,6 +78,7 @@ enum field_type {
     FIELD_TALLY,
     FIELD_ROWS,
     FIELD_CHOICE,
+    FIELD_JSON,
     FIELD_BINS_OF, /* FIELD_BINS counts */
 };
 

@@ -264,6 +264,11 @@ void json_text_null(struct json_text *text, const char *key) {
     put(text, "null", 4);
 }
 
+void json_text_raw(struct json_text *text, const char *key, const char *value) {
+    introduce(text, key);
+    put(text, value ? value : "null", strlen(value ? value : "null"));
+}
+
 /* ---- Strings, and what jansson has made ---- */
 
 static void put_escaped(struct json_text *text, unsigned char byte) {

@@ -40,6 +40,9 @@ void json_text_null(struct json_text *text, const char *key);
 /* Bytes of UTF-8; of other bytes each that is not ASCII becomes '?'. */
 void json_text_string(struct json_text *text, const char *key, const char *bytes, size_t size);
 
+/* A value that is written already, as text; null when it is NULL. */
+void json_text_raw(struct json_text *text, const char *key, const char *value);
+
 /* The members of an object of jansson; none when it is empty or NULL. */
 void json_text_members(struct json_text *text, const json_t *object);
 

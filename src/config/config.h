@@ -27,6 +27,8 @@ enum {
     CONFIG_SET_SIZE = 192,
     CONFIG_SHARES_MAX = 32,
     CONFIG_SHARE_SIZE = 64,
+    CONFIG_TAGS_MAX = 32,
+    CONFIG_TAG_SIZE = 128,
 };
 
 /* The three sockets, as indices. */
@@ -88,6 +90,15 @@ struct share_config {
     char prefixes[CONFIG_SHARES_MAX][CONFIG_SHARE_SIZE]; /* the bytes after each are zero */
 };
 
+/* What people call a run by. */
+struct tags_config {
+    size_t count;
+    struct tag_config {
+        char name[CONFIG_MEMBER_NAME_SIZE],
+            text[CONFIG_TAG_SIZE]; /* the bytes after each are zero */
+    } list[CONFIG_TAGS_MAX];
+};
+
 /* What runnel-relay is to do; the daemon itself does nothing with it. */
 struct publish_config {
     char mqtt[CONFIG_ADDRESS_SIZE], redis[CONFIG_ADDRESS_SIZE], kafka[CONFIG_ADDRESS_SIZE],
@@ -105,6 +116,7 @@ struct config {
     unsigned preset;
     uint64_t seed;
     char device[CONFIG_DEVICE_SIZE]; /* "auto", "cpu", "cuda", "cuda:N" */
+    struct tags_config tags;
 
     struct architecture architecture;
     char initial[CONFIG_PATH_SIZE]; /* model.initial, as opened by the daemon; "" = none */
@@ -178,7 +190,8 @@ struct config {
    An override's value is YAML; it replaces what the file has there, a mapping or list as a whole,
    and takes the key out when it is empty. Elements of a list are named by their number:
    "model.layers.0.size=64"; "model.layers.N.size=64" is that of all layers that are there, of a key
-   that does not count in each of them those where it does. bind and connect replace each other.
+   that does not count in each of them those where it does. bind and connect replace each other;
+   "tags.site=osaka" is one of the tags.
 
    Paths: "~/" is $HOME; a relative model.initial or state.directory is taken from the file's own
    directory, that of an override from the working directory. state.directory defaults to
@@ -217,6 +230,9 @@ void config_digest(struct config *config);
 int config_print(FILE *out, const struct config *config, const struct config *configured,
                  struct error *error);
 int config_print_json(FILE *out, const struct config *config, struct error *error);
+
+/* Its tags, an object of JSON; "{}": there are none. */
+int config_print_tags(FILE *out, const struct config *config, struct error *error);
 
 /* Write to `out` what is known of the key: meaning, type, what is allowed, default, an example. Of
    a section, "" for all of it, the keys below it, a line each. A layer's number may be N as well.

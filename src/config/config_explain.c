@@ -81,6 +81,7 @@ static const char *type_name(enum value_type type) {
         [VALUE_COLUMNS] = "list of mappings",
         [VALUE_COLUMN_NAMES] = "list of words",
         [VALUE_PREFIXES] = "list of texts",
+        [VALUE_TAGS] = "mapping of texts",
         [VALUE_KEEP] = "word or size",
         [VALUE_LABEL] = "text",
         [VALUE_ZONE] = "time zone",

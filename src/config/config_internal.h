@@ -64,6 +64,7 @@ enum value_type {
     VALUE_COLUMN_NAMES, /* list of their names, stored in the draft, and in a struct output once
                            they are known */
     VALUE_PREFIXES,     /* text or list of texts, in a struct share_config */
+    VALUE_TAGS,         /* mapping of names to texts, in a struct tags_config */
     VALUE_KEEP,         /* "checkpoint", "all" or a size as in 10G, in a uint64_t: see journal.h */
     VALUE_NAME,         /* text of CONFIG_NAME_SIZE */
     VALUE_LABEL,        /* likewise, of CONFIG_MEMBER_NAME_SIZE */
@@ -171,6 +172,9 @@ int config_value_store(const struct config_key *key, size_t layer, const char *t
 
 /* Whether a text can be a member's name: part of names of tensors and of keys. */
 bool config_label_good(const char *text);
+
+/* Whether it can be a tag's. */
+bool config_tag_good(const char *text);
 
 /* The default into the draft; where there is none, an empty text or 0. */
 void config_value_default(const struct config_key *key, size_t layer, struct draft *draft);

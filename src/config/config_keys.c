@@ -64,6 +64,11 @@ static struct config_key rows[] = {
              "`cuda:0`. Asking for a GPU where there is none is an error, never a silent "
              "fallback."},
 
+    {"tags", VALUE_TAGS, AT(tags), .flags = KEY_RELOAD, .left_out = "none",
+     .what = "what runs of this daemon are called by in recordings, beside its name",
+     .example = "{site: osaka, run: baseline}",
+     .more = "They are part of `status`, and play no role in what is learned."},
+
     {"model.initial", VALUE_PATH, AT(initial),
      .what = "file of tensors to start from", .example = "start.safetensors",
      .more = "It takes the place of random weights, and is written by `runnel-ctl export` "

@@ -57,6 +57,7 @@ static bool is_empty(const struct config_key *key, const struct config *config) 
     switch (key->type) {
     case VALUE_COLUMNS:
     case VALUE_COLUMN_NAMES:
+    case VALUE_TAGS: /* each begins with its count */
         return *(const size_t *)where == 0;
     case VALUE_MEMBERS:
         return !config->members_given;
@@ -248,6 +249,12 @@ static void print_key(struct config_printer *printer, const struct config_key *k
     fputs(printer->json ? "" : "\n", printer->out);
 }
 
+static int end(FILE *out, struct error *error) {
+    return ferror(out) ? error_set(error, EX_IOERR, "the configuration cannot be written: %s",
+                                   strerror(errno))
+                       : 0;
+}
+
 static int print(struct config_printer *printer, const struct config *config, struct error *error) {
     printer->own = malloc(2 * sizeof *printer->own);
     if (!printer->own)
@@ -269,10 +276,15 @@ static int print(struct config_printer *printer, const struct config *config, st
         k = last;
     }
     free(printer->own);
-    return ferror(printer->out)
-               ? error_set(error, EX_IOERR, "the configuration cannot be written: %s",
-                           strerror(errno))
-               : 0;
+    return end(printer->out, error);
+}
+
+int config_print_tags(FILE *out, const struct config *config, struct error *error) {
+    struct config_printer printer = {.out = out, .json = true};
+    const struct config_key *key;
+    config_path_kind("tags", &key, NULL);
+    config_print_value(&printer, key, 0, config);
+    return end(out, error);
 }
 
 int config_print(FILE *out, const struct config *config, const struct config *configured,

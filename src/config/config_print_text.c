@@ -212,6 +212,17 @@ static void print_columns(struct config_printer *printer, const struct input *in
     fputc(']', printer->out);
 }
 
+static void print_tags(struct config_printer *printer, const struct tags_config *tags) {
+    fputc('{', printer->out);
+    for (size_t n = 0; n < tags->count; n++) {
+        fputs(n ? ", " : "", printer->out);
+        config_print_text(printer, tags->list[n].name);
+        fputs(": ", printer->out);
+        config_print_text(printer, tags->list[n].text);
+    }
+    fputc('}', printer->out);
+}
+
 /* ---- Values ---- */
 
 void config_print_value(struct config_printer *printer, const struct config_key *key, size_t layer,
@@ -237,6 +248,9 @@ void config_print_value(struct config_printer *printer, const struct config_key 
         break;
     case VALUE_PREFIXES:
         print_prefixes(printer, where);
+        break;
+    case VALUE_TAGS:
+        print_tags(printer, where);
         break;
     case VALUE_COLUMNS:
         print_columns(printer, &config->architecture.input);

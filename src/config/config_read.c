@@ -138,7 +138,7 @@ static int take_value(struct walk *walk, const yaml_node_t *node, const char *pa
     config_path_kind(path, &key, &layer);
     bool list = node->type == YAML_SEQUENCE_NODE;
     if (key->type == VALUE_SET || key->type == VALUE_MEMBERS || key->type == VALUE_COLUMNS ||
-        key->type == VALUE_COLUMN_NAMES || key->type == VALUE_PREFIXES ||
+        key->type == VALUE_COLUMN_NAMES || key->type == VALUE_PREFIXES || key->type == VALUE_TAGS ||
         (key->type == VALUE_AHEAD && list)) {
         if (walk_list(walk, node, key, path))
             return -1;
@@ -311,6 +311,23 @@ static void forget(struct reading *reading, const char *path) {
     }
 }
 
+#define TAGS "tags."
+
+/* "tags.NAME=TEXT" is one of them; without a text it is taken out. */
+static int override_tag(struct walk *walk, const char *path, const char *text) {
+    size_t length = strlen(text);
+    if (strspn(text, " ") == length) {
+        text = "~";
+        length = 1;
+    }
+    if (length > OVERRIDE_MAX || parse(walk, text, length) != 0)
+        return -1;
+    int status =
+        walk_tag(walk, yaml_document_get_root_node(&walk->document), path + strlen(TAGS), path);
+    yaml_document_delete(&walk->document);
+    return status;
+}
+
 /* Whether the override's path is a known one, with a layer that is there. */
 static int check_override(struct walk *walk, const char *path) {
     yaml_mark_t none = {0};
@@ -380,6 +397,8 @@ int config_read_override(struct reading *reading, const char *override) {
         return error_set(reading->error, EX_USAGE, "%s %.*s: a value is missing; write KEY=VALUE",
                          reading->verb, CONFIG_KEY_SIZE, override);
     snprintf(path, sizeof path, "%.*s", (int)(equals - override), override);
+    if (!strncmp(path, TAGS, strlen(TAGS)))
+        return override_tag(&walk, path, equals + 1);
     const char *any = strstr(path, ANY_LAYER);
     return any ? read_values(&walk, path, any, equals + 1) : read_value(&walk, path, equals + 1);
 }

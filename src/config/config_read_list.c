@@ -159,6 +159,67 @@ static int take_members(struct walk *walk, const yaml_node_t *node, const struct
     return 0;
 }
 
+/* ---- Tags ---- */
+
+static void remove_tag(struct tags_config *tags, const char *name) {
+    for (size_t n = 0; n < tags->count; n++) {
+        if (strcmp(tags->list[n].name, name) != 0)
+            continue;
+        memmove(&tags->list[n], &tags->list[n + 1], (tags->count - n - 1) * sizeof *tags->list);
+        tags->list[--tags->count] = (struct tag_config){0};
+        return;
+    }
+}
+
+int walk_tag(struct walk *walk, const yaml_node_t *node, const char *name, const char *path) {
+    struct tags_config *tags = &walk->reading->draft.config.tags;
+    char found[CONFIG_TEXT_SIZE];
+    if (!config_tag_good(name))
+        return walk_fail(walk, node->start_mark, path,
+                         "found the tag \"%.*s\"; allowed are names of 1 to %d letters, digits, "
+                         "'-', '_' and '.'",
+                         WALK_SHOWN_MAX, name, CONFIG_MEMBER_NAME_SIZE - 1);
+    remove_tag(tags, name);
+    if (walk_is_null(node))
+        return 0;
+    if (node->type != YAML_SCALAR_NODE || strlen(walk_text(node)) != node->data.scalar.length ||
+        node->data.scalar.length >= CONFIG_TAG_SIZE)
+        return walk_fail(walk, node->start_mark, path,
+                         "found %s; allowed is a text of at most %d bytes", walk_shown(node, found),
+                         CONFIG_TAG_SIZE - 1);
+    if (tags->count == CONFIG_TAGS_MAX)
+        return walk_fail(walk, node->start_mark, path,
+                         "found more than %d tags; that many are allowed", CONFIG_TAGS_MAX);
+    struct tag_config *tag = &tags->list[tags->count++];
+    strcpy(tag->name, name);
+    strcpy(tag->text, walk_text(node));
+    return 0;
+}
+
+static int take_tags(struct walk *walk, const yaml_node_t *node, const struct config_key *key,
+                     const char *path) {
+    config_value_default(key, 0, &walk->reading->draft);
+    if (walk_is_null(node)) /* a heading whose tags are all commented out */
+        return 0;
+    if (node->type != YAML_MAPPING_NODE)
+        return walk_fail_value(walk, node, key, path);
+    const yaml_node_pair_t *pair = node->data.mapping.pairs.start;
+    for (; pair < node->data.mapping.pairs.top; pair++) {
+        const yaml_node_t *name = yaml_document_get_node(&walk->document, pair->key);
+        const yaml_node_t *text = yaml_document_get_node(&walk->document, pair->value);
+        char at[CONFIG_KEY_SIZE];
+        if (name->type != YAML_SCALAR_NODE || walk_is_null(text))
+            return walk_fail_value(walk, name->type == YAML_SCALAR_NODE ? text : name, key, path);
+        const yaml_node_t *first = walk_earlier(walk, node, pair, walk_text(name));
+        snprintf(at, sizeof at, "%s.%s", path, walk_text(name));
+        if (first)
+            return walk_fail_twice(walk, name->start_mark, at, first);
+        if (walk_tag(walk, text, walk_text(name), at) != 0)
+            return -1;
+    }
+    return 0;
+}
+
 int walk_list(struct walk *walk, const yaml_node_t *node, const struct config_key *key,
               const char *path) {
     switch (key->type) {
@@ -172,6 +233,8 @@ int walk_list(struct walk *walk, const yaml_node_t *node, const struct config_ke
         return walk_column_names(walk, node, key);
     case VALUE_PREFIXES:
         return take_prefixes(walk, node, key, path);
+    case VALUE_TAGS:
+        return take_tags(walk, node, key, path);
     default:
         return take_ahead(walk, node, key, path);
     }

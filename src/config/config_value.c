@@ -65,6 +65,10 @@ bool config_label_good(const char *text) {
     return is_name(text, CONFIG_MEMBER_NAME_SIZE) && !strchr(text, '.');
 }
 
+bool config_tag_good(const char *text) {
+    return is_name(text, CONFIG_MEMBER_NAME_SIZE);
+}
+
 static bool is_device(const char *text) {
     double number;
     if (config_words_contain("auto|cpu|cuda", text, NULL))
@@ -244,6 +248,7 @@ int config_value_store(const struct config_key *key, size_t layer, const char *t
     case VALUE_SET:
         return store_in_set(key, text, where);
     case VALUE_MEMBERS:
+    case VALUE_TAGS:
         return -1; /* no text: a list */
     case VALUE_COLUMNS:
     case VALUE_COLUMN_NAMES: /* likewise, but none */
@@ -273,6 +278,42 @@ int config_value_store(const struct config_key *key, size_t layer, const char *t
     return -1;
 }
 
+/* All that a list of members fills. */
+#define MEMBERS_SIZE                                                                               \
+    (offsetof(struct config, members) + sizeof(((struct config *)0)->members) -                    \
+     offsetof(struct config, members_given))
+
+static size_t value_size(enum value_type type) {
+    static const size_t sizes[] = {
+        [VALUE_WORD] = sizeof(unsigned),
+        [VALUE_CHOICE] = sizeof(bool),
+        [VALUE_BOOLEAN] = sizeof(bool),
+        [VALUE_SIZE] = sizeof(size_t),
+        [VALUE_COUNT] = sizeof(uint64_t),
+        [VALUE_REAL] = sizeof(double),
+        [VALUE_FLOAT] = sizeof(float),
+        [VALUE_RATE] = sizeof(double),
+        [VALUE_TRUTH] = sizeof(unsigned),
+        [VALUE_AHEAD] = sizeof(struct ahead),
+        [VALUE_SET] = sizeof(unsigned),
+        [VALUE_MEMBERS] = MEMBERS_SIZE,
+        [VALUE_KEEP] = sizeof(uint64_t),
+        [VALUE_LABEL] = CONFIG_MEMBER_NAME_SIZE,
+        [VALUE_NAME] = CONFIG_NAME_SIZE,
+        [VALUE_DEVICE] = CONFIG_DEVICE_SIZE,
+        [VALUE_PATH] = CONFIG_PATH_SIZE,
+        [VALUE_BIND] = sizeof(struct socket_config),
+        [VALUE_CONNECT] = CONFIG_ENDPOINT_SIZE,
+        [VALUE_COLUMNS] = sizeof(size_t),
+        [VALUE_COLUMN_NAMES] = sizeof(size_t),
+        [VALUE_PREFIXES] = sizeof(struct share_config),
+        [VALUE_ZONE] = TIME_ZONE_NAME_SIZE,
+        [VALUE_TEXT] = CONFIG_ADDRESS_SIZE,
+        [VALUE_TAGS] = sizeof(struct tags_config),
+    };
+    return sizes[type];
+}
+
 void config_value_default(const struct config_key *key, size_t layer, struct draft *draft) {
     void *where = config_value_home(key, layer, draft);
     if (key->fallback)
@@ -283,33 +324,10 @@ void config_value_default(const struct config_key *key, size_t layer, struct dra
         *(unsigned *)where = (1u << config_words_count(key->words)) - 1;
     else if (key->type == VALUE_MEMBERS)
         *(bool *)where = false;
-    else if (key->type == VALUE_PREFIXES)
-        memset(where, 0, sizeof(struct share_config));
+    else if (key->type == VALUE_PREFIXES || key->type == VALUE_TAGS)
+        memset(where, 0, value_size(key->type));
     else if (key->type >= VALUE_NAME)
         *(char *)where = 0;
-}
-
-/* All that a list of members fills. */
-#define MEMBERS_SIZE                                                                               \
-    (offsetof(struct config, members) + sizeof(((struct config *)0)->members) -                    \
-     offsetof(struct config, members_given))
-
-static size_t value_size(enum value_type type) {
-    static const size_t sizes[] = {
-        [VALUE_WORD] = sizeof(unsigned),        [VALUE_CHOICE] = sizeof(bool),
-        [VALUE_BOOLEAN] = sizeof(bool),         [VALUE_SIZE] = sizeof(size_t),
-        [VALUE_COUNT] = sizeof(uint64_t),       [VALUE_REAL] = sizeof(double),
-        [VALUE_FLOAT] = sizeof(float),          [VALUE_RATE] = sizeof(double),
-        [VALUE_TRUTH] = sizeof(unsigned),       [VALUE_AHEAD] = sizeof(struct ahead),
-        [VALUE_SET] = sizeof(unsigned),         [VALUE_MEMBERS] = MEMBERS_SIZE,
-        [VALUE_KEEP] = sizeof(uint64_t),        [VALUE_LABEL] = CONFIG_MEMBER_NAME_SIZE,
-        [VALUE_NAME] = CONFIG_NAME_SIZE,        [VALUE_DEVICE] = CONFIG_DEVICE_SIZE,
-        [VALUE_PATH] = CONFIG_PATH_SIZE,        [VALUE_BIND] = sizeof(struct socket_config),
-        [VALUE_CONNECT] = CONFIG_ENDPOINT_SIZE, [VALUE_COLUMNS] = sizeof(size_t),
-        [VALUE_COLUMN_NAMES] = sizeof(size_t),  [VALUE_PREFIXES] = sizeof(struct share_config),
-        [VALUE_ZONE] = TIME_ZONE_NAME_SIZE,     [VALUE_TEXT] = CONFIG_ADDRESS_SIZE,
-    };
-    return sizes[type];
 }
 
 /* As written: what else a member has follows from other keys. */

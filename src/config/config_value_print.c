@@ -63,6 +63,10 @@ void config_value_expected(const struct config_key *key, char *text, size_t size
         snprintf(text, size, "a list of at most %d texts of at most %d bytes, each once",
                  CONFIG_SHARES_MAX, CONFIG_SHARE_SIZE - 1);
         break;
+    case VALUE_TAGS:
+        snprintf(text, size, "a mapping of at most %d names to texts, as in {site: osaka}",
+                 CONFIG_TAGS_MAX);
+        break;
     case VALUE_LABEL:
         snprintf(text, size, "mlpoly, average, best, or the name of an expert or a member");
         break;
@@ -142,6 +146,15 @@ static void print_prefixes(const struct share_config *share, char *text, size_t 
         snprintf(text + used, size - used, "]");
 }
 
+/* "site: osaka, run: 7" */
+static void print_tags(const struct tags_config *tags, char *text, size_t size) {
+    size_t used = 0;
+    *text = 0;
+    for (size_t n = 0; n < tags->count && used < size; n++)
+        used += (size_t)snprintf(text + used, size - used, "%s%s: %s", n ? ", " : "",
+                                 tags->list[n].name, tags->list[n].text);
+}
+
 void config_value_print(const struct config_key *key, size_t layer, const struct draft *draft,
                         char *text, size_t size) {
     const void *where = config_value_home(key, layer, draft);
@@ -183,6 +196,9 @@ void config_value_print(const struct config_key *key, size_t layer, const struct
         break;
     case VALUE_PREFIXES:
         print_prefixes(where, text, size);
+        break;
+    case VALUE_TAGS:
+        print_tags(where, text, size);
         break;
     case VALUE_SIZE:
         snprintf(text, size, "%zu", *(const size_t *)where);

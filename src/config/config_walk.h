@@ -51,6 +51,9 @@ static inline bool walk_is_plain(const yaml_node_t *node) {
 int walk_columns(struct walk *walk, const yaml_node_t *node, const struct config_key *key);
 int walk_column_names(struct walk *walk, const yaml_node_t *node, const struct config_key *key);
 
+/* Take a tag, in the place of one of that name; nothing takes that one out. config_read_list.c */
+int walk_tag(struct walk *walk, const yaml_node_t *node, const char *name, const char *path);
+
 /* Take a list, the value of a key that has one, into the draft. */
 int walk_list(struct walk *walk, const yaml_node_t *node, const struct config_key *key,
               const char *path);

@@ -21,6 +21,7 @@
 #include "observe.h"
 #include "parts.h"
 #include "report.h"
+#include "resolved.h"
 #include "rollback.h"
 #include "run.h"
 #include "settings.h"
@@ -51,6 +52,29 @@ static int status(void *context, const json_t *request, struct control_answer *a
     json_decref(fields);
     json_text_free(&text);
     return 0;
+}
+
+/* The configuration in force, and where it comes from. */
+static int config(void *context, const json_t *request, struct control_answer *answer,
+                  struct error *error) {
+    (void)request;
+    const struct daemon *daemon = context;
+    const struct config_source *source = settings_source(daemon);
+    const char *json = resolved_json(daemon);
+    char *yaml = resolved_yaml(daemon, settings_configured(daemon), source);
+    json_t *object = json && yaml ? json_loads(json, 0, NULL) : NULL;
+    if (object) {
+        json_object_set_new(answer->fields, "name", json_string(daemon->config->name));
+        json_object_set_new(answer->fields, "digest", json_string(daemon->config->digest));
+        json_object_set_new(answer->fields, "file",
+                            json_of_text(source->path, strlen(source->path)));
+        json_object_set_new(answer->fields, "yaml", json_of_text(yaml, strlen(yaml)));
+        json_object_set_new(answer->fields, "configuration", object);
+    } else {
+        error_set(error, EX_OSERR, "out of memory for the configuration; try again later");
+    }
+    free(yaml);
+    return object ? 0 : -1;
 }
 
 /* Digits of a number in JSON: as written, if they say it all; else all of them. */
@@ -261,6 +285,7 @@ static int stop(void *context, const json_t *request, struct control_answer *ans
 
 const struct control_command commands[] = {
     {"status", status},
+    {"config", config},
     {"set", set},
     {"checkpoint", checkpoint},
     {"export", export_command},

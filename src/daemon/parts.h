@@ -9,6 +9,7 @@
      observe        the results of examples: figures, and messages about learning
      journalling    what is taken is appended, made durable, acknowledged
      checkpoints    when one is written
+     resolved       the configuration in force as texts
      settings       the configuration in force, and all that changes it
      learning       the learner, and another in its place
      feedback       an alarm was none
@@ -64,6 +65,7 @@ struct daemon {
     struct figures *figures;
     struct journalling *journalling;
     struct checkpoints *checkpoints;
+    struct resolved *resolved;
     struct settings *settings;
 };
 

@@ -17,6 +17,7 @@
 #include "notify.h"
 #include "observe.h"
 #include "parts.h"
+#include "resolved.h"
 #include "run.h"
 
 /* The keys that learning depends on and that may change in flight. */
@@ -43,13 +44,22 @@ int settings_open(struct daemon *daemon, const struct config *config,
     settings->source = source;
     settings->configured = settings->current = *config;
     daemon->config = &settings->current;
-    return 0;
+    return resolved_open(daemon, error);
 }
 
 void settings_close(struct daemon *daemon) {
+    resolved_close(daemon);
     free(daemon->settings);
     daemon->settings = NULL;
     daemon->config = NULL;
+}
+
+const struct config *settings_configured(const struct daemon *daemon) {
+    return &daemon->settings->configured;
+}
+
+const struct config_source *settings_source(const struct daemon *daemon) {
+    return daemon->settings->source;
 }
 
 /* ---- In flight ---- */
@@ -84,6 +94,7 @@ void settings_take_rates(struct daemon *daemon) {
     if (learner_watches(daemon->learner))
         current->anomaly.rule.threshold = learner_threshold(daemon->learner);
     config_digest(current);
+    resolved_renew(daemon);
 }
 
 /* "members.NAME.KEY" is a key of one member: its place, and KEY. Without that, all members and the

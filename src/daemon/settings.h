@@ -18,6 +18,10 @@ void settings_close(struct daemon *daemon);
 /* The learner's rate and clip are in force: it has loaded them from a checkpoint. */
 void settings_take_rates(struct daemon *daemon);
 
+/* The configuration as it was loaded last, and from where. */
+const struct config *settings_configured(const struct daemon *daemon);
+const struct config_source *settings_source(const struct daemon *daemon);
+
 /* Whether learning depends on the key. */
 bool settings_is_learned_with(const char *key);
 

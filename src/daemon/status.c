@@ -8,6 +8,7 @@
 #include "observe.h"
 #include "parts.h"
 #include "report.h"
+#include "resolved.h"
 #include "run.h"
 
 /* Vocabularies' sizes; whether there are any. */
@@ -42,6 +43,10 @@ void status_write(struct daemon *daemon, struct json_text *text) {
         .target_names = model_column_names(&config->architecture, true, names[1]),
         .parameters = learner_parameters(daemon->learner),
         .digest = config->digest,
+        .compatible = config->compatible,
+        .seed = config->seed,
+        .tags = resolved_tags(daemon),
+        .configuration = resolved_json(daemon),
         .version = PACKAGE_VERSION,
         .uptime = run_uptime(daemon),
         .every = config->statistics_every,

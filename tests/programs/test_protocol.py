@@ -61,7 +61,7 @@ def table(title):
     return dict(rows)
 
 
-def paths(message, tallies=("rejected_by", "refused_by", "ended_by")):
+def paths(message, tallies=("rejected_by", "refused_by", "ended_by", "tags", "configuration")):
     """The members of an object, and of its members: "latency_us.p50"."""
     for key, value in message.items():
         inner = isinstance(value, dict) and key not in tallies

@@ -107,12 +107,12 @@ owner() {
     journal) echo journalling ;;
     announcer) echo announce ;;
     figures) echo observe ;;
-    run | labels | journalling | checkpoints | settings) echo "$1" ;;
+    run | labels | journalling | checkpoints | resolved | settings) echo "$1" ;;
     *) echo daemon ;;
     esac
 }
 wrong 'declared where others can write it' "$(
-    grep -nE '^struct (announcer|run|labels|figures|journalling|checkpoints|settings) \{' src/daemon/*.h)"
+    grep -nE '^struct (announcer|run|labels|figures|journalling|checkpoints|resolved|settings) \{' src/daemon/*.h)"
 wrong 'writes what another file owns' "$(grep -noE \
     'daemon->[a-z_]+ (=|[-+|&]=) |&daemon->[a-z_]+|(\+\+|--)daemon->[a-z_]+|daemon->[a-z_]+(\+\+|--)' \
     src/daemon/*.c | while IFS=: read -r file line what; do

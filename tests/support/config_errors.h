@@ -4,7 +4,7 @@
 #define RUNNEL_CONFIG_ERRORS_H
 
 #define TOP                                                                                        \
-    "name, preset, seed, device, model, learning, experts, members, combine, anomaly, examples, "  \
+    "name, preset, seed, device, tags, model, learning, experts, members, combine, anomaly, examples, "  \
     "statistics, "                                                                                 \
     "control, publish, security, state"
 #define OPTIMIZER "kind, rate, momentum, nesterov, alpha, beta1, beta2, epsilon, weight_decay"

@@ -69,7 +69,8 @@ static void test_every_key_refuses(void **state) {
         bool whole = key->type == VALUE_SIZE || key->type == VALUE_COUNT;
         bool number = whole || key->type == VALUE_REAL || key->type == VALUE_FLOAT;
         /* What else names are refused for: test_config_columns.c, test_config_forecast.c. */
-        bool named = key->type != VALUE_COLUMN_NAMES && key->type != VALUE_PREFIXES;
+        bool named = key->type != VALUE_COLUMN_NAMES && key->type != VALUE_PREFIXES &&
+                     key->type != VALUE_TAGS;
         char text[CONFIG_TEXT_SIZE];
         for (size_t n = 0; n < COUNT(no_word) && named; n++)
             check_refused(key, no_word[n]);

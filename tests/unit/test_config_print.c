@@ -108,6 +108,8 @@ static const char *const texts[] = {
     "security: {insecure: true}\nexamples: {bind: 'tcp://*:5570'}\n",
     BASE "statistics: {predictions: true}\npublish: {kafka: 'a:1,b:2', settings: [a.b=c]}\n",
     BASE "statistics: {predictions: true}\npublish: {redis: 'redis://a:1', keep: 7}\n",
+    BASE "tags: {site: osaka, run: '7', 'on': \"off\", note: 'a, b: {c} # \"d\"'}\n",
+    BASE "tags:\n",
     BASE "security: {secret: s, allow: {control: c}, quota: {bytes: 0}}\n",
 };
 
@@ -222,6 +224,40 @@ static void test_digest_of_initial(void **state) {
     unlink(two);
 }
 
+/* Names of a run; on the command line one by one, too. */
+static void test_tags(void **state) {
+    (void)state;
+    struct config config = good(BASE "tags: {site: osaka, run: 7}\n", "tags.site=");
+    assert_int_equal(config.tags.count, 1);
+    assert_string_equal(config.tags.list[0].name, "run");
+    assert_string_equal(config.tags.list[0].text, "7");
+    config = good(BASE "tags: {site: osaka}\n", "tags.site=kyoto");
+    assert_int_equal(config.tags.count, 1);
+    assert_string_equal(config.tags.list[0].text, "kyoto");
+    assert_string_equal(config.digest, good(BASE, NULL).digest);
+    static const char *const wrong[][2] = {
+        {"tags={a b: c}", "found the tag \"a b\"; allowed are names of"},
+        {"tags.a/b=c", "found the tag \"a/b\""},
+        {"tags={a: [b]}", "found a list; allowed is a text of at most 127 bytes"},
+        {"tags={a: }", "found nothing; allowed is a mapping of at most 32 names to texts"},
+        {"tags=[a]", "found a list; allowed is a mapping of at most 32 names to texts"},
+        {"tags={a: b, a: c}", "found twice"},
+    };
+    for (size_t n = 0; n < COUNT(wrong); n++) {
+        struct error error = {0};
+        assert_int_equal(load(&config, BASE, strlen(BASE), wrong[n][0], &error), -1);
+        if (!strstr(error.text, wrong[n][1]))
+            fail_msg("%s: %s", wrong[n][0], error.text);
+    }
+    char many[16 * (CONFIG_TAGS_MAX + 2)] = "tags={";
+    for (int n = 0; n <= CONFIG_TAGS_MAX; n++)
+        sprintf(many + strlen(many), "t%d: x, ", n);
+    strcat(many, "}");
+    struct error error = {0};
+    assert_int_equal(load(&config, BASE, strlen(BASE), many, &error), -1);
+    assert_non_null(strstr(error.text, "found more than 32 tags"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shipped_configurations),
@@ -230,6 +266,7 @@ int main(void) {
         cmocka_unit_test(test_digest_covers),
         cmocka_unit_test(test_digest_in_flight),
         cmocka_unit_test(test_digest_of_initial),
+        cmocka_unit_test(test_tags),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -28,7 +28,8 @@
 enum {
     TEXT_SIZE = 1024,
     PATH_SIZE = 4096,
-    SAFETENSORS_PREFIX = 8, /* bytes: the length of the JSON that follows */
+    CONFIG_LINE_SIZE = 65536, /* of a line of a configuration */
+    SAFETENSORS_PREFIX = 8,   /* bytes: the length of the JSON that follows */
 };
 
 static const struct option_row rows[] = {
@@ -78,6 +79,23 @@ static int print_reply_status(const struct options *o, char **arguments,
                               const struct runnel_reply *reply) {
     (void)o, (void)arguments;
     print_status(reply->json);
+    return EX_OK;
+}
+
+/* YAML, as a daemon takes it. */
+static int print_config(const struct options *o, char **arguments,
+                        const struct runnel_reply *reply) {
+    (void)arguments;
+    const char *yaml = member_string(reply->json, "yaml");
+    if (!yaml)
+        return complain(EX_SOFTWARE, "the daemon at %s sent no configuration", o->endpoint);
+    for (const char *line = yaml; *line;) {
+        char clean[CONFIG_LINE_SIZE], whole[CONFIG_LINE_SIZE];
+        int length = (int)strcspn(line, "\n");
+        snprintf(whole, sizeof whole, "%.*s", length, line);
+        printf("%s\n", text_copy(clean, sizeof clean, whole));
+        line += length + (line[length] == '\n');
+    }
     return EX_OK;
 }
 
@@ -230,6 +248,10 @@ static int restore(const struct options *o, char **arguments) {
 static const struct command commands[] = {
     {{"status", "", .summary = "who it is, how far it has learned, its loss and its speed"},
      .print = print_reply_status},
+    {{"config", "",
+      .summary = "the configuration in force as YAML: all keys that count, and what was set in "
+                 "flight"},
+     .print = print_config},
     {{"set", "KEY VALUE",
       "change learning.optimizer.rate, learning.clip, anomaly.threshold or statistics.every",
       .complete = COMPLETE_WORDS, .words = SETTABLE},

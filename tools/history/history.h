@@ -97,8 +97,9 @@ struct history_run {
     const char *run;      /* 16 digits, as the daemon says */
     int part;             /* 0; grows with each `reset` within the daemon's run */
     const char *endpoint; /* where it was received */
-    const char *name, *digest, *model, *device, *version, *resumed;
-    double parameters, every;
+    const char *name, *digest, *compatible, *model, *device, *version, *resumed;
+    const char *tags; /* an object of JSON */
+    double seed, parameters, every;
     double first_time, newest_time; /* of its messages, Unix time */
     double first_examples, newest_examples, first_steps, newest_steps;
 };
@@ -107,10 +108,12 @@ struct history_run {
 struct history_run_column {
     const char *name;
     bool text;
+    bool json;     /* a text that is a value of JSON */
+    bool separate; /* not in the list of runs, but history_configuration */
     size_t offset;
     const struct field *status; /* where it comes from; NULL = not from `status` */
 };
-enum { HISTORY_RUN_COLUMNS = 16 };
+enum { HISTORY_RUN_COLUMNS = 20 };
 extern const struct history_run_column history_run_columns[HISTORY_RUN_COLUMNS];
 
 struct history_runs {
@@ -120,6 +123,10 @@ struct history_runs {
 };
 int history_runs(struct history *history, struct history_runs *runs);
 void history_runs_clear(struct history_runs *runs);
+
+/* What the daemon's configuration was at the end of the run, an object of JSON, to be freed; NULL
+   where that is not known. */
+int history_configuration(struct history *history, int64_t run, char **json);
 
 /* Whether the file has the run. */
 int history_has_run(struct history *history, int64_t run, bool *known);

@@ -16,8 +16,9 @@ enum {
                               : (int)HISTORY_LOSS_COLUMNS,
     HISTORY_LEVELS = 9, /* 10^8 messages in a row of the last: three years at 1 Hz */
     HISTORY_ERROR_SIZE = 512,
-    HISTORY_RUN_SIZE = 81,    /* of a run's digits */
-    HISTORY_TEXT_SIZE = 2048, /* of a text of a daemon; longer ones are truncated */
+    HISTORY_RUN_SIZE = 81,       /* of a run's digits */
+    HISTORY_TEXT_SIZE = 2048,    /* of a text of a daemon; longer ones are truncated */
+    HISTORY_JSON_SIZE = 1 << 20, /* of a value of JSON; longer ones are left out */
 };
 
 /* The kinds of tables: `loss` with `loss_levels`, `state` with `state_levels`, and so on. */
@@ -83,8 +84,9 @@ struct history {
     unsigned commits;
     int64_t version; /* of the file's data, of a reader; 0 = not asked for yet */
     bool lacks[KINDS][HISTORY_COLUMNS_MAX]; /* columns that the file does not have: see below */
-    bool lacks_members;                     /* of layers, likewise */
-    bool lacks_scores;                      /* of predictions */
+    bool lacks_of_runs[HISTORY_RUN_COLUMNS];
+    bool lacks_members; /* of layers, likewise */
+    bool lacks_scores;  /* of predictions */
     struct history_statements statements[KINDS];
     sqlite3_stmt *add_prediction; /* prepared when first needed */
     struct history_feed *feeds;

@@ -63,7 +63,9 @@ static int read_run(struct history_run *run, sqlite3_stmt *select, struct string
     run->id = sqlite3_column_int64(select, 0);
     run->part = sqlite3_column_int(select, 1);
     for (int i = 0; i < HISTORY_RUN_COLUMNS; i++)
-        if (!history_run_columns[i].text)
+        if (history_run_columns[i].separate)
+            continue;
+        else if (!history_run_columns[i].text)
             *(double *)((char *)run + history_run_columns[i].offset) =
                 history_column_number(select, FIRST + i);
         else if (keep_string(texts, select, FIRST + i, string_of(run, i)))
@@ -75,7 +77,10 @@ static sqlite3_stmt *select_runs(struct history *h) {
     sqlite3_str *sql = sqlite3_str_new(h->file);
     sqlite3_str_appendall(sql, "SELECT id, part");
     for (int i = 0; i < HISTORY_RUN_COLUMNS; i++)
-        sqlite3_str_appendf(sql, ", %s", history_run_columns[i].name);
+        sqlite3_str_appendf(sql, ", %s",
+                            h->lacks_of_runs[i] || history_run_columns[i].separate
+                                ? "NULL"
+                                : history_run_columns[i].name);
     sqlite3_str_appendall(sql, " FROM runs ORDER BY id");
     return history_prepare_made(h, sql);
 }
@@ -101,7 +106,7 @@ int history_runs(struct history *h, struct history_runs *runs) {
     runs->text = texts.text;
     for (size_t i = 0; !status && i < runs->count; i++)
         for (int column = 0; column < HISTORY_RUN_COLUMNS; column++)
-            if (history_run_columns[column].text)
+            if (history_run_columns[column].text && !history_run_columns[column].separate)
                 place_string(&texts, string_of(&runs->runs[i], column));
     if (status)
         history_runs_clear(runs);
@@ -112,6 +117,31 @@ void history_runs_clear(struct history_runs *runs) {
     free(runs->runs);
     free(runs->text);
     *runs = (struct history_runs){0};
+}
+
+static bool lacks_configuration(const struct history *h) {
+    for (int i = 0; i < HISTORY_RUN_COLUMNS; i++)
+        if (history_run_columns[i].separate)
+            return h->lacks_of_runs[i];
+    return true;
+}
+
+int history_configuration(struct history *h, int64_t run, char **json) {
+    *json = NULL;
+    if (lacks_configuration(h))
+        return 0;
+    sqlite3_stmt *select = history_prepare(h, "SELECT configuration FROM runs WHERE id = ?");
+    if (!select)
+        return -1;
+    sqlite3_bind_int64(select, 1, run);
+    int code = sqlite3_step(select);
+    const char *text = code == SQLITE_ROW ? (const char *)sqlite3_column_text(select, 0) : NULL;
+    *json = text ? strdup(text) : NULL;
+    int status = text && !*json                              ? history_memory(h)
+                 : code == SQLITE_ROW || code == SQLITE_DONE ? 0
+                                                             : history_fail(h);
+    sqlite3_finalize(select);
+    return status;
 }
 
 int history_has_run(struct history *h, int64_t run, bool *known) {

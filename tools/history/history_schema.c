@@ -12,6 +12,7 @@
 #define COLUMN_TEXT(field)
 #define COLUMN_TALLY(field)
 #define COLUMN_ROWS(field)
+#define COLUMN_JSON(field)
 #define COLUMN_BINS(field)
 
 const struct field *const history_loss_columns[HISTORY_LOSS_COLUMNS] = {
@@ -60,15 +61,23 @@ const struct field *const history_axes[HISTORY_AXES] = {
 };
 
 #define TEXT(name, status)                                                                         \
-    { #name, true, offsetof(struct history_run, name), status }
+    { #name, true, false, false, offsetof(struct history_run, name), status }
 #define NUMBER(name, status)                                                                       \
-    { #name, false, offsetof(struct history_run, name), status }
+    { #name, false, false, false, offsetof(struct history_run, name), status }
+#define JSON(name, status)                                                                         \
+    { #name, true, true, false, offsetof(struct history_run, name), status }
+#define SEPARATE_JSON(name, status)                                                                \
+    { #name, true, true, true, 0, status }
 #define STATUS(name) &fields_of_status[STATUS_##name]
 const struct history_run_column history_run_columns[HISTORY_RUN_COLUMNS] = {
     TEXT(run, NULL),
     TEXT(endpoint, NULL),
     TEXT(name, STATUS(name)),
     TEXT(digest, STATUS(digest)),
+    TEXT(compatible, STATUS(compatible)),
+    NUMBER(seed, STATUS(seed)),
+    JSON(tags, STATUS(tags)),
+    SEPARATE_JSON(configuration, STATUS(configuration)),
     TEXT(model, STATUS(model)),
     TEXT(device, STATUS(device)),
     TEXT(version, STATUS(version)),
@@ -115,6 +124,7 @@ static const char SCHEMA[] =
     " part INTEGER NOT NULL, endpoint TEXT, name TEXT, digest TEXT, model TEXT, device TEXT,"
     " version TEXT, resumed TEXT, parameters REAL, every REAL, first_time REAL, newest_time REAL,"
     " first_examples REAL, newest_examples REAL, first_steps REAL, newest_steps REAL,"
+    " compatible TEXT, seed REAL, tags TEXT, configuration TEXT,"
     " UNIQUE (run, part));"
     "CREATE TABLE IF NOT EXISTS layers (run INTEGER, layer INTEGER, kind TEXT, size INTEGER,"
     " member TEXT, PRIMARY KEY (run, layer)) WITHOUT ROWID;"
@@ -226,6 +236,8 @@ static int find_lacking(struct history *h) {
     int status = select ? look_for(h, select, "layers", "member", &h->lacks_members) : -1;
     if (!status)
         status = look_for(h, select, "predictions", "score", &h->lacks_scores);
+    for (int i = 0; !status && i < HISTORY_RUN_COLUMNS; i++)
+        status = look_for(h, select, "runs", history_run_columns[i].name, &h->lacks_of_runs[i]);
     for (int kind = 0; kind < KINDS; kind++)
         for (int column = 0; !status && column < history_tables[kind].count; column++)
             status = look_for(h, select, history_tables[kind].name,
@@ -234,7 +246,24 @@ static int find_lacking(struct history *h) {
     return status;
 }
 
+static int add_to_runs(struct history *h) {
+    for (int i = 0; i < HISTORY_RUN_COLUMNS; i++) {
+        const struct history_run_column *column = &history_run_columns[i];
+        sqlite3_str *sql = h->lacks_of_runs[i] ? sqlite3_str_new(h->file) : NULL;
+        if (!sql)
+            continue;
+        sqlite3_str_appendf(sql, "ALTER TABLE runs ADD COLUMN %s %s", column->name,
+                            column->text ? "TEXT" : "REAL");
+        if (run_made(h, sql))
+            return -1;
+        h->lacks_of_runs[i] = false;
+    }
+    return 0;
+}
+
 static int add_lacking(struct history *h) {
+    if (add_to_runs(h))
+        return -1;
     if (h->lacks_members && history_run_sql(h, "ALTER TABLE layers ADD COLUMN member TEXT"))
         return -1;
     h->lacks_members = false;

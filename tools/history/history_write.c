@@ -27,6 +27,20 @@ static void bind_text(sqlite3_stmt *statement, int at, const char *text, size_t 
         sqlite3_bind_text(statement, at, text_copy(clean, size, text), -1, SQLITE_TRANSIENT);
 }
 
+/* A value of JSON as text, without what a terminal could not show; what is too long stays NULL. */
+static void bind_json(sqlite3_stmt *statement, int at, const json_t *value) {
+    enum { DIGITS = 15 };
+    char *text = json_is_object(value)
+                     ? json_dumps(value, JSON_COMPACT | JSON_REAL_PRECISION(DIGITS))
+                     : NULL;
+    size_t size = text ? strlen(text) + 1 : 0;
+    char *clean = size && size <= HISTORY_JSON_SIZE ? malloc(size) : NULL;
+    if (clean)
+        sqlite3_bind_text(statement, at, text_copy(clean, size, text), -1, SQLITE_TRANSIENT);
+    free(clean);
+    free(text);
+}
+
 static int do_once(struct history *h, sqlite3_stmt *statement) {
     int status = statement ? history_done(h, statement) : -1;
     sqlite3_finalize(statement);
@@ -174,7 +188,9 @@ static int take_status(struct history *h, struct history_feed *feed, const json_
     sqlite3_stmt *update = history_prepare_made(h, sql);
     for (int i = 0; update && i < HISTORY_RUN_COLUMNS; i++) {
         const struct history_run_column *column = &history_run_columns[i];
-        if (column->status && column->text)
+        if (column->status && column->json)
+            bind_json(update, 1 + i, field_member(column->status, body));
+        else if (column->status && column->text)
             bind_text(update, 1 + i, json_string_value(field_member(column->status, body)),
                       HISTORY_TEXT_SIZE);
         else if (column->status)

@@ -304,13 +304,24 @@ static void write_layers(FILE *stream, struct history *history, int64_t run) {
     fputc(']', stream);
 }
 
+/* A recording may come from anywhere: what is not JSON is null. */
+static void write_json(FILE *stream, const char *text) {
+    json_t *value = json_loads(text, JSON_DECODE_ANY, NULL);
+    fputs(value ? text : "null", stream);
+    json_decref(value);
+}
+
 static void write_run(FILE *stream, struct history *history, const struct history_run *run) {
     fprintf(stream, "{\"id\":%lld,\"part\":%d,", (long long)run->id, run->part);
     for (int i = 0; i < HISTORY_RUN_COLUMNS; i++) {
         const struct history_run_column *column = &history_run_columns[i];
         const void *value = (const char *)run + column->offset;
+        if (column->separate)
+            continue;
         fprintf(stream, "\"%s\":", column->name);
-        if (column->text)
+        if (column->json)
+            write_json(stream, *(const char *const *)value);
+        else if (column->text)
             query_write_text(stream, *(const char *const *)value);
         else
             query_write_number(stream, *(const double *)value, QUERY_EXACT_DIGITS);
@@ -338,6 +349,31 @@ static struct reply answer_runs(const struct feeds *feeds, struct MHD_Connection
     if (!begun)
         return no_memory();
     fputs("]}", text.stream);
+    return reply_end(&text, REPLY_JSON);
+}
+
+static struct reply answer_configuration(const struct feeds *feeds,
+                                         struct MHD_Connection *connection) {
+    struct query query;
+    struct reply refusal;
+    struct reply_text text;
+    char *json;
+    const char *wrong = take_query(&query, connection);
+    if (wrong)
+        return reply_error(MHD_HTTP_BAD_REQUEST, "%s", wrong);
+    query.layer = -1;
+    if (!check_place(feeds, &query, &refusal))
+        return refusal;
+    if (history_configuration(feeds->history, query.run, &json))
+        return not_read(feeds);
+    if (!reply_begin(&text)) {
+        free(json);
+        return no_memory();
+    }
+    fprintf(text.stream, "{\"run\":%lld,\"configuration\":", (long long)query.run);
+    write_json(text.stream, json ? json : "");
+    fputc('}', text.stream);
+    free(json);
     return reply_end(&text, REPLY_JSON);
 }
 
@@ -389,10 +425,15 @@ struct reply api_answer(const struct feeds *feeds, struct MHD_Connection *connec
         const char *path;
         answer *answer;
     } paths[] = {
-        {"/api/daemons", answer_daemons},   {"/api/runs", answer_runs},
-        {"/api/columns", answer_columns},   {"/api/series", answer_series},
-        {"/api/events", answer_events},     {"/api/forecasts", forecast_answer},
-        {"/api/anomalies", anomaly_answer}, {"/api/skill", skill_answer},
+        {"/api/daemons", answer_daemons},
+        {"/api/runs", answer_runs},
+        {"/api/columns", answer_columns},
+        {"/api/series", answer_series},
+        {"/api/events", answer_events},
+        {"/api/forecasts", forecast_answer},
+        {"/api/anomalies", anomaly_answer},
+        {"/api/skill", skill_answer},
+        {"/api/configuration", answer_configuration},
     };
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
         if (strcmp(path, paths[i].path) == 0)
@@ -400,5 +441,6 @@ struct reply api_answer(const struct feeds *feeds, struct MHD_Connection *connec
     return reply_error(MHD_HTTP_NOT_FOUND,
                        "there is no such path; there are /api/daemons, /api/runs, /api/columns, "
                        "/api/series?run=ID, /api/events?run=ID, /api/anomalies?run=ID, "
+                       "/api/configuration?run=ID, "
                        "/api/skill?run=ID, /api/forecasts and /api/live");
 }

@@ -25,6 +25,9 @@ async function get(path) {
   return body;
 }
 
+// What can continue a run's checkpoint; of older recordings the digest was just that.
+const lineage = (run) => run.compatible || run.digest;
+
 // Points of a run's losses, or of one of its layers: arrays, one entry a point.
 export class Series {
   constructor(body) {
@@ -139,6 +142,11 @@ export class Store {
     for (const id of [...this.runs.keys()]) if (!seen.has(id)) this.runs.delete(id);
   }
 
+  // The configuration that a run had.
+  async fetchConfiguration(run) {
+    return (await get(`api/configuration?run=${run}`)).configuration;
+  }
+
   // The run, and those that it resumed, newest first.
   chain(id) {
     const found = [];
@@ -149,7 +157,7 @@ export class Store {
       const one = run;
       run = one.resumed && one.part === 0
         ? all.find((other) => other.id < one.id && other.endpoint === one.endpoint &&
-          other.digest === one.digest)
+          lineage(other) === lineage(one))
         : undefined;
     }
     return found;
