@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 import cases
+import experiment_results
 
 SOURCE = pathlib.Path(os.environ.get("srcdir", ".")).resolve()
 BUILD = pathlib.Path(os.environ.get("builddir", ".")).resolve()
@@ -18,7 +19,7 @@ LIMIT = 300  # seconds: no result depends on it, it ends a test that hangs
 UNAVAILABLE, USAGE = 69, 2
 NEEDED = {"alerts": ["synth"], "batch-size": [], "bits": [], "bench": [], "compare": ["--against", BUILD],
           "brokers": [], "flood": [], "gpu-report": [], "invariances": [], "kill-loop": [], "ladder": ["table.csv"],
-          "nab": [], "python-client": [], "reliability": [], "repeat": [], "subscribers-cost": [], "top-cost": []}
+          "nab": [], "paper": [], "python-client": [], "reliability": [], "repeat": [], "subscribers-cost": [], "top-cost": []}
 # Called in other ways: one is to be called with another Python, and one looks for many files.
 OTHERS = {"pytorch", "gpu-carry"}
 
@@ -152,6 +153,40 @@ def test_nab(directory):
     assert re.search(r"^\| seed 1 \| 0 (\| (50\.00|nan) ){9}\|$", quiet.stdout, re.M), quiet.stdout
     wrong = run("nab", "--nab", directory / "nowhere")
     assert wrong.returncode == USAGE and "there is no copy of NAB" in wrong.stderr, wrong
+
+
+def test_experiments_of_the_paper(directory):
+    """Every file of conf/experiments would run, wherever the data are."""
+    files = sorted((SOURCE / "conf/experiments").glob("*.yaml"))
+    assert len(files) > 10, files
+    for file in files:
+        done = subprocess.run([BUILD / "runnel-experiment", "--check", file], text=True, stderr=subprocess.STDOUT,
+                              stdout=subprocess.PIPE, timeout=LIMIT, check=False, cwd=directory,
+                              env={**os.environ, "RUNNEL_DATA": f"{directory}"})
+        assert done.returncode == 0, (file, done.stdout)
+
+
+def test_the_paper_reports_what_the_first_seed_chose(directory):
+    """Rates are chosen by seed 1, and the others' losses are reported; recovery is counted from the change."""
+    sys.path.insert(0, str(FIGURES))
+    import paper_results  # pylint: disable=import-outside-toplevel,import-error
+    variants = experiment_results.grid(rate=[0.1, 0.2], norm=["layer", "none"])
+
+    def first_seed_likes_the_second_rate(variant, seed):
+        return -0.15 if seed == 1 and variant >= 2 else 0
+    made = experiment_results.make(directory / "made", variants, seeds=(1, 2, 3),
+                                   change=first_seed_likes_the_second_rate,
+                                   states={(3, 0, 1): "nonfinite", (3, 0, 2): "nonfinite"})
+    results = paper_results.Results(made)
+    assert results.to_run() == ["rate 0.2, norm layer", "rate 0.1, norm none"]
+    kinds = paper_results.kinds([results], "norm")
+    assert [(run["rate"], run["seed"]) for run in kinds[("layer",)]] == [("0.2", 2), ("0.2", 3)]
+    assert [(run["rate"], run["seed"]) for run in kinds[("none",)]] == [("0.1", 2), ("0.1", 3)]
+    results.database.close()
+    points = [(100 * n, 1.0 if n <= 100 else 5.0 if n <= 120 else 1.1) for n in range(1, 201)]
+    before, after, back = paper_results.recovery(points, 10000, 20000)
+    assert (before, after, back) == (1.0, 5.0, 2500), (before, after, back)
+    assert paper_results.recovery(points, 10000, 12000)[2] == math.inf
 
 
 cases.run(globals())
