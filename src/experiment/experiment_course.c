@@ -16,7 +16,7 @@
 enum {
     DIGEST_SIZE = 17,
     SKIPPED_LEAST = 10, /* updates without one that was applied after them */
-    CHEAP = 50, /* examples between two points for which reading all parameters costs nothing */
+    CHEAP = 1000, /* messages between two readings of all parameters, unless weights are kept */
 };
 
 /* Over examples. */
@@ -48,7 +48,8 @@ struct course {
 
     struct experiment_weight *weights; /* (options.points, tensors) or NULL */
     size_t weight_count, tensors;      /* of all members */
-    float *before, *now; /* (largest,) and (numbers,) of all tensors; NULL: not kept */
+    size_t weighed;                    /* messages when parameters were read last */
+    float *before, *now; /* (numbers,) of all tensors, NULL: not kept; (largest,) */
     size_t largest;
 };
 
@@ -72,8 +73,6 @@ static size_t count_tensors(struct course *course) {
 static int open_weights(struct course *course, struct error *error) {
     size_t numbers = count_tensors(course);
     bool keep = course->options.keep_weights;
-    if (!keep && course->options.messages / course->options.points < CHEAP)
-        return 0;
     course->now = calloc(course->largest + 1, sizeof *course->now);
     if (keep) {
         course->before = calloc(numbers + 1, sizeof *course->before);
@@ -218,12 +217,15 @@ static void weigh(struct course *c, const struct experiment_weight *about, float
     weight->change = sqrt(changes);
 }
 
-static int read_weights(struct course *c, double *norm, struct error *error) {
+/* What is read costs as much as some hundred examples. */
+static int read_weights(struct course *c, size_t messages, double *norm, struct error *error) {
     double squares = 0;
     float *before = c->before;
+    bool last = messages == c->options.messages;
     *norm = NAN;
-    if (!c->now)
+    if (!before && !last && messages < c->weighed + CHEAP)
         return 0;
+    c->weighed = messages;
     for (size_t m = 0; m < learner_members(c->learner); m++) {
         const struct model *model = learner_member_model(c->learner, m);
         for (size_t t = 0; t < model->tensor_count; t++) {
@@ -261,7 +263,7 @@ static int close_point(struct course *c, struct error *error) {
         .gradient_norm = mean_of(sums->gradient_norm, sums->updated),
         .update_ratio = mean_of(sums->update_ratio, sums->updated),
     };
-    if (read_weights(c, &point->weight_norm, error))
+    if (read_weights(c, end_of_point(c, c->point_count), &point->weight_norm, error))
         return -1;
     c->point = (struct sums){0};
     c->point_count++;

@@ -159,7 +159,7 @@ int experiment_store_progress(struct experiment_store *store, struct experiment_
 struct experiment_point {
     uint64_t examples, scored; /* up to here; of those since the point before */
     double mean, baseline, gradient_norm, update_ratio;
-    double weight_norm; /* of all parameters, here */
+    double weight_norm; /* of all parameters, here; NaN at most points unless weights are kept */
 };
 int experiment_store_curve(struct experiment_store *store, int64_t run,
                            struct experiment_point **points, size_t *count, struct error *error);
