@@ -47,7 +47,8 @@ def test_page(directory):
         policy = headers["Content-Security-Policy"]
         assert "default-src 'none'" in policy and "script-src 'self'" in policy
         assert "unsafe" not in policy and headers["X-Content-Type-Options"] == "nosniff"
-        names = set(re.findall(r'(?:src|href)="([^"#]+)"', page)) - {"api/daemons", "metrics"}
+        page += web.open("experiment")[2].decode() # of which the rest is in test_web_experiment.py
+        names = set(re.findall(r'(?:src|href)="([^"#]+)"', page)) - {"api/daemons", "api/experiment", "metrics"}
         types = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
         asked = set()
         while names - asked:
@@ -61,7 +62,7 @@ def test_page(directory):
                 names |= {found[2:] for found in re.findall(r'from "(\./[^"]+)"', text)}
                 assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", text), name
         assert {"app.js", "data.js", "draw.js", "chart.js", "style.css"} <= asked, asked
-        own = {path.name for path in (SOURCE / "tools/web/page").iterdir()} - {"index.html"}
+        own = {path.name for path in (SOURCE / "tools/web/page").iterdir()} - {"index.html", "experiment.html"}
         assert own <= asked, own - asked
         for name in "", "app.js", "chart.js": # is not sent again to who has it
             _, headers, body = web.open(name)
@@ -75,7 +76,7 @@ def test_options(directory):
     for arguments, word in [
             (["--listen", "0.0.0.0:0"], "--token"), (["--listen", "nonsense"], "ADDRESS:PORT"),
             (["--listen", "127.0.0.1:99999999"], "ADDRESS:PORT"),
-            (["--listen", "127.0.0.1:65536"], "ADDRESS:PORT"), (["x"], "unexpected argument"),
+            (["--listen", "127.0.0.1:65536"], "ADDRESS:PORT"), (["x", "y"], "unexpected argument"),
             (["-c", "ipc:///tmp/a", "-c", "ipc:///tmp/a"], "twice"), (["-c", "nonsense"], "endpoint")]:
         ended = run(*arguments, "--history", f"{directory}/h")
         assert ended.returncode == USAGE and word in ended.stderr, (arguments, ended)

@@ -120,11 +120,12 @@ class Daemon:
 
 
 class Web:
-    """A running runnel-web, of daemons or of a recording. As a context it ends with the test."""
+    """A running runnel-web, of daemons, of a recording or of an experiment. As a context it ends with the test."""
 
-    def __init__(self, directory, *endpoints, arguments=(), stderr=subprocess.DEVNULL, recording=None):
+    def __init__(self, directory, *endpoints, arguments=(), stderr=subprocess.DEVNULL, recording=None, results=None):
         source = [word for endpoint in endpoints for word in ("--connect", endpoint)]
-        source += ["--recording", recording] if recording else ["--history", f"{directory}/history"]
+        source += [results] if results else ["--recording", recording] if recording \
+            else ["--history", f"{directory}/history"]
         self.process = subprocess.Popen([PROGRAM, "--listen", "127.0.0.1:0", *source, *arguments],
                                         stdout=subprocess.PIPE, stderr=stderr, text=True)
         self.url = self.process.stdout.readline().strip()

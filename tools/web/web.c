@@ -25,6 +25,7 @@ struct options {
     struct option_list endpoints;
     struct key_options keys;
     const char *history, *recording;
+    const char *experiment; /* an operand */
     struct server_options server;
 };
 
@@ -83,6 +84,8 @@ static int open_history(struct history **history, const struct options *options)
     char place[PATH_SIZE];
     const struct history_options all = {0};
     const char *path = options->history;
+    if (options->experiment)
+        return EX_OK;
     if (options->recording)
         return history_open(history, options->recording, NULL);
     if (!path)
@@ -117,11 +120,14 @@ static void run(struct feeds *feeds, struct server *server, int signals) {
 
 static int web(const struct options *options, int signals) {
     struct feeds feeds = {0};
+    struct experiment experiment = {0};
     struct history *history = NULL;
     struct server *server = NULL;
     struct live *live = live_open();
     int status = live ? open_history(&history, options) : complain(EX_UNAVAILABLE, "out of memory");
-    if (status == EX_OK)
+    if (status == EX_OK && options->experiment)
+        status = feeds_open_experiment(&feeds, options->experiment, &experiment, live);
+    else if (status == EX_OK)
         status = open_feeds(&feeds, options, history, live);
     if (status == EX_OK)
         status = server_open(&server, &options->server, &feeds);
@@ -132,6 +138,7 @@ static int web(const struct options *options, int signals) {
     }
     server_close(&server);
     feeds_close(&feeds);
+    experiment_close(&experiment);
     history_close(&history);
     live_close(&live);
     return status;
@@ -141,15 +148,20 @@ int main(int argc, char **argv) {
     struct options options = {.server = {.listen = LISTEN, .chart_file = RUNNEL_CHART_JS}};
     const struct command_line line = {
         .name = "runnel-web",
-        .operands = "",
+        .operands = "[RESULTS]",
         .summary =
             "Show running daemons learn: a page with live charts, at http://" LISTEN "/ unless "
-            "--listen says otherwise, with its data as JSON, and /metrics for Prometheus. It only "
-            "shows: nothing on the page changes anything.",
-        .ending = "Ends on Ctrl-C. Exit status: 0 ended as asked, 64 usage, 66 no token to be "
+            "--listen says otherwise, with its data as JSON, and /metrics for Prometheus. With "
+            "RESULTS, the directory of an experiment or the results.sqlite in it, it shows the "
+            "runs "
+            "of this experiment instead, also while they are made. It only shows: nothing on the "
+            "page changes anything.",
+        .ending = "Ends on Ctrl-C. Exit status: 0 ended as asked, 64 usage, 65 RESULTS are none, "
+                  "or damaged, 66 there are no RESULTS, or no token to be "
                   "read, 69 no socket, port or chart library to be had, 74 the history or "
                   "recording cannot be opened.",
         .groups = {{NULL, rows, &options}},
+        .complete = COMPLETE_FILE,
     };
     char **operands;
     int status = options_parse(&line, argc, argv, &operands);
@@ -157,6 +169,9 @@ int main(int argc, char **argv) {
         return status;
     if (!key_options_ready(&options.keys))
         return EX_USAGE;
+    options.experiment = operands[0];
+    if (options.experiment && (options.recording || options.endpoints.count || options.history))
+        return complain_usage("results of an experiment are shown alone: leave out -c, -r and -H");
     if (options.recording && (options.endpoints.count || options.history))
         return complain_usage("a recording (-r) is shown alone: leave out -c and -H");
     int signals = catch_signals();

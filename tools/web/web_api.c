@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "web_anomaly_api.h"
+#include "web_experiment_api.h"
 #include "web_forecast_api.h"
 #include "web_query.h"
 #include "web_skill_api.h"
@@ -435,6 +436,8 @@ struct reply api_answer(const struct feeds *feeds, struct MHD_Connection *connec
         {"/api/skill", skill_answer},
         {"/api/configuration", answer_configuration},
     };
+    if (feeds->experiment)
+        return experiment_answer(feeds->experiment, connection, path);
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
         if (strcmp(path, paths[i].path) == 0)
             return paths[i].answer(feeds, connection);

@@ -20,6 +20,8 @@
 #define COMMIT_EVERY 1.0 /* seconds */
 #define REST 0.02        /* seconds in which predictions gather, and in which as many are parsed */
 #define FOLLOW_EVERY 5.0 /* seconds between two looks at whether a recording has grown */
+#define LOOK_EVERY                                                                                 \
+    1.0 /* the same at results of an experiment, of which the file's time is enough */
 
 enum {
     AT_ONCE = 500,              /* messages of one daemon between two looks at the others */
@@ -282,21 +284,29 @@ static void run_feed(struct feed *feed) {
     run_predictions(feed, now);
 }
 
-/* Pages that show a recording read it again when it has grown. */
-static void follow_recording(struct feeds *feeds) {
+static double every(const struct feeds *feeds) {
+    return feeds->experiment ? LOOK_EVERY : feeds->recording ? FOLLOW_EVERY : COMMIT_EVERY;
+}
+
+/* Pages that show a recording or an experiment read it again when it has grown. */
+static void follow_file(struct feeds *feeds) {
     double now = clock_seconds();
     bool changed = false;
-    if (now - feeds->committed < FOLLOW_EVERY)
+    if (now - feeds->committed < every(feeds))
         return;
     feeds->committed = now;
+    if (feeds->experiment) {
+        experiment_follow(feeds->experiment, feeds->live);
+        return;
+    }
     note_history(feeds, history_changed(feeds->history, &changed));
     if (changed)
         live_publish(feeds->live, "lost", "{}");
 }
 
 void feeds_run(struct feeds *feeds) {
-    if (feeds->recording) {
-        follow_recording(feeds);
+    if (feeds->recording || feeds->experiment) {
+        follow_file(feeds);
         return;
     }
     for (size_t i = 0; i < feeds->count; i++)
@@ -309,8 +319,7 @@ void feeds_run(struct feeds *feeds) {
 }
 
 double feeds_next(const struct feeds *feeds) {
-    double every = feeds->recording ? FOLLOW_EVERY : COMMIT_EVERY;
-    double now = clock_seconds(), next = feeds->committed + every - now;
+    double now = clock_seconds(), next = feeds->committed + every(feeds) - now;
     for (size_t i = 0; i < feeds->count; i++) {
         const struct feed *feed = &feeds->feed[i];
         next = fmin(next, health_next(&feed->health));
@@ -367,6 +376,12 @@ void feeds_open_recording(struct feeds *feeds, const char *path, struct history 
                             .live = live,
                             .committed = clock_seconds()};
     note_history(feeds, history_changed(history, &changed));
+}
+
+int feeds_open_experiment(struct feeds *feeds, const char *path, struct experiment *experiment,
+                          struct live *live) {
+    *feeds = (struct feeds){.experiment = experiment, .live = live, .committed = clock_seconds()};
+    return experiment_open(experiment, path);
 }
 
 void feeds_close(struct feeds *feeds) {

@@ -15,6 +15,7 @@
 #include "tools/history/history.h"
 #include "tools/shared/watch_health.h"
 #include "web_backlog.h"
+#include "web_experiment.h"
 #include "web_forecasts.h"
 #include "web_live.h"
 
@@ -61,8 +62,9 @@ struct feed {
 
 struct feeds {
     struct feed feed[FEEDS_MAX];
-    size_t count;          /* 0 = a recording is shown */
-    const char *recording; /* its file's name; NULL = none */
+    size_t count;                  /* 0 = a recording or an experiment is shown */
+    const char *recording;         /* its file's name; NULL = none */
+    struct experiment *experiment; /* NULL = none; with one there is no history */
     struct history *history;
     struct live *live;
     double committed; /* when the history was, or the recording was looked at, clock_seconds() */
@@ -76,6 +78,11 @@ int feeds_open(struct feeds *feeds, const char *const endpoints[], size_t count,
 
 /* Watch no daemon: show a history that is only read, from a file of that name. */
 void feeds_open_recording(struct feeds *feeds, const char *path, struct history *history,
+                          struct live *live);
+
+/* Watch no daemon: show the results of an experiment. EX_OK, or complains and returns an exit
+   status. */
+int feeds_open_experiment(struct feeds *feeds, const char *path, struct experiment *experiment,
                           struct live *live);
 void feeds_close(struct feeds *feeds);
 

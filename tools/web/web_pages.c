@@ -34,6 +34,14 @@ EMBED(verdict, "verdict.js")
 EMBED(app, "app.js")
 EMBED(charts, "charts.js")
 EMBED(controls, "controls.js")
+EMBED(experiment_page, "experiment.html")
+EMBED(experiment_style, "experiment.css")
+EMBED(experiment, "experiment.js")
+EMBED(experiment_chart, "experiment_chart.js")
+EMBED(experiment_data, "experiment_data.js")
+EMBED(experiment_detail, "experiment_detail.js")
+EMBED(experiment_filter, "experiment_filter.js")
+EMBED(experiment_table, "experiment_table.js")
 EMBED(data, "data.js")
 EMBED(dom, "dom.js")
 EMBED(draw, "draw.js")
@@ -49,6 +57,7 @@ EMBED(pointer, "pointer.js")
 EMBED(range, "range.js")
 EMBED(skill, "skill.js")
 EMBED(state, "state.js")
+EMBED(theme, "theme.js")
 EMBED(view, "view.js")
 
 #define PAGE(path, type, name)                                                                     \
@@ -60,6 +69,8 @@ static const struct page {
 } pages_table[PAGES] = {
     PAGE("/", HTML, index),
     PAGE("/style.css", CSS, style),
+    PAGE("/experiment", HTML, experiment_page),
+    PAGE("/experiment.css", CSS, experiment_style),
     PAGE("/icon.svg", SVG, icon),
     PAGE("/favicon.ico", SVG, icon),
     MODULE(anomalies),
@@ -70,6 +81,12 @@ static const struct page {
     MODULE(controls),
     MODULE(data),
     MODULE(dom),
+    MODULE(experiment),
+    MODULE(experiment_chart),
+    MODULE(experiment_data),
+    MODULE(experiment_detail),
+    MODULE(experiment_filter),
+    MODULE(experiment_table),
     MODULE(draw),
     MODULE(forecast),
     MODULE(format),
@@ -83,6 +100,7 @@ static const struct page {
     MODULE(range),
     MODULE(skill),
     MODULE(state),
+    MODULE(theme),
     MODULE(view),
 };
 

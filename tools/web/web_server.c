@@ -22,6 +22,7 @@
 #define REPLY_SECONDS 60.0 /* for a reply to be taken */
 #define SWEEP_EVERY 1.0
 #define LIVE_PATH "/api/live"
+#define EXPERIMENT_PATH "/experiment" /* the page that is / when an experiment is shown */
 
 enum {
     CONNECTIONS_MAX = 1000,
@@ -116,6 +117,8 @@ static enum MHD_Result send_live(struct server *s, struct MHD_Connection *connec
 static struct reply answer_path(struct server *s, struct MHD_Connection *connection,
                                 const char *path) {
     struct reply reply;
+    if (s->feeds->experiment && strcmp(path, "/") == 0)
+        path = EXPERIMENT_PATH;
     if (pages_find(&s->pages, path, &reply))
         return reply;
     if (reply_pending() > REPLY_PENDING_MAX)

@@ -2,12 +2,13 @@
 // something has come, and then listens.
 
 import { draw, drawing, drawSoon, makePanels, panels, whenDrawn } from "./charts.js";
-import { control, restoreTheme } from "./controls.js";
+import { control } from "./controls.js";
 import { make } from "./dom.js";
 import { theme } from "./draw.js";
 import { showNumbers } from "./lists.js";
 import { begin, fail, fetchSeries, listen } from "./live.js";
 import { bounds, daemons, shown, store, view } from "./state.js";
+import { restoreTheme } from "./theme.js";
 import { keepView, readView, setRange, showAll, whenMoved } from "./view.js";
 
 const FETCH_AFTER = 120; // ms after the last move of the view

@@ -1,42 +1,17 @@
-// What hands and keys do, beside the charts: switches, buttons, keys, light and dark.
+// What hands and keys do, beside the charts: switches, buttons, keys.
 
 import { draw, drawSoon } from "./charts.js";
 import { $ } from "./dom.js";
-import { readTheme } from "./draw.js";
 import { setLayer, showDaemons, showEvents, showNumbers, showRuns, toggleDaemon } from "./lists.js";
 import { AXES, view } from "./state.js";
+import { nextTheme, offerThemes } from "./theme.js";
 import { goBack, keepView, pan, remember, setAxis, showAll, zoom } from "./view.js";
 
-const THEMES = ["system", "light", "dark"];
-const darkSystem = matchMedia("(prefers-color-scheme: dark)");
-
-// ---- Light and dark ----
-
-function setTheme(choice) {
-  const dark = choice === "dark" || (choice === "system" && darkSystem.matches);
-  document.documentElement.dataset.theme = dark ? "dark" : "light";
-  document.documentElement.dataset.choice = choice;
-  $("theme").textContent = { light: "☀ light", dark: "☾ dark", system: "◐ system" }[choice];
-  try { localStorage.setItem("theme", choice); } catch { /* it is then for this visit */ }
-  readTheme();
-}
-
-export function restoreTheme() {
-  let choice = "system";
-  try { choice = localStorage.getItem("theme") || choice; } catch { /* as the system */ }
-  setTheme(THEMES.includes(choice) ? choice : "system");
-}
-
-function changeTheme(choice) {
-  setTheme(choice);
+function redraw() {
   showDaemons();
   showRuns();
   showEvents();
   draw();
-}
-
-function nextTheme() {
-  changeTheme(THEMES[(THEMES.indexOf(document.documentElement.dataset.choice) + 1) % THEMES.length]);
 }
 
 // ---- Switches ----
@@ -106,12 +81,11 @@ export function control() {
   $("back").addEventListener("click", goBack);
   $("whole").addEventListener("click", () => { remember(); showAll(); });
   $("pause").addEventListener("click", () => setPaused(!view.paused));
-  $("theme").addEventListener("click", nextTheme);
+  offerThemes(redraw);
   $("help-open").addEventListener("click", () => $("help").showModal());
   $("heat-run").addEventListener("change", () => { view.heat = Number($("heat-run").value); drawSoon(); });
   document.addEventListener("keydown", onKey);
   document.addEventListener("visibilitychange", drawSoon);
-  darkSystem.addEventListener("change", () => changeTheme(document.documentElement.dataset.choice));
   addEventListener("resize", drawSoon);
   setInterval(showNumbers, 1000);
 }

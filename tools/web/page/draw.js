@@ -1,7 +1,7 @@
 // One chart: lines by Chart.js; bands, marks of events and of what is not finite by a plugin of our
 // own.
 
-import { number, ticks } from "./format.js";
+import { number, powers, ticks } from "./format.js";
 import { Frame, LEFT, RIGHT, tickRoom } from "./frame.js";
 import { fences, FILLED, keepDrawable, limits } from "./range.js";
 
@@ -197,7 +197,9 @@ function options(plot) {
       x: {
         type: "linear",
         afterBuildTicks: (scale) => {
-          scale.ticks = ticks(plot.axis, scale.min, scale.max, Math.max(2, scale.width / tickRoom(plot.axis)));
+          const most = Math.max(2, scale.width / tickRoom(plot.axis));
+          scale.ticks = scale.type === "logarithmic" ? powers(scale.min, scale.max, most)
+            : ticks(plot.axis, scale.min, scale.max, most);
         },
         ticks: { callback: (value, index, all) => all[index].label, maxRotation: 0, autoSkip: false },
       },
@@ -232,8 +234,8 @@ export class Plot extends Frame {
 
   // `lines`: datasets with data, and low, high, missing, color; `bounds`: [from, to] of x; `empty`: why
   // there is nothing; `robust`: wild values do not count for the range.
-  // `reference`: a value that is in sight in any case, with a line across.
-  draw({ lines, axis, bounds, log, events, range, robust, reference, empty }) {
+  // `reference`: a value that is in sight in any case, with a line across. `logX`: x is logarithmic, too.
+  draw({ lines, axis, bounds, log, logX, events, range, robust, reference, empty }) {
     const { chart } = this;
     this.axis = axis;
     chart.events = events;
@@ -248,7 +250,8 @@ export class Plot extends Frame {
       line.beyond = robust ? fences(line, bounds, low, high) : null;
       keepDrawable(line.data, low, high);
     }
-    Object.assign(chart.options.scales.x, { min: bounds[0], max: bounds[1] });
+    Object.assign(chart.options.scales.x,
+      { type: logX ? "logarithmic" : "linear", min: bounds[0], max: bounds[1] });
     Object.assign(chart.options.scales.y,
       { type: isLog ? "logarithmic" : "linear", min: low, max: high });
     if (this.dressed !== theme.version) this.dress();

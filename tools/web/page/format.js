@@ -116,6 +116,18 @@ export function ticks(axis, from, to, most) {
   return found;
 }
 
+// The same for a logarithmic axis: powers of ten, with 2 and 5 of each where there is room.
+export function powers(from, to, most) {
+  const decades = Math.log10(to / from), leads = 3 * decades <= most ? [1, 2, 5] : [1];
+  const every = Math.max(1, Math.ceil(decades / most)), found = [];
+  for (let power = Math.floor(Math.log10(from)); 10 ** power <= to; power += every)
+    for (const lead of leads) {
+      const value = lead * 10 ** power;
+      if (value >= from && value <= to) found.push({ value, label: number(value) });
+    }
+  return found.length > 1 ? found : ticks("examples", from, to, most); // of a narrow view
+}
+
 function niceStep(least) {
   const power = 10 ** Math.floor(Math.log10(least));
   return power * [1, 2, 5, 10].find((one) => one * power >= least * 0.999);

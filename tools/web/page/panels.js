@@ -60,7 +60,7 @@ export const HEALTH = [
 // so far away, so that a wild one leaves the line where it is, and a new level is reached soon.
 const WILD = 10, KNOWN = 5; // values, before which nothing is wild
 
-class Average {
+export class Average {
   constructor() {
     Object.assign(this, { value: 0, deviation: 0, count: 0, last: 0 });
   }

@@ -1,0 +1,125 @@
+// The chart of an experiment: a line for each group of runs, the mean over its seeds with its deviation as a
+// band, dashed the baseline; below it which line is which, with its value under the pointer.
+
+import { $, make } from "./dom.js";
+import { Plot, theme } from "./draw.js";
+import { grouped, number } from "./format.js";
+import { DARK, DASHES, LIGHT } from "./palette.js";
+import { Average } from "./panels.js";
+
+const DRAG_LEAST = 6; // pixels: what is shorter is a click
+const BAND_LEAST = 0.1; // of the mean, to which a band reaches down on a logarithmic axis
+const BASELINE_DASH = [6, 4];
+
+// Of the n-th group: as the curves of runnel-plot and of reports.
+export function styleOf(number) {
+  const colors = theme.dark ? DARK : LIGHT;
+  return { color: colors[number % colors.length], dash: DASHES[Math.floor(number / colors.length) % DASHES.length] };
+}
+
+// { data, low, high } of a curve. What is smoothed looks back only: over the last share of the examples
+// before a point.
+function smoothed({ x, mean, deviation }, smooth, log, band) {
+  const means = new Average(), deviations = new Average(), data = [], low = [], high = [];
+  x.forEach((at, i) => {
+    const tau = smooth * (at - (x[0] ?? 0)), known = mean[i] !== null;
+    const value = !known || !smooth ? mean[i] : means.take(mean[i], at, tau);
+    const wide = deviation[i] === null || !known ? null
+      : smooth ? deviations.take(deviation[i], at, tau) : deviation[i];
+    data.push({ x: at, y: value, value, raw: mean[i] });
+    low.push(wide === null ? null : log ? Math.max(value - wide, BAND_LEAST * value) : value - wide);
+    high.push(wide === null ? null : value + wide);
+  });
+  return { data, low: band ? low : null, high: band ? high : null };
+}
+
+function lineOf(curve, { color, dash }, id, view) {
+  const line = smoothed(curve, view.smooth, view.log, view.band);
+  return { ...line, spec: { band: "deviation" }, run: id, color, borderColor: color, borderDash: dash,
+    borderWidth: 1.7, missing: [], marksMissing: false };
+}
+
+export class CurveChart {
+  // `moved`: is called with [from, to] of a zoom, or null for all.
+  constructor(element, legend, moved) {
+    Object.assign(this, { plot: new Plot(element), legend, moved, lines: [], all: [0, 1], shown: [0, 1], cursor: null });
+    this.handle(element);
+  }
+
+  // `groups`: with name, style and curve; `baselines`: curves; `view`: smooth, band, log, logX, range.
+  draw({ groups, baselines, view, empty }) {
+    const { faint } = theme.colors;
+    const lines = groups.map((group) => ({ ...lineOf(group.curve, group.style, group.id, view), group }));
+    for (const curve of baselines)
+      lines.push(lineOf({ ...curve, deviation: curve.x.map(() => null) }, { color: faint, dash: BASELINE_DASH },
+        "baseline", view));
+    const positions = lines.flatMap(({ data }) => (data.length ? [data[0].x, data[data.length - 1].x] : []));
+    this.lines = lines;
+    this.all = positions.length ? [Math.min(...positions), Math.max(...positions)] : [0, 1];
+    if (!(this.all[1] > this.all[0])) this.all[1] = this.all[0] + 1;
+    this.shown = view.range ?? this.all;
+    this.plot.draw({ lines, axis: "examples", bounds: this.shown, log: view.log, logX: view.logX && this.shown[0] > 0,
+      events: [], robust: true, empty: empty || (lines.length ? "" : "no run that is over is chosen") });
+    this.plot.canvas.setAttribute("aria-label", `${groups.length} curves: ${groups.map(({ name }) => name).join("; ")}`);
+    this.showLegend(baselines.length > 0);
+  }
+
+  showLegend(withBaseline) {
+    const entries = this.lines.filter(({ group }) => group);
+    if (withBaseline) entries.push(this.lines[this.lines.length - 1]);
+    this.legend.replaceChildren(...entries.map((line) => {
+      const stroke = make("i", { className: line.borderDash.length ? "dashed" : "" });
+      stroke.style.setProperty("--color", line.color);
+      line.said = make("b");
+      return make("span", {}, stroke, line.group?.name ?? "baseline", " ", line.said);
+    }));
+    this.showCursor();
+  }
+
+  showCursor() {
+    const { cursor } = this;
+    this.plot.showCursor(cursor);
+    $("curves-at").textContent = cursor === null ? "" : `${grouped(cursor)} examples`;
+    for (const line of this.lines)
+      if (line.said) line.said.textContent = cursor === null ? "" : number(valueAt(line.data, cursor));
+  }
+
+  handle(element) {
+    const { plot } = this;
+    let start = null;
+    const at = (event) => {
+      const { left, right } = plot.area();
+      return Math.min(right, Math.max(left, event.clientX - element.getBoundingClientRect().left));
+    };
+    const drop = () => { start = null; plot.showSelection(0, 0); };
+    element.addEventListener("pointerdown", (event) => {
+      if (event.button !== 0) return;
+      start = at(event);
+      element.setPointerCapture(event.pointerId);
+    });
+    element.addEventListener("pointermove", (event) => {
+      this.cursor = plot.toValue(at(event));
+      this.showCursor();
+      if (start !== null) plot.showSelection(start, at(event));
+    });
+    element.addEventListener("pointerup", (event) => {
+      if (start === null) return;
+      const end = at(event), from = Math.min(start, end), to = Math.max(start, end);
+      drop();
+      if (to - from >= DRAG_LEAST) this.moved([plot.toValue(from), plot.toValue(to)]);
+    });
+    element.addEventListener("pointercancel", drop);
+    element.addEventListener("pointerleave", () => { this.cursor = null; this.showCursor(); });
+    element.addEventListener("dblclick", () => this.moved(null));
+  }
+}
+
+// Of the last point at or before a position.
+function valueAt(data, position) {
+  let found;
+  for (const point of data) {
+    if (point.x > position) break;
+    found = point.value;
+  }
+  return found;
+}

@@ -1,0 +1,185 @@
+// An experiment as /api/experiment has it: its runs with what was set and what was measured, groups of
+// runs, and their curves. Nothing here is drawn.
+
+const CURVES_AT_ONCE = 50; // of one request
+
+async function get(path) {
+  const response = await fetch(path, { cache: "no-store" });
+  const body = await response.json();
+  if (!response.ok) throw new Error(body.error || response.statusText);
+  return body;
+}
+
+// A number where the text is one, so that 1e-3 comes before 0.01.
+export function valueOf(text) {
+  if (typeof text !== "string" || text.trim() === "") return text;
+  const number = Number(text);
+  return Number.isFinite(number) ? number : text;
+}
+
+// What a run has besides the figures that tables compare.
+const COUNTS = [["parameters", "parameters"], ["examples", "examples"], ["skipped", "skipped updates"],
+  ["seconds", "seconds"]];
+const STATES = { nonfinite: "not finite" };
+
+export class Experiment {
+  constructor() {
+    Object.assign(this, { about: null, runs: [], keys: [], figures: [], curves: new Map(), fetching: new Map() });
+  }
+
+  async load() {
+    this.about = await get("api/experiment");
+    this.keys = this.differingKeys();
+    this.runs = this.about.runs.map((run) => this.describe(run));
+    this.figures = this.chooseFigures();
+    const known = new Set(this.runs.map(curveKey));
+    for (const key of this.curves.keys()) if (!known.has(key)) this.curves.delete(key);
+  }
+
+  // Keys that not all variants set alike: [{ key, title }], in the order of the first that sets them.
+  differingKeys() {
+    const values = new Map(), shorts = new Map();
+    for (const { settings } of this.about.variants)
+      for (const { key, short, value } of settings) {
+        if (!values.has(key)) values.set(key, new Set());
+        values.get(key).add(value);
+        shorts.set(key, short);
+      }
+    const all = this.about.variants.length;
+    const setters = (key) => this.about.variants.filter(({ settings }) => settings.some((one) => one.key === key));
+    const double = (short) => [...shorts.values()].filter((other) => other === short).length > 1;
+    return [...values.keys()].filter((key) => values.get(key).size > 1 || setters(key).length < all)
+      .map((key) => ({ key, title: double(shorts.get(key)) ? key : shorts.get(key) }));
+  }
+
+  // `values`: by column, for filters, groups and the table; `texts`: settings as they were written.
+  describe(run) {
+    const { variants, streams } = this.about;
+    const variant = variants.find((one) => one.variant === run.variant);
+    const stream = streams.find((one) => one.stream === run.stream);
+    const values = { run: run.run, variant: variant?.name ?? String(run.variant),
+      stream: stream?.name ?? String(run.stream), seed: run.seed, state: STATES[run.state] ?? run.state };
+    const texts = {};
+    for (const { key, value } of variant?.settings ?? []) {
+      values[key] = valueOf(value);
+      texts[key] = value;
+    }
+    for (const { name } of this.about.measures) values[name] = run[name] ?? null;
+    for (const [name] of COUNTS) values[name] = run[name] ?? null;
+    return { ...run, values, texts };
+  }
+
+  // Figures that some run has; counts only where they differ.
+  chooseFigures() {
+    const has = (name) => this.runs.some(({ values }) => values[name] !== null);
+    const differs = (name) => new Set(this.runs.map(({ values }) => values[name]).filter((v) => v !== null)).size > 1;
+    return [...this.about.measures.filter(({ name }) => has(name)).map((one) => ({ ...one, better: true })),
+      ...COUNTS.filter(([name]) => (name === "seconds" ? has(name) : differs(name)))
+        .map(([name, title]) => ({ name, title }))];
+  }
+
+  hasSeeds() {
+    return new Set(this.runs.map(({ seed }) => seed)).size > 1;
+  }
+
+  // What tables compare: what the experiment says, else skill where there is a baseline.
+  measure() {
+    const has = (name) => this.figures.some((figure) => figure.name === name);
+    const { measure } = this.about;
+    return measure && has(measure) ? measure : has("skill") ? "skill" : "mean";
+  }
+
+  // Whether variants' names say no more than their settings.
+  namedBySettings() {
+    const parts = (text) => text.split(", ").sort().join();
+    return this.keys.length > 0 && this.about.variants.every(({ name, settings }) =>
+      parts(name) === parts(settings.map(({ short, value }) => `${short} ${value}`).join(", ")));
+  }
+
+  // Groups of runs that have the same values of these keys, and of the stream, in the order of their first
+  // run; without keys each run is one.
+  groups(runs, keys) {
+    const found = new Map();
+    const all = keys.length ? [...keys, "stream"] : ["run"];
+    for (const run of runs) {
+      const id = all.map((key) => `${key} ${run.values[key]}`).join("\n");
+      if (!found.has(id)) found.set(id, { id, keys: all, runs: [] });
+      found.get(id).runs.push(run);
+    }
+    return [...found.values()].map((group) => this.summarize(group));
+  }
+
+  // A value where all runs have the same; of figures mean and sample deviation over the runs that are done,
+  // or, where none is, the others.
+  summarize(group) {
+    const { runs } = group, values = {}, deviations = {};
+    const done = runs.filter(({ state }) => state === "done");
+    for (const key of new Set(runs.flatMap((run) => Object.keys(run.values)))) {
+      const [first] = runs;
+      if (runs.every((run) => run.values[key] === first.values[key])) values[key] = first.values[key];
+    }
+    for (const { name } of this.figures) {
+      const known = (done.length ? done : runs).map((run) => run.values[name]).filter((v) => typeof v === "number");
+      [values[name], deviations[name]] = meanAndDeviation(known);
+    }
+    values.state = statesOf(runs);
+    return { ...group, values, deviations, done: done.length };
+  }
+
+  // Of each of these runs that has one; those that are not here yet are fetched. True when some came.
+  async fetchCurves(runs) {
+    const wanted = runs.filter((run) => run.state !== "waiting" && !this.curves.has(curveKey(run)) &&
+      !this.fetching.has(curveKey(run)));
+    for (const run of wanted) this.fetching.set(curveKey(run), true);
+    try {
+      for (let i = 0; i < wanted.length; i += CURVES_AT_ONCE) {
+        const some = wanted.slice(i, i + CURVES_AT_ONCE);
+        const { curves } = await get(`api/experiment/curves?runs=${some.map(({ run }) => run).join()}`);
+        curves.forEach((curve, k) => this.curves.set(curveKey(some[k]), curve));
+      }
+    } finally {
+      for (const run of wanted) this.fetching.delete(curveKey(run));
+    }
+    return wanted.length > 0;
+  }
+
+  // Mean and deviation of a column over the runs of a group at each of their points: { x, mean, deviation }
+  // of arrays, null where no run has a value.
+  curve(group, column) {
+    const done = group.runs.filter(({ state }) => state === "done");
+    const curves = (done.length ? done : group.runs).map((run) => this.curves.get(curveKey(run))).filter(Boolean);
+    const points = new Map();
+    for (const curve of curves)
+      curve.examples.forEach((x, i) => {
+        if (!points.has(x)) points.set(x, []);
+        if (curve[column][i] !== null) points.get(x).push(curve[column][i]);
+      });
+    const x = [...points.keys()].sort((a, b) => a - b);
+    const both = x.map((at) => meanAndDeviation(points.get(at)));
+    return { x, mean: both.map(([mean]) => mean), deviation: both.map(([, deviation]) => deviation) };
+  }
+
+  fetchRun(id) {
+    return get(`api/experiment/run?run=${id}`);
+  }
+}
+
+// A run that is made again has another.
+const curveKey = ({ run, started, state }) => `${run}/${started}/${state}`;
+
+// [mean, sample deviation]: null without values, deviation null with one.
+export function meanAndDeviation(values) {
+  if (!values.length) return [null, null];
+  const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
+  if (values.length < 2) return [mean, null];
+  const squares = values.reduce((sum, value) => sum + (value - mean) ** 2, 0);
+  return [mean, Math.sqrt(squares / (values.length - 1))];
+}
+
+// "3 done", or all that there are: "2 done, 1 not finite".
+function statesOf(runs) {
+  if (runs.length === 1) return runs[0].values.state;
+  const counts = new Map();
+  for (const { values } of runs) counts.set(values.state, (counts.get(values.state) ?? 0) + 1);
+  return [...counts].map(([state, count]) => `${count} ${state}`).join(", ");
+}

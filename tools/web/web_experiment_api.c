@@ -1,0 +1,356 @@
+#include "build-config.h"
+
+#include "web_experiment_api.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "web_query.h"
+
+enum {
+    CURVES_MAX = 100, /* runs of one request */
+};
+
+/* ---- Members of an object ---- */
+
+static void text_member(FILE *stream, const char *name, const char *text) {
+    fprintf(stream, ",\"%s\":", name);
+    if (text)
+        query_write_text(stream, text);
+    else
+        fputs("null", stream);
+}
+
+static void number_member(FILE *stream, const char *name, double value, int digits) {
+    fprintf(stream, ",\"%s\":", name);
+    query_write_number(stream, value, digits);
+}
+
+static void count_member(FILE *stream, const char *name, uint64_t value) {
+    fprintf(stream, ",\"%s\":%" PRIu64, name, value);
+}
+
+/* ---- All of it ---- */
+
+static void write_measures(FILE *stream) {
+    fputs(",\"measures\":[", stream);
+    for (size_t i = 0; i < EXPERIMENT_FIGURES; i++)
+        fprintf(stream, "%s{\"name\":\"%s\",\"title\":\"%s\",\"larger_better\":%s}", i ? "," : "",
+                experiment_measures[i].name, experiment_measures[i].title,
+                experiment_measures[i].larger_better ? "true" : "false");
+    fputc(']', stream);
+}
+
+static void write_streams(FILE *stream, const struct experiment_results *results) {
+    fputs(",\"streams\":[", stream);
+    for (size_t i = 0; i < results->stream_count; i++) {
+        const struct experiment_stream *one = &results->streams[i];
+        fprintf(stream, "%s{\"stream\":%zu", i ? "," : "", one->stream);
+        text_member(stream, "name", one->name);
+        text_member(stream, "command", one->command);
+        text_member(stream, "digest", one->digest);
+        count_member(stream, "examples", one->examples);
+        count_member(stream, "bytes", one->bytes);
+        fputc('}', stream);
+    }
+    fputc(']', stream);
+}
+
+static void write_variants(FILE *stream, const struct experiment_results *results) {
+    fputs(",\"variants\":[", stream);
+    for (size_t i = 0; i < results->variant_count; i++) {
+        const struct experiment_variant *one = &results->variants[i];
+        fprintf(stream, "%s{\"variant\":%zu", i ? "," : "", one->variant);
+        text_member(stream, "name", one->name);
+        fputs(",\"settings\":[", stream);
+        for (size_t k = 0; k < one->setting_count; k++) {
+            const struct experiment_setting *setting = &one->settings[k];
+            fputs(k ? ",{\"key\":" : "{\"key\":", stream);
+            query_write_text(stream, setting->key);
+            text_member(stream, "short", setting->brief ? setting->brief : setting->key);
+            text_member(stream, "value", setting->value);
+            fputc('}', stream);
+        }
+        fputs("]}", stream);
+    }
+    fputc(']', stream);
+}
+
+static void write_run(FILE *stream, const struct experiment_run *run) {
+    fprintf(stream, "{\"run\":%" PRId64 ",\"variant\":%zu,\"stream\":%zu,\"seed\":%" PRId64,
+            run->run, run->variant, run->stream, run->seed);
+    text_member(stream, "state", experiment_state_name(run->state));
+    text_member(stream, "error", run->error);
+    if (run->state != EXPERIMENT_WAITING) {
+        count_member(stream, "parameters", run->parameters);
+        count_member(stream, "examples", run->examples);
+        count_member(stream, "rejected", run->rejected);
+        count_member(stream, "scored", run->scored);
+        count_member(stream, "updates", run->updates);
+        count_member(stream, "skipped", run->skipped);
+        number_member(stream, "started", run->started, QUERY_EXACT_DIGITS);
+        number_member(stream, "seconds", run->seconds, QUERY_VALUE_DIGITS);
+        number_member(stream, "cpu_seconds", run->cpu_seconds, QUERY_VALUE_DIGITS);
+        for (size_t i = 0; i < EXPERIMENT_FIGURES; i++)
+            number_member(stream, experiment_measures[i].name, experiment_figure(&run->figures, i),
+                          QUERY_EXACT_DIGITS);
+    }
+    fputc('}', stream);
+}
+
+static void write_runs(FILE *stream, const struct experiment_results *results) {
+    size_t counts[EXPERIMENT_FAILED + 1] = {0};
+    fputs(",\"runs\":[", stream);
+    for (size_t i = 0; i < results->run_count; i++) {
+        if (i)
+            fputc(',', stream);
+        write_run(stream, &results->runs[i]);
+        counts[results->runs[i].state]++;
+    }
+    fputc(']', stream);
+    count_member(stream, "total", results->total);
+    count_member(stream, "over", results->run_count - counts[EXPERIMENT_WAITING]);
+    count_member(stream, "nonfinite", counts[EXPERIMENT_NONFINITE]);
+    count_member(stream, "failed", counts[EXPERIMENT_FAILED]);
+}
+
+static struct reply answer_all(const struct experiment *experiment,
+                               struct MHD_Connection *connection) {
+    const struct experiment_results *results = &experiment->results;
+    struct reply_text text;
+    (void)connection;
+    if (!reply_begin(&text))
+        return reply_error(MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory");
+    fprintf(text.stream, "{\"revision\":%" PRIu64, experiment->revision);
+    text_member(text.stream, "name", results->name);
+    text_member(text.stream, "measure", results->measure);
+    number_member(text.stream, "recent", results->recent, QUERY_VALUE_DIGITS);
+    text_member(text.stream, "version", results->version);
+    text_member(text.stream, "device", results->device);
+    text_member(text.stream, "isa", results->isa);
+    number_member(text.stream, "started", results->started, QUERY_EXACT_DIGITS);
+    number_member(text.stream, "finished", results->finished, QUERY_EXACT_DIGITS);
+    text_member(text.stream, "yaml", results->text);
+    write_measures(text.stream);
+    write_streams(text.stream, results);
+    write_variants(text.stream, results);
+    write_runs(text.stream, results);
+    fputc('}', text.stream);
+    return reply_end(&text, REPLY_JSON);
+}
+
+/* ---- One run ---- */
+
+static const struct experiment_run *find_run(const struct experiment *experiment, int64_t id) {
+    const struct experiment_results *results = &experiment->results;
+    for (size_t i = 0; i < results->run_count; i++)
+        if (results->runs[i].run == id)
+            return &results->runs[i];
+    return NULL;
+}
+
+static struct reply no_run(int64_t id) {
+    return reply_error(MHD_HTTP_NOT_FOUND,
+                       "there is no run %" PRId64 "; /api/experiment lists them", id);
+}
+
+static struct reply unreadable(const struct error *error) {
+    return reply_error(MHD_HTTP_INTERNAL_SERVER_ERROR, "%s", error->text);
+}
+
+static void write_columns(FILE *stream, const struct experiment_column *columns, size_t count) {
+    fputs(",\"columns\":[", stream);
+    for (size_t i = 0; i < count; i++) {
+        fprintf(stream, "%s{\"column\":%zu", i ? "," : "", i);
+        text_member(stream, "name", columns[i].name);
+        number_member(stream, "rmse", columns[i].rmse, QUERY_VALUE_DIGITS);
+        number_member(stream, "mae", columns[i].mae, QUERY_VALUE_DIGITS);
+        number_member(stream, "skill", columns[i].skill, QUERY_VALUE_DIGITS);
+        fputc('}', stream);
+    }
+    fputc(']', stream);
+}
+
+static void write_experts(FILE *stream, const struct experiment_expert *experts, size_t count) {
+    fputs(",\"experts\":[", stream);
+    for (size_t i = 0; i < count; i++) {
+        fputs(i ? ",{\"name\":" : "{\"name\":", stream);
+        query_write_text(stream, experts[i].name);
+        number_member(stream, "mean", experts[i].mean, QUERY_VALUE_DIGITS);
+        number_member(stream, "weight", experts[i].weight, QUERY_VALUE_DIGITS);
+        fputc('}', stream);
+    }
+    fputc(']', stream);
+}
+
+static struct reply describe_run(const struct experiment_run *run,
+                                 const struct experiment_column *columns, size_t column_count,
+                                 const struct experiment_expert *experts, size_t expert_count) {
+    struct reply_text text;
+    if (!reply_begin(&text))
+        return reply_error(MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory");
+    fprintf(text.stream, "{\"run\":%" PRId64, run->run);
+    text_member(text.stream, "state", experiment_state_name(run->state));
+    text_member(text.stream, "error", run->error);
+    text_member(text.stream, "configuration", run->configuration);
+    text_member(text.stream, "digest", run->digest);
+    text_member(text.stream, "data", run->data);
+    text_member(text.stream, "version", run->version);
+    text_member(text.stream, "device", run->device);
+    text_member(text.stream, "losses_digest", run->losses_digest);
+    text_member(text.stream, "parameters_digest", run->parameters_digest);
+    write_columns(text.stream, columns, column_count);
+    write_experts(text.stream, experts, expert_count);
+    fputc('}', text.stream);
+    return reply_end(&text, REPLY_JSON);
+}
+
+static struct reply answer_run(const struct experiment *experiment,
+                               struct MHD_Connection *connection) {
+    struct experiment_store *store;
+    struct experiment_column *columns = NULL;
+    struct experiment_expert *experts = NULL;
+    size_t id = 0, column_count = 0, expert_count = 0;
+    struct error error;
+    if (!query_count(connection, "run", 1, 1e15, &id) || !id)
+        return reply_error(MHD_HTTP_BAD_REQUEST,
+                           "run must be the number of a run, from /api/experiment");
+    const struct experiment_run *run = find_run(experiment, (int64_t)id);
+    if (!run)
+        return no_run((int64_t)id);
+    if (experiment_store_open(&store, experiment->path, EXPERIMENT_READ, &error))
+        return unreadable(&error);
+    bool failed = experiment_store_columns(store, run->run, &columns, &column_count, &error) ||
+                  experiment_store_experts(store, run->run, &experts, &expert_count, &error);
+    struct reply reply = failed ? unreadable(&error)
+                                : describe_run(run, columns, column_count, experts, expert_count);
+    experiment_store_close(&store);
+    free(columns);
+    free(experts);
+    return reply;
+}
+
+/* ---- Curves ---- */
+
+static double pick_mean(const struct experiment_point *point) {
+    return point->mean;
+}
+static double pick_baseline(const struct experiment_point *point) {
+    return point->baseline;
+}
+static double pick_gradient_norm(const struct experiment_point *point) {
+    return point->gradient_norm;
+}
+static double pick_update_ratio(const struct experiment_point *point) {
+    return point->update_ratio;
+}
+static double pick_weight_norm(const struct experiment_point *point) {
+    return point->weight_norm;
+}
+static double pick_examples(const struct experiment_point *point) {
+    return (double)point->examples;
+}
+static double pick_scored(const struct experiment_point *point) {
+    return (double)point->scored;
+}
+
+static void write_curve(FILE *stream, int64_t run, const struct experiment_point *points,
+                        size_t count) {
+    static const struct {
+        const char *name;
+        double (*pick)(const struct experiment_point *point);
+        int digits;
+    } columns[] = {
+        {"examples", pick_examples, QUERY_EXACT_DIGITS},
+        {"scored", pick_scored, QUERY_EXACT_DIGITS},
+        {"mean", pick_mean, QUERY_VALUE_DIGITS},
+        {"baseline", pick_baseline, QUERY_VALUE_DIGITS},
+        {"gradient_norm", pick_gradient_norm, QUERY_VALUE_DIGITS},
+        {"update_ratio", pick_update_ratio, QUERY_VALUE_DIGITS},
+        {"weight_norm", pick_weight_norm, QUERY_VALUE_DIGITS},
+    };
+    fprintf(stream, "{\"run\":%" PRId64, run);
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
+        fprintf(stream, ",\"%s\":[", columns[i].name);
+        for (size_t k = 0; k < count; k++) {
+            if (k)
+                fputc(',', stream);
+            query_write_number(stream, columns[i].pick(&points[k]), columns[i].digits);
+        }
+        fputc(']', stream);
+    }
+    fputc('}', stream);
+}
+
+/* "1,2,3": how many, or -1 when it is something else. */
+static int take_runs(const char *text, int64_t ids[CURVES_MAX]) {
+    int count = 0;
+    while (text && isdigit((unsigned char)*text) && count < CURVES_MAX) {
+        char *end;
+        ids[count++] = strtoll(text, &end, 10);
+        if (!*end)
+            return count;
+        text = *end == ',' ? end + 1 : "";
+    }
+    return -1;
+}
+
+static struct reply write_curves(const struct experiment *experiment,
+                                 struct experiment_store *store, const int64_t *ids, int count) {
+    struct reply_text text;
+    struct error error;
+    if (!reply_begin(&text))
+        return reply_error(MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory");
+    fputs("{\"curves\":[", text.stream);
+    for (int i = 0; i < count; i++) {
+        struct experiment_point *points = NULL;
+        size_t point_count = 0;
+        bool known = find_run(experiment, ids[i]) != NULL;
+        if (!known || experiment_store_curve(store, ids[i], &points, &point_count, &error)) {
+            struct reply whole = reply_end(&text, REPLY_JSON);
+            if (whole.owned)
+                free((void *)whole.body);
+            return known ? unreadable(&error) : no_run(ids[i]);
+        }
+        if (i)
+            fputc(',', text.stream);
+        write_curve(text.stream, ids[i], points, point_count);
+        free(points);
+    }
+    fputs("]}", text.stream);
+    return reply_end(&text, REPLY_JSON);
+}
+
+static struct reply answer_curves(const struct experiment *experiment,
+                                  struct MHD_Connection *connection) {
+    struct experiment_store *store;
+    int64_t ids[CURVES_MAX];
+    struct error error;
+    int count = take_runs(query_text(connection, "runs"), ids);
+    if (count < 0)
+        return reply_error(MHD_HTTP_BAD_REQUEST,
+                           "runs must be numbers of runs from /api/experiment with commas between "
+                           "them, %d at most",
+                           (int)CURVES_MAX);
+    if (experiment_store_open(&store, experiment->path, EXPERIMENT_READ, &error))
+        return unreadable(&error);
+    struct reply reply = write_curves(experiment, store, ids, count);
+    experiment_store_close(&store);
+    return reply;
+}
+
+struct reply experiment_answer(const struct experiment *experiment,
+                               struct MHD_Connection *connection, const char *path) {
+    if (strcmp(path, "/api/experiment") == 0)
+        return answer_all(experiment, connection);
+    if (strcmp(path, "/api/experiment/run") == 0)
+        return answer_run(experiment, connection);
+    if (strcmp(path, "/api/experiment/curves") == 0)
+        return answer_curves(experiment, connection);
+    return reply_error(MHD_HTTP_NOT_FOUND,
+                       "there is no such path for an experiment; there are /api/experiment, "
+                       "/api/experiment/run?run=N, /api/experiment/curves?runs=N,N and /api/live");
+}

@@ -1,0 +1,14 @@
+/* /api/experiment and what is below it: the runs of an experiment with their settings and figures,
+   one run's configuration, and curves. */
+#ifndef RUNNEL_WEB_EXPERIMENT_API_H
+#define RUNNEL_WEB_EXPERIMENT_API_H
+
+#include <microhttpd.h>
+
+#include "web_experiment.h"
+#include "web_reply.h"
+
+struct reply experiment_answer(const struct experiment *experiment,
+                               struct MHD_Connection *connection, const char *path);
+
+#endif
