@@ -7,6 +7,7 @@
 #include "optimizers.h"
 
 #define INCLUDE_NORMS
+#define INCLUDE_RULES
 #include "kinds.def"
 
 const struct cell_kind *cell_kind(enum cell cell) {
@@ -88,4 +89,18 @@ size_t optimizer_moments(const struct optimizer *optimizer) {
         !(optimizer_value(optimizer, optimizer_key(optimizer->kind, kind->moments_need)) > 0.0))
         return 0;
     return kind->moments;
+}
+
+const struct rule_kind *rule_kind(enum rule rule) {
+    static const struct rule_kind *const kinds[RULES] = {
+#define RULE(name) [RULE_##name] = &name##_kind,
+#include "kinds.def"
+    };
+    return kinds[rule];
+}
+
+bool rule_takes(enum rule rule, enum cell cell) {
+    const struct rule_kind *kind = rule_kind(rule);
+    size_t states = cell_kind(cell)->states;
+    return kind->keeps != KEEPS_TRACE || states == 0 || states == kind->states;
 }

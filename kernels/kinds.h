@@ -1,7 +1,8 @@
-/* What a network and its learning are put together from: cells, activations, norms, losses and
-   optimizers. Each kind is one file (kernels/cells/, kernels/norms/, kernels/losses/,
-   kernels/optimizers/) with a constant description, whose type is here, beside its formulas;
-   kinds.def lists them. Everybody decides by what a description says, never by which kind it is. */
+/* What a network and its learning are put together from: cells, activations, norms, losses,
+   optimizers and learning rules. Each kind is one file (kernels/cells/, kernels/norms/,
+   kernels/losses/, kernels/optimizers/, kernels/rules/) with a constant description, whose type is
+   here, beside its formulas; kinds.def lists them. Everybody decides by what a description says,
+   never by which kind it is. */
 #ifndef RUNNEL_KINDS_H
 #define RUNNEL_KINDS_H
 
@@ -309,5 +310,35 @@ double optimizer_value(const struct optimizer *optimizer, const struct kind_key 
 
 /* Blocks of numbers beside the parameters that the optimizer keeps, at most MOMENTS_MAX. */
 size_t optimizer_moments(const struct optimizer *optimizer);
+
+/* ---- Learning rules ---- */
+
+enum rule {
+#define RULE(name) RULE_##name,
+#include "kinds.def"
+    RULES, /* how many there are */
+};
+
+/* What a rule keeps of a stream beside its state and its steps. All but the first do without a
+   window: what came before an update's own steps is in what they keep. */
+enum rule_keeps {
+    KEEPS_NOTHING,
+    KEEPS_INFLUENCE, /* J (states of all recurrent layers, parameters that reach them) */
+    KEEPS_TRACE,     /* a number for each parameter of a recurrent layer: its influence on the last
+                        state vector of its own unit alone */
+};
+
+struct rule_kind {
+    const char *name;
+    const char *what; /* it is */
+    enum rule_keeps keeps;
+    size_t states;        /* KEEPS_TRACE: of cells that carry so many state vectors, or none */
+    bool through_weights; /* KEEPS_TRACE: the trace passes a unit's recurrent weights from itself */
+};
+
+const struct rule_kind *rule_kind(enum rule rule);
+
+/* Whether a layer can learn by the rule. */
+bool rule_takes(enum rule rule, enum cell cell);
 
 #endif

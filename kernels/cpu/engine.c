@@ -104,8 +104,8 @@ static int cpu_open(struct engine **engine, const struct model *model,
     if (!e->kernels)
         goto fail;
     denormals_to_zero();
-    if (network_open(&e->network, model, options->window, optimizer_moments(&options->optimizer),
-                     error))
+    if (network_open(&e->network, model, options->rule, options->window,
+                     optimizer_moments(&options->optimizer), error))
         goto fail;
     e->layout = slot_lay_out(&e->network);
     if (model->solved && solution_open(&e->solution, model, error))
@@ -243,16 +243,31 @@ static double squares_in_double(const struct network *n) {
     return sum;
 }
 
+/* A window's steps, with its inputs in e->inputs. */
+static struct network_steps window_steps(struct engine *e, const struct operation *o) {
+    float *s = slot(e, o->slot);
+    for (size_t t = 0; t < o->length; t++)
+        e->inputs[t] =
+            (union value *)slot_input(&e->layout, s, network_position(&e->network, o->position, t));
+    return (struct network_steps){o->position, o->length, slot_before(&e->layout, s, o->position),
+                                  e->inputs};
+}
+
+static void play_advance(struct engine *e, const struct operation *o) {
+    struct network_steps steps = window_steps(e, o);
+    if (!o->fresh)
+        e->kernels->forward(&e->network, &steps, steps.count);
+    e->kernels->backward(&e->network, &steps, NULL, slot_kept(&e->layout, slot(e, o->slot)));
+}
+
 static struct update_result play_update(struct engine *e, const struct plan *plan,
                                         const struct operation *o) {
     struct network *n = &e->network;
     float *s = slot(e, o->slot);
-    struct network_steps steps = {o->position, o->length, slot_before(&e->layout, s, o->position),
-                                  e->inputs};
+    struct network_steps steps = window_steps(e, o);
     struct network_targets targets = {o->length - o->closed, e->targets, o->terms};
     for (size_t t = 0; t < o->length; t++) {
         size_t position = network_position(n, o->position, t), horizons = e->model->horizons;
-        e->inputs[t] = (union value *)slot_input(&e->layout, s, position);
         for (size_t h = 0; h < horizons; h++) {
             bool learned = t >= targets.from && *slot_learned(&e->layout, s, position, h) > 0;
             e->targets[t * horizons + h] =
@@ -263,7 +278,7 @@ static struct update_result play_update(struct engine *e, const struct plan *pla
         e->kernels->forward(n, &steps, targets.from);
     else if (e->model->solved)
         e->kernels->output(n, &steps, targets.from); /* solved again since */
-    struct network_gradient g = e->kernels->backward(n, &steps, &targets);
+    struct network_gradient g = e->kernels->backward(n, &steps, &targets, slot_kept(&e->layout, s));
     if (!isfinite(g.squares))
         g.squares = squares_in_double(n);
     struct update_result result = {.gradient_norm = sqrt(g.squares)};
@@ -294,7 +309,7 @@ static int cpu_play(struct engine *e, const struct plan *plan, const struct resu
         const struct operation *o = &plan->operations[i];
         switch (o->kind) {
         case OPERATION_FORGET:
-            memset(slot(e, o->slot), 0, e->network.state * sizeof(float));
+            slot_forget(&e->layout, slot(e, o->slot));
             break;
         case OPERATION_STEP:
             play_step(e, plan, i, plan->outputs ? results->outputs + steps * outputs : NULL);
@@ -308,6 +323,9 @@ static int cpu_play(struct engine *e, const struct plan *plan, const struct resu
             break;
         case OPERATION_UPDATE:
             results->updates[updates++] = play_update(e, plan, o);
+            break;
+        case OPERATION_ADVANCE:
+            play_advance(e, o);
             break;
         case OPERATION_SOLVE:
             solution_learn(&e->solution, &e->network,

@@ -7,6 +7,7 @@
 #include "common/error.h"
 
 #include "matrix.h"
+#include "model/rule.h"
 #include "network.h"
 
 void *memory_reserve(size_t size) {
@@ -76,6 +77,24 @@ static size_t *block_offset(struct network *n, const struct tensor *tensor) {
     }
 }
 
+/* The range becomes wide enough. */
+static void widen(struct range *range, size_t from, size_t size) {
+    range->from = range->end && range->from < from ? range->from : from;
+    range->end = range->end > from + size ? range->end : from + size;
+}
+
+/* Which numbers of the block are a layer's, and of which a learning rule keeps something. */
+static void note_range(struct network *n, const struct tensor *tensor, size_t from) {
+    struct network_layer *l = &n->layers[tensor->layer];
+    struct network_kept *kept = &n->kept;
+    size_t size = block_size(tensor);
+    bool matrix = is_matrix(tensor);
+    if (rule_covers(n->model, kept->rule, tensor))
+        widen(matrix ? &kept->matrices : &kept->vectors, from, size);
+    if (tensor->role != TENSOR_EMBEDDING)
+        widen(matrix ? &l->matrices : &l->vectors, from, size);
+}
+
 static bool is_output(const struct tensor *tensor) {
     return tensor->role >= TENSOR_OUTPUT_WEIGHT && tensor->role <= TENSOR_OUTPUT_SKIP;
 }
@@ -91,6 +110,8 @@ static void lay_out_block(struct network *n) {
             if (is_matrix(tensor) != (bool)matrices)
                 continue;
             *block_offset(n, tensor) = n->block;
+            if (!is_output(tensor))
+                note_range(n, tensor, n->block);
             n->block += block_size(tensor);
         }
     }
@@ -232,6 +253,38 @@ static size_t most(size_t a, size_t b) {
     return a > b ? a : b;
 }
 
+/* Rows of what a rule keeps of each layer, and how long they are. */
+static void lay_out_kept(struct network *n) {
+    struct network_kept *kept = &n->kept;
+    kept->layers = rule_layers(n->model, kept->rule);
+    kept->rows = rule_rows(n->model, kept->rule);
+    kept->row = kept->matrices.end - kept->matrices.from + kept->vectors.end - kept->vectors.from;
+    size_t row = 0;
+    for (size_t k = 0; k < kept->layers; k++) {
+        n->layers[k].row = row;
+        row += n->layers[k].kind->states * n->layers[k].size;
+    }
+}
+
+static void hand_out_kept(struct arena *arena, struct network *n, size_t padded) {
+    struct network_kept *kept = &n->kept;
+    size_t states = 0, inputs = 0;
+    bool influence = rule_kind(kept->rule)->keeps == KEEPS_INFLUENCE;
+    for (size_t k = 0; k < kept->layers; k++) {
+        const struct network_layer *l = &n->layers[k];
+        states = most(states, most(l->kind->states, 1) * l->size);
+        inputs = most(inputs, l->inputs);
+    }
+    for (size_t i = 0; i < 2; i++)
+        kept->rows_of[i] = floats(arena, influence ? states * kept->row : 0);
+    kept->states = floats(arena, influence ? states * states : 0);
+    kept->inputs = floats(arena, influence ? states * inputs : 0);
+    kept->pack = floats(arena, influence ? most(states, inputs) * MATRIX_PANEL : 0);
+    kept->gradient = floats(arena, kept->layers ? n->block : 0);
+    kept->state = floats(arena, kept->layers ? n->state : 0);
+    kept->d = floats(arena, kept->layers ? padded : 0);
+}
+
 static void hand_out(struct arena *arena, struct network *n, size_t blocks) {
     const struct model *model = n->model;
     bool parts = model->part_count > 0;
@@ -260,6 +313,7 @@ static void hand_out(struct arena *arena, struct network *n, size_t blocks) {
     n->d_gate = floats(arena, rows);
     n->pack = floats(arena, n->window * MATRIX_PANEL);
     n->loss_scratch = take(arena, 2 * n->model->architecture.output.components + 1, sizeof(double));
+    hand_out_kept(arena, n, padded);
     n->x = take(arena, n->ring, sizeof *n->x);
     n->y = take(arena, n->ring, sizeof *n->y);
 }
@@ -269,10 +323,11 @@ static void fill_mask(struct network_layer *l) {
         l->mask[i] = i % l->padded < l->size ? 1.0f : 0.0f;
 }
 
-int network_open(struct network *n, const struct model *model, size_t window, size_t blocks,
-                 struct error *error) {
+int network_open(struct network *n, const struct model *model, enum rule rule, size_t window,
+                 size_t blocks, struct error *error) {
     memset(n, 0, sizeof *n);
     n->model = model;
+    n->kept.rule = rule;
     n->layer_count = model->architecture.layer_count;
     n->window = window;
     n->ring = model_ring(model, window);
@@ -283,6 +338,7 @@ int network_open(struct network *n, const struct model *model, size_t window, si
     n->age = n->state;
     n->state += model->ages ? MATRIX_PAD : 0;
     lay_out_block(n);
+    lay_out_kept(n);
     struct arena arena = {NULL, 0};
     hand_out(&arena, n, blocks);
     n->memory_size = arena.used;

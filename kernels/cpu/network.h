@@ -34,6 +34,27 @@ struct unit_norm {
     size_t width;             /* rows; of an inner value padded */
 };
 
+/* Numbers from..end of a block. */
+struct range {
+    size_t from, end;
+};
+
+/* What a learning rule keeps of a stream: rows of numbers, one for each parameter of the layers up
+   to the last recurrent one (and of embeddings, where the rule goes through them), in the block's
+   order: matrices, then vectors. */
+struct network_kept {
+    enum rule rule;
+    size_t layers;                  /* those; 0: nothing is kept */
+    struct range matrices, vectors; /* of the block */
+    size_t row, rows;               /* numbers in a row, padded, and how many there are */
+
+    /* Scratch. */
+    float *rows_of[2];       /* (most units and inner states of a layer, row) */
+    float *states, *inputs;  /* (most of these, likewise), (of these, most inputs) */
+    float *gradient;         /* (block,) */
+    float *state, *d, *pack; /* (state,), (most padded), (most of these or inputs, a tile) */
+};
+
 struct network_layer {
     enum cell cell;
     enum activation activation;
@@ -48,6 +69,8 @@ struct network_layer {
     size_t inputs;           /* I */
     size_t at[TENSOR_ROLES]; /* offsets of its tensors in the block; those it lacks: 0, unused */
     size_t state;            /* offset of h in a padded state; an inner state follows */
+    struct range matrices, vectors; /* all of its tensors that are learned, in the block */
+    size_t row;                     /* of what a learning rule keeps: that of its first state */
     struct norm_group groups[CELL_GROUPS_MAX];
     size_t group_count;
     float *mask; /* (rows,): 1, and 0 at padding */
@@ -93,6 +116,8 @@ struct network {
     double *loss_scratch;              /* (2 components + 1) */
     const float **x;                   /* (ring) */
     float **y;                         /* (ring) */
+
+    struct network_kept kept;
 
     void *memory; /* all of the above, in one piece */
     size_t memory_size;
@@ -146,9 +171,11 @@ struct kernels {
     /* Only the outputs, from step `from` on, of a run whose activations are kept. */
     void (*output)(struct network *n, const struct network_steps *steps, size_t from);
 
-    /* Gradient of the mean loss over a window whose activations are kept. */
+    /* Gradient of the mean loss over a window whose activations are kept, by the network's learning
+       rule: what that keeps of the stream (kept.rows, kept.row) moves on. Without targets it only
+       moves on. */
     struct network_gradient (*backward)(struct network *n, const struct network_steps *steps,
-                                        const struct network_targets *targets);
+                                        const struct network_targets *targets, float *kept);
 
     /* Loss of one step at one horizon, whose activations are a (K / horizons,); with `d`, likewise,
        their gradients times `scale` as well. */
@@ -186,6 +213,10 @@ void cell_step(const struct network *n, const struct network_layer *l, size_t po
 void cell_step_backward(const struct network *n, const struct network_layer *l, size_t position,
                         const float *h, const float *before, float *d, float *d_ih, float *d_hh);
 
+struct network_gradient network_backward(struct network *n, const struct network_steps *steps,
+                                         const struct network_targets *targets);
+struct network_gradient influence_backward(struct network *n, const struct network_steps *steps,
+                                           const struct network_targets *targets, float *kept);
 double loss_step(const struct model *model, const float *a, const union value *y, float scale,
                  float *d, double *scratch);
 void units_absorb(struct network *n, size_t first, size_t count);

@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "matrix.h"
+#include "memory.h"
+#include "model/rule.h"
 #include "network.h"
 
 struct slot_layout slot_lay_out(const struct network *n) {
@@ -22,7 +24,9 @@ struct slot_layout slot_lay_out(const struct network *n) {
     l.target = l.input + n->ring * l.input_size;
     l.learned = l.target + n->ring * model->horizons * l.target_size;
     l.solved = l.learned + n->ring * model->horizons;
-    l.size = matrix_pad(l.solved + l.places * l.solved_size);
+    l.kept = matrix_pad(l.solved + l.places * l.solved_size);
+    l.kept_size = n->kept.rows * n->kept.row;
+    l.size = l.kept + l.kept_size;
     return l;
 }
 
@@ -71,6 +75,52 @@ static const float *extract(const float *record, float *values, size_t count) {
     return record + count;
 }
 
+void slot_forget(const struct slot_layout *l, float *s) {
+    memset(s, 0, l->state_size * sizeof(float));
+    if (l->kept_size)
+        memset(slot_kept(l, s), 0, l->kept_size * sizeof(float));
+}
+
+/* A row of what the rule keeps, out of the block of parameters or into it. */
+static void move_row(const struct network *n, float *row, bool into_block) {
+    const struct range *ranges[] = {&n->kept.matrices, &n->kept.vectors};
+    for (size_t k = 0; k < 2; k++) {
+        size_t count = ranges[k]->end - ranges[k]->from;
+        float *block = n->gradient + ranges[k]->from;
+        memcpy(into_block ? block : row, into_block ? row : block, count * sizeof(float));
+        row += count;
+    }
+}
+
+static void read_kept(const struct slot_layout *l, const struct network *n, float *s,
+                      float *record) {
+    for (size_t r = 0; r < n->kept.rows; r++) {
+        move_row(n, slot_kept(l, s) + r * n->kept.row, true);
+        for (size_t k = 0; k < l->model->learned_count; k++) {
+            const struct tensor *tensor = &l->model->tensors[k];
+            if (!rule_covers(l->model, n->kept.rule, tensor))
+                continue;
+            network_read(n, n->gradient, tensor, record);
+            record += tensor_size(tensor);
+        }
+    }
+}
+
+static void write_kept(const struct slot_layout *l, const struct network *n, float *s,
+                       const float *record) {
+    for (size_t r = 0; r < n->kept.rows; r++) {
+        memset(n->gradient, 0, n->block * sizeof(float));
+        for (size_t k = 0; k < l->model->learned_count; k++) {
+            const struct tensor *tensor = &l->model->tensors[k];
+            if (!rule_covers(l->model, n->kept.rule, tensor))
+                continue;
+            network_write(n, n->gradient, tensor, record);
+            record += tensor_size(tensor);
+        }
+        move_row(n, slot_kept(l, s) + r * n->kept.row, false);
+    }
+}
+
 void slot_read(const struct slot_layout *l, const struct network *n, float *s, float *record) {
     size_t state = l->model->state_size, horizons = l->model->horizons;
     pack_state(n, s, record);
@@ -84,6 +134,7 @@ void slot_read(const struct slot_layout *l, const struct network *n, float *s, f
         record = append(record, slot_target(l, s, p, 0), horizons * l->target_size);
         record = append(record, slot_learned(l, s, p, 0), horizons);
     }
+    read_kept(l, n, s, record);
 }
 
 void slot_write(const struct slot_layout *l, const struct network *n, float *s,
@@ -100,4 +151,5 @@ void slot_write(const struct slot_layout *l, const struct network *n, float *s,
         record = extract(record, slot_target(l, s, p, 0), horizons * l->target_size);
         record = extract(record, slot_learned(l, s, p, 0), horizons);
     }
+    write_kept(l, n, s, record);
 }

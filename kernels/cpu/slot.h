@@ -1,6 +1,6 @@
 /* A slot: what the CPU engine keeps of one stream, its state and a ring of its newest steps, in one
    piece of floats, and how that is read and written as a record (slot_record_size in
-   model/model.h). */
+   model/model.h, rule_record_size in model/rule.h). */
 #ifndef RUNNEL_CPU_SLOT_H
 #define RUNNEL_CPU_SLOT_H
 
@@ -22,6 +22,7 @@ struct slot_layout {
     size_t target, target_size; /* (ring, horizons, target_size) */
     size_t learned;             /* (ring, horizons) 1 where a target is to be learned from */
     size_t solved, solved_size; /* (places, solved_size) what outputs are solved with */
+    size_t kept, kept_size;     /* (kept_size,) what the learning rule keeps: network_kept */
     size_t size;                /* of all of it */
 };
 
@@ -56,12 +57,19 @@ static inline float *slot_learned(const struct slot_layout *l, float *s, size_t 
     return s + l->learned + position * l->model->horizons + horizon;
 }
 
+static inline float *slot_kept(const struct slot_layout *l, float *s) {
+    return s + l->kept;
+}
+
 /* The network's state after the step at `position`, gathered from its layers. */
 void slot_gather(const struct network *n, size_t position, float *state);
 
-/* Copy between slot `s` and a record. */
+/* Copy between slot `s` and a record. n->gradient is overwritten. */
 void slot_read(const struct slot_layout *l, const struct network *n, float *s, float *record);
 void slot_write(const struct slot_layout *l, const struct network *n, float *s,
                 const float *record);
+
+/* A stream begins. */
+void slot_forget(const struct slot_layout *l, float *s);
 
 #endif

@@ -121,6 +121,8 @@ void engine_cut(struct cutter *c) {
         case OPERATION_UPDATE:
             cut_update(c, o);
             break;
+        case OPERATION_ADVANCE: /* of rules that cuda_open refuses */
+            break;
         case OPERATION_SOLVE:
             cut_solve(c, o);
             break;

@@ -63,6 +63,9 @@ static int cuda_open(struct engine **engine, const struct model *model,
                      const struct engine_options *options, const char *device,
                      struct error *error) {
     *engine = NULL;
+    if (rule_kind(options->rule)->keeps != KEEPS_NOTHING)
+        return error_set(error, EX_UNAVAILABLE,
+                         "no GPU computes another learning.rule than tbptt; use device: cpu");
     struct engine *e = (struct engine *)calloc(1, sizeof *e);
     if (!e)
         return error_set(error, EX_UNAVAILABLE, "out of memory for the CUDA engine");

@@ -6,6 +6,7 @@
 #endif
 
 #include "config/config.h"
+#include "model/rule.h"
 
 static const size_t OVERHEAD = 40000000; /* program, libraries, buffers */
 
@@ -85,6 +86,7 @@ struct resident bench_resident(pid_t process) {
 
 size_t bench_memory_bound(const struct config *config, const struct model *model, size_t streams) {
     size_t blocks = 1 + optimizer_moments(&config->learning.optimizer) + 1;
-    size_t windows = streams * slot_record_size(model, config->learning.window);
+    size_t windows = streams * (slot_record_size(model, config->learning.window) +
+                                rule_record_size(model, config->learning.rule));
     return sizeof(float) * (model->parameters * blocks + windows) + OVERHEAD;
 }

@@ -19,6 +19,7 @@ struct bench_split {
     double clip;
     size_t window, stride;
     float *state;                /* (state,) before a window: zero */
+    float *kept;                 /* what the learning rule keeps */
     const union value **inputs;  /* (window,) */
     const union value **targets; /* (window, horizons) */
     uint64_t updates;
@@ -52,6 +53,10 @@ static int write_parameters(struct bench_split *split, const struct config *conf
     return status;
 }
 
+static size_t kept_bytes(const struct network *n) {
+    return n->kept.rows * n->kept.row * sizeof(float);
+}
+
 int bench_split_open(struct bench_split **split, const struct config *config,
                      const struct model *model, const struct bench_data *data,
                      const char *instructions, struct error *error) {
@@ -64,14 +69,15 @@ int bench_split_open(struct bench_split **split, const struct config *config,
     new->clip = config->learning.clip;
     new->window = config->learning.window;
     new->stride = config->learning.stride;
-    if (network_open(&new->network, model, new->window, optimizer_moments(&new->optimizer),
-                     error) ||
+    if (network_open(&new->network, model, config->learning.rule, new->window,
+                     optimizer_moments(&new->optimizer), error) ||
         write_parameters(new, config, model, error))
         goto fail;
     new->state = memory_reserve(new->network.state * sizeof *new->state);
+    new->kept = memory_reserve(kept_bytes(&new->network));
     new->inputs = calloc(new->window, sizeof *new->inputs);
     new->targets = calloc(new->window * model->horizons, sizeof *new->targets);
-    if (new->state &&new->inputs &&new->targets)
+    if (new->state &&new->kept &&new->inputs &&new->targets)
         return 0;
     error_set(error, EX_OSERR, "out of memory for a network");
 fail:
@@ -84,6 +90,7 @@ void bench_split_close(struct bench_split **split) {
     if (!s)
         return;
     memory_release(s->state, s->network.state * sizeof *s->state);
+    memory_release(s->kept, kept_bytes(&s->network));
     network_close(&s->network);
     free(s->inputs);
     free(s->targets);
@@ -132,7 +139,8 @@ static void play_cycle(struct bench_split *split, bool alone, struct split_times
     double predicted = clock_seconds();
     if (stride < window)
         split->kernels->forward(&split->network, &steps, targets.from);
-    struct network_gradient g = split->kernels->backward(&split->network, &steps, &targets);
+    struct network_gradient g =
+        split->kernels->backward(&split->network, &steps, &targets, split->kept);
     double differentiated = clock_seconds();
     double norm = sqrt(g.squares);
     split->kernels->optimize(&split->network, &split->optimizer, split->optimizer.rate,

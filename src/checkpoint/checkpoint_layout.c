@@ -339,12 +339,20 @@ void checkpoint_share(const struct config *config, char text[CHECKPOINT_SHARE_SI
 
 /* ---- For people ---- */
 
+enum { CHECKPOINT_REACH_SIZE = 32 };
+
 void checkpoint_describe(const struct config *config, char text[CHECKPOINT_DESCRIPTION_SIZE]) {
     char summary[MODEL_SUMMARY_SIZE];
+    char reach[CHECKPOINT_REACH_SIZE];
+    const struct rule_kind *rule = rule_kind(config->learning.rule);
     model_summary(&config->architecture, summary);
+    if (rule->keeps == KEEPS_NOTHING)
+        snprintf(reach, sizeof reach, "window %zu", config->learning.window);
+    else
+        snprintf(reach, sizeof reach, "%s", rule->name);
     snprintf(text, CHECKPOINT_DESCRIPTION_SIZE,
-             "%s%s, window %zu, stride %zu, %s, max_streams %zu, seed %" PRIu64, summary,
-             config->architecture.input.hold ? ", missing: hold" : "", config->learning.window,
+             "%s%s, %s, stride %zu, %s, max_streams %zu, seed %" PRIu64, summary,
+             config->architecture.input.hold ? ", missing: hold" : "", reach,
              config->learning.stride, optimizer_kind(config->learning.optimizer.kind)->name,
              config->learning.max_streams, config->seed);
 }

@@ -66,7 +66,8 @@ struct security_quota {
 };
 
 struct learning {
-    size_t window, stride;
+    enum rule rule;
+    size_t window, stride; /* with a rule that has no window both are the stride */
     struct optimizer optimizer;
     double clip;
     size_t max_streams;

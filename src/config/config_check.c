@@ -161,11 +161,12 @@ static int check_learning(struct reading *reading) {
     struct config *config = &reading->draft.config;
     if (!config_has(reading, "learning.stride"))
         config->learning.stride = config->learning.window;
-    if (config->learning.stride > config->learning.window)
+    bool windowed = rule_kind(config->learning.rule)->keeps == KEEPS_NOTHING;
+    if (windowed && config->learning.stride > config->learning.window)
         return config_fail(reading, "learning.stride",
                            "found %zu; allowed is at most learning.window, %zu",
                            config->learning.stride, config->learning.window);
-    return config_check_optimizer(reading);
+    return config_check_rule(reading) || config_check_optimizer(reading) ? -1 : 0;
 }
 
 /* One of bind and connect. One that an override gives takes the other's place. */

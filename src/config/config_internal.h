@@ -121,6 +121,9 @@ const char *config_losses(bool (*fits)(const struct loss_kind *kind), const char
 struct reading;
 int config_check_optimizer(struct reading *reading);
 
+/* What the learning rule that is configured can do. */
+int config_check_rule(struct reading *reading);
+
 /* What a path names. */
 enum path_kind { PATH_UNKNOWN, PATH_MAPPING, PATH_LIST, PATH_KEY };
 
@@ -337,6 +340,9 @@ void config_preset_layers(struct reading *reading);
 
 /* Whether a key has a value of its own: given, or the preset's. */
 bool config_has(const struct reading *reading, const char *path);
+
+/* Whether it is a network that learns: where members are listed, only they are. */
+bool config_is_network(const struct reading *reading);
 
 /* What the preset says of a key that is not given; NULL = nothing. */
 const char *config_preset_value(const struct reading *reading, const struct config_key *key);

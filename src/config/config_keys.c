@@ -281,13 +281,21 @@ static struct config_key rows[] = {
      .fallback = "gradient", .flags = KEY_DIGEST | KEY_CHANGED, .what = "how the last layer is learned",
      .example = "rls", .more = "`rls` needs `scale: forecast`."},
 
+    {"learning.rule", VALUE_WORD, AT(learning.rule), .fallback = "tbptt",
+     .flags = KEY_DIGEST | KEY_LATER | KEY_CHANGED, .what = "how an update comes by its gradient",
+     .example = "rtrl",
+     .more = "Only `tbptt` has a window, and only it is computed by a GPU. The others go forward in "
+             "time: what they keep of a stream has the influence of all steps before. "
+             "docs/rules.md has equations, costs and what each can do."},
     {"learning.window", VALUE_SIZE, AT(learning.window), RANGE(1, WINDOW_MAX), .fallback = "16",
      .flags = KEY_DIGEST, .what = "steps that the gradient reaches back", .unit = "steps",
-     .example = "16"},
+     .example = "16",
+     .more = "With a `learning.rule` other than `tbptt` there is no window: then it is the stride "
+             "where none is given, and nothing else."},
     {"learning.stride", VALUE_SIZE, AT(learning.stride), RANGE(1, WINDOW_MAX),
      .left_out = "the window", .flags = KEY_DIGEST, .what = "steps between two updates",
      .unit = "steps of one stream", .example = "16",
-     .more = "At most the window. A stride below the window learns more from each step and costs "
+     .more = "At most the window, where the rule has one. A stride below the window learns more from each step and costs "
              "window / stride times as much."},
     {KIND, VALUE_WORD, AT(learning.optimizer.kind),
      .fallback = "adam", .flags = KEY_DIGEST, .what = "the optimizer", .example = "adam",

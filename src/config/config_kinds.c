@@ -1,6 +1,6 @@
-/* What cells, norms, losses and optimizers (kernels/kinds.def) and experts (forecast/experts.def)
-   say of themselves, put into the table of keys; and rules between an optimizer's
-   own keys. */
+/* What cells, norms, losses, optimizers and learning rules (kernels/kinds.def) and experts
+   (forecast/experts.def) say of themselves, put into the table of keys; and rules between an
+   optimizer's own keys. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +8,7 @@
 
 #include "config_internal.h"
 #include "forecast/forecast.h"
+#include "model/rule.h"
 
 enum { MEANINGS_SIZE = 1024 };
 
@@ -132,6 +133,11 @@ static void describe_optimizers(struct config_key *rows) {
     }
 }
 
+static void describe_rules(struct config_key *row) {
+    for (enum rule rule = 0; rule < RULES; rule++)
+        add_word(row, rule_kind(rule)->name, rule_kind(rule)->what);
+}
+
 static void describe_experts(struct config_key *row) {
 #define EXPERT(name, what) add_word(row, #name, what);
 #include "forecast/experts.def"
@@ -156,6 +162,7 @@ void config_describe_kinds(struct config_key *rows) {
     describe_layers(rows);
     describe_losses(rows);
     describe_optimizers(rows);
+    describe_rules(row_of(rows, "learning", "rule"));
 }
 
 const char *config_losses(bool (*fits)(const struct loss_kind *kind), const char *last,
@@ -243,4 +250,85 @@ int config_check_optimizer(struct reading *reading) {
                    check_rate(reading, optimizer)
                ? -1
                : 0;
+}
+
+/* ---- Rules of a learning rule ---- */
+
+static const char *const rule_path = "learning.rule";
+
+/* "dense, rnn or gru" */
+static const char *cells_of(enum rule rule, char text[CONFIG_TEXT_SIZE]) {
+    char words[CONFIG_TEXT_SIZE] = "";
+    for (enum cell cell = 0; cell < CELLS; cell++)
+        if (rule_takes(rule, cell))
+            append(words, sizeof words, cell_kind(cell)->kind.name);
+    config_words_list(words, text, CONFIG_TEXT_SIZE);
+    return text;
+}
+
+static int check_cells(const struct reading *reading, enum rule rule) {
+    const struct architecture *architecture = &reading->draft.config.architecture;
+    char text[CONFIG_TEXT_SIZE];
+    for (size_t n = 0; n < architecture->layer_count; n++) {
+        enum cell cell = architecture->layers[n].cell;
+        if (!rule_takes(rule, cell))
+            return config_fail(reading, rule_path,
+                               "found %s with a layer whose cell is %s (model.layers.%zu); allowed "
+                               "with it are layers of %s",
+                               rule_kind(rule)->name, cell_kind(cell)->kind.name, n,
+                               cells_of(rule, text));
+    }
+    return 0;
+}
+
+static size_t bytes_kept(const struct architecture *architecture, enum rule rule) {
+    struct model model;
+    model_build(&model, architecture);
+    return rule_record_size(&model, rule) * sizeof(float);
+}
+
+/* The most units that every layer that carries a state may have; 0: not even one. */
+static size_t units_that_fit(const struct architecture *architecture, enum rule rule) {
+    size_t low = 0, high = LAYER_SIZE_MAX;
+    while (low + 1 < high) {
+        struct architecture smaller = *architecture;
+        size_t units = (low + high) / 2;
+        for (size_t n = 0; n < smaller.layer_count; n++)
+            if (cell_kind(smaller.layers[n].cell)->states > 0)
+                smaller.layers[n].size = units;
+        if (bytes_kept(&smaller, rule) <= RULE_BYTES_MOST)
+            low = units;
+        else
+            high = units;
+    }
+    return low;
+}
+
+static int check_kept(const struct reading *reading, enum rule rule) {
+    const struct architecture *architecture = &reading->draft.config.architecture;
+    size_t bytes = bytes_kept(architecture, rule), units;
+    if (bytes <= RULE_BYTES_MOST)
+        return 0;
+    units = units_that_fit(architecture, rule);
+    return config_fail(
+        reading, rule_path,
+        "found %s, which would keep %zu MiB of each stream; allowed are at most %zu: "
+        "with recurrent layers of %zu units it fits",
+        rule_kind(rule)->name, bytes >> 20, RULE_BYTES_MOST >> 20, units);
+}
+
+int config_check_rule(struct reading *reading) {
+    struct config *config = &reading->draft.config;
+    enum rule rule = config->learning.rule;
+    if (rule_kind(rule)->keeps == KEEPS_NOTHING)
+        return 0;
+    config->learning.window = config->learning.stride;
+    if (!config_is_network(reading))
+        return 0;
+    if (!strncmp(config->device, "cuda", strlen("cuda")))
+        return config_fail(reading, rule_path,
+                           "found %s with device: %s; no GPU computes it: allowed is device: cpu, "
+                           "or auto, which is the processor then",
+                           rule_kind(rule)->name, config->device);
+    return check_cells(reading, rule) || check_kept(reading, rule) ? -1 : 0;
 }

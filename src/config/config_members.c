@@ -54,6 +54,10 @@ const char *config_preset_value(const struct reading *reading, const struct conf
     return NULL;
 }
 
+bool config_is_network(const struct reading *reading) {
+    return reading->member || !(reading->draft.config.members_given || has_preset(reading));
+}
+
 bool config_has(const struct reading *reading, const char *path) {
     const struct config_key *key;
     config_path_kind(path, &key, NULL);
@@ -93,8 +97,7 @@ static bool squares(const struct loss_kind *kind) {
 
 static int check_output(struct reading *reading) {
     const struct config *config = &reading->draft.config;
-    /* Where members are listed, they are the networks. */
-    bool network = reading->member || !(config->members_given || has_preset(reading));
+    bool network = config_is_network(reading);
     const struct output *output = &config->architecture.output;
     const struct loss_kind *kind = loss_kind(output->loss);
     char text[CONFIG_TEXT_SIZE];

@@ -11,7 +11,8 @@
    for each horizon.
 
    Operations, in the order in which they may come for one slot:
-     FORGET   zero the state; the ring's content counts no more
+     FORGET   zero the state and what is kept for the learning rule; the ring's content counts no
+              more
      STEP     forward one step from the slot's state; keep x and the state before it at `position`
      SCORE    loss of what the open step at `position` says of a `horizon`; keep y there when it is
               to be learned
@@ -21,7 +22,9 @@
               unless `fresh`: then the activations kept by the STEPs of the window are still those
               that today's parameters give. Running statistics of norms move after it, towards
               those of the last `closed` steps. When the loss or a gradient is not finite, nothing
-              changes
+              changes. By a learning rule without a window (struct rule_kind) `length` is `closed`,
+              and what the slot keeps for the rule moves on over these steps
+     ADVANCE  of such a rule: it moves on over `closed` steps without a target, as UPDATE has it
      SOLVE    of a model whose output is solved: one step of its least squares, from what the STEP
               at `position` made (h, x and 1) to its targets y of all horizons, or as much of them
               as is observed; what the step then had predicted does not matter, today's weights do.
@@ -48,6 +51,7 @@ enum operation_kind {
     OPERATION_STEP,
     OPERATION_SCORE,
     OPERATION_UPDATE,
+    OPERATION_ADVANCE,
     OPERATION_SOLVE,
     OPERATION_MEASURE,
 };
@@ -55,15 +59,15 @@ enum operation_kind {
 struct operation {
     enum operation_kind kind;
     uint32_t slot;
-    uint32_t position; /* STEP, SCORE, SOLVE: of the step. UPDATE: of the window's first step */
+    uint32_t position; /* STEP, SCORE, SOLVE: of the step. UPDATE, ADVANCE: of the first one */
     uint32_t value;    /* STEP: row of plan.inputs. SCORE: row of plan.targets; SOLVE: the first
                           of as many rows as there are horizons */
     uint32_t horizon;  /* SCORE */
-    uint32_t length;   /* UPDATE: closed steps in the window, 1..window */
-    uint32_t closed;   /* UPDATE: the last of them whose targets are learned, 1..length */
+    uint32_t length;   /* UPDATE, ADVANCE: closed steps in the window, 1..window */
+    uint32_t closed;   /* likewise: those since the last update, its last 1..length */
     uint32_t terms;    /* UPDATE: targets kept at those, at least 1 */
     bool learn;        /* SCORE: keep the target; else the position keeps none */
-    bool fresh;        /* UPDATE */
+    bool fresh;        /* UPDATE, ADVANCE */
 };
 
 struct plan {
@@ -151,6 +155,7 @@ static inline struct least_squares engine_solution(const struct model *model) {
 
 struct engine_options {
     struct optimizer optimizer;
+    enum rule rule;
     size_t window; /* largest length of an UPDATE */
     size_t slots;  /* slots 0..slots-1; memory is touched when a slot is first used */
 };

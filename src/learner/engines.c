@@ -143,6 +143,18 @@ static void print_size(char text[SIZE_TEXT], size_t networks, size_t parameters)
         snprintf(text, SIZE_TEXT, "%zu networks of %s parameters each on average", networks, count);
 }
 
+/* A learning rule that only the CPU engine has; NULL: any engine will do. */
+static const char *rule_of_cpu(const struct config *config) {
+    size_t count = config->members_given ? config->member_count : 1;
+    for (size_t n = 0; n < count; n++) {
+        enum rule rule =
+            config->members_given ? config->members[n].learning.rule : config->learning.rule;
+        if (rule_kind(rule)->keeps != KEEPS_NOTHING)
+            return rule_kind(rule)->name;
+    }
+    return NULL;
+}
+
 static void choose_automatically(struct engines_choice *choice, const struct config *config) {
     char size[SIZE_TEXT];
     struct cuda_device device;
@@ -155,6 +167,11 @@ static void choose_automatically(struct engines_choice *choice, const struct con
         snprintf(choice->why, sizeof choice->why,
                  "auto: %s, below the %d,%03d from which auto looks for a GPU", size,
                  ENGINES_AUTO_PARAMETERS / 1000, ENGINES_AUTO_PARAMETERS % 1000);
+        return;
+    }
+    const char *rule = rule_of_cpu(config);
+    if (rule) {
+        snprintf(choice->why, sizeof choice->why, "auto: no GPU computes rule: %s", rule);
         return;
     }
     const struct cuda_module *module = have_module("auto", &found, &error);

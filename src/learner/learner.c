@@ -133,6 +133,7 @@ static int write_zeros(struct learner *learner, size_t member, float *values, st
 static void describe(struct member *member, uint64_t seed, const struct learning *learning) {
     double rate = learning->optimizer.rate, clip = learning->clip;
     member->seed = seed;
+    member->rule = learning->rule;
     member->window = learning->window;
     member->stride = learning->stride;
     member->moments = optimizer_moments(&learning->optimizer);
@@ -168,6 +169,7 @@ static int open_engines(struct learner *learner, const struct config *config, st
         const struct learning *learning =
             config->members_given ? &config->members[m].learning : &config->learning;
         const struct engine_options options = {.optimizer = learning->optimizer,
+                                               .rule = learning->rule,
                                                .window = member->window,
                                                .slots = config->learning.max_streams};
         if (learner->ops->open(&member->engine, member->model, &options, config->device, error) ||

@@ -20,18 +20,31 @@ struct operation *plan_append(struct member *member, enum operation_kind kind, u
     return operation;
 }
 
+/* A rule that has no window needs what is closed since the last update alone. */
+static bool has_window(const struct member *member) {
+    return rule_kind(member->rule)->keeps == KEEPS_NOTHING;
+}
+
+static void plan_closed(struct member *member, uint32_t slot, enum operation_kind kind) {
+    struct learner_window *window = &member->windows[slot];
+    size_t length = has_window(member) ? window->length : window->closed;
+    struct operation *update = plan_append(member, kind, slot);
+    update->position = plan_position(member, slot, window->open + length);
+    update->length = (uint32_t)length;
+    update->closed = window->closed;
+    update->terms = window->terms;
+    update->fresh = member->run_slot == slot && member->run_length >= window->open + length;
+}
+
 void plan_update(struct member *member, uint32_t slot, size_t *updates) {
     struct learner_window *window = &member->windows[slot];
     if (window->terms) {
-        struct operation *update = plan_append(member, OPERATION_UPDATE, slot);
-        update->position = plan_position(member, slot, window->open + window->length);
-        update->length = window->length;
-        update->closed = window->closed;
-        update->terms = window->terms;
-        update->fresh =
-            member->run_slot == slot && member->run_length >= window->open + window->length;
+        plan_closed(member, slot, OPERATION_UPDATE);
         member->plan.updates++;
         (*updates)++;
+        member->run_length = 0;
+    } else if (window->closed && !has_window(member)) {
+        plan_closed(member, slot, OPERATION_ADVANCE);
         member->run_length = 0;
     }
     window->closed = window->terms = 0;

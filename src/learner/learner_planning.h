@@ -45,6 +45,7 @@ struct member {
     struct model *own; /* the same, of one that is listed; else NULL */
     struct engine *engine;
     uint64_t seed;
+    enum rule rule;
     size_t window, stride, moments;
     struct learner_rates rates;
     struct learner_window *windows; /* (max_streams,) */
@@ -76,8 +77,8 @@ struct cursor {
 };
 
 /* Operations that one step can bring at most: FORGET of the stream that made room, STEP, MEASURE,
-   SCORE (for each horizon), UPDATE and SOLVE, and at the end of a sequence one more UPDATE and
-   FORGET. */
+   SCORE (for each horizon), UPDATE (or ADVANCE) and SOLVE, and at the end of a sequence one more
+   UPDATE and FORGET. */
 enum { OPERATIONS_PER_STEP = 8, UPDATES_PER_STEP = 2 };
 
 /* The plan's memory: for at most so many steps. False when out of memory; close it all the same. */
@@ -103,7 +104,7 @@ void plan_step(struct member *member, uint32_t slot);
 void plan_close(struct member *member, uint32_t slot, size_t terms, size_t *updates);
 
 /* Learn from what is closed since the last update, if anything is: the window ends right before the
-   open steps. */
+   open steps. Without a target, what a rule keeps moves on over it. */
 void plan_update(struct member *member, uint32_t slot, size_t *updates);
 
 #endif

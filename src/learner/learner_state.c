@@ -4,6 +4,7 @@
 
 #include "input_range.h"
 #include "learner_internal.h"
+#include "model/rule.h"
 #include "scaler.h"
 
 const struct model *learner_model(const struct learner *learner) {
@@ -85,7 +86,7 @@ void learner_lose_baseline(struct learner *learner, uint32_t slot) {
 
 size_t learner_record_size(const struct learner *learner, size_t member) {
     const struct member *m = &learner->members[member];
-    return slot_record_size(m->model, m->window);
+    return slot_record_size(m->model, m->window) + rule_record_size(m->model, m->rule);
 }
 
 size_t learner_ring(const struct learner *learner, size_t member) {

@@ -17,6 +17,7 @@
 #define CONNECT                                                                                    \
     "; allowed is tcp://HOST:PORT or ipc://PATH of at most 107 bytes, without '*' (a bound "       \
     "feeder to connect to)"
+#define RULE_WORDS "tbptt or rtrl"
 #define LAYERS "a list of 1 to 16 layers"
 #define X32 "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
 
@@ -53,7 +54,7 @@ static const struct {
      "allowed in learning.optimizer: " OPTIMIZER},
     {BASE "learning:\n  rate: 0.1\n",
      ":7:3: learning.rate: unknown key (did you mean \"learning.optimizer.rate\"?); allowed in "
-     "learning: window, stride, optimizer, clip, max_streams"},
+     "learning: rule, window, stride, optimizer, clip, max_streams"},
     {BASE "learning.window: 16\n", ":6:1: learning.window: found a key with a dot; allowed are "
                                    "nested mappings, as in \"learning: {window: 16}\""},
     {BASE "<<: {seed: 1}\n", ":6:1: <<: unknown key; allowed here: " TOP},
@@ -74,8 +75,9 @@ static const struct {
      ":3:34: model.layers.0.siez: unknown key (did you mean \"model.layers.0.size\"?); allowed in "
      "model.layers.0: cell, size, norm, activation, gain, norm_momentum, norm_steps, forget_bias"},
     /* Sections that are none. */
-    {BASE "learning: 3\n", ":6:11: learning: found \"3\"; allowed is a mapping of window, stride, "
-                           "optimizer, clip, max_streams"},
+    {BASE "learning: 3\n",
+     ":6:11: learning: found \"3\"; allowed is a mapping of rule, window, stride, "
+     "optimizer, clip, max_streams"},
     {BASE "state: [a]\n",
      ":6:8: state: found a list; allowed is a mapping of directory, checkpoint, journal"},
     {BASE "learning:\n  optimizer: adam\n",
@@ -342,6 +344,17 @@ static const struct {
      ":6:31: learning.stride: found 5; allowed is at most learning.window, 4"},
     {BASE "learning: {stride: 17}\n",
      ":6:20: learning.stride: found 17; allowed is at most learning.window, 16"},
+    {BASE "learning: {rule: bptt}\n",
+     ":6:18: learning.rule: found \"bptt\" (did you mean \"tbptt\"?); allowed is " RULE_WORDS
+     " (how an update comes by its gradient)"},
+    {BASE "learning: {rule: rtrl}\ndevice: cuda:1\n",
+     ":6:18: learning.rule: found rtrl with device: cuda:1; no GPU computes it: allowed is device: "
+     "cpu, or auto, which is the processor then"},
+    {"name: a\nmodel:\n  layers: [{cell: dense, size: 8}, {cell: gru, size: 300}]\n  input: {kind: "
+     "real, size: 3}\n  output: {loss: squared, size: 2}\nlearning: {rule: rtrl}\n",
+     ":6:18: learning.rule: found rtrl, which would keep 322 MiB of each stream; allowed are at "
+     "most "
+     "256: with recurrent layers of 277 units it fits"},
     {BASE "learning: {optimizer: {kind: sgd, nesterov: true}}\n",
      ":6:45: learning.optimizer.nesterov: found true; it is allowed only with "
      "learning.optimizer.momentum above 0"},
@@ -393,10 +406,10 @@ static const struct {
      "mappings within each other; no key has as many"},
     {"learning.windw=3",
      "--set learning.windw=3: learning.windw: unknown key (did you mean \"learning.window\"?); "
-     "allowed in learning: window, stride, optimizer, clip, max_streams"},
+     "allowed in learning: rule, window, stride, optimizer, clip, max_streams"},
     {"learning.window.x=3",
      "--set learning.window.x=3: learning.window.x: unknown key; allowed here: " TOP},
-    {"learning.=3", "--set learning.=3: learning.: unknown key; allowed in learning: window, "
+    {"learning.=3", "--set learning.=3: learning.: unknown key; allowed in learning: rule, window, "
                     "stride, optimizer, clip, max_streams"},
     {".=3", "--set .=3: .: unknown key; allowed here: " TOP},
     {"model.layers.0.sise=3",

@@ -63,6 +63,13 @@ static void begin_solution(struct fixture *fixture) {
 
 void fixture_open(struct fixture **fixture, const struct architecture *architecture,
                   const struct optimizer *optimizer, size_t window, size_t slots, uint64_t seed) {
+    const struct engine_options options = {
+        .optimizer = *optimizer, .window = window, .slots = slots};
+    fixture_open_with(fixture, architecture, &options, seed);
+}
+
+void fixture_open_with(struct fixture **fixture, const struct architecture *architecture,
+                       const struct engine_options *options, uint64_t seed) {
     struct fixture *new = calloc(1, sizeof *new);
     assert_non_null(new);
     *fixture = new;
@@ -73,8 +80,7 @@ void fixture_open(struct fixture **fixture, const struct architecture *architect
         layer->norm_steps = layer->norm_steps ? layer->norm_steps : 5;
     }
     model_build(&new->model, &complete);
-    new->options =
-        (struct engine_options){.optimizer = *optimizer, .window = window, .slots = slots};
+    new->options = *options;
     new->inputs = new->model.features;
     new->random = seed;
     new->plan.operations = new->operations;
@@ -224,6 +230,13 @@ void fixture_update(struct fixture *fixture, size_t slot, size_t position, size_
     operation->terms = (uint32_t)terms;
     operation->fresh = fresh;
     fixture->plan.updates++;
+}
+
+void fixture_advance(struct fixture *fixture, size_t slot, size_t position, size_t closed,
+                     bool fresh) {
+    struct operation *operation = add(fixture, OPERATION_ADVANCE, slot, position);
+    operation->length = operation->closed = (uint32_t)closed;
+    operation->fresh = fresh;
 }
 
 void fixture_measure(struct fixture *fixture, size_t slot) {

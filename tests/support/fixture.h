@@ -33,6 +33,8 @@ struct fixture {
    is 1/4 and norm_steps 5. */
 void fixture_open(struct fixture **fixture, const struct architecture *architecture,
                   const struct optimizer *optimizer, size_t window, size_t slots, uint64_t seed);
+void fixture_open_with(struct fixture **fixture, const struct architecture *architecture,
+                       const struct engine_options *options, uint64_t seed);
 void fixture_close(struct fixture **fixture);
 
 /* An optimizer with the defaults of its keys, and with its moments. */
@@ -53,6 +55,8 @@ void fixture_score(struct fixture *fixture, size_t slot, size_t position, const 
 void fixture_solve(struct fixture *fixture, size_t slot, const union value *y);
 void fixture_update(struct fixture *fixture, size_t slot, size_t position, size_t length,
                     size_t closed, size_t terms, bool fresh);
+void fixture_advance(struct fixture *fixture, size_t slot, size_t position, size_t closed,
+                     bool fresh);
 void fixture_measure(struct fixture *fixture, size_t slot);
 
 /* Play what is gathered, and start an empty plan. */

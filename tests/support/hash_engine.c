@@ -237,6 +237,9 @@ static int hash_play(struct engine *engine, const struct plan *plan, const struc
         case OPERATION_UPDATE:
             play_update(engine, o, plan, &results->updates[updates++]);
             break;
+        case OPERATION_ADVANCE:
+            fail_msg("the rule has a window");
+            break;
         case OPERATION_SOLVE:
             fail_msg("no output is solved");
             break;

@@ -323,6 +323,7 @@ static const struct {
     {"model.output.patience", "model.output={loss: squared, size: 3, target: later, patience: 7}"},
     {"learning.window", "learning.window=17"},
     {"learning.stride", "learning.stride=4"},
+    {"learning.rule", "learning.rule=rtrl"},
     {"learning.optimizer.kind", "learning.optimizer.kind=adamw"},
     {"learning.optimizer.momentum", "learning.optimizer={kind: sgd, momentum: 0.9}"},
     {"learning.optimizer.nesterov", "learning.optimizer={kind: sgd, momentum: 0.9, nesterov: yes}"},
@@ -406,6 +407,22 @@ static void test_cocob(void **state) {
     assert_true(c.learning.optimizer.rate == 0.001 && c.learning.optimizer.alpha == 0.99);
 }
 
+/* Rules but the first have no window: any may stand there, and decides nothing but the stride where
+   none is given. */
+static void test_rule(void **state) {
+    (void)state;
+    static const char text[] = BASE "learning: {window: 4, stride: 3, rule: rtrl}\n";
+    struct config c = good(text, NULL), d = good(text, "learning.window=2");
+    assert_int_equal(c.learning.rule, RULE_rtrl);
+    assert_int_equal(c.learning.window, 3);
+    assert_int_equal(d.learning.stride, 3);
+    assert_string_equal(c.digest, d.digest);
+    d = good(text, "learning.stride=2");
+    assert_string_not_equal(c.digest, d.digest);
+    c = good(BASE "learning: {window: 5, rule: rtrl}\n", NULL);
+    assert_int_equal(c.learning.stride, 5);
+}
+
 #define MAY "learning.optimizer.rate, learning.clip, anomaly.threshold or statistics.every"
 
 static void test_set(void **state) {
@@ -463,6 +480,7 @@ int main(void) {
         cmocka_unit_test(test_paths),
         cmocka_unit_test(test_path_errors),
         cmocka_unit_test(test_digest),
+        cmocka_unit_test(test_rule),
         cmocka_unit_test(test_set),
         cmocka_unit_test(test_cocob),
     };

@@ -1,0 +1,232 @@
+/* Backward over a window: from its targets to the gradient of every parameter. Bound by arithmetic.
+ */
+#include <string.h>
+
+#include "matrix.h"
+#include "walk.h"
+
+/* out (length,) += sum of the rows of d (count, length) */
+static void add_rows(const float *restrict d, size_t length, size_t count, float *restrict out) {
+    for (size_t t = 0; t < count; t++, d += length) {
+#pragma omp simd aligned(d, out : 64)
+        for (size_t i = 0; i < length; i++)
+            out[i] += d[i];
+    }
+}
+
+/* The gradient of a matrix whose input is one-hot: each step's d (count, rows), of the steps from
+   `from` on, goes to its symbol's column. */
+static double one_hot_gradient(struct network *n, const struct network_steps *steps, size_t from,
+                               float *gradient, size_t rows, const float *d) {
+    size_t columns = n->model->input_width[0];
+    memset(gradient, 0, rows * columns * sizeof(float));
+    for (size_t t = from; t < steps->count; t++)
+        matrix_add_column(gradient, rows, columns, symbol_id(*steps->inputs[t]),
+                          symbol_sign(*steps->inputs[t]), d + (t - from) * rows);
+    return sum_of_squares(gradient, rows * columns);
+}
+
+/* Gradients of the output's tensors. Returns the matrices' squares. */
+static double output_weights_backward(struct network *n, const struct network_steps *steps,
+                                      size_t from) {
+    size_t count = steps->count - from;
+    double squares =
+        matrix_gradient(n->gradient + n->output_weight, n->padded,
+                        n->layers[n->layer_count - 1].size, n->d_output, n->x, count, n->pack);
+    add_rows(n->d_output, n->padded, count, n->gradient + n->output_bias);
+    if (!n->model->architecture.output.skip)
+        return squares;
+    if (is_one_hot(n, 0))
+        return squares + one_hot_gradient(n, steps, from, n->gradient + n->output_skip, n->padded,
+                                          n->d_output);
+    for (size_t t = 0; t < count; t++)
+        n->x[t] = layer_input(n, steps, 0, from + t);
+    return squares + matrix_gradient(n->gradient + n->output_skip, n->padded,
+                                     n->model->input_width[0], n->d_output, n->x, count, n->pack);
+}
+
+/* Of one step: the sum of its losses at the horizons whose targets y there are; their gradients
+   times `scale` into d (padded,). */
+static double losses_backward(const struct network *n, const float *a, const union value *const *y,
+                              float scale, float *d) {
+    size_t outputs = n->outputs / n->model->horizons;
+    double loss = 0;
+    for (size_t h = 0; h < n->model->horizons; h++, a += outputs, d += outputs)
+        if (y[h])
+            loss += loss_step(n->model, a, y[h], scale, d, n->loss_scratch);
+    return loss;
+}
+
+struct network_gradient backward_output(struct network *n, const struct network_steps *steps,
+                                        const struct network_targets *targets) {
+    const struct network_layer *top = &n->layers[n->layer_count - 1];
+    struct network_gradient g = {0, 0};
+    size_t from = targets->from, count = steps->count - from;
+    float scale = 1.0f / (float)targets->terms;
+    memset(n->d_output, 0, count * n->padded * sizeof(float));
+    for (size_t t = 0; t < count; t++) {
+        const float *a = n->output + network_position(n, steps->first, from + t) * n->padded;
+        n->x[t] = layer_input(n, steps, n->layer_count, from + t);
+        g.loss += losses_backward(n, a, targets->values + (from + t) * n->model->horizons, scale,
+                                  n->d_output + t * n->padded);
+    }
+    g.loss /= (double)targets->terms;
+    if (!n->model->solved)
+        g.squares = output_weights_backward(n, steps, from);
+    memset(n->d_hidden[0], 0, steps->count * top->padded * sizeof(float));
+    matrix_transposed_many(n->parameters + n->output_weight, n->padded, top->size, n->d_output,
+                           n->d_hidden[0] + from * top->padded, top->padded, count);
+    return g;
+}
+
+void backward_cells(struct network *n, const struct network_steps *steps, size_t k) {
+    const struct network_layer *l = &n->layers[k];
+    bool recurrent = l->kind->states > 0;
+    float *restrict carry = n->d_state;
+    memset(n->d_inner, 0, l->padded * sizeof(float));
+    for (size_t t = steps->count; t-- > 0;) {
+        float *restrict d = n->d_hidden[0] + t * l->padded;
+        float *d_hh = n->d_hh + t * l->rows;
+        if (recurrent && t + 1 < steps->count) {
+#pragma omp simd aligned(d, carry : 64)
+            for (size_t i = 0; i < l->padded; i++)
+                d[i] += carry[i];
+        }
+        cell_step_backward(n, l, network_position(n, steps->first, t),
+                           hidden_before(n, l, steps, t), inner_before(n, l, steps, t), d,
+                           n->d_ih + t * l->rows, d_hh);
+        if (!recurrent || t == 0)
+            continue;
+        memset(carry, 0, l->padded * sizeof(float));
+        matrix_transposed(n->parameters + l->at[TENSOR_WEIGHT_HH], l->rows, l->size, d_hh, carry,
+                          t % 2);
+#pragma omp simd aligned(d, carry : 64)
+        for (size_t i = 0; i < l->padded; i++)
+            carry[i] += d[i];
+    }
+}
+
+double backward_weights(struct network *n, const struct network_steps *steps, size_t k) {
+    const struct network_layer *l = &n->layers[k];
+    size_t count = steps->count;
+    double squares;
+    if (is_one_hot(n, k)) {
+        squares =
+            one_hot_gradient(n, steps, 0, n->gradient + l->at[TENSOR_WEIGHT_IH], l->rows, n->d_ih);
+    } else {
+        for (size_t t = 0; t < count; t++)
+            n->x[t] = layer_input(n, steps, k, t);
+        squares = matrix_gradient(n->gradient + l->at[TENSOR_WEIGHT_IH], l->rows, l->inputs,
+                                  n->d_ih, n->x, count, n->pack);
+    }
+    if (l->source == SOURCE_ROWS)
+        squares = units_pull(n, l, PLACE_IH, TENSOR_WEIGHT_IH, l->inputs);
+    add_rows(n->d_ih, l->rows, count, n->gradient + l->at[TENSOR_BIAS_IH]);
+    if (l->kind->states == 0)
+        return squares;
+    for (size_t t = 0; t < count; t++)
+        n->x[t] = hidden_before(n, l, steps, t);
+    if (l->source == SOURCE_NOTHING)
+        add_rows(n->d_hh, l->rows, count, n->gradient + l->at[TENSOR_BIAS_HH]);
+    double recurrent = matrix_gradient(n->gradient + l->at[TENSOR_WEIGHT_HH], l->rows, l->size,
+                                       n->d_hh, n->x, count, n->pack);
+    if (l->source == SOURCE_ROWS)
+        recurrent =
+            units_pull(n, l, l->kind->apart ? PLACE_HH : PLACE_IH, TENSOR_WEIGHT_HH, l->size);
+    return squares + recurrent;
+}
+
+void backward_input(struct network *n, size_t k, size_t count, size_t padded) {
+    const struct network_layer *l = &n->layers[k];
+    float *below = n->d_hidden[1];
+    memset(below, 0, count * padded * sizeof(float));
+    matrix_transposed_many(n->parameters + l->at[TENSOR_WEIGHT_IH], l->rows, l->inputs, n->d_ih,
+                           below, padded, count);
+    n->d_hidden[1] = n->d_hidden[0];
+    n->d_hidden[0] = below;
+}
+
+/* d += W_skip^T d_output */
+void backward_skip(struct network *n, size_t count, size_t padded, float *d) {
+    size_t width = n->model->input_width[0];
+    float *skipped = n->d_hidden[1];
+    matrix_transposed_many(n->parameters + n->output_skip, n->padded, width, n->d_output, skipped,
+                           padded, count);
+    for (size_t t = 0; t < count; t++)
+        for (size_t i = 0; i < width; i++)
+            d[t * padded + i] += skipped[t * padded + i];
+}
+
+/* Of a table (size, width): that part of d begins at its first number. */
+static void add_to_rows(const struct network_steps *steps, size_t from, size_t width,
+                        const float *d, size_t padded, float *gradient) {
+    for (size_t t = 0; t < steps->count; t++) {
+        const union value symbol = steps->inputs[t][from];
+        float *row = gradient + symbol_id(symbol) * width, sign = symbol_sign(symbol);
+        for (size_t i = 0; i < width; i++)
+            row[i] += sign * d[t * padded + i];
+    }
+}
+
+void backward_embedded(struct network *n, const struct network_steps *steps, const float *d,
+                       size_t padded) {
+    const struct model *model = n->model;
+    const struct input *input = &model->architecture.input;
+    if (!model->part_count)
+        add_to_rows(steps, 0, input->embedding, d, padded, n->gradient + n->embedding);
+    for (size_t k = 0; k < model->part_count; k++) {
+        const struct input_part *part = &model->parts[k];
+        if (part->tensor != MODEL_NO_TENSOR)
+            add_to_rows(steps, part->from, part->width, d + part->at, padded,
+                        n->gradient + n->embeddings[k]);
+    }
+}
+
+/* Tables of the input: its parts' or its own. */
+static size_t tables(const struct network *n) {
+    return n->model->part_count ? n->model->part_count : 1;
+}
+
+/* The gradient of a table and its size; NULL of a part that is not embedded. */
+static float *table_gradient(const struct network *n, size_t k, size_t *size) {
+    const struct input *input = &n->model->architecture.input;
+    const struct input_part *part = &n->model->parts[k];
+    bool parts = n->model->part_count > 0;
+    *size = matrix_pad(parts ? part->size * part->width : input->size * input->embedding);
+    if (parts && part->tensor == MODEL_NO_TENSOR)
+        return NULL;
+    return n->gradient + (parts ? n->embeddings[k] : n->embedding);
+}
+
+double backward_embeddings(struct network *n, const struct network_steps *steps, size_t from) {
+    size_t padded = matrix_pad(n->model->input_width[0]), size;
+    float *gradient;
+    double squares = 0;
+    backward_input(n, 0, steps->count, padded);
+    if (n->model->architecture.output.skip)
+        backward_skip(n, steps->count - from, padded, n->d_hidden[0] + from * padded);
+    for (size_t k = 0; k < tables(n); k++)
+        if ((gradient = table_gradient(n, k, &size)))
+            memset(gradient, 0, size * sizeof(float));
+    backward_embedded(n, steps, n->d_hidden[0], padded);
+    for (size_t k = 0; k < tables(n); k++)
+        if ((gradient = table_gradient(n, k, &size)))
+            squares += sum_of_squares(gradient, size);
+    return squares;
+}
+
+struct network_gradient network_backward(struct network *n, const struct network_steps *steps,
+                                         const struct network_targets *targets) {
+    memset(n->gradient + n->vectors, 0, (n->trained - n->vectors) * sizeof(float));
+    struct network_gradient g = backward_output(n, steps, targets);
+    for (size_t k = n->layer_count; k-- > 0;) {
+        backward_cells(n, steps, k);
+        g.squares += backward_weights(n, steps, k);
+        if (k > 0)
+            backward_input(n, k, steps->count, n->layers[k - 1].padded);
+    }
+    if (n->model->architecture.input.embedding || n->model->embeddings)
+        g.squares += backward_embeddings(n, steps, targets->from);
+    g.squares += sum_of_squares(n->gradient + n->vectors, n->trained - n->vectors);
+    return g;
+}

@@ -1,0 +1,87 @@
+/* The parts of the walks through a network, forward (network.c) and backward (network_backward.c),
+   of which learning rules are put together: a step's inputs and states before, and the gradient
+   layer by layer. For the files that are compiled once per instruction set. */
+#ifndef RUNNEL_CPU_WALK_H
+#define RUNNEL_CPU_WALK_H
+
+#include "network.h"
+
+/* x of step t for layer k: the example's own, its symbol's embedding, or the h of the layer below.
+   NULL for a one-hot symbol. */
+static inline const float *layer_input(const struct network *n, const struct network_steps *steps,
+                                       size_t k, size_t t) {
+    const struct input *input = &n->model->architecture.input;
+    if (k > 0) {
+        const struct network_layer *below = &n->layers[k - 1];
+        return below->hidden + network_position(n, steps->first, t) * below->padded;
+    }
+    if (n->model->part_count)
+        return n->encoded + network_position(n, steps->first, t) * n->model->input_width[0];
+    if (input->kind == INPUT_REAL)
+        return &steps->inputs[t]->real;
+    return input->embedding ? n->parameters + n->embedding + steps->inputs[t]->id * input->embedding
+                            : NULL;
+}
+
+static inline bool is_one_hot(const struct network *n, size_t k) {
+    const struct input *input = &n->model->architecture.input;
+    return k == 0 && input->kind == INPUT_SYMBOL && !input->embedding; /* never a part */
+}
+
+/* What a symbol's row counts as. */
+static inline float symbol_sign(union value symbol) {
+    return symbol.id & SYMBOL_MINUS ? -1.0f : 1.0f;
+}
+
+static inline size_t symbol_id(union value symbol) {
+    return symbol.id & ~SYMBOL_MINUS;
+}
+
+/* The state before step t of a run: the run's own for the first, else what the step before kept. */
+static inline const float *hidden_before(const struct network *n, const struct network_layer *l,
+                                         const struct network_steps *steps, size_t t) {
+    return t ? l->hidden + network_position(n, steps->first, t - 1) * l->padded
+             : steps->state + l->state;
+}
+
+static inline const float *inner_before(const struct network *n, const struct network_layer *l,
+                                        const struct network_steps *steps, size_t t) {
+    return t ? l->inner + network_position(n, steps->first, t - 1) * l->padded
+             : steps->state + l->state + l->padded;
+}
+
+/* ---- Backward over a window, from the top down ----
+
+   n->d_hidden[0] (count, padded) is the gradient of a layer's h at each step, n->d_output, n->d_ih
+   and n->d_hh are those of sums; n->d_hidden[1] is scratch. */
+
+/* The losses, their gradients n->d_output (steps from targets->from on), those of the output's
+   tensors unless it is solved, and n->d_hidden[0] of the last layer. Returns losses' mean and
+   matrices' squares. */
+struct network_gradient backward_output(struct network *n, const struct network_steps *steps,
+                                        const struct network_targets *targets);
+
+/* From n->d_hidden[0] to n->d_ih and n->d_hh (count, rows), back through time; and gradients of
+   gains and norms' biases, which are added to. */
+void backward_cells(struct network *n, const struct network_steps *steps, size_t k);
+
+/* Gradients of a layer's matrices, which are written, and of the biases in its sums, which are
+   added to. Returns the matrices' squares. */
+double backward_weights(struct network *n, const struct network_steps *steps, size_t k);
+
+/* The gradient of layer k's input becomes n->d_hidden[0] (count, padded). */
+void backward_input(struct network *n, size_t k, size_t count, size_t padded);
+
+/* d (count, padded) += the gradient of the embeddings that the skip path reads. n->d_hidden[1] is
+   overwritten. */
+void backward_skip(struct network *n, size_t count, size_t padded, float *d);
+
+/* Each step's gradient d (count, padded) of the encoded input is added to its symbols' rows. */
+void backward_embedded(struct network *n, const struct network_steps *steps, const float *d,
+                       size_t padded);
+
+/* Gradients of embeddings, which are written, from those of the first layer's sums and, for steps
+   from `from` on, of the output's. Returns their squares. */
+double backward_embeddings(struct network *n, const struct network_steps *steps, size_t from);
+
+#endif

@@ -1,0 +1,435 @@
+/* Learning rules that have no window: what they keep of a stream carries the gradient from update
+   to update. The exact one against central differences in double over the whole stream; and of each
+   that a stream begins anew, that another engine can continue from its record, and that how
+   operations are cut into plans changes nothing. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "common/error.h"
+#include "fixture.h"
+#include "model/rule.h"
+#include "oracle.h"
+#include "under_test.h"
+
+enum {
+    STRIDE = 4,
+    POSITIONS = STRIDE + 1,
+    STEPS = 11,
+    SEED = 1,
+};
+
+/* After which step something is learned, from how many steps; the middle one has no target. */
+struct cycle {
+    size_t end, closed;
+};
+static const struct cycle CYCLES[] = {{3, 3}, {5, 2}, {7, 2}, {STEPS, 4}};
+enum { ALL_CYCLES = sizeof CYCLES / sizeof *CYCLES, WITHOUT_TARGET = 1, LAST = ALL_CYCLES - 1 };
+
+static const bool LEARNED[STEPS] = {true, false, true, false, false, true,
+                                    true, true,  true, false, true};
+
+/* As in test_gradient.c. */
+static const double RATE = 1024.0;
+static const double GRADIENT_TOLERANCE = 1e-4;
+static const double GRADIENT_FLOOR = 1e-5;
+
+/* Running statistics of norms stay as they are. */
+static const float STILL = 1e-30F;
+
+struct sequence {
+    union value x[STEPS * ORACLE_WIDTH_MAX], y[STEPS * ORACLE_WIDTH_MAX];
+};
+
+static void open_rule(struct fixture **f, const struct architecture *architecture, enum rule rule,
+                      enum optimizer_id kind, size_t slots) {
+    struct architecture still = *architecture;
+    for (size_t n = 0; n < still.layer_count; n++)
+        still.layers[n].norm_momentum = STILL;
+    const struct optimizer plain = {.kind = kind}, full = fixture_optimizer(kind, 1.0);
+    const struct engine_options options = {.optimizer = kind == OPTIMIZER_sgd ? plain : full,
+                                           .rule = rule,
+                                           .window = STRIDE,
+                                           .slots = slots};
+    fixture_open_with(f, &still, &options, SEED);
+}
+
+static void make_sequence(struct fixture *f, struct sequence *s) {
+    for (size_t t = 0; t < STEPS; t++) {
+        fixture_random_input(f, s->x + t * f->inputs);
+        fixture_random_target(f, s->y + t * f->model.target_size);
+    }
+}
+
+/* Steps up to the end of a cycle, and its update. */
+static void gather(struct fixture *f, size_t slot, const struct sequence *s, size_t cycle,
+                   bool fresh) {
+    size_t end = CYCLES[cycle].end, closed = CYCLES[cycle].closed, terms = 0;
+    for (size_t t = end - closed; t < end; t++) {
+        fixture_step(f, slot, t % POSITIONS, s->x + t * f->inputs);
+        fixture_score(f, slot, t % POSITIONS, s->y + t * f->model.target_size, LEARNED[t]);
+        terms += LEARNED[t];
+    }
+    if (cycle == WITHOUT_TARGET)
+        fixture_advance(f, slot, (end - closed) % POSITIONS, closed, fresh);
+    else
+        fixture_update(f, slot, (end - closed) % POSITIONS, closed, closed, terms, fresh);
+}
+
+/* The gradient of the last cycle's loss, with parameters that stay as they were until then. */
+static void play(struct fixture *f, const struct sequence *s, bool fresh, float *gradient) {
+    size_t count = f->model.parameters;
+    float *after = calloc(count, sizeof *after);
+    for (size_t cycle = 0; cycle < ALL_CYCLES; cycle++) {
+        gather(f, 0, s, cycle, fresh);
+        if (cycle == LAST)
+            fixture_read(f, ENGINE_PARAMETERS, gradient);
+        fixture_play(f, cycle == LAST ? RATE : 0.0, 0.0);
+        if (cycle != WITHOUT_TARGET)
+            assert_true(f->updates[0].applied);
+    }
+    fixture_read(f, ENGINE_PARAMETERS, after);
+    for (size_t k = 0; k < count; k++)
+        gradient[k] = (float)(((double)gradient[k] - (double)after[k]) / RATE);
+    free(after);
+}
+
+static void compare(const struct fixture *f, const float *engine, const double *expected,
+                    const char *name) {
+    double floor = GRADIENT_FLOOR * norm(expected, f->model.learned);
+    double *found = doubles(engine, f->model.parameters);
+    for (size_t n = 0; n < f->model.learned_count; n++) {
+        const struct tensor *tensor = &f->model.tensors[n];
+        size_t count = tensor_size(tensor);
+        double off = distance(found + tensor->offset, expected + tensor->offset, count);
+        double whole = norm(expected + tensor->offset, count);
+        if (!(off <= GRADIENT_TOLERANCE * whole + floor))
+            fail_msg("%s: gradient of %s is off by %.3g, its norm is %.3g", name, tensor->name, off,
+                     whole);
+    }
+    free(found);
+}
+
+/* The same through the whole stream from its beginning, by central differences. */
+static void exact_gradient(struct fixture *f, const struct sequence *s, double *expected) {
+    float *parameters = calloc(f->model.parameters, sizeof *parameters);
+    fixture_read(f, ENGINE_PARAMETERS, parameters);
+    double *exact = doubles(parameters, f->model.parameters);
+    double *zero = calloc(f->model.state_size + 1, sizeof *zero);
+    const struct oracle_window window = {.state = zero,
+                                         .inputs = s->x,
+                                         .targets = s->y,
+                                         .learned = LEARNED,
+                                         .length = STEPS,
+                                         .closed = CYCLES[LAST].closed};
+    oracle_gradient(&f->model, exact, &window, expected);
+    free(parameters);
+    free(exact);
+    free(zero);
+}
+
+static void check_exact(const struct architecture *architecture, const char *name) {
+    struct fixture *f, *again;
+    struct sequence s;
+    if (!under_test_is_cpu())
+        return;
+    open_rule(&f, architecture, RULE_rtrl, OPTIMIZER_sgd, 1);
+    open_rule(&again, architecture, RULE_rtrl, OPTIMIZER_sgd, 1);
+    size_t count = f->model.parameters;
+    float *gradient = calloc(count, sizeof *gradient), *other = calloc(count, sizeof *other);
+    double *expected = calloc(count, sizeof *expected);
+    make_sequence(f, &s);
+    exact_gradient(f, &s, expected);
+    play(f, &s, true, gradient);
+    play(again, &s, false, other);
+    if (memcmp(gradient, other, count * sizeof *gradient) != 0)
+        fail_msg("%s: steps recomputed give other bits than fresh ones", name);
+    compare(f, gradient, expected, name);
+    free(gradient);
+    free(other);
+    free(expected);
+    fixture_close(&f);
+    fixture_close(&again);
+}
+
+static struct output output_of(enum loss loss) {
+    size_t size = loss_kind(loss)->size;
+    return (struct output){.loss = loss, .size = size ? size : 5, .components = 4};
+}
+
+static void rtrl_of_every_cell_norm_and_loss(void **state) {
+    (void)state;
+    for (enum cell cell = 0; cell < CELLS; cell++)
+        for (enum norm norm = 0; norm < NORMS; norm++)
+            for (enum loss loss = 0; loss < (norm == NORM_layer ? LOSSES : 1); loss++) {
+                const struct architecture architecture = {
+                    .input = {.kind = INPUT_REAL, .size = 3},
+                    .layers =
+                        {{.cell = cell, .size = 7, .norm = norm, .activation = ACTIVATION_tanh}},
+                    .layer_count = 1,
+                    .output = output_of(loss),
+                };
+                char name[64];
+                snprintf(name, sizeof name, "%s, norm %s, %s", cell_kind(cell)->kind.name,
+                         norm_kind(norm)->kind.name, loss_kind(loss)->name);
+                check_exact(&architecture, name);
+            }
+}
+
+static void rtrl_of_layers_mixed(void **state) {
+    (void)state;
+    for (enum norm norm = 0; norm < NORMS; norm++) {
+        const struct architecture mixed = {
+            .input = {.kind = INPUT_REAL, .size = 5},
+            .layers = {{.cell = CELL_dense, .size = 9, .norm = norm, .activation = ACTIVATION_tanh},
+                       {.cell = CELL_lstm, .size = 6, .norm = norm},
+                       {.cell = CELL_dense, .size = 4, .activation = ACTIVATION_tanh},
+                       {.cell = CELL_dense, .size = 5, .norm = norm, .activation = ACTIVATION_tanh},
+                       {.cell = CELL_gru, .size = 8},
+                       {.cell = CELL_rnn, .size = 5, .norm = norm},
+                       {.cell = CELL_dense, .size = 7, .norm = norm, .activation = ACTIVATION_tanh},
+                       {.cell = CELL_dense, .size = 3, .activation = ACTIVATION_tanh}},
+            .layer_count = 8,
+            .output = output_of(LOSS_gaussian),
+        };
+        check_exact(&mixed, norm_kind(norm)->kind.name);
+    }
+    const struct architecture wide = {
+        .input = {.kind = INPUT_REAL, .size = 19},
+        .layers = {{.cell = CELL_lstm, .size = 21, .norm = NORM_layer},
+                   {.cell = CELL_gru, .size = 18, .norm = NORM_layer}},
+        .layer_count = 2,
+        .output = {.loss = LOSS_softmax, .size = 37},
+    };
+    check_exact(&wide, "wide lstm, gru");
+}
+
+/* What an input is made of. */
+static const struct input INPUTS[] = {
+    {.kind = INPUT_SYMBOL, .size = 6},
+    {.kind = INPUT_SYMBOL, .size = 6, .embedding = 5},
+    {.kind = INPUT_SYMBOL, .size = 6, .hash = 6, .embedding = 5},
+    {.size = 7,
+     .column_count = 7,
+     .columns = {{.name = "host", .kind = COLUMN_SYMBOL, .size = 3, .embedding = 4},
+                 {.name = "load", .mask = true},
+                 {.name = "hour", .kind = COLUMN_CYCLE, .period = 24, .harmonics = 2},
+                 {.name = "state", .kind = COLUMN_SYMBOL, .size = 5},
+                 {.name = "user", .kind = COLUMN_SYMBOL, .size = 2, .embedding = 9},
+                 {.name = "heat"},
+                 {.name = "shift", .kind = COLUMN_SYMBOL, .size = 3}}},
+};
+enum { ALL_INPUTS = sizeof INPUTS / sizeof *INPUTS };
+
+static void rtrl_of_every_input(void **state) {
+    (void)state;
+    for (size_t k = 0; k < ALL_INPUTS; k++)
+        for (enum cell cell = 0; cell < CELLS; cell++)
+            for (int skip = 0; skip < 2; skip++) {
+                struct architecture architecture = {
+                    .input = INPUTS[k],
+                    .layers = {{.cell = cell, .size = 8, .norm = NORM_layer},
+                               {.cell = CELL_gru, .size = 5}},
+                    .layer_count = 2,
+                    .output = {.loss = LOSS_softmax, .size = 6, .skip = skip},
+                };
+                char name[64];
+                snprintf(name, sizeof name, "%s, input %zu%s", cell_kind(cell)->kind.name, k,
+                         skip ? " with a skip path" : "");
+                check_exact(&architecture, name);
+            }
+    struct architecture solved = {
+        .input = {.kind = INPUT_REAL, .size = 4},
+        .layers = {{.cell = CELL_gru, .size = 9, .norm = NORM_layer},
+                   {.cell = CELL_dense, .size = 6, .activation = ACTIVATION_tanh}},
+        .layer_count = 2,
+        .output = {.loss = LOSS_squared, .size = 5, .skip = true, .solved = true},
+    };
+    check_exact(&solved, "solved");
+}
+
+/* ---- Of every rule ---- */
+
+static struct architecture network_for(enum rule rule) {
+    struct architecture a = {
+        .input = INPUTS[ALL_INPUTS - 1],
+        .layers = {{.cell = CELL_dense, .size = 6, .norm = NORM_layer},
+                   {.cell = CELL_gru, .size = 9, .norm = NORM_layer},
+                   {.cell = CELL_lstm, .size = 7, .norm = NORM_weight},
+                   {.cell = CELL_rnn, .size = 7, .norm = NORM_recurrent_batch},
+                   {.cell = CELL_dense, .size = 3}},
+        .layer_count = 5,
+        .output = {.loss = LOSS_squared, .size = 2, .skip = true},
+    };
+    for (size_t n = 0; n < a.layer_count; n++)
+        if (!rule_takes(rule, a.layers[n].cell))
+            a.layers[n].cell = rule_takes(rule, CELL_lstm) ? CELL_lstm : CELL_gru;
+    return a;
+}
+
+/* Every rule that keeps something, on the CPU: for (...) over a fixture of it. */
+#define EACH_RULE(rule)                                                                            \
+    (enum rule rule = 0; rule < RULES;                                                             \
+     rule++) if (under_test_is_cpu() && rule_kind(rule)->keeps != KEEPS_NOTHING)
+
+static void assert_same(struct fixture *a, struct fixture *b) {
+    size_t count = a->model.parameters;
+    float *first = calloc(count, sizeof *first), *second = calloc(count, sizeof *second);
+    fixture_read(a, ENGINE_PARAMETERS, first);
+    fixture_read(b, ENGINE_PARAMETERS, second);
+    assert_memory_equal(first, second, count * sizeof *first);
+    free(first);
+    free(second);
+}
+
+static void plans_are_cut_anywhere(void **state) {
+    (void)state;
+    for
+        EACH_RULE(rule) {
+            const struct architecture architecture = network_for(rule);
+            struct fixture *whole, *cut;
+            struct sequence s;
+            open_rule(&whole, &architecture, rule, OPTIMIZER_adam, 2);
+            open_rule(&cut, &architecture, rule, OPTIMIZER_adam, 2);
+            make_sequence(whole, &s);
+            for (size_t cycle = 0; cycle < ALL_CYCLES; cycle++) {
+                gather(whole, 0, &s, cycle, true);
+                gather(whole, 1, &s, cycle, true);
+                for (size_t slot = 0; slot < 2; slot++) {
+                    gather(cut, slot, &s, cycle, false);
+                    fixture_play(cut, 0.01, 1.0);
+                }
+            }
+            fixture_play(whole, 0.01, 1.0);
+            assert_same(whole, cut);
+            fixture_close(&whole);
+            fixture_close(&cut);
+        }
+}
+
+/* What is kept of a stream is forgotten with it: nothing of the one before is in the next. */
+static void a_stream_begins_with_nothing(void **state) {
+    (void)state;
+    for
+        EACH_RULE(rule) {
+            const struct architecture architecture = network_for(rule);
+            struct fixture *used, *new;
+            struct sequence before, s;
+            open_rule(&used, &architecture, rule, OPTIMIZER_sgd, 1);
+            open_rule(&new, &architecture, rule, OPTIMIZER_sgd, 1);
+            make_sequence(used, &before);
+            make_sequence(used, &s);
+            for (size_t cycle = 0; cycle < ALL_CYCLES; cycle++)
+                gather(used, 0, &before, cycle, true);
+            fixture_forget(used, 0);
+            fixture_play(used, 0.0, 0.0);
+            for (size_t cycle = 0; cycle < ALL_CYCLES; cycle++) {
+                gather(used, 0, &s, cycle, true);
+                gather(new, 0, &s, cycle, true);
+            }
+            fixture_play(used, 0.01, 1.0);
+            fixture_play(new, 0.01, 1.0);
+            assert_same(used, new);
+            fixture_close(&used);
+            fixture_close(&new);
+        }
+}
+
+/* Parameters and the slot's record are all that another engine needs. */
+static void another_engine_can_continue(void **state) {
+    (void)state;
+    for
+        EACH_RULE(rule) {
+            const struct architecture architecture = network_for(rule);
+            struct fixture *first, *second;
+            struct sequence s;
+            open_rule(&first, &architecture, rule, OPTIMIZER_sgd, 1);
+            open_rule(&second, &architecture, rule, OPTIMIZER_sgd, 1);
+            make_sequence(first, &s);
+            gather(first, 0, &s, 0, true);
+            gather(first, 0, &s, 1, true);
+            fixture_play(first, 0.01, 1.0);
+            size_t size = slot_record_size(&first->model, STRIDE);
+            size_t kept = rule_record_size(&first->model, rule), moved = 0;
+            float *record = calloc(size + kept, sizeof *record);
+            float *values = calloc(first->model.parameters, sizeof *values);
+            assert_int_equal(first->ops->read(first->engine, ENGINE_SLOT, 0, record, NULL), 0);
+            for (size_t k = 0; k < kept; k++)
+                moved += record[size + k] != 0.0F;
+            assert_true(moved > 0);
+            fixture_read(first, ENGINE_PARAMETERS, values);
+            fixture_write(second, ENGINE_PARAMETERS, values);
+            assert_int_equal(second->ops->write(second->engine, ENGINE_SLOT, 0, record, NULL), 0);
+            for (size_t cycle = 2; cycle < ALL_CYCLES; cycle++) {
+                gather(first, 0, &s, cycle, true);
+                gather(second, 0, &s, cycle, true);
+            }
+            fixture_play(first, 0.01, 1.0);
+            fixture_play(second, 0.01, 1.0);
+            assert_same(first, second);
+            free(record);
+            free(values);
+            fixture_close(&first);
+            fixture_close(&second);
+        }
+}
+
+/* One wild step: gradients of the steps after it are numbers. */
+static void a_wild_step_passes(void **state) {
+    (void)state;
+    for
+        EACH_RULE(rule) {
+            struct architecture architecture = network_for(rule);
+            struct fixture *f;
+            struct sequence s;
+            architecture.input = (struct input){.kind = INPUT_REAL, .size = 5};
+            for (size_t n = 0; n < architecture.layer_count; n++)
+                architecture.layers[n].norm = NORM_none;
+            open_rule(&f, &architecture, rule, OPTIMIZER_sgd, 1);
+            make_sequence(f, &s);
+            s.x[0].real = 3e38F;
+            s.x[f->inputs].real = -3e38F;
+            for (size_t cycle = 0; cycle < ALL_CYCLES; cycle++)
+                gather(f, 0, &s, cycle, true);
+            fixture_play(f, 0.01, 1.0);
+            assert_true(f->updates[f->model.horizons].applied);
+            assert_true(isfinite(f->updates[1].gradient_norm));
+            fixture_close(&f);
+        }
+}
+
+static void a_gpu_refuses_them(void **state) {
+    (void)state;
+    for (enum rule rule = 0; rule < RULES && !under_test_is_cpu(); rule++) {
+        const struct architecture architecture = network_for(rule);
+        struct model model;
+        struct engine *engine;
+        struct error error;
+        model_build(&model, &architecture);
+        const struct engine_options options = {.rule = rule, .window = STRIDE, .slots = 1};
+        int status = under_test_ops()->open(&engine, &model, &options, under_test_device(), &error);
+        assert_int_equal(status == 0, rule_kind(rule)->keeps == KEEPS_NOTHING);
+        if (status)
+            assert_non_null(strstr(error.text, "learning.rule"));
+        under_test_ops()->close(&engine);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rtrl_of_every_cell_norm_and_loss),
+        cmocka_unit_test(rtrl_of_layers_mixed),
+        cmocka_unit_test(rtrl_of_every_input),
+        cmocka_unit_test(plans_are_cut_anywhere),
+        cmocka_unit_test(a_stream_begins_with_nothing),
+        cmocka_unit_test(another_engine_can_continue),
+        cmocka_unit_test(a_wild_step_passes),
+        cmocka_unit_test(a_gpu_refuses_them),
+    };
+    return under_test_run(tests);
+}
