@@ -23,7 +23,7 @@ struct resident {
 };
 struct resident bench_resident(pid_t process);
 
-/* parameters x (1 + optimizer blocks + gradient) + windows of `streams` streams + 40 MB */
+/* parameters x (1 + optimizer blocks + gradient) + windows of `streams` streams + 48 MB */
 size_t bench_memory_bound(const struct config *config, const struct model *model, size_t streams);
 
 #endif
