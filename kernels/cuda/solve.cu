@@ -131,13 +131,14 @@ static __global__ void __launch_bounds__(BLOCK_THREADS)
                  enum solve_of of) {
     uint32_t k = blockIdx.x;
     const float *kept = kept_of(n, of);
-    double *weights = s.weights + (size_t)(k < s.outputs ? k : 0) * s.stride;
-    double sums[3] = {0, 0, 0}; /* q, trace, what the weights say */
+    double *weights = s.weights + (size_t)k * s.stride; /* of an output */
+    double sums[3] = {0, 0, 0};                         /* q, trace, what the weights say */
     for (uint32_t i = threadIdx.x; i < s.inputs; i += blockDim.x) {
         double phi = phi_of(s, kept[i], i);
         sums[0] = fma(phi, s.product[i], sums[0]);
         sums[1] += s.diagonal[i];
-        sums[2] = fma(phi, weights[i], sums[2]);
+        if (k < s.outputs)
+            sums[2] = fma(phi, weights[i], sums[2]);
     }
     block_sums(sums, (double *)shared_memory);
     double q = sums[0];
