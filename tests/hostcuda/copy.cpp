@@ -1,6 +1,6 @@
 /* Copies and fills: their ranges are checked when they are called, as a driver does, and their
    bytes move when their stream gets there. */
-#include "hostcuda.h"
+#include "race.h"
 
 using namespace hostcuda;
 
@@ -20,6 +20,8 @@ size_t extent(size_t pitch, size_t width, size_t height) {
 
 void move(const rows &r) {
     for (size_t y = 0; y < r.height; ++y) {
+        race::met(r.from + y * r.from_pitch, r.width, race::way::read, nullptr);
+        race::met(r.to + y * r.to_pitch, r.width, race::way::write, nullptr);
         memmove(r.to + y * r.to_pitch, r.from + y * r.from_pitch, r.width);
     }
 }
@@ -94,6 +96,7 @@ cudaError_t fill(const char *function, void *at, int value, size_t size, cudaStr
         return cudaErrorInvalidValue;
     }
     return enqueue(stream, [at, value, size] {
+        race::met(at, size, race::way::write, nullptr);
         memset(at, value, size);
         return cudaSuccess;
     });

@@ -1,7 +1,7 @@
 /* The matrix product of cuBLAS, in the order of its stream; and that its caller asked for what
    makes it repeatable: no TF32, no atomics, a workspace of his own where it is captured. */
 #include "cublas_v2.h"
-#include "hostcuda.h"
+#include "race.h"
 
 using namespace hostcuda;
 
@@ -59,6 +59,20 @@ void multiply(const product &p) {
             *c = p.beta == 0.0f ? p.alpha * sum : p.alpha * sum + p.beta * *c;
         }
     }
+}
+
+/* What it reads and writes, column by column. */
+void watch(const product &p) {
+    const int a_rows = p.transpose_a ? p.k : p.m, a_columns = p.transpose_a ? p.m : p.k;
+    const int b_rows = p.transpose_b ? p.n : p.k, b_columns = p.transpose_b ? p.k : p.n;
+    const auto columns = [](const float *at, int rows, int count, int leading, race::way how) {
+        for (int i = 0; i < count; ++i) {
+            race::met(at + (long)i * leading, (size_t)rows * sizeof *at, how, nullptr);
+        }
+    };
+    columns(p.a, a_rows, a_columns, p.lda, race::way::read);
+    columns(p.b, b_rows, b_columns, p.ldb, race::way::read);
+    columns(p.c, p.m, p.n, p.ldc, race::way::write);
 }
 
 /* A matrix of `rows` x `columns` on the device. */
@@ -207,6 +221,7 @@ cublasStatus_t cublasSgemm_v2(cublasHandle_t handle, cublasOperation_t transpose
     }
     const product p = {ta, tb, m, n, k, *alpha, *beta, a, b, c, lda, ldb, ldc};
     const cudaError_t error = enqueue(handle->stream, [p] {
+        watch(p);
         multiply(p);
         return cudaSuccess;
     });

@@ -1,5 +1,5 @@
 /* Devices, settings from the environment, errors and the failures that tests ask for. */
-#include "hostcuda.h"
+#include "race.h"
 #include <stdarg.h>
 #include <stdlib.h>
 
@@ -84,6 +84,7 @@ state read_environment() {
     s.set.capability = (int)number("HOSTCUDA_CAPABILITY", CAPABILITY);
     s.set.memory = number("HOSTCUDA_MEMORY", MEMORY);
     s.set.trace = number("HOSTCUDA_TRACE", 0) != 0;
+    s.set.weak = number("HOSTCUDA_WEAK", 0) != 0;
     s.random = s.set.seed;
     s.failures = read_failures(variable("HOSTCUDA_FAIL"));
     return s;
@@ -353,6 +354,7 @@ cudaError_t cudaDeviceReset(void) {
     release_streams();
     release_memory();
     release_kernels();
+    race::reset_order();
     now() = read_environment();
     return cudaSuccess;
 }

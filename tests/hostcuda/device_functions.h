@@ -34,6 +34,10 @@ unsigned hostcuda_active(void);
 /* Wait for the block; the number of its threads that came with `predicate`. */
 unsigned hostcuda_block(int predicate);
 
+/* Of the race detector (race.h): a fence, and an atomic on `size` bytes, called at `code`. */
+void hostcuda_fence(void);
+void hostcuda_atomic_access(const void *at, size_t size, const void *code);
+
 /* Let other threads run before this one continues. */
 void hostcuda_yield(void);
 void hostcuda_trap(const char *reason);
@@ -72,12 +76,14 @@ inline void __syncwarp(unsigned mask = 0xffffffffu) {
 }
 inline void __threadfence(void) {
     hostcuda_poll();
+    hostcuda_fence();
 }
 inline void __threadfence_block(void) {
     hostcuda_poll();
 }
 inline void __threadfence_system(void) {
     hostcuda_poll();
+    hostcuda_fence();
 }
 inline void __nanosleep(unsigned) {
     hostcuda_yield();
@@ -129,8 +135,10 @@ inline unsigned __activemask(void) {
 
 /* ---- atomics: one thread runs at a time, so that plain reads and writes are whole ---- */
 
-template <typename T, typename Change> inline T hostcuda_atomic(T *at, Change change) {
+template <typename T, typename Change>
+__attribute__((noinline, no_sanitize("thread"))) inline T hostcuda_atomic(T *at, Change change) {
     hostcuda_poll();
+    hostcuda_atomic_access(at, sizeof *at, __builtin_return_address(0));
     const T old = *at;
     *at = change(old);
     return old;

@@ -1,4 +1,5 @@
 /* Graphs: a capture's nodes with their edges, replayed in any order that these allow. */
+#include "race.h"
 #include "stream.h"
 
 using namespace hostcuda;
@@ -58,6 +59,7 @@ namespace hostcuda {
 /* Without a seed the order of the capture; with one, any that the edges allow. */
 cudaError_t replay(const std::vector<node> &nodes) {
     std::vector<bool> done(nodes.size());
+    race::begin_graph(nodes.size());
     for (size_t left = nodes.size(); left > 0; --left) {
         std::vector<size_t> ready;
         for (size_t i = 0; i < nodes.size() && (ready.empty() || setting().seed); ++i) {
@@ -71,10 +73,13 @@ cudaError_t replay(const std::vector<node> &nodes) {
         }
         const size_t next = ready[setting().seed ? chance(ready.size()) : 0];
         done[next] = true;
+        race::begin_node(next, nodes[next].after);
         if (cudaError_t error = nodes[next].run()) {
             return error;
         }
+        race::end_node(next);
     }
+    race::end_graph();
     return cudaSuccess;
 }
 

@@ -1,5 +1,5 @@
 /* Blocks one after the other, and in them the threads, each until it waits for another. */
-#include "grid.h"
+#include "race.h"
 #include <chrono>
 #include <stdarg.h>
 
@@ -142,6 +142,9 @@ void meet(waits kind, const void *caller) {
     }
     here = 0;
     idle = 0;
+    if (race::on) {
+        race::at_gang_barrier();
+    }
     for (thread &t : threads) {
         wake(&t);
     }
@@ -342,6 +345,9 @@ void open_gang(size_t number, const dim3 &extent) {
         index.z += corner.z * extent.z;
         open_block(gang[rank], (unsigned)rank, index);
         fill_shared(gang[rank]);
+        if (race::on) {
+            race::open_block(gang[rank]);
+        }
     }
 }
 
@@ -360,6 +366,10 @@ cudaError_t run(const launch &launched) {
     threads.resize(blocks * count);
     warps.resize(blocks * ((count + warpSize - 1) / warpSize));
     stopped = false;
+    if (race::on) {
+        race::open_launch(launched, blocks, threads.size());
+    }
+    race::weak_open_launch(blocks);
     fiber_adopt(host);
     open_guard();
     std::vector<size_t> order(permuted ? gangs : 0);
@@ -372,8 +382,14 @@ cudaError_t run(const launch &launched) {
         }
         open_gang(order.empty() ? i : order[i], extent);
         play();
+        race::weak_close_block();
     }
     current = nullptr;
+    race::weak_close_launch();
+    if (race::on && race::take_count() > 0 && !stopped) {
+        stopped = true;
+        note(cudaErrorLaunchFailure);
+    }
     ASAN_UNPOISON_MEMORY_REGION(shared_memory, sizeof shared_memory);
     return stopped ? cudaPeekAtLastError() : cudaSuccess;
 }
@@ -393,6 +409,9 @@ unsigned hostcuda_block(int predicate) {
         return (unsigned)current->result;
     }
     const unsigned predicates = b.predicates;
+    if (race::on) {
+        race::at_barrier(b);
+    }
     b.arrived = b.predicates = 0;
     idle = 0;
     for (unsigned i = 0; i < b.threads; ++i) {

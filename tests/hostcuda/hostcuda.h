@@ -35,7 +35,7 @@ struct settings {
     uint64_t seed;                                    /* 0: natural order */
     int devices, driver, multiprocessors, capability; /* 90: 9.0 */
     size_t memory;
-    bool trace;
+    bool trace, weak;
 };
 const settings &setting();
 int device();

@@ -2,7 +2,7 @@
    ends at a page's end, between pages that nobody may touch: an access past it ends the program
    (fiber and kernel are in the core), and one into the few bytes of rounding is found later. Memory
    of the device is out of the host's reach while no kernel or copy runs. */
-#include "hostcuda.h"
+#include "race.h"
 #include <map>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -44,7 +44,12 @@ template <typename Visit> void red_zones(char *at, const allocation &a, Visit vi
     visit(at + a.size, (size_t)(a.body + a.whole - (at + a.size)));
 }
 
-char *map_new(size_t size, side where) {
+const char *kind(side where) {
+    return where == side::device ? "device" : "pinned";
+}
+
+/* `made`: who asks for it. */
+char *map_new(size_t size, side where, const void *made) {
     watch_accesses();
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     allocation a;
@@ -71,6 +76,7 @@ char *map_new(size_t size, side where) {
     poison(at, size);
     allow(a, accesses > 0);
     allocations[at] = a;
+    race::watch_memory(at, size, kind(where), made);
     return at;
 }
 
@@ -90,19 +96,15 @@ std::map<char *, allocation>::iterator find(const void *at) {
     return allocations.end();
 }
 
-cudaError_t pin(const char *function, void **pointer, size_t size) {
+cudaError_t pin(const char *function, void **pointer, size_t size, const void *made) {
     *pointer = nullptr;
     if (cudaError_t error = refuse_in_capture(function, nullptr)) {
         return error;
     }
     if (size > 0) {
-        *pointer = map_new(size, side::host);
+        *pointer = map_new(size, side::host, made);
     }
     return size > 0 && !*pointer ? note(cudaErrorMemoryAllocation) : cudaSuccess;
-}
-
-const char *kind(side where) {
-    return where == side::device ? "device" : "pinned";
 }
 
 cudaError_t free_one(const char *function, void *at, side where) {
@@ -121,6 +123,7 @@ cudaError_t free_one(const char *function, void *at, side where) {
     if (where == side::device) {
         used[found->second.device] -= rounded(found->second.size, ALIGNMENT);
     }
+    race::forget_memory(at);
     unmap(found->first, found->second);
     allocations.erase(found);
     return error;
@@ -202,6 +205,7 @@ cudaError_t check_red_zones() {
 
 void release_memory() {
     for (auto &entry : allocations) {
+        race::forget_memory(entry.first);
         unmap(entry.first, entry.second);
     }
     allocations.clear();
@@ -233,7 +237,7 @@ cudaError_t cudaMalloc(void **pointer, size_t size) {
     if (size > setting().memory || rounded(size, ALIGNMENT) > setting().memory - used[device()]) {
         return note(cudaErrorMemoryAllocation);
     }
-    *pointer = map_new(size, side::device);
+    *pointer = map_new(size, side::device, __builtin_return_address(0));
     if (!*pointer) {
         return note(cudaErrorMemoryAllocation);
     }
@@ -255,12 +259,12 @@ cudaError_t cudaHostAlloc(void **pointer, size_t size, unsigned flags) {
         ~(unsigned)(cudaHostAllocPortable | cudaHostAllocMapped | cudaHostAllocWriteCombined)) {
         return fail(cudaErrorInvalidValue, "cudaHostAlloc: unknown flags %#x", flags);
     }
-    return pin(__func__, pointer, size);
+    return pin(__func__, pointer, size, __builtin_return_address(0));
 }
 
 cudaError_t cudaMallocHost(void **pointer, size_t size) {
     HOSTCUDA_BEGIN();
-    return pin(__func__, pointer, size);
+    return pin(__func__, pointer, size, __builtin_return_address(0));
 }
 
 cudaError_t cudaFreeHost(void *pointer) {

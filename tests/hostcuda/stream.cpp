@@ -1,4 +1,5 @@
 #include "stream.h"
+#include "race.h"
 #include <chrono>
 
 using namespace hostcuda;
@@ -77,7 +78,7 @@ void follow_legacy(CUstream_st &stream, operation &next) {
 }
 
 cudaError_t push(CUstream_st &stream, action run, std::vector<mark> after) {
-    operation next = {std::move(run), std::move(after)};
+    operation next = {std::move(run), std::move(after), race::issue()};
     follow_legacy(stream, next);
     stream.queue.push_back(std::move(next));
     ++stream.enqueued;
@@ -94,7 +95,9 @@ cudaError_t run_one(CUstream_st &stream) {
         }
     }
     if (error == cudaSuccess) {
+        race::begin_operation(&stream, next.issued, next.after);
         error = next.run();
+        race::end_operation(&stream);
     }
     ++stream.done;
     return note(error);
@@ -125,15 +128,18 @@ cudaError_t drain(cudaStream_t stream) {
     if (cudaError_t error = run_until(stream, stream->enqueued)) {
         return error;
     }
+    race::host_waited(stream, stream->done);
     return check_red_zones();
 }
 
 cudaError_t drain_all() {
     const access open;
     cudaError_t error = run_until(&legacy(), legacy().enqueued);
+    race::host_waited(&legacy(), legacy().done);
     for (auto &stream : streams) {
         if (error == cudaSuccess) {
             error = run_until(stream.get(), stream->enqueued);
+            race::host_waited(stream.get(), stream->done);
         }
     }
     return error ? error : check_red_zones();
@@ -187,6 +193,13 @@ void release_streams() {
 }
 
 namespace {
+
+/* The host knows that the event has passed. */
+void host_passed(const CUevent_st &event) {
+    if (event.last) {
+        race::host_waited(event.at.stream, event.at.number);
+    }
+}
 
 cudaEvent_t event_of(cudaEvent_t handle) {
     for (cudaEvent_t event : events) {
@@ -255,6 +268,7 @@ cudaError_t cudaStreamQuery(cudaStream_t handle) {
         return error;
     }
     if (stream->queue.empty()) {
+        race::host_waited(stream, stream->done);
         return check_red_zones();
     }
     const cudaError_t error = run_until(stream, stream->done + 1);
@@ -348,6 +362,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
             return error;
         }
     }
+    host_passed(*event);
     return check_red_zones();
 }
 
@@ -365,6 +380,7 @@ cudaError_t cudaEventQuery(cudaEvent_t handle) {
         return error;
     }
     if (!event->last || event->last->passed) {
+        host_passed(*event);
         return cudaSuccess;
     }
     const cudaError_t error = run_until(event->at.stream, event->at.stream->done + 1);

@@ -16,9 +16,14 @@ struct mark {
     uint64_t number;
 };
 
+namespace race {
+struct past;
+}
+
 struct operation {
     action run;
-    std::vector<mark> after; /* of other streams */
+    std::vector<mark> after;                  /* of other streams */
+    std::shared_ptr<const race::past> issued; /* what the host knew, see race.h */
 };
 
 struct node {

@@ -1,5 +1,5 @@
 /* Shuffles and votes: each lane leaves its value; the last of the mask computes every result. */
-#include "grid.h"
+#include "race.h"
 
 namespace hostcuda {
 
@@ -74,6 +74,9 @@ void finish(warp &w, unsigned mask) {
                  name(current->what), lane, name(t.what), mask);
         }
         t.result = result(w, t);
+    }
+    if (race::on && current->what == HOSTCUDA_SYNCWARP) {
+        race::at_warp_barrier(w, mask);
     }
     w.waiting &= ~mask;
     for (unsigned lane = 0; lane < warpSize; ++lane) {

@@ -1,0 +1,295 @@
+/* What every word of memory remembers, and the check at each access. */
+#include "race.h"
+#include <algorithm>
+#include <sys/mman.h>
+
+namespace hostcuda {
+namespace race {
+
+bool on;
+
+namespace {
+
+constexpr size_t WORD = 4;
+
+struct cell {
+    access write;
+    access other;   /* the first of the reads and atomics since, which are more ... */
+    uint32_t more;  /* ... by this list; 0: no more */
+    uint32_t visit; /* of shared memory: of which block all this is */
+};
+
+/* The same access by threads of one block that have the same clock: lanes by warp. */
+struct crowd {
+    access a; /* of one of them */
+    uint32_t lanes[THREADS_LIMIT / 32];
+    uint32_t next;
+};
+
+struct region {
+    const char *start, *end;
+    const char *kind;
+    const void *made;
+    cell *cells; /* zero at first, and only pages that are touched take memory */
+};
+
+std::vector<region> regions; /* by address */
+const region *last;
+std::vector<cell *> shared_cells; /* of each block of the gang */
+std::vector<crowd> crowds(1);
+uint32_t unused; /* of `crowds` */
+
+cell *new_cells(size_t bytes) {
+    void *cells = mmap(nullptr, (bytes + WORD) / WORD * sizeof(cell), PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (cells == MAP_FAILED) {
+        perror("hostcuda: no memory to watch accesses with");
+        abort();
+    }
+    return (cell *)cells;
+}
+
+const region *region_of(const char *at) {
+    if (last && at >= last->start && at < last->end) {
+        return last;
+    }
+    auto found = std::upper_bound(regions.begin(), regions.end(), at,
+                                  [](const char *a, const region &r) { return a < r.end; });
+    if (found == regions.end() || at < found->start) {
+        return nullptr;
+    }
+    return last = &*found;
+}
+
+bool is_shared(const char *at) {
+    return at >= (const char *)shared_memory && at < (const char *)shared_memory + SHARED_LIMIT;
+}
+
+/* ---- the reads and atomics of a word ---- */
+
+void release(uint32_t list) {
+    while (list) {
+        const uint32_t next = crowds[list].next;
+        crowds[list].next = unused;
+        unused = list;
+        list = next;
+    }
+}
+
+uint32_t take(const access &a, uint32_t next) {
+    uint32_t index = unused;
+    if (index) {
+        unused = crowds[index].next;
+    } else {
+        index = (uint32_t)crowds.size();
+        crowds.push_back({});
+    }
+    crowd &c = crowds[index];
+    memset(c.lanes, 0, sizeof c.lanes);
+    c.a = a;
+    c.lanes[a.warp] = a.lanes;
+    c.next = next;
+    return index;
+}
+
+bool before(const access &a, const access &now) {
+    if (a.operation != now.operation) {
+        return operation_before(a.operation);
+    }
+    return !current || before_current(a);
+}
+
+/* Those of one warp in it; false: none. */
+bool of_warp(const crowd &c, unsigned warp, access *a) {
+    *a = c.a;
+    a->warp = (uint16_t)warp;
+    a->lanes = c.lanes[warp];
+    return a->lanes != 0;
+}
+
+bool before(const crowd &c, const access &now) {
+    access a;
+    bool all = true;
+    for (unsigned warp = 0; warp < THREADS_LIMIT / 32 && all; ++warp) {
+        all = !of_warp(c, warp, &a) || before(a, now);
+    }
+    return all;
+}
+
+bool same_but_thread(const access &a, const access &b) {
+    return a.operation == b.operation && a.block == b.block && a.when == b.when &&
+           a.bytes == b.bytes && a.how == b.how;
+}
+
+/* Whether `now` says all that `a` does, if that happened before. */
+bool covers(const access &now, const access &a) {
+    return a.how == now.how && !(a.bytes & ~now.bytes);
+}
+
+/* Put `now` among them. */
+void remember(cell &c, const access &now) {
+    if (same_but_thread(c.other, now) && c.other.warp == now.warp) {
+        c.other.lanes |= now.lanes;
+        return;
+    }
+    for (uint32_t list = c.more; list; list = crowds[list].next) {
+        if (same_but_thread(crowds[list].a, now)) {
+            crowds[list].lanes[now.warp] |= now.lanes;
+            return;
+        }
+    }
+    for (uint32_t *link = &c.more; *link;) {
+        crowd &old = crowds[*link];
+        if (covers(now, old.a) && before(old, now)) {
+            const uint32_t gone = *link;
+            *link = old.next;
+            old.next = unused;
+            unused = gone;
+        } else {
+            link = &old.next;
+        }
+    }
+    if (!c.other.operation || (covers(now, c.other) && before(c.other, now))) {
+        c.other = now;
+    } else {
+        c.more = take(now, c.more);
+    }
+}
+
+/* ---- one access ---- */
+
+std::string described(const char *at, const region *r) {
+    char text[160];
+    if (!r) {
+        snprintf(text, sizeof text, "shared memory, byte %td", at - (const char *)shared_memory);
+        return text;
+    }
+    snprintf(text, sizeof text, "byte %td of %td of %s memory from ", at - r->start,
+             r->end - r->start, r->kind);
+    return text + place(r->made);
+}
+
+void check(const access &old, const access &now, const char *at, const region *r) {
+    if (old.operation && (old.bytes & now.bytes) && !before(old, now)) {
+        tell(old, now, described(at, r));
+    }
+}
+
+void meet(cell &c, const access &now, const char *at, const region *r) {
+    check(c.write, now, at, r);
+    if (now.how != way::read || c.more || c.other.how == way::atomic) {
+        if (c.other.operation && (now.how == way::write || c.other.how != now.how)) {
+            check(c.other, now, at, r);
+        }
+        for (uint32_t list = c.more; list; list = crowds[list].next) {
+            access old = crowds[list].a;
+            for (unsigned warp = 0;
+                 warp < THREADS_LIMIT / 32 && (now.how == way::write || old.how != now.how);
+                 ++warp) {
+                if (of_warp(crowds[list], warp, &old)) {
+                    check(old, now, at, r);
+                }
+            }
+        }
+    }
+    if (now.how != way::write) {
+        remember(c, now);
+        return;
+    }
+    c.write = now;
+    if (now.bytes == 0xf || !(c.other.bytes & ~now.bytes)) {
+        release(c.more);
+        c.more = 0;
+        c.other = access();
+    }
+}
+
+/* Whether the same thread has been here with the same clock, and nobody wrote since. */
+bool again(const cell &c, const access &now) {
+    const access &a = now.how == way::write ? c.write : c.other;
+    return same_but_thread(a, now) && a.warp == now.warp && (a.lanes & now.lanes) == now.lanes &&
+           (now.how == way::read || (now.how == way::write && !c.other.operation));
+}
+
+void met_words(const char *at, size_t size, way how, int32_t code, const char *start, cell *cells,
+               uint32_t visited, const region *r) {
+    access now = {};
+    if (current) {
+        now = current_access();
+    } else {
+        now.lanes = 1;
+    }
+    now.operation = operation_now();
+    now.how = how;
+    now.code = code;
+    while (size > 0) {
+        const size_t offset = (size_t)(at - start), within = offset % WORD;
+        const size_t bytes = std::min(WORD - within, size);
+        now.bytes = (uint8_t)(((1u << bytes) - 1) << within);
+        cell &c = cells[offset / WORD];
+        if (visited && c.visit != visited) {
+            release(c.more);
+            c = cell();
+            c.visit = visited;
+        }
+        if (!again(c, now)) {
+            meet(c, now, at, r);
+        }
+        at += bytes;
+        size -= bytes;
+    }
+}
+
+} // namespace
+
+void met(const void *address, size_t size, way how, const void *code) {
+    const char *at = (const char *)address;
+    if (!on) {
+        return;
+    }
+    if (is_shared(at)) {
+        if (!current) {
+            return;
+        }
+        while (shared_cells.size() <= current->home->rank) {
+            shared_cells.push_back(new_cells(SHARED_LIMIT));
+        }
+        met_words(at, size, how, code_of(code), (const char *)shared_memory,
+                  shared_cells[current->home->rank], visit(*current->home), nullptr);
+        return;
+    }
+    const region *r = region_of(at);
+    if (r) {
+        size = std::min(size, (size_t)(r->end - at));
+        met_words(at, size, how, code_of(code), r->start, r->cells, 0, r);
+        if (how == way::write) {
+            weak_store(at, size);
+        }
+    }
+}
+
+void watch_memory(const void *at, size_t size, const char *kind, const void *made) {
+    if (!on) {
+        return;
+    }
+    const region r = {(const char *)at, (const char *)at + size, kind, made, new_cells(size)};
+    regions.insert(std::upper_bound(regions.begin(), regions.end(), r,
+                                    [](const region &a, const region &b) { return a.end < b.end; }),
+                   r);
+    last = nullptr;
+}
+
+void forget_memory(const void *at) {
+    for (auto r = regions.begin(); r != regions.end(); ++r) {
+        if (r->start == at) {
+            const size_t bytes = (size_t)(r->end - r->start);
+            munmap(r->cells, (bytes + WORD) / WORD * sizeof(cell));
+            regions.erase(r);
+            break;
+        }
+    }
+    last = nullptr;
+}
+
+} // namespace race
+} // namespace hostcuda

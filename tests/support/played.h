@@ -1,0 +1,27 @@
+/* What an engine gives for a few examples, byte by byte: played in a process of its own, since the
+   tests' runtime (tests/hostcuda) reads its environment once. */
+#ifndef RUNNEL_TESTS_PLAYED_H
+#define RUNNEL_TESTS_PLAYED_H
+
+#include <stdio.h>
+
+#include "learner/engine.h"
+#include "model/model.h"
+
+struct played {
+    const char *name;
+    struct architecture model;
+    enum optimizer_id optimizer;
+    size_t window; /* also of each update; a run of as many steps comes once, too */
+    size_t steps;  /* of each of the two slots; with 0 there are only the runs */
+};
+
+/* All results, and the parameters and a slot after them: a file to be closed. `variables` are
+   NAME, VALUE, ..., NULL of the environment in which it is played. Fails the test when the process
+   fails; what it said is on stderr. */
+FILE *played_results(const struct played *played, const char *const *variables);
+
+/* Fails with `what` unless both files have the same bytes, and some. */
+void played_same(FILE *a, FILE *b, const char *what);
+
+#endif
