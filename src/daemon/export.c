@@ -21,7 +21,7 @@ int export_command(void *context, const json_t *request, struct control_answer *
     (void)request;
     struct daemon *daemon = context;
     struct safetensors_memory memory;
-    if (learner_export(daemon->learner, daemon->config->digest, &memory, error))
+    if (learner_export(daemon->learner, daemon->config->compatible, &memory, error))
         return -1;
     json_object_update_new(answer->fields,
                            json_pack("{s:I, s:I, s:I}", "examples",

@@ -157,7 +157,7 @@ static int put_parameters(struct run *run, struct experiment_outcome *outcome,
     struct safetensors_memory memory;
     if (!(run->options->keep & SPEC_PARAMETERS))
         return 0;
-    if (learner_export(run->learner, run->config->digest, &memory, error))
+    if (learner_export(run->learner, run->config->compatible, &memory, error))
         return -1;
     outcome->parameters = memory.bytes;
     outcome->parameters_size = memory.size;

@@ -9,6 +9,7 @@ import subprocess
 import time
 
 import cases
+import event_files
 import running
 from running import LIMIT, Daemon, zmq
 
@@ -184,6 +185,37 @@ def test_a_recording_of_before_is_continued(directory):
         with Recorder(one, path) as recorder:
             rows = recorder.until(lambda rows: len(rows) == 2 and rows[-1][5])
             assert rows[0][2:] == (None, None, None, None) and rows[1][3] == 3
+        assert one.end() == 0
+
+
+def sessions(board):
+    """What hparams is told of the runs; the recorder may still be writing."""
+    try:
+        return [event_files.session(content)[0] for path in board.glob("a-*")
+                for _, _, content in event_files.events(path)["_hparams_/session_start_info"]]
+    except (AssertionError, IndexError, struct.error):
+        return []
+
+
+def test_tensorboard_shows_the_settings(directory):
+    board, learned = directory / "board", [0]
+    with daemon(directory / "one", 0.1) as one:
+        record = subprocess.Popen([BUILD / "runnel-record", "-c", one.endpoint("statistics"),
+                                   f"--tensorboard={board}"])
+
+        def more():
+            feed(one, learned[0], 5)
+            learned[0] += 5
+            time.sleep(0.1)
+
+        one.until(lambda: sessions(board), more)  # whenever its subscription has come
+        one.ask("set", key=RATE, value=0.2)
+        more()
+        record.send_signal(signal.SIGINT)
+        assert record.wait(LIMIT) == 0
+        settings, = sessions(board)
+        assert settings[RATE] == 0.1 and settings["seed"] == 3 and settings["tags.site"] == "osaka"
+        assert settings["model.layers.0.cell"] == "gru" and "state.directory" not in settings
         assert one.end() == 0
 
 

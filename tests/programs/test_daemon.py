@@ -432,11 +432,6 @@ def test_reset_forgets_what_was_learned(directory):
         assert daemon.receive(socket, "loss")["examples"] == 1
 
 
-def tensors_of(blob):
-    """Without what is said of them: the digest is of the starting values, too."""
-    return blob[8 + int.from_bytes(blob[:8], "little"):]
-
-
 def test_a_reset_that_cannot_be_is_refused_and_changes_nothing(directory):
     initial = pathlib.Path(directory, "initial.safetensors")
     with tempfile.TemporaryDirectory() as other, Daemon(other) as daemon:
@@ -452,7 +447,7 @@ def test_a_reset_that_cannot_be_is_refused_and_changes_nothing(directory):
         assert status["examples"] == 30 and status["streams"] == 2
         assert daemon.export() == learned
     with Daemon(directory, model=dict(CONFIG["model"], initial=str(initial))) as daemon:
-        assert tensors_of(daemon.export()) == tensors_of(learned)  # a checkpoint needs no starting values
+        assert daemon.export() == learned  # a checkpoint needs no starting values
 
 
 def test_a_resumed_daemon_learns_the_same_bits(directory):

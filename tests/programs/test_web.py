@@ -150,6 +150,14 @@ def test_api(directory):
         web.until("api/runs", lambda answer: answer["runs"][0]["layers"][1:] == [
             {"kind": "gru", "size": 32, "member": "level"}])
         assert web.get("api/series?run=1&layer=1")["columns"]["hidden_norm"]["mean"] == [3.3]
+        assert run_known["tags"] is None and run_known["seed"] is None
+        assert web.get("api/configuration?run=1") == {"run": 1, "configuration": None} # of a daemon of before
+        settings = {"seed": 7, "learning.optimizer.rate": 0.0003, "model.layers.0.cell": "gru", "tags": {"site": "大阪"}}
+        daemon.status(seed=7, tags=settings["tags"], configuration=settings, compatible="fedcba9876543210")
+        told = web.until("api/runs", lambda answer: answer["runs"][0]["tags"])["runs"][0]
+        assert told["tags"] == settings["tags"] and told["seed"] == 7 and told["compatible"] == "fedcba9876543210"
+        assert web.get("api/configuration?run=1") == {"run": 1, "configuration": settings}
+        assert web.open("api/configuration?run=999")[0] == 404 and web.open("api/configuration")[0] == 400
         assert web.get("api/skill?run=1") == {"run": 1, "columns": [], "experts": {}}
         assert web.open("api/skill?run=999")[0] == 404
         columns = [{"rmse": 1.5, "mae": 1.25, "skill": -0.5}, {"rmse": None, "mae": None, "skill": None}]
@@ -163,7 +171,7 @@ def test_api(directory):
             status, _, body = web.open(f"api/{wrong}")
             assert status == 400 and json.loads(body)["error"], (wrong, status)
         status, _, body = web.open("api/nothing")
-        paths = ["daemons", "runs", "columns", "series", "events", "skill", "forecasts", "live"]
+        paths = ["daemons", "runs", "configuration", "columns", "series", "events", "skill", "forecasts", "live"]
         assert status == 404 and all(f"/api/{path}" in json.loads(body)["error"] for path in paths)
         assert web.end() == 0
 

@@ -381,6 +381,50 @@ def test_many_runs(directory):
         check_console(page, web)
 
 
+def test_settings(directory):
+    """Of several runs the settings in which they differ, live and recorded, and what is searched for."""
+    rows = ("[...document.querySelectorAll('#settings tbody tr')].map((row) =>"
+            "[...row.children].map((cell) => cell.textContent))")
+    daemons = [Daemon(directory, "one"), Daemon(directory, "two", run="00000000000000cc")]
+    rates = [0.001, 0.0003]
+
+    def tell(rate, daemon):
+        configuration = {"seed": 1, "model.layers.0.cell": "gru", "learning.optimizer.rate": rate,
+                         "tags": {"site": daemon.name}}
+        daemon.status(tags=configuration["tags"], configuration=configuration, digest=f"{int(rate * 1e5):016x}")
+
+    with Web(directory, *(daemon.endpoint for daemon in daemons)) as web:
+        for rate, daemon in zip(rates, daemons, strict=True):
+            daemon.await_subscriber()
+            tell(rate, daemon)
+            feed(daemon, 20)
+        web.until("api/runs", lambda answer: len(answer["runs"]) == 2 and all(run["tags"] for run in answer["runs"]))
+        with Page(directory) as page:
+            page.driver.get(web.url)
+            page.until("document.querySelectorAll('#runs tbody tr').length", lambda count: count == 2)
+            page.run("document.querySelector('#settings').open = true")
+            found = page.until(rows, lambda found: len(found) == 2 and found[1][0] == "tags.site")
+            assert sorted(found[0]) == ["0.0003", "0.001", "learning.optimizer.rate"], found
+            tell(0.02, daemons[1])  # was set in flight
+            page.until(rows, lambda found: "0.02" in found[0])
+            page.run("document.querySelector('#settings-differences').click()")
+            page.until(rows, lambda found: len(found) == 4)
+            page.driver.find_element(By.ID, "settings-search").send_keys("cell")
+            found = page.until(rows, lambda found: len(found) == 1)
+            assert found == [["model.layers.0.cell", "gru", "gru"]], found
+            assert "site two" in page.value("document.querySelector('#runs').textContent")
+            check_console(page, web)
+        assert web.end() == 0
+    with Web(directory, recording=f"{directory}/history") as web, Page(directory) as page:
+        page.driver.get(web.url)
+        page.until("document.querySelectorAll('#runs tbody tr').length", lambda count: count == 2)
+        page.run("document.querySelector('#settings').open = true")
+        found = page.until(rows, lambda found: len(found) == 2 and found[1][0] == "tags.site")
+        assert sorted(found[0]) == ["0.001", "0.02", "learning.optimizer.rate"], found
+        check_console(page, web)
+        assert web.end() == 0
+
+
 def test_members(directory):
     """The layers of each network can be looked at, live and recorded."""
     daemon = Daemon(directory)
@@ -743,4 +787,4 @@ def figures(directory):
 
 run_tests([figures] if "--figures" in sys.argv else [
     test_page_in_a_browser, test_wild_values, test_smoothing_looks_back_only, test_card_without_a_loss, test_cards, test_recording_alone,
-    test_many_runs, test_members, test_forecasts, test_anomalies, test_recorded_forecasts])
+    test_many_runs, test_settings, test_members, test_forecasts, test_anomalies, test_recorded_forecasts])

@@ -15,6 +15,7 @@
 #include "common/event_file.h"
 #include "common/json_member.h"
 #include "common/text.h"
+#include "record_settings.h"
 #include "tools/history/history.h"
 
 enum { NAME_SIZE = 81, TAG_SIZE = 64 };
@@ -25,6 +26,8 @@ struct board_run {
     char run[NAME_SIZE]; /* its digits */
     double examples;     /* in the newest message */
     struct event_file *file;
+    json_t *status; /* the newest, or NULL */
+    bool described; /* the file has the settings of the run */
     /* Which numbers there have been: a null is written as NaN only where there was one before. */
     bool loss_seen[HISTORY_LOSS_COLUMNS];
     bool columns_seen[HISTORY_PARTS][COLUMN_FIELDS], experts_seen[HISTORY_PARTS][EXPERT_FIELDS];
@@ -62,9 +65,11 @@ int board_close(struct board **board) {
     int status = EX_OK;
     if (!b)
         return EX_OK;
-    for (size_t i = 0; i < b->count; i++)
+    for (size_t i = 0; i < b->count; i++) {
+        json_decref(b->runs[i].status);
         if (event_file_close(&b->runs[i].file))
             status = fail(b);
+    }
     free(b->runs);
     free(b->directory);
     free(b);
@@ -132,6 +137,7 @@ static int open_run(struct board *b, struct board_run *run, const char *name, bo
         return complain(EX_CANTCREAT, "the name of the directory %s is too long", b->directory);
     if (mkdir(path, 0777) && errno != EEXIST)
         return complain(EX_CANTCREAT, "%s cannot be made: %s", path, strerror(errno));
+    run->described = false;
     memset(run->loss_seen, 0, sizeof run->loss_seen);
     memset(run->columns_seen, 0, sizeof run->columns_seen);
     memset(run->experts_seen, 0, sizeof run->experts_seen);
@@ -228,9 +234,31 @@ static void put_state(struct board_run *run, const json_t *body) {
     json_decref(layers);
 }
 
+/* The settings of a run whose file is open, as the newest status says them: once. */
+static int describe(struct board_run *run, double time) {
+    const char *digits = run->status ? member_string(run->status, "run") : NULL;
+    if (run->described || !run->file || !digits || strncmp(run->run, digits, NAME_SIZE - 1) != 0)
+        return EX_OK;
+    run->described = true;
+    return settings_write(run->file, time, run->status) ? complain(EX_UNAVAILABLE, "out of memory")
+                                                        : EX_OK;
+}
+
+static int take_status(struct board *b, size_t number, const json_t *body) {
+    struct board_run *run = find_run(b, number);
+    double time;
+    if (!run)
+        return complain(EX_UNAVAILABLE, "out of memory");
+    json_decref(run->status);
+    run->status = json_incref((json_t *)body);
+    return member_number(body, "time", &time) ? describe(run, time) : EX_OK;
+}
+
 int board_take(struct board *b, size_t number, const char *name, const struct message *message) {
     double examples, time;
     const char *digits = member_string(message->body, "run");
+    if (message->topic == TOPIC_STATUS)
+        return take_status(b, number, message->body);
     if ((message->topic != TOPIC_LOSS && message->topic != TOPIC_STATE) || !digits ||
         !member_number(message->body, "examples", &examples) ||
         !member_number(message->body, "time", &time))
@@ -243,6 +271,8 @@ int board_take(struct board *b, size_t number, const char *name, const struct me
     if (other || again) {
         snprintf(run->run, sizeof run->run, "%s", digits);
         int status = open_run(b, run, name, again);
+        if (status == EX_OK)
+            status = describe(run, time);
         if (status != EX_OK)
             return status;
     }

@@ -55,6 +55,7 @@ EMBED_FROM(RUNNEL_WEB_BUILT, palette, "palette.js")
 EMBED(panels, "panels.js")
 EMBED(pointer, "pointer.js")
 EMBED(range, "range.js")
+EMBED(settings, "settings.js")
 EMBED(skill, "skill.js")
 EMBED(state, "state.js")
 EMBED(theme, "theme.js")
@@ -98,6 +99,7 @@ static const struct page {
     MODULE(panels),
     MODULE(pointer),
     MODULE(range),
+    MODULE(settings),
     MODULE(skill),
     MODULE(state),
     MODULE(theme),

@@ -3,6 +3,7 @@
 import { draw, drawSoon } from "./charts.js";
 import { $ } from "./dom.js";
 import { setLayer, showDaemons, showEvents, showNumbers, showRuns, toggleDaemon } from "./lists.js";
+import { controlSettings } from "./settings.js";
 import { AXES, view } from "./state.js";
 import { nextTheme, offerThemes } from "./theme.js";
 import { goBack, keepView, pan, remember, setAxis, showAll, zoom } from "./view.js";
@@ -60,7 +61,7 @@ const KEYS = {
 function onKey(event) {
   if (event.ctrlKey || event.altKey || event.metaKey || $("help").open) return;
   const { tagName, type } = event.target;
-  if (tagName === "SELECT" || type === "range") return;
+  if (tagName === "SELECT" || type === "range" || type === "search") return;
   if (event.key === " " && (tagName === "BUTTON" || tagName === "INPUT")) return;
   const act = KEYS[event.key] ||
     (/^[1-9]$/.test(event.key) ? () => toggleDaemon(Number(event.key) - 1) : null);
@@ -84,6 +85,7 @@ export function control() {
   offerThemes(redraw);
   $("help-open").addEventListener("click", () => $("help").showModal());
   $("heat-run").addEventListener("change", () => { view.heat = Number($("heat-run").value); drawSoon(); });
+  controlSettings();
   document.addEventListener("keydown", onKey);
   document.addEventListener("visibilitychange", drawSoon);
   addEventListener("resize", drawSoon);

@@ -3,6 +3,7 @@
 import { $, make } from "./dom.js";
 import { eventColor } from "./draw.js";
 import { clock, counted, duration, grouped, number, percent, skill, tellApart } from "./format.js";
+import { showSettings } from "./settings.js";
 import { showSkill } from "./skill.js";
 import { colorOf, daemons, dashOf, heatRun, isCurrent, isShare, layersOf, layersShown, name, palette, recording, showRun,
   shown, shownRuns, store, view } from "./state.js";
@@ -206,12 +207,15 @@ export function showRuns() {
     const label = make("td", {}, swatch, name(run), " ",
       make("span", { className: "faint", textContent: digits(run) }));
     if (isCurrent(run.id)) label.append(" ", make("span", { className: "now", textContent: "now" }));
+    const tags = Object.entries(run.tags ?? {}).map(([key, text]) => `${key} ${text}`).join(" · ");
+    if (tags) label.append(make("div", { className: "faint", textContent: tags }));
     reached.set(run.id, [make("td"), make("td")]);
     return make("tr", {}, make("td", {}, box), label, make("td", { className: "faint", textContent: run.model }),
       ...reached.get(run.id));
   }));
   $("no-runs").hidden = runs.length > 0;
   showRunNumbers();
+  showSettings();
 }
 
 export function showEvents() {

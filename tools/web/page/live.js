@@ -5,6 +5,7 @@ import { layersIn } from "./data.js";
 import { $ } from "./dom.js";
 import { forecastSoon, predicted, showChoices, wasAbnormal } from "./forecast.js";
 import { isThere, showDaemons, showEvents, showLayers, showRuns } from "./lists.js";
+import { showSettings } from "./settings.js";
 import { adoptRuns, daemons, layersOf, loading, recording, setRecording, shownRuns, store, view } from "./state.js";
 
 const REFRESH_AFTER = 300;    // ms, in which more may come that asks for it
@@ -140,6 +141,7 @@ function take(topic, { daemon: number, run_id: id, merged, message }) {
     if (run && (kind === "loss" || kind === view.layer)) fetchOne(run, kind).catch(fail);
   }
   if (topic === "event") showEvents();
+  if (topic === "status") showSettings();
   if (topic === "event" && message.kind === "anomaly") wasAbnormal(id);
   if (!view.paused) drawSoon();
 }
