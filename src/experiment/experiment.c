@@ -23,6 +23,7 @@
 #include "experiment_record.h"
 #include "experiment_spec.h"
 #include "experiment_store.h"
+#include "live.h"
 #include "report.h"
 
 enum { JOBS_MAX = 1024, PATH_SIZE = EXPERIMENT_PATH_SIZE, NAME_SIZE = PATH_SIZE / 2 - 1 };
@@ -31,7 +32,8 @@ struct arguments {
     const char *experiment, *output, *only;
     struct option_list sets;
     uint64_t jobs, seeds;
-    bool check, again, quiet;
+    bool check, again, quiet, live;
+    const char *recording;
     struct report_options report;
 };
 
@@ -50,6 +52,11 @@ static const struct option_row rows[] = {
     {"only", 0, "PATTERN", "run only variants with such names: * and ? stand for anything",
      OPTION_TEXT(struct arguments, only)},
     {"check", 0, NULL, "say what would run, and end", OPTION_FLAG(struct arguments, check)},
+    {"live", 0, NULL,
+     "print the configuration of a daemon that has the variants as members, and end",
+     OPTION_FLAG(struct arguments, live)},
+    {"recording", 0, "FILE", "with --live: compare what was recorded of that daemon",
+     OPTION_FILE(struct arguments, recording)},
     {"again", 0, NULL, "throw away the results that are there",
      OPTION_FLAG(struct arguments, again)},
     {"quiet", 'q', NULL, "report only errors", OPTION_FLAG(struct arguments, quiet)},
@@ -347,9 +354,15 @@ static int check_experiment(struct experiment *e, struct error *error) {
     e->made = true;
     if (make_plan(e, error))
         return -1;
-    print_plan(e);
+    int status = 0;
+    if (e->arguments->recording)
+        status = live_report(&e->plan, e->arguments->recording, &e->arguments->report, error);
+    else if (e->arguments->live)
+        status = live_print(&e->plan, stdout, error);
+    else
+        print_plan(e);
     remove_directory(e);
-    return 0;
+    return status;
 }
 
 /* ---- The call ---- */
@@ -401,11 +414,16 @@ static int call(struct experiment *e, struct error *error) {
     const struct arguments *a = e->arguments;
     if (report_check(&a->report, error))
         return -1;
+    if (a->recording && !a->live)
+        return error_set(error, EX_USAGE, "--recording is of --live: say both");
+    if (is_result(a->experiment) && a->live)
+        return error_set(error, EX_USAGE, "--live wants an experiment: %s is results",
+                         a->experiment);
     if (is_result(a->experiment))
         return report_make(a->experiment, &a->report, error);
     if (read_spec(e, error))
         return -1;
-    if (a->check)
+    if (a->check || a->live)
         return check_experiment(e, error);
     if (run_experiment(e, error))
         return -1;

@@ -153,3 +153,14 @@ int report_make(const char *path, const struct report_options *o, struct error *
     experiment_store_close(&store);
     return status;
 }
+
+int report_results(struct experiment_results *results, const struct report_options *o,
+                   struct error *error) {
+    struct summary summary;
+    struct report_options these = {.csv = o->csv, .json = o->json, .quiet = o->quiet};
+    if (o->html || o->board || o->against)
+        return error_set(error, EX_USAGE, "of a recording there are a table, --csv and --json");
+    if (summary_make(&summary, results, o->measure, error))
+        return -1;
+    return make(&(struct report){.results = results, .summary = &summary}, &these, error);
+}

@@ -26,4 +26,11 @@ int report_check(const struct report_options *options, struct error *error);
    when `against` has no stream in common), EX_CANTCREAT and EX_IOERR of what is written. */
 int report_make(const char *path, const struct report_options *options, struct error *error);
 
+struct experiment_results;
+
+/* The same of results that were read or made elsewhere, and have no courses of runs: the table, or
+   what of CSV and JSON was asked for. */
+int report_results(struct experiment_results *results, const struct report_options *options,
+                   struct error *error);
+
 #endif

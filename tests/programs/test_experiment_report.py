@@ -20,10 +20,11 @@ import xml.etree.ElementTree
 
 import cases
 import experiment_results as results
+import running
 from event_files import events, fields, session
 
-PROGRAM = str(pathlib.Path(os.environ.get("builddir", "."), "runnel-experiment").resolve())
-OK, USAGE, DATA, NO_INPUT, CANNOT_MAKE, IO = 0, 64, 65, 66, 73, 74
+PROGRAM = str(running.PROGRAM.with_name("runnel-experiment"))
+OK, USAGE, DATA, NO_INPUT, CANNOT_MAKE, IO, CONFIG = 0, 64, 65, 66, 73, 74, 78
 LIMIT = 60  # seconds: ends a test that hangs
 SVG = "{http://www.w3.org/2000/svg}"
 GRID = results.grid(rate=["1e-4", "3e-4", "1e-3"], norm=["layer", "none", "weight", "recurrent_batch"])
@@ -344,6 +345,96 @@ def test_other_data(directory):
     other = results.make(directory / "b.experiment", GRID[:2], digest="fedcba9876543210")
     said = call(where, "--against", other, status=DATA)
     assert "other data" in said and "fedcba987654321" in said and "waves" in said, said
+
+
+# --- On a live stream ---
+
+def live_experiment(directory, **more):
+    """Four variants of a forecast, of a daemon on sockets in that directory."""
+    sockets = {role: {"bind": f"ipc://{directory}/{role}"} for role in ("examples", "statistics", "control")}
+    sockets["statistics"]["every"] = 50
+    path = directory / "try.yaml"
+    path.write_text(json.dumps({
+        "name": "try", "base": {"preset": "forecast", "model": {"input": {"size": 2}},
+                                "state": {"directory": str(directory / "state"), "journal": {"enabled": False}}, **sockets},
+        "streams": {"waves": {"feed": "synth sine --size 2 --noise 0.3 --count 2000"}},
+        "grid": {"size": [8, 16], "norm": ["layer", "none"]}, "seeds": 1, **more}))
+    return path
+
+
+def recorded(path, sql, *values):
+    file = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+    try:
+        return file.execute(sql, values).fetchall()
+    finally:
+        file.close()
+
+
+def learn_live(directory, text):
+    """A daemon of that configuration learns a stream, and most of it is recorded."""
+    with running.Daemon(directory, text):
+        recorder = subprocess.Popen([running.PROGRAM.with_name("runnel-record"), "--output", directory / "all.db",
+                                     f"--connect=ipc://{directory}/statistics", "--count=30"],
+                                    stderr=subprocess.PIPE, text=True)
+        assert any("recording try" in line for line in recorder.stderr), "the recorder ended"
+        feed = subprocess.Popen([running.PROGRAM.with_name("runnel-feed"), "synth", "sine", "--size=2", "--noise=0.3",
+                                 "--count=3000", f"--connect=ipc://{directory}/examples"], stderr=subprocess.DEVNULL)
+        recorder.communicate(timeout=LIMIT)
+        assert recorder.returncode == 0
+        assert feed.wait(LIMIT) == 0
+
+
+def test_live(directory):
+    """The daemon that --live describes learns a stream, and a recording of it becomes a table: the same
+    when the recording has only coarse rows of what is old."""
+    path = live_experiment(directory)
+    text = call("--live", path)
+    assert "#   size-8-norm-layer: size 8, norm layer\n" in text, text
+    learn_live(directory, text)
+    shutil.copy(directory / "all.db", directory / "few.db")
+    file = sqlite3.connect(directory / "few.db")
+    file.execute("DELETE FROM loss WHERE number < 20")
+    file.execute("DELETE FROM loss_experts WHERE number < 20 - expert % 2 * 10")
+    file.commit()
+    file.close()
+    tables = [json.loads(call("--live", path, "--recording", directory / name, "--json")) for name in ("all.db", "few.db")]
+    stream, less = (table["streams"][0] for table in tables)
+    (examples, baseline), = recorded(directory / "all.db",
+                                     "SELECT newest_examples, avg(baseline) FROM runs JOIN loss ON loss.run = runs.id")
+    assert stream["examples"] == examples and near(stream["baseline"], baseline)
+    assert [row["variant"] for row in stream["variants"]] == [
+        "size 8, norm layer", "size 8, norm none", "size 16, norm layer", "size 16, norm none", "all together"]
+    for row, again in zip(stream["variants"], less["variants"]):
+        (mean,), = recorded(directory / "all.db", "SELECT avg(mean) FROM loss_experts JOIN experts USING (run, expert)"
+                            " WHERE name = ?", re.sub("[^a-z0-9]+", "-", row["variant"]))
+        if mean is None:
+            (mean,), = recorded(directory / "all.db", "SELECT avg(mean) FROM loss")
+        assert near(row["loss"]["mean"], mean), (row, mean)
+        assert near(again["loss"]["mean"], mean), (again, mean)
+        assert near(row["skill"]["mean"], 1 - mean / baseline)
+    said = call("--live", path, "--recording", directory / "all.db")
+    assert "all together" in said and "5 variants, 1 stream" in said, said
+
+
+def test_what_members_cannot(directory):
+    """A sentence that names variant and key, or what there is too much of."""
+    def refused(said, **more):
+        text = call("--live", live_experiment(directory, **more), status=CONFIG)
+        assert all(part in text for part in said), text
+    refused(["wide", "model.input.missing"], grid={}, variants=[{"name": "wide", "model.input.missing": "reject"}])
+    refused(["far", "model.output.ahead"], grid={}, variants=[{"name": "far", "model.output.ahead": 3}])
+    refused(["12 variants", "8 members"], grid={"rate": [1e-4, 1e-3, 1e-2], "norm": ["layer", "none", "rms", "weight"]})
+    refused(["2 of them"], streams={name: {"feed": "synth sine --size 2"} for name in "ab"})
+    refused(["scale: forecast"], base={"model": {"input": {"kind": "real", "size": 2, "scale": "standard"},
+                                                "layers": [{"cell": "gru", "size": 8}],
+                                                "output": {"loss": "squared", "size": 2, "target": "next"}}})
+    path = live_experiment(directory)
+    assert "nowhere" in call("--live", path, "--recording", directory / "nowhere", status=NO_INPUT)
+    (directory / "other").write_text("not a recording at all, but long enough to be looked at" * 20)
+    assert "other" in call("--live", path, "--recording", directory / "other", status=DATA)
+    assert "--live" in call(path, "--recording", directory / "other", status=USAGE)
+    where = results.make(directory / "a.experiment", GRID[:2])
+    assert "results" in call("--live", where, status=USAGE)
 
 
 # --- Bad input ---
