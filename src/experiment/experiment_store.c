@@ -146,9 +146,10 @@ static int check_format(struct experiment_store *store, struct error *error) {
                                          "%s is empty: nothing has been run here yet", store->path);
     if (application != APPLICATION)
         return error_set(error, EX_DATAERR,
-                         "%s is a database of something else, no results of runnel-experiment: "
-                         "choose another directory with -o",
-                         store->path);
+                         "%s is a database of something else, no results of runnel-experiment: %s",
+                         store->path,
+                         store->writes ? "choose another directory with -o"
+                                       : "name the directory that it has made");
     if (format != FORMAT)
         return error_set(error, EX_DATAERR,
                          "%s has format %lld, and this runnel-experiment knows %d: use the version "

@@ -135,7 +135,7 @@ function showSoon() {
 
 function sortBy({ key, kind, better, larger_better: larger }) {
   const first = kind === "figure" && better ? Boolean(larger) : false;
-  view.sort = { key, down: view.sort.key === key ? !view.sort.down : first };
+  view.sort = { key, down: view.sort.key === key ? !view.sort.down : first, byHand: true };
   show();
 }
 
@@ -189,7 +189,7 @@ function keepView() {
   if (view.filter) query.set("filter", view.filter);
   query.set("groups", view.keys.join(","));
   if (experiment.about.streams.length > 1) query.set("stream", view.stream);
-  query.set("sort", `${view.sort.down ? "-" : ""}${view.sort.key}`);
+  if (view.sort.byHand) query.set("sort", `${view.sort.down ? "-" : ""}${view.sort.key}`);
   for (const key of ["log", "logX"]) if (view[key]) query.set(key, 1);
   if (!view.band) query.set("band", 0);
   if (view.smooth) query.set("smooth", view.smooth);
@@ -197,18 +197,23 @@ function keepView() {
   history.replaceState(null, "", `#${query}`);
 }
 
+// By the measure, which may come with the first run that has a baseline.
+function bestFirst() {
+  const key = experiment.measure();
+  return { key, down: experiment.about.measures.find(({ name }) => name === key).larger_better };
+}
+
 // What the address says that this experiment has, else what is usual.
 function readView() {
-  const query = new URLSearchParams(location.hash.slice(1)), { about } = experiment;
-  const keys = groupKeys().map(({ key }) => key), measure = experiment.measure();
+  const query = new URLSearchParams(location.hash.slice(1));
+  const keys = groupKeys().map(({ key }) => key);
   view.filter = $("filter").value = query.get("filter") ?? "";
   view.keys = query.has("groups") ? query.get("groups").split(",").filter((key) => keys.includes(key))
     : experiment.hasSeeds() ? ["variant"] : [];
-  view.stream = query.get("stream") ?? (about.streams.length > 1 ? about.streams[0].name : "");
+  view.stream = query.get("stream") ?? (experiment.about.streams[1] ? experiment.about.streams[0].name : "");
   const sort = query.get("sort") ?? "", key = sort.replace(/^-/, "");
   const sortable = filterColumns().some((column) => column.key === key);
-  view.sort = sortable ? { key, down: sort.startsWith("-") }
-    : { key: measure, down: about.measures.find(({ name }) => name === measure).larger_better };
+  if (sortable) view.sort = { key, down: sort.startsWith("-"), byHand: true };
   view.smooth = Math.min(0.2, Math.max(0, Number(query.get("smooth")) || 0));
   Object.assign(view, { band: query.get("band") !== "0", log: query.get("log") === "1", logX: query.get("logX") === "1" });
   if (COLUMNS.some(([name]) => name === query.get("column"))) view.column = query.get("column");
@@ -231,6 +236,7 @@ async function load() {
   loaded = performance.now();
   await experiment.load();
   if (!view.keys) begin();
+  if (!view.sort?.byHand) view.sort = bestFirst();
   offerStreams();
   showProgress();
   detail.offer(experiment.runs, (run) => [run.values.variant,
