@@ -467,8 +467,77 @@ static void test_set(void **state) {
     check_set_error(&c, "x=y\n", "3", "set: unknown key \"x=y?\"; allowed is " MAY);
 }
 
+static void check_meant(const char *name, const char *meant) {
+    char found[CONFIG_KEY_NAME_SIZE];
+    struct error error;
+    assert_int_equal(config_key_meant(name, found, &error), 0);
+    assert_string_equal(found, meant);
+}
+
+static void check_not_meant(const char *name, const char *sentence) {
+    char found[CONFIG_KEY_NAME_SIZE];
+    struct error error;
+    assert_int_equal(config_key_meant(name, found, &error), -1);
+    assert_int_equal(error.status, EX_CONFIG);
+    assert_string_equal(error.text, sentence);
+}
+
+static void test_short_names(void **state) {
+    (void)state;
+    check_meant("rate", "learning.optimizer.rate");
+    check_meant("optimizer.kind", "learning.optimizer.kind");
+    check_meant("learning.window", "learning.window");
+    check_meant("optimizer", "learning.optimizer");
+    check_meant("layers", "model.layers");
+    check_meant("name", "name");
+    check_meant("norm", "model.layers.N.norm");
+    check_meant("size", "model.layers.N.size");
+    check_meant("output.size", "model.output.size");
+    check_meant("0.norm", "model.layers.0.norm");
+    check_meant("layers.12.norm", "model.layers.12.norm");
+    check_meant("model.layers.N.norm", "model.layers.N.norm");
+    check_not_meant("kind", "the key \"kind\" is ambiguous: write more of the one that is meant, "
+                            "model.input.kind or learning.optimizer.kind");
+    check_not_meant("nrom", "unknown key \"nrom\": runneld --explain lists all keys");
+    check_not_meant("learning.windwo", "unknown key \"learning.windwo\" (did you mean "
+                                       "\"learning.window\"?): runneld --explain lists all keys");
+    check_not_meant("", "unknown key \"\": runneld --explain lists all keys");
+    check_not_meant(
+        "ate", "unknown key \"ate\" (did you mean \"name\"?): runneld --explain lists all keys");
+}
+
+#define TWO_LAYERS                                                                                 \
+    "name: a\nmodel:\n  input: {kind: real, size: 2}\n  layers: [{cell: lstm, size: 4}, "          \
+    "{cell: dense, size: 3}]\n  output: {loss: squared, size: 2}\n"
+
+static void check_wrong(const char *override, const char *sentence) {
+    struct config c;
+    struct error error = {0};
+    assert_int_equal(load(&c, TWO_LAYERS, strlen(TWO_LAYERS), override, &error), -1);
+    assert_string_equal(error.text, sentence);
+}
+
+static void test_all_layers(void **state) {
+    (void)state;
+    struct config c = good(TWO_LAYERS, "model.layers.N.size=9");
+    assert_int_equal(c.architecture.layers[0].size, 9);
+    assert_int_equal(c.architecture.layers[1].size, 9);
+    c = good(TWO_LAYERS, "model.layers.N.forget_bias=2"); /* which a dense layer has not */
+    assert_true(c.architecture.layers[0].forget_bias == 2);
+    check_wrong("model.layers.N.norm_steps=4",
+                "--set model.layers.N.norm_steps=4: model.layers.0.norm_steps: found with norm: "
+                "layer; it is "
+                "allowed only with norm: recurrent_batch");
+    check_wrong("model.layers.1.forget_bias=2",
+                "--set model.layers.1.forget_bias=2: model.layers.1.forget_bias: found with cell: "
+                "dense; it "
+                "is allowed only with cell: lstm");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_short_names),
+        cmocka_unit_test(test_all_layers),
         cmocka_unit_test(test_defaults),
         cmocka_unit_test(test_journal),
         cmocka_unit_test(test_anchors_and_styles),
