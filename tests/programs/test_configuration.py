@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """What a daemon says of its configuration: the digest covers what is computed, `config` prints what is
 in force as a file that learns the same, and a recording tells of each run what it was."""
+import csv
 import json
 import signal
 import sqlite3
@@ -121,9 +122,10 @@ def test_tags_change_on_reload_and_on_the_command_line(directory):
 
 
 class Recorder:
-    def __init__(self, one, path):
+    def __init__(self, one, path, *arguments):
         self.path = path
-        self.process = subprocess.Popen([BUILD / "runnel-record", "-c", one.endpoint("statistics"), "-o", path])
+        self.process = subprocess.Popen([BUILD / "runnel-record", "-c", one.endpoint("statistics"), "-o", path,
+                                         *arguments])
 
     def rows(self):
         if not self.path.exists():
@@ -153,8 +155,9 @@ class Recorder:
 
 def test_a_recording_tells_of_each_run(directory):
     path = directory / "runs.db"
+    table = directory / "settings.csv"
     with daemon(directory / "one", 0.1, name="one") as one:
-        with Recorder(one, path) as recorder:
+        with Recorder(one, path, f"--csv-settings={table}") as recorder:
             status = one.ask("status")
             row = recorder.until(lambda rows: rows and rows[-1][5])[0]
             assert row == ("one", status["digest"], status["compatible"], 3, status["tags"],
@@ -169,6 +172,10 @@ def test_a_recording_tells_of_each_run(directory):
             assert [row[3] for row in rows] == [3, 9] and [row[5][RATE] for row in rows] == [0.5, 0.2]
             assert [row[4]["run"] for row in rows] == ["one", "two"]
         assert two.end() == 0
+    with open(table, newline="", encoding="utf-8") as file:
+        said = [(row["name"], row["key"], row["value"]) for row in csv.DictReader(file)]
+    assert [value for _, key, value in said if key == RATE] == ["0.1", "0.5"], said
+    assert said.count(("one", "seed", "3")) == 1 and ("one", "tags", '{"site":"osaka","run":"one"}') in said
 
 
 def test_a_recording_of_before_is_continued(directory):

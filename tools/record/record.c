@@ -56,7 +56,7 @@ static const struct option_row rows[] = {
      OPTION_LIST(struct options, endpoints, OPTION_LIST_MAX), .unique = true},
     KEY_OPTIONS(struct options, keys),
     {"output", 'o', "FILE",
-     "recording (SQLite), made or continued (default " FILE_NAME " when none of the next six is "
+     "recording (SQLite), made or continued (default " FILE_NAME " when none of the next seven is "
      "asked for)",
      OPTION_FILE(struct options, output)},
     {"csv", 0, "FILE", "loss messages as a table of values; - = standard output",
@@ -71,6 +71,9 @@ static const struct option_row rows[] = {
     {"csv-predictions", 0, "FILE",
      "truths beside what was said of them as a table of values, a row for each column",
      OPTION_FILE(struct options, csv[CSV_PREDICTIONS])},
+    {"csv-settings", 0, "FILE",
+     "configurations as a table of values, a row for each key, and for each that is set in flight",
+     OPTION_FILE(struct options, csv[CSV_SETTINGS])},
     {"tensorboard", 0, "DIR", "event files for TensorBoard, a directory for each run",
      OPTION_DIRECTORY(struct options, board)},
     {"keep", 'k', "N",

@@ -15,17 +15,20 @@
 #include "tools/history/history.h"
 #include "tools/shared/watch_truth.h"
 
+enum { DIGITS = 15 };
+
 struct csv {
     FILE *file;
     char *path;
     enum csv_kind kind;
     json_t *experts; /* predictions: an object with the experts that have a column */
+    json_t *said;    /* settings: what was said last of each run, by its digits */
     bool begun;      /* the first line is there */
     int status;      /* of the first line, where it waits for the first row */
 };
 
-const char *const csv_options[CSV_KINDS] = {"--csv", "--csv-columns", "--csv-experts",
-                                            "--csv-layers", "--csv-predictions"};
+const char *const csv_options[CSV_KINDS] = {"--csv",        "--csv-columns",     "--csv-experts",
+                                            "--csv-layers", "--csv-predictions", "--csv-settings"};
 
 /* What tables have beside the position: columns before the numbers, then these. */
 static const struct {
@@ -43,6 +46,7 @@ static const struct {
     [CSV_PREDICTIONS] = {TOPIC_PREDICTION,
                          ",stream,column,ahead,data_time,target,prediction,low,high,baseline,score",
                          NULL, 0, FIELD_TABLES},
+    [CSV_SETTINGS] = {TOPIC_STATUS, ",key,value", NULL, 0, FIELD_TABLES},
 };
 
 static const struct field *column_of(enum csv_kind kind, int i) {
@@ -172,6 +176,7 @@ int csv_close(struct csv **csv) {
     if (c->file && c->file != stdout && fclose(c->file) && status == EX_OK)
         status = complain(EX_IOERR, "%s cannot be written: %s", c->path, strerror(errno));
     json_decref(c->experts);
+    json_decref(c->said);
     free(c->path);
     free(c);
     *csv = NULL;
@@ -182,7 +187,7 @@ int csv_close(struct csv **csv) {
 
 /* The fewest digits that give the same number again; nothing where there is none. */
 static void put_number(FILE *file, double value) {
-    enum { DIGITS = 15, ALL_DIGITS = 17, SIZE = 32 };
+    enum { ALL_DIGITS = 17, SIZE = 32 };
     char text[SIZE];
     if (isnan(value))
         return;
@@ -255,6 +260,35 @@ static void put_parts(struct csv *c, const char *name, const json_t *body) {
     }
 }
 
+/* What a configuration says of one key, and whether it has been said before. */
+static void put_setting(struct csv *c, const char *name, const json_t *body, const char *key,
+                        const json_t *value, const json_t *before) {
+    char *text =
+        json_is_string(value)
+            ? strdup(json_string_value(value))
+            : json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(DIGITS));
+    if (text && !json_equal(value, before)) {
+        put_begin(c, name, body);
+        putc(',', c->file);
+        put_text(c->file, key);
+        putc(',', c->file);
+        put_text(c->file, text);
+        fputs("\r\n", c->file);
+    }
+    free(text);
+}
+
+static void put_settings(struct csv *c, const char *name, const json_t *body) {
+    json_t *keys = (json_t *)field_member(&fields_of_status[STATUS_configuration], body), *value;
+    const char *run = member_string(body, "run"), *key;
+    if (!c->said)
+        c->said = json_object();
+    json_t *before = json_object_get(c->said, run ? run : "");
+    json_object_foreach(keys, key, value)
+        put_setting(c, name, body, key, value, json_object_get(before, key));
+    json_object_set(c->said, run ? run : "", keys);
+}
+
 struct predicted {
     struct csv *csv;
     const char *name;
@@ -295,6 +329,8 @@ void csv_take(struct csv *c, const char *name, const struct message *message) {
         return;
     if (c->kind == CSV_PREDICTIONS) {
         truth_rows(body, put_prediction, &(struct predicted){c, name, body});
+    } else if (c->kind == CSV_SETTINGS) {
+        put_settings(c, name, body);
     } else if (c->kind == CSV_LOSS) {
         put_begin(c, name, body);
         put_numbers(c, body);

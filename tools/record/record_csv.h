@@ -13,6 +13,8 @@ enum csv_kind {
     CSV_EXPERTS,     /* expert and member, of each of them */
     CSV_LAYERS,      /* layer of each `state` message */
     CSV_PREDICTIONS, /* column of each truth */
+    CSV_SETTINGS, /* key of the configuration, at first, and where its value is another than before
+                   */
     CSV_KINDS,
 };
 
