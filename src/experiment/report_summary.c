@@ -47,14 +47,15 @@ static int find_keys(struct summary *summary, struct experiment_results *results
     return summary->keys ? 0 : -1;
 }
 
-/* "rate 1e-4, norm layer" names what it sets. */
-static bool says(const struct experiment_variant *variant, const char *brief, const char *value) {
-    for (const char *at = variant->name; (at = strstr(at, brief)); at++) {
+/* Where "rate 1e-4, norm layer" names what it sets; NULL: it does not. */
+static const char *place_in_name(const struct experiment_variant *variant, const char *brief,
+                                 const char *value) {
+    for (const char *at = variant->name; value && (at = strstr(at, brief)); at++) {
         const char *rest = at + strlen(brief);
         if (*rest == ' ' && !strncmp(rest + 1, value, strlen(value)))
-            return true;
+            return at;
     }
-    return false;
+    return NULL;
 }
 
 bool summary_named_by_settings(const struct summary *summary) {
@@ -62,10 +63,27 @@ bool summary_named_by_settings(const struct summary *summary) {
     for (size_t i = 0; i < results->variant_count; i++)
         for (size_t k = 0; k < summary->key_count; k++) {
             const char *value = summary_setting(&results->variants[i], summary->keys[k].key);
-            if (!value || !says(&results->variants[i], summary->keys[k].brief, value))
+            if (!place_in_name(&results->variants[i], summary->keys[k].brief, value))
                 return false;
         }
     return summary->key_count > 0;
+}
+
+/* Settings are kept by key; names have them in the order in which they were written. */
+static void order_keys(struct summary *summary) {
+    const struct experiment_variant *first = &summary->results->variants[0];
+    if (!summary_named_by_settings(summary))
+        return;
+    for (size_t i = 1; i < summary->key_count; i++)
+        for (size_t k = i; k > 0; k--) {
+            struct summary_key *before = &summary->keys[k - 1], *after = &summary->keys[k];
+            if (place_in_name(first, before->brief, summary_setting(first, before->key)) <=
+                place_in_name(first, after->brief, summary_setting(first, after->key)))
+                break;
+            struct summary_key kept = *before;
+            *before = *after;
+            *after = kept;
+        }
 }
 
 /* ---- Runs ---- */
@@ -304,6 +322,8 @@ int summary_make(struct summary *summary, struct experiment_results *results, co
     if (!summary->streams || !summary->ranks || make_numbers(&numbers, results) ||
         (variants && find_keys(summary, results)))
         return error_no_memory(error);
+    if (variants)
+        order_keys(summary);
     for (size_t i = 0; i < results->stream_count; i++) {
         struct summary_stream *stream = &summary->streams[i];
         stream->stream = &results->streams[i];

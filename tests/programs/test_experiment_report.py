@@ -105,6 +105,13 @@ def test_measures(directory):
     assert "speed" in said and "skill_recent" in said, said
 
 
+def test_settings_stand_as_they_were_written(directory):
+    where = results.make(directory / "a.experiment", results.grid(size=[8, 16], norm=["layer", "none"], rate=["1e-3", "1e-4"]))
+    text = call(where)
+    assert re.search(r"^ +size +norm +rate +skill ", text, re.M), text
+    assert re.search(r"^> +8 +layer +1e-3 ", text, re.M), text
+
+
 def test_names_are_shortened(directory):
     """Names that people chose stand where settings do not say all, in no more than 80 columns."""
     long = "a name that is so long that no table could ever have room for all of it, number "
