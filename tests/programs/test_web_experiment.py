@@ -172,11 +172,11 @@ def browser():
 
 
 @contextlib.contextmanager
-def opened(directory, path):
+def opened(directory, path, shows="runnel.chart()?.lines.length"):
     with Web(directory, results=str(path)) as web:
         page = browser()
         page.driver.get(web.url)
-        page.until("runnel.chart()?.lines.length")
+        page.until(shows)
         page.until("runnel.experiment.fetching.size", lambda count: count == 0)
         yield page
         page.no_errors()
@@ -311,20 +311,25 @@ def test_choosing(directory):
 
 
 def test_while_it_runs(directory):
-    """The page follows: progress, rows, curves."""
-    waiting = {(variant, 0, seed): "waiting" for variant in range(4) for seed in (1, 2, 3) if (variant, seed) != (0, 1)}
+    """The page follows: progress, rows, curves, and the best is first."""
+    waiting = {(variant, 0, seed): "waiting" for variant in range(4) for seed in (1, 2, 3)}
     path = make(directory, states=waiting)
-    with opened(directory, path) as page:
-        page.until("document.querySelector('#over-text').textContent", lambda text: text.startswith("1 of 12 runs"))
-        assert column(page, "runs")[0] == "1 done, 2 waiting"
-        with database(path) as file:
-            file.execute("UPDATE runs SET state = 'done', mean = 0.25, skill = 0.5, started = 1 WHERE run = 7")
-            file.executemany("INSERT INTO curves VALUES (7, ?, ?, 50, 0.25, 0.5, 1, 1, 1)",
-                             [(point, 50 * (point + 1)) for point in range(results.POINTS)])
-            file.execute("UPDATE runs SET state = 'failed', error = 'the disk was full' WHERE run = 12")
-        page.until("document.querySelector('#over-text').textContent",
-                   lambda text: text.startswith("3 of 12 runs · 1 failed"))
+    over = "document.querySelector('#over-text').textContent"
+    with opened(directory, path, f"{over}.startsWith('0 of 12 runs')") as page:
+        page.until("document.querySelector('#panel-curves .empty')?.textContent", lambda text: "no run" in text)
+        assert column(page, "runs") == ["3 waiting"] * 4
+        for run, skill in (1, 0.25), (7, 0.5):
+            with database(path) as file:
+                file.execute("UPDATE runs SET state = 'done', mean = 0.25, baseline = 0.5, skill = ?, started = 1"
+                             " WHERE run = ?", (skill, run))
+                file.executemany(f"INSERT INTO curves VALUES ({run}, ?, ?, 50, 0.25, 0.5, 1, 1, 1)",
+                                 [(point, 50 * (point + 1)) for point in range(results.POINTS)])
+        page.until(over, lambda text: text.startswith("2 of 12 runs"))
         page.until(f"{LINES}.length", lambda count: count == 2)
+        assert column(page, "skill") == ["0.5", "0.25", "–", "–"]
+        with database(path) as file:
+            file.execute("UPDATE runs SET state = 'failed', error = 'the disk was full' WHERE run = 12")
+        page.until(over, lambda text: text.startswith("3 of 12 runs · 1 failed"))
         page.until("document.querySelector('#results .bad')?.title", lambda text: text == "run 12: the disk was full")
 
 

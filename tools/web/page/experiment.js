@@ -52,8 +52,7 @@ function gather() {
   $("problem").textContent = problem;
   $("filter").setAttribute("aria-invalid", String(Boolean(problem)));
   const inStream = (run) => !view.stream || run.values.stream === view.stream;
-  const all = experiment.groups(experiment.runs, view.keys);
-  const places = new Map(all.map(({ id }, number) => [id, number])); // so that colours stay
+  const places = experiment.places(view.keys);
   const runs = experiment.runs.filter((run) => inStream(run) && test(run));
   const groups = experiment.groups(runs, view.keys);
   for (const group of groups) Object.assign(group, { name: call(group), place: places.get(group.id) });

@@ -99,24 +99,29 @@ export class Experiment {
   // Groups of runs that have the same values of these keys, and of the stream, in the order of their first
   // run; without keys each run is one.
   groups(runs, keys) {
-    const found = new Map();
-    const all = keys.length ? [...keys, "stream"] : ["run"];
+    const found = new Map(), columns = new Set(this.runs.flatMap(({ values }) => Object.keys(values)));
     for (const run of runs) {
-      const id = all.map((key) => `${key} ${run.values[key]}`).join("\n");
-      if (!found.has(id)) found.set(id, { id, keys: all, runs: [] });
+      const id = groupOf(run, keys);
+      if (!found.has(id)) found.set(id, { id, runs: [] });
       found.get(id).runs.push(run);
     }
-    return [...found.values()].map((group) => this.summarize(group));
+    return [...found.values()].map((group) => this.summarize(group, columns));
+  }
+
+  // Which group of all is the first, second, ...: its colour stays whatever is left out.
+  places(keys) {
+    return new Map([...new Set(this.runs.map((run) => groupOf(run, keys)))].map((id, number) => [id, number]));
   }
 
   // A value where all runs have the same; of figures mean and sample deviation over the runs that are done,
   // or, where none is, the others.
-  summarize(group) {
+  summarize(group, columns) {
     const { runs } = group, values = {}, deviations = {};
     const done = runs.filter(({ state }) => state === "done");
-    for (const key of new Set(runs.flatMap((run) => Object.keys(run.values)))) {
+    for (const key of columns) {
       const [first] = runs;
-      if (runs.every((run) => run.values[key] === first.values[key])) values[key] = first.values[key];
+      if (key in first.values && runs.every((run) => run.values[key] === first.values[key]))
+        values[key] = first.values[key];
     }
     for (const { name } of this.figures) {
       const known = (done.length ? done : runs).map((run) => run.values[name]).filter((v) => typeof v === "number");
@@ -163,6 +168,9 @@ export class Experiment {
     return get(`api/experiment/run?run=${id}`);
   }
 }
+
+const groupOf = (run, keys) =>
+  (keys.length ? [...keys, "stream"] : ["run"]).map((key) => `${key} ${run.values[key]}`).join("\n");
 
 // A run that is made again has another.
 const curveKey = ({ run, started, state }) => `${run}/${started}/${state}`;
