@@ -35,7 +35,10 @@ int report_check(const struct report_options *o, struct error *error) {
     if (is_standard(o->csv) + is_standard(o->html) + o->json > 1)
         return error_set(error, EX_USAGE,
                          "only one of --csv, --html and --json can go to standard output");
-    return 0;
+    struct experiment_store *store = NULL;
+    int status = o->against ? experiment_store_open(&store, o->against, EXPERIMENT_READ, error) : 0;
+    experiment_store_close(&store);
+    return status;
 }
 
 /* What all parts of a report are made from. */

@@ -17,8 +17,9 @@ struct report_options {
     bool quiet;             /* no table */
 };
 
-/* Whether the options name a measure that there is, and standard output once: 0, or -1 with
-   EX_USAGE. To be asked before anything runs. */
+/* Whether the options name a measure that there is, standard output once, and results to compare
+   with that can be read: 0, or -1 with EX_USAGE, or what opening said. To be asked before anything
+   runs. */
 int report_check(const struct report_options *options, struct error *error);
 
 /* `path`: a directory of results or the file in it. The table goes to standard output, unless

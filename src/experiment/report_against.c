@@ -98,28 +98,30 @@ static struct against_cell *add(struct against *a, const struct experiment_varia
     return cell;
 }
 
-/* Variants there that no variant here is. */
-static bool is_gone(const struct against *a, const struct experiment_variant *variant) {
+/* Whether a variant there is none of those here; `same` (variants here,) is what each of them is
+   there. */
+static bool is_gone(const struct against *a, const struct experiment_variant *const *same,
+                    const struct experiment_variant *variant) {
     for (size_t i = 0; i < a->here->variant_count; i++)
-        if (same_variant(a->there, &a->here->variants[i]) == variant)
+        if (same[i] == variant)
             return false;
     return true;
 }
 
 static void compare_stream(struct against *a, const struct summary_stream *stream,
-                           const struct experiment_stream *other, double *numbers) {
+                           const struct experiment_stream *other,
+                           const struct experiment_variant *const *same, double *numbers) {
     size_t first = a->count;
     for (size_t i = 0; i < a->here->variant_count; i++) {
         const struct experiment_variant *variant = &a->here->variants[i];
-        const struct experiment_variant *same = same_variant(a->there, variant);
         struct against_cell *cell = add(a, variant, stream->stream);
-        cell->where = same ? AGAINST_BOTH : AGAINST_NEW;
-        cell->same_settings = same && same_settings(variant, same);
-        if (same)
-            compare(a, cell, &stream->cells[i], same, other, stream->measure, numbers);
+        cell->where = same[i] ? AGAINST_BOTH : AGAINST_NEW;
+        cell->same_settings = same[i] && same_settings(variant, same[i]);
+        if (same[i])
+            compare(a, cell, &stream->cells[i], same[i], other, stream->measure, numbers);
     }
     for (size_t i = 0; i < a->there->variant_count; i++)
-        if (is_gone(a, &a->there->variants[i]))
+        if (is_gone(a, same, &a->there->variants[i]))
             add(a, &a->there->variants[i], stream->stream)->where = AGAINST_GONE;
     for (size_t i = first; i < a->count; i++)
         numbers[i - first] = a->cells[i].test.p;
@@ -156,13 +158,17 @@ int against_make(struct against *a, const struct summary *summary, struct experi
     *a = (struct against){.path = path, .here = here, .there = there};
     a->cells = experiment_results_memory(here, (cells + 1) * sizeof *a->cells);
     double *numbers = experiment_results_memory(here, (room + 1) * sizeof *numbers);
-    if (!a->cells || !numbers)
+    const struct experiment_variant **same =
+        experiment_results_memory(here, (here->variant_count + 1) * sizeof *same);
+    if (!a->cells || !numbers || !same)
         return error_no_memory(error);
+    for (size_t i = 0; i < here->variant_count; i++)
+        same[i] = same_variant(there, &here->variants[i]);
     for (size_t k = 0; k < here->stream_count; k++) {
         const struct experiment_stream *other = same_data(there, &here->streams[k]);
         any |= other != NULL;
         if (other)
-            compare_stream(a, &summary->streams[k], other, numbers);
+            compare_stream(a, &summary->streams[k], other, same, numbers);
     }
     return any ? 0 : refuse(a, error);
 }

@@ -451,6 +451,8 @@ def test_what_cannot_be(directory):
     (directory / "empty").mkdir()
     assert "empty" in call(directory / "empty", status=NO_INPUT)
     assert "nowhere" in call(where, "--against", directory / "nowhere", status=NO_INPUT)
+    said = call(live_experiment(directory), "-o", directory / "never", "--against", directory / "nowhere", status=NO_INPUT)
+    assert "nowhere" in said and not (directory / "never").exists(), "nothing is run for what cannot be compared"
     assert "standard output" in call(where, "--csv=-", "--html=-", status=USAGE)
     assert "standard output" in call(where, "--csv=-", "--json", status=USAGE)
     for option in "--csv", "--html":
