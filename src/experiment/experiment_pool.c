@@ -198,7 +198,7 @@ static int keep(struct pool *pool, struct worker *worker, struct error *error) {
     if (row->error && !pool->options->failures->count++)
         pool->options->failures->first = done->error;
     done->run->over = true;
-    progress_over(pool->progress, worker->number, done->run, row);
+    progress_over(pool->progress, worker->number, done->run, &outcome);
     return 0;
 }
 

@@ -34,6 +34,7 @@ struct progress {
     struct cost all;
     struct work *work;  /* (jobs,) */
     uint64_t *messages; /* (streams,) */
+    bool *told;         /* (streams,) that messages were rejected */
     size_t total, over, left, turn;
 };
 
@@ -55,7 +56,8 @@ struct progress *progress_open(const struct progress_options *options) {
     p->costs = calloc(spec->variant_count * spec->stream_count + 1, sizeof *p->costs);
     p->work = calloc(options->jobs + 1, sizeof *p->work);
     p->messages = calloc(spec->stream_count + 1, sizeof *p->messages);
-    if (!p->costs || !p->work || !p->messages)
+    p->told = calloc(spec->stream_count + 1, sizeof *p->told);
+    if (!p->costs || !p->work || !p->messages || !p->told)
         progress_close(&p);
     for (size_t n = 0; p && n < spec->stream_count; n++)
         p->messages[n] = options->examples[n].count;
@@ -75,6 +77,7 @@ void progress_close(struct progress **progress) {
         return;
     clear_line(p);
     free(p->messages);
+    free(p->told);
     free(p->costs);
     free(p->work);
     free(p);
@@ -147,7 +150,8 @@ void progress_begin(struct progress *p, size_t worker, const struct planned_run 
 }
 
 static void say_over(struct progress *p, const struct planned_run *run,
-                     const struct experiment_run *outcome) {
+                     const struct experiment_outcome *over) {
+    const struct experiment_run *outcome = &over->run;
     char name[LINE_SIZE], line[2 * LINE_SIZE], figure[LINE_SIZE] = "";
     const struct experiment_figures *f = &outcome->figures;
     if (outcome->state == EXPERIMENT_FAILED)
@@ -163,18 +167,35 @@ static void say_over(struct progress *p, const struct planned_run *run,
     fprintf(stderr, "%s\n", line);
 }
 
+/* Once of a stream. */
+static void say_rejected(struct progress *p, const struct planned_run *run,
+                         const struct experiment_outcome *outcome) {
+    char line[2 * LINE_SIZE];
+    if (!outcome->run.rejected || p->told[run->stream])
+        return;
+    p->told[run->stream] = true;
+    snprintf(line, sizeof line,
+             "%s: stream %s: %llu of %llu messages were rejected, the first as %s", PROGRAM,
+             p->options.plan->spec->streams[run->stream].name,
+             (unsigned long long)outcome->run.rejected,
+             (unsigned long long)p->messages[run->stream], outcome->rejected);
+    text_clean(line);
+    fprintf(stderr, "%s\n", line);
+}
+
 void progress_over(struct progress *p, size_t worker, const struct planned_run *run,
-                   const struct experiment_run *outcome) {
+                   const struct experiment_outcome *outcome) {
     uint64_t messages = p->messages[run->stream];
     p->work[worker].run = NULL;
-    add_cost(cost_of(p, run), outcome->seconds, messages);
-    add_cost(&p->all, outcome->seconds, messages);
+    add_cost(cost_of(p, run), outcome->run.seconds, messages);
+    add_cost(&p->all, outcome->run.seconds, messages);
     p->over++;
     p->left -= p->left > 0;
     if (p->options.quiet)
         return;
     clear_line(p);
     say_over(p, run, outcome);
+    say_rejected(p, run, outcome);
 }
 
 static size_t terminal_width(void) {

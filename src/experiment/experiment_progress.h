@@ -29,7 +29,7 @@ void progress_close(struct progress **progress);
 void progress_begin(struct progress *progress, size_t worker, const struct planned_run *run,
                     const struct run_watch *watch);
 void progress_over(struct progress *progress, size_t worker, const struct planned_run *run,
-                   const struct experiment_run *outcome);
+                   const struct experiment_outcome *outcome);
 
 /* Draw the line, a few times a second. */
 void progress_show(struct progress *progress);

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <jansson.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +30,7 @@ enum {
     QUEUE = 10000, /* messages that wait */
     BUFFER = 1 << 20,
 };
-static const double SHOW_SECONDS = 0.2, CLOSE_SECONDS = 60;
+static const double SHOW_SECONDS = 0.2, CLOSE_SECONDS = 60, END_SECONDS = 1;
 
 /* One that is being recorded. */
 struct recorder {
@@ -65,6 +66,7 @@ static void find_program(struct recorder *r) {
 
 /* In the child: only what is safe after fork. A parent that is killed takes it along. */
 static void start(const struct recorder *r, char *const *arguments) {
+    setpgid(0, 0); /* Ctrl-C is for the parent: a feeder that is interrupted ends well */
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (chdir(r->spec->directory) == 0)
         execvp(arguments[0], arguments);
@@ -279,8 +281,11 @@ static int receive_all(struct recorder *r, const volatile sig_atomic_t *stop,
             return -1;
         take_events(r);
         if (*stop)
-            return error_set(error, EX_TEMPFAIL, "interrupted while streams.%s was recorded",
-                             r->stream->name);
+            return error_set(
+                error, EX_TEMPFAIL,
+                "interrupted while streams.%s was recorded: the same command begins it "
+                "again",
+                r->stream->name);
         double now = clock_seconds();
         if (progress && now > shown + SHOW_SECONDS) {
             progress(context, r->examples);
@@ -329,15 +334,25 @@ static int record(struct recorder *r, const char *path, const volatile sig_atomi
     return finish_file(r, path, error);
 }
 
+/* It may wait for what it has sent to be taken, which nobody does any more. */
+static void end_child(struct recorder *r) {
+    double deadline = clock_seconds() + END_SECONDS;
+    if (r->child <= 0)
+        return;
+    kill(r->child, SIGTERM);
+    while (waitpid(r->child, NULL, WNOHANG) == 0) {
+        if (clock_seconds() > deadline)
+            kill(r->child, SIGKILL);
+        poll(NULL, 0, POLL_MS);
+    }
+}
+
 int record_stream(const struct experiment_spec *spec, size_t stream, const char *path,
                   const volatile sig_atomic_t *stop, record_progress *progress, void *context,
                   struct error *error) {
     struct recorder r = {.spec = spec, .stream = &spec->streams[stream]};
     int result = record(&r, path, stop, progress, context, error);
-    if (r.child > 0) {
-        kill(r.child, SIGTERM);
-        waitpid(r.child, NULL, 0);
-    }
+    end_child(&r);
     if (r.file)
         fclose(r.file);
     if (result && *r.part)

@@ -31,6 +31,7 @@ struct run {
     struct learner *learner;
     struct course *course;
     uint64_t rejected;
+    char why[EXPERIMENT_WHY_SIZE]; /* the first of them was */
     double started, seconds, cpu_seconds;
 };
 
@@ -45,14 +46,16 @@ static void on_forgotten(void *context, const char *key, size_t key_size) {
     (void)key_size;
 }
 
+static void count_rejection(struct run *run, const char *reason, const char *why) {
+    if (run->rejected++ == 0)
+        snprintf(run->why, sizeof run->why, "%s: %s", reason, why);
+}
+
 /* A label that changes nothing counts as one that was rejected, as in a daemon. */
 static void on_refused(void *context, const struct example *label, enum label_refusal reason,
                        const char *why) {
-    struct run *run = context;
     (void)label;
-    (void)reason;
-    (void)why;
-    run->rejected++;
+    count_rejection(context, learner_label_refusal(reason), why);
 }
 
 /* ---- Opening and closing ---- */
@@ -106,11 +109,12 @@ static int take_message(struct run *run, size_t n, struct error *error) {
     if (reason == REJECT_NOT && example.steps == 0) /* a schema that fits */
         return 0;
     example.received = 0;
-    if (reason != REJECT_NOT || learner_word_refused(run->learner, &example, &word, &word_size)) {
-        run->rejected++;
-        return 0;
-    }
-    return learner_take(run->learner, &example, error);
+    if (reason == REJECT_NOT && learner_word_refused(run->learner, &example, &word, &word_size))
+        reason = reject(REJECT_VOCABULARY, why, "a word is in no vocabulary, which is full");
+    if (reason == REJECT_NOT)
+        return learner_take(run->learner, &example, error);
+    count_rejection(run, reject_name(reason), why);
+    return 0;
 }
 
 /* The messages up to `end`. */
@@ -177,8 +181,15 @@ static int put_outcome(struct run *run, struct experiment_outcome *outcome, stru
     row->started = run->started;
     row->seconds = run->seconds;
     row->cpu_seconds = run->cpu_seconds;
+    memcpy(outcome->rejected, run->why, sizeof outcome->rejected);
     if (!row->device)
         return error_no_memory(error);
+    if (row->examples == 0)
+        return error_set(
+            error, EX_DATAERR,
+            "all %zu messages are rejected, the first as %s: does the configuration fit "
+            "the stream?",
+            run->examples->count, run->why);
     return course_finish(run->course, outcome, error) || put_parameters(run, outcome, error) ? -1
                                                                                              : 0;
 }

@@ -164,7 +164,7 @@ struct experiment_point {
 int experiment_store_curve(struct experiment_store *store, int64_t run,
                            struct experiment_point **points, size_t *count, struct error *error);
 
-enum { EXPERIMENT_NAME_SIZE = 128 };
+enum { EXPERIMENT_NAME_SIZE = 128, EXPERIMENT_WHY_SIZE = 320 };
 
 /* Of one number of the targets, in original units. */
 struct experiment_column {
@@ -227,7 +227,8 @@ int experiment_store_unplan(struct experiment_store *store, struct error *error)
 
 /* A run that is over, with its course: replaces the one that waits. */
 struct experiment_outcome {
-    struct experiment_run run; /* its number counts for nothing */
+    struct experiment_run run;          /* its number counts for nothing */
+    char rejected[EXPERIMENT_WHY_SIZE]; /* why the first message was; not kept */
     const struct experiment_point *points;
     size_t point_count;
     const struct experiment_column *columns;

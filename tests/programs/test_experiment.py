@@ -227,8 +227,16 @@ def test_a_feeder_that_fails(directory):
     (directory / "nowhere").write_text("abc" * 100, encoding="utf-8")
     experiments.write(directory, "e.yaml", {**RATES, "streams": {"t": {"feed": "text nowhere"}}})
     done = experiments.call(directory, "e.yaml")  # symbols are no vectors of two numbers
-    assert done.status == OK and "8 of 8" in done.out, done
-    assert experiments.rows(directory / "e.experiment", "SELECT sum(rejected) FROM runs") == [(2400,)]
+    assert done.status == DATA and "8 runs failed" in done.err and "x_size" in done.err, done
+    assert experiments.rows(directory / "e.experiment", "SELECT DISTINCT state FROM runs") == [
+        ("failed",)]
+    experiments.write(directory, "e.yaml", {**RATES, "streams": {"t": {"feed": "json good"}}})
+    lines = ['{"x": [0.1, 0.2]}', '{"x": [0.1, null]}', '{"x": [0.3, 0.1]}']
+    (directory / "good").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    done = experiments.call(directory, "e.yaml", "--again")
+    assert done.status == OK and done.err.count("1 of 3 messages were rejected") == 1, done
+    assert experiments.rows(directory / "e.experiment", "SELECT DISTINCT examples, rejected FROM runs"
+                            ) == [(2, 1)]
 
 
 def test_a_run_that_becomes_nonfinite_is_marked_and_the_others_go_on(directory):
