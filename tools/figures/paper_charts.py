@@ -2,6 +2,7 @@
 import re
 
 import matplotlib
+from PIL import Image
 
 import shared
 
@@ -10,9 +11,12 @@ from matplotlib import pyplot  # noqa: E402  pylint: disable=wrong-import-positi
 
 COLOURS = re.findall(r'^COLOUR\("(#\w+)"', (shared.SOURCE / "src/common/palette.def").read_text("utf-8"), re.M)
 NORMS = "layer", "none", "weight", "batch", "recurrent_batch", "rms"  # each has its colour in all charts
+STYLES = {"rms": "--", "recurrent_batch": "-."}  # their curves lie on those of layer and batch
 DPI = 80
+PALETTE = 256     # colours of a file
 PANEL = 3.4, 2.6  # inches
-LEGEND = 0.45     # inches above the panels
+LEGEND = 0.22     # inches above the panels for each row of the legend
+ENTRY = 1.25      # inches that a curve's name has there
 
 
 def colour(name, others=()):
@@ -21,10 +25,15 @@ def colour(name, others=()):
     return COLOURS[known.index(name) % len(COLOURS)]
 
 
+def style(name, others=()):
+    """How a norm's curve is drawn, or that of a name among others."""
+    return {"color": colour(name, others), "linestyle": STYLES.get(name, "-"), "linewidth": 1.1}
+
+
 def panels(rows, columns, share=True):
     """A figure with so many panels: figure, axes (rows, columns)."""
     figure, axes = pyplot.subplots(rows, columns, squeeze=False, sharex="col" if share else False,
-                                   figsize=(PANEL[0] * columns, PANEL[1] * rows + LEGEND))
+                                   figsize=(PANEL[0] * columns, PANEL[1] * rows + 2 * LEGEND))
     for axis in axes.flat:
         axis.grid(alpha=0.3)
         axis.tick_params(labelsize=8)
@@ -36,8 +45,11 @@ def panels(rows, columns, share=True):
 def save(figure, path, axis):
     """With one legend above all panels, of the curves of one of them."""
     handles, labels = axis.get_legend_handles_labels()
-    height = figure.get_size_inches()[1]
-    figure.legend(handles, labels, loc="upper center", ncol=min(len(labels), 8), fontsize=8, frameon=False)
-    figure.tight_layout(rect=(0, 0, 1, 1 - LEGEND / height))
+    width, height = figure.get_size_inches()
+    columns = max(1, min(len(labels), int(width / ENTRY)))
+    figure.legend(handles, labels, loc="upper center", ncol=columns, fontsize=8, frameon=False)
+    figure.tight_layout(rect=(0, 0, 1, 1 - LEGEND * (1 + -(-len(labels) // columns)) / height))
     figure.savefig(path, dpi=DPI)
     pyplot.close(figure)
+    with Image.open(path) as image:
+        image.convert("RGB").quantize(PALETTE).save(path, optimize=True)

@@ -33,21 +33,17 @@ def rows_of(kinds):
     return list(dict.fromkeys(kind[0] for kind in kinds))
 
 
-def rates_line(kinds, label):
-    """Which rates were chosen."""
-    by_rate = {}
-    for kind, runs in kinds.items():
-        if runs and runs[0].get("rate"):
-            by_rate.setdefault(runs[0]["rate"], []).append(label(kind))
-    return "Rates: " + "; ".join(f"{rate}: {', '.join(names)}" for rate, names in
-                                 sorted(by_rate.items(), key=lambda item: float(item[0]))) + "."
+def rates(kinds, rows, columns, head):
+    """A table of the rates that were chosen."""
+    return "Rates:\n\n" + shared.table([head, *([row, *((kinds.get((row, *column)) or [{}])[0].get("rate", "")
+                                                     for column in columns)] for row in rows)])
 
 
 def draw(axis, runs, label, smooth=0, **more):
     """The mean curve: of each point the mean over the last `smooth` of them, 0: over all so far."""
     x, y = results_of.averaged(runs)
     y = [statistics.fmean(y[max(0, n + 1 - smooth) if smooth else 0:n + 1]) for n in range(len(y))]
-    axis.plot(x, y, label=label, linewidth=1.1, **more)
+    axis.plot(x, y, label=label, **more)
 
 
 def below_start(axis):
@@ -67,7 +63,7 @@ def convergence(results, chart):
     for axis, (cell, stream) in zip(axes.flat, columns):
         for row in rows:
             if (row, cell, stream) in kinds:
-                draw(axis, kinds[row, cell, stream], row, color=charts.colour(row))
+                draw(axis, kinds[row, cell, stream], row, **charts.style(row))
         axis.set_title(f"{stream}, {cell}", fontsize=9)
         below_start(axis)
     charts.save(figure, chart, axes[0, 0])
@@ -76,7 +72,7 @@ def convergence(results, chart):
         grid(kinds, rows, columns, ["norm", *heads], "mean"),
         "Over its last tenth:",
         grid(kinds, rows, columns, ["norm", *heads], "recent"),
-        rates_line(kinds, " ".join)])
+        rates(kinds, rows, columns, ["norm", *heads])])
 
 
 def digits(results, chart):
@@ -85,7 +81,7 @@ def digits(results, chart):
     figure, axes = charts.panels(1, 1)
     figure.set_size_inches(6, 3.4)
     for row in rows:
-        draw(axes[0, 0], kinds[row, "digits"], row, color=charts.colour(row))
+        draw(axes[0, 0], kinds[row, "digits"], row, **charts.style(row))
     below_start(axes[0, 0])
     axes[0, 0].set_xlabel("images", fontsize=8)
     axes[0, 0].set_ylabel("nats, mean so far", fontsize=8)
@@ -114,15 +110,15 @@ def gain(results, chart):
         axis.set_title(stream, fontsize=9)
         below_start(axis)
     charts.save(figure, chart, axes[0, 0])
-    return grid(kinds, rows, columns, ["norm", *(f"{stream}, gain {value}" for stream, value in columns)],
-                "mean") + "\n\n" + rates_line(kinds, " ".join)
+    head = ["norm", *(f"{stream}, gain {value}" for stream, value in columns)]
+    return grid(kinds, rows, columns, head, "mean") + "\n\n" + rates(kinds, rows, columns, head)
 
 
 def recovered(counts):
     """How many examples it took: the median, and how often it did not."""
     late = sum(map(math.isinf, counts))
     if late * 2 > len(counts):
-        return f"not in {len(counts) - late} of {len(counts)}" if late < len(counts) else "never"
+        return f"not in {late} of {len(counts)}"
     return f"{statistics.median(counts):.0f}" + (f" ({late} of {len(counts)} never)" if late else "")
 
 
@@ -141,7 +137,7 @@ def shift(results, chart):
             last = [results_of.between(curve, end - results_of.BEFORE, end) for curve in curves]
             lines.append((row, SPREAD(before), SPREAD(after), recovered(back), SPREAD(last),
                           SPREAD([run["mean"] for run in runs]), runs[0]["rate"]))
-            draw(axis, runs, row, smooth=3, color=charts.colour(row, rows))
+            draw(axis, runs, row, smooth=3, **charts.style(row, rows))
         axis.set_title(stream, fontsize=9)
         axis.set_xlim(change - 3000, change + 7000)
         parts.append(shared.table(lines))
@@ -176,8 +172,8 @@ def decay(results, chart):
                       f"x {(norms[START] / norms[-1]) ** 2:.2f}"]
             if row == 0:
                 column = optimizers.index(optimizer)
-                axes[0, column].plot(norms, label=norm, color=charts.colour(norm), linewidth=1.1)
-                axes[1, column].plot(moved, label=norm, color=charts.colour(norm), linewidth=1.1)
+                axes[0, column].plot(norms, label=norm, **charts.style(norm))
+                axes[1, column].plot(moved, label=norm, **charts.style(norm))
         lines.append((f"{optimizer}, {norm}", SPREAD([run["recent"] for run in runs]), *cells))
     for column, optimizer in enumerate(optimizers):
         axes[0, column].set_title(f"{optimizer}: norm of weight_ih", fontsize=9)
@@ -203,8 +199,8 @@ def length(results, chart):
     axes[0, 0].set_xlabel("steps of a sequence", fontsize=8)
     axes[0, 0].set_ylabel("nats", fontsize=8)
     charts.save(figure, chart, axes[0, 0])
-    return (grid(kinds, rows, columns, ["norm", *(f"{steps} steps" for steps, in columns)], "mean")
-            + "\n\n" + rates_line(kinds, " ".join))
+    head = ["norm", *(f"{steps} steps" for steps, in columns)]
+    return grid(kinds, rows, columns, head, "mean") + "\n\n" + rates(kinds, rows, columns, head)
 
 
 MICROSECONDS = 1e6
@@ -248,12 +244,13 @@ def window(results, chart):
 
 
 def rules(results, chart):
-    return costs_and_losses(results, chart, ("rule", "cell", "norm", "window"),
-                            lambda kind: " ".join(word for word in kind if word))
+    return costs_and_losses(results, chart, ("cell", "rule", "window"),
+                            lambda kind: f"{kind[0]} {kind[1] or 'tbptt'} {kind[2] or ''}".rstrip())
 
 
 CHANGES = {"levels": [paper_streams.SHIFT_AT], "weights": [10000, 20000, 30000]}  # conf/experiments/drift.yaml
 DRIFT_END = 40000
+BETWEEN = 0.1  # norms of an optimizer, of the distance between optimizers
 
 
 def recoveries(runs, stream):
@@ -274,8 +271,9 @@ def drift(results, chart):
         for row in rows:
             counts = [recoveries(kinds[row, optimizer, stream], stream) for optimizer in optimizers]
             counted.append((row, *map(recovered, counts)))
-            heights = [min(statistics.median(of), DRIFT_END // 4) for of in counts]
-            axis.plot(heights, [len(optimizers) - n for n in range(len(optimizers))], "o", markersize=5,
+            found = [min(statistics.median(of), paper_streams.SHIFT_AT) for of in counts]
+            above = BETWEEN * (len(rows) / 2 - rows.index(row))
+            axis.plot(found, [len(optimizers) - n + above for n in range(len(optimizers))], "o", markersize=4,
                       label=row, color=charts.colour(row))
         axis.set_yticks([len(optimizers) - n for n in range(len(optimizers))], optimizers, fontsize=8)
         axis.set_title(f"{stream}: examples until back", fontsize=9)
@@ -283,7 +281,6 @@ def drift(results, chart):
                   f"`{stream}`, mean loss:",
                   grid(kinds, rows, [(optimizer, stream) for optimizer in optimizers], ["norm", *optimizers],
                        "mean"),
-                  rates_line({kind: runs for kind, runs in kinds.items() if kind[2] == stream},
-                             lambda kind: " ".join(kind[:2]))]
+                  rates(kinds, rows, [(optimizer, stream) for optimizer in optimizers], ["norm", *optimizers])]
     charts.save(figure, chart, axes[0, 0])
     return "\n\n".join(parts)

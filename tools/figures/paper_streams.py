@@ -32,17 +32,24 @@ def sequences(path, text, length):
     path.write_text("sequence,symbol\n" + "".join(lines), encoding="ascii")
 
 
+def once(path, write):
+    """Write a file that is not there, and let nobody see half of it."""
+    if not path.exists():
+        part = path.with_suffix(".part")
+        write(part)
+        part.rename(path)
+
+
 def make(directory, data):
-    """Everything that conf/experiments name, in a directory: links to what there is, and generated tables.
-    Returns the names of what is missing."""
+    """Everything that conf/experiments name, in a directory: links to what there is, and generated tables."""
     directory.mkdir(parents=True, exist_ok=True)
     for name in GIVEN:
         link = directory / name
         if (data / name).exists() and not link.exists():
             link.symlink_to((data / name).resolve())
-    shift(directory / "shift.csv")
-    text = data / "tinyshakespeare.txt"
+    once(directory / "shift.csv", shift)
+    text = directory / "tinyshakespeare.txt"
     if text.exists():
         for length in LENGTHS:
-            sequences(directory / f"sequences-{length}.csv", text.read_bytes(), length)
-    return [name for name in GIVEN if not (directory / name).exists()]
+            once(directory / f"sequences-{length}.csv",
+                 lambda path, length=length: sequences(path, text.read_bytes(), length))
