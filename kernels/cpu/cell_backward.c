@@ -5,12 +5,30 @@
 #include "cell_rows.h"
 #include "normalization.h"
 
+/* A group whose mean and deviation are constants. `x` is the group's normalized sum. (length,) */
+static void normalize_constant_backward(const float *restrict d, const float *restrict x,
+                                        const float *restrict gain, float rstd, size_t length,
+                                        float *restrict dz, float *restrict d_gain,
+                                        float *restrict d_bias) {
+#pragma omp simd
+    for (size_t i = 0; i < length; i++) {
+        d_gain[i] += d[i] * x[i];
+        d_bias[i] += d[i];
+        dz[i] = normalization_unit_backward(d[i], gain[i], rstd);
+    }
+}
+
 /* d (rows,), the gradient after gain and bias, becomes dz, that of the sum. */
-static void normalize_groups_backward(const struct network_layer *l, const struct sum *s,
-                                      const float *d, float *dz) {
+static void normalize_groups_backward(const struct network *n, const struct network_layer *l,
+                                      const struct sum *s, const float *d, float *dz) {
     for (size_t k = 0; k < l->group_count; k++) {
         const struct norm_group *g = &l->groups[k];
         size_t i = g->first;
+        if (n->kept.constant) {
+            normalize_constant_backward(d + i, s->values + i, s->gain + i, s->scales[k].rstd,
+                                        g->length, dz + i, s->d_gain + i, s->d_bias + i);
+            continue;
+        }
         normalize_backward(d + i, s->values + i, s->gain + i, s->scales[k], l->mask + i, g->length,
                            g->units, l->centred, dz + i, s->d_gain + i, s->d_bias + i);
     }
@@ -112,7 +130,7 @@ INLINE void backward(enum cell cell, enum activation activation, enum norm_sourc
     if (kind->finishes)
         memset(d, 0, p * sizeof(float));
     if (source == SOURCE_GROUP)
-        normalize_groups_backward(l, &r.ih, d_gate, d_ih);
+        normalize_groups_backward(n, l, &r.ih, d_gate, d_ih);
     else if (source != SOURCE_NOTHING)
         normalize_units_backward(&r.ih, l->rows, d_gate, d_ih);
     if (kind->states == 0)
@@ -124,7 +142,7 @@ INLINE void backward(enum cell cell, enum activation activation, enum norm_sourc
     if (kind->own)
         memcpy(d_gate + last, d_hh + last, p * sizeof(float));
     if (source == SOURCE_GROUP)
-        normalize_groups_backward(l, &r.hh, d_gate, d_hh);
+        normalize_groups_backward(n, l, &r.hh, d_gate, d_hh);
     else
         normalize_units_backward(&r.hh, l->rows, d_gate, d_hh);
 }

@@ -21,10 +21,6 @@ enum {
     ROWS = 4, /* of a product at once */
 };
 
-/* Beyond it an influence counts as if it stood there, so that one wild step does not leave a stream
-   with a gradient that is no number. */
-static const float INFLUENCE_MOST = 1e15f;
-
 /* One step, and the layer at hand. */
 struct local {
     struct network *n;
@@ -35,15 +31,6 @@ struct local {
     float *out;                      /* (rows, kept.row) J */
     const float *below;              /* (inputs, kept.row) X, or NULL */
 };
-
-static size_t matrices(const struct network *n) {
-    return n->kept.matrices.end - n->kept.matrices.from;
-}
-
-/* Where number `i` of the block of parameters stands in a row. */
-static size_t column(const struct network *n, size_t i) {
-    return i < n->vectors ? i - n->kept.matrices.from : matrices(n) + i - n->kept.vectors.from;
-}
 
 /* ---- Products ---- */
 
@@ -96,15 +83,11 @@ static void add_products(const struct local *s, const float *a, size_t depth, co
     size_t matrix_end = own ? l->matrices.end : l->matrices.from;
     size_t vector_end = own ? l->vectors.end : l->vectors.from;
     add_product(s->n, a, s->rows, depth, x, s->out, 0, matrix_end - s->n->kept.matrices.from);
-    add_product(s->n, a, s->rows, depth, x, s->out, matrices(s->n),
-                matrices(s->n) + vector_end - s->n->kept.vectors.from);
+    add_product(s->n, a, s->rows, depth, x, s->out, kept_matrices(s->n),
+                kept_matrices(s->n) + vector_end - s->n->kept.vectors.from);
 }
 
 /* ---- One step of one layer ---- */
-
-static bool has_embeddings(const struct network *n) {
-    return n->model->architecture.input.embedding || n->model->embeddings;
-}
 
 /* Row `i` of D, B and I. */
 static void derive_row(const struct local *s, size_t i) {
@@ -121,8 +104,9 @@ static void derive_row(const struct local *s, size_t i) {
                        inner_before(n, l, s->one, 0), d, n->d_ih, n->d_hh);
     backward_weights(n, s->one, s->k);
     memset(row, 0, n->kept.row * sizeof(float));
-    memcpy(row + column(n, l->matrices.from), n->gradient + l->matrices.from, own * sizeof(float));
-    memcpy(row + column(n, l->vectors.from), n->gradient + l->vectors.from,
+    memcpy(row + kept_column(n, l->matrices.from), n->gradient + l->matrices.from,
+           own * sizeof(float));
+    memcpy(row + kept_column(n, l->vectors.from), n->gradient + l->vectors.from,
            vectors * sizeof(float));
     if (s->k > 0 || has_embeddings(n))
         matrix_transposed(n->parameters + l->at[TENSOR_WEIGHT_IH], l->rows, l->inputs, n->d_ih,
@@ -140,7 +124,7 @@ static void derive_row(const struct local *s, size_t i) {
 /* Rows of a table (size, width) that the step's input begins with at `at`: B times them. */
 static void add_table(const struct local *s, union value symbol, size_t table, size_t at,
                       size_t width) {
-    size_t first = column(s->n, table + symbol_id(symbol) * width);
+    size_t first = kept_column(s->n, table + symbol_id(symbol) * width);
     for (size_t i = 0; i < s->rows; i++) {
         const float *by_input = s->n->kept.inputs + i * s->l->inputs + at;
         float *row = s->out + i * s->n->kept.row + first;
@@ -163,12 +147,9 @@ static void add_tables(const struct local *s) {
 
 /* to = from, bounded. (count,) */
 static void keep(const float *restrict from, size_t count, float *restrict to) {
-    for (size_t i = 0; i < count; i++) {
-        float v = from[i];
-        v = v > INFLUENCE_MOST ? INFLUENCE_MOST : v;
-        v = v < -INFLUENCE_MOST ? -INFLUENCE_MOST : v;
-        to[i] = v == v ? v : 0.0f;
-    }
+#pragma omp simd
+    for (size_t i = 0; i < count; i++)
+        to[i] = kept_bounded(from[i]);
 }
 
 /* J after the step, `kept`, from that before it. */
@@ -204,7 +185,7 @@ static void add_influence(const struct network *n, const float *d, const float *
         size_t count = range->end - from < BLOCK ? range->end - from : BLOCK;
         float *restrict out = gradient + from;
         for (size_t i = 0; i < l->size; i++) {
-            const float *restrict row = kept + (l->row + i) * n->kept.row + column(n, from);
+            const float *restrict row = kept + (l->row + i) * n->kept.row + kept_column(n, from);
 #pragma omp simd aligned(row, out : 64)
             for (size_t c = 0; c < count; c++)
                 out[c] += d[i] * row[c];

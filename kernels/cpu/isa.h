@@ -25,6 +25,7 @@
 #    define cell_step_backward ISA_NAME(cell_step_backward)
 #    define network_backward ISA_NAME(network_backward)
 #    define influence_backward ISA_NAME(influence_backward)
+#    define traces_backward ISA_NAME(traces_backward)
 #    define backward_output ISA_NAME(backward_output)
 #    define backward_cells ISA_NAME(backward_cells)
 #    define backward_weights ISA_NAME(backward_weights)

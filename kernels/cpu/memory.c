@@ -266,11 +266,12 @@ static void lay_out_kept(struct network *n) {
     }
 }
 
-static void hand_out_kept(struct arena *arena, struct network *n, size_t padded) {
+static void hand_out_kept(struct arena *arena, struct network *n, size_t rows, size_t padded) {
     struct network_kept *kept = &n->kept;
     size_t states = 0, inputs = 0;
-    bool influence = rule_kind(kept->rule)->keeps == KEEPS_INFLUENCE;
-    for (size_t k = 0; k < kept->layers; k++) {
+    enum rule_keeps keeps = rule_kind(kept->rule)->keeps;
+    bool influence = keeps == KEEPS_INFLUENCE, trace = keeps == KEEPS_TRACE;
+    for (size_t k = 0; k < n->layer_count; k++) {
         const struct network_layer *l = &n->layers[k];
         states = most(states, most(l->kind->states, 1) * l->size);
         inputs = most(inputs, l->inputs);
@@ -278,11 +279,15 @@ static void hand_out_kept(struct arena *arena, struct network *n, size_t padded)
     for (size_t i = 0; i < 2; i++)
         kept->rows_of[i] = floats(arena, influence ? states * kept->row : 0);
     kept->states = floats(arena, influence ? states * states : 0);
-    kept->inputs = floats(arena, influence ? states * inputs : 0);
     kept->pack = floats(arena, influence ? most(states, inputs) * MATRIX_PANEL : 0);
-    kept->gradient = floats(arena, kept->layers ? n->block : 0);
-    kept->state = floats(arena, kept->layers ? n->state : 0);
-    kept->d = floats(arena, kept->layers ? padded : 0);
+    kept->state = floats(arena, influence ? n->state : 0);
+    kept->signal = floats(arena, trace ? n->window * padded : 0);
+    float **of_rows[] = {&kept->ih, &kept->hh, &kept->decay, &kept->weight, &kept->pull};
+    for (size_t i = 0; i < sizeof of_rows / sizeof *of_rows; i++)
+        *of_rows[i] = floats(arena, trace ? rows : 0);
+    kept->inputs = floats(arena, influence ? states * inputs : trace ? inputs : 0);
+    kept->gradient = floats(arena, keeps == KEEPS_NOTHING ? 0 : n->block);
+    kept->d = floats(arena, keeps == KEEPS_NOTHING ? 0 : padded);
 }
 
 static void hand_out(struct arena *arena, struct network *n, size_t blocks) {
@@ -313,7 +318,7 @@ static void hand_out(struct arena *arena, struct network *n, size_t blocks) {
     n->d_gate = floats(arena, rows);
     n->pack = floats(arena, n->window * MATRIX_PANEL);
     n->loss_scratch = take(arena, 2 * n->model->architecture.output.components + 1, sizeof(double));
-    hand_out_kept(arena, n, padded);
+    hand_out_kept(arena, n, rows, padded);
     n->x = take(arena, n->ring, sizeof *n->x);
     n->y = take(arena, n->ring, sizeof *n->y);
 }

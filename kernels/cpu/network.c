@@ -119,6 +119,7 @@ static struct network_gradient learn(struct network *n, const struct network_ste
     case KEEPS_INFLUENCE:
         return influence_backward(n, steps, targets, kept);
     case KEEPS_TRACE:
+        return traces_backward(n, steps, targets, kept);
     case KEEPS_NOTHING:
         break;
     }

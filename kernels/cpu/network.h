@@ -48,11 +48,22 @@ struct network_kept {
     struct range matrices, vectors; /* of the block */
     size_t row, rows;               /* numbers in a row, padded, and how many there are */
 
-    /* Scratch. */
-    float *rows_of[2];       /* (most units and inner states of a layer, row) */
-    float *states, *inputs;  /* (most of these, likewise), (of these, most inputs) */
-    float *gradient;         /* (block,) */
-    float *state, *d, *pack; /* (state,), (most padded), (most of these or inputs, a tile) */
+    bool constant; /* groups' mean and deviation count as constants to a cell's step backward */
+
+    /* Scratch. Of influence: */
+    float *rows_of[2]; /* (most units and inner states of a layer, row) */
+    float *states;     /* (most of these, likewise) */
+    float *pack;       /* (most of these or inputs, a tile) */
+    float *state;      /* (state,) */
+
+    /* Of traces: */
+    float *signal;                          /* (window, most padded) */
+    float *ih, *hh, *decay, *weight, *pull; /* (most rows) */
+
+    /* Of both: */
+    float *inputs; /* of influence (most units and inner states, most inputs), else (most inputs) */
+    float *gradient; /* (block,) */
+    float *d;        /* (most padded) */
 };
 
 struct network_layer {
@@ -217,6 +228,8 @@ struct network_gradient network_backward(struct network *n, const struct network
                                          const struct network_targets *targets);
 struct network_gradient influence_backward(struct network *n, const struct network_steps *steps,
                                            const struct network_targets *targets, float *kept);
+struct network_gradient traces_backward(struct network *n, const struct network_steps *steps,
+                                        const struct network_targets *targets, float *kept);
 double loss_step(const struct model *model, const float *a, const union value *y, float scale,
                  float *d, double *scratch);
 void units_absorb(struct network *n, size_t first, size_t count);

@@ -225,7 +225,7 @@ struct network_gradient network_backward(struct network *n, const struct network
         if (k > 0)
             backward_input(n, k, steps->count, n->layers[k - 1].padded);
     }
-    if (n->model->architecture.input.embedding || n->model->embeddings)
+    if (has_embeddings(n))
         g.squares += backward_embeddings(n, steps, targets->from);
     g.squares += sum_of_squares(n->gradient + n->vectors, n->trained - n->vectors);
     return g;

@@ -50,6 +50,31 @@ static inline const float *inner_before(const struct network *n, const struct ne
              : steps->state + l->state + l->padded;
 }
 
+static inline bool has_embeddings(const struct network *n) {
+    return n->model->architecture.input.embedding || n->model->embeddings;
+}
+
+/* ---- What learning rules keep ---- */
+
+/* Beyond it a number counts as if it stood there, and as 0 where it is none, so that one wild step
+   does not leave a stream with a gradient that is no number. */
+#define KEPT_MOST 1e15f
+
+static inline float kept_bounded(float x) {
+    x = x > KEPT_MOST ? KEPT_MOST : x;
+    x = x < -KEPT_MOST ? -KEPT_MOST : x;
+    return x == x ? x : 0.0f;
+}
+
+/* Numbers of matrices in a row, and where number `i` of the block of parameters stands in it. */
+static inline size_t kept_matrices(const struct network *n) {
+    return n->kept.matrices.end - n->kept.matrices.from;
+}
+
+static inline size_t kept_column(const struct network *n, size_t i) {
+    return i < n->vectors ? i - n->kept.matrices.from : kept_matrices(n) + i - n->kept.vectors.from;
+}
+
 /* ---- Backward over a window, from the top down ----
 
    n->d_hidden[0] (count, padded) is the gradient of a layer's h at each step, n->d_output, n->d_ih

@@ -1,7 +1,8 @@
 /* Learning rules that have no window: what they keep of a stream carries the gradient from update
-   to update. The exact one against central differences in double over the whole stream; and of each
-   that a stream begins anew, that another engine can continue from its record, and that how
-   operations are cut into plans changes nothing. */
+   to update. The exact one against central differences in double over the whole stream; those that
+   keep a trace against their equations in double, and against the exact one where nothing is
+   dropped; and of each that a stream begins anew, that another engine can continue from its record,
+   and that how operations are cut into plans changes nothing. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,6 +16,7 @@
 #include "fixture.h"
 #include "model/rule.h"
 #include "oracle.h"
+#include "second_form.h"
 #include "under_test.h"
 
 enum {
@@ -253,6 +255,111 @@ static void rtrl_of_every_input(void **state) {
     check_exact(&solved, "solved");
 }
 
+/* ---- Traces ---- */
+
+static void check_trace(enum rule rule, const struct architecture *architecture, const char *name) {
+    struct fixture *f, *again;
+    struct sequence s;
+    open_rule(&f, architecture, rule, OPTIMIZER_sgd, 1);
+    open_rule(&again, architecture, rule, OPTIMIZER_sgd, 1);
+    size_t count = f->model.parameters;
+    float *gradient = calloc(count, sizeof *gradient), *other = calloc(count, sizeof *other);
+    float *parameters = calloc(count, sizeof *parameters);
+    double *expected = calloc(count, sizeof *expected);
+    make_sequence(f, &s);
+    fixture_read(f, ENGINE_PARAMETERS, parameters);
+    double *exact = doubles(parameters, count);
+    second_form(&f->model, rule, exact, s.x, s.y, LEARNED, STEPS, CYCLES[LAST].closed, expected);
+    play(f, &s, true, gradient);
+    play(again, &s, false, other);
+    if (memcmp(gradient, other, count * sizeof *gradient) != 0)
+        fail_msg("%s: steps recomputed give other bits than fresh ones", name);
+    compare(f, gradient, expected, name);
+    free(gradient);
+    free(other);
+    free(parameters);
+    free(expected);
+    free(exact);
+    fixture_close(&f);
+    fixture_close(&again);
+}
+
+/* Every cell that a rule takes with every norm, and several layers. */
+static void traces_as_their_equations(void **state) {
+    (void)state;
+    for (enum rule rule = 0; rule < RULES && under_test_is_cpu(); rule++)
+        for (enum cell cell = 0; cell < CELLS; cell++)
+            for (enum norm norm = 0; norm < NORMS; norm++) {
+                const struct architecture a = {
+                    .input = {.kind = INPUT_REAL, .size = 3},
+                    .layers =
+                        {{.cell = cell, .size = 7, .norm = norm, .activation = ACTIVATION_tanh},
+                         {.cell = CELL_dense, .size = 4, .activation = ACTIVATION_tanh},
+                         {.cell = cell, .size = 5, .norm = norm, .activation = ACTIVATION_tanh}},
+                    .layer_count = norm == NORM_rms ? 1 : 3,
+                    .output = output_of(LOSS_squared),
+                };
+                char name[64];
+                snprintf(name, sizeof name, "%s of %s, norm %s", rule_kind(rule)->name,
+                         cell_kind(cell)->kind.name, norm_kind(norm)->kind.name);
+                if (rule_kind(rule)->keeps == KEEPS_TRACE && rule_takes(rule, cell) &&
+                    !norm_kind(norm)->by_age)
+                    check_trace(rule, &a, name);
+            }
+}
+
+/* Zero recurrent weights but, with `own`, those of a unit from itself. */
+static void cut_weights(struct fixture *f, bool own) {
+    float *values = calloc(f->model.parameters, sizeof *values);
+    fixture_read(f, ENGINE_PARAMETERS, values);
+    const struct tensor *t = model_find(&f->model, TENSOR_WEIGHT_HH, 0);
+    for (size_t i = 0; i < tensor_size(t); i++)
+        if (!own || i / t->columns % t->columns != i % t->columns)
+            values[t->offset + i] = 0.0F;
+    fixture_write(f, ENGINE_PARAMETERS, values);
+    free(values);
+}
+
+/* Where a parameter reaches its own unit's state alone, nothing is dropped, and the gradient is the
+   exact one: with units that do not hear each other, and for eprop not even themselves. */
+static void traces_are_exact_where_units_are_alone(void **state) {
+    (void)state;
+    const enum norm norms[] = {NORM_none, NORM_batch, NORM_weight};
+    for (enum rule rule = 0; rule < RULES && under_test_is_cpu(); rule++)
+        for (enum cell cell = 0; cell < CELLS; cell++)
+            for (size_t k = 0; k < sizeof norms / sizeof *norms; k++) {
+                const struct rule_kind *kind = rule_kind(rule);
+                bool zero = !kind->through_weights && norms[k] == NORM_weight; /* rows of norm 0 */
+                const struct architecture a = {
+                    .input = {.kind = INPUT_REAL, .size = 3},
+                    .layers = {{.cell = cell, .size = 9, .norm = norms[k]}},
+                    .layer_count = 1,
+                    .output = output_of(LOSS_squared),
+                };
+                struct fixture *f, *exact;
+                struct sequence s;
+                if (kind->keeps != KEEPS_TRACE || cell_kind(cell)->states != kind->states || zero)
+                    continue;
+                open_rule(&f, &a, rule, OPTIMIZER_sgd, 1);
+                open_rule(&exact, &a, RULE_rtrl, OPTIMIZER_sgd, 1);
+                cut_weights(f, kind->through_weights);
+                cut_weights(exact, kind->through_weights);
+                make_sequence(f, &s);
+                size_t count = f->model.parameters;
+                float *gradient = calloc(count, sizeof *gradient);
+                float *expected = calloc(count, sizeof *expected);
+                play(f, &s, true, gradient);
+                play(exact, &s, true, expected);
+                double *doubled = doubles(expected, count);
+                compare(f, gradient, doubled, kind->name);
+                free(gradient);
+                free(expected);
+                free(doubled);
+                fixture_close(&f);
+                fixture_close(&exact);
+            }
+}
+
 /* ---- Of every rule ---- */
 
 static struct architecture network_for(enum rule rule) {
@@ -425,6 +532,8 @@ int main(void) {
         cmocka_unit_test(rtrl_of_every_cell_norm_and_loss),
         cmocka_unit_test(rtrl_of_layers_mixed),
         cmocka_unit_test(rtrl_of_every_input),
+        cmocka_unit_test(traces_as_their_equations),
+        cmocka_unit_test(traces_are_exact_where_units_are_alone),
         cmocka_unit_test(plans_are_cut_anywhere),
         cmocka_unit_test(a_stream_begins_with_nothing),
         cmocka_unit_test(another_engine_can_continue),

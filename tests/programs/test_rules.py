@@ -145,7 +145,7 @@ state: {{directory: {place}/state}}
     assert alone and alone in exported["both"]
 
 
-RULES = [("rtrl", "lstm")]
+RULES = (("rtrl", "lstm"), ("snap1", "gru"), ("eprop", "lstm"))
 
 if __name__ == "__main__":
     for name, test in sorted(globals().items()):

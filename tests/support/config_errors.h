@@ -4,7 +4,8 @@
 #define RUNNEL_CONFIG_ERRORS_H
 
 #define TOP                                                                                        \
-    "name, preset, seed, device, tags, model, learning, experts, members, combine, anomaly, examples, "  \
+    "name, preset, seed, device, tags, model, learning, experts, members, combine, anomaly, "      \
+    "examples, "                                                                                   \
     "statistics, "                                                                                 \
     "control, publish, security, state"
 #define OPTIMIZER "kind, rate, momentum, nesterov, alpha, beta1, beta2, epsilon, weight_decay"
@@ -17,7 +18,7 @@
 #define CONNECT                                                                                    \
     "; allowed is tcp://HOST:PORT or ipc://PATH of at most 107 bytes, without '*' (a bound "       \
     "feeder to connect to)"
-#define RULE_WORDS "tbptt or rtrl"
+#define RULE_WORDS "tbptt, rtrl, snap1 or eprop"
 #define LAYERS "a list of 1 to 16 layers"
 #define X32 "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
 
@@ -347,6 +348,13 @@ static const struct {
     {BASE "learning: {rule: bptt}\n",
      ":6:18: learning.rule: found \"bptt\" (did you mean \"tbptt\"?); allowed is " RULE_WORDS
      " (how an update comes by its gradient)"},
+    {BASE "learning: {rule: snap1}\n", ":6:18: learning.rule: found snap1 with a layer whose cell "
+                                       "is lstm (model.layers.0); allowed with "
+                                       "it are layers of dense, rnn or gru"},
+    {NEXT("kind: real, size: 3", "loss: squared, size: 3") "learning: {rule: eprop}\n",
+     ":6:18: learning.rule: found eprop with a layer whose cell is gru (model.layers.0); allowed "
+     "with "
+     "it are layers of dense or lstm"},
     {BASE "learning: {rule: rtrl}\ndevice: cuda:1\n",
      ":6:18: learning.rule: found rtrl with device: cuda:1; no GPU computes it: allowed is device: "
      "cpu, or auto, which is the processor then"},
