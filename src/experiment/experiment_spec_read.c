@@ -7,135 +7,18 @@
 #include <sysexits.h>
 
 #include "common/error.h"
-#include "config/config.h"
 #include "config/config_yaml.h"
 #include "experiment_memory.h"
-#include "experiment_spec.h"
+#include "experiment_spec_reading.h"
 #include "experiment_store.h"
-#include "experiment_yaml.h"
 
 enum {
     FILE_SIZE_MAX = 1 << 20,
     SEED_MAX = 1000000000,
     POINTS_MAX = 100000,
     POINTS = 200, /* of a curve, unless something else is said */
-    AXES_MAX = 64,
 };
 static const double RECENT = 0.1;
-
-struct reading {
-    struct yaml_reading yaml;
-    struct experiment_spec *spec;
-};
-
-static int no_memory(const struct reading *reading) {
-    return error_no_memory(reading->yaml.error);
-}
-
-static char *keep(const struct reading *reading, const char *text) {
-    char *copy = memory_copy(&reading->spec->memory, text);
-    if (!copy)
-        no_memory(reading);
-    return copy;
-}
-
-/* ---- Settings ---- */
-
-static int take_setting(struct reading *reading, const yaml_node_t *key, const char *name,
-                        const yaml_node_t *value, const char *of, struct spec_setting *setting) {
-    char path[CONFIG_KEY_NAME_SIZE];
-    struct error *error = reading->yaml.error;
-    if (config_key_meant(name, path, error))
-        return error_prefix(error, "%s:%zu:%zu: %s", reading->yaml.path, key->start_mark.line + 1,
-                            key->start_mark.column + 1, of);
-    *setting = (struct spec_setting){.brief = keep(reading, name),
-                                     .key = keep(reading, path),
-                                     .value = value ? yaml_line(&reading->yaml, value) : "",
-                                     .line = key->start_mark.line + 1};
-    return setting->brief && setting->key && setting->value ? 0 : -1;
-}
-
-/* All pairs of a mapping but that of the key `without`. */
-static int take_settings(struct reading *reading, const yaml_node_t *node, const char *of,
-                         const char *without, struct spec_settings *settings) {
-    if (yaml_want_mapping(&reading->yaml, node, of))
-        return -1;
-    settings->rows =
-        memory_take(&reading->spec->memory, (yaml_pairs(node) + 1) * sizeof *settings->rows);
-    if (!settings->rows)
-        return no_memory(reading);
-    for (size_t n = 0; n < yaml_pairs(node); n++) {
-        yaml_node_t *key, *value;
-        const char *name = yaml_pair(&reading->yaml, node, n, &key, &value);
-        if (!name)
-            return -1;
-        if (without && !strcmp(name, without))
-            continue;
-        if (take_setting(reading, key, name, value, of, &settings->rows[settings->count++]))
-            return -1;
-    }
-    return 0;
-}
-
-/* ---- Bases ---- */
-
-/* A mapping in place, with a key a line. */
-static int take_base_text(struct reading *reading, const yaml_node_t *node,
-                          struct spec_base *base) {
-    base->text = "";
-    for (size_t n = 0; n < yaml_pairs(node); n++) {
-        yaml_node_t *key, *value;
-        const char *name = yaml_pair(&reading->yaml, node, n, &key, &value);
-        const char *line = name ? yaml_line(&reading->yaml, value) : NULL;
-        if (!line)
-            return -1;
-        base->named |= !strcmp(name, "name");
-        base->text = memory_print(&reading->spec->memory, "%s%s: %s\n", base->text, name, line);
-        if (!base->text)
-            return no_memory(reading);
-    }
-    return 0;
-}
-
-static const char *relative_to(const struct reading *reading, const char *path) {
-    const char *copy = *path == '/' ? memory_copy(&reading->spec->memory, path)
-                                    : memory_print(&reading->spec->memory, "%s/%s",
-                                                   reading->spec->directory, path);
-    if (!copy)
-        no_memory(reading);
-    return copy;
-}
-
-static int take_base(struct reading *reading, const yaml_node_t *node, const char *key,
-                     struct spec_base *base) {
-    const char *path;
-    if (node->type == YAML_MAPPING_NODE)
-        return take_base_text(reading, node, base);
-    if (yaml_want_text(&reading->yaml, node, key, &path))
-        return -1;
-    base->path = relative_to(reading, path);
-    return base->path ? 0 : -1;
-}
-
-/* ---- Names ---- */
-
-/* A name of a file: letters, digits, '-', '_' and '.'. */
-static bool is_file_name(const char *name) {
-    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                  "0123456789-_.";
-    return *name && *name != '.' && strlen(name) <= SPEC_NAME_MAX &&
-           strspn(name, allowed) == strlen(name);
-}
-
-static int want_name(struct reading *reading, const yaml_node_t *node, const char *key,
-                     const char *name) {
-    return is_file_name(name)
-               ? 0
-               : yaml_fail(&reading->yaml, node, key,
-                           "found \"%.60s\"; allowed are letters, digits, '-', '_' and '.', at "
-                           "most %d and none '.' at first",
-                           name, SPEC_NAME_MAX);
-}
 
 /* "dir/rates.yaml" is "rates". */
 static int default_name(struct experiment_spec *spec, struct error *error) {
@@ -156,323 +39,9 @@ static int default_name(struct experiment_spec *spec, struct error *error) {
     return 0;
 }
 
-/* ---- Streams ---- */
-
-/* The next word as a shell splits them, without any expansion; NULL at the end, or with *bad where
-   a quote is not closed. */
-static char *next_word(const char **text, bool *bad, char *word) {
-    const char *c = *text + strspn(*text, " \t\n");
-    char quote = 0, *end = word;
-    if (!*c)
-        return NULL;
-    for (; *c && (quote || !strchr(" \t\n", *c)); c++) {
-        if (*c == quote)
-            quote = 0;
-        else if (!quote && (*c == '\'' || *c == '"'))
-            quote = *c;
-        else if (*c == '\\' && quote != '\'' && c[1])
-            *end++ = *++c;
-        else
-            *end++ = *c;
-    }
-    *end = 0;
-    *bad = quote != 0;
-    *text = c;
-    return *bad ? NULL : word;
-}
-
-static int split(struct reading *reading, const yaml_node_t *node, const char *key,
-                 const char ***words, size_t *count) {
-    const char *text;
-    bool bad = false;
-    if (yaml_want_text(&reading->yaml, node, key, &text))
-        return -1;
-    char *word = memory_take(&reading->spec->memory, strlen(text) + 1);
-    *words = memory_take(&reading->spec->memory, (strlen(text) + 1) * sizeof **words);
-    if (!word || !*words)
-        return no_memory(reading);
-    while (next_word(&text, &bad, word))
-        if (!((*words)[(*count)++] = keep(reading, word)))
-            return -1;
-    return bad ? yaml_fail(&reading->yaml, node, key, "a quote is not closed") : 0;
-}
-
-static int take_words(struct reading *reading, const yaml_node_t *node, const char *key,
-                      struct spec_stream *stream) {
-    const char **words = NULL;
-    size_t count = 0;
-    if (node->type != YAML_SEQUENCE_NODE) {
-        if (split(reading, node, key, &words, &count))
-            return -1;
-    } else {
-        count = yaml_items(node);
-        words = memory_take(&reading->spec->memory, (count + 1) * sizeof *words);
-        if (!words)
-            return no_memory(reading);
-        for (size_t n = 0; n < count; n++)
-            if (yaml_want_text(&reading->yaml,
-                               yaml_at(&reading->yaml, node->data.sequence.items.start[n]), key,
-                               &words[n]))
-                return -1;
-    }
-    stream->words = words;
-    stream->word_count = count;
-    return count ? 0
-                 : yaml_fail(&reading->yaml, node, key,
-                             "found nothing; allowed are the arguments of runnel-%s", key);
-}
-
-/* ${NAME} is what the environment has. */
-static const char *expand(struct reading *reading, const struct spec_stream *stream,
-                          const char *word) {
-    const char *begin = strstr(word, "${"), *end = begin ? strchr(begin, '}') : NULL;
-    if (!end)
-        return word;
-    const char *name =
-        memory_print(&reading->spec->memory, "%.*s", (int)(end - begin) - 2, begin + 2);
-    if (!name) {
-        no_memory(reading);
-        return NULL;
-    }
-    const char *value = getenv(name);
-    if (!value || !*value) {
-        error_set(reading->yaml.error, EX_CONFIG,
-                  "%s: streams.%s wants ${%s}, which is not set in the environment: call %s=VALUE "
-                  "runnel-experiment %s",
-                  reading->yaml.path, stream->name, name, name, reading->yaml.path);
-        return NULL;
-    }
-    const char *rest = expand(reading, stream, end + 1);
-    const char *all = rest ? memory_print(&reading->spec->memory, "%.*s%s%s", (int)(begin - word),
-                                          word, value, rest)
-                           : NULL;
-    if (rest && !all)
-        no_memory(reading);
-    return all;
-}
-
-static int take_arguments(struct reading *reading, struct spec_stream *stream) {
-    const char **arguments =
-        memory_take(&reading->spec->memory, (stream->word_count + 1) * sizeof *arguments);
-    if (!arguments)
-        return no_memory(reading);
-    for (size_t n = 0; n < stream->word_count; n++)
-        if (!(arguments[n] = expand(reading, stream, stream->words[n])))
-            return -1;
-    stream->arguments = arguments;
-    return 0;
-}
-
-static int take_stream(struct reading *reading, const yaml_node_t *node,
-                       struct spec_stream *stream) {
-    const char *of = memory_print(&reading->spec->memory, "streams.%s", stream->name);
-    if (!of)
-        return no_memory(reading);
-    if (yaml_want_mapping(&reading->yaml, node, of))
-        return -1;
-    for (size_t n = 0; n < yaml_pairs(node); n++) {
-        yaml_node_t *key, *value;
-        const char *name = yaml_pair(&reading->yaml, node, n, &key, &value);
-        if (!name)
-            return -1;
-        bool feed = !strcmp(name, "feed"), replay = !strcmp(name, "replay");
-        if ((feed || replay) && stream->words)
-            return yaml_fail(&reading->yaml, key, of, "found feed beside replay; allowed is one");
-        stream->replay |= replay;
-        int result = feed || replay          ? take_words(reading, value, name, stream)
-                     : !strcmp(name, "base") ? take_base(reading, value, "base", &stream->base)
-                     : !strcmp(name, "set")
-                         ? take_settings(reading, value, of, NULL, &stream->set)
-                         : yaml_fail_unknown(&reading->yaml, key, of, "feed or replay, base, set");
-        if (result)
-            return -1;
-    }
-    if (!stream->words)
-        return yaml_fail(&reading->yaml, node, of,
-                         "missing; needed is feed, the arguments of runnel-feed, or replay");
-    return take_arguments(reading, stream);
-}
-
-static int take_streams(struct reading *reading, const yaml_node_t *node) {
-    struct experiment_spec *spec = reading->spec;
-    if (yaml_want_mapping(&reading->yaml, node, "streams"))
-        return -1;
-    spec->streams = memory_take(&spec->memory, (yaml_pairs(node) + 1) * sizeof *spec->streams);
-    if (!spec->streams)
-        return no_memory(reading);
-    for (size_t n = 0; n < yaml_pairs(node); n++) {
-        yaml_node_t *key, *value;
-        const char *name = yaml_pair(&reading->yaml, node, n, &key, &value);
-        struct spec_stream *stream = &spec->streams[spec->stream_count++];
-        if (!name || want_name(reading, key, "streams", name) ||
-            !(stream->name = keep(reading, name)) || take_stream(reading, value, stream))
-            return -1;
-    }
-    return 0;
-}
-
-/* ---- Variants ---- */
-
-/* One key of the grid. */
-struct axis {
-    struct spec_setting *values; /* (count,) */
-    size_t count;
-};
-struct grid {
-    struct axis axes[AXES_MAX];
-    size_t count, all; /* combinations */
-};
-
-static int take_axis(struct reading *reading, const yaml_node_t *key, const char *name,
-                     const yaml_node_t *node, struct axis *axis) {
-    if (node->type != YAML_SEQUENCE_NODE || yaml_items(node) == 0)
-        return yaml_fail(&reading->yaml, node, "grid",
-                         "%s: allowed is a list of values, as in [1, 2]", name);
-    axis->count = yaml_items(node);
-    axis->values = memory_take(&reading->spec->memory, axis->count * sizeof *axis->values);
-    if (!axis->values)
-        return no_memory(reading);
-    for (size_t n = 0; n < axis->count; n++)
-        if (take_setting(reading, key, name,
-                         yaml_at(&reading->yaml, node->data.sequence.items.start[n]), "grid",
-                         &axis->values[n]))
-            return -1;
-    return 0;
-}
-
-static int take_grid(struct reading *reading, const yaml_node_t *node, struct grid *grid) {
-    if (yaml_want_mapping(&reading->yaml, node, "grid"))
-        return -1;
-    for (size_t n = 0; n < yaml_pairs(node); n++) {
-        yaml_node_t *key, *value;
-        const char *name = yaml_pair(&reading->yaml, node, n, &key, &value);
-        if (!name)
-            return -1;
-        if (grid->count == AXES_MAX)
-            return yaml_fail(&reading->yaml, key, "grid", "allowed are at most %d keys", AXES_MAX);
-        struct axis *axis = &grid->axes[grid->count++];
-        if (take_axis(reading, key, name, value, axis))
-            return -1;
-        grid->all *= axis->count;
-        if (grid->all > SPEC_VARIANTS_MAX)
-            return yaml_fail(&reading->yaml, node, "grid", "allowed are at most %d combinations",
-                             SPEC_VARIANTS_MAX);
-    }
-    return 0;
-}
-
-/* One of the list `variants`. */
-struct listed {
-    const char *name; /* NULL: none */
-    struct spec_settings set;
-    const yaml_node_t *node;
-};
-
-static int take_listed(struct reading *reading, const yaml_node_t *node, size_t place,
-                       struct listed *listed) {
-    char of[64];
-    listed->node = node;
-    snprintf(of, sizeof of, "variants, number %zu", place + 1);
-    if (yaml_want_mapping(&reading->yaml, node, of))
-        return -1;
-    for (size_t n = 0; n < yaml_pairs(node); n++) {
-        yaml_node_t *key, *value;
-        const char *name = yaml_pair(&reading->yaml, node, n, &key, &value);
-        if (!name || (!strcmp(name, "name") &&
-                      yaml_want_text(&reading->yaml, value, "variants.name", &listed->name)))
-            return -1;
-    }
-    if (listed->name)
-        snprintf(of, sizeof of, "variant \"%.40s\"", listed->name);
-    return take_settings(reading, node, of, "name", &listed->set);
-}
-
-static int take_list(struct reading *reading, const yaml_node_t *node, struct listed **list,
-                     size_t *count) {
-    if (node->type != YAML_SEQUENCE_NODE || yaml_items(node) == 0)
-        return yaml_fail(&reading->yaml, node, "variants",
-                         "allowed is a list of mappings, as in [{name: small, size: 32}]");
-    *count = yaml_items(node);
-    *list = memory_take(&reading->spec->memory, *count * sizeof **list);
-    if (!*list)
-        return no_memory(reading);
-    for (size_t n = 0; n < *count; n++)
-        if (take_listed(reading, yaml_at(&reading->yaml, node->data.sequence.items.start[n]), n,
-                        &(*list)[n]))
-            return -1;
-    return 0;
-}
-
-/* "rate 1e-4, norm layer", after the name that is there. */
-static const char *name_of(struct reading *reading, const char *name, size_t named,
-                           const struct spec_settings *set) {
-    for (size_t n = named; n < set->count; n++)
-        name =
-            memory_print(&reading->spec->memory, "%s%s%s%s%s", name ? name : "", name ? ", " : "",
-                         set->rows[n].brief, *set->rows[n].value ? " " : "", set->rows[n].value);
-    return name ? name : "base";
-}
-
-static int check_variant(struct reading *reading, const struct spec_variant *variant) {
-    const struct experiment_spec *spec = reading->spec;
-    const char *path = reading->yaml.path;
-    if (!variant->name)
-        return no_memory(reading);
-    for (const struct spec_variant *other = spec->variants; other < variant; other++)
-        if (!strcmp(other->name, variant->name))
-            return error_set(reading->yaml.error, EX_CONFIG,
-                             "%s: two variants are called \"%s\": give them names of their own",
-                             path, variant->name);
-    for (size_t a = 1; a < variant->set.count; a++)
-        for (size_t b = 0; b < a; b++)
-            if (!strcmp(variant->set.rows[a].key, variant->set.rows[b].key))
-                return error_set(reading->yaml.error, EX_CONFIG,
-                                 "%s:%zu: variant \"%s\" sets %s twice, first in line %zu", path,
-                                 variant->set.rows[a].line, variant->name, variant->set.rows[a].key,
-                                 variant->set.rows[b].line);
-    return 0;
-}
-
-/* One of the list, with combination `number` of the grid: the last key changes fastest. */
-static int combine(struct reading *reading, const struct listed *listed, const struct grid *grid,
-                   size_t number, struct spec_variant *variant) {
-    size_t own = listed->set.count;
-    variant->set.rows =
-        memory_take(&reading->spec->memory, (own + grid->count + 1) * sizeof *variant->set.rows);
-    if (!variant->set.rows)
-        return no_memory(reading);
-    if (own)
-        memcpy(variant->set.rows, listed->set.rows, own * sizeof *variant->set.rows);
-    variant->set.count = own + grid->count;
-    for (size_t a = grid->count; a-- > 0; number /= grid->axes[a].count)
-        variant->set.rows[own + a] = grid->axes[a].values[number % grid->axes[a].count];
-    variant->name = name_of(reading, listed->name, listed->name ? own : 0, &variant->set);
-    return check_variant(reading, variant);
-}
-
-static int make_variants(struct reading *reading, const struct listed *list, size_t listed,
-                         const struct grid *grid) {
-    struct experiment_spec *spec = reading->spec;
-    static const struct listed none;
-    size_t lists = list ? listed : 1, all = lists * grid->all;
-    if (all > SPEC_VARIANTS_MAX)
-        return error_set(reading->yaml.error, EX_CONFIG,
-                         "%s: variants: found %zu with the grid; allowed are at most %d",
-                         reading->yaml.path, all, SPEC_VARIANTS_MAX);
-    spec->variants = memory_take(&spec->memory, all * sizeof *spec->variants);
-    if (!spec->variants)
-        return no_memory(reading);
-    for (size_t n = 0; n < lists; n++)
-        for (size_t c = 0; c < grid->all; c++)
-            if (combine(reading, list ? &list[n] : &none, grid, c,
-                        &spec->variants[spec->variant_count++]))
-                return -1;
-    return 0;
-}
-
 /* ---- Seeds and report ---- */
 
-static int take_seeds(struct reading *reading, const yaml_node_t *node) {
+static int take_seeds(struct spec_reading *reading, const yaml_node_t *node) {
     struct experiment_spec *spec = reading->spec;
     int64_t count;
     if (node->type != YAML_SEQUENCE_NODE)
@@ -483,7 +52,7 @@ static int take_seeds(struct reading *reading, const yaml_node_t *node) {
     spec->seed_count = yaml_items(node);
     spec->seeds = memory_take(&spec->memory, (spec->seed_count + 1) * sizeof *spec->seeds);
     if (!spec->seeds)
-        return no_memory(reading);
+        return spec_no_memory(reading);
     if (spec->seed_count == 0 || spec->seed_count > SPEC_SEEDS_MAX)
         return yaml_fail(&reading->yaml, node, "seeds", "allowed are 1 to %d of them",
                          SPEC_SEEDS_MAX);
@@ -499,7 +68,7 @@ static int take_seeds(struct reading *reading, const yaml_node_t *node) {
     return 0;
 }
 
-static int take_measure(struct reading *reading, const yaml_node_t *node) {
+static int take_measure(struct spec_reading *reading, const yaml_node_t *node) {
     const char *name;
     if (yaml_want_text(&reading->yaml, node, "report.measure", &name))
         return -1;
@@ -512,7 +81,7 @@ static int take_measure(struct reading *reading, const yaml_node_t *node) {
                            name);
 }
 
-static int take_recent(struct reading *reading, const yaml_node_t *node) {
+static int take_recent(struct spec_reading *reading, const yaml_node_t *node) {
     const char *text;
     char *end;
     if (yaml_want_text(&reading->yaml, node, "report.recent", &text))
@@ -526,7 +95,7 @@ static int take_recent(struct reading *reading, const yaml_node_t *node) {
                            text);
 }
 
-static int take_kept(struct reading *reading, const yaml_node_t *node) {
+static int take_kept(struct spec_reading *reading, const yaml_node_t *node) {
     static const char *const words[] = {"losses", "weights", "parameters"};
     bool list = node->type == YAML_SEQUENCE_NODE;
     for (size_t n = 0; n < (list ? yaml_items(node) : 1); n++) {
@@ -546,7 +115,7 @@ static int take_kept(struct reading *reading, const yaml_node_t *node) {
     return 0;
 }
 
-static int take_report(struct reading *reading, const yaml_node_t *node) {
+static int take_report(struct spec_reading *reading, const yaml_node_t *node) {
     int64_t points;
     if (yaml_want_mapping(&reading->yaml, node, "report"))
         return -1;
@@ -577,11 +146,9 @@ static int take_report(struct reading *reading, const yaml_node_t *node) {
 
 /* ---- The file ---- */
 
-static int take_root(struct reading *reading, const yaml_node_t *root) {
+static int take_root(struct spec_reading *reading, const yaml_node_t *root) {
     struct experiment_spec *spec = reading->spec;
-    struct grid grid = {.all = 1};
-    struct listed *list = NULL;
-    size_t listed = 0;
+    const yaml_node_t *grid = NULL, *list = NULL;
     if (yaml_want_mapping(&reading->yaml, root, ""))
         return -1;
     for (size_t n = 0; n < yaml_pairs(root); n++) {
@@ -589,20 +156,20 @@ static int take_root(struct reading *reading, const yaml_node_t *root) {
         const char *name = yaml_pair(&reading->yaml, root, n, &key, &value);
         if (!name)
             return -1;
-        int result;
+        int result = 0;
         if (!strcmp(name, "name"))
             result = yaml_want_text(&reading->yaml, value, "name", &spec->name) ||
-                     want_name(reading, value, "name", spec->name);
+                     spec_want_name(reading, value, "name", spec->name);
         else if (!strcmp(name, "base"))
-            result = take_base(reading, value, "base", &spec->base);
+            result = spec_take_base(reading, value, "base", &spec->base);
         else if (!strcmp(name, "set"))
-            result = take_settings(reading, value, "set", NULL, &spec->set);
+            result = spec_take_settings(reading, value, "set", NULL, &spec->set);
         else if (!strcmp(name, "streams"))
-            result = take_streams(reading, value);
+            result = spec_take_streams(reading, value);
         else if (!strcmp(name, "grid"))
-            result = take_grid(reading, value, &grid);
+            grid = value;
         else if (!strcmp(name, "variants"))
-            result = take_list(reading, value, &list, &listed);
+            list = value;
         else if (!strcmp(name, "seeds"))
             result = take_seeds(reading, value);
         else if (!strcmp(name, "report"))
@@ -621,7 +188,7 @@ static int take_root(struct reading *reading, const yaml_node_t *root) {
         if (!spec_base_of(spec, n)->path && !spec_base_of(spec, n)->text)
             return yaml_fail(&reading->yaml, root, "base",
                              "missing; needed is a configuration of runneld, or one in place");
-    return make_variants(reading, list, listed, &grid);
+    return spec_take_variants(reading, grid, list);
 }
 
 static int read_text(struct experiment_spec *spec, size_t *size, struct error *error) {
@@ -666,8 +233,8 @@ int spec_read(struct experiment_spec *spec, const char *path, struct error *erro
     if (set_places(spec, path, error) || read_text(spec, &size, error) ||
         default_name(spec, error) || spec_set_seeds(spec, 1, error))
         return -1;
-    struct reading reading = {.yaml = {.path = spec->path, .memory = &spec->memory, .error = error},
-                              .spec = spec};
+    struct spec_reading reading = {
+        .yaml = {.path = spec->path, .memory = &spec->memory, .error = error}, .spec = spec};
     if (config_yaml_load(&reading.yaml.document, spec->text, size, &problem))
         return error_set(error, EX_CONFIG, "%s:%zu:%zu: %s", path, problem.mark.line + 1,
                          problem.mark.column + 1, problem.text);

@@ -157,6 +157,27 @@ def test_a_variable_of_the_environment(directory):
     assert experiments.call(directory, "e.yaml", environment=where).status == OK
 
 
+def test_files_are_looked_for_beside_the_experiment(directory):
+    """Wherever the command is called: bases, files of streams, starting values."""
+    sub = directory / "sub"
+    sub.mkdir()
+    experiments.table(sub / "t.csv")
+    experiments.write(sub, "base.yaml", {"name": "b", **experiments.real(2)})
+    plain = {"base": "base.yaml", "streams": {"t": {"feed": "csv t.csv --columns c0,c1"}},
+             "report": {"keep": "parameters"}}
+    experiments.write(sub, "first.yaml", plain)
+    assert experiments.call(directory, "sub/first.yaml").status == OK
+    (parameters,), = experiments.rows(directory / "first.experiment",
+                                      "SELECT safetensors FROM parameters")
+    (sub / "start.safetensors").write_bytes(parameters)
+    experiments.write(sub, "second.yaml", {
+        **plain, "variants": [{"name": "new"}, {"name": "again", "initial": "start.safetensors"}]})
+    assert experiments.call(directory, "sub/second.yaml").status == OK
+    new, again = [row[6] for row in sorted(experiments.digests(directory / "second.experiment"),
+                                           reverse=True)]
+    assert again < new
+
+
 def test_a_journal_is_a_stream(directory):
     config = {"name": "d", **experiments.real(2), "state": {"directory": f"{directory}/state"},
               **{name: {"bind": f"ipc://{directory}/{name}"}
