@@ -103,6 +103,10 @@ def test_what_is_printed_learns_the_same(directory):
             feed(other, 0, 60)
             assert one.export() == other.export()
             assert other.end() == 0
+        status = subprocess.run([BUILD / "runnel-ctl", "-c", one.endpoint("control"), "status"], check=True,
+                                timeout=LIMIT, capture_output=True, text=True).stdout.split("\n")
+        assert [line.split() for line in status if "seed" in line or "osaka" in line] == [
+            ["seed", "3"], ["tags", "site", "osaka"]], status
         reply = one.ask("config")
         assert reply["yaml"].splitlines()[4:] == text.splitlines()[4:] and reply["file"] == str(one.path)
         assert reply["configuration"] == one.ask("status")["configuration"]

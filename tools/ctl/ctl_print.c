@@ -46,6 +46,8 @@ static const struct line lines[] = {
     {"parameters", STATUS(parameters), NULL, NULL},
     {"version", STATUS(version), NULL, NULL},
     {"digest", STATUS(digest), " of the configuration", NULL},
+    {"seed", STATUS(seed), NULL, NULL},
+    {"tags", STATUS(tags), NULL, NULL},
     {"run", EACH(run), NULL, NULL},
     {"resumed from", STATUS(resumed), NULL, NULL},
     {"state directory", STATUS(state_directory), NULL, NULL},
@@ -120,14 +122,15 @@ static void print_value(const char *title, const char *value, const char *after)
     printf("  %-*s%s%s\n", NAME_COLUMNS, title, text_copy(clean, sizeof clean, value), after);
 }
 
-/* {"size": 3} as "size 3". */
+/* {"size": 3} as "size 3", {"site": "osaka"} as "site osaka". */
 static void print_reasons(const char *title, json_t *reasons) {
     const char *reason;
     json_t *count;
     json_object_foreach(reasons, reason, count) {
         char text[FORMAT_SIZE], named[TEXT_SIZE];
         snprintf(named, sizeof named, "%s %s", reason,
-                 format_grouped(text, json_number_value(count)));
+                 json_is_string(count) ? json_string_value(count)
+                                       : format_grouped(text, json_number_value(count)));
         print_value(title, named, "");
         title = "";
     }
