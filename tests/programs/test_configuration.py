@@ -200,9 +200,10 @@ def test_a_recording_of_before_is_continued(directory):
 
 
 def sessions(board):
-    """What hparams is told of the runs; the recorder may still be writing."""
+    """What hparams is told of the runs; the recorder may still be writing. A directory is called unnamed where a loss
+    came before the first status."""
     try:
-        return [event_files.session(content)[0] for path in board.glob("a-*")
+        return [event_files.session(content)[0] for path in board.glob("*")
                 for _, _, content in event_files.events(path)["_hparams_/session_start_info"]]
     except (AssertionError, IndexError, struct.error):
         return []
