@@ -110,6 +110,10 @@ static const char *const texts[] = {
     BASE "statistics: {predictions: true}\npublish: {redis: 'redis://a:1', keep: 7}\n",
     BASE "tags: {site: osaka, run: '7', 'on': \"off\", note: 'a, b: {c} # \"d\"'}\n",
     BASE "tags:\n",
+    "name: a\nmodel:\n  layers: [{cell: gru, size: 4}]\n  input: {kind: real, size: 2}\n"
+    "  output: {loss: squared, size: 2}\nlearning: {rule: rtrl, stride: 3}\n",
+    FORECAST("members: [{name: a}, {name: b, set: {learning.rule: rtrl, model.output.readout: "
+             "gradient}}]\n"),
     BASE "security: {secret: s, allow: {control: c}, quota: {bytes: 0}}\n",
 };
 
