@@ -345,25 +345,28 @@ static size_t wave_floats(const struct network_layer *l) {
     return gradient_rows(*l) + padded(rows);
 }
 
-size_t backward_shared(const struct network *n) {
-    size_t most = padded(n->split_output.chunk_rows);
+static size_t wave_shared(const struct network *n, unsigned threads) {
+    size_t most = 0;
     for (uint32_t k = 0; k < n->layer_count; k++) {
         size_t floats = wave_floats(&n->layers[k]);
         most = floats > most ? floats : most;
     }
-    return (SCRATCH + most + transposed_sums(THREADS_MAX)) * sizeof(float);
+    return (SCRATCH + most + transposed_sums(threads)) * sizeof(float);
 }
 
-cudaError_t prepare_backward(size_t shared) {
-    int bytes = (int)shared;
-    cudaError_t status = cudaFuncSetAttribute((const void *)backward_wave,
-                                              cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
-    return status ? status : prepare_output(shared);
+size_t backward_shared(const struct network *n, unsigned threads) {
+    size_t wave = wave_shared(n, threads), output = output_shared(n, threads);
+    return wave > output ? wave : output;
+}
+
+cudaError_t prepare_backward(const struct network *n, unsigned threads) {
+    cudaError_t status = allow_shared((const void *)backward_wave, wave_shared(n, threads));
+    return status ? status : prepare_output(n, threads);
 }
 
 cudaError_t launch_backward(const struct network *n, uint32_t length, unsigned threads,
                             cudaStream_t stream) {
-    struct launch l = {dim3(n->blocks_backward, 1, 1), threads, backward_shared(n), stream};
+    struct launch l = {dim3(n->blocks_backward, 1, 1), threads, wave_shared(n, threads), stream};
     cudaError_t status = launch_output_backward(n, length, threads, stream);
     for (uint32_t v = 0; v + 1 < length + n->layer_count && !status; v++)
         status = launch_kernel(backward_wave, &l, *n, v, length);

@@ -20,11 +20,13 @@ cudaError_t launch_backward(const struct network *n, uint32_t length, unsigned t
 cudaError_t launch_output_backward(const struct network *n, uint32_t length, unsigned threads,
                                    cudaStream_t stream);
 
-/* Shared memory of each, in bytes. */
-size_t backward_shared(const struct network *n);
+/* The most shared memory of all these with blocks of so many threads, in bytes; and leave to use
+   it. */
+size_t backward_shared(const struct network *n, unsigned threads);
+cudaError_t prepare_backward(const struct network *n, unsigned threads);
 
-/* Leave for all engines of this process to use so much. */
-cudaError_t prepare_backward(size_t shared);
-cudaError_t prepare_output(size_t shared);
+/* Of the output's part. */
+size_t output_shared(const struct network *n, unsigned threads);
+cudaError_t prepare_output(const struct network *n, unsigned threads);
 
 #endif

@@ -1,5 +1,6 @@
 #include "device.cuh"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,4 +87,19 @@ int cuda_select(struct cuda_device *device, struct error *error) {
         return -1;
     return cuda_check(cudaMemGetInfo(&device->free_memory, &device->memory),
                       "asking for the GPU's free memory", error);
+}
+
+cudaError_t allow_shared(const void *kernel, size_t bytes) {
+    enum { SHARED_DEFAULT = 48 << 10 }; /* needs no leave */
+    static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
+    if (bytes <= SHARED_DEFAULT)
+        return cudaSuccess;
+    pthread_mutex_lock(&one_at_a_time);
+    struct cudaFuncAttributes found;
+    cudaError_t status = cudaFuncGetAttributes(&found, kernel);
+    if (status == cudaSuccess && (size_t)found.maxDynamicSharedSizeBytes < bytes)
+        status =
+            cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+    pthread_mutex_unlock(&one_at_a_time);
+    return status;
 }

@@ -38,6 +38,11 @@ int cuda_select(struct cuda_device *device, struct error *error);
 /* 0, or -1 with "WHAT: the device's reason". */
 int cuda_check(cudaError_t status, const char *what, struct error *error);
 
+/* Leave for a kernel to be launched with `bytes` of shared memory, as much as it needs and no more:
+   the rest stays cache. It holds for all engines of the process, of which others may need more, so
+   that it only ever grows. */
+cudaError_t allow_shared(const void *kernel, size_t bytes);
+
 struct launch {
     dim3 grid;
     unsigned threads;

@@ -319,28 +319,39 @@ static __global__ void __launch_bounds__(THREADS_MAX)
     multiply(task.product, task.rows, task.block, task.blocks);
 }
 
-size_t forward_shared(const struct network *n) {
-    size_t most = n->ld_output;
-    for (uint32_t k = 0; k < n->layer_count; k++) {
-        const struct network_layer *l = &n->layers[k];
-        most = l->ld_hh > most ? l->ld_hh : most;
-        most = k > 0 && l->ld_ih > most ? l->ld_ih : most;
-    }
-    return (SCRATCH + 2 * most) * sizeof(float);
+/* A vector (ld,), and as much again where the layer that makes it finishes. */
+static size_t vector_floats(uint32_t ld, const struct network_layer *maker) {
+    return (size_t)ld * (1 + maker->finishes);
 }
 
-cudaError_t prepare_forward(size_t shared) {
-    int bytes = (int)shared;
-    cudaError_t status = cudaFuncSetAttribute((const void *)wave,
-                                              cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
-    return status ? status
-                  : cudaFuncSetAttribute((const void *)solved_outputs,
-                                         cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+static size_t wave_shared(const struct network *n) {
+    size_t most = vector_floats(n->ld_output, &n->layers[n->layer_count - 1]);
+    for (uint32_t k = 0; k < n->layer_count; k++) {
+        const struct network_layer *l = &n->layers[k];
+        size_t h = l->states ? vector_floats(l->ld_hh, l) : 0;
+        size_t x = k ? vector_floats(l->ld_ih, l - 1) : 0;
+        most = h > most ? h : most;
+        most = x > most ? x : most;
+    }
+    return (SCRATCH + most) * sizeof(float);
+}
+
+static size_t outputs_shared(const struct network *n) {
+    return (SCRATCH + (size_t)n->ld_output) * sizeof(float);
+}
+
+size_t forward_shared(const struct network *n) {
+    return wave_shared(n); /* its vectors of the output are no shorter than outputs_shared's */
+}
+
+cudaError_t prepare_forward(const struct network *n) {
+    cudaError_t status = allow_shared((const void *)wave, wave_shared(n));
+    return status ? status : allow_shared((const void *)solved_outputs, outputs_shared(n));
 }
 
 cudaError_t launch_forward(const struct network *n, enum steps_of of, uint32_t steps,
                            unsigned threads, cudaStream_t stream) {
-    struct launch l = {dim3(n->blocks_forward, 1, 1), threads, forward_shared(n), stream};
+    struct launch l = {dim3(n->blocks_forward, 1, 1), threads, wave_shared(n), stream};
     bool projected = is_projected(n, steps);
     cudaError_t status = cudaSuccess;
     if (projected) {
@@ -354,7 +365,6 @@ cudaError_t launch_forward(const struct network *n, enum steps_of of, uint32_t s
 
 cudaError_t launch_outputs(const struct network *n, uint32_t length, unsigned threads,
                            cudaStream_t stream) {
-    struct launch l = {dim3(length, n->blocks_output, 1), threads,
-                       (SCRATCH + n->ld_output) * sizeof(float), stream};
+    struct launch l = {dim3(length, n->blocks_output, 1), threads, outputs_shared(n), stream};
     return launch_kernel(solved_outputs, &l, *n);
 }

@@ -14,10 +14,8 @@ cudaError_t launch_forward(const struct network *n, enum steps_of of, uint32_t s
 cudaError_t launch_outputs(const struct network *n, uint32_t length, unsigned threads,
                            cudaStream_t stream);
 
-/* Shared memory of a wave, in bytes. */
+/* The most shared memory of all these, in bytes; and leave to use it. */
 size_t forward_shared(const struct network *n);
-
-/* Leave for all engines of this process to use so much. */
-cudaError_t prepare_forward(size_t shared);
+cudaError_t prepare_forward(const struct network *n);
 
 #endif

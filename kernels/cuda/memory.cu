@@ -229,7 +229,8 @@ static void *take(struct engine *e, size_t bytes, struct error *error) {
 
 /* Shared memory that a layer as wide as this wants, and the device may not have. */
 static int check_shared(const struct engine *e, struct error *error) {
-    size_t forward = forward_shared(&e->network), backward = backward_shared(&e->network);
+    size_t forward = forward_shared(&e->network);
+    size_t backward = backward_shared(&e->network, e->threads);
     size_t most = forward > backward ? forward : backward;
     if (most <= e->device.shared)
         return 0;
@@ -317,9 +318,9 @@ int engine_allocate(struct engine *e, struct error *error) {
                          UINT32_MAX, e->way_out);
     if (check_shared(e, error) || take_all(e, &need, error))
         return -1;
-    cudaError_t status = prepare_forward(e->device.shared);
+    cudaError_t status = prepare_forward(n);
     if (status == cudaSuccess)
-        status = prepare_backward(e->device.shared);
+        status = prepare_backward(n, e->threads);
     e->slot = (float *)malloc(n->slot.size * sizeof(float));
     if (!e->slot)
         return error_set(error, EX_UNAVAILABLE, "out of memory for the CUDA engine");

@@ -65,9 +65,13 @@ static __global__ void __launch_bounds__(THREADS_MAX)
 
 /* ---- launchers ---- */
 
-cudaError_t prepare_output(size_t shared) {
-    return cudaFuncSetAttribute((const void *)output_backward,
-                                cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
+size_t output_shared(const struct network *n, unsigned threads) {
+    return (SCRATCH + padded(n->split_output.chunk_rows) + transposed_sums(threads)) *
+           sizeof(float);
+}
+
+cudaError_t prepare_output(const struct network *n, unsigned threads) {
+    return allow_shared((const void *)output_backward, output_shared(n, threads));
 }
 
 cudaError_t launch_loss(const struct network *n, const struct optimizer *optimizer, uint32_t length,
@@ -79,7 +83,7 @@ cudaError_t launch_loss(const struct network *n, const struct optimizer *optimiz
 cudaError_t launch_output_backward(const struct network *n, uint32_t length, unsigned threads,
                                    cudaStream_t stream) {
     const struct split *out = &n->split_output;
-    struct launch l = {dim3(length, out->chunks * out->groups, 1), threads, backward_shared(n),
-                       stream};
+    struct launch l = {dim3(length, out->chunks * out->groups, 1), threads,
+                       output_shared(n, threads), stream};
     return launch_kernel(output_backward, &l, *n);
 }

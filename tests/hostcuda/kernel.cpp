@@ -179,6 +179,9 @@ cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute attr
                         place(kernel).c_str(), value, SHARED_LIMIT);
         }
         p.shared = value; /* also below what needs no leave, and for all of the process */
+        if (setting().trace) {
+            fprintf(stderr, "hostcuda: %s may have %d bytes\n", place(kernel).c_str(), value);
+        }
         return cudaSuccess;
     case cudaFuncAttributePreferredSharedMemoryCarveout:
         p.carveout = value;

@@ -277,6 +277,33 @@ def test_graphs_that_cannot_be_had_change_no_bit(directory):
     assert all(found == learned[""] for found in learned.values()), "bits differ without graphs"
 
 
+def test_kernels_have_the_shared_memory_that_they_need(directory):
+    """No leave for what needs none; for a wide layer as much as its kernels are launched with."""
+    if not HOSTCUDA:
+        return
+    for size in 12, 6400:
+        with tempfile.TemporaryDirectory(dir=directory) as place:
+            config = yaml.safe_load(configuration(place, "cuda", size))
+            config["model"]["layers"][0].update(cell="dense", norm="none", activation="tanh")
+            config["learning"].update(window=1, stride=1)
+            with environment(HOSTCUDA_TRACE="1"):
+                daemon = running.Daemon(place, yaml.safe_dump(config))
+            with daemon:
+                with daemon.socket(zmq.PUSH, "examples") as push:
+                    for _ in range(3):
+                        push.send_multipart([b"a", struct.pack("<2f", 0.5, -0.5)])
+                    daemon.until(lambda: daemon.ask("status")["updates"] > 0)
+                assert daemon.end() == 0, daemon.text()[-600:]
+            text = daemon.text()
+        allowed = {name: int(count) for name, count in re.findall(r"hostcuda: (\S+) .*may have (\d+) bytes", text)}
+        used = {}
+        for name, count in re.findall(r"hostcuda: (\S+) .*<<<.* (\d+)>>>", text):
+            used[name] = max(used.get(name, 0), int(count))
+        assert used["wave"] > 0 and allowed == {n: used[n] for n in allowed}, (allowed, used)
+        assert set(allowed) == {n for n in used if used[n] > 48 << 10}, (allowed, used)
+        assert bool(allowed) == (size > 5000), (allowed, used)
+
+
 def graphs_of(text):
     """Of the runtime's trace: how many graphs were made, the most nodes at a time, and what is left."""
     alive, most, made = {}, 0, 0
