@@ -11,16 +11,19 @@ enum {
  */
 static const size_t PROJECT_BYTES = 1 << 20;
 
+/* Numbers of an x from which on it is not copied into shared memory, but read where it stands. */
+enum { WIDE_INPUT = 8192 };
+
 /* ---- a wave ---- */
 
 /* Some rows of a product: out[row] = bias[row] + W[row] x, and what a one-hot symbol chooses of the
-   skip path's weights. */
+   skip path's weights. x (ld,) is in shared memory, behind the scratch: always, so that the
+   compiler knows it, and reads it with instructions of shared memory. */
 struct product {
     const float *weight, *bias; /* (rows, ld), (rows,) or NULL */
     const float *chosen;        /* (rows, ld_chosen), of which the first column counts, or NULL */
     uint32_t ld, ld_chosen;
-    const float *x; /* (ld,), shared or global */
-    float *out;     /* (rows,) */
+    float *out; /* (rows,) */
 };
 
 /* COUNT rows at once, from row `first` on, `step` apart; a warp's work. Rows at or beyond `end` are
@@ -36,7 +39,7 @@ static __device__ __forceinline__ void multiply_rows(const struct product &p, ui
         rows[k] = (const float4 *)(p.weight + (size_t)row * p.ld);
         sums[k] = make_float4(0, 0, 0, 0);
     }
-    const float4 *x = (const float4 *)p.x;
+    const float4 *x = (const float4 *)(shared_memory + SCRATCH);
 #pragma unroll 2
     for (uint32_t i = lane_index(); i < p.ld / QUAD; i += LANES) {
         float4 b = x[i];
@@ -104,28 +107,30 @@ static __device__ __forceinline__ uint32_t symbol_of(const struct network &n, co
     return ((const union value *)x)->id;
 }
 
-/* One row of W_ih of layer 0 against STEPS_AT_ONCE inputs from step `first` on; a warp's work. Each
-   sum is taken as multiply_rows takes it: bits must not depend on how steps come together. */
+/* One row of W_ih of layer 0 against COUNT inputs from step `first` on; a warp's work. Each sum is
+   taken as multiply_rows takes it: bits must not depend on how steps come together. Inputs come
+   from the multiprocessor's cache, which is as fast as shared memory, and need no room there. */
+template <uint32_t COUNT>
 static __device__ __forceinline__ void project_row(const struct network &n, const struct walk &w,
                                                    uint32_t row, uint32_t first, uint32_t steps) {
     const struct network_layer &l = n.layers[0];
     const float4 *weight = (const float4 *)(n.parameters + l.weight_ih + (size_t)row * l.ld_ih);
-    const float4 *x[STEPS_AT_ONCE];
-    float4 sums[STEPS_AT_ONCE];
+    const float4 *x[COUNT];
+    float4 sums[COUNT];
 #pragma unroll
-    for (uint32_t k = 0; k < STEPS_AT_ONCE; k++) {
+    for (uint32_t k = 0; k < COUNT; k++) {
         x[k] = (const float4 *)input_of(n, w, first + k < steps ? first + k : steps - 1);
         sums[k] = make_float4(0, 0, 0, 0);
     }
     for (uint32_t i = lane_index(); i < l.ld_ih / QUAD; i += LANES) {
         float4 a = weight[i];
 #pragma unroll
-        for (uint32_t k = 0; k < STEPS_AT_ONCE; k++)
+        for (uint32_t k = 0; k < COUNT; k++)
             add_products(&sums[k], a, x[k][i]);
     }
     float bias = n.parameters[l.bias_ih + row];
 #pragma unroll
-    for (uint32_t k = 0; k < STEPS_AT_ONCE; k++) {
+    for (uint32_t k = 0; k < COUNT; k++) {
         float sum = warp_sum(quad_sum(sums[k]));
         if (lane_index() == 0 && first + k < steps)
             n.activations[l.sum_ih + (size_t)ring_position(n, w.first, first + k) * l.rows + row] =
@@ -140,25 +145,31 @@ static __global__ void __launch_bounds__(THREADS_MAX)
     uint32_t warps = gridDim.x * (blockDim.x / LANES);
     for (uint32_t row = blockIdx.x * (blockDim.x / LANES) + warp_index(); row < n.layers[0].rows;
          row += warps)
-        for (uint32_t first = 0; first < steps; first += STEPS_AT_ONCE)
-            project_row(n, w, row, first, steps);
+        if (steps < STEPS_AT_ONCE)
+            for (uint32_t t = 0; t < steps; t++)
+                project_row<1>(n, w, row, t, steps);
+        else
+            for (uint32_t first = 0; first < steps; first += STEPS_AT_ONCE)
+                project_row<STEPS_AT_ONCE>(n, w, row, first, steps);
 }
 
 /* Whether a run's inputs are projected before its waves. */
 static bool is_projected(const struct network *n, uint32_t steps) {
     const struct network_layer *l = &n->layers[0];
-    return steps >= STEPS_AT_ONCE && !is_one_hot(*n) &&
-           (size_t)l->rows * l->ld_ih * sizeof(float) >= PROJECT_BYTES;
+    bool pays =
+        steps >= STEPS_AT_ONCE && (size_t)l->rows * l->ld_ih * sizeof(float) >= PROJECT_BYTES;
+    return !is_one_hot(*n) && (pays || l->ld_ih > WIDE_INPUT);
 }
 
 /* What a block of a wave does: make x, and multiply some rows with it. Bits must not depend on
    where a step stands in its run; so every x is made by the one call of `activate` in the kernel,
    and every row by the one of `multiply`. */
 struct task {
-    struct product product; /* x is NULL until it is made */
+    struct product product;
     uint32_t rows, block, blocks;
-    uint32_t layer, t; /* whose h is x, unless x or `state` is given */
-    const float *state;
+    uint32_t layer, t;  /* whose h is x, unless it is */
+    const float *given; /* (given_count,), padded with zeros: an input, or the state before a run */
+    uint32_t given_count;
     uint32_t skip_from; /* where in x that of layer 0 follows, of the skip path; 0: it does not */
     bool keep;          /* leave what backward needs of that h */
     bool wanted;        /* the product */
@@ -178,10 +189,12 @@ task_inputs(const struct network &n, const struct walk &w, uint32_t k, uint32_t 
     task.blocks = l.blocks_ih;
     task.wanted = true;
     task.keep = block == 0;
-    task.layer = k - 1;
+    task.layer = k ? k - 1 : 0;
     task.t = t;
-    if (k == 0)
-        task.product.x = input_of(n, w, t);
+    if (k == 0) {
+        task.given = input_of(n, w, t);
+        task.given_count = l.ld_ih;
+    }
     return task;
 }
 
@@ -201,7 +214,8 @@ static __device__ __forceinline__ struct task task_recurrent(const struct networ
     task.wanted = true;
     task.layer = k;
     task.t = t - 1;
-    task.state = t ? NULL : w.state + l.state;
+    task.given = t ? NULL : w.state + l.state;
+    task.given_count = l.size;
     return task;
 }
 
@@ -239,19 +253,19 @@ static __device__ __forceinline__ void join_input(const struct network &n, const
     __syncthreads();
 }
 
-/* x in shared memory (product.ld,): the h of a layer, or the state before the first step. */
+/* x in shared memory (product.ld,): the h of a layer, or what is given. */
 static __device__ __forceinline__ void make_vector(const struct network &n, const struct walk &w,
                                                    const struct task &task) {
     float *x = shared_memory + SCRATCH;
     const struct network_layer &l = n.layers[task.layer];
-    if (!task.state) {
+    if (!task.given) {
         activate(n, l, w.first, task.t, w.state + l.state, task.keep, x, task.product.ld,
                  shared_memory);
         join_input(n, w, task, x);
         return;
     }
     for (uint32_t i = threadIdx.x; i < task.product.ld; i += blockDim.x)
-        x[i] = i < l.size ? task.state[i] : 0.0f;
+        x[i] = i < task.given_count ? task.given[i] : 0.0f;
     __syncthreads();
 }
 
@@ -259,10 +273,7 @@ static __device__ __forceinline__ void perform(const struct network &n, const st
                                                struct task &task) {
     if (!task.wanted && !task.keep)
         return;
-    if (!task.product.x) {
-        make_vector(n, w, task);
-        task.product.x = shared_memory + SCRATCH;
-    }
+    make_vector(n, w, task);
     if (task.wanted)
         multiply(task.product, task.rows, task.block, task.blocks);
 }
@@ -315,7 +326,6 @@ static __global__ void __launch_bounds__(THREADS_MAX)
         x[i] = i < top.size ? h[i] : 0.0f;
     __syncthreads();
     join_input(n, w, task, x);
-    task.product.x = x;
     multiply(task.product, task.rows, task.block, task.blocks);
 }
 
@@ -329,7 +339,9 @@ static size_t wave_shared(const struct network *n) {
     for (uint32_t k = 0; k < n->layer_count; k++) {
         const struct network_layer *l = &n->layers[k];
         size_t h = l->states ? vector_floats(l->ld_hh, l) : 0;
-        size_t x = k ? vector_floats(l->ld_ih, l - 1) : 0;
+        size_t x = k                                           ? vector_floats(l->ld_ih, l - 1)
+                   : l->ld_ih <= WIDE_INPUT && !is_one_hot(*n) ? l->ld_ih
+                                                               : 0;
         most = h > most ? h : most;
         most = x > most ? x : most;
     }
