@@ -57,9 +57,9 @@ struct gradient_plan {
     const struct walked *tensors; /* (count,) on the device */
     const struct walked *host;    /* the same, here */
     uint32_t count, tiles;
-    size_t numbers;      /* in the block of parameters, up to the end of the last of them */
-    bool pulls;          /* some tensor has such a part */
-    uint32_t blocks;     /* of the optimizer, which take tiles by turns */
+    size_t numbers; /* in the block of parameters, up to the end of the last of them */
+    bool pulls;     /* some tensor has such a part */
+    uint32_t multiprocessors;
     cublasHandle_t blas; /* NULL: no window is long enough */
 };
 

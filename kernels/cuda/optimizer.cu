@@ -35,7 +35,8 @@ static __host__ __device__ constexpr bool is_in_kernel(size_t moments, size_t mo
     return (moments <= FEW_MOMENTS) == (most <= FEW_MOMENTS);
 }
 
-/* Of a multiprocessor: fewer leave room for more registers, that none is spilled. */
+/* Of a multiprocessor, as many as run at once: fewer leave room for more registers, that none is
+   spilled. */
 static constexpr int resident_blocks(size_t most) {
     return most <= FEW_MOMENTS ? RESIDENT_BLOCKS : RESIDENT_BLOCKS - 1;
 }
@@ -182,7 +183,9 @@ static cudaError_t launch_kind(const struct network *n, const struct gradient_pl
                                uint32_t length, uint32_t partials, cudaStream_t stream) {
     static_assert((int)TILE_SHARED >= (int)SCRATCH, "reductions need their scratch");
     size_t floats = TILE_SHARED;
-    struct launch l = {dim3(plan->blocks, 1, 1), TILE_THREADS, floats * sizeof(float), stream};
+    uint32_t blocks = plan->multiprocessors * resident_blocks(MOST);
+    blocks = blocks < plan->tiles ? blocks : plan->tiles;
+    struct launch l = {dim3(blocks, 1, 1), TILE_THREADS, floats * sizeof(float), stream};
     return gradient_is_formed(plan, length)
                ? launch_kernel(optimize<true, MOST>, &l, *n, plan->tensors, plan->count,
                                plan->tiles, length, partials)

@@ -1,5 +1,7 @@
 /* How the work of a wave is shared out among blocks: by the share that each product has of the
-   weights, since their bytes are what a wave waits for. */
+   weights, since their bytes are what a wave waits for. Its blocks do not wait for one another; but
+   one more than there are multiprocessors shares one with another, and the wave takes twice as
+   long. So they are at most as many, wherever each product can have one. */
 #include "engine.cuh"
 
 enum {
@@ -30,28 +32,62 @@ static uint32_t row_blocks(const struct engine *e, uint32_t rows) {
 }
 
 /* Forward: each product's rows are cut into as many pieces as its share of the weights. */
+struct rows_of {
+    uint32_t *blocks, rows;
+    double weights; /* that a wave reads of them */
+};
+
+/* Take blocks from those products whose blocks have the least to read. */
+static void fit_forward(const struct engine *e, struct rows_of *products, size_t count) {
+    for (;;) {
+        struct rows_of *least = NULL;
+        uint32_t all = 0;
+        for (size_t k = 0; k < count; k++) {
+            struct rows_of *p = &products[k];
+            all += *p->blocks;
+            if (*p->blocks > 1 &&
+                (!least || p->weights / *p->blocks < least->weights / *least->blocks))
+                least = p;
+        }
+        if (all <= (uint32_t)e->device.multiprocessors || !least)
+            return;
+        --*least->blocks;
+    }
+}
+
 static void share_forward(struct engine *e) {
     struct network *n = &e->network;
-    double whole = weights(n->outputs, n->ld_output);
+    struct rows_of products[2 * MODEL_LAYERS_MAX + 1];
+    size_t count = 0;
+    double whole = 0;
     for (uint32_t k = 0; k < n->layer_count; k++) {
-        const struct network_layer *l = &n->layers[k];
-        whole += input_weights(n, k);
-        whole += l->states == 0 ? 0 : weights(l->rows, l->ld_hh);
+        struct network_layer *l = &n->layers[k];
+        products[count++] = (struct rows_of){&l->blocks_ih, l->rows, input_weights(n, k)};
+        if (l->states > 0)
+            products[count++] =
+                (struct rows_of){&l->blocks_hh, l->rows, weights(l->rows, l->ld_hh)};
     }
+    products[count++] =
+        (struct rows_of){&n->blocks_output, n->outputs, weights(n->outputs, n->ld_output)};
+    for (size_t k = 0; k < count; k++)
+        whole += products[k].weights;
+    for (size_t k = 0; k < count; k++)
+        *products[k].blocks = share(e, products[k].weights, whole, row_blocks(e, products[k].rows));
+    fit_forward(e, products, count);
     uint32_t next = 0;
     for (uint32_t k = 0; k < n->layer_count; k++) {
         struct network_layer *l = &n->layers[k];
-        uint32_t most = row_blocks(e, l->rows);
         l->first_ih = next;
-        l->blocks_ih = share(e, input_weights(n, k), whole, most);
         l->first_hh = l->first_ih + l->blocks_ih;
-        l->blocks_hh = l->states == 0 ? 0 : share(e, weights(l->rows, l->ld_hh), whole, most);
         next = l->first_hh + l->blocks_hh;
     }
     n->first_output = next;
-    n->blocks_output =
-        share(e, weights(n->outputs, n->ld_output), whole, row_blocks(e, n->outputs));
     n->blocks_forward = next + n->blocks_output;
+}
+
+static void cut(struct split *s, uint32_t rows, uint32_t chunks) {
+    s->chunk_rows = (rows + chunks - 1) / chunks;
+    s->chunks = (rows + s->chunk_rows - 1) / s->chunk_rows;
 }
 
 /* Columns in groups, and rows in as many chunks as the share of blocks allows. */
@@ -61,13 +97,40 @@ static void split_product(const struct engine *e, struct split *s, uint32_t rows
     uint32_t most = (rows + CHUNK_ROWS_MIN - 1) / CHUNK_ROWS_MIN;
     uint32_t chunks = share(e, weights(rows, ld), whole * s->groups, most);
     uint32_t least = (rows + CHUNK_ROWS_MAX - 1) / CHUNK_ROWS_MAX;
-    chunks = chunks > least ? chunks : least;
-    s->chunk_rows = (rows + chunks - 1) / chunks;
-    s->chunks = (rows + s->chunk_rows - 1) / s->chunk_rows;
+    cut(s, rows, chunks > least ? chunks : least);
 }
 
 static bool has_input_gradient(const struct engine *e, uint32_t k) {
     return k > 0 || e->model->architecture.input.embedding || e->encoding.learned;
+}
+
+static uint32_t split_blocks(const struct split *s) {
+    return s->chunks * (s->groups ? s->groups : 1);
+}
+
+/* Take chunks from those products whose chunks are shortest. */
+static void fit_backward(struct engine *e) {
+    struct network *n = &e->network;
+    for (;;) {
+        struct split *least = NULL;
+        uint32_t all = 0, rows = 0;
+        for (uint32_t k = 0; k < n->layer_count; k++) {
+            struct network_layer *l = &n->layers[k];
+            struct split *of_layer[2] = {&l->split_ih, &l->split_hh};
+            for (int at = 0; at < 2; at++) {
+                struct split *s = of_layer[at];
+                all += split_blocks(s);
+                bool can = s->chunks > 1 && (s->chunks - 1) * CHUNK_ROWS_MAX >= l->rows;
+                if (can && (!least || s->chunk_rows < least->chunk_rows)) {
+                    least = s;
+                    rows = l->rows;
+                }
+            }
+        }
+        if (all <= (uint32_t)e->device.multiprocessors || !least)
+            return;
+        cut(least, rows, least->chunks - 1);
+    }
 }
 
 static void share_backward(struct engine *e) {
@@ -78,19 +141,22 @@ static void share_backward(struct engine *e) {
         whole += has_input_gradient(e, k) ? weights(l->rows, l->ld_ih) : 0;
         whole += l->states == 0 ? 0 : weights(l->rows, l->ld_hh);
     }
-    uint32_t next = 0;
     for (uint32_t k = 0; k < n->layer_count; k++) {
         struct network_layer *l = &n->layers[k];
-        l->split_ih.first_block = next;
         if (has_input_gradient(e, k))
             split_product(e, &l->split_ih, l->rows, l->ld_ih, whole);
-        l->split_hh.first_block = next + l->split_ih.chunks * l->split_ih.groups;
         l->split_hh.chunks = 1; /* one that only keeps */
         l->split_hh.chunk_rows = l->rows;
         if (l->states > 0)
             split_product(e, &l->split_hh, l->rows, l->ld_hh, whole);
-        uint32_t groups = l->split_hh.groups ? l->split_hh.groups : 1;
-        next = l->split_hh.first_block + l->split_hh.chunks * groups;
+    }
+    fit_backward(e);
+    uint32_t next = 0;
+    for (uint32_t k = 0; k < n->layer_count; k++) {
+        struct network_layer *l = &n->layers[k];
+        l->split_ih.first_block = next;
+        l->split_hh.first_block = next + split_blocks(&l->split_ih);
+        next = l->split_hh.first_block + split_blocks(&l->split_hh);
     }
     n->blocks_backward = next;
     uint32_t columns = gradient_columns(*n);

@@ -103,6 +103,5 @@ void engine_walk(struct engine *e) {
     }
     plan->host = e->walked;
     plan->tiles = tile;
-    plan->blocks = (uint32_t)e->device.multiprocessors * RESIDENT_BLOCKS;
-    plan->blocks = plan->blocks < tile ? plan->blocks : tile;
+    plan->multiprocessors = (uint32_t)e->device.multiprocessors;
 }

@@ -304,6 +304,52 @@ def test_kernels_have_the_shared_memory_that_they_need(directory):
         assert bool(allowed) == (size > 5000), (allowed, used)
 
 
+def test_a_wave_has_no_more_blocks_than_multiprocessors(directory):
+    """Of this network each share of the weights, rounded by itself, would give 17 and 18 blocks of 16."""
+    if not HOSTCUDA:
+        return
+    config = yaml.safe_load(configuration(directory, "cuda", 72))
+    config["model"]["layers"] *= 2
+    with environment(HOSTCUDA_TRACE="1", HOSTCUDA_SMS="16"):
+        daemon = running.Daemon(directory, yaml.safe_dump(config))
+    with daemon:
+        with daemon.socket(zmq.PUSH, "examples") as push:
+            for n in range(8):
+                push.send_multipart([b"a", struct.pack("<2f", math.sin(n), math.cos(n))])
+            daemon.until(lambda: daemon.ask("status")["updates"] > 0)
+        assert daemon.end() == 0, daemon.text()[-600:]
+    for wave in "wave", "backward_wave":
+        blocks = {int(count) for count in re.findall(rf"hostcuda: {wave} .*<<<\((\d+), 1, 1\)", daemon.text())}
+        assert len(blocks) == 1 and 12 <= blocks.pop() <= 16, (wave, daemon.text()[:2000])
+
+
+WIDE = 8300  # numbers of an x that is not copied into shared memory
+
+
+def test_wide_inputs(directory):
+    """They are projected before the waves; the bits do not depend on how many steps come together."""
+    learned = {}
+    for device, bundle in ("cpu", 1), ("cuda", 1), ("cuda", 10):
+        with tempfile.TemporaryDirectory(dir=directory) as place:
+            config = yaml.safe_load(configuration(place, device, 3))
+            config["model"]["input"]["size"] = WIDE
+            config["model"]["output"] = {"loss": "squared", "size": 1, "target": "given"}
+            config["learning"].update(window=10, stride=10, max_streams=1)
+            with running.Daemon(place, yaml.safe_dump(config)) as daemon:
+                with daemon.socket(zmq.PUSH, "examples") as push:
+                    for first in range(0, 20, bundle):
+                        x = [math.sin(n * k) for n in range(first, first + bundle) for k in range(WIDE)]
+                        y = [math.sin(n) for n in range(first, first + bundle)]
+                        header = struct.pack("<BBHIQd", 1, 0, 0, 0, 0, 0.0)
+                        push.send_multipart([b"a", struct.pack(f"<{len(x)}f", *x), struct.pack(f"<{bundle}f", *y),
+                                             header])
+                    daemon.until(lambda: daemon.ask("status")["updates"] == 2)
+                learned[device, bundle] = parameters(daemon.export())
+                assert daemon.end() == 0, daemon.text()
+    assert_near(learned["cuda", 1], learned["cpu", 1])
+    assert learned["cuda", 1] == learned["cuda", 10]
+
+
 def graphs_of(text):
     """Of the runtime's trace: how many graphs were made, the most nodes at a time, and what is left."""
     alive, most, made = {}, 0, 0
