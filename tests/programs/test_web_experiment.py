@@ -244,6 +244,7 @@ def test_curves(directory):
         assert page.value("runnel.chart().lines.at(-1).data.every((point) => point.value === 0.5)")
         page.until_colored(rgb(page.value(f"{LINES}[0].color")), "curves")
         look_back(page, path)
+        measured_now_and_then(page, path)
         for box, axis in ("log", "y"), ("log-x", "x"):
             page.run(f"document.querySelector('#{box}').click()")
             page.until(f"runnel.chart().plot.chart.scales.{axis}.type", lambda kind: kind == "logarithmic")
@@ -274,6 +275,18 @@ def look_back(page, path):
         file.execute("UPDATE runs SET started = started + 1000")
     page.until(points, lambda values: len(values) == len(before) and values[-1] < 1)
     page.run("const slider = document.querySelector('#smooth'); slider.value = 0; slider.dispatchEvent(new Event('input'))")
+
+
+def measured_now_and_then(page, path):
+    """Between two norms of the weights there is no gap."""
+    with database(path) as file:
+        file.execute("UPDATE curves SET weight_norm = NULL WHERE point % 10")
+        file.execute("UPDATE runs SET started = started + 1000")
+    choose_figure = "const list = document.querySelector('#column'); list.value = '{}'; list.dispatchEvent(new Event('change'))"
+    page.run(choose_figure.format("weight_norm"))
+    page.until(f"{LINES}[0].data.map((point) => point.value)", lambda values: values == [10, 11, 12, 13])
+    assert page.value("runnel.chart().lines.length") == 4 # no baseline
+    page.run(choose_figure.format("mean"))
 
 
 def zoom(page):

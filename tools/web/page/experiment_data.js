@@ -20,6 +20,7 @@ export function valueOf(text) {
 // What a run has besides the figures that tables compare.
 const COUNTS = [["parameters", "parameters"], ["examples", "examples"], ["skipped", "skipped updates"],
   ["seconds", "seconds"]];
+const SPARSE = new Set(["weight_norm"]); // is not measured at each point: between two it is no gap
 const STATES = { nonfinite: "not finite" };
 
 export class Experiment {
@@ -159,7 +160,8 @@ export class Experiment {
         if (!points.has(x)) points.set(x, []);
         if (curve[column][i] !== null) points.get(x).push(curve[column][i]);
       });
-    const x = [...points.keys()].sort((a, b) => a - b);
+    const has = (at) => !SPARSE.has(column) || points.get(at).length > 0;
+    const x = [...points.keys()].filter(has).sort((a, b) => a - b);
     const both = x.map((at) => meanAndDeviation(points.get(at)));
     return { x, mean: both.map(([mean]) => mean), deviation: both.map(([, deviation]) => deviation) };
   }
