@@ -438,6 +438,19 @@ def test_interrupted(directory):
     assert done.status == OK and over(directory / "e.experiment") >= max(before, 4), done
 
 
+def test_interrupted_while_it_records(directory):
+    """Half of a stream is none: the feeder ends, and nothing of it is left."""
+    slow = "synth sine --size 2 --count 100000 --rate 100"  # a quarter of an hour
+    experiments.write(directory, "e.yaml", {**RATES, "streams": {"signal": {"feed": slow}}})
+    process = start(directory, "e.yaml")
+    streams = directory / "e.experiment" / "streams"
+    until(process, (streams / "signal.examples.part").exists)
+    process.terminate()
+    _, err = process.communicate(timeout=running.LIMIT)
+    assert process.returncode == INTERRUPTED and "streams.signal" in err, err
+    assert not list(streams.iterdir())
+
+
 def limited(size):
     return {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_FSIZE,
                                                      (size, resource.RLIM_INFINITY))}
