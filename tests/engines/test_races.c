@@ -116,6 +116,15 @@ static const struct played CASES[] = {
      OPTIMIZER_sgd,
      33,
      0},
+    /* one that cuBLAS does not make, and that is staged in two parts */
+    {"staged",
+     {.input = {.kind = INPUT_REAL, .size = 5},
+      .layers = {{.cell = CELL_gru, .size = 33, .norm = NORM_layer}},
+      .layer_count = 1,
+      .output = {.loss = LOSS_squared, .size = 3}},
+     OPTIMIZER_sgd,
+     20,
+     0},
     /* a W_ih that is read once for eight steps */
     {"projected",
      {.input = {.kind = INPUT_REAL, .size = 512},

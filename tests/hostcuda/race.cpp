@@ -39,6 +39,13 @@ std::vector<cell *> shared_cells; /* of each block of the gang */
 std::vector<crowd> crowds(1);
 uint32_t unused; /* of `crowds` */
 
+/* Destroyed before all of that, when the program ends: what others destroy then is not watched. */
+struct watch {
+    ~watch() {
+        on = false;
+    }
+} the_watch;
+
 cell *new_cells(size_t bytes) {
     void *cells = mmap(nullptr, (bytes + WORD) / WORD * sizeof(cell), PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

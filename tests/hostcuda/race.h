@@ -108,6 +108,8 @@ void end_graph();
 void host_waited(cudaStream_t stream, uint64_t number);
 void reset_order();
 
+bool in_operation();
+
 /* The operation that runs, else the host's present one. */
 uint32_t operation_now();
 bool operation_before(uint32_t operation);
@@ -123,8 +125,9 @@ int32_t code_of(const void *address);
 /* `what` says which memory. True: the pair is new. */
 bool tell(const access &first, const access &second, const std::string &what);
 
-/* Races of the launch that ends; 0 from here on. */
+/* Races of the launch, copy or fill that ends; 0 from here on. */
 unsigned take_count();
+void forget_told();
 
 /* ---- weak stores (race_weak.cpp) ---- */
 

@@ -164,6 +164,11 @@ void reset_order() {
     host = past();
     host_operation = 0;
     running = false;
+    forget_told();
+}
+
+bool in_operation() {
+    return running;
 }
 
 uint32_t operation_now() {

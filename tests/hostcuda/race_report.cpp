@@ -26,7 +26,7 @@ std::string trimmed(std::string line) {
     return line.substr(line.rfind('/') == std::string::npos ? 0 : line.rfind('/') + 1);
 }
 
-/* "device.cuh:105 in block_sums, called at optimizer.cu:40": binutils' addr2line knows; without it
+/* "device.cuh:105 in optimize, called at optimizer.cu:40": binutils' addr2line knows; without it
    an offset into the file. */
 std::string line_of(int32_t code) {
     const void *address = address_of(code);
@@ -39,18 +39,20 @@ std::string line_of(int32_t code) {
         snprintf(command, sizeof command, "addr2line -i -f -s -C -e '%s' 0x%zx 2>/dev/null",
                  found.dli_fname, offset);
         FILE *output = popen(command, "r");
-        for (int n = 0; output && n < 2 && fgets(line, sizeof line, output); ++n) {
-            std::string function = trimmed(line);
-            function = function.substr(0, function.find('('));
+        std::string last;
+        for (int n = 0; output && fgets(line, sizeof line, output); ++n) {
+            const std::string function = trimmed(line);
             if (!fgets(line, sizeof line, output)) {
                 break;
             }
-            std::string at = trimmed(line);
-            at = at.substr(0, at.find(" ("));
-            if (at[0] != '?') {
-                text += n ? ", called at " + at : at + " in " + function;
+            const std::string at = trimmed(line), file = at.substr(0, at.find(" ("));
+            if (n == 0 && at[0] != '?') {
+                text = file + " in " + function.substr(0, function.find('('));
+            } else {
+                last = ", called at " + file; /* the kernel's own line comes last */
             }
         }
+        text += text.empty() ? "" : last;
         if (output) {
             pclose(output);
         }
@@ -94,13 +96,18 @@ bool tell(const access &first, const access &second, const std::string &what) {
     const std::string text = "race in " + operation_name(second.operation) + " on " + what + ": " +
                              described(first, other) + "; " + described(second, false) +
                              "; nothing orders them";
-    if (!current) {
+    if (!in_operation()) {
         fault(cudaErrorLaunchFailure, "%s", text.c_str());
         take_count();
     } else {
         report("%s", text.c_str());
     }
     return true;
+}
+
+void forget_told() {
+    told.clear();
+    count = 0;
 }
 
 unsigned take_count() {

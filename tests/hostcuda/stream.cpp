@@ -98,6 +98,9 @@ cudaError_t run_one(CUstream_st &stream) {
         race::begin_operation(&stream, next.issued, next.after);
         error = next.run();
         race::end_operation(&stream);
+        if (race::take_count() > 0 && error == cudaSuccess) {
+            error = cudaErrorLaunchFailure;
+        }
     }
     ++stream.done;
     return note(error);

@@ -1,0 +1,440 @@
+/* The watch on races (race.h), on kernels of one idea each: idioms that are right stay silent, and
+   each of them with a piece taken away is reported, under any order of blocks and threads. */
+#include "hostcuda_testing.h"
+
+extern __shared__ __align__(16) float shared_memory[];
+
+namespace {
+
+constexpr unsigned BLOCKS = 3, THREADS = 64, LAST = BLOCKS - 1;
+constexpr unsigned ALL = 0xffffffffu;
+const char *const SEEDS[] = {"0", "1", "2", "3"};
+
+struct numbers {
+    int *device, *pinned;
+    unsigned *ticket;
+    cudaStream_t first, second;
+    cudaEvent_t event;
+};
+
+using idea = void (*)(const numbers &);
+
+/* Play it under each order; whether, and that it is the same under all of them, a race was
+ * reported. */
+bool races(idea play) {
+    int found = 0;
+    for (const char *seed : SEEDS) {
+        with("HOSTCUDA_SEED", seed);
+        numbers n;
+        n.device = (int *)device_memory(BLOCKS * THREADS * sizeof *n.device);
+        n.ticket = (unsigned *)device_memory(sizeof *n.ticket);
+        assert_cuda(cudaHostAlloc(&n.pinned, THREADS * sizeof *n.pinned, cudaHostAllocMapped));
+        assert_cuda(cudaMemset(n.ticket, 0, sizeof *n.ticket));
+        assert_cuda(cudaStreamCreateWithFlags(&n.first, cudaStreamNonBlocking));
+        assert_cuda(cudaStreamCreateWithFlags(&n.second, cudaStreamNonBlocking));
+        assert_cuda(cudaEventCreate(&n.event));
+        assert_cuda(cudaDeviceSynchronize());
+        play(n);
+        const cudaError_t ended = cudaDeviceSynchronize();
+        const bool told = reported("race in ");
+        assert_int_equal(told, ended == cudaErrorLaunchFailure);
+        found += told;
+    }
+    assert_true(found == 0 || found == (int)(sizeof SEEDS / sizeof *SEEDS));
+    with("HOSTCUDA_SEED", nullptr);
+    return found > 0;
+}
+
+template <typename... Parameters, typename... Arguments>
+void launch(cudaStream_t stream, unsigned blocks, void (*kernel)(Parameters...),
+            Arguments... arguments) {
+    cudaLaunchConfig_t config = shape(blocks, THREADS, THREADS * sizeof(int));
+    config.stream = stream;
+    cudaLaunchKernelEx(&config, kernel, arguments...);
+}
+
+int *of_block() {
+    return (int *)shared_memory;
+}
+
+/* ---- in a block ---- */
+
+/* Everybody leaves a number and takes the one `away` further on. */
+template <bool BARRIER> __global__ void exchange(int *out, unsigned away) {
+    of_block()[threadIdx.x] = (int)threadIdx.x;
+    if (BARRIER) {
+        __syncthreads();
+    }
+    out[blockIdx.x * THREADS + threadIdx.x] = of_block()[(threadIdx.x + away) % THREADS];
+}
+
+template <bool BARRIER> void exchanged(const numbers &n) {
+    launch(n.first, BLOCKS, exchange<BARRIER>, n.device, 33u);
+}
+
+template <bool BARRIER> void exchanged_in_a_warp(const numbers &n) {
+    launch(n.first, BLOCKS, exchange<BARRIER>, n.device, 1u);
+}
+
+/* The same number twice: the second must not come before all have taken the first. */
+template <bool BARRIER> __global__ void reuse(int *out) {
+    for (int round = 0; round < 2; ++round) {
+        if (threadIdx.x == 0) {
+            of_block()[0] = round;
+        }
+        __syncthreads();
+        out[blockIdx.x * THREADS + threadIdx.x] = of_block()[0];
+        if (BARRIER) {
+            __syncthreads();
+        }
+    }
+}
+
+template <bool BARRIER> void reused(const numbers &n) {
+    launch(n.first, BLOCKS, reuse<BARRIER>, n.device);
+}
+
+/* ---- in a warp ---- */
+
+enum class between { nothing, shuffle, vote, syncwarp, half_warps, own_half };
+
+template <between WHAT> __global__ void pass_on(int *out) {
+    const unsigned lane = threadIdx.x % 32, half = lane < 16 ? 0x0000ffffu : 0xffff0000u;
+    int *mine = of_block() + threadIdx.x / 32 * 32;
+    mine[lane] = (int)lane;
+    switch (WHAT) {
+    case between::nothing:
+        break;
+    case between::shuffle:
+        __shfl_xor_sync(ALL, lane, 1);
+        break;
+    case between::vote:
+        __any_sync(ALL, 1);
+        break;
+    case between::syncwarp:
+        __syncwarp();
+        break;
+    case between::half_warps:
+    case between::own_half:
+        __syncwarp(half);
+        break;
+    }
+    const unsigned from = WHAT == between::own_half ? (lane & 16) + (lane + 1) % 16 : lane ^ 16;
+    out[blockIdx.x * THREADS + threadIdx.x] = mine[from];
+}
+
+template <between WHAT> void passed_on(const numbers &n) {
+    launch(n.first, BLOCKS, pass_on<WHAT>, n.device);
+}
+
+/* A barrier of warps is none between them. */
+__global__ void beyond_the_warp(int *out) {
+    of_block()[threadIdx.x] = (int)threadIdx.x;
+    __syncwarp();
+    out[blockIdx.x * THREADS + threadIdx.x] = of_block()[threadIdx.x ^ 32];
+}
+
+void passed_beyond(const numbers &n) {
+    launch(n.first, BLOCKS, beyond_the_warp, n.device);
+}
+
+/* ---- between blocks ---- */
+
+/* The last block adds up what all have left. Fences: 1 of every thread before the barrier and the
+   count, 2 of thread 0 between them, 4 of every thread after the count's barrier, 8 of thread 0
+   before it; 16: the count is no atomic. */
+template <int FENCES> __global__ void add_up(int *numbers, unsigned *ticket) {
+    unsigned *taken = (unsigned *)shared_memory;
+    numbers[blockIdx.x * THREADS + threadIdx.x] = (int)threadIdx.x;
+    if (FENCES & 1) {
+        __threadfence();
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        if (FENCES & 2) {
+            __threadfence();
+        }
+        if (FENCES & 16) {
+            *taken = *ticket;
+            *ticket = *taken == LAST ? 0 : *taken + 1;
+        } else {
+            *taken = atomicInc(ticket, LAST);
+        }
+        if (FENCES & 8) {
+            __threadfence();
+        }
+    }
+    __syncthreads();
+    if (*taken != LAST) {
+        return;
+    }
+    if (FENCES & 4) {
+        __threadfence();
+    }
+    int sum = 0;
+    for (unsigned block = 0; block < BLOCKS; ++block) {
+        sum += numbers[block * THREADS + (threadIdx.x + 1) % THREADS];
+    }
+    __syncthreads();
+    numbers[threadIdx.x] = sum;
+}
+
+template <int FENCES> void added_up(const numbers &n) {
+    launch(n.first, BLOCKS, add_up<FENCES>, n.device, n.ticket);
+    launch(n.first, BLOCKS, add_up<FENCES>, n.device, n.ticket);
+}
+
+/* Block `writer` writes what block `reader` reads, or writes; in the order of blocks or against it.
+ */
+__global__ void meet(int *number, unsigned writer, unsigned other, bool read, int *out) {
+    if (threadIdx.x == 0 && blockIdx.x == writer) {
+        number[0] = 1;
+    }
+    if (threadIdx.x == 0 && blockIdx.x == other) {
+        if (read) {
+            out[0] = number[0];
+        } else {
+            number[0] = 2;
+        }
+    }
+}
+
+template <unsigned WRITER, unsigned OTHER, bool READ> void met(const numbers &n) {
+    launch(n.first, BLOCKS, meet, n.device, WRITER, OTHER, READ, n.device + 1);
+}
+
+template <bool ATOMIC> __global__ void count(unsigned *ticket) {
+    if (ATOMIC || blockIdx.x > 0) {
+        atomicAdd(ticket, 1u);
+    } else if (threadIdx.x == 0) {
+        *ticket += 1;
+    }
+}
+
+template <bool ATOMIC> void counted(const numbers &n) {
+    launch(n.first, BLOCKS, count<ATOMIC>, n.ticket);
+}
+
+/* Two rounds, with the grid's barrier between them. */
+template <bool BARRIER> __global__ void take_turns(int *numbers) {
+    numbers[blockIdx.x * THREADS + threadIdx.x] = 1;
+    if (BARRIER) {
+        cooperative_groups::this_grid().sync();
+    } else {
+        __syncthreads();
+    }
+    if (numbers[(blockIdx.x + 1) % BLOCKS * THREADS + threadIdx.x] == 2) {
+        __trap();
+    }
+}
+
+template <bool BARRIER> void took_turns(const numbers &n) {
+    cudaLaunchAttribute together = {};
+    together.id = cudaLaunchAttributeCooperative;
+    together.val.cooperative = 1;
+    cudaLaunchConfig_t config = shape(BLOCKS, THREADS, 0);
+    config.stream = n.first;
+    config.attrs = &together;
+    config.numAttrs = 1;
+    cudaMemset(n.device, 0, BLOCKS * THREADS * sizeof *n.device);
+    cudaDeviceSynchronize();
+    cudaLaunchKernelEx(&config, take_turns<BARRIER>, n.device);
+}
+
+/* ---- between launches, and with the host ---- */
+
+__global__ void set(int *numbers, int value) {
+    numbers[blockIdx.x * THREADS + threadIdx.x] = value;
+}
+
+void in_one_stream(const numbers &n) {
+    launch(n.first, 1, set, n.device, 1);
+    launch(n.first, 1, set, n.device, 2);
+}
+
+void in_two_streams(const numbers &n) {
+    launch(n.first, 1, set, n.device, 1);
+    launch(n.second, 1, set, n.device, 2);
+}
+
+void with_an_event(const numbers &n) {
+    launch(n.first, 1, set, n.device, 1);
+    cudaEventRecord(n.event, n.first);
+    cudaStreamWaitEvent(n.second, n.event);
+    launch(n.second, 1, set, n.device, 2);
+}
+
+void with_an_early_event(const numbers &n) {
+    cudaEventRecord(n.event, n.first);
+    launch(n.first, 1, set, n.device, 1);
+    cudaStreamWaitEvent(n.second, n.event);
+    launch(n.second, 1, set, n.device, 2);
+}
+
+void with_a_wait(const numbers &n) {
+    launch(n.first, 1, set, n.device, 1);
+    cudaStreamSynchronize(n.first);
+    launch(n.second, 1, set, n.device, 2);
+}
+
+/* A graph of two branches, on one block's numbers or on two. */
+template <unsigned OF_SECOND> void in_branches(const numbers &n) {
+    cudaGraph_t graph = nullptr;
+    cudaGraphExec_t executable = nullptr;
+    cudaEvent_t back;
+    cudaEventCreate(&back);
+    launch(n.first, 1, set, n.device, 0); /* loaded before the capture */
+    cudaStreamBeginCapture(n.first, cudaStreamCaptureModeRelaxed);
+    launch(n.first, 1, set, n.device, 1);
+    cudaEventRecord(n.event, n.first);
+    cudaStreamWaitEvent(n.second, n.event);
+    launch(n.first, 1, set, n.device, 2);
+    launch(n.second, 1, set, n.device + OF_SECOND * THREADS, 3);
+    cudaEventRecord(back, n.second);
+    cudaStreamWaitEvent(n.first, back);
+    launch(n.first, 1, set, n.device + OF_SECOND * THREADS, 4);
+    cudaStreamEndCapture(n.first, &graph);
+    cudaGraphInstantiate(&executable, graph);
+    for (int time = 0; time < 3; ++time) {
+        cudaGraphLaunch(executable, n.first);
+    }
+}
+
+template <bool WAIT> void read_by_the_host(const numbers &n) {
+    launch(n.first, 1, set, n.pinned, 1);
+    if (WAIT) {
+        assert_cuda(cudaStreamSynchronize(n.first));
+        assert_int_equal(n.pinned[3], 1);
+    } else {
+        volatile int seen = n.pinned[3];
+        (void)seen;
+    }
+}
+
+/* The host writes the next numbers while a copy of the last may be under way. */
+template <bool WAIT> void written_by_the_host(const numbers &n) {
+    for (int i = 0; i < 2; ++i) {
+        for (unsigned k = 0; k < THREADS; ++k) {
+            n.pinned[k] = i;
+        }
+        cudaMemcpyAsync(n.device, n.pinned, THREADS * sizeof *n.pinned, cudaMemcpyHostToDevice,
+                        n.first);
+        if (WAIT) {
+            cudaStreamSynchronize(n.first);
+        }
+    }
+}
+
+/* ---- the tests ---- */
+
+void right_ones_are_silent(void **) {
+    for (idea play : {exchanged<true>, exchanged_in_a_warp<true>, reused<true>,
+                      passed_on<between::syncwarp>, passed_on<between::own_half>, added_up<1 + 4>,
+                      added_up<2 + 4>, added_up<2 + 8>, added_up<1 + 8>, met<0, 0, true>,
+                      counted<true>, took_turns<true>, in_one_stream, with_an_event, with_a_wait,
+                      in_branches<1>, read_by_the_host<true>, written_by_the_host<true>}) {
+        assert_false(races(play));
+    }
+}
+
+void races_in_a_block_are_found(void **) {
+    for (idea play : {exchanged<false>, exchanged_in_a_warp<false>, reused<false>, passed_beyond,
+                      passed_on<between::nothing>, passed_on<between::half_warps>}) {
+        assert_true(races(play));
+    }
+}
+
+void shuffles_and_votes_are_no_barrier(void **) {
+    assert_true(races(passed_on<between::shuffle>));
+    assert_true(races(passed_on<between::vote>));
+}
+
+void races_between_blocks_are_found(void **) {
+    for (idea play :
+         {met<0, 1, true>, met<1, 0, true>, met<0, 1, false>, counted<false>, took_turns<false>}) {
+        assert_true(races(play));
+    }
+}
+
+void missing_fences_are_found(void **) {
+    for (idea play :
+         {added_up<0>, added_up<1>, added_up<2>, added_up<4>, added_up<8>, added_up<1 + 4 + 16>}) {
+        assert_true(races(play));
+    }
+}
+
+void races_of_launches_are_found(void **) {
+    for (idea play : {in_two_streams, with_an_early_event, in_branches<0>}) {
+        assert_true(races(play));
+    }
+}
+
+void races_with_the_host_are_found(void **) {
+    assert_true(races(read_by_the_host<false>));
+    assert_true(races(written_by_the_host<false>));
+}
+
+void a_report_says_where(void **) {
+    fresh(nullptr);
+    int *number = (int *)device_memory(2 * sizeof *number);
+    launch(nullptr, BLOCKS, meet, number, 0u, 1u, true, number + 1);
+    assert_error(cudaErrorLaunchFailure, cudaDeviceSynchronize());
+    assert_true(reported("race in meet on byte 0 of 8 of device memory from "));
+    assert_true(reported(": a write by block 0, thread 0 at "));
+    assert_true(reported("; a read by block 1, thread 0 at "));
+    assert_true(reported("; nothing orders them"));
+    fresh(nullptr);
+}
+
+/* Block 1 reads what block 0 has written, if a fence came after it. */
+__global__ void write_and_read(int *numbers, bool fence) {
+    if (blockIdx.x == 0) {
+        numbers[threadIdx.x] = 1;
+        if (fence) {
+            __threadfence();
+        }
+        numbers[THREADS + threadIdx.x] = 1;
+    } else if (blockIdx.x == 1) {
+        numbers[2 * THREADS + threadIdx.x] =
+            10 * numbers[threadIdx.x] + numbers[THREADS + threadIdx.x];
+    }
+}
+
+int read_weakly(bool weak, bool fence) {
+    with("HOSTCUDA_WEAK", weak ? "1" : "0");
+    int *numbers = (int *)device_memory(BLOCKS * THREADS * sizeof *numbers), read[BLOCKS * THREADS];
+    cudaMemset(numbers, 0, sizeof read);
+    cudaDeviceSynchronize();
+    launch(nullptr, BLOCKS, write_and_read, numbers, fence);
+    assert_error(cudaErrorLaunchFailure, cudaDeviceSynchronize()); /* it is a race */
+    hostcuda::access open;
+    memcpy(read, numbers, sizeof read);
+    assert_int_equal(read[0], 1);
+    assert_int_equal(read[THREADS], 1);
+    return read[2 * THREADS];
+}
+
+void weak_stores_wait_for_a_fence(void **) {
+    assert_int_equal(read_weakly(false, false), 11);
+    assert_int_equal(read_weakly(true, false), 0);
+    assert_int_equal(read_weakly(true, true), 10);
+    fresh(nullptr);
+    unsetenv("HOSTCUDA_WEAK");
+}
+
+} // namespace
+
+int main() {
+    const CMUnitTest tests[] = {
+        cmocka_unit_test(right_ones_are_silent),
+        cmocka_unit_test(races_in_a_block_are_found),
+        cmocka_unit_test(shuffles_and_votes_are_no_barrier),
+        cmocka_unit_test(races_between_blocks_are_found),
+        cmocka_unit_test(missing_fences_are_found),
+        cmocka_unit_test(races_of_launches_are_found),
+        cmocka_unit_test(races_with_the_host_are_found),
+        cmocka_unit_test(a_report_says_where),
+        cmocka_unit_test(weak_stores_wait_for_a_fence),
+    };
+    return cmocka_run_group_tests(tests, fresh, fresh);
+}

@@ -1,0 +1,180 @@
+#!/usr/bin/python3
+"""What watches the CUDA engine's accesses (tests/hostcuda/race.h) sees what it should: faults are seeded
+into copies of the engine's kernels, one at a time, and each must be found, with a sentence that names
+kernel, memory and both places. Then, that the engine's own test of races plays every kernel there is."""
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+
+BUILD = pathlib.Path(os.environ.get("builddir", ".")).resolve()
+SOURCE = pathlib.Path(os.environ.get("srcdir", ".")).resolve()
+KERNELS = SOURCE / "kernels" / "cuda"
+PLAYER = BUILD / "tests" / "engines" / "test_races"
+MODULE = BUILD / "tests" / "hostcuda" / "runnel-races.so"
+LIMIT = 240  # seconds: it ends what hangs
+AT_ONCE = 2
+SKIP = 77
+NOT_PLAYED = {"ceilings.cu"}  # what a device can do at most: the engine does not run it
+
+# What is wrong; the file it is seeded into, what stands there and what instead; the file that is
+# compiled with it; the case of tests/engines/test_races.c that plays it; what is said.
+FAULTS = (
+    ("a missing __syncthreads between a sum's halves", "device.cuh",
+     "    __syncthreads();\n#pragma unroll\n    for (int k = 0; k < COUNT; k++) {\n        Number sum",
+     "#pragma unroll\n    for (int k = 0; k < COUNT; k++) {\n        Number sum",
+     "gradient.cu", "layer",
+     r"race in norm on shared memory, byte \d+: a write by block \d+, thread \d+ at device.cuh:\d+ in "
+     r"norm, called at gradient.cu:\d+; a read by block \d+, thread \d+ at device.cuh:\d+ in .*nothing orders them"),
+    ("shared memory used again too early", "device.cuh",
+     "    __syncthreads(); /* the scratch may still be read from the call before */\n", "",
+     "forward.cu", "layer",
+     r"race in wave on shared memory.* a read by block \d+, thread \d+ .*; a write by "),
+    ("h in use before all of it is made", "cells.cuh",
+     "#include \"kinds.def\"\n    }\n    __syncthreads();\n", "#include \"kinds.def\"\n    }\n",
+     "forward.cu", "layer", r"race in wave on shared memory.* a write by .*; a read by "),
+    ("a tile loaded while the one before is in use", "tile.cuh",
+     "TILE_STEPS ? length - begin : TILE_STEPS;\n        __syncthreads();\n",
+     "TILE_STEPS ? length - begin : TILE_STEPS;\n",
+     "optimizer.cu", "staged", r"race in void optimize<.* on shared memory.* a read by .*; a write by "),
+    ("no fence before the last block's count", "device.cuh",
+     "    __threadfence();\n    __syncthreads();\n    unsigned *taken", "    __syncthreads();\n    unsigned *taken",
+     "optimizer.cu", "layer",
+     r"race in void optimize<.* on byte \d+ of \d+ of device memory .*: a write by block (\d+), thread 0 "
+     r"at optimizer.cu:\d+ .*; a read by block (?!\1,)\d+, thread \d+ at optimizer.cu:\d+ in conclude"),
+    ("no fence after the last block's count", "device.cuh",
+     "    if (last)\n        __threadfence();\n", "",
+     "optimizer.cu", "layer", r"race in void optimize<.* on byte .* in conclude"),
+    ("a count that is not atomic", "device.cuh",
+     "*taken = atomicInc(ticket, blocks - 1);",
+     "{\n        *taken = *ticket;\n        *ticket = *taken == blocks - 1 ? 0 : *taken + 1;\n    }",
+     "optimizer.cu", "layer",
+     r"race in void optimize<.* on byte .* a write by block (\d+), .*; a read by block (?!\1,)\d+, .* at device.cuh:\d+"),
+    ("atomics on shared memory as plain additions", "measure.cu",
+     "atomicAdd(&bins[bin >= MEASURE_BINS ? MEASURE_BINS - 1 : bin > 0 ? (unsigned)bin : 0], 1u)",
+     "bins[bin >= MEASURE_BINS ? MEASURE_BINS - 1 : bin > 0 ? (unsigned)bin : 0] += 1u",
+     "measure.cu", "layer", r"race in measure on shared memory.* at measure.cu:\d+ in \w+, called at measure.cu:\d+;"),
+    ("a neighbour's partial sum read", "optimizer.cu",
+     "n.changes[2 * (size_t)number + 1] = sums[1];",
+     "n.changes[2 * (size_t)number + 1] = sums[1] + 0 * n.changes[(2 * (size_t)number + 2) % tiles];",
+     "optimizer.cu", "layer",
+     r"race in void optimize<.* on byte .*by block (\d+), thread 0.*by block (?!\1,)\d+, thread 0"),
+    ("two blocks that leave their sums in one place", "gradient.cu",
+     "n.squares[blockIdx.y * gridDim.x + blockIdx.x] = sum;", "n.squares[blockIdx.x] = sum;",
+     "gradient.cu", "layer",
+     r"race in norm on byte .*: a write by block (\d+), thread 0 .*; a write by block (?!\1,)\d+, thread 0 "),
+    ("one buffer where steps take turns with two", "backward.cu",
+     "n.activations + l.carry + (size_t)(t % 2) * l.size", "n.activations + l.carry + (size_t)(t % 1) * l.size",
+     "backward.cu", "layer", r"race in backward_wave on byte .* at backward.cu:\d+ in "),
+    ("a layer that reads what the same launch makes", "forward.cu",
+     "uint32_t t = number - k;", "uint32_t t = number - k / 2;",
+     "forward.cu", "layer",
+     r"race in wave on byte .* a (write|read) by block (\d+), .*; a (write|read) by block (?!\2,)\d+, "),
+    ("weights read by a block that does not own them", "solve.cu",
+     "        if (k < s.outputs)\n            sums[2] = fma(phi, weights[i], sums[2]);",
+     "        sums[2] = fma(phi, s.weights[i], sums[2]);",
+     "solve.cu", "solved", r"race in take_weights on byte .* a read by block .* in take_weights"),
+    ("a barrier in divergent code", "solve.cu",
+     "    block_sums(sums, (double *)shared_memory);\n",
+     "    if (threadIdx.x < s.inputs)\n        block_sums(sums, (double *)shared_memory);\n",
+     "solve.cu", "solved", r"take_weights .*, block \(\d+, 0, 0\), thread \(\d+, 0, 0\): .*"
+     r"(exits while|have exited|names lanes)"),
+    ("a shuffle's mask that is too small", "device.cuh",
+     "__shfl_xor_sync(0xffffffffu, value, distance);\n    return value;",
+     "__shfl_xor_sync(0x0000ffffu, value, distance);\n    return value;",
+     "solve.cu", "solved", r"take_covariance .*: __shfl_xor_sync: lane \d+ .* mask 0000ffff"),
+    ("results fetched without a wait", "plan.cu",
+     ("cudaError_t ended = cudaStreamSynchronize(e->stream);", "    fetch_results(e, plan, &down, results);\n"),
+     ("cudaError_t ended = cudaSuccess;",
+      "    fetch_results(e, plan, &down, results);\n    cudaStreamSynchronize(e->stream);\n"),
+     "plan.cu", "layer",
+     r"race in \w+ on byte \d+ of \d+ of pinned memory from .*: a read of the host at plan.cu:\d+ in fetch.*; a write by "),
+)
+
+
+def commands():
+    """How the watched module is compiled and linked."""
+    environment = {name: value for name, value in os.environ.items()
+                   if name not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
+    done = subprocess.run(["make", "-s", "-C", str(BUILD), "race-commands"], env=environment, check=True,
+                          stdout=subprocess.PIPE, text=True, timeout=LIMIT)
+    compiling, linking = done.stdout.splitlines()[-2:]
+    return shlex.split(compiling), shlex.split(linking)
+
+
+def play(module, case, **variables):
+    # few multiprocessors, as all tests have them: blocks still share products
+    environment = {**os.environ, "HOSTCUDA_SMS": "4", "RUNNEL_CUDA_MODULE": str(module), **variables}
+    return subprocess.run([str(PLAYER), case], env=environment, stdout=subprocess.DEVNULL,
+                          stderr=subprocess.PIPE, text=True, errors="replace", timeout=LIMIT)
+
+
+def seed(directory, number, fault):
+    """A module with the fault; its path."""
+    _, file, old, new, compiled, _, _ = fault
+    copies = directory / str(number) / "hostcuda" / "cuda"
+    shutil.copytree(KERNELS, copies)
+    text = (copies / file).read_text()
+    for before, after in zip(*((pair,) if isinstance(pair, str) else pair for pair in (old, new))):
+        assert text.count(before) == 1, f"{file} has {text.count(before)} times:\n{before}"
+        text = text.replace(before, after)
+    (copies / file).chmod(0o644)
+    (copies / file).write_text(text)
+    compiling, linking = commands_of
+    made = copies.parent / "seeded.o"
+    module = copies.parent / "runnel-races.so"
+    subprocess.run([*compiling, "-o", str(made), str(copies / compiled)], cwd=BUILD, check=True, timeout=LIMIT)
+    theirs = "kernels/cuda/" + compiled.replace(".cu", ".race.o")
+    assert theirs in linking, linking
+    subprocess.run([*(str(made) if word == theirs else word for word in linking), "-o", str(module)],
+                   cwd=BUILD, check=True, timeout=LIMIT)
+    return module
+
+
+def find(directory, number, fault):
+    """None, or why the fault was not found."""
+    done = play(seed(directory, number, fault), fault[5])
+    shutil.rmtree(directory / str(number))
+    said = [line for line in done.stderr.splitlines() if line.startswith("hostcuda:")]
+    if done.returncode and any(re.search(fault[6], line) for line in said):
+        return None
+    return f"{fault[0]}: not found (status {done.returncode}); it said:\n" + "\n".join(
+        (said or done.stderr.splitlines())[:6])
+
+
+def test_faults_are_found(directory):
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        wrong = list(filter(None, pool.map(lambda n: find(directory, n, FAULTS[n]), range(len(FAULTS)))))
+    assert not wrong, "\n".join(wrong)
+
+
+def test_every_kernel_is_played():
+    kernels = set()
+    for path in KERNELS.glob("*.cu"):
+        if path.name not in NOT_PLAYED:
+            kernels |= set(re.findall(r"__global__[^(]*?(?:__launch_bounds__\([^{]*?\)\s*)?\b(\w+)\(\s*const ",
+                                      path.read_text()))
+    assert {"wave", "optimize", "take_weights", "project", "form"} <= kernels, kernels
+    cases = re.findall(r'^    \{"([^"]+)",$', (SOURCE / "tests/engines/test_races.c").read_text(), re.M)
+    played = set()
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        plays = list(pool.map(lambda case: play(MODULE, case, HOSTCUDA_TRACE="1"), cases))
+    for done in plays:
+        assert done.returncode == 0, done.stderr[-2000:]
+        assert "race in" not in done.stderr
+        played |= set(re.findall(r"^hostcuda: (?:void )?(\w+)(?:<[^>]*>)? \(runnel-races.*<<<", done.stderr, re.M))
+    assert kernels <= played, kernels - played
+
+
+if not MODULE.exists():
+    sys.exit(SKIP)
+commands_of = commands()
+with tempfile.TemporaryDirectory() as folder:
+    test_faults_are_found(pathlib.Path(folder))
+test_every_kernel_is_played()
+print(len(FAULTS), "seeded faults found; every kernel played")
