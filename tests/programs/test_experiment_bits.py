@@ -85,6 +85,14 @@ def test_numbers_without_a_norm(directory):
     Compared(directory, experiments.real(2), feed, settings={"norm": "none"}).check(299)
 
 
+def test_times_and_another_learning_rule(directory):
+    base = experiments.real(2)
+    base["model"]["input"]["time"] = ["day"]
+    base["learning"] = {"rule": "rtrl", "stride": 2, "clip": 1}
+    feed = csv(directory, "--columns", "c0,c1", "--time", "row")
+    Compared(directory, base, feed).check(299)
+
+
 def test_text(directory):
     chance = random.Random(3)
     (directory / "text").write_text("".join(chance.choice("ab c\n") for _ in range(400)))
