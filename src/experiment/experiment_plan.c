@@ -74,6 +74,18 @@ static int write_bases(struct experiment_plan *plan, const char *directory, stru
 
 /* ---- Configurations ---- */
 
+/* "DIRECTORY/base.yaml:3:1: SENTENCE" of a base that is in the experiment itself: that file is none
+   that anybody has written, and goes when nothing is run. */
+static void hide_file(const char *path, struct error *error) {
+    size_t length = strlen(path);
+    if (strncmp(error->text, path, length) != 0 || error->text[length] != ':')
+        return;
+    const char *rest = error->text + length;
+    rest += strspn(rest, ":0123456789 ");
+    memmove(error->text, rest, strlen(rest) + 1);
+    error_prefix(error, "base");
+}
+
 static int load(const struct experiment_plan *plan, const struct planned_run *run,
                 struct config *config, struct error *error) {
     const struct experiment_spec *spec = plan->spec;
@@ -87,6 +99,8 @@ static int load(const struct experiment_plan *plan, const struct planned_run *ru
     if (result == 0)
         return 0;
     error->status = EX_CONFIG;
+    if (spec_base_of(spec, run->stream)->text)
+        hide_file(plan->bases[run->stream], error);
     return error_prefix(error, "%s: variant \"%s\", stream %s", spec->path,
                         spec->variants[run->variant].name, spec->streams[run->stream].name);
 }

@@ -233,6 +233,8 @@ def test_wrong_experiments(directory):
     refused(directory, {**RATES, "streams": {"a/b": SIGNAL["signal"]}}, "streams", "a/b")
     refused(directory, {**RATES, "streams": {"a": {"feed": "text 'x"}}}, "quote")
     refused(directory, {"streams": SIGNAL}, "base", "missing")
+    refused(directory, {"streams": SIGNAL, "base": {"model": {}}}, 'variant "base", stream signal: base: '
+            "model.input.kind: missing")
     refused(directory, {**RATES, "base": "there-is-none.yaml"}, "there-is-none.yaml", "cannot open")
     refused(directory, RATES, "--only", status=USAGE, arguments=["--only", "nothing"])
     refused(directory, RATES, "--set rat=1", status=CONFIG, arguments=["--set", "rat=1"])
