@@ -9,24 +9,6 @@
 
 /* ---- opening and closing ---- */
 
-/* Plain float32 (no TF32), the same bits on every run: no atomics, one stream, a workspace of its
-   own. */
-static int open_blas(struct engine *e, struct error *error) {
-    cublasStatus_t status = cublasCreate(&e->gradient.blas);
-    if (status == CUBLAS_STATUS_SUCCESS)
-        status = cublasSetStream(e->gradient.blas, e->stream);
-    if (status == CUBLAS_STATUS_SUCCESS)
-        status = cublasSetWorkspace(e->gradient.blas, e->workspace, BLAS_WORKSPACE);
-    if (status == CUBLAS_STATUS_SUCCESS)
-        status = cublasSetMathMode(e->gradient.blas, CUBLAS_PEDANTIC_MATH);
-    if (status == CUBLAS_STATUS_SUCCESS)
-        status = cublasSetAtomicsMode(e->gradient.blas, CUBLAS_ATOMICS_NOT_ALLOWED);
-    if (status == CUBLAS_STATUS_SUCCESS)
-        return 0;
-    return error_set(error, EX_UNAVAILABLE, "cuBLAS cannot be started: %s",
-                     cublasGetStatusString(status));
-}
-
 static void cuda_close(struct engine **engine) {
     struct engine *e = *engine;
     if (!e)
@@ -34,8 +16,7 @@ static void cuda_close(struct engine **engine) {
     if (e->stream)
         cudaStreamSynchronize(e->stream);
     engine_release_plan(e);
-    if (e->gradient.blas)
-        cublasDestroy(e->gradient.blas);
+    blas_close(e->gradient.blas);
     engine_release(e);
     if (e->stream)
         cudaStreamDestroy(e->stream);
@@ -50,7 +31,7 @@ static void describe(struct engine *e) {
     const struct cuda_device *d = &e->device;
     char blas[BLAS_TEXT_SIZE] = "";
     int version = 0;
-    if (e->gradient.blas && cublasGetVersion(e->gradient.blas, &version) == CUBLAS_STATUS_SUCCESS)
+    if (e->gradient.blas && (version = blas_version(e->gradient.blas)))
         snprintf(blas, sizeof blas, ", cuBLAS %d", version);
     snprintf(e->description, sizeof e->description,
              "cuda %s (%d.%d, %d multiprocessors), CUDA %d.%d, driver %d.%d%s, runnel %s", d->name,
@@ -75,7 +56,9 @@ static int cuda_open(struct engine **engine, const struct model *model,
     if (cuda_probe(device, &e->device, error) || cuda_select(&e->device, error) ||
         cuda_check(cudaStreamCreateWithFlags(&e->stream, cudaStreamNonBlocking), "opening a stream",
                    error) ||
-        engine_allocate(e, error) || (e->network.gradient && open_blas(e, error)) ||
+        engine_allocate(e, error) ||
+        (e->network.gradient &&
+         blas_open(&e->gradient.blas, e->stream, e->workspace, e->way_out, error)) ||
         cuda_check(cudaDeviceSynchronize(), "starting the GPU", error)) {
         cuda_close(&e);
         return -1;

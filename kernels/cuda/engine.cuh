@@ -13,7 +13,6 @@ enum {
     RUN_MAX = 64, /* steps of one run: what is longer is played as several */
     WALKED_MAX = MODEL_TENSORS_MAX,
     ALLOCATIONS_MAX = 24,
-    BLAS_WORKSPACE = 32 << 20, /* bytes: as much as cuBLAS asks for on Hopper */
 };
 
 /* What a captured graph was captured for. */

@@ -144,15 +144,12 @@ static __global__ void __launch_bounds__(TILE_THREADS)
                 (float4 *)(n.gradient + w.offset + (size_t)(tile.row + k) * w.ld + tile.column));
 }
 
-/* G (rows, ld) = A^T B; to cuBLAS, which stores columns one after the other, G^T = B^T A. */
+/* G (rows, ld) = A^T B */
 static cudaError_t multiply_by_blas(const struct network *n, const struct gradient_plan *plan,
                                     const struct walked *w, uint32_t length) {
-    const float one = 1, zero = 0;
-    cublasStatus_t status = cublasSgemm(
-        plan->blas, CUBLAS_OP_N, CUBLAS_OP_T, (int)w->ld, (int)w->rows, (int)length, &one,
-        n->activations + w->b.offset, (int)w->b.stride, n->activations + w->a.offset,
-        (int)w->a.stride, &zero, n->gradient + w->offset, (int)w->ld);
-    return status == CUBLAS_STATUS_SUCCESS ? cudaSuccess : cudaErrorUnknown;
+    return blas_multiply(plan->blas, w->rows, w->ld, length, n->activations + w->a.offset,
+                         w->a.stride, n->activations + w->b.offset, w->b.stride,
+                         n->gradient + w->offset);
 }
 
 /* Bound by the bytes of the gradient. */

@@ -10,8 +10,7 @@
 #ifndef RUNNEL_CUDA_GRADIENT_CUH
 #define RUNNEL_CUDA_GRADIENT_CUH
 
-#include <cublas_v2.h>
-
+#include "blas.cuh"
 #include "network.cuh"
 
 enum factor_kind {

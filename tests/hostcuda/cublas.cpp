@@ -1,6 +1,7 @@
 /* The matrix product of cuBLAS, in the order of its stream; and that its caller asked for what
    makes it repeatable: no TF32, no atomics, a workspace of his own where it is captured. */
 #include "cublas_v2.h"
+#include "dlfcn.h"
 #include "race.h"
 
 using namespace hostcuda;
@@ -226,5 +227,37 @@ cublasStatus_t cublasSgemm_v2(cublasHandle_t handle, cublasOperation_t transpose
         return cudaSuccess;
     });
     return error ? CUBLAS_STATUS_EXECUTION_FAILED : CUBLAS_STATUS_SUCCESS;
+}
+
+/* ---- the library as the loader finds it ---- */
+
+static const char LIBRARY[] = "libcublas.so.13";
+
+void *hostcuda_dlopen(const char *name, int) {
+    return strcmp(name, LIBRARY) == 0 && !begin("dlopen") ? (void *)LIBRARY : nullptr;
+}
+
+char *hostcuda_dlerror(void) {
+    static char text[] = "libcublas.so.13: cannot open shared object file";
+    return text;
+}
+
+void *hostcuda_dlsym(void *library, const char *name) {
+    static const struct {
+        const char *name;
+        void *call;
+    } calls[] = {
+#define X(call) {#call, (void *)call},
+        X(cublasCreate_v2) X(cublasDestroy_v2) X(cublasGetVersion_v2) X(cublasSetStream_v2)
+            X(cublasSetWorkspace_v2) X(cublasSetMathMode) X(cublasSetAtomicsMode) X(cublasSgemm_v2)
+                X(cublasGetStatusString)
+#undef X
+    };
+    for (const auto &known : calls) {
+        if (library == LIBRARY && strcmp(known.name, name) == 0) {
+            return known.call;
+        }
+    }
+    return nullptr;
 }
 }

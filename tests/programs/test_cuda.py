@@ -40,7 +40,7 @@ def members_of(directory, *sizes):
     return yaml.safe_dump(config)
 
 
-def configuration(directory, device, size=12):
+def configuration(directory, device, size=12, window=8):
     sockets = {s: {"bind": f"ipc://{directory}/{s}"} for s in ("examples", "statistics", "control")}
     sockets["statistics"]["every"] = 1
     return yaml.safe_dump({
@@ -48,7 +48,7 @@ def configuration(directory, device, size=12):
         "model": {"input": {"kind": "real", "size": 2},
                   "layers": [{"cell": "lstm", "size": size, "norm": "layer"}],
                   "output": {"loss": "squared", "size": 2, "target": "next"}},
-        "learning": {"window": 8, "stride": 4, "optimizer": {"kind": "sgd", "rate": 0.1},
+        "learning": {"window": window, "stride": 4, "optimizer": {"kind": "sgd", "rate": 0.1},
                      "clip": 1.0},
         "state": {"directory": f"{directory}/state", "checkpoint": {"examples": 0, "seconds": 0}},
         **sockets})
@@ -67,9 +67,9 @@ def environment(**variables):
 
 
 class Daemon(running.Daemon):
-    def __init__(self, directory, device, size=12, **variables):
+    def __init__(self, directory, device, size=12, window=8, **variables):
         with environment(**variables):
-            super().__init__(directory, configuration(directory, device, size))
+            super().__init__(directory, configuration(directory, device, size, window))
 
     def start(self):
         super().start()
@@ -93,10 +93,10 @@ class Daemon(running.Daemon):
         return self.text()
 
 
-def refused(directory, device, size=12, **variables):
+def refused(directory, device, size=12, window=8, **variables):
     """The one sentence with which a daemon ends that cannot have its device."""
     path = pathlib.Path(directory, "refused.yaml")
-    path.write_text(configuration(directory, device, size))
+    path.write_text(configuration(directory, device, size, window))
     result = subprocess.run([PROGRAM, "--config", path], env={**os.environ, **variables},
                             capture_output=True, text=True, timeout=LIMIT)
     assert result.returncode == UNAVAILABLE, (result.returncode, result.stderr)
@@ -105,9 +105,9 @@ def refused(directory, device, size=12, **variables):
     return lines[0]
 
 
-def started(directory, device, size=12, **variables):
+def started(directory, device, size=12, window=8, **variables):
     """The line about the device with which a daemon starts."""
-    with Daemon(directory, device, size, **variables) as daemon:
+    with Daemon(directory, device, size, window, **variables) as daemon:
         daemon.ask("status")
         lines = re.findall(r"^runneld: device (.*)$", daemon.stop(), re.MULTILINE)
     assert len(lines) == 1
@@ -218,6 +218,20 @@ def test_a_gpu_too_old_is_told_with_both_capabilities(directory):
     text = refused(directory, "cuda", HOSTCUDA_CAPABILITY="75")
     assert "7.5" in text and "8.0" in text and "device: cpu" in text, text
     assert started(directory, "cuda", HOSTCUDA_CAPABILITY="80").startswith("cuda ")
+
+
+def test_long_windows_alone_need_cublas(directory):
+    if not HOSTCUDA:
+        return
+    missing = {"HOSTCUDA_FAIL": "dlopen:1"}
+    assert "cuBLAS" not in started(directory, "cuda", window=31, **missing)
+    text = refused(directory, "cuda", window=32, **missing)
+    assert "cuBLAS" in text and "libcublas.so" in text and "learning.window" in text and "device: cpu" in text, text
+    with tempfile.TemporaryDirectory(dir=directory) as place:
+        line = started(place, "auto", LARGE, window=32, **missing)
+        assert line.startswith("cpu ") and "cuBLAS" in line, line
+    with tempfile.TemporaryDirectory(dir=directory) as place:
+        assert "cuBLAS" in started(place, "cuda", window=32)
 
 
 def test_a_model_too_large_is_told_before_memory_is_taken(directory):
