@@ -18,7 +18,7 @@ FIGURES = SOURCE / "tools" / "figures"
 LIMIT = 300  # seconds: no result depends on it, it ends a test that hangs
 UNAVAILABLE, USAGE = 69, 2
 NEEDED = {"alerts": ["synth"], "batch-size": [], "bits": [], "bench": [], "compare": ["--against", BUILD],
-          "brokers": [], "flood": [], "gpu-report": [], "invariances": [], "kill-loop": [], "ladder": ["table.csv"],
+          "brokers": [], "flood": [], "gpu-report": [], "gpu-static": [], "invariances": [], "kill-loop": [], "ladder": ["table.csv"],
           "nab": [], "paper": [], "python-client": [], "reliability": [], "repeat": [], "subscribers-cost": [], "top-cost": []}
 # Called in other ways: one is to be called with another Python, and one looks for many files.
 OTHERS = {"pytorch", "gpu-carry"}
@@ -187,6 +187,24 @@ def test_the_paper_reports_what_the_first_seed_chose(directory):
     before, after, back = paper_results.recovery(points, 10000, 20000)
     assert (before, after, back) == (1.0, 5.0, 2500), (before, after, back)
     assert paper_results.recovery(points, 10000, 12000)[2] == math.inf
+
+
+def test_gpu_static(directory):
+    """A kernel with a stack or with local memory that the page's table does not have fails, and no other."""
+    (directory / "runnel-cuda.so").touch()
+    (directory / "nvdisasm").touch(0o755)
+    dump = directory / "cuobjdump"
+    for stack, operation, passed in ((0, "LDG.E.128", True), (16, "LDG.E.128", False), (0, "@!P0 STL.64", False)):
+        dump.write_text("#!/bin/sh\necho arch = sm_80\ncase $1 in\n"
+                        f"-res-usage) echo ' Function _Z4wave7network:'; echo '  REG:250 STACK:{stack} SHARED:0';;\n"
+                        f"*) echo '  Function : _Z4wave7network'; echo '  /*0000*/   {operation} R4, [R2] ;';;\n"
+                        "esac\n")
+        dump.chmod(0o755)
+        told = run("gpu-static", "--check", "--tools", directory, build=directory)
+        assert told.returncode == (0 if passed else 1), told
+        assert told.stdout.endswith("1 passed, 0 failed\n" if passed else "0 passed, 1 failed\n"), told
+        assert passed or told.stdout.startswith("wave: "), told
+        assert "| `wave` | 250 |" in run("gpu-static", "--tools", directory, build=directory).stdout
 
 
 cases.run(globals())
