@@ -75,7 +75,8 @@ def chosen(rates):
         (seeds,) = rates.values()
         return [seeds[seed] for seed in sorted(seeds)]
     best = min(rates, key=lambda rate: loss(rates[rate].get(CHOOSING)))
-    return [run for seed, run in sorted(rates[best].items()) if seed != CHOOSING]
+    return ([run for seed, run in sorted(rates[best].items()) if seed != CHOOSING]
+            or list(rates[best].values()))  # where nothing else has been run yet
 
 
 def mean_std(values):
@@ -88,7 +89,9 @@ def mean_std(values):
 def spread(values, digits=3):
     """Mean and deviation as a cell of a table."""
     mean, deviation = mean_std(values)
-    return "" if math.isnan(mean) else f"{mean:.{digits}f} ± {deviation:.{digits}f}"
+    if math.isnan(mean):
+        return ""
+    return f"{mean:.{digits}f} " + (f"± {deviation:.{digits}f}" if len(values) > 1 else "(one seed)")
 
 
 def averaged(runs):

@@ -226,10 +226,10 @@ def costs_and_losses(results, chart, keys, label):
             columns.append(bold_least([SPREAD([run[measure] for run in runs]) for runs in of_rows],
                                       [mean if math.isfinite(mean) else math.inf for mean in means]))
             if measure == "mean":
-                for row, runs, mean in zip(rows, of_rows, means):
+                for number, (row, runs, mean) in enumerate(zip(rows, of_rows, means)):
                     axis.plot(cost(runs), mean, "o", markersize=4, color=charts.COLOURS[0])
                     axis.annotate(label(row), (cost(runs), mean), fontsize=6, textcoords="offset points",
-                                  xytext=(3, 3))
+                                  xytext=(3, -8 if number % 2 else 3))
         columns.append([f"{cost(runs):.1f}" for runs in of_rows])
         columns.append([runs[0]["rate"] for runs in of_rows])
         axis.set_xscale("log")
