@@ -65,9 +65,11 @@ static void find_program(struct recorder *r) {
 }
 
 /* In the child: only what is safe after fork. A parent that is killed takes it along. */
-static void start(const struct recorder *r, char *const *arguments) {
+static void start(const struct recorder *r, char *const *arguments, pid_t parent) {
     setpgid(0, 0); /* Ctrl-C is for the parent: a feeder that is interrupted ends well */
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) /* it was killed before */
+        _exit(EX_UNAVAILABLE);
     if (chdir(r->spec->directory) == 0)
         execvp(arguments[0], arguments);
     int reason = errno;
@@ -90,9 +92,10 @@ static int start_child(struct recorder *r, struct error *error) {
     for (size_t n = 0; n < OWN; n++)
         arguments[count++] = own[n];
     arguments[count] = r->endpoint;
+    pid_t parent = getpid();
     r->child = fork();
     if (r->child == 0)
-        start(r, (char *const *)arguments);
+        start(r, (char *const *)arguments, parent);
     free(arguments);
     return r->child > 0
                ? 0
