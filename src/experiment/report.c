@@ -151,6 +151,12 @@ int report_make(const char *path, const struct report_options *o, struct error *
         status = compare(&report, o->against, &against, &there, error);
     if (!status)
         status = make(&report, o, error);
+    if (!status && report.against && !against.runs)
+        status =
+            error_set(error, EX_DATAERR,
+                      "nothing could be compared with %s: no run is on both sides, of the same "
+                      "data, variant and seed",
+                      o->against);
     experiment_results_clear(&results);
     experiment_results_clear(&there);
     experiment_store_close(&store);

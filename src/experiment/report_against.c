@@ -264,11 +264,9 @@ int against_print(const struct against *a, const struct summary *summary, FILE *
     fputs("\nchange: here - there on the same seeds; p: paired t-test of it, Holm-adjusted; bits: "
           "runs with\nthe same losses, bit for bit\n",
           to);
-    if (!a->runs)
-        fputs("No run is on both sides.\n", to);
-    else if (a->equal == a->runs)
+    if (a->runs && a->equal == a->runs)
         fprintf(to, "All bits are equal: the losses of %zu run%s.\n", a->runs, text_s(a->runs));
-    else
+    else if (a->runs)
         fprintf(to, "%zu of %zu runs differ.\n", a->runs - a->equal, a->runs);
     return 0;
 }

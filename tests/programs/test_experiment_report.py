@@ -354,6 +354,15 @@ def test_other_data(directory):
     assert "other data" in said and "fedcba987654321" in said and "waves" in said, said
 
 
+def test_no_run_on_both_sides(directory):
+    """The same data and variants, but other seeds: nothing is equal, and nothing differs."""
+    where = results.make(directory / "a.experiment", GRID[:2], seeds=(1, 2))
+    other = results.make(directory / "b.experiment", GRID[:2], seeds=(3, 4))
+    for options in ((), ("-q",), ("--json",)):
+        said = call(where, "--against", other, *options, status=DATA)
+        assert "no run is on both sides" in said and str(other) in said, said
+
+
 # --- On a live stream ---
 
 def live_experiment(directory, **more):
