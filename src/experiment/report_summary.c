@@ -1,6 +1,7 @@
 #include "report_summary.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 #include <sysexits.h>
 
@@ -183,6 +184,16 @@ static bool rank_seed(const struct summary *summary, const struct summary_stream
     return true;
 }
 
+/* Whether runs are done, but none of them has what is to be compared. */
+static bool lacks_measure(const struct summary_stream *stream, size_t count) {
+    size_t done = 0, known = 0;
+    for (size_t i = 0; i < count; i++) {
+        done += stream->cells[i].done;
+        known += stream->cells[i].measure.count;
+    }
+    return done && !known;
+}
+
 /* Adds the ranks of all seeds to `ranks`: how many seeds had any. */
 static size_t rank_stream(const struct summary *summary, struct summary_stream *stream,
                           struct numbers *numbers) {
@@ -190,7 +201,7 @@ static size_t rank_stream(const struct summary *summary, struct summary_stream *
     const struct summary_cell *first = &stream->cells[0];
     for (size_t i = 0; i < count; i++)
         stream->cells[i].rank = 0;
-    for (size_t s = 0; s < first->run_count; s++) {
+    for (size_t s = 0; s < first->run_count && !lacks_measure(stream, count); s++) {
         if (!rank_seed(summary, stream, first->runs[s].seed, numbers))
             continue;
         seeds++;
@@ -309,10 +320,30 @@ static int find_measure(const struct experiment_results *results, const char *na
     return 0;
 }
 
+static bool has_figure(const struct experiment_results *results, size_t figure) {
+    for (size_t i = 0; i < results->run_count; i++)
+        if (!isnan(value_of(&results->runs[i], figure)))
+            return true;
+    return false;
+}
+
+/* No stream has the measure asked for: what there is. */
+static int refuse(const struct experiment_results *results, const char *measure,
+                  struct error *error) {
+    char names[ERROR_TEXT_SIZE / 2] = "";
+    size_t used = 0;
+    for (size_t n = 0; n < EXPERIMENT_FIGURES; n++)
+        if (has_figure(results, n))
+            used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "",
+                                     experiment_measures[n].name);
+    return error_set(error, EX_DATAERR, "no run has the measure %s; there is %s", measure,
+                     used ? names : "none");
+}
+
 int summary_make(struct summary *summary, struct experiment_results *results, const char *measure,
                  struct error *error) {
     struct numbers numbers;
-    size_t chosen, ranked = 0, variants = results->variant_count;
+    size_t chosen, ranked = 0, lacking = 0, variants = results->variant_count;
     *summary = (struct summary){.results = results};
     if (find_measure(results, measure, &chosen, error))
         return -1;
@@ -331,10 +362,13 @@ int summary_make(struct summary *summary, struct experiment_results *results, co
             return error_no_memory(error);
         if (!variants)
             continue;
+        lacking += lacks_measure(stream, variants);
         ranked += rank_stream(summary, stream, &numbers);
         test_stream(summary, stream, &numbers);
         find_best(summary, stream);
     }
+    if (measure && lacking && !has_figure(results, chosen)) /* dashes are no answer */
+        return refuse(results, measure, error);
     for (size_t i = 0; i < variants; i++)
         summary->ranks[i] = ranked ? summary->ranks[i] / (double)ranked : NAN;
     return 0;

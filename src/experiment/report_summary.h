@@ -44,8 +44,9 @@ struct summary {
 };
 
 /* `measure`: a name, or NULL for that of the results; where they have none, skill where a stream
-   has a baseline, else the mean loss. -1: EX_USAGE for one that there is not; out of memory. What
-   is made points into `results`, and is freed with them. */
+   has a baseline, else the mean loss. -1: EX_USAGE for one that there is not,
+   EX_DATAERR for one that was asked for and that no run has, though some are done; out of memory.
+   What is made points into `results`, and is freed with them. */
 int summary_make(struct summary *summary, struct experiment_results *results, const char *measure,
                  struct error *error);
 

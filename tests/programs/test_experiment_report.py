@@ -105,6 +105,25 @@ def test_measures(directory):
     assert "speed" in said and "skill_recent" in said, said
 
 
+def change(where, sql):
+    file = sqlite3.connect(where / "results.sqlite")
+    file.execute(sql)
+    file.commit()
+    file.close()
+
+
+def test_a_measure_that_runs_lack(directory):
+    """Refused where no run has it; a stream that alone lacks it ranks nothing."""
+    where = results.make(directory / "a.experiment", GRID[:3], streams=("one", "two"))
+    said = call(where, "--measure=accuracy", status=DATA)
+    assert "accuracy" in said and "there is mean, recent, baseline, baseline_recent, skill, skill_recent, rmse, mae\n" in said, said
+    change(where, "UPDATE runs SET accuracy = 0.1 * (variant + 1) WHERE stream = 1")
+    report = json.loads(call(where, "--json", "--measure=accuracy"))
+    one, two = ([row["rank"] for row in stream["variants"]] for stream in report["streams"])
+    assert one == [None] * 3 and two == [3, 2, 1], report
+    assert list(report["ranks"].values()) == two, "that of the other stream counts for nothing"
+
+
 def test_settings_stand_as_they_were_written(directory):
     where = results.make(directory / "a.experiment", results.grid(size=[8, 16], norm=["layer", "none"], rate=["1e-3", "1e-4"]))
     text = call(where)
