@@ -252,11 +252,11 @@ static int print_ranks(const struct summary *s, FILE *to, int width) {
 /* What the columns mean, without those that are not there. */
 static void print_meaning(const struct summary *s, FILE *to) {
     size_t seeds = 0;
-    bool skill = false, likely = false;
+    bool ratio = false, difference = false;
     for (size_t k = 0; k < s->results->stream_count; k++) {
         seeds = s->streams[k].seeds > seeds ? s->streams[k].seeds : seeds;
-        skill |= has_skill(s, &s->streams[k]);
-        likely |= s->streams[k].likely;
+        if (has_skill(s, &s->streams[k]))
+            *(s->streams[k].likely ? &difference : &ratio) = true;
     }
     fputs("\n", to);
     if (s->results->variant_count > 1)
@@ -267,8 +267,10 @@ static void print_meaning(const struct summary *s, FILE *to) {
         fputs("p: t-test of it, paired by seed, adjusted (Holm); * below 0.05, ** below 0.01"
               "\n",
               to);
-    if (skill)
-        fprintf(to, "skill: %s. ", likely ? "baseline - loss" : "1 - loss / baseline");
+    if (ratio && difference)
+        fputs("skill: 1 - loss / baseline; of losses that are logarithms baseline - loss\n", to);
+    else if (ratio || difference)
+        fprintf(to, "skill: %s. ", ratio ? "1 - loss / baseline" : "baseline - loss");
     if (seeds > 1)
         fputs("dev: over seeds. ", to);
     fputs("us/ex: processor time an example\n", to);

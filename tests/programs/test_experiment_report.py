@@ -167,6 +167,20 @@ def test_several_streams(directory):
     assert "All streams: mean rank" in call(where)
 
 
+def test_skill_is_explained(directory):
+    """As it is reckoned: of losses that are logarithms it is a difference, of others a share."""
+    where = results.make(directory / "a.experiment", GRID[:3], streams=("one", "two"))
+    share, difference = "1 - loss / baseline", "baseline - loss"
+    text = call(where)
+    assert share in text and difference not in text, text
+    change(where, "UPDATE runs SET skill = baseline - mean WHERE stream = 1")
+    text = call(where)
+    assert share in text and difference in text and max(map(len, text.splitlines())) <= 80, text
+    change(where, "UPDATE runs SET skill = baseline - mean")
+    text = call(where)
+    assert share not in text and difference in text, text
+
+
 def test_csv(directory):
     """Every number of the file, in full."""
     where = results.make(directory / "a.experiment", [*GRID, ('say "x", y', {"size": 8})],
