@@ -15,6 +15,7 @@
 #include "common/options.h"
 #include "common/sync.h"
 #include "config/config.h"
+#include "experiment_again.h"
 #include "experiment_examples.h"
 #include "experiment_memory.h"
 #include "experiment_plan.h"
@@ -57,7 +58,7 @@ static const struct option_row rows[] = {
      OPTION_FLAG(struct arguments, live)},
     {"recording", 0, "FILE", "with --live: compare what was recorded of that daemon",
      OPTION_FILE(struct arguments, recording)},
-    {"again", 0, NULL, "throw away the results that are there",
+    {"again", 0, NULL, "throw away the results that are there, once others begin",
      OPTION_FLAG(struct arguments, again)},
     {"quiet", 'q', NULL, "report only errors", OPTION_FLAG(struct arguments, quiet)},
     OPTIONS_LAST,
@@ -143,14 +144,6 @@ static int take_lock(struct experiment *e, struct error *error) {
 static void remove_file(const struct experiment *e, const char *name) {
     char path[PATH_SIZE];
     unlink(path_of(e, name, path));
-}
-
-/* Results go first: without them recorded streams mean nothing. */
-static void throw_away(const struct experiment *e) {
-    remove_file(e, "results.sqlite-wal");
-    remove_file(e, "results.sqlite-shm");
-    remove_file(e, "results.sqlite-journal");
-    remove_file(e, "results.sqlite");
 }
 
 /* What never came to run leaves nothing. */
@@ -308,15 +301,31 @@ static int make_plan(struct experiment *e, struct error *error) {
     return 0;
 }
 
-static int run_experiment(struct experiment *e, struct error *error) {
-    if (make_directory(e, error) || take_lock(e, error) || make_plan(e, error))
-        return -1;
-    if (e->arguments->again)
-        throw_away(e);
-    catch_signals();
+static int prepare(struct experiment *e, struct error *error) {
     return experiment_store_open(&e->store, e->directory, EXPERIMENT_WRITE, error) ||
-                   plan_enter(&e->plan, e->store, error) || open_streams(e, error) ||
-                   run_left(e, error)
+                   plan_enter(&e->plan, e->store, error) || open_streams(e, error)
+               ? -1
+               : 0;
+}
+
+/* The results that are there are thrown away once others can take their place. */
+static int prepare_again(struct experiment *e, struct error *error) {
+    struct error ignored;
+    if (again_set_aside(e->directory, error))
+        return -1;
+    if (prepare(e, error) == 0)
+        return again_drop(e->directory, error);
+    experiment_store_close(&e->store);
+    again_restore(e->directory, &ignored);
+    return -1;
+}
+
+static int run_experiment(struct experiment *e, struct error *error) {
+    if (make_directory(e, error) || take_lock(e, error) || again_restore(e->directory, error) ||
+        make_plan(e, error))
+        return -1;
+    catch_signals();
+    return (e->arguments->again ? prepare_again(e, error) : prepare(e, error)) || run_left(e, error)
                ? -1
                : 0;
 }
@@ -381,6 +390,7 @@ static void close_experiment(struct experiment *e) {
 static int read_spec(struct experiment *e, struct error *error) {
     const struct arguments *a = e->arguments;
     return spec_read(&e->spec, a->experiment, error) ||
+                   (!a->live && spec_check_seeds(&e->spec, error)) ||
                    (a->seeds && spec_set_seeds(&e->spec, a->seeds, error))
                ? -1
                : 0;

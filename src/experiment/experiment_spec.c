@@ -26,6 +26,19 @@ int spec_set_seeds(struct experiment_spec *spec, uint64_t count, struct error *e
     return 0;
 }
 
+int spec_check_seeds(const struct experiment_spec *spec, struct error *error) {
+    for (size_t n = 0; n < spec->variant_count; n++) {
+        const struct spec_settings *set = &spec->variants[n].set;
+        for (size_t s = 0; s < set->count; s++)
+            if (!strcmp(set->rows[s].key, "seed"))
+                return error_set(error, EX_CONFIG,
+                                 "%s:%zu: variant \"%s\": seed is none of a variant's keys: every "
+                                 "variant is run with all of `seeds`, as in `seeds: [1, 2, 3]`",
+                                 spec->path, set->rows[s].line, spec->variants[n].name);
+    }
+    return 0;
+}
+
 int spec_resolve(struct experiment_spec *spec, const char *override, struct spec_setting *setting,
                  struct error *error) {
     char path[CONFIG_KEY_NAME_SIZE];

@@ -80,6 +80,10 @@ void spec_clear(struct experiment_spec *spec);
 /* Seeds 1 to `count` in place of those that it says. */
 int spec_set_seeds(struct experiment_spec *spec, uint64_t count, struct error *error);
 
+/* Each run has a seed of its own, which would replace a variant's: -1 (EX_CONFIG) where one has.
+   Members of a live daemon do have what their variants say. */
+int spec_check_seeds(const struct experiment_spec *spec, struct error *error);
+
 /* Take one more setting of all runs, "rate=0.1", before which variants' come. `extra` is (count,).
  */
 int spec_resolve(struct experiment_spec *spec, const char *override, struct spec_setting *setting,

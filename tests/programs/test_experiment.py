@@ -216,6 +216,8 @@ def test_a_wrong_variant_names_itself_and_its_key(directory):
                 "ambiguous", "model.input.kind", "learning.optimizer.kind")
         refused(directory, {**RATES, "variants": [{"name": "odd", "nrom": "layer"}]}, 'variant "odd"',
                 'unknown key "nrom"')
+        refused(directory, {**RATES, "variants": [{"name": "a", "seed": 3}]}, 'variant "a',
+                "seed", "seeds: [1, 2, 3]")
         refused(directory, {**RATES, "variants": [{"name": "a"}, {"name": "a"}]}, "two variants",
                 '"a, rate 0.001"')
     finally:
@@ -307,6 +309,31 @@ def test_another_data_set_is_refused(directory):
     experiments.write(directory, "e.yaml", table)
     done = experiments.call(directory, "e.yaml", "--again", "-q")
     assert done.status == OK, done
+
+
+def test_again_keeps_results_until_others_can_take_their_place(directory):
+    """A stream that cannot be recorded, or a kill while it is, costs nothing that was there."""
+    experiments.table(directory / "t.csv")
+    table = {**RATES, "seeds": 1, "streams": {"t": {"feed": "csv t.csv --columns c0,c1"}}}
+    results, before = finished(directory, table)
+    recorded = (results / "streams" / "t.examples").read_bytes()
+    experiments.write(directory, "e.yaml", {**table, "streams": {"t": {"feed": "csv gone.csv"}}})
+    done = experiments.call(directory, "e.yaml", "--again")
+    assert done.status == NO_INPUT and "gone.csv" in done.err, done
+    assert experiments.digests(results) == before
+    experiments.write(directory, "e.yaml", {
+        **table, "streams": {"t": {"feed": "synth sine --size 2 --count 100000"}}})
+    process = start(directory, "e.yaml", "--again")
+    until(process, (results / "streams" / "t.examples.part").exists)
+    process.kill()
+    process.communicate()
+    experiments.write(directory, "e.yaml", table)
+    done = experiments.call(directory, "e.yaml", "-q")
+    assert done.status == OK, done
+    assert experiments.digests(results) == before
+    assert (results / "streams" / "t.examples").read_bytes() == recorded
+    assert sorted(path.name for path in results.iterdir()) == [
+        "base.yaml", "lock", "results.sqlite", "streams"]
 
 
 def test_a_recording_that_is_another_one_is_refused(directory):
