@@ -187,6 +187,8 @@ def opened(directory, path, shows="runnel.chart()?.lines.length"):
 def test_table(directory):
     """It sorts, filters and groups."""
     path = make(directory, states={(0, 0, 2): "nonfinite", (1, 0, 1): "failed", (3, 0, 3): "waiting"})
+    with database(path) as file:
+        file.execute("UPDATE runs SET mae = 0.1")
     with opened(directory, path) as page:
         assert heads(page) == ["rate", "norm", "runs", "skill", "loss", "recent loss", "baseline", "recent skill", "rmse",
                                "mae", "seconds"]
@@ -196,6 +198,7 @@ def test_table(directory):
         mean, deviation = map(float, column(page, "loss")[2].split(" ±"))
         assert math.isclose(mean, statistics.mean(done), rel_tol=1e-3)
         assert math.isclose(deviation, statistics.stdev(done), rel_tol=0.06)
+        assert column(page, "mae")[2] == "0.1" # without a deviation, though 0.1 + 0.1 + 0.1 is not 0.3
         done = [results.loss(0, seed) for seed in (1, 3)] # the one that is not finite counts not
         assert math.isclose(float(column(page, "loss")[0].split(" ±")[0]), statistics.mean(done), rel_tol=1e-3)
         click(page, "#results-head button", "loss")

@@ -177,11 +177,13 @@ const groupOf = (run, keys) =>
 // A run that is made again has another.
 const curveKey = ({ run, started, state }) => `${run}/${started}/${state}`;
 
-// [mean, sample deviation]: null without values, deviation null with one.
+// [mean, sample deviation]: null without values, deviation null with one; of equal values it is 0, whatever
+// their sum was rounded to.
 export function meanAndDeviation(values) {
   if (!values.length) return [null, null];
   const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
   if (values.length < 2) return [mean, null];
+  if (values.every((value) => value === values[0])) return [values[0], 0];
   const squares = values.reduce((sum, value) => sum + (value - mean) ** 2, 0);
   return [mean, Math.sqrt(squares / (values.length - 1))];
 }
