@@ -94,6 +94,9 @@ static inline double experiment_figure(const struct experiment_figures *figures,
     return ((const double *)figures)[measure];
 }
 
+/* A count that a recording does not say; in a file there is none. */
+#define EXPERIMENT_UNKNOWN UINT64_MAX
+
 struct experiment_run {
     int64_t run;            /* its number in the file */
     size_t variant, stream; /* numbers, as above */
@@ -122,6 +125,7 @@ struct experiment_results {
     double recent;    /* share of a run */
     uint64_t points;  /* of a curve */
     const char *kept; /* what more is kept of a run: losses, weights, parameters */
+    bool live; /* of a recording: the last variant is the daemon's own forecast, of all members */
     const char *version, *device, *isa;
     double started, finished;     /* Unix time; NaN: not yet */
     const char *text, *yaml_path; /* the experiment's YAML, and where it was */

@@ -1,6 +1,7 @@
 /* What a recording (tools/history/history.h, docs/watching.md) says of a daemon's members. A loss
    message is a row of level 0; a row of level k stands for 10^k of them. Each level keeps its
-   newest rows only: what is older than those of one level is taken from the next. */
+   newest rows only: what is older than those of one level is taken from the next. Each row weighs
+   as many examples as it is of, so that means are those over all examples. */
 #include "live.h"
 
 #include <math.h>
@@ -19,6 +20,8 @@ struct recording {
     const char *path;
     int64_t run;
     int64_t messages; /* of loss, in the run */
+    double every;     /* examples between two of them, at most */
+    double start;     /* examples that were not scored, or not heard of, before the first message */
 };
 
 static int fail(const struct recording *r, struct error *error) {
@@ -35,13 +38,22 @@ static sqlite3_stmt *prepare(const struct recording *r, const char *sql, struct 
 
 /* ---- Which run ---- */
 
+/* A forecast of the next example: the first has none to be scored. */
+static const double NOT_SCORED = 1;
+
+static void note_start(struct recording *r, double first, double every) {
+    r->every = every;
+    r->start = first > every ? first - every : NOT_SCORED;
+}
+
 /* The newest of that daemon. */
 static int find_run(struct recording *r, const struct live *live, struct experiment_run *run,
                     struct experiment_results *results, struct error *error) {
     sqlite3_stmt *select =
         prepare(r,
-                "SELECT id, digest, device, version, parameters, first_time, newest_time,"
-                " first_examples, newest_examples, newest_steps FROM runs WHERE name = ?"
+                "SELECT id, digest, device, version, parameters, first_time,"
+                " first_examples, newest_examples, newest_steps, coalesce(every, ?) FROM runs"
+                " WHERE name = ?"
                 " ORDER BY newest_time DESC, id DESC LIMIT 1",
                 error);
     enum {
@@ -51,14 +63,15 @@ static int find_run(struct recording *r, const struct live *live, struct experim
         RUN_VERSION,
         RUN_PARAMETERS,
         RUN_FIRST,
-        RUN_NEWEST,
         RUN_FROM,
         RUN_TO,
-        RUN_STEPS
+        RUN_STEPS,
+        RUN_EVERY
     };
     if (!select)
         return -1;
-    sqlite3_bind_text(select, 1, live->config.name, -1, SQLITE_STATIC);
+    sqlite3_bind_int64(select, 1, (sqlite3_int64)live->config.statistics_every);
+    sqlite3_bind_text(select, 2, live->config.name, -1, SQLITE_STATIC);
     int code = sqlite3_step(select);
     if (code == SQLITE_ROW) {
         const char *texts[] = {(const char *)sqlite3_column_text(select, RUN_DIGEST),
@@ -68,6 +81,8 @@ static int find_run(struct recording *r, const struct live *live, struct experim
         for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
             copies[i] = texts[i] ? experiment_results_copy(results, texts[i]) : NULL;
         r->run = sqlite3_column_int64(select, RUN_ID);
+        note_start(r, sqlite3_column_double(select, RUN_FROM),
+                   sqlite3_column_double(select, RUN_EVERY));
         *run = (struct experiment_run){.run = r->run,
                                        .digest = copies[0],
                                        .device = copies[1],
@@ -75,9 +90,12 @@ static int find_run(struct recording *r, const struct live *live, struct experim
                                        .parameters =
                                            (uint64_t)sqlite3_column_int64(select, RUN_PARAMETERS),
                                        .started = sqlite3_column_double(select, RUN_FIRST),
-                                       .seconds = sqlite3_column_double(select, RUN_NEWEST) -
-                                                  sqlite3_column_double(select, RUN_FIRST),
+                                       .seconds = NAN,
                                        .cpu_seconds = NAN,
+                                       .rejected = EXPERIMENT_UNKNOWN,
+                                       .scored = EXPERIMENT_UNKNOWN,
+                                       .updates = EXPERIMENT_UNKNOWN,
+                                       .skipped = EXPERIMENT_UNKNOWN,
                                        .examples = (uint64_t)sqlite3_column_int64(select, RUN_TO),
                                        .steps = (uint64_t)sqlite3_column_int64(select, RUN_STEPS)};
     }
@@ -119,30 +137,49 @@ struct recorded {
 };
 
 struct mean {
-    double sum, weight; /* messages */
+    double sum, weight; /* examples */
 };
 
-static void add(struct mean *mean, double value, double messages) {
-    if (!isfinite(value) || messages <= 0)
+static void add(struct mean *mean, double value, double examples) {
+    if (!isfinite(value) || examples <= 0)
         return;
-    mean->sum += messages * value;
-    mean->weight += messages;
+    mean->sum += examples * value;
+    mean->weight += examples;
 }
 
 static double mean_of(const struct mean *mean) {
     return mean->weight > 0 ? mean->sum / mean->weight : NAN;
 }
 
+/* Rows are read from the newest back: of how many examples one is, the one before it says. */
+struct means {
+    struct mean whole, last;
+    int64_t recent; /* messages from here on are of `last`, too */
+    struct row {
+        double value, examples; /* up to here */
+        double messages, known; /* messages with a value */
+        bool recent;
+    } row; /* the one read last, which is still to be added */
+};
+
+static void add_row(const struct recording *r, struct means *means, double before) {
+    const struct row *row = &means->row;
+    double examples = fmin(row->examples - before, r->every * row->messages);
+    double weight = row->messages > 0 ? examples * row->known / row->messages : 0;
+    add(&means->whole, row->value, weight);
+    if (row->recent)
+        add(&means->last, row->value, weight);
+}
+
 /* The rows of one level that stand for messages before *`end`, which becomes the first that is
-   covered. Those from `recent` on are of `last`, too. */
+   covered. */
 static int add_level(const struct recording *r, const struct recorded *of, int level, int64_t size,
-                     int64_t *end, int64_t recent, struct mean *all, struct mean *last,
-                     struct error *error) {
+                     int64_t *end, struct means *means, struct error *error) {
     char sql[SQL_SIZE];
     int64_t first = *end;
     snprintf(sql, sizeof sql,
-             "SELECT number, %s%s, messages%s%s%s FROM %s%s WHERE run = ?1%s%s"
-             " AND (number + 1) * ?3 <= ?4",
+             "SELECT number, examples, messages, %s%s, messages%s%s%s FROM %s%s WHERE run = ?1%s%s"
+             " AND (number + 1) * ?3 <= ?4 ORDER BY number DESC",
              of->name, level ? "_mean" : "", level ? " - coalesce(" : "", level ? of->name : "",
              level ? "_missing, 0)" : "", of->table, level ? "_levels" : "",
              of->expert < 0 ? "" : " AND expert = ?2", level ? " AND level = ?5" : "");
@@ -156,15 +193,18 @@ static int add_level(const struct recording *r, const struct recorded *of, int l
     sqlite3_bind_int64(select, 4, *end);
     if (level)
         sqlite3_bind_int64(select, 5, level);
+    enum { ROW_NUMBER, ROW_EXAMPLES, ROW_MESSAGES, ROW_VALUE, ROW_KNOWN };
     int code;
     while ((code = sqlite3_step(select)) == SQLITE_ROW) {
-        int64_t from = sqlite3_column_int64(select, 0) * size;
-        double value =
-            sqlite3_column_type(select, 1) == SQLITE_NULL ? NAN : sqlite3_column_double(select, 1);
-        first = from < first ? from : first;
-        add(all, value, sqlite3_column_double(select, 2));
-        if (from >= recent)
-            add(last, value, sqlite3_column_double(select, 2));
+        bool known = sqlite3_column_type(select, ROW_VALUE) != SQLITE_NULL;
+        double examples = sqlite3_column_double(select, ROW_EXAMPLES);
+        first = sqlite3_column_int64(select, ROW_NUMBER) * size;
+        add_row(r, means, examples);
+        means->row = (struct row){.value = known ? sqlite3_column_double(select, ROW_VALUE) : NAN,
+                                  .examples = examples,
+                                  .messages = sqlite3_column_double(select, ROW_MESSAGES),
+                                  .known = sqlite3_column_double(select, ROW_KNOWN),
+                                  .recent = first >= means->recent};
     }
     sqlite3_finalize(select);
     *end = first;
@@ -174,14 +214,14 @@ static int add_level(const struct recording *r, const struct recorded *of, int l
 /* Over the whole run, and over its last share. */
 static int add_column(const struct recording *r, const struct recorded *of, double share,
                       double *all, double *recent, struct error *error) {
-    struct mean whole = {0}, last = {0};
     int64_t end = r->messages, size = 1;
-    int64_t from = r->messages - (int64_t)ceil(share * (double)r->messages);
+    struct means means = {.recent = end - (int64_t)ceil(share * (double)end)};
     for (int level = 0; level < LEVELS_MOST && end > 0; level++, size *= FACTOR)
-        if (add_level(r, of, level, size, &end, from, &whole, &last, error))
+        if (add_level(r, of, level, size, &end, &means, error))
             return -1;
-    *all = mean_of(&whole);
-    *recent = mean_of(&last);
+    add_row(r, &means, r->start);
+    *all = mean_of(&means.whole);
+    *recent = mean_of(&means.last);
     return 0;
 }
 
@@ -216,6 +256,7 @@ static int make_room(struct experiment_results *results, const struct experiment
     if (!results->streams || !results->variants || !results->runs)
         return -1;
     results->variant_count = results->run_count = count;
+    results->live = true;
     for (size_t i = 0; i < count; i++) {
         const struct spec_settings *set = i < spec->variant_count ? &spec->variants[i].set : NULL;
         size_t settings = set ? set->count : 0;
@@ -244,6 +285,7 @@ static int fill_run(const struct recording *r, const struct live *live, size_t v
         column.expert = find_expert(r, live->names[variant], error);
         if (column.expert < 0)
             return -1;
+        run->parameters = EXPERIMENT_UNKNOWN; /* the daemon says how many all have together */
     }
     for (size_t n = 0; n < EXPERIMENT_FIGURES; n++)
         ((double *)f)[n] = NAN;

@@ -27,7 +27,10 @@ static void put_number(FILE *to, double value) {
 }
 
 static void put_count(FILE *to, uint64_t value) {
-    fprintf(to, ",%" PRIu64, value);
+    if (value == EXPERIMENT_UNKNOWN)
+        fputc(',', to);
+    else
+        fprintf(to, ",%" PRIu64, value);
 }
 
 /* Keys of all variants, each once: (count,), to be freed. */

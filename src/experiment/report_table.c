@@ -119,6 +119,7 @@ static void add_columns(struct grid *grid, const struct summary *s,
                           .rank = none,
                           .difference = none,
                           .p = none,
+                          .time = none,
                           .runs = none};
     at->measure = grid_add(grid, experiment_measures[stream->measure].title, false, ALWAYS);
     if (stream->seeds > 1)
@@ -133,7 +134,8 @@ static void add_columns(struct grid *grid, const struct summary *s,
     }
     if (is_uneven(s, stream))
         at->runs = grid_add(grid, "runs", false, ALWAYS);
-    at->time = grid_add(grid, "us/ex", false, EARLY);
+    if (!s->results->live)
+        at->time = grid_add(grid, "us/ex", false, EARLY);
 }
 
 static void put_cell(struct grid *grid, const struct summary_stream *stream, size_t row,
@@ -159,8 +161,9 @@ static void put_cell(struct grid *grid, const struct summary_stream *stream, siz
     if (at->runs != none)
         snprintf(grid_text(grid, row, at->runs), GRID_TEXT_SIZE, "%zu/%zu", cell->done,
                  cell->run_count);
-    snprintf(grid_text(grid, row, at->time), GRID_TEXT_SIZE, "%s",
-             isnan(cell->seconds) ? "-" : format_rate(number, MICRO * cell->seconds));
+    if (at->time != none)
+        snprintf(grid_text(grid, row, at->time), GRID_TEXT_SIZE, "%s",
+                 isnan(cell->seconds) ? "-" : format_rate(number, MICRO * cell->seconds));
 }
 
 static void print_heading(const struct summary *s, const struct summary_stream *stream, FILE *to) {
@@ -249,6 +252,11 @@ static int print_ranks(const struct summary *s, FILE *to, int width) {
     return 0;
 }
 
+static const char LIVE_MEANING[] =
+    "A variant's row is its network alone;\n"
+    "all together: the mixture of all of them with the experts. Not live, each variant is\n"
+    "mixed with the experts, so that table compares other things\n";
+
 /* What the columns mean, without those that are not there. */
 static void print_meaning(const struct summary *s, FILE *to) {
     size_t seeds = 0;
@@ -273,16 +281,20 @@ static void print_meaning(const struct summary *s, FILE *to) {
         fprintf(to, "skill: %s. ", ratio ? "1 - loss / baseline" : "baseline - loss");
     if (seeds > 1)
         fputs("dev: over seeds. ", to);
-    fputs("us/ex: processor time an example\n", to);
+    fputs(s->results->live ? LIVE_MEANING : "us/ex: processor time an example\n", to);
 }
 
 int report_table(const struct summary *s, FILE *to, int width) {
     const struct experiment_results *results = s->results;
     char name[GRID_TEXT_SIZE];
-    fprintf(to, "%s: %zu variant%s, %zu stream%s, %zu of %zu runs over",
-            text_copy(name, sizeof name, results->name ? results->name : "?"),
-            results->variant_count, text_s(results->variant_count), results->stream_count,
-            text_s(results->stream_count), s->over, results->run_count);
+    size_t variants = results->variant_count - results->live;
+    fprintf(to, "%s: %zu variant%s, %zu stream%s, ",
+            text_copy(name, sizeof name, results->name ? results->name : "?"), variants,
+            text_s(variants), results->stream_count, text_s(results->stream_count));
+    if (results->live)
+        fputs("live", to);
+    else
+        fprintf(to, "%zu of %zu runs over", s->over, results->run_count);
     if (s->nonfinite)
         fprintf(to, ", %zu nonfinite", s->nonfinite);
     if (s->failed)

@@ -7,6 +7,7 @@ import html
 import io
 import json
 import math
+import operator
 import os
 import pathlib
 import re
@@ -401,7 +402,7 @@ def test_no_run_on_both_sides(directory):
 def live_experiment(directory, **more):
     """Four variants of a forecast, of a daemon on sockets in that directory."""
     sockets = {role: {"bind": f"ipc://{directory}/{role}"} for role in ("examples", "statistics", "control")}
-    sockets["statistics"]["every"] = 50
+    sockets["statistics"] |= {"every": 50, "seconds": 0}
     path = directory / "try.yaml"
     path.write_text(json.dumps({
         "name": "try", "base": {"preset": "forecast", "model": {"input": {"size": 2}},
@@ -448,21 +449,47 @@ def test_live(directory):
     file.close()
     tables = [json.loads(call("--live", path, "--recording", directory / name, "--json")) for name in ("all.db", "few.db")]
     stream, less = (table["streams"][0] for table in tables)
-    (examples, baseline), = recorded(directory / "all.db",
-                                     "SELECT newest_examples, avg(baseline) FROM runs JOIN loss ON loss.run = runs.id")
-    assert stream["examples"] == examples and near(stream["baseline"], baseline)
+    messages = recorded(directory / "all.db", "SELECT examples, baseline, mean FROM loss ORDER BY number")
+    (first, newest), = recorded(directory / "all.db", "SELECT first_examples, newest_examples FROM runs")
+
+    def mean(values, coarse=0):
+        """Over examples: of messages whose weights are those that each is of; of the first `coarse`, by tens."""
+        ends = [first - 50 if first > 50 else 1] + [examples for examples, *_ in messages]
+        weights = [min(end - before, 50) for before, end in zip(ends, ends[1:])]
+        for start in range(0, coarse, 10):
+            weights[start:start + 10] = [sum(weights[start:start + 10]) / 10] * 10
+        return sum(map(operator.mul, weights, values)) / sum(weights)
+
+    baselines = [baseline for _, baseline, _ in messages]
+    baseline = mean(baselines)
+    assert stream["examples"] == newest and near(stream["baseline"], baseline)
+    assert near(less["baseline"], mean(baselines, coarse=20))
     assert [row["variant"] for row in stream["variants"]] == [
         "size 8, norm layer", "size 8, norm none", "size 16, norm layer", "size 16, norm none", "all together"]
     for row, again in zip(stream["variants"], less["variants"]):
-        (mean,), = recorded(directory / "all.db", "SELECT avg(mean) FROM loss_experts JOIN experts USING (run, expert)"
-                            " WHERE name = ?", re.sub("[^a-z0-9]+", "-", row["variant"]))
-        if mean is None:
-            (mean,), = recorded(directory / "all.db", "SELECT avg(mean) FROM loss")
-        assert near(row["loss"]["mean"], mean), (row, mean)
-        assert near(again["loss"]["mean"], mean), (again, mean)
-        assert near(row["skill"]["mean"], 1 - mean / baseline)
+        found = recorded(directory / "all.db", "SELECT mean, expert FROM loss_experts JOIN experts USING (run, expert)"
+                         " WHERE name = ? ORDER BY number", re.sub("[^a-z0-9]+", "-", row["variant"]))
+        losses = [loss for loss, _ in found] or [loss for _, _, loss in messages]
+        coarse = 20 - found[0][1] % 2 * 10 if found else 20
+        assert len(losses) == len(messages)
+        assert near(row["loss"]["mean"], mean(losses)), (row, mean(losses))
+        assert near(again["loss"]["mean"], mean(losses, coarse)), (again, mean(losses, coarse))
+        assert near(row["skill"]["mean"], 1 - mean(losses) / baseline)
     said = call("--live", path, "--recording", directory / "all.db")
-    assert "all together" in said and "5 variants, 1 stream" in said, said
+    assert "all together" in said and "4 variants, 1 stream, live" in said, said
+    assert "network alone" in said and "us/ex" not in said, said
+
+
+def test_live_csv(directory):
+    """What a recording says, and nothing of what it does not say."""
+    path = live_experiment(directory)
+    learn_live(directory, call("--live", path))
+    rows = list(csv.DictReader(call("--live", path, "--recording", directory / "all.db", "--csv=-").splitlines()))
+    (parameters, newest), = recorded(directory / "all.db", "SELECT parameters, newest_examples FROM runs")
+    assert [row["parameters"] for row in rows] == ["", "", "", "", f"{parameters:.0f}"]
+    for row in rows:
+        assert row["mean"] and float(row["examples"]) == newest, row
+        assert not any(row[key] for key in ("rejected", "scored", "updates", "skipped", "seconds", "cpu_seconds")), row
 
 
 def test_what_members_cannot(directory):
