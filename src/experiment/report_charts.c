@@ -102,6 +102,15 @@ static int draw_course(const struct charts *c, struct error *error) {
 
 /* ---- By variant ---- */
 
+/* What an arrow is, where there may be one. */
+static void put_floor(const struct charts *c) {
+    bool below = false;
+    for (size_t i = 0; c->floor && i < c->results->variant_count; i++)
+        below |= c->stream->cells[i].measure.mean < *c->floor;
+    if (below)
+        fputs("<p class=\"note\">An arrow at the edge: less than can be shown.</p>\n", c->to);
+}
+
 /* What is compared of the runs of a cell, by seed. */
 static double *values_of(const struct charts *c, const struct summary_cell *cell) {
     double *values = memory(c, cell->run_count, sizeof *values);
@@ -130,6 +139,7 @@ static int draw_variants(const struct charts *c, struct error *error) {
              c->stream->seeds > 1 ? ", a dot a seed" : "");
     fputs("<figure>\n", c->to);
     svg_rows(c->to, title, c->measure, rows, count, c->floor);
+    put_floor(c);
     fputs("</figure>\n", c->to);
     return 0;
 }
@@ -280,6 +290,7 @@ static int draw_key(const struct charts *c, size_t key, const char *const *texts
                                          .floor = c->floor,
                                          .id = (*c->id)++});
     put_legend(c, curves, line_count);
+    put_floor(c);
     fputs("</figure>\n", c->to);
     return 0;
 }

@@ -39,6 +39,7 @@ enum {
     NAME_MOST = 40, /* letters */
     ROW_HEIGHT = 20,
     DOT = 3,
+    ARROW = 4, /* half of its width */
     CELL_WIDTH = 74,
     CELL_HEIGHT = 28,
     NAME_SIZE = 256,
@@ -98,6 +99,24 @@ static bool is_below(const double *floor, double value, double greatest) {
     return floor && value < *floor && greatest > *floor;
 }
 
+/* For the bands of what is shown, and for whole dots at the edges. */
+static void make_room(struct scale *s, const struct svg_chart *chart) {
+    static const double SHARE = 0.03;
+    double low = s->low, high = s->high;
+    for (size_t i = 0; i < chart->count; i++)
+        for (size_t k = 0; chart->curves[i].low && k < chart->curves[i].count; k++) {
+            const struct svg_curve *c = &chart->curves[i];
+            double least = c->low[k], greatest = c->high[k];
+            if (!(c->y[k] >= low && c->y[k] <= high) || !scale_fits(s, least))
+                continue;
+            s->low = fmin(s->low, is_below(chart->floor, least, high) ? *chart->floor : least);
+            s->high = isfinite(greatest) ? fmax(s->high, greatest) : s->high;
+        }
+    double room = SHARE * (s->log ? log(s->high / s->low) : s->high - s->low);
+    s->low = s->log ? s->low * exp(-room) : s->low - room;
+    s->high = s->log ? s->high * exp(room) : s->high + room;
+}
+
 /* Over all values of the curves; those that lie far beyond nearly all others do not count. */
 static struct scale scale_of_y(const struct svg_chart *chart) {
     struct scale s = {.low = INFINITY, .high = -INFINITY, .from = HEIGHT - BOTTOM, .to = TOP};
@@ -126,6 +145,7 @@ static struct scale scale_of_y(const struct svg_chart *chart) {
         s.low = values[i];
     free(values);
     scale_widen(&s);
+    make_room(&s, chart);
     return s;
 }
 
@@ -199,15 +219,27 @@ static void put_look(FILE *to, const char *what, int look) {
         fprintf(to, " stroke-dasharray=\"%s\"", dash);
 }
 
+/* What is below the chart: on its edge where points have dots, which says so. */
+static double place_of_y(const struct svg_curve *c, const struct scale *y, double value) {
+    return scale_place(y, c->dots ? fmax(value, y->low) : value);
+}
+
+/* Whether there is a band beside a line that can be seen: one at least of its ends. */
+static bool has_band(const struct svg_curve *c, const struct scale *y, size_t i) {
+    bool seen = c->y[i] >= y->low || (i && c->y[i - 1] >= y->low) ||
+                (i + 1 < c->count && c->y[i + 1] >= y->low);
+    return seen && scale_fits(y, c->low[i]) && scale_fits(y, c->high[i]);
+}
+
 /* From a point that has a band to the last one before a gap: up along the greatest, and back. */
 static size_t draw_band_part(FILE *to, const struct svg_curve *c, const struct scale *x,
                              const struct scale *y, size_t from) {
     size_t end = from;
-    for (; end < c->count && scale_fits(y, c->low[end]) && scale_fits(y, c->high[end]); end++)
+    for (; end < c->count && has_band(c, y, end); end++)
         fprintf(to, "%c%.1f %.1f", end == from ? 'M' : 'L', scale_place(x, c->x[end]),
-                scale_place(y, c->high[end]));
+                place_of_y(c, y, c->high[end]));
     for (size_t i = end; i-- > from;)
-        fprintf(to, "L%.1f %.1f", scale_place(x, c->x[i]), scale_place(y, c->low[i]));
+        fprintf(to, "L%.1f %.1f", scale_place(x, c->x[i]), place_of_y(c, y, c->low[i]));
     fputs(end > from ? "Z" : "", to);
     return end > from ? end : from + 1;
 }
@@ -234,7 +266,7 @@ static void draw_curve(FILE *to, const struct svg_curve *c, const struct scale *
         bool there = scale_fits(y, c->y[i]) && scale_fits(x, c->x[i]);
         if (there)
             fprintf(to, "%c%.1f %.1f", drawn ? 'L' : 'M', scale_place(x, c->x[i]),
-                    scale_place(y, c->y[i]));
+                    place_of_y(c, y, c->y[i]));
         drawn = there;
     }
     fputs("\"><title>", to);
@@ -242,8 +274,13 @@ static void draw_curve(FILE *to, const struct svg_curve *c, const struct scale *
     fputs("</title></path>\n", to);
     for (size_t i = 0; c->dots && i < c->count; i++)
         if (scale_fits(y, c->y[i]) && scale_fits(x, c->x[i])) {
-            fprintf(to, "<circle class=\"dot\" cx=\"%.1f\" cy=\"%.1f\" r=\"%d\" ",
-                    scale_place(x, c->x[i]), scale_place(y, c->y[i]), DOT);
+            double across = scale_place(x, c->x[i]), down = place_of_y(c, y, c->y[i]);
+            if (c->y[i] < y->low)
+                fprintf(to, "<path class=\"below\" d=\"M%.1f %.1fl%d %dh%dz\" ", across, down,
+                        -ARROW, -2 * ARROW, 2 * ARROW);
+            else
+                fprintf(to, "<circle class=\"dot\" cx=\"%.1f\" cy=\"%.1f\" r=\"%d\" ", across, down,
+                        DOT);
             put_look(to, "fill", c->look);
             fputs("/>\n", to);
         }
@@ -309,7 +346,7 @@ static void draw_row(FILE *to, const struct svg_row *row, const struct scale *x,
     if (row->mean < x->low) {
         char text[SCALE_TEXT_SIZE], edge[SCALE_TEXT_SIZE + 4];
         scale_text(text, row->mean);
-        snprintf(edge, sizeof edge, "< %s", text);
+        snprintf(edge, sizeof edge, "\u2190 %s", text);
         label(to, x->from + 4, y + 4, "start", edge);
         return;
     }

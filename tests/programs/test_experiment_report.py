@@ -240,6 +240,25 @@ def test_page(directory):
         assert digest["digest"] in text
 
 
+def test_what_diverged_hides_nothing(directory):
+    """Skill far below -1 is an arrow at the edge; bands and dots are whole, and none is there without its
+    line."""
+    variants = results.grid(rate=["1e-4", "1e-3", "1e-2", "1e-1"], norm=["layer", "none"])
+    where = results.make(directory / "a.experiment", variants,
+                         change=lambda variant, seed: 0.1 * seed if variant == 0 else 50 * seed if variant > 3 else 0)
+    text, (course, rows, keys, *_) = page(where, directory)
+    frame = keys.find(f"{SVG}clipPath/{SVG}rect")
+    top, bottom = float(frame.get("y")), float(frame.get("y")) + float(frame.get("height"))
+    drawn = [path for path in keys.iter(f"{SVG}path") if path.get("class") in ("curve", "band")]
+    places = [float(y) for path in drawn for y in re.findall(r"[ML][-.\d]+ ([-.\d]+)", path.get("d"))]
+    assert len(drawn) == 4 and all(top + 3 <= y <= bottom - 2 for y in places), (top, bottom, places)
+    assert sum(path.get("class") == "below" for path in keys.iter(f"{SVG}path")) == 4
+    assert sum(dot.get("class") == "dot" for dot in keys.iter(f"{SVG}circle")) == 4
+    band = next(path for path in drawn if path.get("class") == "band").get("d")
+    assert len(re.findall("[ML]", band)) == 6, "two points of the line, and where it goes to"
+    assert sum((text.text or "").startswith("\u2190 -") for text in rows.iter(f"{SVG}text")) == 4
+
+
 def test_curves_look_back(directory):
     """A point is of the last twentieth of the run, here of two points: a change in the middle moves
     nothing before it."""
@@ -265,7 +284,8 @@ def test_many_variants_look_different(directory):
     where = results.make(directory / "a.experiment", variants, seeds=(1,))
     _, (course, _, over_rate) = page(where, directory)
     assert len(set(looks(course))) == 36
-    assert len(looks(over_rate)) == 6 and sum(1 for _ in over_rate.iter(f"{SVG}circle")) == 36
+    assert len(looks(over_rate)) == 6 and sum(
+        mark.get("class") in ("dot", "below") for mark in over_rate.iter()) == 36
 
 
 def test_a_grid_of_two_keys_is_a_field(directory):
