@@ -21,7 +21,7 @@ struct recording {
     int64_t run;
     int64_t messages; /* of loss, in the run */
     double every;     /* examples between two of them, at most */
-    double start;     /* examples that were not scored, or not heard of, before the first message */
+    double start;     /* examples before those that the messages are of */
 };
 
 static int fail(const struct recording *r, struct error *error) {
@@ -38,12 +38,10 @@ static sqlite3_stmt *prepare(const struct recording *r, const char *sql, struct 
 
 /* ---- Which run ---- */
 
-/* A forecast of the next example: the first has none to be scored. */
-static const double NOT_SCORED = 1;
-
-static void note_start(struct recording *r, double first, double every) {
+/* The first `ahead` examples have no loss: none was forecast. */
+static void note_start(struct recording *r, double first, double every, double ahead) {
     r->every = every;
-    r->start = first > every ? first - every : NOT_SCORED;
+    r->start = fmax(first - every, ahead);
 }
 
 /* The newest of that daemon. */
@@ -82,7 +80,8 @@ static int find_run(struct recording *r, const struct live *live, struct experim
             copies[i] = texts[i] ? experiment_results_copy(results, texts[i]) : NULL;
         r->run = sqlite3_column_int64(select, RUN_ID);
         note_start(r, sqlite3_column_double(select, RUN_FROM),
-                   sqlite3_column_double(select, RUN_EVERY));
+                   sqlite3_column_double(select, RUN_EVERY),
+                   (double)output_ahead(&live->config.architecture.output, 0));
         *run = (struct experiment_run){.run = r->run,
                                        .digest = copies[0],
                                        .device = copies[1],
@@ -164,7 +163,7 @@ struct means {
 
 static void add_row(const struct recording *r, struct means *means, double before) {
     const struct row *row = &means->row;
-    double examples = fmin(row->examples - before, r->every * row->messages);
+    double examples = fmin(row->examples - fmax(before, r->start), r->every * row->messages);
     double weight = row->messages > 0 ? examples * row->known / row->messages : 0;
     add(&means->whole, row->value, weight);
     if (row->recent)
@@ -219,7 +218,7 @@ static int add_column(const struct recording *r, const struct recorded *of, doub
     for (int level = 0; level < LEVELS_MOST && end > 0; level++, size *= FACTOR)
         if (add_level(r, of, level, size, &end, &means, error))
             return -1;
-    add_row(r, &means, r->start);
+    add_row(r, &means, 0);
     *all = mean_of(&means.whole);
     *recent = mean_of(&means.last);
     return 0;

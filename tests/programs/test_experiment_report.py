@@ -456,8 +456,9 @@ def learn_live(directory, text):
 
 def test_live(directory):
     """The daemon that --live describes learns a stream, and a recording of it becomes a table: the same
-    when the recording has only coarse rows of what is old."""
-    path = live_experiment(directory)
+    when the recording has only coarse rows of what is old. Means are over all examples that were scored."""
+    ahead = 3
+    path = live_experiment(directory, set={"ahead": ahead})
     text = call("--live", path)
     assert "#   size-8-norm-layer: size 8, norm layer\n" in text, text
     learn_live(directory, text)
@@ -474,7 +475,7 @@ def test_live(directory):
 
     def mean(values, coarse=0):
         """Over examples: of messages whose weights are those that each is of; of the first `coarse`, by tens."""
-        ends = [first - 50 if first > 50 else 1] + [examples for examples, *_ in messages]
+        ends = [max(first - 50, ahead)] + [examples for examples, *_ in messages]
         weights = [min(end - before, 50) for before, end in zip(ends, ends[1:])]
         for start in range(0, coarse, 10):
             weights[start:start + 10] = [sum(weights[start:start + 10]) / 10] * 10
