@@ -1,11 +1,9 @@
 /* runnel-experiment: one stream, many variants of a configuration, each with several seeds. */
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <sysexits.h>
 #include <unistd.h>
@@ -16,6 +14,7 @@
 #include "common/sync.h"
 #include "config/config.h"
 #include "experiment_again.h"
+#include "experiment_directory.h"
 #include "experiment_examples.h"
 #include "experiment_memory.h"
 #include "experiment_plan.h"
@@ -102,6 +101,7 @@ static void interrupt(int signal_number) {
 }
 
 static void catch_signals(void) {
+    signal(SIGCHLD, SIG_DFL); /* who ignores it lets nobody know how a child has ended */
     struct sigaction action = {.sa_handler = interrupt, .sa_flags = (int)SA_RESETHAND};
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
@@ -113,49 +113,13 @@ static const char *path_of(const struct experiment *e, const char *name, char pa
     return path;
 }
 
-/* ---- The directory ---- */
-
-static int make_directory(struct experiment *e, struct error *error) {
+static int name_directory(struct experiment *e, struct error *error) {
     const struct arguments *a = e->arguments;
     int length = a->output ? snprintf(e->directory, PATH_SIZE, "%s", a->output)
                            : snprintf(e->directory, PATH_SIZE, "%s.experiment", e->spec.name);
     if (length > NAME_SIZE)
         return error_set(error, EX_USAGE, "the path %s is too long", e->directory);
-    e->made = mkdir(e->directory, 0777) == 0;
-    if (!e->made && errno != EEXIST)
-        return error_set(error, EX_CANTCREAT, "%s cannot be made: %s", e->directory,
-                         strerror(errno));
     return 0;
-}
-
-static int take_lock(struct experiment *e, struct error *error) {
-    char path[PATH_SIZE];
-    e->lock = open(path_of(e, "lock", path), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (e->lock < 0)
-        return error_set(error, EX_CANTCREAT, "%s cannot be made: %s", path, strerror(errno));
-    if (flock(e->lock, LOCK_EX | LOCK_NB) == 0)
-        return 0;
-    return error_set(error, EX_TEMPFAIL,
-                     "%s is in use by another runnel-experiment: wait for it, or choose another "
-                     "directory with -o",
-                     e->directory);
-}
-
-static void remove_file(const struct experiment *e, const char *name) {
-    char path[PATH_SIZE];
-    unlink(path_of(e, name, path));
-}
-
-/* What never came to run leaves nothing. */
-static void remove_directory(const struct experiment *e) {
-    char name[PATH_SIZE];
-    for (size_t n = 0; n < e->spec.stream_count; n++) {
-        snprintf(name, sizeof name, "base-%s.yaml", e->spec.streams[n].name);
-        remove_file(e, name);
-    }
-    remove_file(e, "base.yaml");
-    remove_file(e, "lock");
-    rmdir(e->directory);
 }
 
 /* ---- Streams ---- */
@@ -295,7 +259,7 @@ static int make_plan(struct experiment *e, struct error *error) {
                                          .only = a->only};
     if (plan_make(&e->plan, &e->spec, &options, error)) {
         if (e->made)
-            remove_directory(e);
+            directory_remove(e->directory, &e->spec);
         return -1;
     }
     return 0;
@@ -321,8 +285,9 @@ static int prepare_again(struct experiment *e, struct error *error) {
 }
 
 static int run_experiment(struct experiment *e, struct error *error) {
-    if (make_directory(e, error) || take_lock(e, error) || again_restore(e->directory, error) ||
-        make_plan(e, error))
+    if (name_directory(e, error) ||
+        directory_take(e->directory, &e->spec, &e->made, &e->lock, error) ||
+        again_restore(e->directory, error) || make_plan(e, error))
         return -1;
     catch_signals();
     return (e->arguments->again ? prepare_again(e, error) : prepare(e, error)) || run_left(e, error)
@@ -370,7 +335,7 @@ static int check_experiment(struct experiment *e, struct error *error) {
         status = live_print(&e->plan, stdout, error);
     else
         print_plan(e);
-    remove_directory(e);
+    directory_remove(e->directory, &e->spec);
     return status;
 }
 

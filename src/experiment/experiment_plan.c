@@ -38,7 +38,8 @@ static const char *write_base(struct experiment_plan *plan, const struct spec_ba
     bool written = file != NULL;
     if (file) {
         if (!base->named)
-            written &= fprintf(file, "name: %s\n", plan->spec->name) > 0;
+            written &=
+                fprintf(file, "name: \"%.*s\"\n", CONFIG_NAME_SIZE - 1, plan->spec->name) > 0;
         written &= fputs(base->text, file) >= 0;
         written &= fclose(file) == 0;
     }

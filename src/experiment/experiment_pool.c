@@ -192,7 +192,11 @@ static int keep(struct pool *pool, struct worker *worker, struct error *error) {
     row->configuration = done->configuration;
     row->data = options->examples[done->run->stream].digest;
     row->version = PACKAGE_VERSION;
-    row->error = row->state == EXPERIMENT_FAILED ? done->error.text : NULL;
+    row->error = NULL;
+    if (row->state == EXPERIMENT_FAILED) {
+        row->error = done->error.text;
+        row->figures = experiment_no_figures;
+    }
     if (check_device(pool, row, error) || experiment_store_put(options->store, &outcome, error))
         return -1;
     if (row->error && !pool->options->failures->count++)

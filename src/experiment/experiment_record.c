@@ -298,6 +298,9 @@ static int receive_all(struct recorder *r, const volatile sig_atomic_t *stop,
         if (ended == 0 || (ended < 0 && errno == EINTR))
             continue;
         r->child = 0;
+        if (ended < 0)
+            return error_set(error, EX_OSERR, "streams.%s: how %s ended is not known: %s",
+                             r->stream->name, program_name(r), strerror(errno));
         return judge(r, status, error);
     }
 }

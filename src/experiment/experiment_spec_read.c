@@ -20,7 +20,7 @@ enum {
 };
 static const double RECENT = 0.1;
 
-/* "dir/rates.yaml" is "rates". */
+/* "dir/rates.yaml" is "rates"; what a name may not have becomes '_'. */
 static int default_name(struct experiment_spec *spec, struct error *error) {
     static const char *const endings[] = {".yaml", ".yml"};
     const char *slash = strrchr(spec->path, '/');
@@ -32,9 +32,7 @@ static int default_name(struct experiment_spec *spec, struct error *error) {
         if (length > ending && !strcmp(name + length - ending, endings[n]))
             name[length - ending] = 0;
     }
-    for (char *c = name; *c; c++)
-        if (strchr(" \t/", *c))
-            *c = '-';
+    spec_make_name(name);
     spec->name = name;
     return 0;
 }

@@ -109,20 +109,32 @@ int spec_take_base(struct spec_reading *reading, const yaml_node_t *node, const 
 
 /* ---- Names ---- */
 
-/* A name of a file: letters, digits, '-', '_' and '.'. */
+/* What a name of a file has: letters, digits, '-', '_' and '.', which is not the first. */
+static const char allowed_in_names[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                       "0123456789-_.";
+
 static bool is_file_name(const char *name) {
-    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                  "0123456789-_.";
     return *name && *name != '.' && strlen(name) <= SPEC_NAME_MAX &&
-           strspn(name, allowed) == strlen(name);
+           strspn(name, allowed_in_names) == strlen(name);
+}
+
+void spec_make_name(char *name) {
+    if (strlen(name) > SPEC_NAME_MAX)
+        name[SPEC_NAME_MAX] = 0;
+    for (char *c = name; *c; c++)
+        if (!strchr(allowed_in_names, *c))
+            *c = '_';
+    if (*name == '.' || *name == '-')
+        *name = '_';
 }
 
 int spec_want_name(struct spec_reading *reading, const yaml_node_t *node, const char *key,
                    const char *name) {
     return is_file_name(name)
                ? 0
-               : yaml_fail(&reading->yaml, node, key,
-                           "found \"%.60s\"; allowed are letters, digits, '-', '_' and '.', at "
-                           "most %d and none '.' at first",
-                           name, SPEC_NAME_MAX);
+               : yaml_fail(
+                     &reading->yaml, node, key,
+                     "found \"%.60s\"; allowed are a to z, A to Z, digits, '-', '_' and '.', at "
+                     "most %d and none '.' at first",
+                     name, SPEC_NAME_MAX);
 }

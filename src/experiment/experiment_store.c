@@ -1,6 +1,7 @@
 #include "experiment_store.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,6 +53,9 @@ const char *experiment_state_name(enum experiment_state state) {
                                         [EXPERIMENT_FAILED] = "failed"};
     return names[state];
 }
+
+const struct experiment_figures experiment_no_figures = {NAN, NAN, NAN, NAN, NAN,
+                                                         NAN, NAN, NAN, NAN, NAN};
 
 const struct experiment_measure experiment_measures[EXPERIMENT_FIGURES] = {
     {"mean", false, "loss"},         {"recent", false, "recent loss"},

@@ -81,6 +81,7 @@ struct experiment_figures {
 
 /* The names of these figures, in their order: what `report.measure` may be. */
 enum { EXPERIMENT_FIGURES = sizeof(struct experiment_figures) / sizeof(double) };
+extern const struct experiment_figures experiment_no_figures; /* NaN, all of them */
 struct experiment_measure {
     const char *name;   /* "skill_recent" */
     bool larger_better; /* skill, accuracy */

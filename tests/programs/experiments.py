@@ -12,7 +12,7 @@ import running
 
 PROGRAM = str(running.PROGRAM.with_name("runnel-experiment"))
 FEED = str(running.PROGRAM.with_name("runnel-feed"))
-OK, USAGE, DATA, NO_INPUT, DISK, INTERRUPTED, CONFIG = 0, 64, 65, 66, 74, 75, 78
+OK, USAGE, DATA, NO_INPUT, CANNOT_CREATE, DISK, INTERRUPTED, CONFIG = 0, 64, 65, 66, 73, 74, 75, 78
 
 Ended = collections.namedtuple("Ended", "status out err")
 

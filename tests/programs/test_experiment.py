@@ -7,6 +7,7 @@ import os
 import pathlib
 import pty
 import resource
+import signal
 import sqlite3
 import subprocess
 import time
@@ -14,7 +15,7 @@ import time
 import cases
 import experiments
 import running
-from experiments import CONFIG, DATA, DISK, INTERRUPTED, NO_INPUT, OK, USAGE
+from experiments import CANNOT_CREATE, CONFIG, DATA, DISK, INTERRUPTED, NO_INPUT, OK, USAGE
 
 SIGNAL = {"signal": {"feed": "synth sine --size 2 --count 400"}}
 RATES = {"streams": SIGNAL, "base": experiments.real(2),
@@ -253,8 +254,8 @@ def test_a_feeder_that_fails(directory):
     experiments.write(directory, "e.yaml", {**RATES, "streams": {"t": {"feed": "text nowhere"}}})
     done = experiments.call(directory, "e.yaml")  # symbols are no vectors of two numbers
     assert done.status == DATA and "8 runs failed" in done.err and "x_size" in done.err, done
-    assert experiments.rows(directory / "e.experiment", "SELECT DISTINCT state FROM runs") == [
-        ("failed",)]
+    assert experiments.rows(directory / "e.experiment", """
+        SELECT DISTINCT state, mean, skill, rmse FROM runs""") == [("failed", None, None, None)]
     experiments.write(directory, "e.yaml", {**RATES, "streams": {"t": {"feed": "json good"}}})
     lines = ['{"x": [0.1, 0.2]}', '{"x": [0.1, null]}', '{"x": [0.3, 0.1]}']
     (directory / "good").write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -309,6 +310,33 @@ def test_another_data_set_is_refused(directory):
     experiments.write(directory, "e.yaml", table)
     done = experiments.call(directory, "e.yaml", "--again", "-q")
     assert done.status == OK, done
+
+
+def test_nothing_of_the_users_is_overwritten(directory):
+    (directory / "base.yaml").write_text("mine", encoding="utf-8")
+    experiments.write(directory, "e.yaml", {**RATES, "seeds": 1})
+    for _ in range(2):
+        done = experiments.call(directory, "e.yaml", "-o", ".")
+        assert done.status == CANNOT_CREATE and "base.yaml is there" in done.err, done
+    assert (directory / "base.yaml").read_text(encoding="utf-8") == "mine"
+    assert sorted(path.name for path in directory.iterdir()) == ["base.yaml", "e.yaml"]
+
+
+def test_any_file_is_a_name(directory):
+    for number, name in enumerate(("#1.yaml", "[a].yaml", "null.yaml", "\u00e9t\u00e9.yml", 90 * "x")):
+        experiments.write(directory, name, {**RATES, "seeds": 1, "grid": {"rate": [0.01]}})
+        done = experiments.call(directory, name, "-q")
+        assert done.status == OK, (name, done)
+        assert len(list(directory.glob("*.experiment"))) == number + 1
+
+
+def test_a_feeder_is_waited_for_whoever_ignores_children(directory):
+    """Half a file is no stream, whatever the caller has made of SIGCHLD."""
+    (directory / "t.csv").write_text("a,b\n" + "1,2\n" * 500 + '1,"2\n', encoding="utf-8")
+    experiments.write(directory, "e.yaml", {**RATES, "streams": {"t": {"feed": "csv t.csv"}}})
+    done = experiments.call(directory, "e.yaml",
+                            preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
+    assert done.status == DATA and "nothing of it is kept" in done.err, done
 
 
 def test_again_keeps_results_until_others_can_take_their_place(directory):

@@ -115,7 +115,7 @@ export class Experiment {
   }
 
   // A value where all runs have the same; of figures mean and sample deviation over the runs that are done,
-  // or, where none is, the others.
+  // or, where none is, the others that have some.
   summarize(group, columns) {
     const { runs } = group, values = {}, deviations = {};
     const done = runs.filter(({ state }) => state === "done");
