@@ -1,10 +1,11 @@
 /* What the parts of the configuration share: config_keys.c (the one table of keys), config_path.c
-   (questions about paths), config_short.c (short names of keys), config_value.c (one value's text), config_value_print.c (out of the
-   draft again), config_print.c and config_print_text.c (all of them), config_yaml.c (a text into a
-   document of YAML), config_read.c (documents and overrides), config_read_list.c and
-   config_read_columns.c (values that are lists), config_columns.c (rules of columns), config_time.c
-   (of times), config_check.c (rules between keys), config_explain.c (what a key means). For
-   config.c, the documents' generator and the tests; everybody else includes config.h. */
+   (questions about paths), config_short.c (short names of keys), config_value.c (one value's text),
+   config_value_print.c (out of the draft again), config_print.c and config_print_text.c (all of
+   them), config_yaml.c (a text into a document of YAML), config_read.c (documents and overrides),
+   config_read_list.c and config_read_columns.c (values that are lists), config_columns.c (rules of
+   columns), config_time.c (of times), config_check.c (rules between keys), config_explain.c (what a
+   key means). For config.c, the documents' generator and the tests; everybody else includes
+   config.h. */
 #ifndef RUNNEL_CONFIG_INTERNAL_H
 #define RUNNEL_CONFIG_INTERNAL_H
 
@@ -215,7 +216,7 @@ void config_value_print(const struct config_key *key, size_t layer, const struct
 /* Where something stood. */
 struct place {
     bool given;
-    bool all; /* by an override of all layers */
+    bool all;             /* by an override of all layers */
     const char *override; /* "learning.clip=1", or NULL: in the file, at */
     size_t line, column;  /* counted from 1 */
 };
