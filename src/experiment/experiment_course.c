@@ -49,7 +49,7 @@ struct course {
     struct experiment_weight *weights; /* (options.points, tensors) or NULL */
     size_t weight_count, tensors;      /* of all members */
     size_t weighed;                    /* messages when parameters were read last */
-    float *before, *now; /* (numbers,) of all tensors, NULL: not kept; (largest,) */
+    float *before, *now;               /* (numbers,) of all tensors, NULL: not kept; (largest,) */
     size_t largest;
 };
 

@@ -24,7 +24,8 @@ int report_check(const struct report_options *options, struct error *error);
 
 /* `path`: a directory of results or the file in it. The table goes to standard output, unless
    something else does. -1: EX_NOINPUT, EX_DATAERR and EX_IOERR of what is read (EX_DATAERR, too,
-   when `against` has no stream in common, or, once all is written, no run), EX_CANTCREAT and EX_IOERR of what is written. */
+   when `against` has no stream in common, or, once all is written, no run), EX_CANTCREAT and
+   EX_IOERR of what is written. */
 int report_make(const char *path, const struct report_options *options, struct error *error);
 
 struct experiment_results;
