@@ -87,3 +87,17 @@ char *text_quote(char text[TEXT_QUOTE_SIZE], const void *bytes, size_t size) {
     strcpy(t, b < end ? ending : "'");
     return text;
 }
+
+char *text_file_name(char *name, size_t size, const char *text) {
+    size_t i = 0;
+    for (; text[i] && i < size - 1; i++) {
+        char c = text[i];
+        bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                     c == '_' || (i > 0 && (c == '-' || c == '.'));
+        name[i] = c;
+        if (!plain)
+            name[i] = '_';
+    }
+    name[i] = '\0';
+    return name;
+}

@@ -21,6 +21,10 @@ char *text_copy(char *copy, size_t size, const char *text);
    what does not fit. Always terminated, always UTF-8. Returns `text`. */
 char *text_quote(char text[TEXT_QUOTE_SIZE], const void *bytes, size_t size);
 
+/* Make a name for a file of any text, in place or not: '_' for what is none of a letter of ASCII, a
+   digit, '-', '_' or '.', and for '-' or '.' at first; no longer than fits. Returns `name`. */
+char *text_file_name(char *name, size_t size, const char *text);
+
 /* The end of a word that is counted: "s", but of one. */
 static inline const char *text_s(uint64_t count) {
     return count == 1 ? "" : "s";

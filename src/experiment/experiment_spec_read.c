@@ -7,6 +7,7 @@
 #include <sysexits.h>
 
 #include "common/error.h"
+#include "common/text.h"
 #include "config/config_yaml.h"
 #include "experiment_memory.h"
 #include "experiment_spec_reading.h"
@@ -32,8 +33,7 @@ static int default_name(struct experiment_spec *spec, struct error *error) {
         if (length > ending && !strcmp(name + length - ending, endings[n]))
             name[length - ending] = 0;
     }
-    spec_make_name(name);
-    spec->name = name;
+    spec->name = text_file_name(name, SPEC_NAME_MAX + 1, name);
     return 0;
 }
 

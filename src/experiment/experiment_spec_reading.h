@@ -34,9 +34,6 @@ int spec_take_base(struct spec_reading *reading, const yaml_node_t *node, const 
 int spec_want_name(struct spec_reading *reading, const yaml_node_t *node, const char *key,
                    const char *name);
 
-/* Make a text such a name. */
-void spec_make_name(char *name);
-
 int spec_take_streams(struct spec_reading *reading, const yaml_node_t *node);
 
 /* The grid, and the list of variants, either NULL: what they make. */

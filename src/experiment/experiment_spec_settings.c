@@ -118,16 +118,6 @@ static bool is_file_name(const char *name) {
            strspn(name, allowed_in_names) == strlen(name);
 }
 
-void spec_make_name(char *name) {
-    if (strlen(name) > SPEC_NAME_MAX)
-        name[SPEC_NAME_MAX] = 0;
-    for (char *c = name; *c; c++)
-        if (!strchr(allowed_in_names, *c))
-            *c = '_';
-    if (*name == '.' || *name == '-')
-        *name = '_';
-}
-
 int spec_want_name(struct spec_reading *reading, const yaml_node_t *node, const char *key,
                    const char *name) {
     return is_file_name(name)

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/event_file.h"
+#include "common/text.h"
 
 enum {
     NAME_SIZE = 128,
@@ -22,21 +23,6 @@ enum {
 };
 
 /* ---- Directories ---- */
-
-/* What a directory may be called, whatever was written: letters, digits, '-', '_', and '.' within.
- */
-static void plain_name(char name[NAME_SIZE], const char *text) {
-    size_t i = 0;
-    for (; text[i] && i < NAME_SIZE - 1; i++) {
-        char c = text[i];
-        bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                     c == '-' || c == '_' || (c == '.' && i > 0);
-        name[i] = c;
-        if (!plain)
-            name[i] = '_';
-    }
-    name[i] = '\0';
-}
 
 static int make_directory(const char *path, struct error *error) {
     if (mkdir(path, 0777) && errno != EEXIST)
@@ -225,7 +211,7 @@ static int write_cell(struct board *b, size_t stream, size_t variant, const char
     char own[PATH_MAX], plain[NAME_SIZE], name[NAME_SIZE + NUMBER_SIZE];
     if (cell->waiting == cell->run_count)
         return 0;
-    plain_name(plain, of->name);
+    text_file_name(plain, sizeof plain, of->name);
     snprintf(name, sizeof name, "%02zu-%s", of->variant, plain);
     snprintf(own, sizeof own, "%s", path);
     if (enter(own, name, error))
@@ -241,7 +227,7 @@ static int write_streams(struct board *b, struct error *error) {
     char path[PATH_MAX], plain[NAME_SIZE];
     for (size_t k = 0; k < b->summary->results->stream_count; k++) {
         memcpy(path, b->path, sizeof path);
-        plain_name(plain, b->summary->results->streams[k].name);
+        text_file_name(plain, sizeof plain, b->summary->results->streams[k].name);
         if (enter(path, plain, error))
             return -1;
         for (size_t i = 0; i < b->summary->results->variant_count; i++)
@@ -262,7 +248,8 @@ int report_board(const struct summary *summary, struct experiment_store *store,
     b.settings = calloc(most, sizeof *b.settings);
     b.own = calloc(most, sizeof *b.own);
     snprintf(b.path, sizeof b.path, "%s", directory);
-    plain_name(plain, results->name && *results->name ? results->name : "experiment");
+    text_file_name(plain, sizeof plain,
+                   results->name && *results->name ? results->name : "experiment");
     int status = b.settings && b.own ? 0 : error_no_memory(error);
     if (!status) {
         b.setting_count = find_settings(results, b.settings);

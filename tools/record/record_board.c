@@ -98,26 +98,12 @@ static struct board_run *find_run(struct board *b, size_t number) {
 
 /* ---- Directories ---- */
 
-/* What a file may be called, whatever a daemon says: letters, digits, '-', '_', and '.' within. */
-static void file_name(char name[NAME_SIZE], const char *text) {
-    size_t i = 0;
-    for (; text[i] && i < NAME_SIZE - 1; i++) {
-        char c = text[i];
-        bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                     c == '-' || c == '_' || (c == '.' && i > 0);
-        name[i] = c;
-        if (!plain)
-            name[i] = '_';
-    }
-    name[i] = '\0';
-}
-
 /* DIRECTORY/NAME-RUN, and -2, -3, ... from each reset on. A run whose recording was interrupted
    is continued in the last of them; `another` begins the next. */
 static int open_run(struct board *b, struct board_run *run, const char *name, bool another) {
     char plain[NAME_SIZE], digits[NAME_SIZE], path[PATH_MAX], next[PATH_MAX];
-    file_name(plain, *name ? name : "unnamed");
-    file_name(digits, run->run);
+    text_file_name(plain, sizeof plain, *name ? name : "unnamed");
+    text_file_name(digits, sizeof digits, run->run);
     if (event_file_close(&run->file))
         return fail(b);
     int size = snprintf(path, sizeof path, "%s/%s-%s", b->directory, plain, digits);
