@@ -391,6 +391,7 @@ const struct engine_ops cpu_engine = {
     .name = "cpu",
     .open = cpu_open,
     .play = cpu_play,
+    .play_together = NULL,
     .read = cpu_read,
     .write = cpu_write,
     .describe = cpu_describe,

@@ -222,7 +222,8 @@ static const char *cuda_describe(const struct engine *e) {
 /* ---- the module ---- */
 
 static const struct engine_ops cuda_engine = {
-    "cuda", cuda_open, engine_play, cuda_read, cuda_write, cuda_describe, cuda_close,
+    "cuda",    cuda_open,  engine_play,   engine_play_together,
+    cuda_read, cuda_write, cuda_describe, cuda_close,
 };
 
 extern "C" __attribute__((visibility("default"))) const struct cuda_module runnel_cuda_module = {

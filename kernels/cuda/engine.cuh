@@ -89,7 +89,7 @@ struct placed {
     uint32_t offset, ld;
 };
 /* The part of x whose embedding the tensor is; NULL: of none. */
-const struct encoded_part *engine_part(const struct engine *e, const struct tensor *tensor);
+const struct encoded_part *engine_input_part(const struct engine *e, const struct tensor *tensor);
 
 struct placed engine_placed(const struct engine *e, const struct tensor *tensor);
 
@@ -118,6 +118,7 @@ void engine_cut(struct cutter *c);
 
 int engine_play(struct engine *e, const struct plan *plan, const struct results *results,
                 struct error *error);
+int engine_play_together(const struct engine_part *parts, size_t count, struct error *error);
 void engine_release_plan(struct engine *e);
 
 /* The kernels of a segment, one after the other. */

@@ -65,7 +65,7 @@ static void place_parameters(struct engine *e, struct layout *block) {
     n->output_bias = place_tensor(block, model, TENSOR_OUTPUT_BIAS, 0);
 }
 
-const struct encoded_part *engine_part(const struct engine *e, const struct tensor *tensor) {
+const struct encoded_part *engine_input_part(const struct engine *e, const struct tensor *tensor) {
     for (size_t k = 0; k < e->model->part_count; k++)
         if (e->model->parts[k].tensor == (size_t)(tensor - e->model->tensors))
             return &e->parts[k];
@@ -75,7 +75,7 @@ const struct encoded_part *engine_part(const struct engine *e, const struct tens
 struct placed engine_placed(const struct engine *e, const struct tensor *tensor) {
     const struct network *n = &e->network;
     const struct network_layer *l = &n->layers[tensor->layer];
-    const struct encoded_part *part = engine_part(e, tensor);
+    const struct encoded_part *part = engine_input_part(e, tensor);
     const uint32_t offsets[TENSOR_ROLES] = {
         part ? part->weight : n->embedding,
         l->weight_ih,

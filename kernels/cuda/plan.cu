@@ -223,6 +223,13 @@ int engine_play(struct engine *e, const struct plan *plan, const struct results 
     return 0;
 }
 
+int engine_play_together(const struct engine_part *parts, size_t count, struct error *error) {
+    for (size_t k = 0; k < count; k++)
+        if (engine_play(parts[k].engine, parts[k].plan, parts[k].results, error))
+            return -1;
+    return 0;
+}
+
 void engine_release_plan(struct engine *e) {
     engine_forget_graphs(e);
     release_upload(e);

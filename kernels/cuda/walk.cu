@@ -11,7 +11,7 @@ static struct factor array_of(uint32_t offset, uint32_t stride) {
 static void walk_matrix(const struct engine *e, struct walked *w, const struct tensor *tensor) {
     const struct network *n = &e->network;
     const struct network_layer *l = &n->layers[tensor->layer];
-    const struct encoded_part *part = engine_part(e, tensor);
+    const struct encoded_part *part = engine_input_part(e, tensor);
     const struct factor symbol = {FACTOR_SYMBOL, part ? part->ids : n->ids, 0};
     switch (tensor->role) {
     case TENSOR_EMBEDDING:

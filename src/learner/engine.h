@@ -160,6 +160,13 @@ struct engine_options {
     size_t slots;  /* slots 0..slots-1; memory is touched when a slot is first used */
 };
 
+/* One engine's part of what several play together. */
+struct engine_part {
+    struct engine *engine;
+    const struct plan *plan;
+    const struct results *results;
+};
+
 struct engine_ops {
     const char *name; /* "cpu", "cuda" */
 
@@ -172,6 +179,11 @@ struct engine_ops {
      */
     int (*play)(struct engine *engine, const struct plan *plan, const struct results *results,
                 struct error *error);
+
+    /* Play the plans of several engines, each to its end: the same bits as one after the other. -1
+       only when the device fails: all of them can then only be closed. NULL: an engine of this kind
+       is played on the thread that asks, and several can be on several threads. */
+    int (*play_together)(const struct engine_part *parts, size_t count, struct error *error);
 
     /* Copy a block out of or into the engine. `index` is the tensor's in the table, or the slot. */
     int (*read)(struct engine *engine, enum engine_block block, size_t index, void *data,

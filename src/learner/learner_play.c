@@ -353,14 +353,28 @@ static size_t finished_examples(const struct learner *learner) {
     return count && !learner->examples[count - 1].finished ? count - 1 : count;
 }
 
-static int play_member(struct learner *learner, struct member *member, bool outputs,
-                       struct error *error) {
-    member->plan.outputs = outputs;
-    member->plan.rate = member->rates.rate;
-    member->plan.clip = member->rates.clip;
-    if (!member->plan.count)
-        return 0;
-    return learner->ops->play(member->engine, &member->plan, &member->results, error);
+/* The parts of members that have something to play. */
+static size_t gather_parts(struct learner *learner, bool outputs, struct engine_part *parts) {
+    size_t count = 0;
+    for (size_t m = 0; m < learner->member_count; m++) {
+        struct member *member = &learner->members[m];
+        member->plan.outputs = outputs;
+        member->plan.rate = member->rates.rate;
+        member->plan.clip = member->rates.clip;
+        if (member->plan.count)
+            parts[count++] = (struct engine_part){member->engine, &member->plan, &member->results};
+    }
+    return count;
+}
+
+static int play_parts(const struct engine_ops *ops, const struct engine_part *parts, size_t count,
+                      struct error *error) {
+    if (count > 1 && ops->play_together)
+        return ops->play_together(parts, count, error);
+    for (size_t k = 0; k < count; k++)
+        if (ops->play(parts[k].engine, parts[k].plan, parts[k].results, error))
+            return -1;
+    return 0;
 }
 
 int learner_play(struct learner *learner, struct error *error) {
@@ -372,9 +386,10 @@ int learner_play(struct learner *learner, struct error *error) {
         planned |= learner->members[m].plan.count > 0;
     if (!planned)
         return 0;
-    for (size_t m = 0; m < learner->member_count; m++)
-        if (play_member(learner, &learner->members[m], outputs, error))
-            return -1;
+    struct engine_part parts[CONFIG_MEMBERS_MAX];
+    size_t count = gather_parts(learner, outputs, parts);
+    if (play_parts(learner->ops, parts, count, error))
+        return -1;
     learner->played = learner->counters.examples + finished_examples(learner);
     struct cursor cursor = {0};
     for (size_t row = 0; row < learner->example_count; row++)

@@ -291,6 +291,7 @@ const struct engine_ops hash_engine = {
     .name = "hash",
     .open = hash_open,
     .play = hash_play,
+    .play_together = NULL,
     .read = hash_read,
     .write = hash_write,
     .describe = hash_describe,
