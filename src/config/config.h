@@ -25,6 +25,7 @@ enum {
     CONFIG_MEMBER_NAME_SIZE = 33,
     CONFIG_SETS_MAX = 48, /* of a member, each a text "KEY=VALUE" of */
     CONFIG_SET_SIZE = 192,
+    CONFIG_PARTITIONS_MAX = 4096, /* of a broker's stream */
     CONFIG_SHARES_MAX = 32,
     CONFIG_SHARE_SIZE = 64,
     CONFIG_TAGS_MAX = 32,
@@ -112,6 +113,24 @@ struct publish_config {
     uint64_t keep, buffer;
 };
 
+/* The broker that the daemon reads its examples from itself. */
+struct consume_config {
+    struct {
+        char url[CONFIG_ADDRESS_SIZE], stream[CONFIG_ADDRESS_SIZE], /* stream "": not this one */
+            group[CONFIG_ADDRESS_SIZE], user[CONFIG_ADDRESS_SIZE];
+        char password_file[CONFIG_PATH_SIZE];
+        uint64_t partitions; /* streams STREAM.0, STREAM.1, ..; 0: the one, STREAM */
+        bool latest;         /* a group that is new begins with what comes then */
+    } redis;
+    struct {
+        char brokers[CONFIG_ADDRESS_SIZE], topic[CONFIG_ADDRESS_SIZE], /* topic "": not this one */
+            group[CONFIG_ADDRESS_SIZE], user[CONFIG_ADDRESS_SIZE];
+        char password_file[CONFIG_PATH_SIZE];
+        struct share_config settings;
+        bool by_key, latest;
+    } kafka;
+};
+
 struct config {
     char name[CONFIG_NAME_SIZE];
     unsigned preset;
@@ -143,10 +162,11 @@ struct config {
 
     struct socket_config examples, statistics, control;
     enum examples_socket examples_socket;
-    bool many_steps;           /* several steps without a header are an example */
-    uint64_t max_jump;         /* from one number of a stream to the next; 0 = no limit */
-    uint64_t statistics_every; /* examples between two `loss` messages */
-    double statistics_seconds; /* at most, while anything is learned; 0 = not by time */
+    bool many_steps;               /* several steps without a header are an example */
+    struct consume_config consume; /* in place of the examples socket */
+    uint64_t max_jump;             /* from one number of a stream to the next; 0 = no limit */
+    uint64_t statistics_every;     /* examples between two `loss` messages */
+    double statistics_seconds;     /* at most, while anything is learned; 0 = not by time */
     enum predictions predictions;
     uint64_t statistics_top; /* words that a prediction of classes tells */
     struct publish_config publish;

@@ -327,6 +327,10 @@ static int check_paths(struct reading *reading) {
     struct config *config = &reading->draft.config;
     if (resolve(reading, "model.initial", config->initial) != 0 ||
         resolve(reading, "security.secret", config->security.secret) != 0 ||
+        resolve(reading, "examples.redis.password_file", config->consume.redis.password_file) !=
+            0 ||
+        resolve(reading, "examples.kafka.password_file", config->consume.kafka.password_file) !=
+            0 ||
         resolve(reading, "publish.password_file", config->publish.password_file) != 0 ||
         resolve(reading, "publish.credentials", config->publish.credentials) != 0 ||
         resolve(reading, "publish.cafile", config->publish.cafile) != 0)
@@ -365,8 +369,9 @@ int config_check(struct reading *reading) {
         return -1;
     if (reading->member)
         return 0;
-    if (check_sockets(reading) != 0 || config_check_publish(reading) != 0 ||
-        check_security(reading) != 0 || check_journal(reading) != 0)
+    if (check_sockets(reading) != 0 || config_check_consume(reading) != 0 ||
+        config_check_publish(reading) != 0 || check_security(reading) != 0 ||
+        check_journal(reading) != 0)
         return -1;
     return check_paths(reading);
 }

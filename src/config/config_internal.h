@@ -15,7 +15,7 @@
 #include "config.h"
 
 enum {
-    CONFIG_KEYS_MAX = 128,
+    CONFIG_KEYS_MAX = 160,
     CONFIG_SECTIONS_MAX = 16 + MODEL_LAYERS_MAX,
     CONFIG_KEY_SIZE = CONFIG_KEY_NAME_SIZE, /* of a key's path with its terminating zero */
     CONFIG_TEXT_SIZE = 256,
@@ -333,6 +333,17 @@ int config_check_time(struct reading *reading);
 /* ---- What runnel-relay publishes (config_publish.c) ---- */
 
 int config_check_publish(struct reading *reading);
+
+/* Of any broker: settings of librdkafka's without a secret; an address without a user, with one of
+   the schemes (NULL: HOST:PORT,HOST:PORT). */
+int config_check_settings(struct reading *reading, const char *key,
+                          const struct share_config *settings);
+int config_check_address(struct reading *reading, const char *key, const char *schemes,
+                         const char *text);
+
+/* ---- The broker that the daemon reads (config_consume.c) ---- */
+
+int config_check_consume(struct reading *reading);
 
 /* ---- Presets and members ---- */
 

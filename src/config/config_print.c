@@ -45,6 +45,12 @@ static bool is_derived(const struct config_key *key, const struct config *config
 /* A broker has keys of its own; without one there are none. */
 static bool is_of_another_broker(const struct config_key *key, const struct config *config) {
     const struct publish_config *publish = &config->publish;
+    if (is_below(key->path, "examples.redis"))
+        return !*config->consume.redis.stream;
+    if (is_below(key->path, "examples.kafka"))
+        return !*config->consume.kafka.topic;
+    if (is_below(key->path, "examples"))
+        return *config->consume.redis.stream || *config->consume.kafka.topic;
     if (!is_below(key->path, "publish"))
         return false;
     if (!strcmp(key->path, "publish.keep"))

@@ -22,33 +22,36 @@ static bool is_given(const struct reading *reading, const char *path) {
 }
 
 /* Others may read the file, and what is changed in it is published. */
-static int check_settings(struct reading *reading) {
+int config_check_settings(struct reading *reading, const char *key,
+                          const struct share_config *settings) {
     static const char *const SECRETS[] = {"password", "secret", "sasl.jaas.config", ".pem"};
-    const struct share_config *settings = &reading->draft.config.publish.settings;
+    const int section = (int)(strrchr(key, '.') - key);
     for (size_t n = 0; n < settings->count; n++) {
         char name[CONFIG_SHARE_SIZE];
         snprintf(name, sizeof name, "%.*s", (int)strcspn(settings->prefixes[n], "="),
                  settings->prefixes[n]);
         for (size_t i = 0; i < sizeof SECRETS / sizeof *SECRETS; i++)
             if (strcasestr(name, SECRETS[i]))
-                return config_fail(reading, "publish.settings",
+                return config_fail(reading, key,
                                    "found the secret %s; allowed are settings without one, beside "
-                                   "publish.user and publish.password_file",
-                                   name);
+                                   "%.*s.user and %.*s.password_file",
+                                   name, section, key, section, key);
     }
     return 0;
 }
 
 /* SCHEME://HOST.., without a password, for the same reason; a path may have an '@'. */
-static int check_address(struct reading *reading, int broker, const char *text) {
+int config_check_address(struct reading *reading, const char *key, const char *schemes,
+                         const char *text) {
     char scheme[CONFIG_TEXT_SIZE], list[CONFIG_TEXT_SIZE];
-    const char *key = brokers[broker].key, *schemes = brokers[broker].schemes;
+    const int section = (int)(strrchr(key, '.') - key);
     const char *rest = strstr(text, "://");
     static const char PATH[] = "unix:///";
     if (strchr(text, '@') && strncmp(text, PATH, strlen(PATH)) != 0)
         return config_fail(reading, key,
                            "found an address with a user in it; allowed is one without, beside "
-                           "publish.user and publish.password_file");
+                           "%.*s.user and %.*s.password_file",
+                           section, key, section, key);
     snprintf(scheme, sizeof scheme, "%.*s", rest ? (int)(rest - text) : 0, text);
     if (!schemes)
         return rest
@@ -109,7 +112,9 @@ int config_check_publish(struct reading *reading) {
                                "nats");
     if (broker == BROKERS)
         return 0;
-    return check_address(reading, broker, addresses[broker]) != 0 || check_settings(reading) != 0
+    return config_check_address(reading, brokers[broker].key, brokers[broker].schemes,
+                                addresses[broker]) != 0 ||
+                   config_check_settings(reading, "publish.settings", &publish->settings) != 0
                ? -1
                : check_messages(reading);
 }
