@@ -71,9 +71,12 @@ static int check_initial(const struct config *config, struct error *error) {
         return 0;
     if (!config->members_given)
         return check_tensors(config, &config->architecture, "", error);
-    for (size_t n = 0; n < config->member_count; n++)
-        if (check_tensors(config, &config->members[n].architecture, config->members[n].name, error))
+    for (size_t n = 0; n < config->member_count; n++) {
+        struct architecture architecture;
+        config_member_network(config, n, &architecture);
+        if (check_tensors(config, &architecture, config->members[n].name, error))
             return -1;
+    }
     return 0;
 }
 

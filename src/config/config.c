@@ -77,7 +77,9 @@ static void swap(void *a, void *b, size_t size) {
 /* The member in the place of the network that stands alone; once more, and it is as before. */
 static void exchange(struct config *config, struct member_config *member) {
     swap(&config->seed, &member->seed, sizeof member->seed);
-    swap(&config->architecture, &member->architecture, sizeof member->architecture);
+    swap(config->architecture.layers, member->layers, sizeof member->layers);
+    swap(&config->architecture.layer_count, &member->layer_count, sizeof member->layer_count);
+    swap(&config->architecture.output, &member->output, sizeof member->output);
     swap(&config->learning, &member->learning, sizeof member->learning);
 }
 

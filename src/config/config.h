@@ -21,10 +21,11 @@ enum {
     CONFIG_ADDRESS_SIZE = 256, /* of a broker; and of other texts for it */
     CONFIG_ENDPOINT_SIZE = 256,
     CONFIG_DIGEST_SIZE = 17, /* 16 hexadecimal digits */
-    CONFIG_MEMBERS_MAX = 8,
+    CONFIG_MEMBERS_MAX = 64,
     CONFIG_MEMBER_NAME_SIZE = 33,
     CONFIG_SETS_MAX = 48, /* of a member, each a text "KEY=VALUE" of */
     CONFIG_SET_SIZE = 192,
+    CONFIG_SETS_SIZE = 8 * CONFIG_SETS_MAX * CONFIG_SET_SIZE, /* bytes of those of all members */
     CONFIG_PARTITIONS_MAX = 4096, /* of a broker's stream */
     CONFIG_SHARES_MAX = 32,
     CONFIG_SHARE_SIZE = 64,
@@ -75,14 +76,17 @@ struct learning {
 };
 
 /* One of several networks that learn the same streams: what the configuration says, but for what
-   the member sets. */
+   the member sets. What it cannot set, as its input, is the configuration's alone: see
+   config_member_network. */
 #define CONFIG_NETWORK "network" /* the name of the one network where no members are given */
 
 struct member_config {
     char name[CONFIG_MEMBER_NAME_SIZE];
-    char sets[CONFIG_SETS_MAX][CONFIG_SET_SIZE]; /* as written, "KEY=VALUE"; "" after the last */
+    size_t sets; /* where in config.sets its own begin */
     uint64_t seed;
-    struct architecture architecture;
+    struct layer layers[MODEL_LAYERS_MAX];
+    size_t layer_count;
+    struct output output;
     struct learning learning;
 };
 
@@ -148,8 +152,11 @@ struct config {
     bool members_given;  /* else one network without a name, as above */
     size_t member_count; /* of those given */
     struct member_config members[CONFIG_MEMBERS_MAX];
-    char combine[CONFIG_MEMBER_NAME_SIZE]; /* as written, */
-    unsigned combined;                     /* and as mixture.h has it: experts, then members */
+    size_t sets_size;                                 /* bytes used of */
+    char sets[CONFIG_SETS_SIZE + CONFIG_MEMBERS_MAX]; /* texts as written, "KEY=VALUE", each with
+                                                         its zero; "" after a member's last */
+    char combine[CONFIG_MEMBER_NAME_SIZE];            /* as written, */
+    unsigned combined; /* and as mixture.h has it: experts, then members */
 
     struct {
         bool enabled;
@@ -227,6 +234,10 @@ struct config {
    it instead of file and line. On error `config` is untouched. */
 int config_load(struct config *config, const char *path, const char *const *overrides,
                 size_t override_count, struct error *error);
+
+/* A member's network: the configuration's input with the member's layers and output. */
+void config_member_network(const struct config *config, size_t member,
+                           struct architecture *architecture);
 
 /* Whether the optimizer can have that rate: RATE_AUTO where it has none, else a number. If not,
    `why` says what was found and what is allowed. */

@@ -49,7 +49,7 @@ void config_print_column_names(const struct draft *draft, char *text, size_t siz
         used += (size_t)snprintf(text + used, size - used, "%s%s", n ? ", " : "[",
                                  output->target == TARGET_NEXT
                                      ? architecture->input.columns[output->columns[n]].name
-                                     : output->names[n]);
+                                     : architecture->target_names[n]);
     if (output->column_count && used < size)
         snprintf(text + used, size - used, "]");
 }
@@ -247,17 +247,19 @@ static int check_targets(struct reading *reading) {
 
 /* Names of what y has; sizes follow from them. */
 static int check_sent(struct reading *reading) {
-    struct output *output = &reading->draft.config.architecture.output;
+    struct architecture *architecture = &reading->draft.config.architecture;
+    struct output *output = &architecture->output;
     const struct loss_kind *loss = loss_kind(output->loss);
     size_t most = loss->class_id ? 1 : loss->size ? loss->size : output->column_count;
     if (!given(reading, names_path))
         return 0;
-    memcpy(output->names, reading->draft.output_columns, sizeof output->names);
+    memcpy(architecture->target_names, reading->draft.output_columns,
+           sizeof architecture->target_names);
     for (size_t n = 0; n < output->column_count; n++)
         for (size_t m = 0; m < n; m++)
-            if (!strcmp(output->names[m], output->names[n]))
+            if (!strcmp(architecture->target_names[m], architecture->target_names[n]))
                 return config_fail(reading, names_path, "found %s twice; once is allowed",
-                                   output->names[n]);
+                                   architecture->target_names[n]);
     if (output->column_count != most)
         return config_fail(reading, names_path, "found %zu names; allowed with loss: %s is %zu",
                            output->column_count, loss->name, most);

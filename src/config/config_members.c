@@ -72,7 +72,10 @@ static void add_preset_members(struct reading *reading) {
     config->member_count = 2;
     strcpy(config->members[0].name, "change");
     strcpy(config->members[1].name, "level");
-    strcpy(config->members[1].sets[0], "model.output.relative=none");
+    static const char sets[] = "\0model.output.relative=none\0"; /* of the first nothing */
+    memcpy(config->sets, sets, sizeof sets);
+    config->sets_size = sizeof sets;
+    config->members[1].sets = 1;
 }
 
 /* ---- Rules ---- */
@@ -239,15 +242,17 @@ static int check_member(struct reading *reading, struct member_config *member, s
     own->member = true;
     own->verb = verb;
     config_preset_layers(own);
-    for (size_t n = 0; n < CONFIG_SETS_MAX && *member->sets[n]; n++)
-        if (check_set(reading, member, member->sets[n]) != 0 ||
-            config_read_override(own, member->sets[n]) != 0)
+    const char *set = reading->draft.config.sets + member->sets;
+    for (; *set; set += strlen(set) + 1)
+        if (check_set(reading, member, set) != 0 || config_read_override(own, set) != 0)
             return -1;
     if (config_check(own) != 0)
         return -1;
     const struct config *config = &own->draft.config;
     member->seed = config->seed;
-    member->architecture = config->architecture;
+    memcpy(member->layers, config->architecture.layers, sizeof member->layers);
+    member->layer_count = config->architecture.layer_count;
+    member->output = config->architecture.output;
     member->learning = config->learning;
     uint64_t value = config_digest_of(&own->draft, KEY_DIGEST);
     *digest = hash_bytes(hash_bytes(*digest, member->name, strlen(member->name) + 1), &value,
@@ -278,4 +283,13 @@ int config_check_members(struct reading *reading, const struct reading *read) {
     free(own);
     snprintf(config->compatible, CONFIG_DIGEST_SIZE, "%016" PRIx64, digest);
     return status;
+}
+
+void config_member_network(const struct config *config, size_t member,
+                           struct architecture *architecture) {
+    const struct member_config *own = &config->members[member];
+    *architecture = config->architecture;
+    memcpy(architecture->layers, own->layers, sizeof own->layers);
+    architecture->layer_count = own->layer_count;
+    architecture->output = own->output;
 }

@@ -82,10 +82,10 @@ static bool is_printed(const struct config_key *key, size_t layer, const struct 
 /* ---- Members ---- */
 
 /* The configuration of one member, as if it stood alone. */
-static void take_member(struct config *own, const struct member_config *member) {
-    own->seed = member->seed;
-    own->architecture = member->architecture;
-    own->learning = member->learning;
+static void take_member(struct config *own, const struct config *config, size_t member) {
+    own->seed = config->members[member].seed;
+    config_member_network(config, member, &own->architecture);
+    own->learning = config->members[member].learning;
 }
 
 static bool may_differ(const struct config_key *key) {
@@ -180,9 +180,9 @@ static void print_members(struct config_printer *printer, const struct config *c
         const char *before = printer->json ? n ? ", {\"name\": " : "{\"name\": " : "\n  - name: ";
         fputs(before, printer->out);
         config_print_text(printer, config->members[n].name);
-        take_member(&printer->own[0], &config->members[n]);
+        take_member(&printer->own[0], config, n);
         if (configured)
-            take_member(&printer->own[1], &configured->members[n]);
+            take_member(&printer->own[1], configured, n);
         print_sets(printer, config, &printer->own[0], configured ? &printer->own[1] : NULL);
         if (printer->json)
             fputc('}', printer->out);

@@ -145,7 +145,7 @@ static void print_names(struct config_printer *printer, const struct architectur
         fputs(n ? ", " : "", printer->out);
         config_print_text(printer, output->target == TARGET_NEXT
                                        ? architecture->input.columns[output->columns[n]].name
-                                       : output->names[n]);
+                                       : architecture->target_names[n]);
     }
     fputc(']', printer->out);
 }

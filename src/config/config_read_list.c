@@ -85,9 +85,32 @@ static const yaml_node_t *value_of(struct walk *walk, const yaml_node_t *mapping
     return NULL;
 }
 
+/* "KEY=VALUE" after what members have set so far. */
+static int append_set(struct walk *walk, const yaml_node_t *name, const yaml_node_t *value,
+                      const struct config_key *key, const struct member_config *member) {
+    struct config *config = &walk->reading->draft.config;
+    size_t left = CONFIG_SETS_SIZE - config->sets_size;
+    char text[CONFIG_SET_SIZE];
+    if (name->type != YAML_SCALAR_NODE || value->type != YAML_SCALAR_NODE ||
+        snprintf(text, sizeof text, "%s=%s", walk_text(name), walk_text(value)) >= CONFIG_SET_SIZE)
+        return walk_fail(walk, name->start_mark, key->path,
+                         "found a key that member %s sets without one short value; allowed is "
+                         "KEY: VALUE, as in model.layers.0.size: 32",
+                         member->name);
+    size_t size = strlen(text) + 1;
+    if (size > left)
+        return walk_fail(walk, name->start_mark, key->path,
+                         "found more than %d bytes that all members set; allowed are at most that "
+                         "many: what most of them set can stand in the configuration itself",
+                         CONFIG_SETS_SIZE);
+    memcpy(config->sets + config->sets_size, text, size);
+    config->sets_size += size;
+    return 0;
+}
+
 /* What a member sets: a mapping of paths to values. */
 static int take_sets(struct walk *walk, const yaml_node_t *node, const struct config_key *key,
-                     struct member_config *member) {
+                     const struct member_config *member) {
     char found[CONFIG_TEXT_SIZE];
     if (node->type != YAML_MAPPING_NODE)
         return walk_fail(walk, node->start_mark, key->path,
@@ -104,13 +127,8 @@ static int take_sets(struct walk *walk, const yaml_node_t *node, const struct co
                 "found more than %d keys that member %s sets; allowed are at most that "
                 "many",
                 CONFIG_SETS_MAX, member->name);
-        if (name->type != YAML_SCALAR_NODE || value->type != YAML_SCALAR_NODE ||
-            snprintf(member->sets[n], CONFIG_SET_SIZE, "%s=%s", walk_text(name),
-                     walk_text(value)) >= CONFIG_SET_SIZE)
-            return walk_fail(walk, name->start_mark, key->path,
-                             "found a key that member %s sets without one short value; allowed is "
-                             "KEY: VALUE, as in model.layers.0.size: 32",
-                             member->name);
+        if (append_set(walk, name, value, key, member) != 0)
+            return -1;
         const yaml_node_t *first = walk_earlier(walk, node, pair, walk_text(name));
         if (first)
             return walk_fail_twice(walk, name->start_mark, walk_text(name), first);
@@ -136,7 +154,12 @@ static int take_member(struct walk *walk, const yaml_node_t *node, const struct 
             "found the name \"%.*s\"; allowed are 1 to %d letters, digits, '-' and '_'",
             WALK_SHOWN_MAX, walk_text(name), CONFIG_MEMBER_NAME_SIZE - 1);
     strcpy(member->name, walk_text(name));
-    return sets ? take_sets(walk, sets, key, member) : 0;
+    struct config *config = &walk->reading->draft.config;
+    member->sets = config->sets_size;
+    if (sets && take_sets(walk, sets, key, member) != 0)
+        return -1;
+    config->sets[config->sets_size++] = '\0';
+    return 0;
 }
 
 static int take_members(struct walk *walk, const yaml_node_t *node, const struct config_key *key) {
@@ -150,6 +173,8 @@ static int take_members(struct walk *walk, const yaml_node_t *node, const struct
                          "found a list of %zu; allowed are at most %d members", count,
                          CONFIG_MEMBERS_MAX);
     memset(config->members, 0, sizeof config->members);
+    memset(config->sets, 0, sizeof config->sets);
+    config->sets_size = 0;
     config->members_given = true;
     config->member_count = count;
     for (size_t n = 0; n < count; n++)

@@ -280,7 +280,7 @@ int config_value_store(const struct config_key *key, size_t layer, const char *t
 
 /* All that a list of members fills. */
 #define MEMBERS_SIZE                                                                               \
-    (offsetof(struct config, members) + sizeof(((struct config *)0)->members) -                    \
+    (offsetof(struct config, sets) + sizeof(((struct config *)0)->sets) -                          \
      offsetof(struct config, members_given))
 
 static size_t value_size(enum value_type type) {
@@ -334,9 +334,8 @@ void config_value_default(const struct config_key *key, size_t layer, struct dra
 static bool same_members(const struct config *a, const struct config *b) {
     bool same = a->members_given == b->members_given && a->member_count == b->member_count;
     for (size_t n = 0; n < a->member_count && same; n++)
-        same = !strcmp(a->members[n].name, b->members[n].name) &&
-               !memcmp(a->members[n].sets, b->members[n].sets, sizeof a->members[n].sets);
-    return same;
+        same = !strcmp(a->members[n].name, b->members[n].name);
+    return same && a->sets_size == b->sets_size && !memcmp(a->sets, b->sets, a->sets_size);
 }
 
 /* Lists of columns, or of their names. */

@@ -1,6 +1,7 @@
 /* One value: what is allowed, and out of the draft again as a text. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "config_internal.h"
 
@@ -130,8 +131,9 @@ static void print_members(const struct config *config, char *text, size_t size) 
     for (size_t n = 0; config->members_given && n < config->member_count && used < size; n++) {
         const struct member_config *member = &config->members[n];
         used += (size_t)snprintf(text + used, size - used, "%s%s", n ? ", " : "", member->name);
-        for (size_t s = 0; s < CONFIG_SETS_MAX && *member->sets[s] && used < size; s++)
-            used += (size_t)snprintf(text + used, size - used, " (%s)", member->sets[s]);
+        const char *set = config->sets + member->sets;
+        for (; *set && used < size; set += strlen(set) + 1)
+            used += (size_t)snprintf(text + used, size - used, " (%s)", set);
     }
     if (config->members_given && !config->member_count)
         snprintf(text, size, "[]");

@@ -344,7 +344,7 @@ static void name_column(const struct course *c, size_t k, char name[EXPERIMENT_N
     if (of->output.target == TARGET_NEXT)
         input_label(&of->input, output_column(&of->output, k), label);
     else if (k < of->output.column_count)
-        snprintf(label, sizeof label, "%s", of->output.names[k]);
+        snprintf(label, sizeof label, "%s", of->target_names[k]);
     else
         snprintf(label, sizeof label, "y[%zu]", k);
     snprintf(name, EXPERIMENT_NAME_SIZE, "%s", label);

@@ -125,8 +125,10 @@ static size_t count_networks(const struct config *config, size_t *parameters) {
     *parameters = 0;
     for (size_t n = 0; n < count; n++) {
         struct model model;
-        model_build(&model, config->members_given ? &config->members[n].architecture
-                                                  : &config->architecture);
+        struct architecture architecture = config->architecture;
+        if (config->members_given)
+            config_member_network(config, n, &architecture);
+        model_build(&model, &architecture);
         *parameters += model.learned / count;
     }
     return count;

@@ -157,7 +157,9 @@ static int describe_members(struct learner *learner, const struct config *config
         if (!member->own)
             return error_set(error, EX_UNAVAILABLE, "out of memory for the learner");
         snprintf(member->name, sizeof member->name, "%s", listed->name);
-        model_build(member->own, &listed->architecture);
+        struct architecture architecture;
+        config_member_network(config, m, &architecture);
+        model_build(member->own, &architecture);
         describe(member, listed->seed, &listed->learning);
     }
     return 0;

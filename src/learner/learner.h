@@ -302,7 +302,7 @@ const char *learner_word_refused(const struct learner *learner, const struct exa
 struct truth_coverage learner_coverage(const struct learner *learner);
 
 /* With scale: forecast, how many are mixed, experts and members, and their names; else 0. */
-enum { LEARNER_FORECASTS_MAX = 32 };
+enum { LEARNER_FORECASTS_MAX = 128 };
 size_t learner_forecasts(const struct learner *learner);
 const char *learner_forecast_name(const struct learner *learner, size_t n);
 

@@ -183,7 +183,9 @@ static struct planned *begin(struct learner *learner, const struct example *exam
     const struct learner_observer *observer = &learner->observer;
     size_t row = learner->example_count++;
     struct planned *planned = &learner->examples[row];
-    memset(&planned->forgets, 0, sizeof *planned - offsetof(struct planned, forgets));
+    memset(&planned->forgets, 0,
+           offsetof(struct planned, planned_updates) - offsetof(struct planned, forgets));
+    memset(planned->planned_updates, 0, learner->member_count * sizeof *planned->planned_updates);
     memcpy(planned->key, example->key, example->key_size);
     planned->key_size = example->key_size;
     planned->received = example->received;

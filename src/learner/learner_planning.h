@@ -29,13 +29,13 @@ struct planned {
     size_t streams;                       /* in memory after it */
     size_t planned_steps, planned_scores; /* in this plan, of each member */
     size_t planned_measures;              /* likewise, 0 or 1 */
-    size_t planned_updates[CONFIG_MEMBERS_MAX];
     size_t planned_moments;
     size_t gathered_steps;                              /* played in earlier plans */
     size_t given_steps;                                 /* whose predictions are kept (truth.h) */
     size_t told_scores, told_steps;                     /* of it, the first that is told */
     size_t scored, observed, correct, updates, skipped; /* as in struct learned */
     double loss_sum, baseline_sum, squared_error, gradient_norm, update_ratio;
+    size_t planned_updates[CONFIG_MEMBERS_MAX]; /* (members,): last, since few are there mostly */
 };
 
 /* One network: an engine and a plan of its own. */

@@ -327,7 +327,8 @@ static int begin_plan(struct learner *learner, struct error *error) {
         example->planned_steps = example->planned_scores = example->planned_measures = 0;
         example->planned_moments = 0;
         example->told_scores = example->told_steps = 0;
-        memset(example->planned_updates, 0, sizeof example->planned_updates);
+        memset(example->planned_updates, 0,
+               learner->member_count * sizeof *example->planned_updates);
         if (learner->scaler && last) {
             memcpy(learner->means, learner->means + last * size, size * sizeof(double));
             memcpy(learner->deviations, learner->deviations + last * size, size * sizeof(double));

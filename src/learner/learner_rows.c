@@ -64,8 +64,8 @@ static const float *start_of(struct learner *learner, size_t m, size_t n, struct
     return *start = NULL;
 }
 
-void rows_close(struct words *words) {
-    for (size_t m = 0; m < CONFIG_MEMBERS_MAX; m++)
+void rows_close(struct learner *learner, struct words *words) {
+    for (size_t m = 0; m < learner->member_count; m++)
         for (size_t n = 0; n < MODEL_TENSORS_MAX; n++)
             free(words->start[m][n]);
     free(words->buffer);

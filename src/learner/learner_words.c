@@ -80,7 +80,9 @@ int words_open(struct learner *learner, struct error *error) {
     const struct output *output = &learner->model->architecture.output;
     if (!are_wanted(&learner->model->architecture))
         return 0;
-    struct words *words = learner->words = calloc(1, sizeof *words);
+    struct words *words = NULL;
+    words = calloc(1, sizeof *words + learner->member_count * sizeof *words->start);
+    learner->words = words;
     if (words) {
         words->of = calloc(learner->input_row + 1, sizeof *words->of);
         words->of_column = calloc(learner->input_row, sizeof *words->of_column);
@@ -111,7 +113,7 @@ void words_close(struct learner *learner) {
     free(words->x.values);
     free(words->y.values);
     free(words->fresh);
-    rows_close(words);
+    rows_close(learner, words);
     json_decref(words->initial);
     free(words);
 }

@@ -47,9 +47,9 @@ struct words {
     size_t fresh_count, fresh_capacity;
     float *buffer; /* (of the largest tensor that is by ids,) */
     size_t buffer_size;
-    float *start[CONFIG_MEMBERS_MAX][MODEL_TENSORS_MAX]; /* their starting values, once asked for */
-    size_t hidden;          /* classes that have not come, as the engines have it */
-    struct json_t *initial; /* by name the words of model.initial; NULL: it has none */
+    size_t hidden;                     /* classes that have not come, as the engines have it */
+    struct json_t *initial;            /* by name the words of model.initial; NULL: it has none */
+    float *start[][MODEL_TENSORS_MAX]; /* (members,) starting values, once asked for */
 };
 
 /* ---- Words (learner_words.c) ---- */
@@ -99,6 +99,6 @@ int rows_keep_hidden(struct learner *learner, struct error *error);
 /* The classes that have not come have biases that are no part of what is learned: the norm of all
    parameters, whose sum of squares this is, over that of the others. */
 double rows_share(const struct learner *learner, double squares);
-void rows_close(struct words *words);
+void rows_close(struct learner *learner, struct words *words);
 
 #endif

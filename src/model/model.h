@@ -92,8 +92,7 @@ struct output {
     size_t column_count; /* next: the columns of x that are targets, in their order; 0: all of x.
                             Else what y's numbers are called; 0: nothing */
     uint16_t columns[COLUMNS_MAX];
-    char names[COLUMNS_MAX][COLUMN_NAME_SIZE]; /* given and later: (column_count,) of what y has */
-    struct vocabulary vocabulary;              /* of classes; with `next` it is the input's */
+    struct vocabulary vocabulary; /* of classes; with `next` it is the input's */
 };
 
 struct architecture {
@@ -101,6 +100,7 @@ struct architecture {
     struct layer layers[MODEL_LAYERS_MAX];
     size_t layer_count;
     struct output output;
+    char target_names[COLUMNS_MAX][COLUMN_NAME_SIZE]; /* given and later: (output.column_count,) */
 };
 
 struct tensor {

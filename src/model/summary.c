@@ -37,7 +37,7 @@ const char *model_column_names(const struct architecture *architecture, bool tar
     *text = 0;
     for (size_t k = 0; k < count; k++) {
         strcat(text, k ? ", " : "");
-        strcat(text, some && !next ? output->names[k]
+        strcat(text, some && !next ? architecture->target_names[k]
                                    : input->columns[some ? output->columns[k] : k].name);
     }
     return text;

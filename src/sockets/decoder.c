@@ -45,7 +45,8 @@ static int open_columns(struct decoder *d, const struct architecture *architectu
 }
 
 /* Names of what y has. A number, or a class, may be missing: it is not observed. */
-static int open_targets(struct decoder *d, const struct output *output) {
+static int open_targets(struct decoder *d, const struct architecture *architecture) {
+    const struct output *output = &architecture->output;
     if (d->target == TARGET_NEXT || !output->column_count)
         return 0;
     d->y.columns = d->targets = calloc(output->column_count, sizeof *d->targets);
@@ -56,7 +57,7 @@ static int open_targets(struct decoder *d, const struct output *output) {
                                         .hold = true,
                                         .size = output->size,
                                         .vocabulary = output->vocabulary};
-        strcpy(d->targets[k].name, output->names[k]);
+        strcpy(d->targets[k].name, architecture->target_names[k]);
     }
     return 0;
 }
@@ -108,7 +109,7 @@ int decoder_open(struct decoder **decoder, const struct model *model, bool many,
                                 true,
                                 output->vocabulary.capacity > 0,
                                 false};
-    if (open_targets(d, output) == 0 &&
+    if (open_targets(d, &model->architecture) == 0 &&
         (!input->column_count || open_columns(d, &model->architecture) == 0))
         return 0;
     decoder_close(decoder);

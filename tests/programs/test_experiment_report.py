@@ -520,7 +520,8 @@ def test_what_members_cannot(directory):
         assert all(part in text for part in said), text
     refused(["wide", "model.input.missing"], grid={}, variants=[{"name": "wide", "model.input.missing": "reject"}])
     refused(["far", "model.output.ahead"], grid={}, variants=[{"name": "far", "model.output.ahead": 3}])
-    refused(["12 variants", "8 members"], grid={"rate": [1e-4, 1e-3, 1e-2], "norm": ["layer", "none", "rms", "weight"]})
+    refused(["65 variants", "64 members"], grid={"rate": [n / 1e4 for n in range(1, 14)],
+                                                 "learning.clip": [1, 2, 3, 4, 5]})
     refused(["2 of them"], streams={name: {"feed": "synth sine --size 2"} for name in "ab"})
     refused(["scale: forecast"], base={"model": {"input": {"kind": "real", "size": 2, "scale": "standard"},
                                                 "layers": [{"cell": "gru", "size": 8}],

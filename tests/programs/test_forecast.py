@@ -9,7 +9,7 @@ import struct
 import tempfile
 
 import zmq
-from running import Daemon, predictions, subscribe, wait_learned
+from running import LIMIT, Daemon, predictions, subscribe, wait_learned
 
 try:
     import numpy as np
@@ -17,6 +17,7 @@ except ImportError:
     print("needs python3-numpy")
     raise SystemExit(77) from None
 
+MEMBERS, CONFIG = 64, 78  # the most of them; the exit code
 EXPERTS = ["last", "mean", "ewma", "lag", "ar3", "ar12", "ar12fast", "ar24", "abs12"]
 STEPS, STREAMS = 240, 3
 NEAR = 1e-3  # how far the engines may be apart
@@ -162,6 +163,27 @@ def a_kill_changes_no_bit():
     assert said(calm) == said(killed)
     assert calm_blob == killed_blob
     assert said(played("")[0]) == said(played("", kill=True)[0])
+
+
+def so_many_members(count):
+    return ", ".join(f"{{name: m{n}, set: {{seed: {n}, model.layers.0.size: {2 + n % 5}}}}}" for n in range(count))
+
+
+def there_can_be_64_members():
+    """All are said, and asked for by their names; a kill changes no bit; the last has those it has alone."""
+    with tempfile.TemporaryDirectory(prefix="forecast-") as directory:
+        with Daemon(directory, configuration(directory, so_many_members(MEMBERS + 1))) as daemon:
+            assert daemon.process.wait(timeout=LIMIT) == CONFIG
+            assert "found a list of 65; allowed are at most 64 members" in daemon.text()
+    members = so_many_members(MEMBERS)
+    names = EXPERTS + [f"m{n}" for n in range(MEMBERS)]
+    calm, blob = played(members)
+    killed, killed_blob = played(members, kill=True)
+    assert said(calm) == said(killed) and blob == killed_blob
+    assert all(list(m["experts"]) == list(m["weights"]) == names for m in calm)
+    _, alone = played(members[members.rindex("{name"):])
+    last = f"members.m{MEMBERS - 1}."
+    assert tensors(alone) == {name: data for name, data in tensors(blob).items() if name.startswith(last)}
 
 
 def however_steps_are_bundled():
@@ -344,8 +366,8 @@ def near(found, expected):
 
 
 tests = [carries_experts_and_weights, is_better_than_the_last_value, null_where_nothing_was_seen,
-         a_member_has_the_bits_it_has_alone, a_kill_changes_no_bit, however_steps_are_bundled,
-         horizons_say_what_they_say_alone, every_horizon_is_scored_when_its_x_comes,
+         a_member_has_the_bits_it_has_alone, there_can_be_64_members, a_kill_changes_no_bit,
+         however_steps_are_bundled, horizons_say_what_they_say_alone, every_horizon_is_scored_when_its_x_comes,
          looks_further_ahead_than_the_last_value, a_kill_changes_no_bit_further_ahead,
          says_that_it_has_no_network, sets_and_resets_members,
          sets_and_resets_members_further_ahead]

@@ -44,9 +44,9 @@ static void test_preset_is_whole(void **state) {
     assert_true(c.members_given);
     assert_int_equal(c.member_count, 2);
     assert_string_equal(c.members[0].name, "change");
-    assert_int_equal(c.members[0].architecture.output.relative, RELATIVE_AR12);
+    assert_int_equal(c.members[0].output.relative, RELATIVE_AR12);
     assert_string_equal(c.members[1].name, "level");
-    assert_int_equal(c.members[1].architecture.output.relative, RELATIVE_NONE);
+    assert_int_equal(c.members[1].output.relative, RELATIVE_NONE);
 }
 
 /* What is looked at beside learning decides nothing of it: a checkpoint fits with and without. */
@@ -103,8 +103,10 @@ static void test_looks_ahead(void **state) {
     struct model model;
     enum { COLUMNS = 2, HORIZONS = 3 };
     for (size_t m = 0; m < c.member_count; m++) {
-        bool base = c.members[m].architecture.output.relative == RELATIVE_AR12;
-        model_build(&model, &c.members[m].architecture);
+        bool base = c.members[m].output.relative == RELATIVE_AR12;
+        struct architecture architecture;
+        config_member_network(&c, m, &architecture);
+        model_build(&model, &architecture);
         assert_int_equal(model.horizons, HORIZONS);
         assert_int_equal(model.open, 24);
         assert_int_equal(model.outputs, HORIZONS * COLUMNS);
@@ -123,8 +125,8 @@ static void test_members_set(void **state) {
                                         "learning.optimizer.rate: 0.5, learning.window: 4}}\n"
                                         "combine: b\n",
                            NULL);
-    assert_int_equal(c.members[0].architecture.layers[0].size, 4);
-    assert_int_equal(c.members[1].architecture.layers[0].size, 8);
+    assert_int_equal(c.members[0].layers[0].size, 4);
+    assert_int_equal(c.members[1].layers[0].size, 8);
     assert_int_equal(c.members[0].seed, 1);
     assert_int_equal(c.members[1].seed, 5);
     assert_true(c.members[1].learning.optimizer.rate == 0.5);
@@ -133,6 +135,56 @@ static void test_members_set(void **state) {
     assert_int_equal(c.combined, COMBINE_ONE + EXPERTS + 1);
     assert_int_equal(good(FORECAST(""), "combine=network").combined, COMBINE_ONE + EXPERTS);
     assert_int_equal(good(FORECAST(""), "combine=mean").combined, COMBINE_ONE + EXPERT_mean);
+}
+
+/* So many members, of which each but the first sets `sets`; to be freed. */
+static char *many_members(size_t count, const char *sets) {
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    fputs(WHOLE "members:\n  - {name: m0}\n", out);
+    for (size_t n = 1; n < count; n++)
+        fprintf(out, "  - {name: m%zu, set: {seed: %zu%s}}\n", n, n, sets);
+    fclose(out);
+    return text;
+}
+
+/* Each is what a configuration that sets the same is, and one more is refused. */
+static void test_most_members(void **state) {
+    (void)state;
+    char *text = many_members(CONFIG_MEMBERS_MAX, ", model.layers.0.size: 5");
+    struct config *c = malloc(2 * sizeof *c), *lone = c + 1;
+    struct architecture of;
+    *c = good(text, NULL);
+    free(text);
+    assert_int_equal(c->member_count, CONFIG_MEMBERS_MAX);
+    *lone = good(WHOLE, "model.layers.0.size=5");
+    for (size_t n = 1; n < c->member_count; n++) {
+        config_member_network(c, n, &of);
+        assert_int_equal(c->members[n].seed, n);
+        assert_int_equal(of.layer_count, 1);
+        assert_int_equal(of.layers[0].size, 5);
+        assert_memory_equal(&of.input, &lone->architecture.input, sizeof of.input);
+    }
+    free(c);
+    text = many_members(CONFIG_MEMBERS_MAX + 1, "");
+    check_error(text, NULL, ":5:3: members: found a list of 65; allowed are at most 64 members");
+    free(text);
+}
+
+/* A text for each key has room, but not the longest ones for all. */
+static void test_members_that_set_much(void **state) {
+    (void)state;
+    enum { KEYS = 8, VALUE = 170 };
+    char sets[KEYS * (VALUE + sizeof ", key0: ")], *at = sets;
+    for (int k = 0; k < KEYS; k++)
+        at += sprintf(at, ", key%d: %0*d", k, VALUE, 0);
+    char *text = many_members(CONFIG_MEMBERS_MAX, sets);
+    check_error(text, NULL, "members: found more than 73728 bytes that all members set; allowed");
+    free(text);
+    text = many_members(9, sets);
+    check_error(text, NULL, "members: found key0, which member m1 sets"); /* that many have room */
+    free(text);
 }
 
 /* What does not work is refused with a sentence. */
@@ -208,14 +260,14 @@ static void test_refused(void **state) {
          ":4:56: seed: found twice in one mapping, first in line 4"},
         {WHOLE "members: [{name: a, set: [seed]}]\n", NULL,
          ":4:26: members: found a list, which member a sets; allowed is a mapping"},
-        {WHOLE, "members=[{nam: a}]", "members: found a mapping; allowed is a list of at most 8"},
+        {WHOLE, "members=[{nam: a}]", "members: found a mapping; allowed is a list of at most 64"},
         {WHOLE, "combine=other", "combine: found \"other\"; allowed is mlpoly, average, best"},
     };
     for (size_t n = 0; n < COUNT(wrong); n++)
         check_error(wrong[n].text, wrong[n].override, wrong[n].says);
 }
 
-/* One configuration is on the stack at a time: each is half a megabyte. */
+/* One configuration is on the stack at a time: each is a quarter of a megabyte. */
 static const char *compatible(const char *text, const char *override,
                               char digest[CONFIG_DIGEST_SIZE]) {
     const struct config c = good(text, override);
@@ -297,6 +349,8 @@ int main(void) {
         cmocka_unit_test(test_preset_gives_way),
         cmocka_unit_test(test_looks_ahead),
         cmocka_unit_test(test_members_set),
+        cmocka_unit_test(test_most_members),
+        cmocka_unit_test(test_members_that_set_much),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_digests_differ),
         cmocka_unit_test(test_targets_are_scaled_alike),
