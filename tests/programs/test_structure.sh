@@ -66,6 +66,7 @@ wrong 'not in its room' "$({
     room src/experiment 'common/*' 'model/*' 'config/*' 'learner/*' 'journal/*' 'sockets/*' 'daemon/*'
     room src/client 'common/*'
     room src/brokers 'common/*'
+    room src/fleet 'common/*' 'brokers/*'
     room streams 'common/*' 'brokers/*' runnel.h 'streams/*' 'journal/journal_block.h'
     room tools 'common/*' 'brokers/*' runnel.h 'tools/shared/*' 'tools/history/*' 'experiment/experiment_store.h'
 })"
