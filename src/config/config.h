@@ -26,7 +26,7 @@ enum {
     CONFIG_SETS_MAX = 48, /* of a member, each a text "KEY=VALUE" of */
     CONFIG_SET_SIZE = 192,
     CONFIG_SETS_SIZE = 8 * CONFIG_SETS_MAX * CONFIG_SET_SIZE, /* bytes of those of all members */
-    CONFIG_PARTITIONS_MAX = 4096, /* of a broker's stream */
+    CONFIG_PARTITIONS_MAX = 4096,                             /* of a broker's stream */
     CONFIG_SHARES_MAX = 32,
     CONFIG_SHARE_SIZE = 64,
     CONFIG_TAGS_MAX = 32,

@@ -31,6 +31,7 @@ DENSE = {"kind": "dense", "size": 3, "summed_inputs": {"mean": None, "std": None
          "hidden": dict(UNITS, mean=None), "histogram": [0] * 20}
 STATE = {"layers": [LSTM, DENSE]}
 # of two networks, the second of two layers
+MANY = [f"network-of-sensor-{n}" for n in range(20)]  # members whose names differ at their ends
 MEMBERS = {"layers": [LSTM], "members": {"change": {"layers": [LSTM]}, "level": {"layers": [LSTM, DENSE]}}}
 
 

@@ -16,7 +16,7 @@ import time
 
 import cases
 import running
-from publishing import LOSS, LSTM, MEMBERS, STATE, STATUS, Publisher
+from publishing import LOSS, LSTM, MANY, MEMBERS, STATE, STATUS, Publisher
 from test_security import Guarded, Pair
 
 PROGRAM = pathlib.Path(os.environ.get("builddir", "."), "runnel-top").resolve()
@@ -153,6 +153,18 @@ def test_state_by_member(directory):
         dead["members"]["level"]["layers"][1]["hidden"].update(minimum=0, maximum=0)
         daemon.send("state", dead)
         screen.until("healthy: ! layer 2 dead")
+        screen.keys("q")
+        screen.until("ended 0")
+
+
+def test_state_of_many_members(directory):
+    """Each line says whose it is: of a long name beginning and end."""
+    with watched(directory, 80, 60) as (daemon, screen):
+        daemon.send("loss", LOSS, examples=100)
+        daemon.send("state", {"layers": [LSTM], "members": {name: {"layers": [LSTM]} for name in MANY}})
+        screen.until("(?m)^ 0 network~sensor-0 lstm 128 ", "(?m)^ 1 network~sensor-1 lstm 128 ")
+        screen.keys("]" * len(MANY))
+        screen.until("(?m)^19 network~ensor-19 lstm 128 ")
         screen.keys("q")
         screen.until("ended 0")
 

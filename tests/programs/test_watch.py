@@ -15,7 +15,7 @@ import termios
 import time
 
 import cases
-from publishing import MEMBERS, TOPICS, Publisher
+from publishing import LSTM, MANY, MEMBERS, TOPICS, Publisher
 import zmq
 
 PROGRAM = str(pathlib.Path(os.environ.get("builddir", "."), "runnel-watch"))
@@ -294,6 +294,18 @@ def test_state_by_member(directory):
     assert (status, err) == (OK, "") and len(lines) == 3, lines
     for line, label in zip(lines, [r" 0 change ", r" 1 level ", r" 2 level "]):
         assert re.match(label + r" +hidden +(-0.0123|-) \+- +0.4560 ", line) and len(line) <= 80, line
+
+
+def test_state_of_many_members(directory):
+    """Each line says whose it is, and all begin in the same column."""
+    daemon = Daemon(directory)
+    watch = Watch(daemon.endpoint, "-t", "state", "-n", "1")
+    daemon.wait_for("status", "state")
+    daemon.send("state", {"layers": [LSTM], "members": {name: {"layers": [LSTM]} for name in MANY}})
+    status, lines, err = watch.end()
+    daemon.close()
+    assert (status, err) == (OK, "") and len({len(line) for line in lines}) == 1, lines
+    assert [line.split()[:2] for line in lines] == [[str(n), name] for n, name in enumerate(MANY)], lines
 
 
 def test_truths_beside_what_was_said(directory):

@@ -165,7 +165,7 @@ def test_api(directory):
         daemon.learn(0.5, columns=columns, experts=experts)
         web.until("api/skill?run=1", lambda answer: answer == {"run": 1, "columns": columns, "experts": experts})
         for wrong in ["series", "series?run=0", "series?run=x", "series?run=1.5", "series?run=1&points=1",
-                      "series?run=1&points=1e9", "series?run=1&layer=128", "series?run=1&layer=-1",
+                      "series?run=1&points=1e9", "series?run=1&layer=1024", "series?run=1&layer=-1",
                       "series?run=1&axis=loss", "series?run=1&from=nan", "series?run=1&to=",
                       "series?run=1&from=0x10", "events?run=", "skill", "skill?run=1.5"]:
             status, _, body = web.open(f"api/{wrong}")

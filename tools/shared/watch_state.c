@@ -1,6 +1,9 @@
 #include "watch_state.h"
 
+#include <string.h>
+
 #include "common/json_member.h"
+#include "common/text.h"
 
 #define MEMBER "member"
 
@@ -34,4 +37,42 @@ json_t *state_layers(const json_t *body) {
 
 const char *state_member(const json_t *layer) {
     return member_string(layer, MEMBER);
+}
+
+int state_member_columns(const json_t *layers, int most) {
+    const json_t *layer;
+    size_t i;
+    int columns = 0;
+    json_array_foreach(layers, i, layer) {
+        const char *name = state_member(layer);
+        int length = name ? (int)strnlen(name, (size_t)most) : 0;
+        columns = length > columns ? length : columns;
+    }
+    return columns;
+}
+
+const char *state_member_name(const json_t *layer, int columns, char name[STATE_NAME_SIZE]) {
+    const char *all = state_member(layer);
+    *name = '\0';
+    if (!all)
+        return name;
+    size_t length = strlen(all), room = (size_t)columns, head = (room - 1) / 2;
+    if (room >= STATE_NAME_SIZE || length <= room)
+        return text_copy(name, STATE_NAME_SIZE, all);
+    const char *tail = all + length - (room - 1 - head);
+    while ((*tail & 0xC0) == 0x80) /* not from the middle of a character on */
+        tail++;
+    text_copy(name, head + 1, all);
+    size_t used = strlen(name);
+    name[used++] = '~';
+    text_copy(name + used, STATE_NAME_SIZE - used, tail);
+    return name;
+}
+
+int state_number_columns(const json_t *layers) {
+    enum { TEN = 10 };
+    int columns = 1;
+    for (size_t last = json_array_size(layers); last > TEN; last = (last + TEN - 1) / TEN)
+        columns++;
+    return columns;
 }

@@ -18,7 +18,7 @@ enum {
     BINS = FIELD_BINS,
     TEXT_SIZE = 3 * BINS + 1, /* a block character is 3 bytes of UTF-8 */
     NAME = 11,                /* columns of a layer's name */
-    MEMBER = 8,               /* and of the name of its member, where it has one */
+    MEMBER = 16,              /* and of the name of its member at most, where it has one */
     PAIR = 13,                /* columns of "-0.123 ±0.456" */
     SUBJECT = 10,             /* columns of a panel's first word */
     GAP = 2,
@@ -140,20 +140,20 @@ static void fit_columns(bool taken[COLUMNS], int used, int width) {
         }
 }
 
-/* "0 gru 64", or "0 change gru 64". */
-static void format_name(char name[TEXT_SIZE], const json_t *layer, int index) {
-    const char *kind = member_string(layer, "kind"), *member = state_member(layer);
+/* "0 gru 64", or "0 change gru 64", the number so wide. */
+static void format_name(char name[TEXT_SIZE], const json_t *layer, int index, int width) {
+    const char *kind = member_string(layer, "kind");
     double size = 0;
-    char count[FORMAT_SIZE], clean[MEMBER + 1] = "";
+    char count[FORMAT_SIZE], member[STATE_NAME_SIZE];
     member_number(layer, "size", &size);
-    if (member)
-        text_copy(clean, sizeof clean, member);
-    snprintf(name, TEXT_SIZE, "%d %s%s%.5s %s", index, clean, *clean ? " " : "", kind ? kind : "?",
-             format_count(count, size, 4));
+    state_member_name(layer, MEMBER, member);
+    snprintf(name, TEXT_SIZE, "%*d %.*s%s%.5s %s", width, index, 3 * MEMBER, member,
+             *member ? " " : "", kind ? kind : "?", format_count(count, size, 4));
 }
 
 static int name_columns(const json_t *layers) {
-    return NAME + (state_member(json_array_get(layers, 0)) ? MEMBER + 1 : 0);
+    int member = state_member_columns(layers, MEMBER);
+    return NAME + state_number_columns(layers) - 1 + (member ? member + 1 : 0);
 }
 
 static enum style cell_style(const struct column *column, const json_t *layer) {
@@ -165,9 +165,10 @@ static enum style cell_style(const struct column *column, const json_t *layer) {
 }
 
 static void table_row(struct canvas *c, const struct area *area, int row, const bool taken[COLUMNS],
-                      int at, const json_t *layer, int index) {
+                      int at, const json_t *layers, int index) {
+    const json_t *layer = json_array_get(layers, (size_t)index);
     char text[TEXT_SIZE];
-    format_name(text, layer, index);
+    format_name(text, layer, index, state_number_columns(layers));
     canvas_print(c, area, row, 0, STYLE_PLAIN, "%s", text);
     for (int i = 0; i < COLUMNS; i++) {
         if (!taken[i])
@@ -207,8 +208,7 @@ void layers_table(struct canvas *c, const struct area *area, const json_t *layer
             at += columns[i].width + 1;
         }
     for (int i = 0; i < room && *first + i < count; i++)
-        table_row(c, area, 1 + i, taken, name, json_array_get(layers, (size_t)(*first + i)),
-                  *first + i);
+        table_row(c, area, 1 + i, taken, name, layers, *first + i);
 }
 
 /* Bars of eighths of a row; in ASCII, of whole rows. */
@@ -256,7 +256,7 @@ static void draw_panel(struct canvas *c, const struct area *area, const json_t *
     char name[TEXT_SIZE], saturated[TEXT_SIZE], title[2 * TEXT_SIZE];
     double share = layer_number(layer, LAYER_hidden_saturated);
     int row = 1;
-    format_name(name, layer, index);
+    format_name(name, layer, index, 1);
     snprintf(title, sizeof title, "layer %s", name);
     canvas_heading(c, area, 0, title);
     struct area text = area_columns(area, 0, SUBJECT + PAIR + 1);

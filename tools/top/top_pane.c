@@ -195,10 +195,16 @@ struct layout {
     int verdicts, chart, said, meters, layers, events;
 };
 
+/* That panels of so many layers take. */
+static int panel_rows(const struct area *area, int layers) {
+    int abreast = layers_abreast(area->columns);
+    return (layers + abreast - 1) / abreast * LAYERS_PANEL_ROWS;
+}
+
 static struct layout lay_out(const struct area *area, int layers, bool said) {
     bool wide = area->columns >= METERS_WIDE;
     struct layout l = {.verdicts = wide ? 1 : VERDICTS};
-    int height = area->rows >= VERY_TALL ? 3 : area->rows >= TALL ? 2 : 1, panels = 0;
+    int height = area->rows >= VERY_TALL ? 3 : area->rows >= TALL ? 2 : 1;
     int rest = area->rows - l.verdicts;
     l.said = said && area->rows >= LOW;
     rest -= l.said;
@@ -207,8 +213,7 @@ static struct layout lay_out(const struct area *area, int layers, bool said) {
     l.meters = l.meters > most ? most : l.meters;
     rest -= l.meters;
     if (area->rows >= LOW) {
-        int abreast = layers_abreast(area->columns);
-        panels = (layers + abreast - 1) / abreast * LAYERS_PANEL_ROWS;
+        int panels = panel_rows(area, layers);
         l.layers = layers + 1 > rest / 3 ? rest / 3 : layers + 1;
         if (panels <= rest * 2 / 5)
             l.layers = panels;
@@ -219,11 +224,13 @@ static struct layout lay_out(const struct area *area, int layers, bool said) {
     return l;
 }
 
-static void draw_layers(struct canvas *c, const struct area *area, const json_t *layers,
-                        int *first) {
+/* Panels where all layers have one, or with `some`, where these do; else lines. */
+static void draw_layers(struct canvas *c, const struct area *area, const json_t *layers, int *first,
+                        bool some) {
+    int least = some ? LAYERS_PANEL_ROWS : panel_rows(area, (int)json_array_size(layers));
     if (json_array_size(layers) == 0 && area->rows > 0)
         canvas_print(c, area, 0, 1, STYLE_DIM, "no layers are known yet");
-    else if (area->rows >= LAYERS_PANEL_ROWS && area->columns >= LAYERS_PANEL_COLUMNS)
+    else if (area->rows >= least && area->columns >= LAYERS_PANEL_COLUMNS)
         layers_panels(c, area, layers, first);
     else
         layers_table(c, area, layers, first);
@@ -250,7 +257,7 @@ static void draw_overview(struct canvas *c, struct area rest, struct watched *w,
     part = take_rows(&rest, layout.meters);
     meters_draw(c, &part, w);
     part = take_rows(&rest, layout.layers);
-    draw_layers(c, &part, layers, &w->look.layers);
+    draw_layers(c, &part, layers, &w->look.layers, false);
     part = take_rows(&rest, layout.events);
     if (part.rows > 1)
         draw_events(c, &part, w, false);
@@ -271,7 +278,7 @@ void pane_draw(struct canvas *c, const struct area *area, struct watched *w,
         draw_chart(c, &part, w, settings->log);
         meters_draw(c, &rest, w);
     } else if (settings->view == VIEW_LAYERS) {
-        draw_layers(c, &rest, layers, &w->look.layers);
+        draw_layers(c, &rest, layers, &w->look.layers, true);
     } else if (settings->view == VIEW_EVENTS) {
         draw_events(c, &rest, w, true);
     } else {

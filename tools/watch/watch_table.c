@@ -20,7 +20,7 @@
 #define RED "\033[31m"
 #define PLAIN "\033[0m"
 
-enum { LINE_SIZE = 1024, TEXT_SIZE = 600, GAP = 1 };
+enum { LINE_SIZE = 1024, TEXT_SIZE = 600, LABEL_SIZE = 96, GAP = 1 };
 
 _Static_assert((int)EACH_FIELDS + (int)FIELDS <= (int)TABLE_COLUMNS_MAX,
                "a table holds every column once");
@@ -261,25 +261,32 @@ static void append_histogram(char line[LINE_SIZE], const struct lines *lines, co
     snprintf(line + used, LINE_SIZE - used, "  %s", trend_histogram(values, count, utf8, picture));
 }
 
-/* "layer 0", or " 0 change": as wide. */
-static void format_layer(char label[FORMAT_SIZE], size_t index, const json_t *layer) {
-    enum { NAME = 9 /* what there is room for in a line of 80 */ };
-    const char *member = state_member(layer);
-    char name[NAME];
-    if (member)
-        snprintf(label, FORMAT_SIZE, " %zu %-*s", index, NAME - 1,
-                 text_copy(name, sizeof name, member));
+/* "layer 0", or " 0 change": as wide where a line has 80 columns. */
+static void format_layer(char label[LABEL_SIZE], const struct lines *lines, size_t index,
+                         const json_t *layers) {
+    enum { LINE = 80, NAMED = 9 /* number and name in it */, HISTOGRAM = 2 + FIELD_BINS };
+    const json_t *layer = json_array_get(layers, index);
+    int more = lines_columns(lines) - LINE, number = state_number_columns(layers);
+    more -= more < HISTOGRAM ? 0 : HISTOGRAM;
+    int least = NAMED - number;
+    int width = state_member_columns(layers, least + (more > 0 ? more : 0));
+    width = width > least ? width : least;
+    char name[STATE_NAME_SIZE];
+    if (state_member(layer))
+        snprintf(label, LABEL_SIZE, " %*zu %-*s", number, index, width,
+                 state_member_name(layer, width, name));
     else
-        snprintf(label, FORMAT_SIZE, "   layer %-2zu", index);
+        snprintf(label, LABEL_SIZE, "   layer %-2zu", index);
 }
 
-static void print_layer(struct lines *lines, size_t index, const json_t *layer) {
-    char line[LINE_SIZE], saturated[FORMAT_SIZE] = "-", label[FORMAT_SIZE];
+static void print_layer(struct lines *lines, size_t index, const json_t *layers) {
+    const json_t *layer = json_array_get(layers, index);
+    char line[LINE_SIZE], saturated[FORMAT_SIZE] = "-", label[LABEL_SIZE];
     char numbers[4][FORMAT_SIZE];
     double share = layer_number(layer, LAYER_hidden_saturated);
     if (!isnan(share))
         snprintf(saturated, sizeof saturated, "%.1f%%", 100 * share);
-    format_layer(label, index, layer);
+    format_layer(label, lines, index, layers);
     snprintf(line, sizeof line, "%s hidden %7s +- %7s  saturated %6s  sums %7s +- %7s", label,
              layer_text(numbers[0], layer, LAYER_hidden_mean),
              layer_text(numbers[1], layer, LAYER_hidden_std), saturated,
@@ -290,9 +297,9 @@ static void print_layer(struct lines *lines, size_t index, const json_t *layer) 
 }
 
 static bool print_state(struct lines *lines, const json_t *body) {
-    json_t *layers = state_layers(body), *layer;
-    size_t i;
-    json_array_foreach(layers, i, layer) print_layer(lines, i, layer);
+    json_t *layers = state_layers(body);
+    for (size_t i = 0; i < json_array_size(layers); i++)
+        print_layer(lines, i, layers);
     bool any = json_array_size(layers) > 0;
     json_decref(layers);
     return any;
