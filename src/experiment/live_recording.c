@@ -22,6 +22,7 @@ struct recording {
     int64_t messages; /* of loss, in the run */
     double every;     /* examples between two of them, at most */
     double start;     /* examples before those that the messages are of */
+    const struct output *output;
 };
 
 static int fail(const struct recording *r, struct error *error) {
@@ -37,12 +38,6 @@ static sqlite3_stmt *prepare(const struct recording *r, const char *sql, struct 
 }
 
 /* ---- Which run ---- */
-
-/* The first `ahead` examples have no loss: none was forecast. */
-static void note_start(struct recording *r, double first, double every, double ahead) {
-    r->every = every;
-    r->start = fmax(first - every, ahead);
-}
 
 /* The newest of that daemon. */
 static int find_run(struct recording *r, const struct live *live, struct experiment_run *run,
@@ -79,9 +74,9 @@ static int find_run(struct recording *r, const struct live *live, struct experim
         for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
             copies[i] = texts[i] ? experiment_results_copy(results, texts[i]) : NULL;
         r->run = sqlite3_column_int64(select, RUN_ID);
-        note_start(r, sqlite3_column_double(select, RUN_FROM),
-                   sqlite3_column_double(select, RUN_EVERY),
-                   (double)output_ahead(&live->config.architecture.output, 0));
+        r->output = &live->config.architecture.output;
+        r->every = sqlite3_column_double(select, RUN_EVERY);
+        r->start = fmax(sqlite3_column_double(select, RUN_FROM) - r->every, 0);
         *run = (struct experiment_run){.run = r->run,
                                        .digest = copies[0],
                                        .device = copies[1],
@@ -152,6 +147,7 @@ static double mean_of(const struct mean *mean) {
 
 /* Rows are read from the newest back: of how many examples one is, the one before it says. */
 struct means {
+    bool of_scores; /* see weight_up_to */
     struct mean whole, last;
     int64_t recent; /* messages from here on are of `last`, too */
     struct row {
@@ -161,9 +157,22 @@ struct means {
     } row; /* the one read last, which is still to be added */
 };
 
+/* What the first so many examples weigh. An example that nothing was forecast of has no loss: one
+   with some horizon has the mean over its horizons, and what is said of an expert is a mean over
+   the scores of all horizons. */
+static double weight_up_to(const struct recording *r, bool of_scores, double examples) {
+    size_t horizons = of_scores && r->output->ahead.count ? r->output->ahead.count : 1;
+    double sum = 0;
+    for (size_t h = 0; h < horizons; h++)
+        sum += fmax(examples - (double)output_ahead(r->output, h), 0);
+    return sum / (double)horizons;
+}
+
 static void add_row(const struct recording *r, struct means *means, double before) {
     const struct row *row = &means->row;
-    double examples = fmin(row->examples - fmax(before, r->start), r->every * row->messages);
+    double examples = weight_up_to(r, means->of_scores, row->examples) -
+                      weight_up_to(r, means->of_scores, fmax(before, r->start));
+    examples = fmin(examples, r->every * row->messages);
     double weight = row->messages > 0 ? examples * row->known / row->messages : 0;
     add(&means->whole, row->value, weight);
     if (row->recent)
@@ -214,7 +223,8 @@ static int add_level(const struct recording *r, const struct recorded *of, int l
 static int add_column(const struct recording *r, const struct recorded *of, double share,
                       double *all, double *recent, struct error *error) {
     int64_t end = r->messages, size = 1;
-    struct means means = {.recent = end - (int64_t)ceil(share * (double)end)};
+    struct means means = {.of_scores = of->expert >= 0,
+                          .recent = end - (int64_t)ceil(share * (double)end)};
     for (int level = 0; level < LEVELS_MOST && end > 0; level++, size *= FACTOR)
         if (add_level(r, of, level, size, &end, &means, error))
             return -1;

@@ -501,6 +501,23 @@ def test_live(directory):
     assert "network alone" in said and "us/ex" not in said, said
 
 
+def test_live_horizons(directory):
+    """With several horizons, too, a member's means are those of a run with the same members: the first
+    examples were forecast at some of them only."""
+    path = live_experiment(directory, set={"ahead": [1, 9]}, grid={"size": [8, 16]})
+    text = call("--live", path)
+    learn_live(directory, text)
+    table = json.loads(call("--live", path, "--recording", directory / "all.db", "--json"))
+    (directory / "daemon.yaml").write_text(text)
+    path.write_text(json.dumps({"name": "again", "base": "daemon.yaml", "seeds": 1, "streams": {
+        "waves": {"feed": "synth sine --size 2 --noise 0.3 --count 1500"}}}))
+    call(path, "--quiet", "--output", directory / "again")
+    of_run = dict(recorded(directory / "again" / "results.sqlite", "SELECT name, mean FROM experts"))
+    for row in table["streams"][0]["variants"][:-1]:
+        name = re.sub("[^a-z0-9]+", "-", row["variant"])
+        assert near(row["loss"]["mean"], of_run[name]), (row, of_run)
+
+
 def test_live_csv(directory):
     """What a recording says, and nothing of what it does not say."""
     path = live_experiment(directory)
