@@ -6,6 +6,7 @@
 #include "cell_rows.h"
 #include "matrix.h"
 #include "normalization.h"
+#include "split.h"
 
 static void normalize_groups(const struct network_layer *l, const struct sum *s) {
     for (size_t k = 0; k < l->group_count; k++) {
@@ -18,8 +19,8 @@ static void normalize_groups(const struct network_layer *l, const struct sum *s)
 static void recurrent_sum(const struct network *n, const struct network_layer *l, size_t position,
                           const float *h, float *sum) {
     const float *bias = l->source == SOURCE_NOTHING ? n->parameters + l->at[TENSOR_BIAS_HH] : NULL;
-    matrix_multiply(n->parameters + l->at[TENSOR_WEIGHT_HH], l->rows, l->size, bias, h, sum,
-                    position % 2);
+    split_multiply(n, n->parameters + l->at[TENSOR_WEIGHT_HH], l->rows, l->size, bias, h, sum,
+                   position % 2);
 }
 
 /* Number `i` of a sum after its normalization. */

@@ -105,7 +105,7 @@ static int cpu_open(struct engine **engine, const struct model *model,
         goto fail;
     denormals_to_zero();
     if (network_open(&e->network, model, options->rule, options->window,
-                     optimizer_moments(&options->optimizer), error))
+                     optimizer_moments(&options->optimizer), options->threads, error))
         goto fail;
     e->layout = slot_lay_out(&e->network);
     if (model->solved && solution_open(&e->solution, model, error))

@@ -12,6 +12,7 @@
 
 #include "matrix.h"
 #include "slot.h"
+#include "split.h"
 #include "vector.h"
 #include "walk.h"
 
@@ -109,12 +110,12 @@ static void derive_row(const struct local *s, size_t i) {
     memcpy(row + kept_column(n, l->vectors.from), n->gradient + l->vectors.from,
            vectors * sizeof(float));
     if (s->k > 0 || has_embeddings(n))
-        matrix_transposed(n->parameters + l->at[TENSOR_WEIGHT_IH], l->rows, l->inputs, n->d_ih,
-                          by_input, false);
+        split_transposed(n, n->parameters + l->at[TENSOR_WEIGHT_IH], l->rows, l->inputs, n->d_ih,
+                         by_input, false);
     if (l->kind->states == 0)
         return;
-    matrix_transposed(n->parameters + l->at[TENSOR_WEIGHT_HH], l->rows, l->size, n->d_hh, by_state,
-                      false);
+    split_transposed(n, n->parameters + l->at[TENSOR_WEIGHT_HH], l->rows, l->size, n->d_hh,
+                     by_state, false);
     for (size_t j = 0; j < l->size; j++)
         by_state[j] += d[j];
     if (l->kind->states > 1)

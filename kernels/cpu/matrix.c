@@ -16,7 +16,7 @@ enum {
     AHEAD = 8,     /* columns that a single step's product fetches ahead where the matrix is ... */
     LARGE = 1 << 16, /* ... larger than this: it comes from the third cache, and waits for it */
     LINE = LANES < 16 ? 16 / LANES : 1, /* vectors of a line of the cache */
-    GROUP = 8,                          /* columns whose sums are finished together */
+    GROUP = MATRIX_GROUP,
     FULL = WIDE < 8 ? WIDE : 8, /* vectors of one step's accumulators: all that fit the registers */
 };
 
@@ -117,26 +117,28 @@ INLINE void multiply_panel(const float *w, size_t columns, const float *bias, co
 }
 
 void matrix_multiply(const float *w, size_t rows, size_t columns, const float *bias, const float *x,
-                     float *y, bool turn) {
-    size_t panels = rows / MATRIX_PANEL, row = panels * MATRIX_PANEL;
+                     float *y, bool turn, struct range part) {
+    size_t wide = matrix_wide(rows, part.end),
+           panels = (wide - matrix_wide(rows, part.from)) / MATRIX_PANEL;
+    size_t row = part.from > wide ? part.from : wide;
     bool ahead = rows * columns > LARGE;
     for (size_t i = 0; i < panels; i++) {
-        size_t first = (turn ? panels - 1 - i : i) * MATRIX_PANEL;
+        size_t first = part.from + (turn ? panels - 1 - i : i) * MATRIX_PANEL;
         if (ahead)
             multiply_panel(w + first * columns, columns, bias, x, y, first, true);
         else
             multiply_panel(w + first * columns, columns, bias, x, y, first, false);
     }
-    for (; row < rows; row += MATRIX_PAD)
+    for (; row < part.end; row += MATRIX_PAD)
         project_narrow(w + row * columns, columns, bias ? bias + row : NULL, x, y + row);
 }
 
 void matrix_project(const float *w, size_t rows, size_t columns, const float *bias,
-                    const float *const *x, float *const *y, size_t count) {
-    size_t row = 0;
-    for (; row + MATRIX_PANEL <= rows; row += MATRIX_PANEL)
+                    const float *const *x, float *const *y, size_t count, struct range part) {
+    size_t row = part.from, wide = matrix_wide(rows, part.end);
+    for (; row < wide; row += MATRIX_PANEL)
         project_panel(w + row * columns, columns, bias, x, y, row, count);
-    for (; row < rows; row += MATRIX_PAD)
+    for (; row < part.end; row += MATRIX_PAD)
         for (size_t t = 0; t < count; t++)
             project_narrow(w + row * columns, columns, bias ? bias + row : NULL, x[t], y[t] + row);
 }
@@ -165,15 +167,15 @@ INLINE void transposed_columns(const float *w, size_t rows, size_t columns, cons
 }
 
 void matrix_transposed(const float *w, size_t rows, size_t columns, const float *d, float *out,
-                       bool turn) {
-    size_t groups = columns / GROUP;
+                       bool turn, struct range part) {
+    size_t groups = (part.end - part.from) / GROUP;
     for (size_t i = 0; i < groups; i++) {
         vector sum[GROUP];
-        size_t c = (turn ? groups - 1 - i : i) * GROUP;
+        size_t c = part.from + (turn ? groups - 1 - i : i) * GROUP;
         transposed_columns(w, rows, columns, d, c, GROUP, sum);
         vector_sums8(sum, out + c);
     }
-    for (size_t c = groups * GROUP; c < columns; c++) {
+    for (size_t c = part.from + groups * GROUP; c < part.end; c++) {
         vector sum[1];
         transposed_columns(w, rows, columns, d, c, 1, sum);
         out[c] = vector_sum(sum[0]);
@@ -203,10 +205,10 @@ INLINE void transposed_pair(const float *w, size_t rows, size_t columns, const f
 }
 
 void matrix_transposed_many(const float *w, size_t rows, size_t columns, const float *d, float *out,
-                            size_t stride, size_t count) {
+                            size_t stride, size_t count, struct range part) {
     enum { HALF = GROUP / PAIR };
-    size_t whole = columns / HALF * HALF, pairs = count / PAIR * PAIR;
-    for (size_t c = 0; c < whole; c += HALF)
+    size_t whole = part.end / HALF * HALF, pairs = count / PAIR * PAIR;
+    for (size_t c = part.from; c < whole; c += HALF)
         for (size_t t = 0; t < pairs; t += PAIR) {
             vector sum[GROUP];
             float sums[GROUP];
@@ -215,14 +217,14 @@ void matrix_transposed_many(const float *w, size_t rows, size_t columns, const f
             memcpy(out + t * stride + c, sums, sizeof(float) * HALF);
             memcpy(out + (t + 1) * stride + c, sums + HALF, sizeof(float) * HALF);
         }
-    for (size_t c = whole; c < columns; c++)
+    for (size_t c = whole; c < part.end; c++)
         for (size_t t = 0; t < pairs; t++) {
             vector sum[1];
             transposed_columns(w, rows, columns, d + t * rows, c, 1, sum);
             out[t * stride + c] = vector_sum(sum[0]);
         }
     for (size_t t = pairs; t < count; t++)
-        matrix_transposed(w, rows, columns, d + t * rows, out + t * stride, false);
+        matrix_transposed(w, rows, columns, d + t * rows, out + t * stride, false, part);
 }
 
 /* `columns` columns by `vectors` vectors of a panel of the gradient; adds its squares to `squares`.
@@ -281,21 +283,21 @@ INLINE double gradient_panel(float *gradient, size_t columns, const float *d, co
     return total;
 }
 
-double matrix_gradient(float *gradient, size_t rows, size_t columns, const float *d,
-                       const float *const *x, size_t count, float *pack) {
-    double squares = 0;
-    for (size_t row = 0; row < rows;) {
+void matrix_gradient(float *gradient, size_t rows, size_t columns, const float *d,
+                     const float *const *x, size_t count, float *pack, double *squares,
+                     struct range part) {
+    for (size_t row = part.from; row < part.end;) {
         size_t width = row + MATRIX_PANEL <= rows ? MATRIX_PANEL : MATRIX_PAD;
         for (size_t t = 0; t < count; t++)
             for (size_t i = 0; i < width; i += LANES)
                 vector_store(pack + t * width + i, vector_load(d + t * rows + row + i));
         float *panel = gradient + row * columns;
-        squares += width == MATRIX_PANEL
-                       ? gradient_panel(panel, columns, pack, x, count, MATRIX_PANEL, TILE_ROWS)
-                       : gradient_panel(panel, columns, pack, x, count, MATRIX_PAD, NARROW);
+        squares[matrix_panel(rows, row)] =
+            width == MATRIX_PANEL
+                ? gradient_panel(panel, columns, pack, x, count, MATRIX_PANEL, TILE_ROWS)
+                : gradient_panel(panel, columns, pack, x, count, MATRIX_PAD, NARROW);
         row += width;
     }
-    return squares;
 }
 
 void matrix_copy_column(const float *w, size_t rows, size_t columns, size_t c, float sign,

@@ -7,7 +7,11 @@
    serves both directions, and a layer's weights are in the cache once.
 
    Padding rows are zero and stay zero. The sum for one output has one order, whatever the number
-   of steps that are computed together: a window recomputed gives the bits of its single steps. */
+   of steps that are computed together: a window recomputed gives the bits of its single steps.
+
+   Each product computes a part of its outputs, so that threads can share it (split.h): rows from
+   one panel's first to another's, or columns of which the first is a multiple of MATRIX_GROUP and
+   the last likewise, or the matrix's. No bit of a number depends on the part that it is in. */
 #ifndef RUNNEL_CPU_MATRIX_H
 #define RUNNEL_CPU_MATRIX_H
 
@@ -16,7 +20,16 @@
 
 #include "isa.h"
 
-enum { MATRIX_PANEL = 64, MATRIX_PAD = 16 };
+enum {
+    MATRIX_PANEL = 64,
+    MATRIX_PAD = 16,
+    MATRIX_GROUP = 8, /* columns whose sums of W^T d are finished together */
+};
+
+/* Numbers from..end. */
+struct range {
+    size_t from, end;
+};
 
 static inline size_t matrix_pad(size_t n) {
     return (n + MATRIX_PAD - 1) / MATRIX_PAD * MATRIX_PAD;
@@ -31,33 +44,54 @@ static inline size_t matrix_index(size_t rows, size_t columns, size_t r, size_t 
     return first * columns + c * width + (r - first);
 }
 
+/* Rows up to `end` that lie in wide panels. */
+static inline size_t matrix_wide(size_t rows, size_t end) {
+    size_t wide = rows / MATRIX_PANEL * MATRIX_PANEL;
+    return end < wide ? end : wide;
+}
+
+/* The panel that begins with that row, how many there are, and the row that one begins with. */
+static inline size_t matrix_panel(size_t rows, size_t row) {
+    size_t wide = matrix_wide(rows, row);
+    return wide / MATRIX_PANEL + (row - wide) / MATRIX_PAD;
+}
+
+static inline size_t matrix_panels(size_t rows) {
+    return matrix_panel(rows, rows);
+}
+
+static inline size_t matrix_panel_row(size_t rows, size_t panel) {
+    size_t wide = rows / MATRIX_PANEL;
+    return panel <= wide ? panel * MATRIX_PANEL : wide * MATRIX_PANEL + (panel - wide) * MATRIX_PAD;
+}
+
 #ifdef ISA
 /* y[t] = W x[t] + bias for `count` steps; bias (rows,) may be NULL.
    x: count pointers to (columns,); y: count pointers to (rows,). Bound by the bytes of W. */
 void matrix_project(const float *w, size_t rows, size_t columns, const float *bias,
-                    const float *const *x, float *const *y, size_t count);
+                    const float *const *x, float *const *y, size_t count, struct range part);
 
 /* y = W x + bias for one step. Its panels, and the columns of matrix_transposed, are taken in
    ascending order or, with `turn`, in descending order, with the same bits: who alternates from
    step to step finds in the first cache what the step before used last. */
 void matrix_multiply(const float *w, size_t rows, size_t columns, const float *bias, const float *x,
-                     float *y, bool turn);
+                     float *y, bool turn, struct range part);
 
 /* out = W^T d: d (rows,), out (columns,). Bound by the bytes of W. */
 void matrix_transposed(const float *w, size_t rows, size_t columns, const float *d, float *out,
-                       bool turn);
+                       bool turn, struct range part);
 
 /* out[t] = W^T d[t] for `count` steps: d (count, rows), out (count, stride). Bound by arithmetic.
  */
 void matrix_transposed_many(const float *w, size_t rows, size_t columns, const float *d, float *out,
-                            size_t stride, size_t count);
+                            size_t stride, size_t count, struct range part);
 
 /* gradient = sum over t of d[t] x[t]^T, in W's layout: d (count, rows), x: count pointers to
-   (columns,).
-   `pack` is scratch of count * MATRIX_PANEL. Returns the sum of its squares. Bound by arithmetic.
- */
-double matrix_gradient(float *gradient, size_t rows, size_t columns, const float *d,
-                       const float *const *x, size_t count, float *pack);
+   (columns,). `pack` is scratch of count * MATRIX_PANEL. The squares of each panel are added up in
+   squares[its number]. Bound by arithmetic. */
+void matrix_gradient(float *gradient, size_t rows, size_t columns, const float *d,
+                     const float *const *x, size_t count, float *pack, double *squares,
+                     struct range part);
 
 /* y = sign * column c of W + bias: the product with a one-hot vector; the sign is 1 or -1. */
 void matrix_copy_column(const float *w, size_t rows, size_t columns, size_t c, float sign,

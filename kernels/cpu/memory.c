@@ -1,10 +1,12 @@
 #include "memory.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sysexits.h>
 
 #include "common/error.h"
+#include "common/threads.h"
 
 #include "matrix.h"
 #include "model/rule.h"
@@ -316,7 +318,9 @@ static void hand_out(struct arena *arena, struct network *n, size_t blocks) {
     n->d_state = floats(arena, padded);
     n->d_inner = floats(arena, padded);
     n->d_gate = floats(arena, rows);
-    n->pack = floats(arena, n->window * MATRIX_PANEL);
+    n->pack = floats(arena, n->parts * n->window * MATRIX_PANEL);
+    n->squares = take(arena, matrix_panels(rows), sizeof *n->squares);
+    n->changes = n->parts > 1 ? take(arena, network_blocks(n), sizeof *n->changes) : NULL;
     n->loss_scratch = take(arena, 2 * n->model->architecture.output.components + 1, sizeof(double));
     hand_out_kept(arena, n, rows, padded);
     n->x = take(arena, n->ring, sizeof *n->x);
@@ -328,11 +332,36 @@ static void fill_mask(struct network_layer *l) {
         l->mask[i] = i % l->padded < l->size ? 1.0f : 0.0f;
 }
 
+/* Multiply-adds. A network whose largest matrix has fewer is never shared by threads: even a step's
+   product alone would be over before they have met. A part has at least so many: some 4 us. */
+enum { LARGE = 1 << 18, LEAST = 1 << 16 };
+
+static bool is_large(const struct model *model) {
+    size_t largest = 0;
+    for (size_t i = 0; i < model->learned_count; i++)
+        if (is_matrix(&model->tensors[i]) && model->tensors[i].role != TENSOR_EMBEDDING)
+            largest = most(largest, tensor_size(&model->tensors[i]));
+    return largest >= LARGE;
+}
+
+/* $RUNNEL_SPLIT, for tests: any network is shared, in parts of so many multiply-adds. */
+static void share(struct network *n, struct threads *threads) {
+    const char *wanted = getenv("RUNNEL_SPLIT");
+    size_t least = wanted ? strtoul(wanted, NULL, 10) : 0;
+    n->parts = 1;
+    n->least = least ? least : LEAST;
+    if (!least && !is_large(n->model))
+        return;
+    n->threads = threads;
+    n->parts = threads_count(threads);
+}
+
 int network_open(struct network *n, const struct model *model, enum rule rule, size_t window,
-                 size_t blocks, struct error *error) {
+                 size_t blocks, struct threads *threads, struct error *error) {
     memset(n, 0, sizeof *n);
     n->model = model;
     n->kept.rule = rule;
+    share(n, threads);
     n->layer_count = model->architecture.layer_count;
     n->window = window;
     n->ring = model_ring(model, window);

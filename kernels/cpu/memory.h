@@ -8,10 +8,12 @@
 
 struct error;
 struct network;
+struct threads;
 
-/* Lay out and allocate a network, all zero but the masks. -1 when out of memory. */
+/* Lay out and allocate a network, all zero but the masks. A large one is shared by the `threads`
+   (NULL: there are none), which outlive it. -1 when out of memory. */
 int network_open(struct network *n, const struct model *model, enum rule rule, size_t window,
-                 size_t blocks, struct error *error);
+                 size_t blocks, struct threads *threads, struct error *error);
 void network_close(struct network *n);
 
 /* Copy one tensor between the table's layout and a block (parameters or moments) of the network. */

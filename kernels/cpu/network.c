@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "matrix.h"
+#include "split.h"
 #include "walk.h"
 
 /* A part of a step's input: numbers as they are, a row of an embedding, or one-hot. */
@@ -47,7 +48,7 @@ static void project_inputs(struct network *n, const struct network_steps *steps,
                                symbol_sign(*steps->inputs[t]), bias, n->y[t]);
     }
     if (!is_one_hot(n, k))
-        matrix_project(w, l->rows, l->inputs, bias, n->x, n->y, steps->count);
+        split_project(n, w, l->rows, l->inputs, bias, n->x, n->y, steps->count);
 }
 
 /* Each step's age: how many came before it since the stream began, as far as norms go by it. A
@@ -74,8 +75,8 @@ static void project_skip(struct network *n, const struct network_steps *steps, s
         n->x[t] = layer_input(n, steps, 0, from + t);
         n->y[t] = n->skipped + network_position(n, steps->first, from + t) * n->padded;
     }
-    matrix_project(n->parameters + n->output_skip, n->padded, n->model->input_width[0], NULL, n->x,
-                   n->y, count);
+    split_project(n, n->parameters + n->output_skip, n->padded, n->model->input_width[0], NULL,
+                  n->x, n->y, count);
     for (size_t t = 0; t < count; t++) {
         const float *restrict skipped = n->y[t];
         float *restrict out = n->output + (skipped - n->skipped);
@@ -92,8 +93,9 @@ static void network_project_output(struct network *n, const struct network_steps
         n->x[t] = layer_input(n, steps, n->layer_count, from + t);
         n->y[t] = n->output + network_position(n, steps->first, from + t) * n->padded;
     }
-    matrix_project(n->parameters + n->output_weight, n->padded, n->layers[n->layer_count - 1].size,
-                   n->parameters + n->output_bias, n->x, n->y, count);
+    split_project(n, n->parameters + n->output_weight, n->padded,
+                  n->layers[n->layer_count - 1].size, n->parameters + n->output_bias, n->x, n->y,
+                  count);
     if (n->model->architecture.output.skip)
         project_skip(n, steps, from);
 }

@@ -15,10 +15,15 @@
 #include "model/model.h"
 
 #include "isa.h"
+#include "matrix.h"
 #include "norm.h"
+
+struct threads;
 
 enum {
     NETWORK_NORMS = PLACES * CELL_GROUPS_MAX, /* normalizations of one layer at one step */
+    NETWORK_BLOCK = 4096, /* numbers over which an optimizer's changes are summed in float, the
+                             blocks' sums in double */
 };
 
 /* Units first..first+length of a sum that are normalized together; `units` of them are no padding.
@@ -32,11 +37,6 @@ struct norm_group {
 struct unit_norm {
     float *mean, *var, *rstd; /* (ages, width) each */
     size_t width;             /* rows; of an inner value padded */
-};
-
-/* Numbers from..end of a block. */
-struct range {
-    size_t from, end;
 };
 
 /* What a learning rule keeps of a stream: rows of numbers, one for each parameter of the layers up
@@ -98,6 +98,12 @@ struct network_layer {
     struct norm_scale *scales; /* (ring, NETWORK_NORMS) */
 };
 
+/* Results of one optimizer step; see struct update_result. */
+struct network_change {
+    double squares; /* of the parameters' change */
+    double before;  /* of the parameters before it */
+};
+
 struct network {
     const struct model *model;
     struct network_layer layers[MODEL_LAYERS_MAX];
@@ -123,12 +129,19 @@ struct network {
     float *d_ih, *d_hh; /* (window, most rows) */
     float *d_hidden[2]; /* (window, most padded), of the layer at hand and of the one below */
     float *d_state, *d_inner, *d_gate; /* (most padded), (most padded), (most rows) */
-    float *pack;                       /* (window, MATRIX_PANEL) */
+    float *pack;                       /* (parts, window, MATRIX_PANEL) */
+    double *squares;                   /* (most panels of a matrix) */
     double *loss_scratch;              /* (2 components + 1) */
     const float **x;                   /* (ring) */
     float **y;                         /* (ring) */
 
     struct network_kept kept;
+
+    /* Threads that share a product or the optimizer's step, where the network is large: split.h. */
+    struct threads *threads;        /* NULL: the engine's own alone */
+    size_t parts;                   /* how many there are, at least 1 */
+    size_t least;                   /* multiply-adds that are worth a part */
+    struct network_change *changes; /* (blocks of the optimizer), NULL: not shared */
 
     void *memory; /* all of the above, in one piece */
     size_t memory_size;
@@ -136,6 +149,10 @@ struct network {
 
 static inline size_t network_position(const struct network *n, size_t first, size_t t) {
     return first + t < n->ring ? first + t : first + t - n->ring;
+}
+
+static inline size_t network_blocks(const struct network *n) {
+    return (n->trained + NETWORK_BLOCK - 1) / NETWORK_BLOCK;
 }
 
 /* The row of a layer's statistics of units for the step at that position. */
@@ -163,12 +180,6 @@ struct network_targets {
 struct network_gradient {
     double loss;    /* mean over the targets, with today's parameters */
     double squares; /* squared norm of the gradient */
-};
-
-/* Results of one optimizer step; see struct update_result. */
-struct network_change {
-    double squares; /* of the parameters' change */
-    double before;  /* of the parameters before it */
 };
 
 /* What is compiled once per instruction set. */

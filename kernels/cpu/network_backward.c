@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "matrix.h"
+#include "split.h"
 #include "walk.h"
 
 /* out (length,) += sum of the rows of d (count, length) */
@@ -30,9 +31,8 @@ static double one_hot_gradient(struct network *n, const struct network_steps *st
 static double output_weights_backward(struct network *n, const struct network_steps *steps,
                                       size_t from) {
     size_t count = steps->count - from;
-    double squares =
-        matrix_gradient(n->gradient + n->output_weight, n->padded,
-                        n->layers[n->layer_count - 1].size, n->d_output, n->x, count, n->pack);
+    double squares = split_gradient(n, n->gradient + n->output_weight, n->padded,
+                                    n->layers[n->layer_count - 1].size, n->d_output, n->x, count);
     add_rows(n->d_output, n->padded, count, n->gradient + n->output_bias);
     if (!n->model->architecture.output.skip)
         return squares;
@@ -41,8 +41,8 @@ static double output_weights_backward(struct network *n, const struct network_st
                                           n->d_output);
     for (size_t t = 0; t < count; t++)
         n->x[t] = layer_input(n, steps, 0, from + t);
-    return squares + matrix_gradient(n->gradient + n->output_skip, n->padded,
-                                     n->model->input_width[0], n->d_output, n->x, count, n->pack);
+    return squares + split_gradient(n, n->gradient + n->output_skip, n->padded,
+                                    n->model->input_width[0], n->d_output, n->x, count);
 }
 
 /* Of one step: the sum of its losses at the horizons whose targets y there are; their gradients
@@ -74,8 +74,8 @@ struct network_gradient backward_output(struct network *n, const struct network_
     if (!n->model->solved)
         g.squares = output_weights_backward(n, steps, from);
     memset(n->d_hidden[0], 0, steps->count * top->padded * sizeof(float));
-    matrix_transposed_many(n->parameters + n->output_weight, n->padded, top->size, n->d_output,
-                           n->d_hidden[0] + from * top->padded, top->padded, count);
+    split_transposed_many(n, n->parameters + n->output_weight, n->padded, top->size, n->d_output,
+                          n->d_hidden[0] + from * top->padded, top->padded, count);
     return g;
 }
 
@@ -98,8 +98,8 @@ void backward_cells(struct network *n, const struct network_steps *steps, size_t
         if (!recurrent || t == 0)
             continue;
         memset(carry, 0, l->padded * sizeof(float));
-        matrix_transposed(n->parameters + l->at[TENSOR_WEIGHT_HH], l->rows, l->size, d_hh, carry,
-                          t % 2);
+        split_transposed(n, n->parameters + l->at[TENSOR_WEIGHT_HH], l->rows, l->size, d_hh, carry,
+                         t % 2);
 #pragma omp simd aligned(d, carry : 64)
         for (size_t i = 0; i < l->padded; i++)
             carry[i] += d[i];
@@ -116,8 +116,8 @@ double backward_weights(struct network *n, const struct network_steps *steps, si
     } else {
         for (size_t t = 0; t < count; t++)
             n->x[t] = layer_input(n, steps, k, t);
-        squares = matrix_gradient(n->gradient + l->at[TENSOR_WEIGHT_IH], l->rows, l->inputs,
-                                  n->d_ih, n->x, count, n->pack);
+        squares = split_gradient(n, n->gradient + l->at[TENSOR_WEIGHT_IH], l->rows, l->inputs,
+                                 n->d_ih, n->x, count);
     }
     if (l->source == SOURCE_ROWS)
         squares = units_pull(n, l, PLACE_IH, TENSOR_WEIGHT_IH, l->inputs);
@@ -128,8 +128,8 @@ double backward_weights(struct network *n, const struct network_steps *steps, si
         n->x[t] = hidden_before(n, l, steps, t);
     if (l->source == SOURCE_NOTHING)
         add_rows(n->d_hh, l->rows, count, n->gradient + l->at[TENSOR_BIAS_HH]);
-    double recurrent = matrix_gradient(n->gradient + l->at[TENSOR_WEIGHT_HH], l->rows, l->size,
-                                       n->d_hh, n->x, count, n->pack);
+    double recurrent = split_gradient(n, n->gradient + l->at[TENSOR_WEIGHT_HH], l->rows, l->size,
+                                      n->d_hh, n->x, count);
     if (l->source == SOURCE_ROWS)
         recurrent =
             units_pull(n, l, l->kind->apart ? PLACE_HH : PLACE_IH, TENSOR_WEIGHT_HH, l->size);
@@ -140,8 +140,8 @@ void backward_input(struct network *n, size_t k, size_t count, size_t padded) {
     const struct network_layer *l = &n->layers[k];
     float *below = n->d_hidden[1];
     memset(below, 0, count * padded * sizeof(float));
-    matrix_transposed_many(n->parameters + l->at[TENSOR_WEIGHT_IH], l->rows, l->inputs, n->d_ih,
-                           below, padded, count);
+    split_transposed_many(n, n->parameters + l->at[TENSOR_WEIGHT_IH], l->rows, l->inputs, n->d_ih,
+                          below, padded, count);
     n->d_hidden[1] = n->d_hidden[0];
     n->d_hidden[0] = below;
 }
@@ -150,8 +150,8 @@ void backward_input(struct network *n, size_t k, size_t count, size_t padded) {
 void backward_skip(struct network *n, size_t count, size_t padded, float *d) {
     size_t width = n->model->input_width[0];
     float *skipped = n->d_hidden[1];
-    matrix_transposed_many(n->parameters + n->output_skip, n->padded, width, n->d_output, skipped,
-                           padded, count);
+    split_transposed_many(n, n->parameters + n->output_skip, n->padded, width, n->d_output, skipped,
+                          padded, count);
     for (size_t t = 0; t < count; t++)
         for (size_t i = 0; i < width; i++)
             d[t * padded + i] += skipped[t * padded + i];

@@ -4,8 +4,10 @@
 #include "optimizers.h"
 
 #include "network.h"
+#include "split.h"
 
-enum { BLOCK = 4096 }; /* changes are summed in float over a block, the blocks' sums in double */
+/* What a number costs, to say what is worth a thread: adam's square root and division. */
+enum { AS_MULTIPLY_ADDS = 8 };
 
 struct arrays {
     float *weight, *gradient, *const *moments; /* (MOMENTS_MAX,), NULL: not kept */
@@ -65,14 +67,37 @@ static struct network_change part(const struct optimizer_numbers *numbers, const
     return (struct network_change){0, 0};
 }
 
+/* A step on blocks that threads share; each block's sums in n->changes. */
+struct shared {
+    const struct network *n;
+    const struct optimizer_numbers *numbers;
+    const struct arrays *arrays;
+    size_t blocks, parts;
+};
+
+static struct network_change block(const struct shared *s, size_t number) {
+    size_t begin = number * NETWORK_BLOCK, end = begin + NETWORK_BLOCK;
+    return part(s->numbers, s->arrays, begin, end < s->n->trained ? end : s->n->trained);
+}
+
+static void play_blocks(void *context, size_t part) {
+    const struct shared *s = context;
+    size_t end = threads_share(s->blocks, part + 1, s->parts);
+    for (size_t b = threads_share(s->blocks, part, s->parts); b < end; b++)
+        s->n->changes[b] = block(s, b);
+}
+
 struct network_change optimizer_step(struct network *n, const struct optimizer *optimizer,
                                      double rate, double factor, uint64_t t) {
     struct optimizer_numbers numbers = optimizer_prepare(optimizer, rate, t);
     struct arrays arrays = {n->parameters, n->gradient, n->moments, (float)factor};
+    struct shared shared = {n, &numbers, &arrays, network_blocks(n), 1};
     struct network_change total = {0, 0};
-    for (size_t begin = 0; begin < n->trained; begin += BLOCK) {
-        size_t end = begin + BLOCK < n->trained ? begin + BLOCK : n->trained;
-        struct network_change c = part(&numbers, &arrays, begin, end);
+    shared.parts = split_parts(n, n->trained * AS_MULTIPLY_ADDS, shared.blocks);
+    if (shared.parts > 1)
+        threads_run(n->threads, play_blocks, &shared, shared.parts);
+    for (size_t b = 0; b < shared.blocks; b++) {
+        struct network_change c = shared.parts > 1 ? n->changes[b] : block(&shared, b);
         total.squares += c.squares;
         total.before += c.before;
     }

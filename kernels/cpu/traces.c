@@ -8,6 +8,7 @@
 #include "matrix.h"
 #include "normalization.h"
 #include "slot.h"
+#include "split.h"
 #include "vector.h"
 #include "walk.h"
 

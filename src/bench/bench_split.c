@@ -70,7 +70,7 @@ int bench_split_open(struct bench_split **split, const struct config *config,
     new->window = config->learning.window;
     new->stride = config->learning.stride;
     if (network_open(&new->network, model, config->learning.rule, new->window,
-                     optimizer_moments(&new->optimizer), error) ||
+                     optimizer_moments(&new->optimizer), NULL, error) ||
         write_parameters(new, config, model, error))
         goto fail;
     new->state = memory_reserve(new->network.state * sizeof *new->state);

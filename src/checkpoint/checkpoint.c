@@ -19,6 +19,7 @@
 #include "common/clock.h"
 #include "common/sync.h"
 #include "common/text.h"
+#include "common/threads.h"
 
 enum {
     DIRECTORY_MODE = 0700,
@@ -155,6 +156,7 @@ static int settle(struct checkpoint *checkpoint, struct error *error) {
 
 static void *settle_thread(void *argument) {
     struct checkpoint *checkpoint = argument;
+    threads_unpin();
     checkpoint->status = settle(checkpoint, &checkpoint->error);
     if (checkpoint->status)
         unlinkat(checkpoint->directory_file, CHECKPOINT_TEMPORARY, 0);

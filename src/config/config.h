@@ -30,6 +30,7 @@ enum {
     CONFIG_SHARES_MAX = 32,
     CONFIG_SHARE_SIZE = 64,
     CONFIG_TAGS_MAX = 32,
+    CONFIG_PIN_SIZE = 256,
     CONFIG_TAG_SIZE = 128,
 };
 
@@ -146,6 +147,10 @@ struct config {
     char initial[CONFIG_PATH_SIZE]; /* model.initial, as opened by the daemon; "" = none */
 
     struct learning learning;
+    struct {
+        size_t count;              /* 0 = auto: learner_threads.h says how many */
+        char pin[CONFIG_PIN_SIZE]; /* "false", "true", or CPUs as in "0,2-5" */
+    } threads;                     /* no bit depends on it */
 
     /* With scale: forecast. */
     unsigned experts;    /* a set, as in forecast.h */

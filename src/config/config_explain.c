@@ -74,6 +74,8 @@ static const char *type_name(enum value_type type) {
         [VALUE_REAL] = "number",
         [VALUE_FLOAT] = "number",
         [VALUE_RATE] = "number or word",
+        [VALUE_THREADS] = "whole number or word",
+        [VALUE_PIN] = "truth value, text or list of CPUs",
         [VALUE_TRUTH] = "truth value or word",
         [VALUE_AHEAD] = "whole number or list of them",
         [VALUE_SET] = "list of words",

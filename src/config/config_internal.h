@@ -35,6 +35,7 @@ enum {
 #define LAYER_SIZE_MAX 65536
 
 #define CONFIG_RATE_WORD "auto"
+#define CONFIG_THREADS_WORD CONFIG_RATE_WORD
 #define CONFIG_EMPTY_SET "[]"
 #define CONFIG_COUNT_MAX 9007199254740991.0 /* 2^53 - 1: exact as a JSON number too */
 
@@ -57,6 +58,7 @@ enum value_type {
     VALUE_REAL,         /* number in a double */
     VALUE_FLOAT,        /* number in a float */
     VALUE_RATE,         /* number or `auto`, RATE_AUTO, in a double */
+    VALUE_THREADS,      /* whole number or `auto`, which is 0, in a size_t */
     VALUE_TRUTH,        /* false, true or one of `words`, stored as an enum in this order */
     VALUE_AHEAD,        /* whole number or ascending list of them, in a struct ahead */
     VALUE_SET,          /* list of `words`, stored as a set of bits in an unsigned */
@@ -70,6 +72,8 @@ enum value_type {
     VALUE_NAME,         /* text of CONFIG_NAME_SIZE */
     VALUE_LABEL,        /* likewise, of CONFIG_MEMBER_NAME_SIZE */
     VALUE_ZONE,         /* likewise, of TIME_ZONE_NAME_SIZE */
+    VALUE_PIN,          /* false, true, or CPUs as a text or a list of numbers, in a text of
+                           CONFIG_PIN_SIZE */
     VALUE_DEVICE,       /* text of CONFIG_DEVICE_SIZE */
     VALUE_TEXT,         /* text of CONFIG_ADDRESS_SIZE */
     VALUE_PATH,         /* text of CONFIG_PATH_SIZE */
@@ -168,6 +172,9 @@ void config_words_list(const char *words, char *text, size_t size);
    nothing is in the list then. */
 int config_value_add(const struct config_key *key, const char *text, bool first,
                      struct draft *draft);
+
+/* Likewise of CPUs: as text "0,2". */
+int config_value_add_cpu(const char *text, bool first, char pin[CONFIG_PIN_SIZE]);
 
 /* Parse a value's text into the draft. `quoted`: it stood in quotes, and so is no number. Returns
    -1, the draft untouched, when the text is not what config_value_expected says. */

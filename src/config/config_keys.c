@@ -3,6 +3,7 @@
 
    The digest follows the table's order, and what decides whether a key counts comes before it.
    Texts are plain sentences; `backquotes` enclose keys and values. */
+#include "common/threads.h"
 #include "common/wire.h"
 #include "config_internal.h"
 
@@ -325,6 +326,16 @@ static struct config_key rows[] = {
      .unit = "streams", .example = "1024",
      .more = "When one more comes, the least recently used is forgotten: its hidden state, not "
              "what was learned from it."},
+    {"learning.threads", VALUE_THREADS, AT(threads.count), RANGE(1, THREADS_MAX),
+     .fallback = "auto", .left_out = "auto: as many as members, at most one less than CPUs",
+     .what = "threads that compute", .unit = "threads", .example = "auto",
+     .more = "The one that learns is among them. Members are computed side by side; a lone large "
+             "network is shared by them within each example, a small one is not. No bit depends on "
+             "their number, and a GPU needs none. docs/performance.md says what they are worth."},
+    {"learning.pin", VALUE_PIN, AT(threads.pin), .fallback = "false",
+     .what = "whether each of them stays on a CPU of its own", .example = "false",
+     .more = "`true` takes the first CPUs that the daemon may use (CPUAffinity= of systemd, taskset), "
+             "a list these: `[2, 3]`, or `\"2-3\"`. The first is that of the thread that learns."},
 
     {"experts", VALUE_SET, AT(experts), .left_out = "all of them", WHEN(INPUT_SCALE, "forecast"), .flags = KEY_DIGEST | KEY_LATER,
      .what = "cheap forecasts that are mixed with the network's", .example = "[last, ar12]"},

@@ -219,13 +219,16 @@ static int check_set(const struct reading *reading, const struct member_config *
         size_t part = strlen(own[n]);
         allowed |= !strncmp(set, own[n], part) && (part == length || set[part] == '.');
     }
-    if (allowed && strncmp(set, "learning.max_streams=", length + 1) != 0 &&
-        strncmp(set, "model.output.ahead=", length + 1) != 0)
+    static const char *const shared[] = {"learning.max_streams", "learning.threads", "learning.pin",
+                                         "model.output.ahead"};
+    for (size_t n = 0; n < sizeof shared / sizeof *shared; n++)
+        allowed &= strlen(shared[n]) != length || strncmp(set, shared[n], length) != 0;
+    if (allowed)
         return 0;
     return config_fail(reading, "members",
                        "found %.*s, which member %s sets; allowed are keys of model.layers, "
-                       "model.output but ahead and learning but max_streams, and seed: all "
-                       "members have the same streams, inputs and horizons",
+                       "model.output but ahead and learning but max_streams, threads and pin, and "
+                       "seed: all members have the same streams, inputs, horizons and threads",
                        (int)length, set, member->name);
 }
 
@@ -243,10 +246,12 @@ static int check_member(struct reading *reading, struct member_config *member, s
     own->verb = verb;
     config_preset_layers(own);
     const char *set = reading->draft.config.sets + member->sets;
-    for (; *set; set += strlen(set) + 1)
-        if (check_set(reading, member, set) != 0 || config_read_override(own, set) != 0)
-            return -1;
-    if (config_check(own) != 0)
+    int status = 0;
+    for (; *set && status == 0; set += strlen(set) + 1)
+        status = check_set(reading, member, set) != 0 || config_read_override(own, set) != 0;
+    status = status || config_check(own) != 0;
+    own->verb = reading->verb;
+    if (status)
         return -1;
     const struct config *config = &own->draft.config;
     member->seed = config->seed;

@@ -284,6 +284,23 @@ void config_print_value(struct config_printer *printer, const struct config_key 
             config_print_text(printer, text);
         break;
     }
+    case VALUE_THREADS: {
+        size_t threads = *(const size_t *)where;
+        config_value_print(key, layer, draft, text, sizeof text);
+        if (threads)
+            fputs(text, printer->out);
+        else
+            config_print_text(printer, text);
+        break;
+    }
+    case VALUE_PIN: {
+        const char *pin = where;
+        if (*pin == 'f' || *pin == 't')
+            fputs(pin, printer->out);
+        else
+            config_print_text(printer, pin);
+        break;
+    }
     case VALUE_KEEP: {
         uint64_t keep = *(const uint64_t *)where;
         config_value_print(key, layer, draft, text, sizeof text);

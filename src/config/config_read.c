@@ -139,7 +139,7 @@ static int take_value(struct walk *walk, const yaml_node_t *node, const char *pa
     bool list = node->type == YAML_SEQUENCE_NODE;
     if (key->type == VALUE_SET || key->type == VALUE_MEMBERS || key->type == VALUE_COLUMNS ||
         key->type == VALUE_COLUMN_NAMES || key->type == VALUE_PREFIXES || key->type == VALUE_TAGS ||
-        (key->type == VALUE_AHEAD && list)) {
+        ((key->type == VALUE_AHEAD || key->type == VALUE_PIN) && list)) {
         if (walk_list(walk, node, key, path))
             return -1;
         walk->reading->places[key - config_keys][0] = place_of(walk, node->start_mark);

@@ -245,6 +245,22 @@ static int take_tags(struct walk *walk, const yaml_node_t *node, const struct co
     return 0;
 }
 
+/* CPUs, likewise. */
+static int take_pin(struct walk *walk, const yaml_node_t *node, const struct config_key *key,
+                    const char *path) {
+    char *pin = walk->reading->draft.config.threads.pin;
+    const yaml_node_item_t *item = node->data.sequence.items.start;
+    if (item == node->data.sequence.items.top)
+        return walk_fail_value(walk, node, key, path);
+    for (; item < node->data.sequence.items.top; item++) {
+        const yaml_node_t *cpu = yaml_document_get_node(&walk->document, *item);
+        bool first = item == node->data.sequence.items.start;
+        if (cpu->type != YAML_SCALAR_NODE || config_value_add_cpu(walk_text(cpu), first, pin) != 0)
+            return walk_fail_value(walk, cpu, key, path);
+    }
+    return 0;
+}
+
 int walk_list(struct walk *walk, const yaml_node_t *node, const struct config_key *key,
               const char *path) {
     switch (key->type) {
@@ -260,6 +276,8 @@ int walk_list(struct walk *walk, const yaml_node_t *node, const struct config_ke
         return take_prefixes(walk, node, key, path);
     case VALUE_TAGS:
         return take_tags(walk, node, key, path);
+    case VALUE_PIN:
+        return take_pin(walk, node, key, path);
     default:
         return take_ahead(walk, node, key, path);
     }

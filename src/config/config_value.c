@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/threads.h"
+
 enum { PORT_MAX = 65535 };
 
 #define KEEP_MIN 1048576.0
@@ -105,6 +107,29 @@ static bool is_endpoint(const char *text, bool bound) {
     return *path && strlen(path) <= CONFIG_IPC_PATH_MAX && (bound || strcmp(path, "*"));
 }
 
+/* "0,2-5", as taskset(1) has it: ascending ranges. */
+static bool cpus_good(const char *text) {
+    long before = -1;
+    if (strlen(text) >= CONFIG_PIN_SIZE)
+        return false;
+    for (const char *c = text;; c++) {
+        char *end;
+        long first = isdigit((unsigned char)*c) ? strtol(c, &end, 10) : -1, last = first;
+        if (first < 0)
+            return false;
+        if (*end == '-')
+            last = isdigit((unsigned char)end[1]) ? strtol(end + 1, &end, 10) : -1;
+        if (first <= before || last < first || last >= THREADS_CPUS_MAX)
+            return false;
+        before = last;
+        c = end;
+        if (!*c)
+            return true;
+        if (*c != ',')
+            return false;
+    }
+}
+
 static int store_text(bool good, const char *text, void *where) {
     if (!good)
         return -1;
@@ -165,6 +190,25 @@ static int store_number(const struct config_key *key, const char *text, void *wh
     return 0;
 }
 
+static int store_threads(const struct config_key *key, const char *text, bool quoted,
+                         size_t *threads) {
+    double value;
+    *threads = 0;
+    if (!strcmp(text, CONFIG_THREADS_WORD))
+        return 0;
+    if (quoted || !parse_whole(text, &value) || !in_range(key, value))
+        return -1;
+    *threads = (size_t)value;
+    return 0;
+}
+
+static int store_pin(const char *text, bool quoted, char pin[CONFIG_PIN_SIZE]) {
+    bool boolean;
+    if (!quoted && parse_boolean(text, &boolean))
+        return store_text(true, boolean ? "true" : "false", pin);
+    return store_text(cpus_good(text), text, pin);
+}
+
 static int store_rate(const struct config_key *key, const char *text, bool quoted, double *rate) {
     if (!strcmp(text, CONFIG_RATE_WORD))
         *rate = RATE_AUTO;
@@ -221,6 +265,14 @@ int config_value_add(const struct config_key *key, const char *text, bool first,
     return 0;
 }
 
+int config_value_add_cpu(const char *text, bool first, char pin[CONFIG_PIN_SIZE]) {
+    char all[2 * CONFIG_PIN_SIZE];
+    if (strlen(text) >= CONFIG_PIN_SIZE)
+        return -1;
+    snprintf(all, sizeof all, "%s%s%s", first ? "" : pin, first ? "" : ",", text);
+    return store_text(cpus_good(all), all, pin);
+}
+
 int config_value_store(const struct config_key *key, size_t layer, const char *text, bool quoted,
                        struct draft *draft) {
     void *where = config_value_home(key, layer, draft);
@@ -243,6 +295,10 @@ int config_value_store(const struct config_key *key, size_t layer, const char *t
         return quoted ? -1 : config_value_add(key, text, true, draft);
     case VALUE_RATE:
         return store_rate(key, text, quoted, where);
+    case VALUE_THREADS:
+        return store_threads(key, text, quoted, where);
+    case VALUE_PIN:
+        return store_pin(text, quoted, where);
     case VALUE_TRUTH:
         return store_truth(key, text, quoted, where);
     case VALUE_SET:
@@ -293,6 +349,8 @@ static size_t value_size(enum value_type type) {
         [VALUE_REAL] = sizeof(double),
         [VALUE_FLOAT] = sizeof(float),
         [VALUE_RATE] = sizeof(double),
+        [VALUE_THREADS] = sizeof(size_t),
+        [VALUE_PIN] = CONFIG_PIN_SIZE,
         [VALUE_TRUTH] = sizeof(unsigned),
         [VALUE_AHEAD] = sizeof(struct ahead),
         [VALUE_SET] = sizeof(unsigned),

@@ -33,6 +33,13 @@ void config_value_expected(const struct config_key *key, char *text, size_t size
         snprintf(text, size, "a number from %.10g to %.10g, or %s", key->minimum, key->maximum,
                  CONFIG_RATE_WORD);
         break;
+    case VALUE_THREADS:
+        snprintf(text, size, "a whole number from %.0f to %.0f, or %s", key->minimum, key->maximum,
+                 CONFIG_THREADS_WORD);
+        break;
+    case VALUE_PIN:
+        snprintf(text, size, "false, true, or ascending CPUs as in [0, 2, 3] or \"0,2-3\"");
+        break;
     case VALUE_TRUTH:
         snprintf(words, sizeof words, FALSE_TRUE "|%s", key->words);
         config_words_list(words, text, size);
@@ -205,6 +212,11 @@ void config_value_print(const struct config_key *key, size_t layer, const struct
     case VALUE_SIZE:
         snprintf(text, size, "%zu", *(const size_t *)where);
         break;
+    case VALUE_THREADS:
+        snprintf(text, size, "%zu", *(const size_t *)where);
+        if (!*(const size_t *)where)
+            snprintf(text, size, "%s", CONFIG_THREADS_WORD);
+        break;
     case VALUE_COUNT:
         snprintf(text, size, "%" PRIu64, *(const uint64_t *)where);
         break;
@@ -231,6 +243,7 @@ void config_value_print(const struct config_key *key, size_t layer, const struct
     case VALUE_NAME:
     case VALUE_LABEL:
     case VALUE_ZONE:
+    case VALUE_PIN:
     case VALUE_DEVICE:
     case VALUE_TEXT:
     case VALUE_PATH:

@@ -38,6 +38,7 @@ void status_write(struct daemon *daemon, struct json_text *text) {
         .name = config->name,
         .state = run_state(daemon),
         .device = learner_device(daemon->learner),
+        .threads = learner_thread_count(daemon->learner),
         .model = summary,
         .column_names = model_column_names(&config->architecture, false, names[0]),
         .target_names = model_column_names(&config->architecture, true, names[1]),

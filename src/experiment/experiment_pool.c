@@ -90,6 +90,7 @@ static int play(struct worker *worker, struct planned_run *run) {
     const struct run_options options = {.recent = spec->recent,
                                         .points = spec->points,
                                         .keep = spec->keep,
+                                        .beside = pool->options->jobs > 1,
                                         .stop = pool->options->stop};
     struct done *done = &worker->done;
     struct engines_choice engine;

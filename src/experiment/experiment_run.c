@@ -70,6 +70,13 @@ static int open_learner(struct run *run, struct engines_choice *engine, struct e
     return 0;
 }
 
+/* Runs side by side would each take the machine, and pin their threads to the same CPUs. */
+static void share_machine(struct config *config) {
+    if (!config->threads.count)
+        config->threads.count = 1;
+    strcpy(config->threads.pin, "false");
+}
+
 static int open_run(struct run *run, struct engines_choice *engine, struct error *error) {
     const struct course_options options = {
         .messages = run->examples->count,
@@ -80,6 +87,8 @@ static int open_run(struct run *run, struct engines_choice *engine, struct error
     };
     run->config->predictions = PREDICTIONS_NONE; /* nobody reads them, and no bit depends on it */
     run->config->anomaly.enabled = false;        /* likewise */
+    if (run->options->beside)
+        share_machine(run->config);
     model_build(&run->model, &run->config->architecture);
     return decoder_open(&run->decoder, &run->model, run->config->many_steps, error) ||
                    open_learner(run, engine, error) ||

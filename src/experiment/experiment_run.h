@@ -25,6 +25,7 @@ struct run_options {
     double recent;   /* share of the messages that is recent */
     uint64_t points; /* of the curve, at most */
     unsigned keep;   /* a set of enum spec_keep */
+    bool beside;     /* other runs: it takes no more threads than it is told to, and pins none */
     const volatile sig_atomic_t *stop;
 };
 

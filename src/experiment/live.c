@@ -14,7 +14,8 @@
 /* Of all members there is one stream, one input, one horizon: as config_members.c has it. */
 static bool can_differ(const char *key) {
     static const char *const own[] = {"model.layers.", "model.output.", "learning.", "seed"};
-    static const char *const shared[] = {"learning.max_streams", "model.output.ahead"};
+    static const char *const shared[] = {"learning.max_streams", "learning.threads", "learning.pin",
+                                         "model.output.ahead"};
     bool can = false;
     for (size_t n = 0; n < sizeof own / sizeof *own; n++)
         can |= !strncmp(key, own[n], strlen(own[n]));
@@ -46,7 +47,7 @@ static int check_variants(const struct experiment_spec *spec, struct error *erro
                 return error_set(error, EX_CONFIG,
                                  "%s: variant %s sets %s, in which the members of a daemon cannot "
                                  "differ: allowed are keys of model.layers, model.output but ahead "
-                                 "and learning but max_streams, and seed",
+                                 "and learning but max_streams, threads and pin, and seed",
                                  spec->path, variant->name, variant->set.rows[k].key);
     }
     return 0;

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sysexits.h>
 
+#include "common/threads.h"
 #include "common/wire.h"
 #include "journal_internal.h"
 
@@ -149,6 +150,7 @@ static int read_all(struct reader *reader) {
 
 static void *reader_thread(void *context) {
     struct reader *reader = context;
+    threads_unpin();
     int status = read_all(reader);
     pthread_mutex_lock(&reader->mutex);
     reader->status = status;

@@ -45,6 +45,7 @@
 
 struct error;
 struct engine;
+struct threads;
 
 enum operation_kind {
     OPERATION_FORGET,
@@ -156,8 +157,10 @@ static inline struct least_squares engine_solution(const struct model *model) {
 struct engine_options {
     struct optimizer optimizer;
     enum rule rule;
-    size_t window; /* largest length of an UPDATE */
-    size_t slots;  /* slots 0..slots-1; memory is touched when a slot is first used */
+    size_t window;           /* largest length of an UPDATE */
+    size_t slots;            /* slots 0..slots-1; memory is touched when a slot is first used */
+    struct threads *threads; /* that an engine may share its work with, while no others play on
+                                them (common/threads.h); they outlive it. NULL: none */
 };
 
 /* One engine's part of what several play together. */

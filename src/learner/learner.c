@@ -7,8 +7,10 @@
 #include <sysexits.h>
 
 #include "common/error.h"
+#include "common/threads.h"
 #include "input_range.h"
 #include "learner_internal.h"
+#include "learner_threads.h"
 #include "model/parameters.h"
 #include "scaler.h"
 
@@ -51,6 +53,7 @@ static void release(struct learner *learner) {
     for (size_t m = 0; learner->members && m < learner->member_count; m++)
         free(learner->members[m].own);
     free(learner->members);
+    threads_close(&learner->threads);
     free(learner);
 }
 
@@ -166,6 +169,8 @@ static int describe_members(struct learner *learner, const struct config *config
 }
 
 static int open_engines(struct learner *learner, const struct config *config, struct error *error) {
+    if (learner_threads_open(&learner->threads, config, learner->ops, error))
+        return -1;
     for (size_t m = 0; m < learner->member_count; m++) {
         struct member *member = &learner->members[m];
         const struct learning *learning =
@@ -173,7 +178,8 @@ static int open_engines(struct learner *learner, const struct config *config, st
         const struct engine_options options = {.optimizer = learning->optimizer,
                                                .rule = learning->rule,
                                                .window = member->window,
-                                               .slots = config->learning.max_streams};
+                                               .slots = config->learning.max_streams,
+                                               .threads = learner->threads};
         if (learner->ops->open(&member->engine, member->model, &options, config->device, error) ||
             begin_solution(learner, m, error))
             return -1;
@@ -435,6 +441,10 @@ size_t learner_member_named(const struct learner *learner, const char *name, siz
 
 struct truth_coverage learner_coverage(const struct learner *learner) {
     return learner->truth ? truth_coverage(learner->truth) : (struct truth_coverage){0};
+}
+
+size_t learner_thread_count(const struct learner *learner) {
+    return threads_count(learner->threads);
 }
 
 size_t learner_parameters(const struct learner *learner) {

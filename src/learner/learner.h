@@ -246,6 +246,9 @@ size_t learner_members(const struct learner *learner);
 const char *learner_member_name(const struct learner *learner, size_t member);
 const struct model *learner_member_model(const struct learner *learner, size_t member);
 
+/* Threads that compute, the caller's among them. */
+size_t learner_thread_count(const struct learner *learner);
+
 /* Parameters that are learned, of all members. */
 size_t learner_parameters(const struct learner *learner);
 

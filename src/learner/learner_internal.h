@@ -32,6 +32,7 @@ struct learner {
     struct learner_observer observer;
     struct member *members; /* (member_count,), and one more for its rates where that is 0 */
     size_t member_count;
+    struct threads *threads; /* NULL: the caller's thread alone */
     char initial[CONFIG_PATH_SIZE];
 
     /* What is known of the streams, by slot. */

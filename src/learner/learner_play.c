@@ -6,6 +6,7 @@
 
 #include "common/error.h"
 #include "learner_internal.h"
+#include "learner_threads.h"
 
 /* ---- What one score says, beside its loss ---- */
 
@@ -368,16 +369,6 @@ static size_t gather_parts(struct learner *learner, bool outputs, struct engine_
     return count;
 }
 
-static int play_parts(const struct engine_ops *ops, const struct engine_part *parts, size_t count,
-                      struct error *error) {
-    if (count > 1 && ops->play_together)
-        return ops->play_together(parts, count, error);
-    for (size_t k = 0; k < count; k++)
-        if (ops->play(parts[k].engine, parts[k].plan, parts[k].results, error))
-            return -1;
-    return 0;
-}
-
 int learner_play(struct learner *learner, struct error *error) {
     bool outputs = learner->forecaster || beside_wants_outputs(learner);
     bool planned = learner->example_count > 0;
@@ -389,7 +380,8 @@ int learner_play(struct learner *learner, struct error *error) {
         return 0;
     struct engine_part parts[CONFIG_MEMBERS_MAX];
     size_t count = gather_parts(learner, outputs, parts);
-    if (play_parts(learner->ops, parts, count, error))
+    if (learner_threads_play(learner->threads, learner->ops, parts, count,
+                             learner->steps * learner_parameters(learner), error))
         return -1;
     learner->played = learner->counters.examples + finished_examples(learner);
     struct cursor cursor = {0};

@@ -54,7 +54,7 @@ wrong 'not in its room' "$({
     room src/forecast 'common/*'
     room src/anomaly 'common/*' 'forecast/vectors.h'
     room src/config 'common/*' 'model/*' 'forecast/*' 'anomaly/*' kernels/kinds.def
-    room kernels 'common/error.h' 'common/log.h' 'common/denormals.h' 'forecast/least_squares.h' 'model/*' 'learner/engine.h' 'learner/cuda_module.h' \
+    room kernels 'common/error.h' 'common/log.h' 'common/denormals.h' 'common/threads.h' 'forecast/least_squares.h' 'model/*' 'learner/engine.h' 'learner/cuda_module.h' \
         formulas.h kinds.h kinds.def unit.h cells.h 'cells/*' normalization.h 'norms/*' losses.h 'losses/*' \
         optimizers.h 'optimizers/*' 'rules/*' updates.h
     room src/learner 'common/*' 'model/*' 'forecast/*' 'anomaly/*' 'config/*'

@@ -55,7 +55,7 @@ static const struct {
      "allowed in learning.optimizer: " OPTIMIZER},
     {BASE "learning:\n  rate: 0.1\n",
      ":7:3: learning.rate: unknown key (did you mean \"learning.optimizer.rate\"?); allowed in "
-     "learning: rule, window, stride, optimizer, clip, max_streams"},
+     "learning: rule, window, stride, optimizer, clip, max_streams, threads, pin"},
     {BASE "learning.window: 16\n", ":6:1: learning.window: found a key with a dot; allowed are "
                                    "nested mappings, as in \"learning: {window: 16}\""},
     {BASE "<<: {seed: 1}\n", ":6:1: <<: unknown key; allowed here: " TOP},
@@ -78,7 +78,7 @@ static const struct {
     /* Sections that are none. */
     {BASE "learning: 3\n",
      ":6:11: learning: found \"3\"; allowed is a mapping of rule, window, stride, "
-     "optimizer, clip, max_streams"},
+     "optimizer, clip, max_streams, threads, pin"},
     {BASE "state: [a]\n",
      ":6:8: state: found a list; allowed is a mapping of directory, checkpoint, journal"},
     {BASE "learning:\n  optimizer: adam\n",
@@ -414,11 +414,11 @@ static const struct {
      "mappings within each other; no key has as many"},
     {"learning.windw=3",
      "--set learning.windw=3: learning.windw: unknown key (did you mean \"learning.window\"?); "
-     "allowed in learning: rule, window, stride, optimizer, clip, max_streams"},
+     "allowed in learning: rule, window, stride, optimizer, clip, max_streams, threads, pin"},
     {"learning.window.x=3",
      "--set learning.window.x=3: learning.window.x: unknown key; allowed here: " TOP},
     {"learning.=3", "--set learning.=3: learning.: unknown key; allowed in learning: rule, window, "
-                    "stride, optimizer, clip, max_streams"},
+                    "stride, optimizer, clip, max_streams, threads, pin"},
     {".=3", "--set .=3: .: unknown key; allowed here: " TOP},
     {"model.layers.0.sise=3",
      "--set model.layers.0.sise=3: model.layers.0.sise: unknown key (did "

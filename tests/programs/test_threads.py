@@ -1,0 +1,190 @@
+#!/usr/bin/python3
+"""learning.threads: members side by side and one network shared by threads learn the bits of one
+thread, across kills and other numbers of threads; where threads are, and what an idle one costs."""
+import json
+import os
+import signal
+import tempfile
+import time
+
+import cases
+import experiments
+import running
+from running import Daemon, wait_learned, zmq
+
+COUNT = 1500
+CONFIG = """
+name: threads
+device: cpu
+{network}
+examples: {{bind: "ipc://{directory}/examples"}}
+statistics: {{bind: "ipc://{directory}/statistics", every: 500}}
+control: {{bind: "ipc://{directory}/control"}}
+state: {{directory: "{directory}/state", checkpoint: {{examples: 400, seconds: 0}}}}
+"""
+MEMBERS = """
+preset: forecast
+model: {input: {size: 2}}
+members:
+  - {name: change}
+  - {name: level, set: {model.output.relative: none}}
+  - {name: wide, set: {model.layers.0.size: 70, learning.window: 20}}
+  - {name: other, set: {model.layers.0.cell: lstm, seed: 5}}
+"""
+LONE = """
+model:
+  input: {kind: real, size: 2}
+  layers: [{cell: lstm, size: 70, norm: layer}, {cell: gru, size: 70, norm: rms}]
+  output: {loss: gaussian, size: 2, target: next}
+learning: {window: 8, stride: 4}
+"""
+SPLIT = {**os.environ, "RUNNEL_SPLIT": "1"}  # products are shared however small they are
+
+
+def daemon(directory, network, *settings):
+    """One whose networks, however small, are shared by its threads."""
+    arguments = [text for setting in settings for text in ("--set", setting)]
+    Daemon.environment = SPLIT
+    return Daemon(directory, CONFIG.format(directory=directory, network=network), *arguments)
+
+
+def feed(running_daemon, first, end):
+    """Examples first..end: each is a function of its number, of two streams."""
+    with running_daemon.socket(zmq.PUSH, "examples") as socket:
+        for n in range(first, end):
+            x = [(n * 7919 % 101) / 50 - 1, (n % 24) / 12 - 1]
+            socket.send(json.dumps({"stream": f"s{n % 2}", "x": x}).encode())
+        wait_learned(running_daemon, end)
+
+
+def threads_of(running_daemon):
+    """Names of a daemon's own threads that learn, beside the one that it began with."""
+    tasks = f"/proc/{running_daemon.process.pid}/task"
+    names = []
+    for task in os.listdir(tasks):
+        with open(f"{tasks}/{task}/comm", encoding="utf-8") as file:
+            names.append(file.read().strip())
+    return sorted(name for name in names if name.startswith("runnel-learn"))
+
+
+def learned(network, *numbers):
+    """The parameters after COUNT examples, with another number of threads after each end: the first
+    is asked to end, others are killed."""
+    with tempfile.TemporaryDirectory() as directory:
+        for part, number in enumerate(numbers):
+            with daemon(directory, network, f"learning.threads={number}") as running_daemon:
+                status = running_daemon.ask("status")
+                assert status["threads"] == number, status
+                assert threads_of(running_daemon) == [
+                    f"runnel-learn-{n}" for n in range(1, number)]
+                end = COUNT * (part + 1) // len(numbers)
+                feed(running_daemon, status["examples"], end)
+                if part + 1 == len(numbers):
+                    return running_daemon.export()
+                if part == 0:
+                    assert running_daemon.end() == 0
+                else:
+                    assert running_daemon.end(signal.SIGKILL) == -signal.SIGKILL
+    return None
+
+
+def test_members_learn_the_same_bits(_):
+    assert learned(MEMBERS, 3, 1, 8, 2) == learned(MEMBERS, 1)
+
+
+def test_a_shared_network_learns_the_same_bits(_):
+    assert learned(LONE, 2, 3, 1) == learned(LONE, 1)
+
+
+def test_as_many_as_members(directory):
+    """At most one less than CPUs, and at least one."""
+    cpus = len(os.sched_getaffinity(0))
+    with daemon(directory, MEMBERS) as running_daemon:
+        assert running_daemon.ask("status")["threads"] == max(1, min(4, cpus - 1))
+
+
+def test_one_network_has_one(directory):
+    with daemon(directory, LONE) as running_daemon:
+        assert running_daemon.ask("status")["threads"] == 1
+        assert not threads_of(running_daemon)
+
+
+def test_threads_that_wait_do_not_run(directory):
+    """Eight of them would burn all CPUs: of a second they have less than a fifth of one."""
+    seconds = 1
+    with daemon(directory, MEMBERS, "learning.threads=8") as running_daemon:
+        feed(running_daemon, 0, 200)
+        before = cpu_seconds(running_daemon)
+        time.sleep(seconds)
+        assert cpu_seconds(running_daemon) - before < seconds / 5
+
+
+def cpu_seconds(running_daemon):
+    with open(f"/proc/{running_daemon.process.pid}/stat", encoding="utf-8") as file:
+        fields = file.read().rsplit(") ", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_pinned(directory):
+    """The threads stay where they are told; what does not learn may run anywhere."""
+    cpu = min(os.sched_getaffinity(0))
+    with daemon(directory, MEMBERS, "learning.threads=1", f"learning.pin=[{cpu}]") as one:
+        feed(one, 0, 200)
+        assert os.sched_getaffinity(one.process.pid) == {cpu}
+        tasks = [int(task) for task in os.listdir(f"/proc/{one.process.pid}/task")]
+        assert any(os.sched_getaffinity(task) == os.sched_getaffinity(0) for task in tasks)
+
+
+def test_pins_that_cannot_be(directory):
+    cpus = len(os.sched_getaffinity(0))
+    nowhere = max(os.sched_getaffinity(0)) + 1
+    for settings, sentence in (
+            ((f"learning.threads={cpus + 1}", "learning.pin=true"),
+             f"learning.pin: true has {cpus} CPUs for learning.threads: {cpus + 1}; lower these"),
+            (("learning.threads=2", f"learning.pin={nowhere}"),
+             f"learning.pin: {nowhere} has 1 CPUs for learning.threads: 2"),
+            ((f"learning.pin=[{nowhere}]",),
+             f"learning.pin: CPU {nowhere} is not among the {cpus} that this process may use")):
+        with daemon(directory, MEMBERS, *settings) as running_daemon:
+            assert running_daemon.process.wait(running.LIMIT) == 78
+            assert sentence in running_daemon.text(), running_daemon.text()
+
+
+def test_members_share_them(directory):
+    text = MEMBERS.replace("seed: 5", "learning.threads: 2")
+    with daemon(directory, text) as running_daemon:
+        assert running_daemon.process.wait(running.LIMIT) == 78
+        assert ("found learning.threads, which member other sets; allowed are keys of"
+                in running_daemon.text()), running_daemon.text()
+
+
+def test_other_threads_need_a_restart(directory):
+    with daemon(directory, LONE) as running_daemon:
+        running_daemon.ask("status")  # it has read its configuration
+        text = running_daemon.path.read_text(encoding="utf-8")
+        running_daemon.path.write_text(text.replace("{window: 8", "{threads: 2, window: 8"),
+                                       encoding="utf-8")
+        running_daemon.process.send_signal(signal.SIGHUP)
+        running_daemon.until(lambda: "learning.threads: found 2, but the daemon runs with auto; "
+                             "restart it to change that" in running_daemon.text())
+
+
+def test_runs_of_an_experiment_side_by_side(directory):
+    """Their number and that of their threads change no bit."""
+    experiments.table(directory / "data.csv")
+    found = []
+    for jobs, setting in ((1, {}), (2, {}), (1, {"learning.threads": 3}),
+                          (2, {"learning.threads": 2, "learning.pin": True})):
+        name = f"e{len(found)}"
+        experiments.write(directory, f"{name}.yaml", {
+            "base": {"preset": "forecast", "model": {"input": {"size": 2}}, "device": "cpu"},
+            "streams": {"data": {"feed": "csv data.csv --columns c0,c1"}}, "set": setting,
+            "grid": {"rate": [0.001, 0.01]}})
+        done = experiments.call(directory, f"{name}.yaml", "-q", "--jobs", jobs, "-o", name)
+        assert done.status == 0, done
+        found.append(experiments.digests(directory / name))
+    assert found[0] and all(digests == found[0] for digests in found)
+
+
+if __name__ == "__main__":
+    cases.run(globals())
