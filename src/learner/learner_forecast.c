@@ -135,7 +135,8 @@ static void score_member(struct member *member, uint32_t slot, const struct fore
 }
 
 /* What the output is solved with, and how many targets an update learns from: of all horizons the
-   targets of the step that is closed, none where they are not to be learned from. */
+   targets of the step that is closed, none where they are not to be learned from. They stand after
+   the rows that are used, of a full plan too. */
 static size_t fill_closed(struct member *member, const struct forecast_step *step, bool *learn) {
     const struct model *model = member->model;
     union value *row = member->plan.targets + member->plan.rows * model->target_size;

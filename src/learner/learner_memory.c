@@ -46,8 +46,8 @@ static bool open_member(const struct learner *learner, struct member *member) {
     size_t scores = steps * model->horizons;
     plan->operations = calloc(steps, operations_per_step(model) * sizeof *plan->operations);
     plan->inputs = calloc(steps, model->features * sizeof *plan->inputs);
-    plan->targets =
-        calloc(steps * rows_per_step(model), model->target_size * sizeof *plan->targets);
+    size_t rows = steps * rows_per_step(model) + model->horizons; /* the last: fill_closed's */
+    plan->targets = calloc(rows, model->target_size * sizeof *plan->targets);
     results->losses = calloc(scores, sizeof *results->losses);
     results->scored = calloc(steps, outputs * sizeof *results->scored);
     results->outputs = calloc(steps, outputs * sizeof *results->outputs);

@@ -109,6 +109,8 @@ def test_every_kind_of_model():
                   ["model.input={kind: real, size: 3}",
                    "model.output={loss: mixture, components: 2, target: next}"],
                   ["model.output={loss: squared, size: 8, target: next, ahead: [1, 6, 24]}"],
+                  ["model.input={kind: real, size: 8, scale: forecast}", "experts=[last]",
+                   "model.output={loss: squared, target: next, ahead: [1, 6]}"],
                   ["model.input={kind: real, size: 5, scale: none}",
                    "model.output={loss: bernoulli, size: 5, target: next}"]):
         sets = [part for one in [layers, *model] for part in ("--set", one)]
