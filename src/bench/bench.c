@@ -4,6 +4,7 @@
 #include <sysexits.h>
 #include <unistd.h>
 
+#include "bench_members.h"
 #include "bench_report.h"
 #include "bench_socket.h"
 #include "bench_split.h"
@@ -32,22 +33,25 @@ struct arguments {
     const char *config;
     struct option_list overrides;
     double seconds;
-    uint64_t examples, plan;
+    uint64_t examples, plan, members;
     bool socket, json;
     const char *bind, *daemon;
-    const char *parameters;   /* file to write; NULL: measure */
-    char device[DEVICE_SIZE]; /* an override, in `overrides` when it is given */
+    const char *parameters;          /* file to write; NULL: measure */
+    char device[DEVICE_SIZE];        /* an override, in `overrides` when it is given */
+    char making[BENCH_MEMBERS_SIZE]; /* another one, of --members */
 };
 
 /* What is measured, open. */
 struct bench {
-    const struct arguments *arguments;
+    struct arguments *arguments;
     struct config config;
     struct model model;
     struct engines_choice engine;
     struct cuda_figures gpu;
     struct bench_data data;
     struct bench_learner *learner;
+    struct config lone_config; /* of several members, with the first alone */
+    struct bench_learner *lone;
     struct bench_split *split;
     struct bench_socket *socket;
     struct bench_report report;
@@ -88,6 +92,8 @@ static const struct option_row rows[] = {
      OPTION_COUNT(struct arguments, examples, 1, EXAMPLES_MAX)},
     {"plan", 0, "N", "examples that wait, where they wait (64)",
      OPTION_COUNT(struct arguments, plan, 1, PLAN_MAX)},
+    {"members", 0, "K", "so many networks of the configuration (forecasts only), and one alone",
+     OPTION_COUNT(struct arguments, members, 1, CONFIG_MEMBERS_MAX)},
     {"socket", 0, NULL, "measure through a runneld's socket, too",
      OPTION_FLAG(struct arguments, socket)},
     {"bind", 0, "ENDPOINT", "that socket (tcp://127.0.0.1:*)", OPTION_TEXT(struct arguments, bind)},
@@ -118,9 +124,28 @@ static int open_learner(struct bench *b, struct error *error) {
     }
 }
 
-static int open_bench(struct bench *b, struct error *error) {
+static int load(struct bench *b, struct error *error) {
     const struct arguments *a = b->arguments;
-    if (config_load(&b->config, a->config, a->overrides.values, a->overrides.count, error))
+    return config_load(&b->config, a->config, a->overrides.values, a->overrides.count, error);
+}
+
+/* With --members, once more with these. */
+static int load_all(struct bench *b, struct error *error) {
+    struct arguments *a = b->arguments;
+    if (load(b, error))
+        return -1;
+    if (!a->members)
+        return 0;
+    if (bench_members(&b->config, a->config, a->members, a->making, error))
+        return -1;
+    if (a->overrides.count == OPTION_LIST_MAX)
+        return error_set(error, EX_USAGE, "--members: there is no room beside so many of --set");
+    a->overrides.values[a->overrides.count++] = a->making;
+    return load(b, error);
+}
+
+static int open_bench(struct bench *b, struct error *error) {
+    if (load_all(b, error))
         return -1;
     b->config.learning.max_streams = STREAMS;
     model_build(&b->model, &b->config.architecture);
@@ -129,9 +154,18 @@ static int open_bench(struct bench *b, struct error *error) {
     return open_learner(b, error);
 }
 
+/* The first of the members, as if it were the only one. */
+static int open_lone(struct bench *b, struct error *error) {
+    b->lone_config = b->config;
+    b->lone_config.member_count = 1;
+    return bench_learner_open(&b->lone, &b->lone_config, &b->model, b->engine.ops, &b->data,
+                              b->arguments->plan, error);
+}
+
 /* CUDA's own libraries keep what they like in memory. */
 static size_t memory_bound(const struct bench *b) {
-    return on_gpu(b) ? 0 : bench_memory_bound(&b->config, &b->model, STREAMS);
+    return on_gpu(b) ? 0
+                     : bench_memory_bound(&b->config, &b->model, STREAMS, b->arguments->members);
 }
 
 /* Learn, and see whether memory stays what it is after the first tenth. Before anything else is
@@ -170,14 +204,17 @@ static int open_cpu(struct bench *b, struct error *error) {
     char instructions[32];
     bench_learner_instructions(b->learner, instructions, sizeof instructions);
     machine_open(&b->report.machine, instructions);
-    return bench_split_open(&b->split, &b->config, &b->model, &b->data, instructions, error);
+    b->report.split = !b->arguments->members;
+    return b->report.split
+               ? bench_split_open(&b->split, &b->config, &b->model, &b->data, instructions, error)
+               : 0;
 }
 
 static int open_others(struct bench *b, struct error *error) {
     const struct arguments *a = b->arguments;
     if (latencies_open(&b->report.latencies))
         return error_set(error, EX_OSERR, "out of memory for latencies");
-    if ((on_gpu(b) ? open_gpu : open_cpu)(b, error))
+    if ((on_gpu(b) ? open_gpu : open_cpu)(b, error) || (a->members && open_lone(b, error)))
         return -1;
     const struct bench_socket_options options = {a->daemon, a->config, a->overrides.values,
                                                  a->overrides.count, a->bind};
@@ -214,6 +251,16 @@ static void measure_split(struct bench *b) {
     add(b, PART_OPTIMIZER, split.optimizer);
 }
 
+static int measure_lone(struct bench *b, double slice, struct error *error) {
+    double single, queued;
+    if (bench_learner_time(b->lone, slice, 1, &single, error) ||
+        bench_learner_time(b->lone, slice, b->arguments->plan, &queued, error))
+        return -1;
+    add(b, PART_LONE_SINGLE, single);
+    add(b, PART_LONE_QUEUED, queued);
+    return 0;
+}
+
 /* Everything once, one after the other, so that what disturbs the machine disturbs all alike. */
 static int measure_round(struct bench *b, struct error *error) {
     double single, queued, slice = b->socket ? LONG_SLICE : SLICE;
@@ -224,6 +271,8 @@ static int measure_round(struct bench *b, struct error *error) {
         return -1;
     add(b, PART_SINGLE, single);
     add(b, PART_QUEUED, queued);
+    if (b->lone && measure_lone(b, slice, error))
+        return -1;
     if (b->split)
         measure_split(b);
     b->report.rounds++;
@@ -254,6 +303,7 @@ static void print(struct bench *b) {
     b->report.config = &b->config;
     b->report.model = &b->model;
     b->report.plan = b->arguments->plan;
+    b->report.members = b->arguments->members;
     b->report.device = bench_learner_device(b->learner);
     b->report.why = b->engine.why;
     if (b->arguments->json)
@@ -266,12 +316,13 @@ static void close_bench(struct bench *b) {
     bench_socket_close(&b->socket);
     bench_split_close(&b->split);
     bench_learner_close(&b->learner);
+    bench_learner_close(&b->lone);
     bench_data_close(&b->data);
     latencies_close(&b->report.latencies);
     machine_close(&b->report.machine);
 }
 
-static int run(const struct arguments *arguments) {
+static int run(struct arguments *arguments) {
     static struct bench bench;
     struct error error = {0};
     bench.arguments = arguments;

@@ -5,10 +5,14 @@
 
 static const double MICRO = 1e6, P50 = 0.5, P99 = 0.99;
 
+static size_t networks(const struct bench_report *report) {
+    return report->members ? report->members : 1;
+}
+
 static void find_cpu_floor(const struct bench_report *report, struct findings *f,
                            enum bench_mode mode, size_t plan) {
     const struct machine *machine = &report->machine;
-    f->work[mode] = floor_work(report->config, report->model, plan);
+    f->work[mode] = floor_of(floor_work(report->config, report->model, plan), networks(report));
     for (int phase = 0; phase < PHASES; phase++)
         f->phases[mode][phase] = floor_phase(&f->work[mode], phase, machine, &f->machine);
     f->floor[mode] = floor_total(&f->work[mode], machine, &f->machine);
@@ -16,7 +20,7 @@ static void find_cpu_floor(const struct bench_report *report, struct findings *f
 
 static void find_gpu_floor(const struct bench_report *report, struct findings *f,
                            enum bench_mode mode, size_t plan) {
-    struct gpu_work work = gpu_work(report->config, report->model, plan);
+    struct gpu_work work = gpu_work(report->config, report->model, plan, networks(report));
     f->work[mode] = work.work;
     f->launches[mode] = work.launches;
     for (int phase = 0; phase < PHASES; phase++) {
@@ -41,6 +45,10 @@ void findings_make(struct bench_report *report, struct findings *f) {
 
 const struct figure *findings_whole(const struct findings *f, enum bench_mode mode) {
     return &f->parts[mode == MODE_SINGLE ? PART_SINGLE : PART_QUEUED];
+}
+
+const struct figure *findings_lone(const struct findings *f, enum bench_mode mode) {
+    return &f->parts[mode == MODE_SINGLE ? PART_LONE_SINGLE : PART_LONE_QUEUED];
 }
 
 double findings_ratio(const struct findings *f, enum bench_mode mode) {

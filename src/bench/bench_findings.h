@@ -19,6 +19,9 @@ void findings_make(struct bench_report *report, struct findings *findings);
 /* What an example takes in that mode, in microseconds. */
 const struct figure *findings_whole(const struct findings *findings, enum bench_mode mode);
 
+/* With --members, what it takes where one of them learns alone. */
+const struct figure *findings_lone(const struct findings *findings, enum bench_mode mode);
+
 /* Floor over measured: 1 is as fast as the machine can be. */
 double findings_ratio(const struct findings *findings, enum bench_mode mode);
 

@@ -132,6 +132,12 @@ struct floor_work floor_work(const struct config *config, const struct model *mo
     };
 }
 
+struct floor_work floor_of(struct floor_work work, size_t networks) {
+    for (int phase = 0; phase < PHASES; phase++)
+        work.phases[phase] = divide(work.phases[phase], 1 / (double)networks);
+    return work;
+}
+
 /* Seconds for `bytes` of a walk over a working set of `set` bytes. */
 static double charge(double bytes, double set, const struct machine *machine,
                      const struct figure *bandwidth) {

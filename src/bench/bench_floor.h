@@ -29,6 +29,9 @@
    nothing else wanted a cache. Weights read: S is the bytes of all matrices. Updated: S is
    parameters, gradient and moments.
 
+   Several networks (members) do all of it as often. The CPU engine plays one after the other: each
+   has the caches for itself while it is played, and so the sets stay those of one.
+
    A phase takes at least the larger one of its flops' time and its bytes' time. The phases follow
    each other, for each needs all of what the one before it computes: floor = the sum over phases of
    max(flops / multiply-add rate, bytes / bandwidth). */
@@ -58,6 +61,9 @@ struct floor_work {
 /* `together`: how many waiting examples are computed together, at most. */
 struct floor_work floor_work(const struct config *config, const struct model *model,
                              size_t together);
+
+/* That of several networks of this kind. */
+struct floor_work floor_of(struct floor_work work, size_t networks);
 
 /* Seconds for one example. */
 struct floor_time {

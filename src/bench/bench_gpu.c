@@ -12,7 +12,8 @@ enum {
 
 static const double GPU_CACHE_SHARE = 0.8;
 
-struct gpu_work gpu_work(const struct config *config, const struct model *model, size_t plan) {
+struct gpu_work gpu_work(const struct config *config, const struct model *model, size_t plan,
+                         size_t networks) {
     const struct architecture *a = &config->architecture;
     double window = (double)config->learning.window, stride = (double)config->learning.stride;
     double layers = (double)a->layer_count,
@@ -23,6 +24,9 @@ struct gpu_work gpu_work(const struct config *config, const struct model *model,
     gpu.work.phases[PHASE_BACKWARD].updated = 0;
     gpu.work.phases[PHASE_OPTIMIZER].updated = 2 * block * (1 + moments) / stride + gpu.work.solved;
     gpu.work.updated_set = block * (1 + moments) + gpu.work.solved / 2;
+    gpu.work = floor_of(gpu.work, networks);
+    gpu.work.weights_set *= (double)networks;
+    gpu.work.updated_set *= (double)networks;
     gpu.nodes[PHASE_FORWARD] = (together + layers + FORWARD_NODES) / together;
     gpu.nodes[PHASE_BACKWARD] = (BACKWARD_NODES + window + layers - 1 + (a->input.embedding > 0) +
                                  (stride < window ? window + layers : 0)) /

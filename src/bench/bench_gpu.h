@@ -21,6 +21,9 @@
    80% of it, else at the device memory's, that of a copy. The sets are those of
    bench_floor.h, without the gradient.
 
+   Several networks of one shape (members) have their stages and launches in common, in which each
+   does its own work; the working sets are those of all.
+
    floor = the sum over phases of max(flops / multiply-add rate, bytes / bandwidth) + stages and
    launches. */
 #ifndef RUNNEL_BENCH_GPU_H
@@ -36,8 +39,9 @@ struct gpu_work {
     double launches;      /* plans, for one example */
 };
 
-/* `plan`: how many examples are computed in one plan. */
-struct gpu_work gpu_work(const struct config *config, const struct model *model, size_t plan);
+/* `plan`: how many examples are computed in one plan, by so many networks. */
+struct gpu_work gpu_work(const struct config *config, const struct model *model, size_t plan,
+                         size_t networks);
 
 struct floor_time gpu_phase(const struct gpu_work *work, enum floor_phase phase,
                             const struct cuda_figures *figures);

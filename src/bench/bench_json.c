@@ -9,7 +9,8 @@
 
 static const char *const mode_keys[MODES] = {"single", "queued"};
 static const char *const part_keys[PARTS] = {
-    "single", "queued", "forward_single", "forward_queued", "backward", "optimizer", "socket",
+    "single",    "queued", "forward_single", "forward_queued", "backward",
+    "optimizer", "socket", "lone_single",    "lone_queued",
 };
 
 static const double MICRO = 1e6, GIGA = 1e9;
@@ -92,8 +93,22 @@ static json_t *floor_json(const struct bench_report *r, const struct findings *f
     json_object_set_new(object, "stages_us", json_real(total->stages * MICRO));
     json_object_set_new(object, "floor_us", json_real(total->floor * MICRO));
     json_object_set_new(object, "ratio", json_real(findings_ratio(f, mode)));
-    if (!r->gpu)
+    if (r->split)
         json_object_set_new(object, "rest_us", json_real(findings_rest(f, mode)));
+    return object;
+}
+
+/* Of each of them, and beside one that learns alone. */
+static json_t *members_json(const struct bench_report *r, const struct findings *f) {
+    json_t *object = json_pack("{s:I}", "count", (json_int_t)r->members);
+    double count = (double)r->members;
+    for (int mode = 0; mode < MODES; mode++) {
+        double all = findings_whole(f, mode)->median, lone = findings_lone(f, mode)->median;
+        json_object_set_new(object, mode_keys[mode],
+                            json_pack("{s:f, s:f, s:f, s:f}", "us", all / count, "floor_us",
+                                      f->floor[mode].floor * MICRO / count, "lone_us", lone,
+                                      "times_lone", all / lone));
+    }
     return object;
 }
 
@@ -129,6 +144,8 @@ void bench_report_json(struct bench_report *report) {
                                   (json_int_t)report->latencies.count));
     for (int mode = 0; mode < MODES; mode++)
         json_object_set_new(object, mode_keys[mode], floor_json(report, &f, mode));
+    if (report->members)
+        json_object_set_new(object, "members", members_json(report, &f));
     if (report->daemon.examples)
         json_object_set_new(object, "daemon", memory_json(&report->daemon));
     json_dumpf(object, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(6));

@@ -1,25 +1,23 @@
 #include "bench_learn.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
-#include <unistd.h>
 
 #include "bench_latency.h"
 #include "common/clock.h"
 #include "common/error.h"
 #include "config/config.h"
-#include "learner/learner.h"
-#include "model/parameters.h"
+#include "learner/learner_export.h"
 
 static const char KEY[] = "bench";
 
 struct bench_learner {
     const struct model *model;
     const struct bench_data *data;
+    const char *digest;
     struct learner *learner;
     size_t stride;
     uint64_t next; /* example */
@@ -43,6 +41,7 @@ int bench_learner_open(struct bench_learner **learner, const struct config *conf
         return error_set(error, EX_OSERR, "out of memory for a learner");
     new->model = model;
     new->data = data;
+    new->digest = config->digest;
     new->stride = config->learning.stride;
     struct learner_observer observer = {.context = new, .learned = observe};
     if (learner_open(&new->learner, config, model, engine, plan, &observer, error)) {
@@ -107,40 +106,16 @@ int bench_learner_latency(struct bench_learner *learner, double seconds,
     return 0;
 }
 
-static int put_parameters(struct bench_learner *learner, struct safetensors_writer *writer,
-                          float *values, struct error *error) {
-    const struct model *model = learner->model;
-    for (size_t i = 0; i < model->tensor_count; i++) {
-        size_t bytes = tensor_size(&model->tensors[i]) * sizeof *values;
-        if (learner_read_parameters(learner->learner, 0, i, values, error) ||
-            safetensors_put(writer, values, bytes, error))
-            return -1;
-    }
-    return 0;
-}
-
 int bench_learner_export(struct bench_learner *learner, const char *path, struct error *error) {
-    const struct model *model = learner->model;
-    struct safetensors_entry entries[MODEL_TENSORS_MAX];
-    struct safetensors_writer *writer = NULL;
-    int descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (descriptor < 0)
-        return error_set(error, EX_IOERR, "%s: %s", path, strerror(errno));
-    struct safetensors_file file = {descriptor, path};
-    float *values = malloc(model->parameters * sizeof *values);
-    int status = values ? 0 : error_set(error, EX_OSERR, "out of memory for the parameters");
-    parameters_entries(model, entries);
-    if (status ||
-        safetensors_start(&writer, entries, model->tensor_count, NULL, 0, safetensors_to_file,
-                          &file, error) ||
-        put_parameters(learner, writer, values, error) || safetensors_finish(&writer, error)) {
-        safetensors_abandon(&writer);
-        status = -1;
-    }
-    free(values);
-    if (close(descriptor) && status == 0)
-        status = error_set(error, EX_IOERR, "%s: %s", path, strerror(errno));
-    return status;
+    struct safetensors_memory memory;
+    if (learner_export(learner->learner, learner->digest, &memory, error))
+        return -1;
+    FILE *file = fopen(path, "wbe");
+    bool good = file && fwrite(memory.bytes, 1, memory.size, file) == memory.size;
+    if (file)
+        good = fclose(file) == 0 && good;
+    free(memory.bytes);
+    return good ? 0 : error_set(error, EX_IOERR, "%s: %s", path, strerror(errno));
 }
 
 struct bench_learned bench_learner_learned(const struct bench_learner *learner) {

@@ -11,7 +11,7 @@ struct config;
 struct error;
 struct latencies;
 
-/* `plan`: how many examples are taken before they are learned. The data must outlive it. */
+/* `plan`: how many examples are taken before they are learned. Data and config must outlive it. */
 int bench_learner_open(struct bench_learner **learner, const struct config *config,
                        const struct model *model, const struct engine_ops *engine,
                        const struct bench_data *data, size_t plan, struct error *error);
@@ -30,7 +30,7 @@ int bench_learner_time(struct bench_learner *learner, double seconds, size_t tog
 int bench_learner_latency(struct bench_learner *learner, double seconds,
                           struct latencies *latencies, struct error *error);
 
-/* Write all parameters into a safetensors file. */
+/* Write all parameters into a safetensors file, as `runnel-ctl export` does. */
 int bench_learner_export(struct bench_learner *learner, const char *path, struct error *error);
 
 /* What was learned so far. */

@@ -84,9 +84,11 @@ struct resident bench_resident(pid_t process) {
     return resident;
 }
 
-size_t bench_memory_bound(const struct config *config, const struct model *model, size_t streams) {
+size_t bench_memory_bound(const struct config *config, const struct model *model, size_t streams,
+                          size_t members) {
     size_t blocks = 1 + optimizer_moments(&config->learning.optimizer) + 1;
     size_t windows = streams * (slot_record_size(model, config->learning.window) +
                                 rule_record_size(model, config->learning.rule));
-    return sizeof(float) * (model->parameters * blocks + windows) + OVERHEAD;
+    size_t network = sizeof(float) * (model->parameters * blocks + windows);
+    return (members ? members : 1) * network + OVERHEAD;
 }

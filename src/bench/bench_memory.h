@@ -23,7 +23,9 @@ struct resident {
 };
 struct resident bench_resident(pid_t process);
 
-/* parameters x (1 + optimizer blocks + gradient) + windows of `streams` streams + 48 MB */
-size_t bench_memory_bound(const struct config *config, const struct model *model, size_t streams);
+/* parameters x (1 + optimizer blocks + gradient) + windows of `streams` streams, with several
+   members for each of them, + 48 MB */
+size_t bench_memory_bound(const struct config *config, const struct model *model, size_t streams,
+                          size_t members);
 
 #endif

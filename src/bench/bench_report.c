@@ -17,7 +17,11 @@ static void print_head(const struct bench_report *r) {
     const struct config *c = r->config;
     char summary[MODEL_SUMMARY_SIZE];
     model_summary(&c->architecture, summary);
-    printf("%s: %s; %zu parameters\n", c->name, summary, r->model->learned);
+    if (r->members)
+        printf("%s: %zu networks of %s; %zu parameters each\n", c->name, r->members, summary,
+               r->model->learned);
+    else
+        printf("%s: %s; %zu parameters\n", c->name, summary, r->model->learned);
     printf("window %zu, stride %zu, %s; %s; %s%s%s%s\n", c->learning.window, c->learning.stride,
            optimizer_kind(c->learning.optimizer.kind)->name,
            r->gpu ? r->gpu->device.name : r->machine.processor, r->device, *r->why ? " (" : "",
@@ -113,7 +117,7 @@ static void print_mode(const struct bench_report *r, const struct findings *f,
     if (mode == MODE_SINGLE)
         printf("  %-24s%10.2f  p99 %10.2f (%zu examples)\n", "    latency p50", f->p50, f->p99,
                r->latencies.count);
-    if (!r->gpu)
+    if (r->split)
         print_split(f, mode);
 }
 
@@ -129,6 +133,18 @@ static void print_times(const struct bench_report *r, const struct findings *f) 
                MICRO / socket->median, f->parts[PART_QUEUED].median / socket->median * PERCENT);
     }
     printf("  (queued: %zu examples in one plan; %% of it: floor over median)\n", r->plan);
+}
+
+static void print_members(const struct bench_report *r, const struct findings *f) {
+    double count = (double)r->members;
+    printf("\nMicroseconds for an example in each of %zu members%13s%10s%16s%14s\n", r->members,
+           "median", "floor", "one network", "times as long");
+    for (int mode = 0; mode < MODES; mode++) {
+        double all = findings_whole(f, mode)->median, lone = findings_lone(f, mode)->median;
+        printf("  %-58s%10.2f%10.2f%16.2f%14.2f\n", mode_names[mode], all / count,
+               f->floor[mode].floor * MICRO / count, lone, all / lone);
+    }
+    printf("  (one network: the first member alone; times as long: all members, beside that)\n");
 }
 
 static void print_memory(const char *who, const struct bench_memory *m) {
@@ -152,6 +168,8 @@ void bench_report_text(struct bench_report *report) {
     for (int mode = 0; mode < MODES; mode++)
         print_floor(&f, mode);
     print_times(report, &f);
+    if (report->members)
+        print_members(report, &f);
     const struct bench_memory *m = &report->memory;
     printf("\nMemory\n");
     print_memory("in-process", m);

@@ -23,7 +23,9 @@ enum bench_part {
     PART_FORWARD_QUEUED,
     PART_BACKWARD, /* the same in both modes */
     PART_OPTIMIZER,
-    PART_SOCKET, /* end to end */
+    PART_SOCKET,      /* end to end */
+    PART_LONE_SINGLE, /* of several networks, the first alone: one at a time, */
+    PART_LONE_QUEUED, /* and queued */
     PARTS,
 };
 
@@ -43,6 +45,8 @@ struct bench_report {
     struct latencies latencies; /* seconds of single examples, one at a time */
     struct series parts[PARTS]; /* microseconds; empty: not measured */
     size_t rounds, plan;
+    size_t members; /* networks of this configuration, measured together; 0: its own */
+    bool split;     /* the engine's parts are measured, too */
     struct bench_memory memory;
     struct bench_memory daemon; /* end to end; examples 0: not measured */
 };

@@ -159,6 +159,85 @@ def test_work_on_a_gpu():
     close(again["single"]["optimizer"]["updated"], FLOAT * 2 * again["parameters"] / 2)
 
 
+def members(count, *arguments, name="gru64", **options):
+    sets = [word for one in ("model.input.scale=forecast", "model.output.target=next", "experts=[last]")
+            for word in ("--set", one)]
+    return measure(name, *sets, *(("--members", count) if count else ()), *arguments, **options)
+
+
+def test_members():
+    """The floor of all is so many times one's; of each it is one's, beside its time and one network's."""
+    one, many = members(None), members(5)
+    assert "members" not in one and "forward_single" not in many["us"] and "rest_us" not in many["single"]
+    assert many["parameters"] == one["parameters"] and many["members"]["count"] == 5
+    assert many["memory"]["allocations"] == many["memory"]["skipped"] == 0, many["memory"]
+    for mode in ("single", "queued"):
+        work, each = many[mode], many["members"][mode]
+        for phase in ("forward", "backward", "optimizer"):
+            for key in ("flops", "weights_read", "updated"):
+                close(work[phase][key], 5 * one[mode][phase][key])
+        close(each["floor_us"], work["floor_us"] / 5)
+        close(each["us"], many["us"][mode]["median"] / 5)
+        close(each["lone_us"], many["us"]["lone_" + mode]["median"])
+        close(each["times_lone"], 5 * each["us"] / each["lone_us"])
+
+
+def test_members_have_seeds_of_their_own():
+    """The first has the bits of the configuration's network, and each further one those of the next seed."""
+    with tempfile.TemporaryDirectory(prefix="rb") as directory:
+        def tensors(*arguments):
+            path = pathlib.Path(directory, "parameters.safetensors")
+            sets = ("--set", "model.input.scale=forecast", "--set", "model.output.target=next", "--set", "seed=7")
+            done = run("--config", CONFIGURATIONS / "gru64.yaml", "--examples", 40, "--parameters", path, *sets,
+                       *arguments)
+            assert done.returncode == 0, done.stderr
+            blob = path.read_bytes()
+            size = int.from_bytes(blob[:8], "little")
+            return {name: blob[8 + size:][slice(*entry["data_offsets"])]
+                    for name, entry in json.loads(blob[8:8 + size]).items() if name != "__metadata__"}
+        many, alone = tensors("--members", 3), tensors()
+        second = tensors("--set", "members=[{name: m2, set: {seed: 8}}]")
+    assert len(many) == 3 * len(alone)
+    for name, data in alone.items():
+        assert many["members.m1." + name] == data
+    assert len(second) == len(alone) and all(many[name] == data for name, data in second.items())
+    assert len({many[f"members.m{n}.layers.0.weight_hh"] for n in (1, 2, 3)}) == 3
+
+
+def test_members_on_a_gpu():
+    """They have stages and launches in common: not the work, nor what lies in the caches."""
+    if SANITIZERS or not MODULE.exists():  # the engine's own tests run with sanitizers
+        return
+    arguments = {"name": "tiny", "env": GPU}
+    one, many = (members(count, "--device", "cuda", "--examples", 8, "--plan", 8, **arguments) for count in (None, 3))
+    for mode in ("single", "queued"):
+        assert stages(many[mode]) == stages(one[mode]) and many[mode]["launches"] == one[mode]["launches"]
+        for phase in ("forward", "backward", "optimizer"):
+            close(many[mode][phase]["flops"], 3 * one[mode][phase]["flops"])
+        assert many["members"][mode]["times_lone"] > 0
+
+
+def test_no_members():
+    """A sentence that says what to do."""
+    with tempfile.TemporaryDirectory(prefix="rb") as directory:
+        path = pathlib.Path(directory, "forecast.yaml")
+        text = "name: a\npreset: forecast\nmodel: {input: {size: 2}, layers: [{cell: gru, size: 4}]}\n"
+        path.write_text(text + "members: [{name: a}]\n")
+        done = run("--config", path, "--members", 2)
+        assert done.returncode == CONFIGURATION and "members are listed there" in done.stderr, done
+        path.write_text(text)  # which has members of the preset
+        done = run("--config", path, "--members", 2, "--seconds", 0, "--examples", 20)
+        assert done.returncode == 0 and "2 networks of real 2" in done.stdout, done
+        assert "each of 2 members" in done.stdout and "nan" not in done.stdout, done
+        listed = run("--config", path, "--members", 2, "--socket", "--seconds", 0, "--examples", 20, "--json")
+        assert listed.returncode == 0 and json.loads(listed.stdout)["daemon"]["examples"] > 0, listed
+    done = run("--config", CONFIGURATIONS / "gru64.yaml", "--members", 2)
+    assert done.returncode == CONFIGURATION and "--set model.input.scale=forecast" in done.stderr, done
+    for wrong in (0, 65):
+        done = run("--config", CONFIGURATIONS / "gru64.yaml", "--members", wrong)
+        assert done.returncode == USAGE and "1..64" in done.stderr, done
+
+
 def test_gpu_for_people():
     if SANITIZERS or not MODULE.exists():  # the engine's own tests run with sanitizers
         return
