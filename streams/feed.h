@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "brokers/message.h"
 #include "common/error.h"
 #include "common/options.h"
 #include "common/wire.h"
@@ -60,14 +61,6 @@ struct shape {
     size_t count; /* 0: none, there is no y */
 };
 
-/* The numbers that somebody else gave an example: a broker, which may give it a second time. They
-   rise in the stream, with gaps; `sequence` is below 2^53. */
-struct feed_number {
-    uint64_t producer; /* whose numbers these are: not 0 */
-    uint32_t epoch;
-    uint64_t sequence;
-};
-
 /* One step, as a source yields it; the pointers are valid until the source's next call. */
 struct step {
     struct stream *stream; /* NULL: the stream of --stream */
@@ -79,9 +72,10 @@ struct step {
     uint64_t label_of;     /* with this number */
     const char *json;      /* instead of x and y: a whole example as JSON */
     size_t json_size;
-    const struct feed_number *number; /* that it is sent with, which JSON has in it; NULL: ours */
-    uint32_t epoch;                   /* of JSON that is numbered; its sequence is the stream's */
-    bool own_number;                  /* it came with the number */
+    const struct message_number
+        *number;     /* that it is sent with, which JSON has in it; NULL: ours */
+    uint32_t epoch;  /* of JSON that is numbered; its sequence is the stream's */
+    bool own_number; /* it came with the number */
 };
 
 /* What all sources have; each one's own struct begins with it. */

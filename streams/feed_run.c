@@ -42,7 +42,7 @@ static double done(const void *context) {
 }
 
 /* The example's numbers are a broker's, who may have given it to another call. */
-static void adopt(struct feeder *feeder, const struct feed_number *number,
+static void adopt(struct feeder *feeder, const struct message_number *number,
                   struct runnel_example *example) {
     struct delivery *delivery = &feeder->delivery;
     example->flags |= RUNNEL_SPARSE;
@@ -56,7 +56,7 @@ static void adopt(struct feeder *feeder, const struct feed_number *number,
 
 /* The example of `stream`, but for its header. */
 static int send_example(struct feeder *feeder, struct stream *stream,
-                        const struct feed_number *number, struct runnel_example *example,
+                        const struct message_number *number, struct runnel_example *example,
                         size_t steps, bool end, double time, struct error *error) {
     const struct feed_settings *settings = feeder->settings;
     bool numbered =

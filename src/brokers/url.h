@@ -14,6 +14,7 @@ struct url {
     int port;                                        /* 0 = none */
     char path[URL_PART_MAX];                         /* after the host, with its '/'; or "" */
     char name[2 * URL_PART_MAX];                     /* the address without user and password */
+    const char *login; /* what says who logs in, for sentences; NULL: --user and --password-file */
 };
 
 /* Read the address that `option` was given; %41 is A in user and password. `schemes` are those that

@@ -98,6 +98,7 @@ enum field_need {
     NEED_REPLAY,    /* a daemon that replays its journal */
     NEED_CHECKPOINT,
     NEED_JOURNAL,
+    NEED_CONSUMER, /* a broker that the daemon reads itself */
     NEED_KEYS,
     NEED_COLUMNS, /* inputs whose columns have names */
     NEED_LABELS,  /* targets that come later */

@@ -217,6 +217,11 @@ struct config {
     char compatible[CONFIG_DIGEST_SIZE];
 };
 
+/* Whether the configuration names a broker to read. */
+static inline bool config_consumes(const struct config *config) {
+    return *config->consume.redis.stream || *config->consume.kafka.topic;
+}
+
 /* Read the file, then apply `overrides` ("learning.optimizer.rate=0.01", count of them), check
    every key, fill in defaults, and compute the digests.
 

@@ -30,6 +30,7 @@ enum {
     CONSUME_QUEUE_BYTES = 16 << 20,
     CONSUME_PARTITIONS_MAX = 4096,
     CONSUME_NAME_SIZE = 320,
+    CONSUME_PLACE_SIZE = 48,
 };
 
 /* Where in a partition a message is: the numbers of its example. Of Kafka epoch is 0 and sequence
@@ -40,10 +41,9 @@ struct consume_place {
     uint64_t count; /* messages of the partition up to this one, as far as is known: for the lag */
 };
 
-/* Whether the configuration names a broker to read. */
-static inline bool config_consumes(const struct config *config) {
-    return *config->consume.redis.stream || *config->consume.kafka.topic;
-}
+/* As the broker writes it: "1795385175123-0", "42". */
+void consume_print(const struct consume *consume, const struct consume_place *place,
+                   char text[CONSUME_PLACE_SIZE]);
 
 /* Start the thread; nothing is read until consume_start. The model must outlive it. EX_CONFIG: what
    is wrong with the configuration; EX_UNAVAILABLE: this build does not know the broker. */
@@ -93,7 +93,7 @@ struct consume_message {
 };
 
 /* The next message, never waiting. 1; 0: none is there; -1: reading cannot continue, and `error`
-   says why (EX_NOPERM, EX_UNAVAILABLE, EX_CONFIG). */
+   says why (EX_UNAVAILABLE, EX_CONFIG). */
 int consume_take(struct consume *consume, struct consume_message *message, struct error *error);
 
 /* The message that consume_take gave last is refused, too (never learned, its place not noted):

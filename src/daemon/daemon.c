@@ -16,6 +16,7 @@
 #include "common/error.h"
 #include "common/log.h"
 #include "common/text.h"
+#include "consuming.h"
 #include "export.h"
 #include "journalling.h"
 #include "labels.h"
@@ -89,6 +90,8 @@ static int open_sockets(struct daemon *daemon, struct error *error) {
                      daemon, error) ||
         ingest_open(&daemon->ingest, daemon->zmq, daemon->security, config, &daemon->model, error))
         return -1;
+    if (config_consumes(config))
+        return consume_open(&daemon->consume, config, &daemon->model, error);
     ingest_answer_more(daemon->ingest, export_classes, daemon);
     return config->examples_socket == EXAMPLES_ROUTER
                ? acknowledge_open(&daemon->acknowledge, ingest_socket(daemon->ingest),
@@ -108,7 +111,8 @@ static void say_hello(const struct daemon *daemon, const char *why) {
                  learner_parameters(daemon->learner));
     log_info("device %s%s%s%s", learner_device(daemon->learner), *why ? " (" : "", why,
              *why ? ")" : "");
-    log_info("examples %s, statistics %s, control %s", ingest_endpoint(daemon->ingest),
+    log_info("examples %s, statistics %s, control %s",
+             daemon->consume ? consume_endpoint(daemon->consume) : ingest_endpoint(daemon->ingest),
              publish_endpoint(daemon->publish), control_endpoint(daemon->control));
     if (*daemon->resumed.path)
         log_info("resumed after %" PRIu64 " example%s from %s", daemon_examples(daemon),
@@ -144,7 +148,7 @@ static int open_parts(struct daemon *daemon, const struct config *config,
         learning_open(daemon, &engine, error) || observe_open(daemon, error) ||
         labels_open(daemon, error) || start_learner(daemon, error) ||
         checkpoints_open(daemon, error) || journalling_open(daemon, error) ||
-        open_sockets(daemon, error))
+        consuming_open(daemon, error) || open_sockets(daemon, error))
         return -1;
     observe_begin(daemon);
     say_hello(daemon, engine.why);
@@ -159,7 +163,7 @@ static int daemon_open(struct daemon **opened, const struct config *config,
         return error_no_memory(error);
     if (open_parts(daemon, config, source, error) || replay_journal(daemon, error) ||
         checkpoint_set_aside(daemon->checkpoint, error) || settings_configure(daemon, error) ||
-        rollback_at_start(daemon, error))
+        rollback_at_start(daemon, error) || consuming_begin(daemon, error))
         return -1;
     run_tell_manager(daemon);
     notify_ready();
@@ -170,6 +174,8 @@ static void daemon_close(struct daemon **opened) {
     struct daemon *daemon = *opened;
     if (!daemon)
         return;
+    consume_close(&daemon->consume);
+    consuming_close(daemon);
     acknowledge_close(&daemon->acknowledge);
     ingest_close(&daemon->ingest);
     control_close(&daemon->control);
@@ -227,11 +233,14 @@ static int wait_for_work(struct daemon *daemon, zmq_pollitem_t items[POLL_ITEMS]
         (zmq_pollitem_t){.fd = publish_descriptor(daemon->publish), .events = ZMQ_POLLIN};
     items[POLL_CONTROL] =
         (zmq_pollitem_t){.socket = control_socket(daemon->control), .events = control};
-    items[POLL_EXAMPLES] =
-        (zmq_pollitem_t){.socket = ingest_socket(daemon->ingest), .events = ZMQ_POLLIN};
-    int count = take_is_wanted(daemon) ? POLL_ITEMS : POLL_EXAMPLES;
-    if (count == POLL_EXAMPLES)
-        items[POLL_EXAMPLES].socket = NULL;
+    bool wanted = take_is_wanted(daemon);
+    if (daemon->consume)
+        items[POLL_EXAMPLES] = (zmq_pollitem_t){.fd = wanted ? consuming_descriptor(daemon) : -1,
+                                                .events = ZMQ_POLLIN};
+    else
+        items[POLL_EXAMPLES] = (zmq_pollitem_t){
+            .socket = wanted ? ingest_socket(daemon->ingest) : NULL, .events = ZMQ_POLLIN};
+    int count = wanted ? POLL_ITEMS : POLL_EXAMPLES;
     int ready = zmq_poll(items, count, poll_timeout(daemon));
     *idle = ready == 0;
     if (ready >= 0 || errno == EINTR)
@@ -258,7 +267,8 @@ static int turn(struct daemon *daemon, size_t *batch, bool *idle, struct error *
         ingest_idle(daemon->ingest);
     if (items[POLL_EXAMPLES].revents && take_examples(daemon, batch, error))
         return -1;
-    if (journalling_turn(daemon, error) || checkpoints_look(daemon, error))
+    if (journalling_turn(daemon, error) || consuming_turn(daemon, error) ||
+        checkpoints_look(daemon, error))
         return -1;
     observe_turn(daemon);
     announce_counted(daemon, false);

@@ -81,6 +81,7 @@ static int open_journal(struct daemon *daemon, struct error *error) {
         .remember = config->examples_socket == EXAMPLES_ROUTER,
         .producers_keep = config->journal.producers.keep,
         .producers_days = config->journal.producers.days,
+        .places = config_consumes(config),
         .checkpoint = learner_counters(daemon->learner).position,
         .accept_short = config->journal.accept_short,
     };
@@ -234,7 +235,7 @@ int journalling_judge(struct daemon *daemon, const struct example *example, stru
     uint64_t newest, most = daemon->config->max_jump;
     verdict->kind = VERDICT_NEW; /* all else says more of the other kinds */
     verdict->number_ignored = false;
-    if (!daemon->journal || !example->numbered)
+    if (!daemon->journal || !example->numbered || example->partition)
         return 0;
     int known = journal_last(daemon->journal, example->key, example->key_size, example->producer,
                              &epoch, &newest, &verdict->position, error);
@@ -269,6 +270,17 @@ void journalling_append_command(struct daemon *daemon, json_t *command) {
     char *text = daemon->journal ? json_dumps(command, JSON_COMPACT) : NULL;
     if (text)
         learner_set_position(daemon->learner, journal_append_command(daemon->journal, text));
+    free(text);
+    json_decref(command);
+}
+
+void journalling_append_place(struct daemon *daemon, json_t *command, uint32_t partition,
+                              uint32_t epoch, uint64_t sequence, uint64_t count) {
+    const struct journal_place place = {.epoch = epoch, .sequence = sequence, .count = count};
+    char *text = json_dumps(command, JSON_COMPACT);
+    if (text)
+        learner_set_position(daemon->learner,
+                             journal_append_place(daemon->journal, text, partition, &place));
     free(text);
     json_decref(command);
 }

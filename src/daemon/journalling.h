@@ -43,6 +43,11 @@ int journalling_append(struct daemon *daemon, const struct example *example, uin
    when the configuration itself has changed: a reset goes back to that. */
 void journalling_append_command(struct daemon *daemon, json_t *command);
 
+/* The same for one that says how far a partition of a broker is: journal_partition and its place.
+ */
+void journalling_append_place(struct daemon *daemon, json_t *command, uint32_t partition,
+                              uint32_t epoch, uint64_t sequence, uint64_t count);
+
 /* Whether the journal keeps numbers of the stream: 1, 0, or -1 when the journal has failed. */
 int journalling_has_stream(struct daemon *daemon, const char *key, size_t key_size,
                            struct error *error);

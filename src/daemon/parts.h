@@ -17,6 +17,7 @@
      replay         what the journal has after a checkpoint is learned
      rollback       what was learned is taken back
      abnormal       what a stream sent at an alarm is taken back
+     consuming      a broker that is read
      take           examples from their socket to the learner
      status         what `status` says
      export         what was learned, for clients
@@ -28,6 +29,7 @@
 #include <stdint.h>
 
 #include "checkpoint/checkpoint.h"
+#include "consume/consume.h"
 #include "journal/journal.h"
 #include "learner/learner.h"
 #include "model/model.h"
@@ -49,6 +51,7 @@ struct daemon {
     struct control *control;
     struct security *security;
     struct journal *journal;         /* NULL without state.journal; journalling.c opens it */
+    struct consume *consume;         /* NULL unless examples.redis or examples.kafka */
     struct acknowledge *acknowledge; /* NULL unless examples.socket is router */
 
     /* In force: with what was set in flight or reloaded. settings.c writes it. */
@@ -65,6 +68,7 @@ struct daemon {
     struct figures *figures;
     struct journalling *journalling;
     struct checkpoints *checkpoints;
+    struct consuming *consuming; /* NULL likewise */
     struct resolved *resolved;
     struct settings *settings;
 };

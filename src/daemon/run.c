@@ -195,12 +195,14 @@ const char *run_stop_reason(const struct daemon *daemon) {
 }
 
 /* One that has not replayed all of its journal can take nothing more: that comes after it. What is
-   not acknowledged is sent again: with acknowledgements it need not wait for what is on its way. */
+   not acknowledged is sent again, and what is not in the journal is read again: neither need wait
+   for what is on its way. */
 bool run_is_drained(const struct daemon *daemon, bool idle) {
     const struct run *run = daemon->run;
-    return run->stopping && (run->replaying || daemon->acknowledge || run->paused || idle ||
-                             learner_taken(daemon->learner) >= run->stop_taken + DRAIN_EXAMPLES ||
-                             clock_ns() >= run->stop_time + DRAIN_TIME);
+    return run->stopping &&
+           (run->replaying || daemon->acknowledge || daemon->consume || run->paused || idle ||
+            learner_taken(daemon->learner) >= run->stop_taken + DRAIN_EXAMPLES ||
+            clock_ns() >= run->stop_time + DRAIN_TIME);
 }
 
 int run_break(struct daemon *daemon) {

@@ -3,6 +3,7 @@
 #include "build-config.h"
 #include "checkpoints.h"
 #include "common/fields.h"
+#include "consuming.h"
 #include "journalling.h"
 #include "labels.h"
 #include "observe.h"
@@ -56,7 +57,8 @@ void status_write(struct daemon *daemon, struct json_text *text) {
         .predictions = config->predictions != PREDICTIONS_NONE,
         .state_directory = config->state_directory,
         .resumed = *daemon->resumed.path ? daemon->resumed.path : NULL,
-        .sockets_examples = ingest_endpoint(daemon->ingest),
+        .sockets_examples =
+            daemon->consume ? consume_endpoint(daemon->consume) : ingest_endpoint(daemon->ingest),
         .sockets_statistics = publish_endpoint(daemon->publish),
         .sockets_control = control_endpoint(daemon->control),
         .schema_dtype = schema.dtype,
@@ -80,6 +82,8 @@ void status_write(struct daemon *daemon, struct json_text *text) {
         has |= FIELD_HAS(NEED_CHECKPOINT);
     if (journalling_report(daemon, &status))
         has |= FIELD_HAS(NEED_JOURNAL);
+    if (consuming_report(daemon, &status))
+        has |= FIELD_HAS(NEED_CONSUMER);
     security_report(daemon->security, &status, counts);
     if (security_has_keys(daemon->security))
         has |= FIELD_HAS(NEED_KEYS);
@@ -89,5 +93,6 @@ void status_write(struct daemon *daemon, struct json_text *text) {
     if (count_words(daemon->learner, &status, words, capacities))
         has |= FIELD_HAS(NEED_WORDS);
     fields_write(text, FIELDS_OF_STATUS, &status, has);
+    consuming_reported(daemon);
     report_words(text, daemon->learner);
 }

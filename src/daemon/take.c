@@ -8,6 +8,7 @@
 #include "common/clock.h"
 #include "common/error.h"
 #include "common/text.h"
+#include "consuming.h"
 #include "journalling.h"
 #include "learner/example.h"
 #include "learning.h"
@@ -54,7 +55,10 @@ static bool is_refused(struct daemon *daemon, const struct example *example) {
     bool column = daemon->config->architecture.input.column_count && strcmp(of, "output") != 0;
     snprintf(why, sizeof why, "%s is not in the vocabulary of %s%s, which is full",
              word ? quoted : "a number", column ? "x's column " : "model.", of);
-    ingest_reject(daemon->ingest, example, REJECT_VOCABULARY, why);
+    if (daemon->consume)
+        consuming_refuse(daemon, REJECT_VOCABULARY, why);
+    else
+        ingest_reject(daemon->ingest, example, REJECT_VOCABULARY, why);
     return true;
 }
 
@@ -89,7 +93,9 @@ static int take_batch(struct daemon *daemon, size_t batch, uint64_t begin, struc
     for (; taken < batch && journalling_has_room(daemon); taken++) {
         struct example example;
         uint64_t played = observe_played(daemon);
-        int got = ingest_take(daemon->ingest, played > begin ? played : begin, &example, error);
+        uint64_t now = played > begin ? played : begin;
+        int got = daemon->consume ? consuming_take(daemon, now, &example, error)
+                                  : ingest_take(daemon->ingest, now, &example, error);
         if (got < 0)
             return -1;
         if (got == 0)

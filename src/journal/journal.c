@@ -129,8 +129,8 @@ static int open_file(struct journal *journal, const struct journal_options *opti
     journal->found.newest = journal->totals.newest;
     if (journal_check_contents(store, &journal->totals, error) ||
         journal_store_prepare(store, tail.torn, error) || take_over(journal, options, error) ||
-        journal_read_open(journal, error) || journal_look_open(journal, error) ||
-        journal_read_age(journal, &journal->age_began, error))
+        journal_places_open(journal, options->places, error) || journal_read_open(journal, error) ||
+        journal_look_open(journal, error) || journal_read_age(journal, &journal->age_began, error))
         return -1;
     journal->age_since = clock_ns();
     if (journal->recent)
@@ -206,6 +206,7 @@ void journal_close(struct journal **journal) {
     journal_queue_close(&old->queue);
     streams_close(&old->keys);
     streams_close(&old->batch_keys);
+    journal_places_close(old);
     journal_recent_close(&old->recent);
     free(old->lasts);
     free(old->batch_newest);

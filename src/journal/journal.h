@@ -39,6 +39,8 @@ enum {
     JOURNAL_EXAMPLE_BYTES = 512 << 20, /* key, x and y of one example: SQLite takes a little less
                                           than twice this in a row */
     JOURNAL_COMMAND_BYTES = 1 << 20,   /* text of one command, and a zero */
+    JOURNAL_PARTITIONS = 4096,         /* of brokers, whose places are kept */
+    JOURNAL_PARTITION_NAME = 320,      /* bytes of a partition's name, and a zero */
     JOURNAL_KEYS = 1 << 16, /* streams and producers whose last sequence is kept in memory */
 };
 
@@ -58,6 +60,7 @@ struct journal_options {
     uint64_t producers_keep; /* streams and producers whose numbers stay; 0 = all, else not below
                                 JOURNAL_PRODUCERS_MIN */
     uint64_t producers_days; /* since their last example; 0 = forever */
+    bool places;             /* of a broker's partitions are to be kept */
     uint64_t checkpoint;     /* its position: where a file begins that is created */
     bool accept_short;       /* take a file that ends before the checkpoint, or before the mark */
 };
@@ -112,6 +115,33 @@ bool journal_has_room(struct journal *journal);
    is dropped. */
 uint64_t journal_append_example(struct journal *journal, const struct example *example);
 uint64_t journal_append_command(struct journal *journal, const char *text);
+
+/* ---- Places in the partitions of a broker, which the daemon reads itself ---- */
+
+/* How far a partition is in the journal: a table has a row of each, which changes in the
+   transaction of the entry that changes it. */
+struct journal_place {
+    uint32_t epoch; /* the numbers of its newest message, */
+    uint64_t sequence;
+    uint64_t count;    /* how many have come, as far as is known, */
+    uint64_t position; /* and the entry that said so */
+};
+
+/* The number of a partition, from 1 on, for as long as the journal is open; 0: there are
+   JOURNAL_PARTITIONS already, or the name is too long. */
+uint32_t journal_partition(struct journal *journal, const char *name);
+
+/* How many numbers there are: first those of the file. The name of one. */
+uint32_t journal_partitions(const struct journal *journal);
+const char *journal_partition_name(const struct journal *journal, uint32_t partition);
+
+/* The durable place; false: there is none yet. */
+bool journal_place(struct journal *journal, uint32_t partition, struct journal_place *place);
+
+/* Append a command after which the partition is at that place (`position` does not count), which
+   may be before the one that it had. Returns the position as journal_append_command. */
+uint64_t journal_append_place(struct journal *journal, const char *text, uint32_t partition,
+                              const struct journal_place *place);
 
 /* Whether an entry of the stream was numbered, and its numbers are kept: 1 or 0; -1 as
    journal_last. Waits until everything appended is durable. */

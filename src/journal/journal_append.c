@@ -161,6 +161,8 @@ static struct journal_record record_of(const struct journal *journal,
         .x = example->x,
         .y = example->y,
         .words = example->words,
+        .partition = example->partition,
+        .count = example->count,
         .size = 0,
     };
 }
@@ -187,13 +189,30 @@ uint64_t journal_append_example(struct journal *journal, const struct example *e
     if (record.key_size > WIRE_KEY_MAX || journal_record_bytes(&record) > journal->largest)
         return 0;
     uint64_t position = append(journal, &record);
-    if (record.numbered)
+    if (record.numbered && !record.partition)
         note(journal, &record);
     return position;
 }
 
-uint64_t journal_append_command(struct journal *journal, const char *text) {
-    struct journal_record record = {
-        .kind = JOURNAL_COMMAND, .key = "", .x = text, .x_size = strlen(text) + 1};
+static uint64_t append_command(struct journal *journal, const char *text, uint32_t partition,
+                               const struct journal_place *place) {
+    struct journal_record record = {.kind = JOURNAL_COMMAND,
+                                    .key = "",
+                                    .x = text,
+                                    .x_size = strlen(text) + 1,
+                                    .partition = partition,
+                                    .epoch = place->epoch,
+                                    .sequence = place->sequence,
+                                    .count = place->count};
     return record.x_size > JOURNAL_COMMAND_BYTES ? 0 : append(journal, &record);
+}
+
+uint64_t journal_append_command(struct journal *journal, const char *text) {
+    static const struct journal_place none;
+    return append_command(journal, text, 0, &none);
+}
+
+uint64_t journal_append_place(struct journal *journal, const char *text, uint32_t partition,
+                              const struct journal_place *place) {
+    return append_command(journal, text, partition, place);
 }

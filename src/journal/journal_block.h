@@ -49,11 +49,13 @@ struct journal_record {
     struct wire_label label; /* with WIRE_LABEL */
     size_t steps;
     size_t key_size, x_size, y_size, words_size;
-    const char *key;   /* in the queue, this and the three below follow the record */
-    const void *x;     /* of a command: its text and a zero */
-    const void *y;     /* NULL = none */
-    const void *words; /* with WIRE_WORDS */
-    size_t size;       /* with all that follows it */
+    const char *key;    /* in the queue, this and the three below follow the record */
+    const void *x;      /* of a command: its text and a zero */
+    const void *y;      /* NULL = none */
+    const void *words;  /* with WIRE_WORDS */
+    uint32_t partition; /* whose place becomes epoch and sequence, 0 = none; not in blocks */
+    uint64_t count;     /* see struct journal_place */
+    size_t size;        /* with all that follows it */
 };
 
 /* Bytes that follow it. */

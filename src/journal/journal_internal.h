@@ -5,7 +5,8 @@
    journal_look.c (whether the files are still there), journal_migrate.c (files of earlier formats),
    journal_save.c (writing them again when they are not), journal_mark.c (how far it was durable),
    journal_check.c (checks when it is opened), journal_read.c (looking up, and syncing),
-   journal_recent.c (what the newest examples were), journal_replay.c (replaying). */
+   journal_recent.c (what the newest examples were), journal_replay.c (replaying),
+   journal_places.c (how far partitions of a broker are). */
 #ifndef RUNNEL_JOURNAL_INTERNAL_H
 #define RUNNEL_JOURNAL_INTERNAL_H
 
@@ -60,7 +61,7 @@ struct journal_store {
     sqlite3 *file;
     int format; /* of the file, until journal_store_prepare has made it JOURNAL_FORMAT */
     sqlite3_stmt *begin, *commit, *insert, *update_stream, *insert_stream, *delete_stream, *expire,
-        *prunable, *prune, *totals;
+        *prunable, *prune, *totals, *place;
     sqlite3_stmt *pages, *free_pages;
     int log_frames; /* in the write-ahead log, as of the last commit */
     int log_tried;  /* likewise, as it was last moved into the file */
@@ -70,6 +71,13 @@ struct journal_store {
 struct journal_last {
     uint32_t epoch;
     uint64_t sequence, position;
+};
+
+/* A partition of a broker. */
+struct journal_partition {
+    char name[JOURNAL_PARTITION_NAME];
+    struct journal_place place;          /* durable; position 0: none. Under the mutex */
+    const struct journal_record *newest; /* of the batch; the journal's thread's */
 };
 
 struct journal_identity {
@@ -113,6 +121,9 @@ struct journal {
     bool failed;
     struct error error;
 
+    struct journal_partition *partitions[JOURNAL_PARTITIONS]; /* (partition_count,) none goes */
+    uint32_t partition_count;
+
     int event;
     _Atomic uint64_t durable, expired;
     bool started;
@@ -132,6 +143,8 @@ struct journal {
     struct streams *batch_keys;
     const struct journal_record **batch_newest; /* (JOURNAL_BATCH_ENTRIES,) by slot of batch_keys */
     struct journal_packer packer;
+    struct journal_partition *moved[JOURNAL_BATCH_ENTRIES]; /* (moved_count,) of the batch */
+    size_t moved_count;
 };
 
 /* ---- journal_schema.c ---- */
@@ -140,6 +153,20 @@ struct journal {
 extern const char journal_tables[];
 extern const char journal_streams[]; /* that of streams apart, with its index, */
 extern const char journal_view[];    /* and the view */
+
+extern const char journal_places[]; /* that of places, made when a broker is read */
+
+/* ---- journal_places.c ---- */
+
+/* Read the rows that there are, and make the table if there is none and `wanted`. */
+int journal_places_open(struct journal *journal, bool wanted, struct error *error);
+void journal_places_close(struct journal *journal);
+
+/* The journal's thread: the record moves its partition; write the rows of those that have moved;
+   (under the mutex) what was written is durable. */
+void journal_places_note(struct journal *journal, const struct journal_record *record);
+int journal_places_write(struct journal *journal, struct error *error);
+void journal_places_settle(struct journal *journal);
 
 /* ---- journal_store.c ---- */
 
@@ -168,6 +195,10 @@ int journal_store_insert(struct journal_store *store, const struct journal_block
 /* Update the stream's row; `added` says that there was none. */
 int journal_store_stream(struct journal_store *store, const struct journal_record *record,
                          bool *added, struct error *error);
+
+/* Write a partition's row. */
+int journal_store_place(struct journal_store *store, const char *name,
+                        const struct journal_place *place, struct error *error);
 
 /* Delete all that is kept of the stream's numbers; `*removed` becomes the rows that there were. */
 int journal_store_forget(struct journal_store *store, const char *key, size_t key_size,
@@ -200,6 +231,7 @@ int journal_damaged(struct error *error, const char *path, const char *format, .
     __attribute__((format(printf, 3, 4)));
 
 uint32_t journal_totals_checksum(const struct journal_totals *totals);
+uint32_t journal_place_checksum(const char *name, const struct journal_place *place);
 uint32_t journal_stream_checksum(const struct journal_record *record, int format);
 
 /* ---- journal_migrate.c ---- */

@@ -20,6 +20,11 @@ const char journal_streams[] =
     " crc INTEGER NOT NULL, PRIMARY KEY (key, producer)) WITHOUT ROWID;"
     "CREATE INDEX streams_by_position ON streams (position);";
 
+const char journal_places[] =
+    "CREATE TABLE IF NOT EXISTS places ("
+    " partition TEXT PRIMARY KEY, epoch INTEGER NOT NULL, sequence INTEGER NOT NULL,"
+    " count INTEGER NOT NULL, position INTEGER NOT NULL, crc INTEGER NOT NULL) WITHOUT ROWID;";
+
 /* The journal for people: its own programs read blocks. */
 const char journal_view[] =
     "CREATE VIEW entries AS"

@@ -60,6 +60,11 @@ uint32_t journal_stream_checksum(const struct journal_record *r, int format) {
     return journal_checksum(journal_checksum(0, numbers, size), r->key, r->key_size);
 }
 
+uint32_t journal_place_checksum(const char *name, const struct journal_place *p) {
+    const uint64_t numbers[] = {p->epoch, p->sequence, p->count, p->position};
+    return journal_checksum(journal_checksum(0, numbers, sizeof numbers), name, strlen(name));
+}
+
 uint32_t journal_totals_checksum(const struct journal_totals *t) {
     const uint64_t numbers[] = {t->sync, t->oldest, t->newest, t->streams};
     uint32_t checksum = journal_checksum(0, numbers, sizeof numbers);
@@ -119,6 +124,18 @@ int journal_store_stream(struct journal_store *store, const struct journal_recor
         *added = true;
     }
     return 0;
+}
+
+int journal_store_place(struct journal_store *store, const char *name,
+                        const struct journal_place *place, struct error *error) {
+    sqlite3_stmt *put = store->place;
+    sqlite3_bind_text(put, 1, name, -1, SQLITE_STATIC);
+    sqlite3_bind_int64(put, 2, place->epoch);
+    sqlite3_bind_int64(put, 3, (sqlite3_int64)place->sequence);
+    sqlite3_bind_int64(put, 4, (sqlite3_int64)place->count);
+    sqlite3_bind_int64(put, 5, (sqlite3_int64)place->position);
+    sqlite3_bind_int64(put, 6, journal_place_checksum(name, place));
+    return run(store, put, error);
 }
 
 int journal_store_forget(struct journal_store *store, const char *key, size_t key_size,

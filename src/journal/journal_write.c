@@ -73,6 +73,7 @@ static void settle(struct journal *journal, const struct task *task) {
         journal->skip_to = 0;
     if (task->forgets)
         journal->forgets = false;
+    journal_places_settle(journal);
     journal->oldest = journal->totals.oldest;
     journal->producers = journal->totals.streams;
     atomic_store(&journal->durable, journal->totals.newest);
@@ -143,12 +144,14 @@ static int write_entries(struct journal *journal, struct task *task, struct erro
         while (!journal_packer_add(&journal->packer, task->last))
             if (write_block(journal, error))
                 return -1;
-        if (task->last->numbered)
+        if (task->last->partition)
+            journal_places_note(journal, task->last);
+        else if (task->last->numbered)
             note_stream(journal, task->last);
     }
     if (task->count && write_block(journal, error))
         return -1;
-    return write_streams(journal, error);
+    return journal_places_write(journal, error) ? -1 : write_streams(journal, error);
 }
 
 /* Delete some of what may go, whole blocks: never many at once, so that no entry waits long for its

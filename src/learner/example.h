@@ -27,10 +27,13 @@ struct example {
     bool numbered; /* it came with a header: the next three fields count */
     uint32_t epoch;
     uint64_t sequence;
-    bool sparse;       /* its numbers only rise: a gap before this one says nothing */
-    uint64_t producer; /* whose numbers these are; 0 = not said */
-    double time;       /* Unix time of the header, 0 = unknown */
-    uint64_t received; /* CLOCK_MONOTONIC in ns when it was taken from the socket */
+    bool sparse;        /* its numbers only rise: a gap before this one says nothing */
+    uint64_t producer;  /* whose numbers these are; 0 = not said */
+    uint32_t partition; /* of a broker: journal_partition; 0 = it came over a socket. Then epoch and
+                           sequence are its place, and */
+    uint64_t count;     /* so many of the partition have come, as far as is known */
+    double time;        /* Unix time of the header, 0 = unknown */
+    uint64_t received;  /* CLOCK_MONOTONIC in ns when it was taken from the socket */
 };
 
 #endif

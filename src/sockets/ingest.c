@@ -100,7 +100,7 @@ int ingest_open(struct ingest **ingest, void *zmq_context, struct security *secu
     zmq_msg_init(&i->peer);
     zmq_msg_init(&i->surplus);
     if (decoder_open(&i->decoder, model, config->many_steps, error) ||
-        open_socket(i, zmq_context, security, config, error)) {
+        (!config_consumes(config) && open_socket(i, zmq_context, security, config, error))) {
         ingest_close(ingest);
         return -1;
     }
@@ -110,6 +110,8 @@ int ingest_open(struct ingest **ingest, void *zmq_context, struct security *secu
 int ingest_renew(struct ingest *ingest, struct security *security,
                  const struct socket_config *config, struct error *error) {
     const char *key = config->connect ? "examples.connect" : "examples.bind";
+    if (!ingest->socket)
+        return 0;
     return endpoint_renew(ingest->socket, security, config, key, ingest->endpoint, error);
 }
 

@@ -29,7 +29,8 @@ enum {
 };
 
 /* Open the socket of `config`. The model must outlive it. Errors: EX_CONFIG for an endpoint that
-   libzmq cannot read, EX_UNAVAILABLE for one that cannot be had. */
+   libzmq cannot read, EX_UNAVAILABLE for one that cannot be had. With a broker in its place there
+   is no socket: only what was rejected is counted. */
 int ingest_open(struct ingest **ingest, void *zmq_context, struct security *security,
                 const struct config *config, const struct model *model, struct error *error);
 void ingest_close(struct ingest **ingest);

@@ -1,12 +1,10 @@
-/* What is in the messages of a broker: an example each. Numbers, "1.5 2 3" or "1.5,2,3", are its x,
-   and so is a list of JSON, a number, a string or an object, which names columns; an object with
-   "x" or "label_of" is the whole example, as a line of runnel-feed json. */
+/* Steps of what is in the messages of a broker (brokers/message.h), with numbers for those that the
+   broker does not number. */
 #ifndef RUNNEL_FEED_PAYLOAD_H
 #define RUNNEL_FEED_PAYLOAD_H
 
+#include "brokers/message.h"
 #include "streams/feed.h"
-
-enum { PAYLOAD_WHY_SIZE = 256 };
 
 struct payload;
 
@@ -22,16 +20,6 @@ struct payload;
 #define PAYLOAD_NOTES                                                                              \
     "A message is one example: numbers (1.5 2 3 or 1.5,2,3), JSON that is its x ([1.5, 2, 3], or " \
     "an object that names columns), or a line as of runnel-feed json. "
-
-struct message {
-    const char *id;  /* for sentences: what the broker calls it */
-    const char *key; /* the stream, unless --stream or the message names another */
-    size_t key_size;
-    const char *bytes;
-    size_t size;
-    double time;                      /* Unix time, or 0; that in the message comes first */
-    const struct feed_number *number; /* the broker's, or NULL */
-};
 
 /* For the messages of `source`, which must outlive it. */
 int payload_open(struct payload **payload, struct source *source, struct error *error);

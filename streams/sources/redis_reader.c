@@ -3,11 +3,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/time.h>
 #include <sysexits.h>
 
 #include "broker.h"
+#include "brokers/redis_entry.h"
 #include "brokers/redis_link.h"
 #include "common/clock.h"
 #include "common/error.h"
@@ -193,14 +193,6 @@ static int read_new(struct redis_reader *reader, bool block, struct error *error
     return reader->reply ? 0 : -1;
 }
 
-/* The value of a name in a list of names and values. */
-static const redisReply *member(const redisReply *list, const char *name) {
-    for (size_t n = 0; n + 1 < list->elements; n += 2)
-        if (list->element[n]->str && strcasecmp(list->element[n]->str, name) == 0)
-            return list->element[n + 1];
-    return NULL;
-}
-
 static void forget_others(struct redis_reader *reader) {
     while (reader->other_count > 0)
         free(reader->others[--reader->other_count].consumer);
@@ -218,9 +210,9 @@ static int find_others(struct redis_reader *reader, struct redis_topic *topic,
     forget_others(reader);
     reader->others = calloc(list->elements + 1, sizeof *reader->others);
     for (size_t n = 0; reader->others && n < list->elements; n++) {
-        const redisReply *name = member(list->element[n], "name");
-        const redisReply *waiting = member(list->element[n], "pending");
-        const redisReply *idle = member(list->element[n], "idle");
+        const redisReply *name = redis_member(list->element[n], "name");
+        const redisReply *waiting = redis_member(list->element[n], "pending");
+        const redisReply *idle = redis_member(list->element[n], "idle");
         if (!name || !name->str || !waiting || !idle || waiting->integer == 0 ||
             strcmp(name->str, reader->consumer) == 0 ||
             (double)idle->integer < reader->take_over * 1000)
@@ -276,21 +268,11 @@ static struct redis_topic *topic_of(struct redis_reader *reader, const redisRepl
 
 /* The entry's id, after which reading resumes. */
 static void note(struct redis_reader *reader, struct redis_entry *entry, const char *id) {
-    char *end = NULL;
-    entry->first = strtoull(id, &end, 10);
-    entry->second = *end == '-' ? strtoull(end + 1, NULL, 10) : 0;
+    redis_id_parse(id, &entry->first, &entry->second);
     uint64_t *first = reader->read_from ? &reader->read_from->first : &entry->topic->first;
     uint64_t *second = reader->read_from ? &reader->read_from->second : &entry->topic->second;
     *first = entry->first;
     *second = entry->second;
-}
-
-/* Whether it is a list, and of texts alone. */
-static bool are_texts(const redisReply *list) {
-    for (size_t n = 0; n < list->elements; n++)
-        if (!list->element[n]->str)
-            return false;
-    return list->type == REDIS_REPLY_ARRAY;
 }
 
 /* The next entry of the reply: [[stream, [[id, [field, value, ..]], ..]], ..], or nil. False: there
@@ -313,7 +295,7 @@ static bool take_entry(struct redis_reader *reader, struct redis_entry *entry) {
     *entry = (struct redis_entry){.topic = reader->topic,
                                   .stream = reader->topic->name,
                                   .consumer = reader->reply_of,
-                                  .fields = are_texts(fields) ? fields : NULL};
+                                  .fields = redis_are_texts(fields) ? fields : NULL};
     note(reader, entry, found->element[0]->str);
     return true;
 }

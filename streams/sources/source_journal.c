@@ -62,7 +62,7 @@ struct journal {
     bool none_said;
     struct pending *pending; /* `what` is the cursor */
     struct payload *payload;
-    struct feed_number number;
+    struct message_number number;
     char value[VALUE_MAX + 1]; /* of the newest field */
 };
 
@@ -357,7 +357,7 @@ static int number_entry(struct journal *journal, const char *cursor, struct erro
     unsigned long long number;
     if (sscanf(cursor, "s=%32[0-9a-f];i=%llx", server, &number) != 2)
         return error_set(error, EX_DATAERR, "the journal's cursor '%s' has no number", cursor);
-    journal->number = (struct feed_number){
+    journal->number = (struct message_number){
         .producer = broker_producer("journal", server, NULL) ^ journal->filter, .sequence = number};
     return 0;
 }

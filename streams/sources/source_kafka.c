@@ -48,7 +48,7 @@ struct kafka {
     size_t count;
     struct pending *pending; /* `what` is the part, `first` the offset */
     struct payload *payload;
-    struct feed_number number;
+    struct message_number number;
     rd_kafka_message_t *message; /* the newest one, or NULL */
     char id[ID_SIZE];            /* its name */
     bool unknown_said;           /* that a topic is not there */
@@ -239,7 +239,7 @@ static int take(struct kafka *kafka, struct step *step, struct error *error) {
                               .number = &kafka->number};
     snprintf(kafka->id, sizeof kafka->id, "offset %lld of %s[%ld]", (long long)m->offset, topic,
              (long)m->partition);
-    kafka->number = (struct feed_number){part->producer, 0, (uint64_t)m->offset};
+    kafka->number = (struct message_number){part->producer, 0, (uint64_t)m->offset};
     int taken = payload_step(kafka->payload, &message, step, error);
     const struct pending_id id = {part, (uint64_t)m->offset, 0};
     return taken < 0 || pending_add(kafka->pending, &id, taken, error) < 0 ? -1 : taken;

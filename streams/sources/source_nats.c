@@ -53,7 +53,7 @@ struct nats {
     struct delivered *first, **after; /* list, and where the next one goes */
     struct pending *pending;          /* `first` is the number */
     struct payload *payload;
-    struct feed_number number;
+    struct message_number number;
     char id[ID_SIZE];
 };
 

@@ -5,26 +5,20 @@
    Numbers of one producer rise. Redis gives the entries of a stream to one consumer in the order of
    their ids, but not to several: a consumer is a producer. What another consumer has not
    acknowledged is read in its name: it stays the same producer's. */
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
 
+#include "brokers/redis_entry.h"
 #include "brokers/redis_link.h"
 #include "brokers/url.h"
-#include "common/clock.h"
 #include "redis_reader.h"
 #include "streams/feed.h"
 #include "streams/sources/broker.h"
 #include "streams/sources/payload.h"
 
-enum {
-    ID_SIZE = 320,
-    EPOCH_SHIFT = 32,        /* of the milliseconds: the epoch, */
-    SECOND_BITS = 21,        /* and of the number, which has 53, the id's second part */
-    STAMP_LEAST = 100000000, /* milliseconds * 1000: ids below are no times */
-};
+enum { ID_SIZE = 320 };
 
 struct redis {
     struct source source;
@@ -32,7 +26,7 @@ struct redis {
     const char *url, *user, *password_file, *field;
     struct pending *pending;
     struct payload *payload;
-    struct feed_number number;
+    struct message_number number;
     char id[ID_SIZE]; /* of the newest entry, for sentences */
     char *object;     /* its fields as JSON */
 };
@@ -95,59 +89,16 @@ static int open_redis(struct source *source, char **operands, struct error *erro
 
 /* ---- an entry ---- */
 
-/* "MILLISECONDS-SECOND": 53 bits of it and the epoch above them rise as ids do. */
 static int number_entry(struct redis *redis, const struct redis_entry *entry, struct error *error) {
     const struct redis_reader *reader = &redis->reader;
-    if (entry->second >> SECOND_BITS)
+    if (!redis_id_number(entry->first, entry->second, &redis->number))
         return error_set(error, EX_DATAERR,
                          "entry %s: the second part of its id is above %lu, so that it cannot be "
                          "told apart from the next: let Redis make the ids",
-                         redis->id, (1UL << SECOND_BITS) - 1);
+                         redis->id, (1UL << REDIS_SECOND_BITS) - 1);
     redis->number.producer = broker_producer("redis", reader->url.name, entry->stream,
                                              reader->group, entry->consumer, NULL);
-    redis->number.epoch = (uint32_t)(entry->first >> EPOCH_SHIFT);
-    redis->number.sequence = (entry->first & UINT32_MAX) << SECOND_BITS | entry->second;
     return 0;
-}
-
-/* A value as JSON: numbers, lists and objects are such, and the marks of an example; all else is a
-   text. */
-static json_t *value_of(const char *name, const redisReply *value) {
-    bool mark = strcmp(name, "end") == 0 || strcmp(name, "learn") == 0;
-    json_t *json = json_loadb(value->str, (size_t)value->len, JSON_DECODE_ANY, NULL);
-    if (json_is_number(json) || json_is_array(json) || json_is_object(json) ||
-        (mark && json_is_boolean(json)))
-        return json;
-    json_decref(json);
-    return json_stringn(value->str, (size_t)value->len);
-}
-
-/* Fields as an object of JSON; NULL: they are not UTF-8. */
-static char *object_of(const redisReply *fields) {
-    json_t *object = json_object();
-    bool good = object;
-    for (size_t n = 0; good && n + 1 < fields->elements; n += 2)
-        good = json_object_set_new(object, fields->element[n]->str,
-                                   value_of(fields->element[n]->str, fields->element[n + 1])) == 0;
-    char *text = good ? json_dumps(object, JSON_COMPACT) : NULL;
-    json_decref(object);
-    return text;
-}
-
-/* Where in the fields the example is. False: nowhere. */
-static bool find_payload(struct redis *redis, const redisReply *fields, struct message *message) {
-    free(redis->object);
-    redis->object = NULL;
-    for (size_t n = 0; n + 1 < fields->elements; n += 2)
-        if (redis->field ? strcmp(fields->element[n]->str, redis->field) == 0
-                         : fields->elements == 2) {
-            message->bytes = fields->element[n + 1]->str;
-            message->size = (size_t)fields->element[n + 1]->len;
-            return true;
-        }
-    message->bytes = redis->object = redis->field ? NULL : object_of(fields);
-    message->size = redis->object ? strlen(redis->object) : 0;
-    return redis->object;
 }
 
 /* 1: the entry is an example. 0: it is none. -1. */
@@ -162,11 +113,10 @@ static int take(struct redis *redis, const struct redis_entry *entry, struct ste
              (unsigned long long)entry->second, entry->stream);
     if (number_entry(redis, entry, error) < 0)
         return -1;
-    if (entry->first / 1000 >= STAMP_LEAST)
-        message.time = (double)entry->first / 1000;
+    message.time = redis_id_time(entry->first);
     if (!entry->fields) /* deleted from the stream, but not from the list of what was given */
         return 0;
-    find_payload(redis, entry->fields, &message);
+    redis_payload(entry->fields, redis->field, &message, &redis->object);
     return payload_step(redis->payload, &message, step, error);
 }
 

@@ -1,0 +1,254 @@
+#include "message.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include "common/error.h"
+
+enum {
+    TEXT_FIRST = 256,
+    NUMBER_SIZE = 32, /* of a number that we write, */
+    TOKEN_SIZE = 512, /* and of one that somebody has written */
+    PRODUCER_SIZE = sizeof "0123456789abcdef",
+};
+
+/* ---- the text ---- */
+
+void message_text_free(struct message_text *text) {
+    free(text->text);
+    *text = (struct message_text){0};
+}
+
+static void put(struct message_text *to, const char *bytes, size_t size) {
+    if (size == 0 || to->failed)
+        return;
+    if (to->size + size >= to->capacity) {
+        size_t capacity = 2 * (to->size + size) + TEXT_FIRST;
+        char *text = realloc(to->text, capacity);
+        to->failed |= !text;
+        if (!text)
+            return;
+        to->text = text;
+        to->capacity = capacity;
+    }
+    memcpy(to->text + to->size, bytes, size);
+    to->size += size;
+}
+
+static void put_text(struct message_text *to, const char *text) {
+    put(to, text, strlen(text));
+}
+
+static int put_piece(const char *bytes, size_t size, void *to) {
+    put(to, bytes, size);
+    return 0;
+}
+
+static void put_json(struct message_text *to, const json_t *value) {
+    to->failed |=
+        !value || json_dump_callback(value, put_piece, to, JSON_COMPACT | JSON_ENCODE_ANY);
+}
+
+static void __attribute__((format(printf, 2, 3)))
+put_format(struct message_text *to, const char *format, ...) {
+    char text[NUMBER_SIZE * 2];
+    va_list values;
+    va_start(values, format);
+    int size = vsnprintf(text, sizeof text, format, values);
+    va_end(values);
+    put(to, text, size < (int)sizeof text ? (size_t)size : sizeof text - 1);
+}
+
+/* ---- what is in it ---- */
+
+static int wrong(char why[MESSAGE_WHY_SIZE], const char *text) {
+    snprintf(why, MESSAGE_WHY_SIZE, "%.*s", MESSAGE_WHY_SIZE - 1, text);
+    return 0;
+}
+
+static bool is_between(char c) {
+    return isspace((unsigned char)c) || c == ',' || c == ';';
+}
+
+/* Numbers between blanks, commas or semicolons, as a list of JSON: 1. "nan" is a missing one. */
+static int put_numbers(struct message_text *to, const char *text, size_t size) {
+    size_t count = 0;
+    put_text(to, "[");
+    for (size_t n = 0; n < size;) {
+        char token[TOKEN_SIZE], *end;
+        size_t length = 0;
+        while (n < size && is_between(text[n]))
+            n++;
+        while (n < size && !is_between(text[n]) && length + 1 < sizeof token)
+            token[length++] = text[n++];
+        token[length] = '\0';
+        if (length == 0)
+            break;
+        double number = strtod(token, &end);
+        bool whole = end == token + length && (n == size || is_between(text[n]));
+        if (!whole || isinf(number))
+            return 0;
+        put_text(to, count++ ? "," : "");
+        if (isnan(number))
+            put_text(to, "null");
+        else
+            put_format(to, "%.17g", number);
+    }
+    put_text(to, "]");
+    return count > 0;
+}
+
+/* The members of an example, as docs/protocol.md has them. */
+static bool is_member(const char *name) {
+    static const char *const NAMES[] = {"stream",   "x",        "y",        "end",
+                                        "learn",    "epoch",    "time",     "sparse",
+                                        "sequence", "producer", "label_of", "label_epoch"};
+    for (size_t n = 0; n < sizeof NAMES / sizeof *NAMES; n++)
+        if (strcmp(NAMES[n], name) == 0)
+            return true;
+    return false;
+}
+
+/* Whether the object is an example, and not the columns of its x. */
+static bool is_example(json_t *value) {
+    const char *name;
+    json_t *member;
+    if (!json_is_object(value) ||
+        (!json_object_get(value, "x") && !json_object_get(value, "label_of")))
+        return false;
+    json_object_foreach(value, name, member) {
+        if (!is_member(name))
+            return false;
+    }
+    return true;
+}
+
+/* ---- numbers ---- */
+
+static void put_number(struct message_text *to, const struct message_number *number, bool sparse) {
+    char producer[PRODUCER_SIZE];
+    snprintf(producer, sizeof producer, "%llx", (unsigned long long)number->producer);
+    put_text(to, ",\"producer\":\"");
+    put_text(to, producer);
+    put_format(to, "\",\"epoch\":%lu", (unsigned long)number->epoch);
+    put_format(to, ",\"sequence\":%llu", (unsigned long long)number->sequence);
+    put_text(to, sparse ? ",\"sparse\":true" : "");
+}
+
+static void set_number(json_t *value, const struct message_number *number, bool sparse) {
+    char producer[PRODUCER_SIZE];
+    snprintf(producer, sizeof producer, "%llx", (unsigned long long)number->producer);
+    json_object_set_new(value, "producer", json_string(producer));
+    json_object_set_new(value, "epoch", json_integer(number->epoch));
+    json_object_set_new(value, "sequence", json_integer((json_int_t)number->sequence));
+    if (sparse)
+        json_object_set_new(value, "sparse", json_true());
+}
+
+int message_broker_number(void *context, const struct message *message, json_t *value,
+                          const char *key, size_t size, struct message_number *number, bool *sparse,
+                          struct error *error) {
+    (void)context, (void)key, (void)size, (void)error;
+    *number = *message->number;
+    *sparse = true;
+    if (value && json_object_get(value, "label_of") && !json_object_get(value, "label_epoch"))
+        json_object_set_new(value, "label_epoch", json_integer(number->epoch));
+    return 1;
+}
+
+/* ---- examples ---- */
+
+/* What the example is made from. */
+struct making {
+    struct message_text *to;
+    const struct message *message;
+    const char *forced;
+    message_numbered *numbered;
+    void *context;
+};
+
+/* A whole example gets what it lacks. */
+static int complete(const struct making *making, json_t *value, struct error *error) {
+    const struct message *message = making->message;
+    const json_t *named = json_object_get(value, "stream");
+    const char *forced = making->forced;
+    const char *key = named ? json_string_value(named) : forced ? forced : message->key;
+    size_t size = named ? json_string_length(named) : forced ? strlen(forced) : message->key_size;
+    struct message_number number;
+    bool sparse = false;
+    if (!key)
+        return error_set(error, EX_DATAERR, "its \"stream\" is no text");
+    int adds =
+        making->numbered(making->context, message, value, key, size, &number, &sparse, error);
+    if (adds < 0)
+        return -1;
+    if (!named)
+        json_object_set_new(value, "stream", json_stringn(key, size));
+    if (message->time != 0 && !json_object_get(value, "time"))
+        json_object_set_new(value, "time", json_real(message->time));
+    if (adds)
+        set_number(value, &number, sparse);
+    put_json(making->to, value);
+    return 1;
+}
+
+/* The message is an example's x: `value`, or numbers that are no JSON. 0: nor that. */
+static int wrap(const struct making *making, const json_t *value, struct error *error) {
+    const struct message *message = making->message;
+    const char *forced = making->forced, *key = forced ? forced : message->key;
+    size_t size = forced ? strlen(forced) : message->key_size;
+    struct message_text *to = making->to;
+    struct message_number number;
+    bool sparse = false;
+    int adds = making->numbered(making->context, message, NULL, key, size, &number, &sparse, error);
+    if (adds < 0)
+        return -1;
+    json_t *name = json_stringn(key, size);
+    put_text(to, "{\"stream\":");
+    put_json(to, name);
+    json_decref(name);
+    if (message->time != 0)
+        put_format(to, ",\"time\":%.6f", message->time);
+    if (adds)
+        put_number(to, &number, sparse);
+    put_text(to, ",\"x\":");
+    if (value)
+        put(to, message->bytes, message->size);
+    else if (!put_numbers(to, message->bytes, message->size))
+        return 0;
+    put_text(to, "}");
+    return 1;
+}
+
+static bool is_x(const json_t *value) {
+    return !json_is_boolean(value) && !json_is_null(value);
+}
+
+int message_example(struct message_text *text, const struct message *message, const char *forced,
+                    message_numbered *numbered, void *context, char why[MESSAGE_WHY_SIZE],
+                    struct error *error) {
+    const struct making making = {text, message, forced, numbered, context};
+    json_error_t reason;
+    json_t *value = json_loadb(message->bytes, message->size,
+                               JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &reason);
+    text->size = 0;
+    if (value && !is_x(value)) {
+        json_decref(value);
+        return wrong(why, "it is neither numbers nor an example");
+    }
+    int status = is_example(value) ? complete(&making, value, error) : wrap(&making, value, error);
+    json_decref(value);
+    if (text->failed)
+        return error_no_memory(error);
+    if (status == 0)
+        snprintf(why, MESSAGE_WHY_SIZE, "it is neither numbers nor JSON (column %d: %s)",
+                 reason.column, reason.text);
+    if (status < 0 && error->status == EX_DATAERR)
+        return wrong(why, error->text);
+    return status;
+}

@@ -1,0 +1,160 @@
+/* What the parts of this room share: consume.c (the learning thread's side, and what waits between
+   the threads), consume_put.c (from a message to what waits), consume_thread.c (the thread, its
+   troubles), and a file for each broker. */
+#ifndef RUNNEL_CONSUME_INTERNAL_H
+#define RUNNEL_CONSUME_INTERNAL_H
+
+#include <pthread.h>
+
+#include "brokers/message.h"
+#include "common/error.h"
+#include "consume.h"
+
+/* What the reading thread has of a partition is marked; all else is under the mutex. */
+struct consume_partition {
+    char name[CONSUME_NAME_SIZE];
+    const char *stream; /* Redis: its key, within `name` */
+    int32_t number;     /* Kafka */
+    uint64_t producer;
+
+    bool read;
+    uint64_t generation;        /* how often it was started */
+    bool known;                 /* where to begin: */
+    struct consume_place start; /* after this one */
+    struct consume_place taken, durable;
+    int64_t lag; /* -1 = unknown */
+    uint64_t dead, lost;
+
+    uint64_t reading;        /* the thread's: the generation that it reads, 0 = none; */
+    struct consume_place at; /* the newest message that it has put, or knows to be gone */
+    bool counted;            /* at.count is right */
+    uint64_t first, second;  /* Redis: its id */
+    struct consume_place committed;
+    bool grouped; /* the group is there */
+    bool missing_said, behind_said;
+};
+
+/* A message that waits. */
+struct consume_item {
+    struct consume_message message;
+    uint64_t generation;
+    size_t bytes; /* used of */
+    char *block;  /* (capacity,) the example's, then what a dead letter is made of: */
+    size_t capacity;
+    const char *raw_key, *raw; /* Kafka: key and payload as they came; NULL: none */
+    size_t raw_key_size, raw_size;
+};
+
+/* Of the dead letter that the learning thread waits for. */
+enum consume_dead { DEAD_NONE, DEAD_WANTED, DEAD_WRITTEN };
+
+struct consume_kind {
+    /* Learning thread: read the configuration; nothing is connected. */
+    int (*open)(struct consume *consume, struct error *error);
+    void (*close)(struct consume *consume);
+
+    /* As consume_print. */
+    void (*print)(const struct consume_place *place, char text[CONSUME_PLACE_SIZE]);
+
+    /* The thread: the next thing to be done; 0, or -1: EX_TEMPFAIL with a clause, it is not there;
+       otherwise it makes no sense to try again. After -1 comes `disconnect`, also at the end. */
+    int (*turn)(struct consume *consume, struct error *error);
+    void (*disconnect)(struct consume *consume);
+
+    /* Write the dead letter of the oldest item; as turn. */
+    int (*bury)(struct consume *consume, const struct consume_item *item, struct error *error);
+
+    /* While there is no room for what has been read, every now and then; as turn. NULL: nothing. */
+    int (*meanwhile)(struct consume *consume, struct error *error);
+
+    /* Learning thread, under the mutex: what turn waits for ends. NULL: it waits for short. */
+    void (*interrupt)(struct consume *consume);
+};
+
+struct consume {
+    const struct config *config;
+    const struct consume_kind *kind;
+    void *broker; /* its own */
+    char endpoint[CONSUME_NAME_SIZE];
+    struct decoder *decoder; /* the thread's, and the next two */
+    struct message_text text;
+    uint64_t pause;             /* ns, the next one */
+    bool connected;             /* and nothing has failed since */
+    char said[ERROR_TEXT_SIZE]; /* the newest trouble that somebody has to mend */
+    size_t input_bytes, target_bytes;
+
+    pthread_mutex_t mutex;
+    pthread_cond_t changed; /* wakes the thread */
+    pthread_t thread;
+    bool started, closing;
+    bool commits;
+    bool answered;        /* once, since it was opened */
+    uint64_t since;       /* ns: it does not answer; 0 = it does */
+    struct error failure; /* status 0 = none */
+    struct consume_partition *partitions[CONSUME_PARTITIONS_MAX]; /* (count,) none goes */
+    size_t count;
+
+    struct consume_item items[CONSUME_QUEUE];
+    size_t head, waiting, bytes; /* of those that wait */
+    bool given;                  /* the oldest one has been taken, and lies there until the next */
+    enum consume_dead dead;      /* of the oldest */
+
+    int event;
+    consume_moved *hook;
+    void *hook_context;
+};
+
+extern const struct consume_kind consume_redis, consume_kafka;
+
+/* ---- consume.c ---- */
+
+/* Under the mutex: a partition more; NULL: out of memory, or there are too many. */
+struct consume_partition *consume_add(struct consume *consume, const char *kind, const char *name);
+
+/* Wake the learning thread. */
+void consume_announce(struct consume *consume);
+
+/* ---- consume_put.c ---- */
+
+/* What was read of a partition whose generation is `reading`. `message` has no number yet. With
+   `why` it is no example. `raw_key`.. may be NULL. */
+struct consume_read {
+    struct consume_partition *partition;
+    struct consume_place place;
+    struct message message;
+    const char *why;
+    const char *raw_key, *raw;
+    size_t raw_key_size, raw_size;
+};
+
+/* Put it to what waits, and wait for room; the partition is then `at` its place. 1; 0: the
+   partition is read no more, or all is closing; -1: as turn. */
+int consume_put(struct consume *consume, const struct consume_read *read, struct error *error);
+
+/* ---- consume_thread.c ---- */
+
+void *consume_thread(void *context);
+
+/* It answers: said if it did not before. */
+void consume_answers(struct consume *consume);
+
+/* It does not, as a library says that tries again by itself: said once. */
+void consume_is_away(struct consume *consume, const char *why);
+
+/* Write the dead letter that is waited for, if one is. */
+int consume_bury(struct consume *consume, struct error *error);
+
+/* Wait until something changes, but not longer. */
+void consume_rest(struct consume *consume, uint64_t ns);
+
+bool consume_is_closing(struct consume *consume);
+
+/* Whether nothing waits for the learning thread. */
+bool consume_is_empty(struct consume *consume);
+
+/* The partition as it is to be read: true, with `reading` (and at the beginning of a generation
+   `at`, or false in `*known`) as it has to be; false: not. */
+bool consume_wanted(struct consume *consume, struct consume_partition *partition, bool *begins,
+                    bool *known);
+
+#endif

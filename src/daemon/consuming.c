@@ -1,0 +1,236 @@
+#include "consuming.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include "common/error.h"
+#include "common/fields.h"
+#include "common/log.h"
+#include "consume/consume.h"
+#include "journalling.h"
+#include "learner/example.h"
+#include "parts.h"
+#include "run.h"
+
+struct consuming {
+    uint32_t numbers[CONSUME_PARTITIONS_MAX]; /* the journal's, (started,) */
+    size_t started;
+    uint64_t durable; /* the journal's position when places were last looked at */
+    char *places;     /* of consuming_report */
+    struct field_count *lags;
+};
+
+/* ---- Opening ---- */
+
+int consuming_open(struct daemon *daemon, struct error *error) {
+    if (!config_consumes(daemon->config))
+        return 0;
+    daemon->consuming = calloc(1, sizeof *daemon->consuming);
+    return daemon->consuming ? 0 : error_no_memory(error);
+}
+
+void consuming_close(struct daemon *daemon) {
+    consuming_reported(daemon);
+    free(daemon->consuming);
+    daemon->consuming = NULL;
+}
+
+int consuming_descriptor(const struct daemon *daemon) {
+    return consume_descriptor(daemon->consume);
+}
+
+/* Whether `name` is what a stream or topic calls its partitions: "redis:sensors",
+   "redis:sensors.3", "kafka:sensors[3]". */
+static bool is_of(const struct config *config, const char *name) {
+    const struct consume_config *c = &config->consume;
+    bool redis = *c->redis.stream;
+    const char *source = redis ? c->redis.stream : c->kafka.topic;
+    const char *kind = redis ? "redis:" : "kafka:";
+    size_t size = strlen(kind) + strlen(source);
+    if (strncmp(name, kind, strlen(kind)) != 0 ||
+        strncmp(name + strlen(kind), source, strlen(source)) != 0)
+        return false;
+    const char *rest = name + size;
+    const size_t begins = *rest == (redis ? '.' : '[');
+    return !*rest || (begins && strspn(rest + 1, "0123456789") + 1 + !redis == strlen(rest));
+}
+
+static bool is_read(const struct daemon *daemon, const char *name) {
+    for (size_t n = 0; n < consume_partitions(daemon->consume); n++)
+        if (strcmp(consume_name(daemon->consume, n), name) == 0)
+            return true;
+    return false;
+}
+
+/* Where a key's examples go depends on how many partitions there are. What of another stream is in
+   the journal stays there: who names that again resumes it. */
+static int check_partitions(const struct daemon *daemon, struct error *error) {
+    for (uint32_t n = 1; n <= journal_partitions(daemon->journal); n++) {
+        const char *name = journal_partition_name(daemon->journal, n);
+        if (is_read(daemon, name))
+            continue;
+        if (is_of(daemon->config, name))
+            return error_set(error, EX_CONFIG,
+                             "the journal in %s has read %s, which examples.redis.partitions: "
+                             "%" PRIu64 " leaves out: what comes there would never be learned; set "
+                             "the number that its writers use, or give this daemon a directory of "
+                             "its own with state.directory",
+                             daemon->config->state_directory, strchr(name, ':') + 1,
+                             daemon->config->consume.redis.partitions);
+        log_warning("the journal has read %s, which is not read any more: it resumes there once "
+                    "that is configured again",
+                    name);
+    }
+    return 0;
+}
+
+/* ---- Starting partitions ---- */
+
+static struct consume_place place_of(const struct journal_place *place) {
+    return (struct consume_place){place->epoch, place->sequence, place->count};
+}
+
+static int start(struct daemon *daemon, size_t partition, struct error *error) {
+    struct journal_place found;
+    uint32_t number = journal_partition(daemon->journal, consume_name(daemon->consume, partition));
+    if (!number)
+        return error_set(error, EX_UNAVAILABLE,
+                         "the journal in %s keeps the places of %d partitions, and cannot keep "
+                         "that of %s: give this daemon a directory of its own with state.directory",
+                         daemon->config->state_directory, JOURNAL_PARTITIONS,
+                         consume_name(daemon->consume, partition));
+    daemon->consuming->numbers[partition] = number;
+    daemon->consuming->started = partition + 1;
+    bool known = journal_place(daemon->journal, number, &found);
+    const struct consume_place place = place_of(&found);
+    consume_start(daemon->consume, partition, known ? &place : NULL);
+    return 0;
+}
+
+static int start_known(struct daemon *daemon, struct error *error) {
+    size_t count = consume_partitions(daemon->consume);
+    while (daemon->consuming->started < count)
+        if (start(daemon, daemon->consuming->started, error))
+            return -1;
+    return 0;
+}
+
+int consuming_begin(struct daemon *daemon, struct error *error) {
+    if (!daemon->consume || run_is_stopping(daemon))
+        return 0;
+    if (*daemon->config->consume.redis.stream && check_partitions(daemon, error))
+        return -1;
+    return start_known(daemon, error);
+}
+
+/* ---- Taking ---- */
+
+/* The place of what is not learned: a command of the journal that does nothing when it is replayed.
+ */
+static void note(struct daemon *daemon, const struct consume_message *message) {
+    char place[CONSUME_PLACE_SIZE];
+    consume_print(daemon->consume, &message->place, place);
+    journalling_append_place(daemon,
+                             json_pack("{s:s, s:s, s:s, s:s}", "command", "skip", "partition",
+                                       consume_name(daemon->consume, message->partition), "place",
+                                       place, "reason", message->text),
+                             daemon->consuming->numbers[message->partition], message->place.epoch,
+                             message->place.sequence, message->place.count);
+}
+
+int consuming_take(struct daemon *daemon, uint64_t now, struct example *example,
+                   struct error *error) {
+    struct consume_message message;
+    int got;
+    while ((got = consume_take(daemon->consume, &message, error)) == 1) {
+        *example = message.example;
+        example->received = now;
+        example->partition = daemon->consuming->numbers[message.partition];
+        if (!message.dead)
+            return 1;
+        ingest_reject(daemon->ingest, example, message.why, message.text);
+        note(daemon, &message);
+    }
+    return got;
+}
+
+void consuming_refuse(struct daemon *daemon, enum reject_reason reason, const char *why) {
+    consume_refuse(daemon->consume, reason, why);
+}
+
+/* ---- What is durable ---- */
+
+int consuming_turn(struct daemon *daemon, struct error *error) {
+    struct consuming *consuming = daemon->consuming;
+    if (!consuming || run_is_replaying(daemon))
+        return 0;
+    uint64_t durable = journal_durable(daemon->journal);
+    for (size_t n = 0; durable != consuming->durable && n < consuming->started; n++) {
+        struct journal_place found;
+        if (!consume_is_read(daemon->consume, n) ||
+            !journal_place(daemon->journal, consuming->numbers[n], &found))
+            continue;
+        const struct consume_place place = place_of(&found);
+        consume_durable(daemon->consume, n, &place);
+    }
+    consuming->durable = durable;
+    return start_known(daemon, error);
+}
+
+/* ---- What there is to know ---- */
+
+static const char *group_of(const struct config *config) {
+    return *config->consume.redis.stream ? config->consume.redis.group
+                                         : config->consume.kafka.group;
+}
+
+bool consuming_report(const struct daemon *daemon, struct status_fields *status) {
+    struct consuming *consuming = daemon->consuming;
+    if (!consuming || !daemon->consume)
+        return false;
+    size_t count = consume_partitions(daemon->consume), counts = 0;
+    json_t *places = json_object();
+    consuming->lags = calloc(count + 1, sizeof *consuming->lags);
+    bool known = consuming->lags != NULL;
+    double lag = 0;
+    for (size_t n = 0; n < count; n++) {
+        struct consume_figures figures;
+        char place[CONSUME_PLACE_SIZE];
+        consume_figures(daemon->consume, n, &figures);
+        if (figures.durable.epoch || figures.durable.sequence || figures.durable.count) {
+            consume_print(daemon->consume, &figures.durable, place);
+            json_object_set_new(places, figures.name, json_string(place));
+        }
+        status->consumer_partitions += figures.read;
+        status->consumer_dead += figures.dead;
+        status->consumer_lost += figures.lost;
+        known &= figures.lag >= 0;
+        lag += (double)figures.lag;
+        if (consuming->lags)
+            consuming->lags[counts++] =
+                (struct field_count){figures.name, figures.lag > 0 ? (uint64_t)figures.lag : 0};
+    }
+    consuming->places = json_dumps(places, JSON_COMPACT);
+    json_decref(places);
+    status->consumer_group = group_of(daemon->config);
+    status->consumer_places = consuming->places;
+    status->consumer_lag = known && count ? lag : NAN;
+    status->consumer_lags = (struct field_tally){consuming->lags, counts};
+    status->consumer_away = consume_away(daemon->consume);
+    return true;
+}
+
+void consuming_reported(struct daemon *daemon) {
+    struct consuming *consuming = daemon->consuming;
+    if (!consuming)
+        return;
+    free(consuming->places);
+    free(consuming->lags);
+    consuming->places = NULL;
+    consuming->lags = NULL;
+}

@@ -1,0 +1,52 @@
+"""What the tests of a daemon that reads a broker itself share."""
+import contextlib
+import json
+import sqlite3
+import struct
+
+import brokers
+import running
+
+FNV_BEGIN, FNV_PRIME = 0xCBF29CE484222325, 0x100000001B3
+
+
+def partition_of(key, count):
+    """As docs/brokers.md has it: FNV-1a of 64 bits of the key, modulo the number of partitions."""
+    value = FNV_BEGIN
+    for byte in key.encode():
+        value = (value ^ byte) * FNV_PRIME & 0xFFFFFFFFFFFFFFFF
+    return value % count
+
+
+def config(directory, examples, more=""):
+    text = brokers.CONFIG.format(d=directory, kind="pull")
+    socket = f'{{bind: "ipc://{directory}/examples", socket: pull}}'
+    assert socket in text
+    return text.replace(socket, examples) + more
+
+
+def plain(directory, learned):
+    """The parameters of a daemon that is sent the same examples over its socket, one after the other."""
+    directory.mkdir()
+    with brokers.daemon(directory, "pull") as d, d.socket(running.zmq.PUSH, "examples") as socket:
+        socket.setsockopt(running.zmq.SNDHWM, 0)
+        for stream, x in learned:
+            socket.send_multipart([stream.encode(), struct.pack(f"<{len(x)}f", *x)])
+        running.wait_learned(d, len(learned))
+        return d.export()
+
+
+def rows(directory, query):
+    with contextlib.closing(sqlite3.connect(f"file:{directory}/state/journal.sqlite?mode=ro",
+                                            uri=True)) as file:
+        return file.execute(query).fetchall()
+
+
+def skips(directory):
+    """The places that the journal left, in their order."""
+    found = rows(directory, "SELECT command FROM entries WHERE kind = 2 ORDER BY position")
+    return [json.loads(text)["place"] for text, in found if json.loads(text)["command"] == "skip"]
+
+
+def consumer(daemon):
+    return daemon.ask("status")["consumer"]

@@ -1,0 +1,274 @@
+#!/usr/bin/python3
+"""A daemon that reads streams of Redis itself: each entry is learned once, whoever is killed; what is no
+example is a dead letter; what is wrong is said."""
+import json
+import random
+import signal
+import subprocess
+
+import brokers
+import cases
+import consuming
+import running
+
+from brokers import journal, until
+from consuming import consumer
+
+brokers.need("redis")
+UNAVAILABLE, CONFIGURATION = 69, 78
+KEYS = [f"key-{n}" for n in range(7)]
+
+
+def daemon(directory, more="stream: s", options=""):
+    text = consuming.config(directory, f'{{redis: {{url: "unix://{directory}/redis.socket", {more}}}}}',
+                            options)
+    return running.Daemon(directory, text)
+
+
+def refused(directory, *words, more="stream: s", code, options=""):
+    """A daemon that ends, and what it says; a word of it after the other."""
+    with daemon(directory, more, options) as d:
+        assert d.process.wait(running.LIMIT) == code, (d.process.returncode, d.text())
+        said = d.text()
+    for word in words:
+        assert word in said, (word, said)
+
+
+def add(redis, examples, stream="s"):
+    redis.pipeline([("XADD", stream, "*", "payload", example) for example in examples])
+
+
+def spread(redis, numbers, count):
+    """Examples of several keys, each in the stream of its key."""
+    redis.pipeline([("XADD", f"s.{consuming.partition_of(key, count)}", "*", "example",
+                     json.dumps({"stream": key, "x": [n, -n]}))
+                    for n in numbers for key in [KEYS[n % len(KEYS)]]])
+
+
+def test_kills(directory):
+    """Daemon and Redis are killed at random moments while entries are added: each is learned once, in the
+    order of its partition, and the parameters are those of a daemon that nobody disturbed."""
+    chance = random.Random(4)
+    count, parts = 2400, 3
+    with brokers.Redis(directory) as redis, daemon(directory, f"stream: s, partitions: {parts}") as d:
+        added = 0
+        for turn in range(8):
+            spread(redis, range(added, added + count // 8), parts)
+            added += count // 8
+            running.wait_learned(d, chance.randrange(turn * count // 8, added))
+            if turn % 2:
+                redis.kill()
+                redis.start()
+            else:
+                d.end(signal.SIGKILL)
+                d.start()
+        running.wait_learned(d, count)
+        until(lambda: consumer(d)["lag"] == 0)
+        end = d.ask("status")
+        assert end["consumer"]["lost"] == end["consumer"]["dead"] == end["rejected"] == 0, end
+        learned, blob = journal(directory), d.export()
+        for part in range(parts):
+            until(lambda: redis.ask("XINFO", "GROUPS", f"s.{part}")[0][-1] == 0)
+    for part in range(parts):
+        mine = [x[0] for key, x in learned if consuming.partition_of(key, parts) == part]
+        assert mine == [n for n in range(count)
+                        if consuming.partition_of(KEYS[n % len(KEYS)], parts) == part]
+    assert blob == consuming.plain(directory / "plain", learned)
+
+
+def test_dead_letters(directory):
+    """What is no example has its place in the journal, and is in the stream of dead letters once, with what
+    it was: also when the daemon is killed between both."""
+    with brokers.Redis(directory) as redis, daemon(directory) as d:
+        add(redis, ["1 2", "hello", "1 2 3", "3 4"])
+        redis.ask("XADD", "s", "*", "load", "7", "host", "a")
+        redis.ask("XADD", "s", "*", "payload", b"\xff\xfe")
+        running.wait_learned(d, 2)
+        until(lambda: consumer(d)["dead"] == 4 and consumer(d)["lag"] == 0)
+        status = d.ask("status")
+        assert status["rejected"] == 4 and status["rejected_by"]["x_size"] == 1, status
+        d.end(signal.SIGKILL)
+        # As if the journal had been behind: what it had noted comes again, to a new one.
+        ids = consuming.skips(directory)
+        assert len(ids) == 4
+        for file in (directory / "state").iterdir():
+            file.unlink()
+        redis.ask("XGROUP", "SETID", "s", "runnel", "0")
+        d.start()
+        running.wait_learned(d, 2)
+        until(lambda: len(consuming.skips(directory)) == 4)
+        # A byte that is no UTF-8 is read as such by Redis's answer, too: only counted here.
+        assert redis.ask("XLEN", "s.dead") == 4
+        dead = redis.pipeline([("XRANGE", "s.dead", "-", "+", "COUNT", "3")])[0]
+    first = dict(zip(dead[0][1][::2], dead[0][1][1::2]))
+    assert first["dead.stream"] == "s" and first["dead.id"] == ids[0], first
+    assert "neither numbers nor JSON" in first["dead.reason"] and first["payload"] == "hello", first
+    assert consuming.skips(directory) == ids
+
+
+def test_refused_words(directory):
+    """What the learning thread refuses, as a word beyond a full vocabulary, is a dead letter, too."""
+    model = """model:
+  input: {kind: symbol, vocabulary: {capacity: 4, unknown: reject}}
+  layers: [{cell: dense, size: 2, activation: tanh}]
+  output: {loss: softmax, target: next}
+"""
+    text = consuming.config(directory, f'{{redis: {{url: "unix://{directory}/redis.socket", stream: s}}}}')
+    begin, end = text.index("model:"), text.index("examples:")
+    with brokers.Redis(directory) as redis, running.Daemon(directory, text[:begin] + model + text[end:]) as d:
+        words = ["a", "b", "c", "d", "e", "a", "f", "b"]
+        redis.pipeline([("XADD", "s", "*", "e", json.dumps({"stream": "k", "x": [word]})) for word in words])
+        until(lambda: (d.alive(), consumer(d)["lag"] == 0)[1])
+        status = d.ask("status")
+        dead = [dict(zip(e[1][::2], e[1][1::2])) for e in redis.ask("XRANGE", "s.dead", "-", "+")]
+    refused_words = [json.loads(letter["e"])["x"][0] for letter in dead]
+    assert status["rejected_by"] == {"vocabulary": len(dead)} and dead, (status["rejected_by"], dead)
+    assert status["examples"] == len(words) - len(dead), status
+    assert refused_words == [w for w in words if w in refused_words], refused_words
+    assert len(consuming.skips(directory)) == len(dead)
+
+
+def test_stops(directory):
+    """Paused, nothing is learned; stopped and started again it resumes; a rollback takes back what was
+    learned, and does not read it again."""
+    with brokers.Redis(directory) as redis, daemon(directory) as d:
+        add(redis, [f"{n} {-n}" for n in range(50)])
+        running.wait_learned(d, 50)
+        d.ask("checkpoint")
+        d.ask("pause")
+        add(redis, [f"{n} {-n}" for n in range(50, 2000)])
+        until(lambda: consumer(d)["lag"] == 1950)
+        assert d.ask("status")["examples"] == 50
+        assert d.end() == 0
+        d.start()
+        running.wait_learned(d, 2000)
+        d.ask("rollback", to=1990)
+        assert d.ask("status")["examples"] == 1990
+        add(redis, ["2000 -2000"])
+        running.wait_learned(d, 1991)
+        d.end(signal.SIGKILL)
+        d.start()
+        assert running.wait_learned(d, 1991)["examples"] == 1991
+        blob = d.export()
+    learned = [x[0] for _, x in journal(directory)]
+    assert learned == list(range(2001))
+    kept = [("s", (n, -n)) for n in [*range(1990), 2000]]
+    assert blob == consuming.plain(directory / "plain", kept)
+
+
+def test_gone(directory):
+    """Entries that were trimmed before they were read are counted and said; the rest is learned."""
+    with brokers.Redis(directory) as redis, daemon(directory) as d:
+        add(redis, [f"{n} {n}" for n in range(100)])
+        running.wait_learned(d, 100)
+        until(lambda: consumer(d)["lag"] == 0)
+        d.end()
+        add(redis, [f"{n} {n}" for n in range(100, 200)])
+        redis.ask("XTRIM", "s", "MAXLEN", "30")
+        d.start()
+        running.wait_learned(d, 130)
+        until(lambda: consumer(d)["lost"] == 70)
+        assert "70 entries of s were gone" in d.text(), d.text()
+    assert [x[0] for _, x in journal(directory)] == [*range(100), *range(170, 200)]
+
+
+def test_from(directory):
+    """A group that is new begins as `from` says; one that the broker knows where that stands."""
+    with brokers.Redis(directory) as redis:
+        add(redis, ["1 1", "2 2"])
+        with daemon(directory, "stream: s, from: latest") as d:
+            until(lambda: redis.ask("XINFO", "GROUPS", "s"))
+            add(redis, ["3 3"])
+            running.wait_learned(d, 1)
+            until(lambda: consumer(d)["lag"] == 0)
+        assert [x[0] for _, x in journal(directory)] == [3]
+        known = redis.ask("XADD", "s", "*", "p", "4 4")
+        add(redis, ["5 5"])
+        redis.ask("XGROUP", "CREATE", "s", "other", known)
+        other = directory / "other"
+        other.mkdir()
+        (other / "redis.socket").symlink_to(directory / "redis.socket")
+        with daemon(other, "stream: s, group: other") as d:
+            running.wait_learned(d, 1)
+        assert [x[0] for _, x in journal(other)] == [5]
+
+
+def test_away(directory):
+    """A server that is not there is said once, also at the start, and that it is back; a stream that is not
+    there is waited for."""
+    with brokers.Redis(directory) as redis:
+        redis.end()
+        with daemon(directory) as d:
+            d.until(lambda: "trying again until it answers" in d.text())
+            d.until(lambda: consumer(d)["away"] > 0)
+            redis.start()
+            d.until(lambda: "back after" in d.text() and "there is no stream s yet" in d.text())
+            add(redis, ["1 2"])
+            running.wait_learned(d, 1)
+            assert d.text().count("trying again") == 1, d.text()
+            d.until(lambda: consumer(d)["away"] == 0)
+
+
+def test_wrong(directory):
+    """Each mistake has its sentence: the key that is no stream, who is not let in, streams that would be read
+    no more, a file that is not there."""
+    with brokers.Redis(directory) as redis:
+        redis.ask("SET", "s", "text")
+        refused(directory, "the key s is no stream", "examples.redis.stream", code=UNAVAILABLE)
+        redis.ask("DEL", "s")
+        redis.ask("ACL", "SETUSER", "known", "on", ">secret", "~*", "&*", "+@all")
+        (directory / "secret").write_text("wrong\n")
+        login = "stream: s, user: known, password_file: secret"
+        refused(directory, "does not let this client in", "examples.redis.password_file",
+                more=login, code=CONFIGURATION)
+        refused(directory, "none: cannot be opened", code=CONFIGURATION,
+                more="stream: s, user: known, password_file: none")
+        (directory / "secret").write_text("secret\n")
+        with daemon(directory, login + ", partitions: 3") as d:
+            redis.ask("XADD", "s.2", "*", "p", "1 2")
+            running.wait_learned(d, 1)
+            assert d.end() == 0
+        refused(directory, "has read s.2", "examples.redis.partitions: 2", "state.directory",
+                more=login + ", partitions: 2", code=CONFIGURATION)
+        with daemon(directory, login + ", partitions: 4") as d:
+            redis.ask("XADD", "s.3", "*", "p", "1 2")
+            running.wait_learned(d, 2)
+            assert d.end() == 0
+        with daemon(directory, "stream: other") as d:
+            redis.ask("XADD", "other", "*", "p", "1 2")
+            running.wait_learned(d, 3)
+            assert "has read redis:s.2, which is not read any more" in d.text(), d.text()
+
+
+def test_labels(directory):
+    """A label names its example by the numbers that its id is."""
+    text = consuming.config(directory, f'{{redis: {{url: "unix://{directory}/redis.socket", stream: s}}}}')
+    with brokers.Redis(directory) as redis, \
+            running.Daemon(directory, text.replace("target: next", "target: later")) as d:
+        entry = redis.ask("XADD", "s", "*", "e", json.dumps({"stream": "k", "x": [1, 2]}))
+        first, second = map(int, entry.split("-"))
+        redis.ask("XADD", "s", "*", "e", json.dumps(
+            {"stream": "k", "label_of": (first % 2 ** 32) * 2 ** 21 + second, "y": [3, 4]}))
+        running.wait_learned(d, 2)
+        assert d.ask("status")["labels"]["taken"] == 1
+
+
+def test_reading_it_again(directory):
+    """runnel-replay sends a journal with dead letters to another daemon, which learns the same."""
+    with brokers.Redis(directory) as redis, daemon(directory) as d:
+        add(redis, ["1 2", "hello", "3 4", "5 6"])
+        running.wait_learned(d, 3)
+        until(lambda: consumer(d)["lag"] == 0)
+        blob = d.export()
+    other = directory / "other"
+    other.mkdir()
+    with brokers.daemon(other, "router") as d:
+        replay = running.PROGRAM.with_name("runnel-replay")
+        subprocess.run([replay, str(directory / "state"), "--connect", d.endpoint("examples"),
+                        "--socket", "router", "--control", d.endpoint("control")], check=True, timeout=running.LIMIT)
+        running.wait_learned(d, 3)
+        assert d.export() == blob
+
+
+if __name__ == "__main__":
+    cases.run(globals())
