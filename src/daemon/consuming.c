@@ -18,8 +18,13 @@
 #include "run.h"
 
 struct consuming {
-    uint32_t numbers[CONSUME_PARTITIONS_MAX]; /* the journal's, (started,) */
-    size_t started;
+    uint32_t numbers[CONSUME_PARTITIONS_MAX];            /* the journal's; 0 = none */
+    struct consume_place newest[CONSUME_PARTITIONS_MAX]; /* appended, */
+    bool appended[CONSUME_PARTITIONS_MAX];               /* since it was started */
+    bool given; /* by consuming_take, and not refused: it is appended. Its */
+    size_t given_partition;
+    struct consume_place given_place;
+    size_t started;   /* of all, one after the other */
     uint64_t durable; /* the journal's position when places were last looked at */
     char *places;     /* of consuming_report */
     struct field_count *lags;
@@ -91,31 +96,55 @@ static int check_partitions(const struct daemon *daemon, struct error *error) {
 
 /* ---- Starting partitions ---- */
 
+/* What was given last has been appended. */
+static void settle(struct consuming *consuming) {
+    if (!consuming->given)
+        return;
+    consuming->given = false;
+    consuming->newest[consuming->given_partition] = consuming->given_place;
+    consuming->appended[consuming->given_partition] = true;
+}
+
 static struct consume_place place_of(const struct journal_place *place) {
     return (struct consume_place){place->epoch, place->sequence, place->count};
 }
 
-static int start(struct daemon *daemon, size_t partition, struct error *error) {
+int consuming_start(struct daemon *daemon, size_t partition, const struct consume_place *after,
+                    struct error *error) {
+    struct consuming *consuming = daemon->consuming;
     struct journal_place found;
-    uint32_t number = journal_partition(daemon->journal, consume_name(daemon->consume, partition));
+    const char *name = consume_name(daemon->consume, partition);
+    uint32_t number = journal_partition(daemon->journal, name);
     if (!number)
         return error_set(error, EX_UNAVAILABLE,
                          "the journal in %s keeps the places of %d partitions, and cannot keep "
                          "that of %s: give this daemon a directory of its own with state.directory",
-                         daemon->config->state_directory, JOURNAL_PARTITIONS,
-                         consume_name(daemon->consume, partition));
-    daemon->consuming->numbers[partition] = number;
-    daemon->consuming->started = partition + 1;
-    bool known = journal_place(daemon->journal, number, &found);
-    const struct consume_place place = place_of(&found);
+                         daemon->config->state_directory, JOURNAL_PARTITIONS, name);
+    bool known = after || journal_place(daemon->journal, number, &found);
+    const struct consume_place place = after   ? *after
+                                       : known ? place_of(&found)
+                                               : (struct consume_place){0};
+    consuming->numbers[partition] = number;
+    consuming->newest[partition] = place;
+    consuming->appended[partition] = false;
     consume_start(daemon->consume, partition, known ? &place : NULL);
     return 0;
 }
 
+uint32_t consuming_number(const struct daemon *daemon, size_t partition) {
+    return daemon->consuming->numbers[partition];
+}
+
+bool consuming_place(const struct daemon *daemon, size_t partition, struct consume_place *place) {
+    settle(daemon->consuming);
+    *place = daemon->consuming->newest[partition];
+    return daemon->consuming->appended[partition];
+}
+
 static int start_known(struct daemon *daemon, struct error *error) {
     size_t count = consume_partitions(daemon->consume);
-    while (daemon->consuming->started < count)
-        if (start(daemon, daemon->consuming->started, error))
+    for (; daemon->consuming->started < count; daemon->consuming->started++)
+        if (consuming_start(daemon, daemon->consuming->started, NULL, error))
             return -1;
     return 0;
 }
@@ -145,21 +174,28 @@ static void note(struct daemon *daemon, const struct consume_message *message) {
 
 int consuming_take(struct daemon *daemon, uint64_t now, struct example *example,
                    struct error *error) {
+    struct consuming *consuming = daemon->consuming;
     struct consume_message message;
     int got;
+    settle(consuming);
     while ((got = consume_take(daemon->consume, &message, error)) == 1) {
         *example = message.example;
         example->received = now;
         example->partition = daemon->consuming->numbers[message.partition];
+        consuming->given = true;
+        consuming->given_partition = message.partition;
+        consuming->given_place = message.place;
         if (!message.dead)
             return 1;
         ingest_reject(daemon->ingest, example, message.why, message.text);
         note(daemon, &message);
+        settle(consuming);
     }
     return got;
 }
 
 void consuming_refuse(struct daemon *daemon, enum reject_reason reason, const char *why) {
+    daemon->consuming->given = false;
     consume_refuse(daemon->consume, reason, why);
 }
 
@@ -170,7 +206,8 @@ int consuming_turn(struct daemon *daemon, struct error *error) {
     if (!consuming || run_is_replaying(daemon))
         return 0;
     uint64_t durable = journal_durable(daemon->journal);
-    for (size_t n = 0; durable != consuming->durable && n < consuming->started; n++) {
+    size_t count = consume_partitions(daemon->consume);
+    for (size_t n = 0; durable != consuming->durable && n < count; n++) {
         struct journal_place found;
         if (!consume_is_read(daemon->consume, n) ||
             !journal_place(daemon->journal, consuming->numbers[n], &found))

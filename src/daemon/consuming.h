@@ -20,6 +20,19 @@ int consuming_open(struct daemon *daemon, struct error *error);
 int consuming_begin(struct daemon *daemon, struct error *error);
 void consuming_close(struct daemon *daemon);
 
+/* Read the partition after `after`; NULL: as the journal has it. consuming_begin does it with all.
+ */
+struct consume_place;
+int consuming_start(struct daemon *daemon, size_t partition, const struct consume_place *after,
+                    struct error *error);
+
+/* The partition's number in the journal (journal_partition); 0: it was never started. */
+uint32_t consuming_number(const struct daemon *daemon, size_t partition);
+
+/* The newest place of the partition that was appended to the journal; false: none has been since it
+   was started, and `place` is where it was. */
+bool consuming_place(const struct daemon *daemon, size_t partition, struct consume_place *place);
+
 /* For zmq_poll. */
 int consuming_descriptor(const struct daemon *daemon);
 

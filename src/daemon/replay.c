@@ -66,7 +66,7 @@ static int replay_command(struct replay *replay, const char *text, uint64_t posi
     else if (name && !strcmp(name, "forget") && json_is_string(stream))
         result = learner_forget(daemon->learner, json_string_value(stream),
                                 json_string_length(stream), error) < 0;
-    else if (name && !strcmp(name, "skip")) /* a place that was left: nothing to learn */
+    else if (name && (!strcmp(name, "skip") || !strcmp(name, "partition"))) /* only a place */
         result = 0;
     else if (name && !strcmp(name, "normal"))
         result = feedback_replay(daemon, request, error);
