@@ -155,4 +155,10 @@ struct anomaly_contexts anomaly_contexts(struct anomaly *anomaly, uint32_t slot,
 /* It has been written: false when it cannot have come from here. */
 bool anomaly_written(struct anomaly *anomaly, uint32_t slot);
 
+/* A slot is to be written with what another daemon kept of its stream, and has been: the clock of
+   all streams' times stays this one's. `arrived`: it is the stream's from now on, and remembers
+   with those of its group here; else it is as it was before. */
+void anomaly_expect(struct anomaly *anomaly, uint32_t slot);
+void anomaly_settle(struct anomaly *anomaly, uint32_t slot, bool arrived);
+
 #endif

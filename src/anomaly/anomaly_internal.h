@@ -49,6 +49,7 @@ struct anomaly {
     enum anomaly_habit *habits; /* (columns,) what the newest step has broken */
 
     struct silence silence;
+    struct silence expecting; /* what it was: see anomaly_expect */
 };
 
 #define NUMBERS(type) (sizeof(type) / sizeof(double))

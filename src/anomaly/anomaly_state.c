@@ -65,3 +65,20 @@ bool anomaly_written(struct anomaly *anomaly, uint32_t slot) {
                 (stream->apart != HELD || held_valid(anomaly, slot, k));
     return valid && (!anomaly->options.symbols || recent_valid(recent_of(anomaly, slot)));
 }
+
+void anomaly_expect(struct anomaly *anomaly, uint32_t slot) {
+    anomaly->expecting = anomaly->silence;
+    silence_heard(&anomaly->silence, heard_of(anomaly, slot), anomaly->options.slots, 0, true);
+    anomaly_begin(anomaly, slot);
+}
+
+void anomaly_settle(struct anomaly *anomaly, uint32_t slot, bool arrived) {
+    uint32_t shared = shared_slot(anomaly, slot);
+    anomaly->silence = anomaly->expecting;
+    if (!arrived)
+        return;
+    silence_moved(&anomaly->silence, heard_of(anomaly, slot));
+    for (size_t k = 0; shared != ANOMALY_ALONE && k < anomaly->options.columns; k++)
+        novelty_join(&column_of(anomaly, slot, k)->novelty,
+                     &column_of(anomaly, shared, k)->novelty);
+}

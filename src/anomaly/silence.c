@@ -87,6 +87,13 @@ void silence_go_on(struct silence *silence, const struct heard *heard) {
     silence->earliest = 0;
 }
 
+void silence_moved(struct silence *silence, struct heard *heard) {
+    heard->last = silence->clock;
+    if (!(silence->clock > 0))
+        heard->silences.told = 1; /* until it is heard here */
+    silence->earliest = fmin(silence->earliest, deadline_of(heard));
+}
+
 bool silence_valid(const struct heard *heard) {
     return heard->last >= 0 && isfinite(heard->last) && habit_valid(&heard->silences);
 }

@@ -41,6 +41,9 @@ bool silence_is(struct silence *silence, struct heard *heard);
 /* The clock goes on from a stream that a checkpoint has. */
 void silence_go_on(struct silence *silence, const struct heard *heard);
 
+/* A stream has come from another daemon, whose clock was another: its pause begins now. */
+void silence_moved(struct silence *silence, struct heard *heard);
+
 /* Whether what was read from a checkpoint can have been written by this. */
 bool silence_valid(const struct heard *heard);
 

@@ -108,7 +108,8 @@ enum checkpoint_part {
 struct checkpoint_entry {
     enum checkpoint_part part;
     size_t member, block, tensor;
-    bool varies; /* its rows are as many as the streams have used: not one for each */
+    bool rows;   /* it is of streams: a row for each, */
+    bool varies; /* or as many as the streams have used, or words */
     bool later;  /* checkpoints of before lack it: what it would hold begins */
     bool lacked; /* this one does */
     char name[CHECKPOINT_NAME_SIZE];

@@ -26,6 +26,9 @@ static void name_tensor(size_t block, const char *tensor, char name[CHECKPOINT_N
         snprintf(name, CHECKPOINT_NAME_SIZE, "optimizer.moment_%zu.%s", block, tensor);
 }
 
+/* How the names of what is kept of each stream begin: stream_state.h takes it along. */
+#define OF_STREAMS "streams."
+
 /* The next entry: of a member of that name, if it has one. */
 static struct safetensors_entry *add(struct checkpoint_layout *layout, const char *member,
                                      const char *name, const struct checkpoint_entry *of) {
@@ -33,6 +36,7 @@ static struct safetensors_entry *add(struct checkpoint_layout *layout, const cha
     struct checkpoint_entry *entry = &layout->of[layout->count];
     struct safetensors_entry *tensor = &layout->entries[layout->count];
     *entry = *of;
+    entry->rows = !strncmp(name, OF_STREAMS, strlen(OF_STREAMS));
     parameters_name(member, name, entry->name);
     tensor->name = entry->name;
     if (of->part != PART_TENSOR)

@@ -23,13 +23,24 @@ int reading_damaged(const struct reading *reading, const char *what, struct erro
     return error_set(error, EX_IOERR, "%s is damaged: %s", reading->path, what);
 }
 
+int reading_bytes(const struct reading *reading, const struct safetensors_entry *entry,
+                  uint64_t first, void *bytes, size_t size, struct error *error) {
+    if (reading->file)
+        return safetensors_read(reading->file, entry, first, bytes, size, error);
+    if (first > entry->size || size > entry->size - first)
+        return reading_damaged(reading, "what it has of a stream is too short", error);
+    if (size)
+        memcpy(bytes, reading->blob + entry->begin + first, size);
+    return 0;
+}
+
 int reading_member_row(const struct reading *reading, enum checkpoint_part part, size_t member,
                        size_t row, void *bytes, size_t size, struct error *error) {
     const struct checkpoint_layout *layout = &reading->layout;
     const struct safetensors_entry *entry = &layout->entries[layout->parts[member][part]];
     if (layout->of[layout->parts[member][part]].lacked)
         return 0;
-    return safetensors_read(reading->file, entry, row * size, bytes, size, error);
+    return reading_bytes(reading, entry, row * size, bytes, size, error);
 }
 
 int reading_row(const struct reading *reading, enum checkpoint_part part, size_t row, void *bytes,

@@ -229,8 +229,8 @@ static int read_contexts(struct reading *reading, uint32_t slot, size_t memories
             continue;
         if (c.count > layout->entries[at].shape[0] - reading->contexts)
             return reading_damaged(reading, "it has too few contexts of its anomalies", error);
-        if (safetensors_read(reading->file, &layout->entries[at], reading->contexts * size,
-                             c.floats, c.count * size, error))
+        if (reading_bytes(reading, &layout->entries[at], reading->contexts * size, c.floats,
+                          c.count * size, error))
             return -1;
         reading->contexts += c.count;
     }
@@ -288,16 +288,8 @@ static int read_times(const struct reading *reading, size_t row, uint32_t slot,
     return 0;
 }
 
-static int read_stream(struct reading *reading, size_t row, struct error *error) {
+int reading_stream(struct reading *reading, size_t row, uint32_t slot, struct error *error) {
     struct learner *learner = reading->learner;
-    unsigned char key[CHECKPOINT_KEY];
-    const char *name = (const char *)key + 1;
-    if (reading_row(reading, PART_KEYS, row, key, sizeof key, error))
-        return -1;
-    if (!wire_is_utf8(name, key[0]) ||
-        streams_find(learner_streams_table(learner), name, key[0]) != STREAMS_NONE)
-        return reading_damaged(reading, "a stream's key is no UTF-8 or there twice", error);
-    uint32_t slot = learner_add_stream(learner, name, key[0]);
     for (size_t m = 0; m < learner_members(learner); m++)
         if (read_member_stream(reading, m, row, slot, error))
             return -1;
@@ -314,6 +306,18 @@ static int read_stream(struct reading *reading, size_t row, struct error *error)
     if (learner_watches(learner) && read_watch(reading, row, slot, error))
         return -1;
     return read_forecast(reading, row, slot, error);
+}
+
+static int read_stream(struct reading *reading, size_t row, struct error *error) {
+    struct learner *learner = reading->learner;
+    unsigned char key[CHECKPOINT_KEY];
+    const char *name = (const char *)key + 1;
+    if (reading_row(reading, PART_KEYS, row, key, sizeof key, error))
+        return -1;
+    if (!wire_is_utf8(name, key[0]) ||
+        streams_find(learner_streams_table(learner), name, key[0]) != STREAMS_NONE)
+        return reading_damaged(reading, "a stream's key is no UTF-8 or there twice", error);
+    return reading_stream(reading, row, learner_add_stream(learner, name, key[0]), error);
 }
 
 static int read_shared(struct reading *reading, struct error *error) {

@@ -7,11 +7,12 @@
 #include "checkpoint_internal.h"
 
 struct reading {
-    const char *path;
+    const char *path; /* or what else it is read from, for people */
     const struct config *config;
     const struct model *model;
     struct learner *learner;
-    struct safetensors *file;
+    struct safetensors *file;  /* NULL: */
+    const unsigned char *blob; /* entries' bytes are there, each from its `begin` on */
     struct checkpoint_layout layout;
     uint64_t contexts, holds; /* of anomalies: so many have been read */
     void *buffer;             /* (checkpoint_buffer_size) */
@@ -19,6 +20,10 @@ struct reading {
 
 /* "PATH is damaged: WHAT" (EX_IOERR). Returns -1. */
 int reading_damaged(const struct reading *reading, const char *what, struct error *error);
+
+/* Bytes of an entry, from its byte `first` on: -1 when it has not so many. */
+int reading_bytes(const struct reading *reading, const struct safetensors_entry *entry,
+                  uint64_t first, void *bytes, size_t size, struct error *error);
 
 /* One row of a part of a member, or all of a part whose rows are not streams. What the file lacks
    leaves `bytes` as they are. */
@@ -43,6 +48,9 @@ int reading_verify(const struct safetensors *file, const char *path,
 
 /* Add the words of all vocabularies to the learner, which has none. */
 int reading_words(const struct reading *reading, struct error *error);
+
+/* What the row says of a stream, into a slot in which it has begun: -1 as below. */
+int reading_stream(struct reading *reading, size_t row, uint32_t slot, struct error *error);
 
 /* Add all streams to the learner, which has none. -1: damaged, or the engine has failed. */
 int reading_streams(struct reading *reading, struct error *error);

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "build-config.h"
-#include "checkpoint_internal.h"
+#include "checkpoint_writing.h"
 #include "learner/scaler.h"
 #include "learner/streams.h"
 #include "learner/truth.h"
@@ -42,13 +42,6 @@ static int write_checksum(const struct summed_file *summed, struct error *error)
 }
 
 /* ---- Parts ---- */
-
-struct writing {
-    const struct checkpoint_layout *layout;
-    struct learner *learner;
-    struct safetensors_writer *writer;
-    void *buffer;
-};
 
 static int put_tensor(struct writing *writing, const struct checkpoint_entry *of,
                       struct error *error) {
@@ -153,142 +146,12 @@ static int put_words(struct writing *writing, struct error *error) {
     return 0;
 }
 
-/* ---- What is put for one stream: one row of one part ---- */
-
-static int put_key(struct writing *writing, uint32_t slot, struct error *error) {
-    unsigned char row[CHECKPOINT_KEY] = {0};
-    size_t size;
-    const char *key = streams_key(learner_streams_table(writing->learner), slot, &size);
-    row[0] = (unsigned char)size;
-    memcpy(row + 1, key, size);
-    return safetensors_put(writing->writer, row, sizeof row, error);
-}
-
-static int put_window(struct writing *writing, size_t member, uint32_t slot, struct error *error) {
-    struct learner_window w = learner_window(writing->learner, member, slot);
-    const int64_t row[CHECKPOINT_WINDOW] = {w.next, w.length, w.closed, w.terms, w.open};
-    return safetensors_put(writing->writer, row, sizeof row, error);
-}
-
-static int put_record(struct writing *writing, size_t member, uint32_t slot, struct error *error) {
-    size_t size = learner_record_size(writing->learner, member) * sizeof(float);
-    if (learner_read(writing->learner, member, ENGINE_SLOT, slot, writing->buffer, error))
-        return -1;
-    return safetensors_put(writing->writer, writing->buffer, size, error);
-}
-
-static int put_open(struct writing *writing, uint32_t slot, struct error *error) {
-    for (size_t place = 0; place < learner_places(writing->learner); place++) {
-        const struct learner_open *open = learner_open_step(writing->learner, slot, place);
-        const int64_t row[CHECKPOINT_OPEN] = {(int64_t)open->producer,
-                                              (int64_t)open->sequence,
-                                              open->epoch,
-                                              open->steps,
-                                              open->known,
-                                              open->terms};
-        if (safetensors_put(writing->writer, row, sizeof row, error))
-            return -1;
-    }
-    return 0;
-}
-
-static int put_open_times(struct writing *writing, uint32_t slot, struct error *error) {
-    for (size_t place = 0; place < learner_places(writing->learner); place++) {
-        double time = learner_open_step(writing->learner, slot, place)->time;
-        if (safetensors_put(writing->writer, &time, sizeof time, error))
-            return -1;
-    }
-    return 0;
-}
-
-static int put_truth(struct writing *writing, enum checkpoint_part part, uint32_t slot,
-                     struct error *error) {
-    const struct truth_state s = truth_state(learner_truth(writing->learner), slot);
-    if (part == PART_SAID)
-        return safetensors_put(writing->writer, s.said, s.said_size * sizeof(double), error);
-    if (part == PART_LEVELS)
-        return safetensors_put(writing->writer, s.levels, s.levels_size * sizeof(double), error);
-    return safetensors_put(writing->writer, s.errors, s.errors_size * sizeof(float), error);
-}
-
-static int put_watch(struct writing *writing, enum checkpoint_part part, uint32_t slot,
-                     struct error *error) {
-    const struct anomaly_state s = learner_anomaly(writing->learner, slot);
-    if (part == PART_WATCH)
-        return safetensors_put(writing->writer, s.numbers, s.numbers_size * sizeof(double), error);
-    if (part == PART_ALARMS)
-        return safetensors_put(writing->writer, s.alarms, s.alarms_size * sizeof(double), error);
-    if (part == PART_HOLDS)
-        return s.holds
-                   ? safetensors_put(writing->writer, s.held, s.held_size * sizeof(double), error)
-                   : 0;
-    for (size_t m = 0; m < s.memories; m++) {
-        const struct anomaly_contexts c = learner_contexts(writing->learner, slot, m);
-        if (safetensors_put(writing->writer, c.floats, c.count * ANOMALY_CONTEXT * sizeof(float),
-                            error))
-            return -1;
-    }
-    return 0;
-}
-
-static int put_row(struct writing *writing, const struct checkpoint_entry *of, uint32_t slot,
-                   struct error *error) {
-    size_t size = learner_model(writing->learner)->architecture.input.size;
-    size_t target = learner_model(writing->learner)->target_size;
-    size_t places = learner_places(writing->learner);
-    const struct learner_forecast forecast = learner_forecast(writing->learner, slot);
-    struct safetensors_writer *writer = writing->writer;
-    switch (of->part) {
-    case PART_KEYS:
-        return put_key(writing, slot, error);
-    case PART_WINDOWS:
-        return put_window(writing, of->member, slot, error);
-    case PART_HELD:
-        return safetensors_put(writer, learner_held(writing->learner, slot), size * sizeof(float),
-                               error);
-    case PART_TIMES:
-        return safetensors_put(writer, learner_times(writing->learner, slot),
-                               LEARNER_TIMES * sizeof(double), error);
-    case PART_SCALES:
-        return safetensors_put(writer, learner_scale(writing->learner, slot, 0),
-                               places * 2 * target * sizeof(double), error);
-    case PART_BASES:
-        return safetensors_put(writer, learner_base(writing->learner, slot, 0),
-                               places * target * sizeof(float), error);
-    case PART_LASTS:
-        return safetensors_put(writer, learner_last(writing->learner, slot), target * sizeof(float),
-                               error);
-    case PART_OPEN:
-        return put_open(writing, slot, error);
-    case PART_OPEN_TIMES:
-        return put_open_times(writing, slot, error);
-    case PART_EXPERTS:
-        return safetensors_put(writer, forecast.experts, forecast.experts_size * sizeof(double),
-                               error);
-    case PART_MIXTURE:
-        return safetensors_put(writer, forecast.mixture, forecast.mixture_size * sizeof(double),
-                               error);
-    case PART_BASELINE:
-        return safetensors_put(writer, learner_baseline(writing->learner, slot),
-                               learner_baseline_size(writing->learner) * sizeof(double), error);
-    case PART_SAID:
-    case PART_LEVELS:
-    case PART_ERRORS:
-        return put_truth(writing, of->part, slot, error);
-    case PART_WATCH:
-    case PART_HOLDS:
-    case PART_CONTEXTS:
-    case PART_ALARMS:
-        return put_watch(writing, of->part, slot, error);
-    default:
-        return put_record(writing, of->member, slot, error);
-    }
-}
+/* ---- Streams ---- */
 
 /* What streams share has a row of its own, and contexts after those of the streams. */
 static int put_shared(struct writing *writing, enum checkpoint_part part, struct error *error) {
     for (size_t n = 0; n < learner_shared(writing->learner); n++)
-        if (put_watch(writing, part, learner_shared_slot(writing->learner, n), error))
+        if (writing_watch(writing, part, learner_shared_slot(writing->learner, n), error))
             return -1;
     return 0;
 }
@@ -298,7 +161,7 @@ static int put_rows(struct writing *writing, const struct checkpoint_entry *of,
     const struct streams *streams = learner_streams_table(writing->learner);
     for (uint32_t slot = streams_oldest(streams); slot != STREAMS_NONE;
          slot = streams_newer(streams, slot))
-        if (put_row(writing, of, slot, error))
+        if (writing_row(writing, of, slot, error))
             return -1;
     return of->part == PART_CONTEXTS ? put_shared(writing, PART_CONTEXTS, error) : 0;
 }
@@ -306,6 +169,8 @@ static int put_rows(struct writing *writing, const struct checkpoint_entry *of,
 static int put_entry(struct writing *writing, const struct checkpoint_entry *of,
                      struct error *error) {
     static const char no_checksum[CHECKPOINT_CHECKSUM_SIZE];
+    if (of->rows)
+        return put_rows(writing, of, error);
     switch (of->part) {
     case PART_TENSOR:
         return put_tensor(writing, of, error);
@@ -338,10 +203,8 @@ static int put_entry(struct writing *writing, const struct checkpoint_entry *of,
                           PART_COUNTS + (of->part - PART_TARGET_COUNTS), error);
     case PART_SHARED:
         return put_shared(writing, PART_WATCH, error);
-    case PART_CHECKSUM:
-        return safetensors_put(writing->writer, no_checksum, sizeof no_checksum, error);
     default:
-        return put_rows(writing, of, error);
+        return safetensors_put(writing->writer, no_checksum, sizeof no_checksum, error);
     }
 }
 

@@ -33,6 +33,7 @@ enum {
     WIRE_KEY_MAX = 255,
     WIRE_WORD_MAX = 255,      /* bytes */
     WIRE_WORDS_MAX = 1 << 20, /* bytes of all words of one example */
+    WIRE_PIECE = 45000,       /* bytes of a blob in one request of a control socket, as base64 */
 };
 
 #define WIRE_NO_CLASS UINT32_MAX   /* a softmax target that is not known */

@@ -18,6 +18,7 @@
 #include "export.h"
 #include "feedback.h"
 #include "journalling.h"
+#include "moving.h"
 #include "observe.h"
 #include "parts.h"
 #include "report.h"
@@ -139,6 +140,13 @@ static int checkpoint(void *context, const json_t *request, struct control_answe
     checkpoints_ask(daemon);
     answer->later = true;
     return 0;
+}
+
+/* What was learned, or what is kept of one stream. */
+static int export(void *context, const json_t *request, struct control_answer *answer,
+                  struct error *error) {
+    return json_object_get(request, "stream") ? moving_export(context, request, answer, error)
+                                              : export_command(context, request, answer, error);
 }
 
 static void set_paused(struct daemon *daemon, bool paused, struct control_answer *answer) {
@@ -288,7 +296,9 @@ const struct control_command commands[] = {
     {"config", config},
     {"set", set},
     {"checkpoint", checkpoint},
-    {"export", export_command},
+    {"export", export},
+    {"adopt", moving_adopt},
+    {"import", moving_import},
     {"pause", pause_learning},
     {"resume", resume_learning},
     {"reset", reset},

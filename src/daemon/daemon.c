@@ -22,6 +22,7 @@
 #include "labels.h"
 #include "learner/engines.h"
 #include "learning.h"
+#include "moving.h"
 #include "notify.h"
 #include "observe.h"
 #include "parts.h"
@@ -148,7 +149,7 @@ static int open_parts(struct daemon *daemon, const struct config *config,
         learning_open(daemon, &engine, error) || observe_open(daemon, error) ||
         labels_open(daemon, error) || start_learner(daemon, error) ||
         checkpoints_open(daemon, error) || journalling_open(daemon, error) ||
-        consuming_open(daemon, error) || open_sockets(daemon, error))
+        moving_open(daemon, error) || consuming_open(daemon, error) || open_sockets(daemon, error))
         return -1;
     observe_begin(daemon);
     say_hello(daemon, engine.why);
@@ -183,6 +184,7 @@ static void daemon_close(struct daemon **opened) {
     security_close(&daemon->security);
     if (daemon->zmq)
         zmq_ctx_term(daemon->zmq);
+    moving_close(daemon);
     learning_close(daemon);
     journalling_close(daemon);
     checkpoints_close(daemon);

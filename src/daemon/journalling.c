@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "announce.h"
+#include "checkpoint/parameters_file.h"
 #include "common/clock.h"
 #include "common/error.h"
 #include "common/fields.h"
@@ -33,6 +34,7 @@ struct journalling {
     uint64_t conflicts, jumps;    /* see enum reject_reason */
     uint64_t expired, expiry_due; /* producers' streams announced so far, and when others may be */
     bool disk_is_low;             /* people have been warned */
+    uint64_t oldest;              /* of the entries, when a checkpoint was written last */
 };
 
 /* ---- Opening ---- */
@@ -358,6 +360,9 @@ void journalling_checkpoint_written(struct daemon *daemon) {
     journal_figures(daemon->journal, &f);
     if (f.oldest > 1)
         checkpoint_drop_first(daemon->checkpoint);
+    if (f.oldest != daemon->journalling->oldest)
+        parameters_file_drop(daemon->config->state_directory, f.oldest);
+    daemon->journalling->oldest = f.oldest;
 }
 
 int journalling_descriptor(const struct daemon *daemon) {

@@ -13,6 +13,7 @@
      settings       the configuration in force, and all that changes it
      learning       the learner, and another in its place
      feedback       an alarm was none
+     moving         streams come from another daemon and go there, and parameters
      left_out       entries of the journal that are not learned
      replay         what the journal has after a checkpoint is learned
      rollback       what was learned is taken back
@@ -71,6 +72,7 @@ struct daemon {
     struct consuming *consuming; /* NULL likewise */
     struct resolved *resolved;
     struct settings *settings;
+    struct moving *moving;
 };
 
 /* Examples and steps learned. */

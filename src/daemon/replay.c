@@ -13,6 +13,7 @@
 #include "feedback.h"
 #include "learner/example.h"
 #include "learning.h"
+#include "moving.h"
 #include "notify.h"
 #include "observe.h"
 #include "parts.h"
@@ -48,6 +49,22 @@ static int note_rollback(struct replay *replay, const json_t *command, uint64_t 
     return error_set(error, EX_TEMPFAIL, "the journal has a rollback");
 }
 
+static int replay_forget(struct daemon *daemon, const json_t *stream, struct error *error) {
+    return learner_forget(daemon->learner, json_string_value(stream), json_string_length(stream),
+                          error) < 0;
+}
+
+/* Several, that have gone to another daemon. */
+static int replay_gone(struct daemon *daemon, const json_t *streams, struct error *error) {
+    size_t n;
+    json_t *stream;
+    json_array_foreach(streams, n, stream) {
+        if (json_is_string(stream) && replay_forget(daemon, stream, error))
+            return -1;
+    }
+    return 0;
+}
+
 static int replay_command(struct replay *replay, const char *text, uint64_t position,
                           struct error *error) {
     struct daemon *daemon = replay->daemon;
@@ -55,7 +72,8 @@ static int replay_command(struct replay *replay, const char *text, uint64_t posi
     const char *name = json_string_value(json_object_get(request, "command"));
     const char *key = json_string_value(json_object_get(request, "key"));
     const char *value = json_string_value(json_object_get(request, "value"));
-    const json_t *stream = json_object_get(request, "stream");
+    const json_t *stream = json_object_get(request, "stream"),
+                 *streams = json_object_get(request, "streams");
     int result;
     if (name && !strcmp(name, "reset"))
         result =
@@ -64,8 +82,13 @@ static int replay_command(struct replay *replay, const char *text, uint64_t posi
         result = settings_replay(daemon, key, value,
                                  json_is_true(json_object_get(request, "configured")), error);
     else if (name && !strcmp(name, "forget") && json_is_string(stream))
-        result = learner_forget(daemon->learner, json_string_value(stream),
-                                json_string_length(stream), error) < 0;
+        result = replay_forget(daemon, stream, error);
+    else if (name && !strcmp(name, "forget") && json_is_array(streams))
+        result = replay_gone(daemon, streams, error);
+    else if (name && !strcmp(name, "adopt"))
+        result = moving_replay_adopt(daemon, request, error);
+    else if (name && !strcmp(name, "import"))
+        result = moving_replay_import(daemon, request, error);
     else if (name && (!strcmp(name, "skip") || !strcmp(name, "partition"))) /* only a place */
         result = 0;
     else if (name && !strcmp(name, "normal"))

@@ -56,8 +56,9 @@ int carry_look(const struct carry *carry, const void *bytes, size_t size, const 
    1 with a sentence (EX_DATAERR), and nothing is changed; -1 when the device has failed. */
 int carry_adopt(struct carry *carry, const void *bytes, size_t size, struct error *error);
 
-/* Another has it now. 0 also when it is not there; -1 when the device has failed. */
-int carry_forget(struct carry *carry, const char *key, size_t key_size, struct error *error);
+/* Another daemon has them now: all those that `wants` says are forgotten, with as few commands as
+   they fit into. -1: the device has failed, or out of memory. */
+int carry_forget(struct carry *carry, const struct carry_visitor *visitor, struct error *error);
 
 /* ---- Parameters ---- */
 
@@ -69,11 +70,11 @@ size_t carry_parameters(const struct carry *carry);
 int carry_read_parameters(struct carry *carry, float *values, struct error *error);
 
 /* Put others in their place: values (carry_parameters,). The optimizer's moments, all streams and
-   the least squares' precision stay. They are first written into a file of the state directory,
-   which is synced, then set, then the journal gets a command that names the file; the daemon
-   removes it when no replay needs it any more. 0; 1 with a sentence when one is not finite, the
-   disk does not take them, or there are vocabularies, and nothing is changed; -1 when the device
-   has failed. */
+   the least squares' precision stay. With a journal they are first written into a file of the state
+   directory (checkpoint/parameters_file.h), which is synced, then set, then the journal gets a
+   command that names the file; the daemon removes it when no replay needs it any more. 0; 1 with a
+   sentence when one is not finite, the disk does not take them, or there are vocabularies, and
+   nothing is changed; -1 when the device has failed. */
 int carry_write_parameters(struct carry *carry, const float *values, struct error *error);
 
 #endif

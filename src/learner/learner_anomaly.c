@@ -357,13 +357,28 @@ uint32_t learner_shared_slot(const struct learner *learner, size_t n) {
     return (uint32_t)(streams_capacity(learner->streams) + n);
 }
 
-bool learner_anomaly_written(struct learner *learner, uint32_t slot) {
+static void join_slot(struct learner *learner, uint32_t slot) {
     size_t size;
-    if (slot < streams_capacity(learner->streams)) {
-        const char *key = streams_key(learner->streams, slot, &size);
-        join(&learner->watch, slot, key, size);
-    }
+    const char *key = streams_key(learner->streams, slot, &size);
+    join(&learner->watch, slot, key, size);
+}
+
+bool learner_anomaly_written(struct learner *learner, uint32_t slot) {
+    if (slot < streams_capacity(learner->streams))
+        join_slot(learner, slot);
     return anomaly_written(learner->watch.anomaly, slot);
+}
+
+void watch_expect(struct learner *learner, uint32_t slot) {
+    if (!learner->watch.anomaly)
+        return;
+    join_slot(learner, slot);
+    anomaly_expect(learner->watch.anomaly, slot);
+}
+
+void watch_settle(struct learner *learner, uint32_t slot, bool arrived) {
+    if (learner->watch.anomaly)
+        anomaly_settle(learner->watch.anomaly, slot, arrived);
 }
 
 struct learner_thresholds learner_thresholds(const struct learner *learner) {

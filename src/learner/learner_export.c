@@ -121,23 +121,40 @@ static void export_close(struct export *export) {
     free(export->values);
 }
 
+/* One tensor: of the learner, or of a member's `values`. */
+static int put_tensor(struct learner *learner, struct safetensors_writer *writer,
+                      struct export *export, size_t member, size_t tensor, const float *values,
+                      struct error *error) {
+    const struct model *model = learner_member_model(learner, member);
+    size_t size = tensor_size(&model->tensors[tensor]) * sizeof *export->values;
+    if (values)
+        return safetensors_put(writer, values + model->tensors[tensor].offset, size, error);
+    return learner_read_parameters(learner, member, tensor, export->values, error) ||
+                   safetensors_put(writer, export->values, size, error)
+               ? -1
+               : 0;
+}
+
 /* All parameters, one tensor after another. */
 static int put_parameters(struct learner *learner, struct safetensors_writer *writer,
-                          struct export *export, struct error *error) {
+                          struct export *export, const float *values, struct error *error) {
     for (size_t m = 0; m < learner_members(learner); m++) {
         const struct model *model = learner_member_model(learner, m);
-        for (size_t i = 0; i < model->tensor_count; i++) {
-            size_t size = tensor_size(&model->tensors[i]) * sizeof *export->values;
-            if (learner_read_parameters(learner, m, i, export->values, error) ||
-                safetensors_put(writer, export->values, size, error))
+        for (size_t i = 0; i < model->tensor_count; i++)
+            if (put_tensor(learner, writer, export, m, i, values, error))
                 return -1;
-        }
+        values = values ? values + model->parameters : NULL;
     }
     return 0;
 }
 
 int learner_export(struct learner *learner, const char *digest, struct safetensors_memory *memory,
                    struct error *error) {
+    return learner_export_values(learner, digest, NULL, memory, error);
+}
+
+int learner_export_values(struct learner *learner, const char *digest, const float *values,
+                          struct safetensors_memory *memory, struct error *error) {
     int result = -1;
     struct safetensors_writer *writer = NULL;
     struct export_texts texts = {0};
@@ -146,7 +163,8 @@ int learner_export(struct learner *learner, const char *digest, struct safetenso
     if (export_open(&export, learner, error) || write_texts(&texts, learner, digest, error) ||
         safetensors_start(&writer, export.entries, export.count, texts.lines, texts.count,
                           safetensors_to_memory, memory, error) ||
-        put_parameters(learner, writer, &export, error) || safetensors_finish(&writer, error))
+        put_parameters(learner, writer, &export, values, error) ||
+        safetensors_finish(&writer, error))
         goto done;
     result = 0;
 done:

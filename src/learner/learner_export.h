@@ -13,6 +13,11 @@
 int learner_export(struct learner *learner, const char *digest, struct safetensors_memory *memory,
                    struct error *error);
 
+/* The same with other values in the parameters' place, (parameters,) of each member, one after the
+   other; NULL: the learner's. */
+int learner_export_values(struct learner *learner, const char *digest, const float *values,
+                          struct safetensors_memory *memory, struct error *error);
+
 /* A vocabulary's words in the order of their ids. */
 json_t *learner_words_list(const struct learner *learner, size_t lexicon);
 

@@ -6,7 +6,7 @@
    learner_baseline.c says what the simplest forecast would have lost (learner_targets.h),
    learner_words.c gives words ids (learner_words.h), learner_anomaly.c says how abnormal what came
    is (learner_watch.h), learner_play.c plays plans and calls the observer, learner_state.c serves
-   checkpoints. */
+   checkpoints, learner_adopt.c streams that come from elsewhere. */
 #ifndef RUNNEL_LEARNER_INTERNAL_H
 #define RUNNEL_LEARNER_INTERNAL_H
 
@@ -122,6 +122,9 @@ struct learner {
 /* Play the plan, give the observer every finished example, and begin an empty plan that continues
    with the unfinished one, if there is one. */
 int learner_play(struct learner *learner, struct error *error);
+
+/* What the learner itself keeps of the stream in a slot begins. */
+void learner_begin_slot(struct learner *learner, uint32_t slot);
 
 /* Forget all streams, and play that. The plan must be empty. */
 int learner_forget_all(struct learner *learner, struct error *error);

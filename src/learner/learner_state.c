@@ -123,8 +123,7 @@ float *learner_last(struct learner *learner, uint32_t slot) {
     return learner->lasts ? learner->lasts + slot * learner->target_row : NULL;
 }
 
-uint32_t learner_add_stream(struct learner *learner, const char *key, size_t key_size) {
-    uint32_t slot = streams_add(learner->streams, key, key_size);
+void learner_begin_slot(struct learner *learner, uint32_t slot) {
     for (size_t m = 0; m < learner->member_count; m++)
         learner->members[m].windows[slot] = (struct learner_window){0};
     for (uint32_t h = 0; learner->baseline && h < learner->model->horizons; h++)
@@ -134,6 +133,11 @@ uint32_t learner_add_stream(struct learner *learner, const char *key, size_t key
         held[k] = NAN;
     targets_begin(learner, slot);
     learner_time_begin(learner, slot);
+}
+
+uint32_t learner_add_stream(struct learner *learner, const char *key, size_t key_size) {
+    uint32_t slot = streams_add(learner->streams, key, key_size);
+    learner_begin_slot(learner, slot);
     return slot;
 }
 

@@ -1,10 +1,11 @@
 /* What a checkpoint keeps of a learner, read and written piece by piece so that nothing is held
    twice. Between plans only: flush before reading. Writing is for a learner that has just been
-   opened and has taken no example. */
+   opened and has taken no example, or for one stream that comes from elsewhere. */
 #ifndef RUNNEL_LEARNER_STATE_H
 #define RUNNEL_LEARNER_STATE_H
 
 #include "learner.h"
+#include "streams.h"
 
 /* The window of one stream, beside the slot's record in the engine. */
 struct learner_window {
@@ -119,6 +120,37 @@ size_t learner_moments(const struct learner *learner, size_t member);
 /* Add a stream as the most recently used, its windows empty; there must be room. Returns its slot.
  */
 uint32_t learner_add_stream(struct learner *learner, const char *key, size_t key_size);
+
+/* ---- A stream that comes from elsewhere (learner_adopt.c) ---- */
+
+/* Where its rows are to be written. */
+struct learner_place {
+    uint32_t slot;
+    bool known;  /* the stream was there: it has begun anew in its slot */
+    bool evicts; /* there was no room: this one, the least recently used, is gone */
+    char evicted[STREAMS_KEY_MAX];
+    size_t evicted_size;
+};
+
+/* What will have to go for the stream's sake: itself, the least recently used, or none: false. */
+bool learner_displaces(const struct learner *learner, const char *key, size_t key_size,
+                       const char **displaced, size_t *displaced_size);
+
+/* The plan must be empty (learner_flush): a slot in which the stream begins. Then, once its rows
+   are written, settle: it is the most recently used. Or withdraw: what has gone is there again, in
+   the place and order in which it was, to be written once more; `*slot` is STREAMS_NONE when none
+   has. That ends with learner_restored. -1: the device has failed. */
+int learner_place(struct learner *learner, const char *key, size_t key_size,
+                  struct learner_place *place, struct error *error);
+void learner_settle(struct learner *learner, const struct learner_place *place);
+int learner_withdraw(struct learner *learner, const struct learner_place *place, uint32_t *slot,
+                     struct error *error);
+void learner_restored(struct learner *learner, uint32_t slot);
+
+/* All of a member's parameters (parameters,) become these; moments and streams stay. -1: the device
+   has failed. */
+int learner_write_parameters(struct learner *learner, size_t member, const float *values,
+                             struct error *error);
 
 /* Whether a window can have come from this member. */
 bool learner_window_valid(const struct learner *learner, size_t member,

@@ -46,6 +46,10 @@ size_t watch_plan_bytes(const struct learner *learner);
 /* While planning, an example of a stream: whether others have stopped, by its time. */
 void plan_heard(struct learner *learner, const struct planned *example);
 
+/* A slot is to be written, or has been, with a stream that comes from elsewhere. */
+void watch_expect(struct learner *learner, uint32_t slot);
+void watch_settle(struct learner *learner, uint32_t slot, bool arrived);
+
 /* While planning, with a step: x (I,) as it came, float32, maybe unaligned. */
 void plan_watch(struct learner *learner, const void *x);
 

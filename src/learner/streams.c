@@ -143,6 +143,17 @@ void streams_touch(struct streams *streams, uint32_t slot) {
     append(streams, slot + 1);
 }
 
+void streams_age(struct streams *streams, uint32_t slot) {
+    struct entry *entry = &streams->entries[slot];
+    if (streams->oldest == slot + 1)
+        return;
+    detach(streams, slot + 1);
+    entry->older = 0;
+    entry->newer = streams->oldest;
+    streams->entries[streams->oldest - 1].older = slot + 1;
+    streams->oldest = slot + 1;
+}
+
 static uint32_t slot_of(uint32_t link) {
     return link ? link - 1 : STREAMS_NONE;
 }

@@ -29,6 +29,9 @@ void streams_remove(struct streams *streams, uint32_t slot);
 /* Make the slot the most recently used. */
 void streams_touch(struct streams *streams, uint32_t slot);
 
+/* Make it the least recently used. */
+void streams_age(struct streams *streams, uint32_t slot);
+
 /* From the least to the most recently used; STREAMS_NONE at the end. */
 uint32_t streams_oldest(const struct streams *streams);
 uint32_t streams_newer(const struct streams *streams, uint32_t slot);

@@ -16,6 +16,7 @@
 #include "ctl_alarms.h"
 #include "ctl_backup.h"
 #include "ctl_file.h"
+#include "ctl_move.h"
 #include "ctl_print.h"
 #include "ctl_request.h"
 #include "ctl_rollback.h"
@@ -170,6 +171,12 @@ static int check_export(const struct options *o, char **arguments) {
     return OPTIONS_GO_ON;
 }
 
+static json_t *build_export(const struct options *o, const char *name, char **arguments) {
+    (void)o;
+    return arguments[1] ? json_pack("{s:s, s:s}", "command", name, "stream", arguments[1])
+                        : json_pack("{s:s}", "command", name);
+}
+
 /* Whether the bytes begin as safetensors do: the length of a JSON object, and the object. */
 static bool is_safetensors(const unsigned char *bytes, size_t size) {
     uint64_t length;
@@ -179,8 +186,26 @@ static bool is_safetensors(const unsigned char *bytes, size_t size) {
     return length >= 2 && length <= size - SAFETENSORS_PREFIX && bytes[SAFETENSORS_PREFIX] == '{';
 }
 
+/* Of a daemon from before that, they are the parameters. */
+static int print_state_of(const struct options *o, char **arguments,
+                          const struct runnel_reply *reply) {
+    char text[FORMAT_SIZE], clean[TEXT_SIZE];
+    if (!move_is_state(reply->bytes, reply->bytes_size))
+        return complain(EX_SOFTWARE,
+                        "the daemon at %s sent no state of a stream; nothing is written",
+                        o->endpoint);
+    int status = file_write(arguments[0], reply->bytes, reply->bytes_size);
+    if (status == EX_OK && strcmp(arguments[0], "-") != 0 && !o->json)
+        printf("%s: the state of stream '%s', %s\n", arguments[0],
+               text_copy(clean, sizeof clean, arguments[1]),
+               format_bytes(text, (double)reply->bytes_size));
+    return status;
+}
+
 static int print_export(const struct options *o, char **arguments,
                         const struct runnel_reply *reply) {
+    if (arguments[1])
+        return print_state_of(o, arguments, reply);
     const unsigned char *bytes = reply->bytes;
     size_t size = reply->bytes_size;
     char text[FORMAT_SIZE], examples[FORMAT_SIZE];
@@ -259,10 +284,22 @@ static const struct command commands[] = {
      .build = build_set},
     {{"checkpoint", "", .summary = "write a checkpoint now, and wait until it is on the disk"},
      .print = print_checkpoint},
-    {{"export", "FILE", "write the parameters to FILE as safetensors; - is standard output",
+    {{"export", "FILE [STREAM]",
+      "write the parameters to FILE as safetensors, or all that is kept of a stream; - is standard "
+      "output",
       .complete = COMPLETE_FILE},
      .print = print_export,
+     .build = build_export,
      .check = check_export},
+    {{"adopt", "FILE",
+      "the stream of FILE, which export of another daemon has written, goes on here",
+      .complete = COMPLETE_FILE},
+     .act = move_adopt},
+    {{"import", "FILE",
+      "the parameters of FILE, as export writes them, take the place of what was learned; asks "
+      "nothing",
+      .complete = COMPLETE_FILE},
+     .act = move_import},
     {{"pause", "", .summary = "take no examples for a while: they wait in their queues"},
      .print = print_state},
     {{"resume", "", .summary = "take examples again"}, .print = print_state},
@@ -315,7 +352,7 @@ static int run(const struct options *o, const struct command *command, char **ar
         return complain_usage("--at is of normal and abnormal");
     if ((o->from || o->span) && !abnormal)
         return complain_usage("--from and --span are of abnormal");
-    if (o->state && !command->act)
+    if (o->state && command->act != backup && command->act != restore)
         return complain_usage("--state is of backup and restore");
     if (command->act)
         return command->act(o, arguments);

@@ -25,7 +25,8 @@ int request_send(struct runnel_request **request, const struct runnel_peer *peer
     char *text = json_dumps(body, JSON_COMPACT);
     if (!text)
         return complain(EX_UNAVAILABLE, "out of memory");
-    int status = runnel_request_open(request, peer, text, timeout, &error);
+    int status = *request ? runnel_request_again(*request, text, timeout, &error)
+                          : runnel_request_open(request, peer, text, timeout, &error);
     free(text);
     if (status)
         return fail(&error);

@@ -1,0 +1,408 @@
+#include "stream_state.h"
+
+#include <inttypes.h>
+#include <libdeflate.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include "checkpoint_reading.h"
+#include "checkpoint_writing.h"
+#include "common/text.h"
+#include "learner/streams.h"
+
+#define MAGIC "RNSTREAM"
+
+enum { MAGIC_SIZE = 8, SUMMED_FROM = MAGIC_SIZE + 2 * sizeof(uint32_t), PATH_SIZE = 64 };
+
+struct stream_state {
+    const struct config *config;
+    struct learner *learner;
+    struct checkpoint_layout layout;   /* of one stream */
+    void *buffer;                      /* (checkpoint_buffer_size) */
+    struct safetensors_memory blob;    /* that was exported last */
+    struct safetensors_memory kept;    /* what an adoption displaces */
+    char share[CHECKPOINT_SHARE_SIZE]; /* as a checkpoint has it; zeros: nothing is shared */
+};
+
+/* What all blobs of one learner begin with, after magic, format and checksum. */
+struct origin {
+    char digest[CONFIG_DIGEST_SIZE], share[CHECKPOINT_SHARE_SIZE];
+    uint64_t memory;
+};
+
+int stream_state_open(struct stream_state **state, const struct config *config,
+                      struct learner *learner, struct error *error) {
+    *state = NULL;
+    if (learner_lexicons(learner))
+        return error_set(error, EX_CONFIG,
+                         "streams of a model with a vocabulary stay where they are: the numbers of "
+                         "its words are this daemon's own; with hash instead of words they can go");
+    struct stream_state *new = *state = calloc(1, sizeof *new);
+    if (!new)
+        return error_no_memory(error);
+    new->config = config;
+    new->learner = learner;
+    if (learner_shared(learner))
+        checkpoint_share(config, new->share);
+    int status = checkpoint_layout_open(&new->layout, learner, 1, error);
+    if (status == 0 && !(new->buffer = malloc(checkpoint_buffer_size(&new->layout))))
+        status = error_no_memory(error);
+    if (status)
+        stream_state_close(state);
+    return status;
+}
+
+void stream_state_close(struct stream_state **state) {
+    if (*state) {
+        checkpoint_layout_close(&(*state)->layout);
+        free((*state)->buffer);
+        free((*state)->blob.bytes);
+        free((*state)->kept.bytes);
+    }
+    free(*state);
+    *state = NULL;
+}
+
+/* The key has a place of its own. */
+static bool goes_along(const struct checkpoint_entry *of) {
+    return of->rows && of->part != PART_KEYS;
+}
+
+/* Bytes of a row of an entry: of one whose rows are not streams', of one of those. */
+static size_t row_size(const struct safetensors_entry *entry) {
+    struct safetensors_entry one = *entry;
+    uint64_t size = 0;
+    one.shape[0] = 1;
+    safetensors_measure(&one, &size);
+    return (size_t)size;
+}
+
+size_t stream_state_size(const struct stream_state *state) {
+    const struct checkpoint_layout *layout = &state->layout;
+    size_t size = SUMMED_FROM + sizeof(struct origin) + UINT8_MAX + 2 * sizeof(uint16_t);
+    for (size_t n = 0; n < layout->count; n++)
+        if (layout->of[n].rows)
+            size += UINT8_MAX + 2 * sizeof(uint64_t) + row_size(&layout->entries[n]);
+    if (!learner_watches(state->learner))
+        return size;
+    return size + learner_anomaly(state->learner, 0).contexts_size * sizeof(float);
+}
+
+/* ---- Export ---- */
+
+static int put_origin(const struct stream_state *state, struct writing *writing,
+                      struct error *error) {
+    struct origin origin = {.memory = state->config->anomaly.memory};
+    snprintf(origin.digest, sizeof origin.digest, "%s", state->config->compatible);
+    memcpy(origin.share, state->share, sizeof origin.share);
+    return writing_put(writing, origin.digest, sizeof origin.digest, error) ||
+                   writing_put(writing, origin.share, sizeof origin.share, error) ||
+                   writing_put(writing, &origin.memory, sizeof origin.memory, error)
+               ? -1
+               : 0;
+}
+
+static int put_text(struct writing *writing, const char *text, size_t size, struct error *error) {
+    const unsigned char length = (unsigned char)size;
+    return writing_put(writing, &length, sizeof length, error) ||
+                   writing_put(writing, text, size, error)
+               ? -1
+               : 0;
+}
+
+/* Name, size, bytes: the size is known when they have been written. */
+static int put_row(struct writing *writing, const struct checkpoint_entry *of, uint32_t slot,
+                   struct error *error) {
+    uint64_t size = 0;
+    if (put_text(writing, of->name, strlen(of->name), error) ||
+        writing_put(writing, &size, sizeof size, error))
+        return -1;
+    size_t begin = writing->memory->size;
+    if (writing_row(writing, of, slot, error))
+        return -1;
+    size = writing->memory->size - begin;
+    memcpy(writing->memory->bytes + begin - sizeof size, &size, sizeof size);
+    return 0;
+}
+
+static int put_rows(const struct stream_state *state, struct writing *writing, uint32_t slot,
+                    struct error *error) {
+    const struct checkpoint_layout *layout = &state->layout;
+    uint16_t rows = 0;
+    for (size_t n = 0; n < layout->count; n++)
+        rows += goes_along(&layout->of[n]);
+    if (writing_put(writing, &rows, sizeof rows, error))
+        return -1;
+    for (size_t n = 0; n < layout->count; n++)
+        if (goes_along(&layout->of[n]) && put_row(writing, &layout->of[n], slot, error))
+            return -1;
+    return 0;
+}
+
+static int export_to(struct stream_state *state, const char *key, size_t key_size,
+                     struct safetensors_memory *memory, struct error *error) {
+    struct writing writing = {.layout = &state->layout,
+                              .learner = state->learner,
+                              .memory = memory,
+                              .buffer = state->buffer};
+    uint32_t numbers[] = {STREAM_STATE_FORMAT, 0};
+    uint32_t slot = streams_find(learner_streams_table(state->learner), key, key_size);
+    memory->size = 0;
+    if (slot == STREAMS_NONE)
+        return 1;
+    if (writing_put(&writing, MAGIC, MAGIC_SIZE, error) ||
+        writing_put(&writing, numbers, sizeof numbers, error) ||
+        put_origin(state, &writing, error) || put_text(&writing, key, key_size, error) ||
+        put_rows(state, &writing, slot, error))
+        return -1;
+    numbers[1] = libdeflate_crc32(0, memory->bytes + SUMMED_FROM, memory->size - SUMMED_FROM);
+    memcpy(memory->bytes + MAGIC_SIZE, numbers, sizeof numbers);
+    return 0;
+}
+
+int stream_state_export(struct stream_state *state, const char *key, size_t key_size,
+                        const unsigned char **bytes, size_t *size, struct error *error) {
+    if (learner_flush(state->learner, error))
+        return -1;
+    int status = export_to(state, key, key_size, &state->blob, error);
+    *bytes = state->blob.bytes;
+    *size = state->blob.size;
+    return status;
+}
+
+/* ---- What a blob is ---- */
+
+struct blob {
+    const unsigned char *bytes;
+    size_t size, at;
+};
+
+/* The next so many bytes; NULL: it ends before. */
+static const void *next(struct blob *blob, size_t size) {
+    const unsigned char *bytes = blob->bytes + blob->at;
+    if (size > blob->size - blob->at)
+        return NULL;
+    blob->at += size;
+    return bytes;
+}
+
+static bool next_text(struct blob *blob, const char **text, size_t *size) {
+    const unsigned char *length = next(blob, 1);
+    *size = length ? *length : 0;
+    *text = length ? next(blob, *size) : NULL;
+    return *text != NULL;
+}
+
+static bool next_number(struct blob *blob, void *number, size_t size) {
+    const void *bytes = next(blob, size);
+    if (bytes)
+        memcpy(number, bytes, size);
+    return bytes != NULL;
+}
+
+static int refuse(struct error *error, const char *what) {
+    error_set(error, EX_DATAERR, "the state of the stream is damaged: %s", what);
+    return 1;
+}
+
+static int read_format(struct blob *blob, struct error *error) {
+    uint32_t format, sum;
+    const void *magic = next(blob, MAGIC_SIZE);
+    if (!magic || memcmp(magic, MAGIC, MAGIC_SIZE) != 0)
+        return error_set(error, EX_DATAERR,
+                         "this is no state of a stream: runnel-ctl export FILE STREAM writes one"),
+               1;
+    if (!next_number(blob, &format, sizeof format) || !next_number(blob, &sum, sizeof sum))
+        return refuse(error, "it ends too early");
+    if (format != STREAM_STATE_FORMAT)
+        return error_set(error, EX_DATAERR,
+                         "the state of the stream has the format %" PRIu32
+                         ", but this runneld reads %d: it is of another version",
+                         format, STREAM_STATE_FORMAT),
+               1;
+    if (libdeflate_crc32(0, blob->bytes + blob->at, blob->size - blob->at) != sum)
+        return refuse(error, "its checksum does not fit its bytes");
+    return 0;
+}
+
+static int read_head(const struct stream_state *state, struct blob *blob, struct origin *origin,
+                     const char **key, size_t *key_size, struct error *error) {
+    int status = read_format(blob, error);
+    if (status)
+        return status;
+    if (!next_number(blob, origin->digest, sizeof origin->digest) ||
+        !next_number(blob, origin->share, sizeof origin->share) ||
+        !next_number(blob, &origin->memory, sizeof origin->memory) ||
+        !next_text(blob, key, key_size) || !wire_is_utf8(*key, *key_size))
+        return refuse(error, "it has no stream");
+    if (strncmp(origin->digest, state->config->compatible, sizeof origin->digest) != 0) {
+        char quoted[TEXT_QUOTE_SIZE];
+        return error_set(error, EX_DATAERR,
+                         "the state of stream %s is of another configuration: model, learning but "
+                         "for rate and clip, seed and members must be those of this daemon, %s",
+                         text_quote(quoted, *key, *key_size), state->config->name),
+               1;
+    }
+    return 0;
+}
+
+int stream_state_look(const struct stream_state *state, const void *bytes, size_t size,
+                      const char **key, size_t *key_size, struct error *error) {
+    struct blob blob = {.bytes = bytes, .size = size};
+    struct origin origin;
+    return read_head(state, &blob, &origin, key, key_size, error);
+}
+
+/* ---- Adoption ---- */
+
+static size_t entry_named(const struct checkpoint_layout *layout, const char *name, size_t size) {
+    for (size_t n = 0; n < layout->count; n++)
+        if (goes_along(&layout->of[n]) && strlen(layout->of[n].name) == size &&
+            memcmp(layout->of[n].name, name, size) == 0)
+            return n;
+    return SIZE_MAX;
+}
+
+/* Of a row that there is no use for: predictions or anomalies, which are not kept here. */
+static bool is_needless(const char *name, size_t size) {
+    for (enum checkpoint_part part = 0; part < PARTS; part++) {
+        const char *truth = checkpoint_truth(part), *watch = checkpoint_watch(part);
+        if ((truth && strlen(truth) == size && !memcmp(truth, name, size)) ||
+            (watch && strlen(watch) == size && !memcmp(watch, name, size)))
+            return true;
+    }
+    return false;
+}
+
+/* Where the next row's bytes are, into the layout. */
+static int find_row(struct checkpoint_layout *layout, struct blob *blob, struct error *error) {
+    const char *name;
+    size_t name_size;
+    uint64_t size;
+    if (!next_text(blob, &name, &name_size) || !next_number(blob, &size, sizeof size))
+        return refuse(error, "it ends too early");
+    size_t begin = blob->at, n = entry_named(layout, name, name_size);
+    if (!next(blob, size))
+        return refuse(error, "it ends too early");
+    if (n == SIZE_MAX)
+        return is_needless(name, name_size) ? 0 : refuse(error, "it has more than a stream has");
+    struct safetensors_entry *entry = &layout->entries[n];
+    size_t row = row_size(entry);
+    bool fits = layout->of[n].varies ? row && size % row == 0 : size == row;
+    layout->of[n].lacked = !fits;
+    entry->begin = begin;
+    entry->size = size;
+    entry->shape[0] = layout->of[n].varies && row ? size / row : 1;
+    return 0;
+}
+
+static bool is_watched(const struct checkpoint_entry *of) {
+    return of->part >= PART_WATCH && of->part <= PART_ALARMS;
+}
+
+/* What an older program, or a memory of another size, does not give begins anew. */
+static int check_rows(const struct stream_state *state, struct checkpoint_layout *layout,
+                      const struct origin *origin, struct error *error) {
+    bool fits = origin->memory == state->config->anomaly.memory &&
+                memcmp(origin->share, state->share, sizeof state->share) == 0;
+    for (size_t n = 0; n < layout->count; n++)
+        fits &= !goes_along(&layout->of[n]) || !is_watched(&layout->of[n]) || !layout->of[n].lacked;
+    for (size_t n = 0; n < layout->count; n++) {
+        struct checkpoint_entry *of = &layout->of[n];
+        if (!goes_along(of))
+            continue;
+        of->lacked |= is_watched(of) && !fits;
+        if (of->lacked && !of->later)
+            return refuse(error, "it has not all that a stream has");
+    }
+    return 0;
+}
+
+static int find_rows(struct stream_state *state, struct blob *blob, const struct origin *origin,
+                     struct error *error) {
+    struct checkpoint_layout *layout = &state->layout;
+    uint16_t rows;
+    if (!next_number(blob, &rows, sizeof rows))
+        return refuse(error, "it ends too early");
+    for (size_t n = 0; n < layout->count; n++)
+        layout->of[n].lacked = true;
+    for (uint16_t n = 0; n < rows; n++)
+        if (find_row(layout, blob, error))
+            return 1;
+    if (blob->at != blob->size)
+        return refuse(error, "there is more after its end");
+    return check_rows(state, layout, origin, error);
+}
+
+/* Into a slot in which the stream has begun: 1 when it cannot be one of this learner's. */
+static int write_slot(struct stream_state *state, const void *bytes, uint32_t slot,
+                      struct error *error) {
+    struct reading reading = {.path = "the state of the stream",
+                              .config = state->config,
+                              .model = learner_model(state->learner),
+                              .learner = state->learner,
+                              .blob = bytes,
+                              .layout = state->layout,
+                              .buffer = state->buffer};
+    struct checkpoint_layout *layout = &state->layout;
+    if (reading_stream(&reading, 0, slot, error)) {
+        bool damaged = error->status == EX_IOERR;
+        error->status = damaged ? EX_DATAERR : error->status;
+        return damaged ? 1 : -1;
+    }
+    size_t contexts = layout->parts[0][PART_CONTEXTS];
+    if (contexts != SIZE_MAX && !layout->of[contexts].lacked &&
+        layout->entries[contexts].shape[0] != reading.contexts)
+        return refuse(error, "it has too many contexts of its anomalies");
+    return 0;
+}
+
+static int find(struct stream_state *state, const void *bytes, size_t size, const char **key,
+                size_t *key_size, struct error *error) {
+    struct blob blob = {.bytes = bytes, .size = size};
+    struct origin origin;
+    int status = read_head(state, &blob, &origin, key, key_size, error);
+    return status ? status : find_rows(state, &blob, &origin, error);
+}
+
+/* What could not be read has changed nothing: what it had displaced is back. */
+static int undo(struct stream_state *state, const struct learner_place *place,
+                struct error *error) {
+    struct error why = *error;
+    const char *key;
+    size_t key_size;
+    uint32_t slot;
+    if (learner_withdraw(state->learner, place, &slot, error))
+        return -1;
+    if (slot != STREAMS_NONE) {
+        if (find(state, state->kept.bytes, state->kept.size, &key, &key_size, error) ||
+            write_slot(state, state->kept.bytes, slot, error))
+            return -1;
+        learner_restored(state->learner, slot);
+    }
+    *error = why;
+    return 1;
+}
+
+int stream_state_adopt(struct stream_state *state, const void *bytes, size_t size,
+                       struct error *error) {
+    struct learner *learner = state->learner;
+    struct learner_place place;
+    const char *key, *displaced;
+    size_t key_size, displaced_size;
+    int status = find(state, bytes, size, &key, &key_size, error);
+    if (status)
+        return status;
+    if (learner_flush(learner, error) ||
+        (learner_displaces(learner, key, key_size, &displaced, &displaced_size) &&
+         export_to(state, displaced, displaced_size, &state->kept, error)) ||
+        learner_place(learner, key, key_size, &place, error))
+        return -1;
+    status = write_slot(state, bytes, place.slot, error);
+    if (status)
+        return status > 0 ? undo(state, &place, error) : -1;
+    learner_settle(learner, &place);
+    return 0;
+}

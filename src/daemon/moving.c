@@ -1,0 +1,264 @@
+#include "moving.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+#include "announce.h"
+#include "checkpoint/parameters_file.h"
+#include "checkpoint/stream_state.h"
+#include "checkpoints.h"
+#include "common/error.h"
+#include "common/log.h"
+#include "common/text.h"
+#include "common/wire.h"
+#include "fleet/carry.h"
+#include "journalling.h"
+#include "learner/learner_state.h"
+#include "model/safetensors.h"
+#include "parts.h"
+#include "pieces.h"
+#include "run.h"
+
+/* Bytes of an export beside its numbers: names, shapes, scalers, vocabularies. */
+enum { EXPORT_HEAD = 16 << 20, PATH_SIZE = 64 };
+
+struct moving {
+    struct pieces adopted, imported; /* that a client sends */
+    struct pieces replayed;
+};
+
+int moving_open(struct daemon *daemon, struct error *error) {
+    daemon->moving = calloc(1, sizeof *daemon->moving);
+    return daemon->moving ? 0 : error_no_memory(error);
+}
+
+void moving_close(struct daemon *daemon) {
+    if (daemon->moving) {
+        pieces_free(&daemon->moving->adopted);
+        pieces_free(&daemon->moving->imported);
+        pieces_free(&daemon->moving->replayed);
+    }
+    free(daemon->moving);
+    daemon->moving = NULL;
+}
+
+/* The learner's device has failed. */
+static int broken(struct daemon *daemon, const struct error *error) {
+    run_break(daemon);
+    return run_fail(daemon, error);
+}
+
+/* ---- A stream ---- */
+
+int moving_export(struct daemon *daemon, const json_t *request, struct control_answer *answer,
+                  struct error *error) {
+    const json_t *stream = json_object_get(request, "stream");
+    const char *key = json_string_value(stream);
+    size_t key_size = json_string_length(stream);
+    char quoted[TEXT_QUOTE_SIZE];
+    struct carry *carry;
+    struct carry_blob blob;
+    if (!key || key_size > WIRE_KEY_MAX)
+        return error_set(error, EX_USAGE,
+                         "export takes a stream of at most %d bytes, or nothing: {\"command\": "
+                         "\"export\", \"stream\": \"host-3\"}",
+                         WIRE_KEY_MAX);
+    if (carry_open(&carry, daemon->config, daemon->learner, NULL, error))
+        return -1;
+    int status = carry_export(carry, key, key_size, &blob, error);
+    if (status < 0)
+        status = broken(daemon, error);
+    else if (status)
+        status = error_set(error, EX_USAGE, "there is no stream %s in memory",
+                           text_quote(quoted, key, key_size));
+    else if (!(answer->blob = malloc(blob.size)))
+        status = error_no_memory(error);
+    if (status == 0) {
+        memcpy(answer->blob, blob.bytes, blob.size);
+        answer->blob_size = blob.size;
+        json_object_update_new(answer->fields, json_pack("{s:O, s:I}", "stream", stream, "bytes",
+                                                         (json_int_t)blob.size));
+    }
+    carry_close(&carry);
+    return status;
+}
+
+static int say_adopted(struct daemon *daemon, const json_t *stream, struct control_answer *answer) {
+    char quoted[TEXT_QUOTE_SIZE];
+    text_quote(quoted, json_string_value(stream), json_string_length(stream));
+    log_info("adopted stream %s, with its state of elsewhere", quoted);
+    announce_event(daemon, "adopt", json_pack("{s:O}", "stream", stream),
+                   "adopted stream %s, with its state of elsewhere", quoted);
+    json_object_set(answer->fields, "stream", (json_t *)stream);
+    return 0;
+}
+
+/* All of it is there. */
+static int adopt(struct daemon *daemon, struct carry *carry, const struct pieces *pieces,
+                 struct control_answer *answer, struct error *error) {
+    const char *key;
+    size_t key_size;
+    int status = carry_adopt(carry, pieces->bytes, pieces->size, error);
+    if (status)
+        return status < 0 ? broken(daemon, error) : -1;
+    checkpoints_changed(daemon);
+    /* What is answered outlives the daemon. */
+    if (journalling_sync(daemon, error))
+        return run_fail(daemon, error);
+    carry_look(carry, pieces->bytes, pieces->size, &key, &key_size, error);
+    json_t *stream = json_stringn(key, key_size);
+    status = say_adopted(daemon, stream, answer);
+    json_decref(stream);
+    return status;
+}
+
+static int take_adopted(struct daemon *daemon, struct pieces *pieces, const json_t *request,
+                        struct error *error) {
+    struct stream_state *state;
+    if (stream_state_open(&state, daemon->config, daemon->learner, error))
+        return -1;
+    int status = pieces_take(pieces, request, stream_state_size(state), error);
+    stream_state_close(&state);
+    return status;
+}
+
+/* More is to come. */
+static int say_part(const struct pieces *pieces, struct control_answer *answer) {
+    json_object_set_new(answer->fields, "part", json_integer((json_int_t)pieces->part));
+    return 0;
+}
+
+int moving_adopt(void *context, const json_t *request, struct control_answer *answer,
+                 struct error *error) {
+    struct daemon *daemon = context;
+    struct pieces *pieces = &daemon->moving->adopted;
+    struct carry *carry;
+    int status = take_adopted(daemon, pieces, request, error);
+    if (status <= 0)
+        return status ? -1 : say_part(pieces, answer);
+    status = carry_open(&carry, daemon->config, daemon->learner, daemon->journal, error);
+    if (status == 0)
+        status = adopt(daemon, carry, pieces, answer, error);
+    carry_close(&carry);
+    pieces_free(pieces);
+    return status;
+}
+
+/* A rollback may have left out a part: then there was no adoption. */
+int moving_replay_adopt(struct daemon *daemon, const json_t *command, struct error *error) {
+    struct pieces *pieces = &daemon->moving->replayed;
+    struct stream_state *state;
+    int status = take_adopted(daemon, pieces, command, error);
+    if (status <= 0)
+        return status && error->status != EX_USAGE ? -1 : 0;
+    if (stream_state_open(&state, daemon->config, daemon->learner, error))
+        return -1;
+    status = stream_state_adopt(state, pieces->bytes, pieces->size, error);
+    stream_state_close(&state);
+    pieces_free(pieces);
+    return status ? -1 : 0;
+}
+
+/* ---- Parameters ---- */
+
+/* The bytes as a file, which is what parameters are read from: it has no name anywhere. */
+static int read_bytes(struct daemon *daemon, const struct pieces *pieces, float *values,
+                      struct error *error) {
+    char path[PATH_SIZE];
+    int file = memfd_create("parameters", MFD_CLOEXEC);
+    struct safetensors_file to = {file, "the parameters"};
+    if (file < 0)
+        return error_set(error, EX_OSERR, "the parameters cannot be read: %s", strerror(errno));
+    snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+    int status = safetensors_to_file(&to, pieces->bytes, pieces->size, error);
+    if (status == 0 &&
+        (status = parameters_file_import(path, daemon->learner, values, error)) != 0) {
+        const struct error why = *error; /* a client knows nothing of that name */
+        bool named = !strncmp(why.text, path, strlen(path));
+        error_set(error, why.status, "the parameters%s%s", named ? "" : ": ",
+                  why.text + (named ? strlen(path) : 0));
+    }
+    close(file);
+    return status;
+}
+
+static int import(struct daemon *daemon, const struct pieces *pieces, struct error *error) {
+    struct carry *carry = NULL;
+    float *values = calloc(parameters_file_numbers(daemon->learner) + 1, sizeof *values);
+    int status = values ? read_bytes(daemon, pieces, values, error) : error_no_memory(error);
+    if (status == 0)
+        status = carry_open(&carry, daemon->config, daemon->learner, daemon->journal, error);
+    if (status == 0) {
+        status = carry_write_parameters(carry, values, error);
+        status = status < 0 ? broken(daemon, error) : status ? -1 : 0;
+    }
+    carry_close(&carry);
+    free(values);
+    return status;
+}
+
+int moving_import(void *context, const json_t *request, struct control_answer *answer,
+                  struct error *error) {
+    struct daemon *daemon = context;
+    struct pieces *pieces = &daemon->moving->imported;
+    size_t numbers = parameters_file_numbers(daemon->learner);
+    if (learner_lexicons(daemon->learner))
+        return error_set(
+            error, EX_USAGE,
+            "a model with a vocabulary takes no other parameters in flight: their rows "
+            "are those of other words; model.initial takes words along");
+    int status = pieces_take(pieces, request, numbers * sizeof(float) + EXPORT_HEAD, error);
+    if (status <= 0)
+        return status ? -1 : say_part(pieces, answer);
+    status = import(daemon, pieces, error);
+    pieces_free(pieces);
+    if (status)
+        return -1;
+    checkpoints_changed(daemon);
+    if (journalling_sync(daemon, error))
+        return run_fail(daemon, error);
+    log_info("took other parameters, %zu numbers, in place of what was learned", numbers);
+    announce_event(daemon, "import", json_pack("{s:I}", "parameters", (json_int_t)numbers),
+                   "took other parameters, %zu numbers, in place of what was learned", numbers);
+    json_object_set_new(answer->fields, "parameters", json_integer((json_int_t)numbers));
+    return 0;
+}
+
+static bool read_command(const json_t *command, struct parameters_file *file) {
+    const char *name = json_string_value(json_object_get(command, "file"));
+    const json_t *bytes = json_object_get(command, "bytes"), *crc = json_object_get(command, "crc");
+    *file = (struct parameters_file){.bytes = (uint64_t)json_integer_value(bytes),
+                                     .checksum = (uint32_t)json_integer_value(crc)};
+    snprintf(file->name, sizeof file->name, "%s", name ? name : "");
+    return name && json_is_integer(bytes) && json_is_integer(crc) && !strchr(name, '/');
+}
+
+static int write_values(struct daemon *daemon, const float *values, struct error *error) {
+    for (size_t m = 0; m < learner_members(daemon->learner); m++) {
+        if (learner_write_parameters(daemon->learner, m, values, error))
+            return -1;
+        values += learner_member_model(daemon->learner, m)->parameters;
+    }
+    return 0;
+}
+
+int moving_replay_import(struct daemon *daemon, const json_t *command, struct error *error) {
+    struct parameters_file file;
+    if (!read_command(command, &file))
+        return error_set(error, EX_IOERR,
+                         "the journal has parameters that this program does not understand");
+    float *values = calloc(parameters_file_numbers(daemon->learner) + 1, sizeof *values);
+    int status = values ? parameters_file_read(daemon->config->state_directory, &file,
+                                               daemon->learner, values, error)
+                        : error_no_memory(error);
+    if (status == 0)
+        status = write_values(daemon, values, error);
+    free(values);
+    return status;
+}

@@ -1,0 +1,212 @@
+#include "carry.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include "checkpoint/parameters_file.h"
+#include "checkpoint/stream_state.h"
+#include "common/base64.h"
+#include "common/error.h"
+#include "common/wire.h"
+#include "config/config.h"
+#include "journal/journal.h"
+#include "learner/learner_state.h"
+#include "learner/streams.h"
+
+struct carry {
+    const struct config *config;
+    struct learner *learner;
+    struct journal *journal; /* NULL: nothing is appended */
+    struct stream_state *state;
+    char *text; /* (base64_size(WIRE_PIECE),) */
+};
+
+int carry_open(struct carry **carry, const struct config *config, struct learner *learner,
+               struct journal *journal, struct error *error) {
+    struct carry *new = *carry = calloc(1, sizeof *new);
+    if (!new)
+        return error_no_memory(error);
+    *new = (struct carry){.config = config, .learner = learner, .journal = journal};
+    new->text = malloc(base64_size(WIRE_PIECE));
+    int status =
+        new->text ? stream_state_open(&new->state, config, learner, error) : error_no_memory(error);
+    if (status)
+        carry_close(carry);
+    return status;
+}
+
+void carry_close(struct carry **carry) {
+    if (*carry) {
+        stream_state_close(&(*carry)->state);
+        free((*carry)->text);
+    }
+    free(*carry);
+    *carry = NULL;
+}
+
+/* Takes the object over; NULL: out of memory. What the journal cannot take does not come here. */
+static int append(struct carry *carry, json_t *command, struct error *error) {
+    char *text = json_dumps(command, JSON_COMPACT);
+    json_decref(command);
+    if (!text)
+        return error_no_memory(error);
+    learner_set_position(carry->learner, journal_append_command(carry->journal, text));
+    free(text);
+    return 0;
+}
+
+/* ---- Streams ---- */
+
+int carry_export(struct carry *carry, const char *key, size_t key_size, struct carry_blob *blob,
+                 struct error *error) {
+    return stream_state_export(carry->state, key, key_size, &blob->bytes, &blob->size, error);
+}
+
+static bool wants(const struct carry_visitor *visitor, const char *key, size_t key_size) {
+    return !visitor->wants || visitor->wants(visitor->context, key, key_size);
+}
+
+int carry_each(struct carry *carry, const struct carry_visitor *visitor, struct error *error) {
+    const struct streams *streams = learner_streams_table(carry->learner);
+    struct carry_blob blob;
+    if (learner_flush(carry->learner, error))
+        return -1;
+    for (uint32_t slot = streams_oldest(streams); slot != STREAMS_NONE;
+         slot = streams_newer(streams, slot)) {
+        size_t key_size;
+        const char *key = streams_key(streams, slot, &key_size);
+        if (wants(visitor, key, key_size) &&
+            (carry_export(carry, key, key_size, &blob, error) ||
+             visitor->visit(visitor->context, key, key_size, &blob, error)))
+            return -1;
+    }
+    return 0;
+}
+
+int carry_look(const struct carry *carry, const void *bytes, size_t size, const char **key,
+               size_t *key_size, struct error *error) {
+    return stream_state_look(carry->state, bytes, size, key, key_size, error);
+}
+
+/* The blob in pieces, each as a control socket takes it. */
+static int append_adoption(struct carry *carry, const unsigned char *bytes, size_t size,
+                           struct error *error) {
+    const char *key;
+    size_t key_size, parts = (size + WIRE_PIECE - 1) / WIRE_PIECE;
+    if (carry_look(carry, bytes, size, &key, &key_size, error))
+        return -1;
+    for (size_t part = 0; part < parts; part++) {
+        const unsigned char *piece = bytes + part * WIRE_PIECE;
+        size_t left = size - part * WIRE_PIECE, taken = left < WIRE_PIECE ? left : WIRE_PIECE;
+        base64_write(piece, taken, carry->text);
+        json_t *command = json_pack("{s:s, s:o, s:I, s:I, s:o}", "command", "adopt", "stream",
+                                    json_stringn(key, key_size), "part", (json_int_t)part + 1,
+                                    "parts", (json_int_t)parts, "blob",
+                                    json_stringn_nocheck(carry->text, base64_size(taken)));
+        if (append(carry, command, error))
+            return -1;
+    }
+    return 0;
+}
+
+int carry_adopt(struct carry *carry, const void *bytes, size_t size, struct error *error) {
+    int status = stream_state_adopt(carry->state, bytes, size, error);
+    return status || !carry->journal ? status : append_adoption(carry, bytes, size, error);
+}
+
+/* How many bytes of keys go into one command: each may become six times as long in JSON. */
+enum { FORGET_KEYS = JOURNAL_COMMAND_BYTES / 8 };
+
+static int append_forgotten(struct carry *carry, json_t **keys, struct error *error) {
+    json_t *command = json_pack("{s:s, s:o}", "command", "forget", "streams", *keys);
+    *keys = json_array();
+    return append(carry, command, error);
+}
+
+static int forget(struct carry *carry, const struct carry_visitor *visitor, json_t **keys,
+                  struct error *error) {
+    const struct streams *streams = learner_streams_table(carry->learner);
+    size_t bytes = 0;
+    for (uint32_t slot = streams_oldest(streams), newer; slot != STREAMS_NONE; slot = newer) {
+        size_t key_size;
+        const char *key = streams_key(streams, slot, &key_size);
+        newer = streams_newer(streams, slot);
+        if (!wants(visitor, key, key_size))
+            continue;
+        json_array_append_new(*keys, json_stringn(key, key_size));
+        bytes += key_size + sizeof "\"\",";
+        if (learner_forget(carry->learner, key, key_size, error) < 0)
+            return -1;
+        if (bytes < FORGET_KEYS || !carry->journal)
+            continue;
+        bytes = 0;
+        if (append_forgotten(carry, keys, error))
+            return -1;
+    }
+    return json_array_size(*keys) && carry->journal ? append_forgotten(carry, keys, error) : 0;
+}
+
+int carry_forget(struct carry *carry, const struct carry_visitor *visitor, struct error *error) {
+    json_t *keys = json_array();
+    if (learner_flush(carry->learner, error)) {
+        json_decref(keys);
+        return -1;
+    }
+    int status = forget(carry, visitor, &keys, error);
+    json_decref(keys);
+    return status;
+}
+
+/* ---- Parameters ---- */
+
+size_t carry_parameters(const struct carry *carry) {
+    return parameters_file_numbers(carry->learner);
+}
+
+int carry_read_parameters(struct carry *carry, float *values, struct error *error) {
+    if (learner_flush(carry->learner, error))
+        return -1;
+    for (size_t m = 0; m < learner_members(carry->learner); m++) {
+        const struct model *model = learner_member_model(carry->learner, m);
+        for (size_t n = 0; n < model->tensor_count; n++)
+            if (learner_read_parameters(carry->learner, m, n, values + model->tensors[n].offset,
+                                        error))
+                return -1;
+        values += model->parameters;
+    }
+    return 0;
+}
+
+/* The file first: what the journal names is there. */
+static int write_file(struct carry *carry, const float *values, json_t **command,
+                      struct error *error) {
+    struct parameters_file file;
+    if (parameters_file_write(carry->config->state_directory, journal_position(carry->journal) + 1,
+                              carry->learner, carry->config->compatible, values, &file, error))
+        return -1;
+    *command = json_pack("{s:s, s:s, s:I, s:I}", "command", "import", "file", file.name, "bytes",
+                         (json_int_t)file.bytes, "crc", (json_int_t)file.checksum);
+    return *command ? 0 : error_no_memory(error);
+}
+
+int carry_write_parameters(struct carry *carry, const float *values, struct error *error) {
+    json_t *command = NULL;
+    for (size_t n = 0; n < carry_parameters(carry); n++)
+        if (!isfinite(values[n]))
+            return error_set(error, EX_DATAERR, "the parameters have numbers that are not finite"),
+                   1;
+    if (carry->journal && write_file(carry, values, &command, error))
+        return 1;
+    for (size_t m = 0; m < learner_members(carry->learner); m++) {
+        if (learner_write_parameters(carry->learner, m, values, error)) {
+            json_decref(command);
+            return -1;
+        }
+        values += learner_member_model(carry->learner, m)->parameters;
+    }
+    return carry->journal ? append(carry, command, error) : 0;
+}

@@ -1,0 +1,117 @@
+#include "build-config.h"
+
+#include "ctl_move.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include "common/base64.h"
+#include "common/complain.h"
+#include "common/format.h"
+#include "common/json_member.h"
+#include "common/text.h"
+#include "common/wire.h"
+#include "ctl_request.h"
+#include "tools/shared/tool.h"
+
+#define STATE_MAGIC "RNSTREAM"
+
+enum { TEXT_SIZE = 1024 };
+
+bool move_is_state(const unsigned char *bytes, size_t size) {
+    return size > strlen(STATE_MAGIC) && memcmp(bytes, STATE_MAGIC, strlen(STATE_MAGIC)) == 0;
+}
+
+/* All of it, to be freed; NULL after a complaint. */
+static unsigned char *read_file(const char *path, size_t *size) {
+    FILE *file = strcmp(path, "-") ? fopen(path, "re") : stdin;
+    unsigned char *bytes = NULL;
+    size_t capacity = 0, got = 1;
+    *size = 0;
+    while (file && got > 0) {
+        if (capacity - *size == 0) {
+            unsigned char *larger = realloc(bytes, capacity += capacity + BUFSIZ);
+            if (!larger)
+                break;
+            bytes = larger;
+        }
+        *size += got = fread(bytes + *size, 1, capacity - *size, file);
+    }
+    bool whole = file && got == 0 && !ferror(file);
+    if (!whole)
+        complain(EX_NOINPUT, "%s cannot be read: %s", path, strerror(errno));
+    if (file && file != stdin)
+        fclose(file);
+    if (whole && *size > 0)
+        return bytes;
+    if (whole)
+        complain(EX_DATAERR, "%s is empty", path);
+    free(bytes);
+    return NULL;
+}
+
+static json_t *piece_of(const char *name, const unsigned char *bytes, size_t size, size_t part,
+                        size_t parts) {
+    static char text[(WIRE_PIECE + 2) / 3 * 4];
+    size_t at = part * WIRE_PIECE, piece = size - at < WIRE_PIECE ? size - at : WIRE_PIECE;
+    base64_write(bytes + at, piece, text);
+    return json_pack("{s:s, s:I, s:I, s:o}", "command", name, "part", (json_int_t)part + 1, "parts",
+                     (json_int_t)parts, "blob", json_stringn_nocheck(text, base64_size(piece)));
+}
+
+/* One after the other; `reply` is that to the last. */
+static int send_all(const struct options *o, const char *name, const unsigned char *bytes,
+                    size_t size, struct runnel_request **request, struct runnel_reply *reply) {
+    struct runnel_peer peer = tool_peer(o->endpoint, &o->keys);
+    size_t parts = (size + WIRE_PIECE - 1) / WIRE_PIECE;
+    int status = EX_OK;
+    for (size_t part = 0; part < parts && status == EX_OK; part++) {
+        json_t *body = piece_of(name, bytes, size, part, parts);
+        status =
+            request_send(request, &peer, o->timeout, body, o->json && part + 1 == parts, reply);
+        json_decref(body);
+    }
+    return status;
+}
+
+static int send_file(const struct options *o, const char *name, const char *path,
+                     struct runnel_request **request, struct runnel_reply *reply) {
+    size_t size;
+    unsigned char *bytes = read_file(path, &size);
+    int status = bytes ? send_all(o, name, bytes, size, request, reply) : EX_NOINPUT;
+    free(bytes);
+    return status;
+}
+
+int move_adopt(const struct options *o, char **arguments) {
+    struct runnel_request *request = NULL;
+    struct runnel_reply reply;
+    char clean[TEXT_SIZE];
+    int status = send_file(o, "adopt", arguments[0], &request, &reply);
+    if (status == EX_OK && !o->json) {
+        const char *stream = member_string(reply.json, "stream");
+        printf("adopted stream '%s'\n", text_copy(clean, sizeof clean, stream ? stream : "?"));
+    }
+    runnel_request_close(&request);
+    int finished = complain_output();
+    return status == EX_OK ? finished : status;
+}
+
+int move_import(const struct options *o, char **arguments) {
+    struct runnel_request *request = NULL;
+    struct runnel_reply reply;
+    char text[FORMAT_SIZE];
+    int status = send_file(o, "import", arguments[0], &request, &reply);
+    if (status == EX_OK && !o->json) {
+        double count = 0;
+        member_number(reply.json, "parameters", &count);
+        printf("%s parameters of %s are in place of what was learned\n",
+               format_grouped(text, count), arguments[0]);
+    }
+    runnel_request_close(&request);
+    int finished = complain_output();
+    return status == EX_OK ? finished : status;
+}
