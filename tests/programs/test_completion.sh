@@ -46,7 +46,7 @@ offers() {
 }
 
 # Commands, and what follows each: words, files, nothing; options between do not disturb.
-offers 'abnormal|backup|checkpoint|config|export|forget|normal|pause|reset|restore|resume|rollback|set|shutdown|status|' runnel-ctl ''
+offers 'abnormal|adopt|backup|checkpoint|config|export|forget|import|normal|pause|reset|restore|resume|rollback|set|shutdown|status|' runnel-ctl ''
 offers 'reset|restore|resume|' runnel-ctl re
 offers 'reset|restore|resume|' runnel-ctl -j --timeout 3 --connect = tcp://localhost re
 offers 'learning.clip|learning.optimizer.rate|' runnel-ctl set learning.
