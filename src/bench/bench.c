@@ -304,6 +304,7 @@ static void print(struct bench *b) {
     b->report.model = &b->model;
     b->report.plan = b->arguments->plan;
     b->report.members = b->arguments->members;
+    b->report.threads = bench_learner_threads(b->learner);
     b->report.device = bench_learner_device(b->learner);
     b->report.why = b->engine.why;
     if (b->arguments->json)

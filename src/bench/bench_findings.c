@@ -9,13 +9,21 @@ static size_t networks(const struct bench_report *report) {
     return report->members ? report->members : 1;
 }
 
+/* That play networks side by side. */
+static size_t threads(const struct bench_report *report) {
+    size_t most = networks(report);
+    return report->threads > most ? most : report->threads ? report->threads : 1;
+}
+
 static void find_cpu_floor(const struct bench_report *report, struct findings *f,
                            enum bench_mode mode, size_t plan) {
     const struct machine *machine = &report->machine;
     f->work[mode] = floor_of(floor_work(report->config, report->model, plan), networks(report));
+    size_t count = threads(report);
     for (int phase = 0; phase < PHASES; phase++)
-        f->phases[mode][phase] = floor_phase(&f->work[mode], phase, machine, &f->machine);
-    f->floor[mode] = floor_total(&f->work[mode], machine, &f->machine);
+        f->phases[mode][phase] =
+            floor_side_by_side(floor_phase(&f->work[mode], phase, machine, &f->machine), count);
+    f->floor[mode] = floor_side_by_side(floor_total(&f->work[mode], machine, &f->machine), count);
 }
 
 static void find_gpu_floor(const struct bench_report *report, struct findings *f,

@@ -172,3 +172,9 @@ struct floor_time floor_total(const struct floor_work *work, const struct machin
     }
     return total;
 }
+
+struct floor_time floor_side_by_side(struct floor_time time, size_t threads) {
+    double count = (double)threads;
+    return (struct floor_time){time.flops / count, time.bytes / count, time.stages / count,
+                               time.floor / count};
+}

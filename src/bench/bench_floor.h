@@ -29,8 +29,9 @@
    nothing else wanted a cache. Weights read: S is the bytes of all matrices. Updated: S is
    parameters, gradient and moments.
 
-   Several networks (members) do all of it as often. The CPU engine plays one after the other: each
-   has the caches for itself while it is played, and so the sets stay those of one.
+   Several networks (members) do all of it as often. A thread plays one after the other: each has
+   the caches for itself while it is played, and so the sets stay those of one. Several threads are
+   taken to have as many times one core's ceilings.
 
    A phase takes at least the larger one of its flops' time and its bytes' time. The phases follow
    each other, for each needs all of what the one before it computes: floor = the sum over phases of
@@ -75,6 +76,9 @@ struct floor_time {
 
 struct floor_time floor_phase(const struct floor_work *work, enum floor_phase phase,
                               const struct machine *machine, const struct machine_figures *figures);
+
+/* So many times as fast. */
+struct floor_time floor_side_by_side(struct floor_time time, size_t threads);
 
 struct floor_time floor_total(const struct floor_work *work, const struct machine *machine,
                               const struct machine_figures *figures);

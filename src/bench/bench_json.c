@@ -100,7 +100,8 @@ static json_t *floor_json(const struct bench_report *r, const struct findings *f
 
 /* Of each of them, and beside one that learns alone. */
 static json_t *members_json(const struct bench_report *r, const struct findings *f) {
-    json_t *object = json_pack("{s:I}", "count", (json_int_t)r->members);
+    json_t *object =
+        json_pack("{s:I, s:I}", "count", (json_int_t)r->members, "threads", (json_int_t)r->threads);
     double count = (double)r->members;
     for (int mode = 0; mode < MODES; mode++) {
         double all = findings_whole(f, mode)->median, lone = findings_lone(f, mode)->median;

@@ -122,6 +122,10 @@ struct bench_learned bench_learner_learned(const struct bench_learner *learner) 
     return learner->learned;
 }
 
+size_t bench_learner_threads(const struct bench_learner *learner) {
+    return learner_thread_count(learner->learner);
+}
+
 const char *bench_learner_device(const struct bench_learner *learner) {
     return learner_device(learner->learner);
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "bench_findings.h"
+#include "common/text.h"
 #include "config/config.h"
 #include "cpu/ceilings.h"
 #include "learner/cuda_module.h"
@@ -144,7 +145,10 @@ static void print_members(const struct bench_report *r, const struct findings *f
         printf("  %-58s%10.2f%10.2f%16.2f%14.2f\n", mode_names[mode], all / count,
                f->floor[mode].floor * MICRO / count, lone, all / lone);
     }
-    printf("  (one network: the first member alone; times as long: all members, beside that)\n");
+    printf(
+        "  (%zu thread%s; one network: the first member alone; times as long: all members, beside "
+        "that)\n",
+        r->threads, text_s(r->threads));
 }
 
 static void print_memory(const char *who, const struct bench_memory *m) {

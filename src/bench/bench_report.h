@@ -46,6 +46,7 @@ struct bench_report {
     struct series parts[PARTS]; /* microseconds; empty: not measured */
     size_t rounds, plan;
     size_t members; /* networks of this configuration, measured together; 0: its own */
+    size_t threads; /* that play them */
     bool split;     /* the engine's parts are measured, too */
     struct bench_memory memory;
     struct bench_memory daemon; /* end to end; examples 0: not measured */

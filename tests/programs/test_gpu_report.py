@@ -17,7 +17,7 @@ REPORT = SOURCE / "tools" / "figures" / "gpu-report"
 LIMIT = 600  # seconds: no result depends on it, it ends a test that hangs
 SKIPPED = 77
 SECTIONS = ["What failed", "Figures and benchmark", "Build", "Conformance", "Engine tests",
-            "compute-sanitizer", "Determinism", "Idle load", "Benchmark", "Commands"]
+            "compute-sanitizer", "Determinism", "Idle load", "Members", "Benchmark", "Commands"]
 
 SMI = """#!/bin/sh
 case "$*" in
@@ -97,7 +97,15 @@ def test_everything(directory):
     assert section(text, "compute-sanitizer").count("0 errors") == 9
     assert "3 runs" in section(text, "Determinism") and "0 differ" in section(text, "Determinism")
     assert "0 % at most" in section(text, "Idle load")
-    assert "--parameters" in section(text, "Commands")
+    assert "--parameters" in section(text, "Commands") and "--members" in section(text, "Commands")
+    row, = (line.strip("| ").split(" | ") for line in section(text, "Members").splitlines() if "| tiny |" in line)
+    assert row[:2] == ["tiny", "2"] and len(row) == 13, row
+    assert all(re.fullmatch(r"\d+(\.\d+)?%?", cell) for cell in row[2:]), row
+    first = text.splitlines()[2]
+    assert first.startswith("**Read this first.** The engine's results are right here: nothing failed in "
+                            "Conformance, Engine tests, compute-sanitizer and Determinism. "), first
+    assert re.search(r"where examples wait: tiny [\d.]+ and [\d.]+\. ", first), first
+    assert re.search(r"members of one daemon, 2 of tiny take [\d.]+ times as long as one\.$", first), first
 
 
 def test_what_fails_is_told(directory):
@@ -111,6 +119,20 @@ def test_what_fails_is_told(directory):
                   "the GPU was up to 37 % busy", "Determinism: not done yet",
                   "Benchmark: tiny is not measured yet"):
         assert words in failures, (words, failures)
+    assert ("**Read this first.** Do not rely on `device: cuda` here before these are understood: Conformance and "
+            "compute-sanitizer (see What failed).") in text, text
+
+
+def test_members_that_do_not_fit(directory):
+    """They are told, with what they would need; what is known of the CPU stays in the table. No failure."""
+    status, text = report(directory, "--parts", "members", HOSTCUDA_MEMORY=str(16 << 20))
+    told = section(text, "Members")
+    assert "No room on this GPU:" in told and re.search(r"^- tiny, 2 members, cuda: .*MiB", told, re.M), told
+    row, = (line.strip("| ").split(" | ") for line in told.splitlines() if "| tiny |" in line)
+    assert row[2:11] == ["-"] * 9 and float(row[11]) > 0 and row[12] == "-", row
+    assert status == 1 and "Members:" not in section(text, "What failed"), text
+    assert "members of one daemon" not in text.splitlines()[2], text
+    assert "not done yet: Conformance, Engine tests, compute-sanitizer and Determinism." in text, text
 
 
 def test_one_part_after_the_other(directory):

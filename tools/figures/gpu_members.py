@@ -1,0 +1,73 @@
+"""Members on a GPU: K networks of a configuration, with seeds of their own, learn the same stream as forecasts do;
+beside K times what one takes alone, and what all take on the CPU."""
+import re
+
+import gpu_table
+
+NAMES = ("gru64", "lstm128")
+COUNTS = (1, 4, 16, 64)
+# Only forecasts have members; the cheapest expert, for what experts take all members share.
+FORECAST = ("model.input.scale=forecast", "model.output.target=next", "experts=[last]")
+TITLES = ("configuration", "members", "floor us", "us", "times floor", "us a member", "one alone us",
+          "K times that, us", "of it", "one at a time us", "times one alone", "CPU us", "x")
+
+
+def measure(settings, name, count, device):
+    """What runnel-bench has found; gpu_table.Failure where it has not."""
+    command = [settings.bench, "--config", settings.configuration(name), "--device", device, "--members", str(count),
+               "--json", "--seconds", str(settings.seconds), "--examples", str(settings.examples),
+               "--plan", str(settings.plan)]
+    for key in FORECAST:
+        command += ["--set", key]
+    return gpu_table.run(command, settings.seconds)
+
+
+def attempt(settings, name, count, device):
+    """It and what is said of it where it has not come about: (found, None), or (None, why)."""
+    try:
+        return measure(settings, name, count, device), None
+    except gpu_table.Failure as failure:
+        return None, str(failure)
+
+
+def measure_row(settings, name, count):
+    """One of the table. What does not fit into the GPU's memory is told, and no failure."""
+    row = {"name": name, "count": count, "failures": [], "notes": []}
+    for key, device in (("gpu", settings.device), ("cpu", "cpu")):
+        row[key], why = attempt(settings, name, count, device)
+        fits = why is None or not re.search(r"\bMiB\b|out of memory", why)
+        if why:
+            row["failures" if fits else "notes"].append(f"{name}, {count} members, {device}: {why}")
+    return row
+
+
+def times_one(row):
+    """How many times as long as one network all members take, queued; None where it is not known."""
+    return row["gpu"]["members"]["queued"]["times_lone"] if row["gpu"] else None
+
+
+def cells(row):
+    found, count = row["gpu"], row["count"]
+    texts, ours = [row["name"], str(count)], None
+    if found:
+        queued, ours, lone = found["queued"], found["us"]["queued"]["median"], found["us"]["lone_queued"]["median"]
+        single = found["us"]["single"]["median"]
+        texts += [gpu_table.number(value) for value in (
+            queued["floor_us"], ours, 1 / queued["ratio"], ours / count, lone, count * lone)]
+        texts += [f"{100 * ours / (count * lone):.0f}%", gpu_table.number(single),
+                  gpu_table.number(single / found["us"]["lone_single"]["median"])]
+    else:
+        texts += ["-"] * 9
+    cpu = row["cpu"]["us"]["queued"]["median"] if row["cpu"] else None
+    return texts + [gpu_table.number(cpu), gpu_table.number(cpu / ours if cpu and ours else None)]
+
+
+def table(rows):
+    """Lines of Markdown."""
+    lines = ["Microseconds for an example that all members learn, queued unless said otherwise: forecasts, the expert",
+             "`last` alone. *Of it*: of K times what the first member takes alone, measured in the same rounds; 100% is",
+             "as if they came one after the other. *x*: so many times as long the CPU takes for all of them.", "",
+             "| " + " | ".join(TITLES) + " |", "| --- |" + " --: |" * (len(TITLES) - 1)]
+    lines += ["| " + " | ".join(cells(row)) + " |" for row in rows]
+    notes = [note for row in rows for note in row["notes"]]
+    return lines + (["", "No room on this GPU:", ""] + [f"- {note}" for note in notes] if notes else [])
