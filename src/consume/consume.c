@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sysexits.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "build-config.h"
@@ -16,7 +17,12 @@
 #include "model/model.h"
 #include "sockets/decode.h"
 
-enum { BLOCK_KEPT = 65536 }; /* bytes of an item that stay when it is empty */
+#define CLOSE_NS (3 * NS_PER_SECOND) /* for telling the broker what is durable */
+
+enum {
+    BLOCK_KEPT = 65536, /* bytes of an item that stay when it is empty */
+    CLOSE_LOOK_NS = 2000000,
+};
 
 /* ---- Opening ---- */
 
@@ -25,6 +31,10 @@ static const struct consume_kind *kind_of(const struct config *config, struct er
 #ifdef RUNNEL_REDIS
     if (redis)
         return &consume_redis;
+#endif
+#ifdef RUNNEL_KAFKA
+    if (!redis)
+        return &consume_kafka;
 #endif
     error_set(error, EX_UNAVAILABLE,
               "examples.%s: this runneld was built without %s, which it needs to read from there; "
@@ -83,6 +93,11 @@ static void stop(struct consume *consume) {
     pthread_mutex_lock(&consume->mutex);
     consume->closing = true;
     pthread_cond_signal(&consume->changed);
+    pthread_mutex_unlock(&consume->mutex);
+    uint64_t until = clock_ns() + CLOSE_NS;
+    while (!atomic_load(&consume->ended) && clock_ns() < until)
+        nanosleep(&(struct timespec){.tv_nsec = CLOSE_LOOK_NS}, NULL);
+    pthread_mutex_lock(&consume->mutex);
     if (consume->kind->interrupt)
         consume->kind->interrupt(consume);
     pthread_mutex_unlock(&consume->mutex);

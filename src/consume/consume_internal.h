@@ -5,6 +5,7 @@
 #define RUNNEL_CONSUME_INTERNAL_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "brokers/message.h"
 #include "common/error.h"
@@ -27,6 +28,7 @@ struct consume_partition {
 
     uint64_t reading;        /* the thread's: the generation that it reads, 0 = none; */
     struct consume_place at; /* the newest message that it has put, or knows to be gone */
+    uint64_t begun;          /* at.count when this generation began */
     bool counted;            /* at.count is right */
     uint64_t first, second;  /* Redis: its id */
     struct consume_place committed;
@@ -87,6 +89,7 @@ struct consume {
     pthread_cond_t changed; /* wakes the thread */
     pthread_t thread;
     bool started, closing;
+    _Atomic bool ended; /* the thread is about to */
     bool commits;
     bool answered;        /* once, since it was opened */
     uint64_t since;       /* ns: it does not answer; 0 = it does */
@@ -135,8 +138,8 @@ int consume_put(struct consume *consume, const struct consume_read *read, struct
 
 void *consume_thread(void *context);
 
-/* It answers: said if it did not before. */
-void consume_answers(struct consume *consume);
+/* It answers: said if it did not before. `reads`: and what is to be read can be. */
+void consume_answers(struct consume *consume, bool reads);
 
 /* It does not, as a library says that tries again by itself: said once. */
 void consume_is_away(struct consume *consume, const char *why);

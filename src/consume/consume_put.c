@@ -142,5 +142,6 @@ int consume_put(struct consume *consume, const struct consume_read *read, struct
         p->at = read->place;
     }
     pthread_mutex_unlock(&consume->mutex);
+    *consume->said = '\0';
     return status < 0 ? -1 : 1;
 }

@@ -18,7 +18,7 @@
 #define REST_NS (NS_PER_SECOND / 200) /* while the learning thread has something to do */
 
 enum {
-    BLOCK_MS = 250, /* of a read that finds nothing */
+    BLOCK_MS = 100, /* of a read that finds nothing */
     BATCH = 512,    /* entries of all streams together, about, */
     BATCH_LEAST = 8,
     WORDS_FIXED = 6, /* of XREAD */
@@ -338,11 +338,10 @@ static int look(struct consume *consume, struct consume_partition *p, bool betwe
     pthread_mutex_lock(&consume->mutex);
     struct consume_place durable = p->durable;
     bool commits = consume->commits;
-    if (p->counted && p->reading == p->generation)
-        p->lag = durable.count && about.added >= (int64_t)durable.count
-                     ? about.added - (int64_t)durable.count
-                 : durable.sequence || durable.epoch ? p->lag
-                                                     : about.length;
+    int64_t from = (int64_t)(durable.count ? durable.count : p->begun);
+    bool began = durable.count || (!durable.epoch && !durable.sequence);
+    if (p->counted && began && p->reading == p->generation && about.added >= 0)
+        p->lag = about.added > from ? about.added - from : 0;
     pthread_mutex_unlock(&consume->mutex);
     if (!commits)
         return 0;
@@ -388,6 +387,7 @@ static int choose(struct consume *consume, struct error *error) {
             p->reading = 0; /* to be found the next time */
             return -1;
         }
+        p->begun = p->at.count;
     }
     if (changed || before != redis->reading_count)
         redis->due = 0;
@@ -568,8 +568,18 @@ static int turn(struct consume *consume, struct error *error) {
     if (look_at_all(consume, true, error) < 0 || read_streams(consume, error) < 0)
         return -1;
     if (!consume->connected || consume->since)
-        consume_answers(consume);
+        consume_answers(consume, true);
     return 0;
+}
+
+/* At the end the group is told once more. */
+static void leave(struct consume *consume) {
+    struct redis *redis = consume->broker;
+    struct error error;
+    redis->due = 0;
+    if (consume_is_closing(consume) && redis->context && !redis->context->err)
+        look_at_all(consume, false, &error);
+    disconnect(consume);
 }
 
 const struct consume_kind consume_redis = {
@@ -577,7 +587,7 @@ const struct consume_kind consume_redis = {
     .close = close_redis,
     .print = print,
     .turn = turn,
-    .disconnect = disconnect,
+    .disconnect = leave,
     .bury = bury,
     .meanwhile = meanwhile,
     .interrupt = interrupt,

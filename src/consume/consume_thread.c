@@ -14,15 +14,14 @@
 
 /* ---- Troubles ---- */
 
-void consume_answers(struct consume *consume) {
+void consume_answers(struct consume *consume, bool reads) {
     pthread_mutex_lock(&consume->mutex);
     uint64_t since = consume->since;
     consume->since = 0;
-    consume->answered = true;
+    consume->answered |= reads;
     pthread_mutex_unlock(&consume->mutex);
     consume->pause = PAUSE_FIRST;
     consume->connected = true;
-    *consume->said = '\0';
     if (since)
         log_info("%s: back after %.1f s", consume->endpoint,
                  (double)(clock_ns() - since) / (double)NS_PER_SECOND);
@@ -145,5 +144,6 @@ void *consume_thread(void *context) {
         if (consume->kind->turn(consume, &error) < 0)
             recover(consume, &error);
     consume->kind->disconnect(consume);
+    atomic_store(&consume->ended, true);
     return NULL;
 }

@@ -75,18 +75,19 @@ static bool is_read(const struct daemon *daemon, const char *name) {
 /* Where a key's examples go depends on how many partitions there are. What of another stream is in
    the journal stays there: who names that again resumes it. */
 static int check_partitions(const struct daemon *daemon, struct error *error) {
+    bool redis = *daemon->config->consume.redis.stream;
     for (uint32_t n = 1; n <= journal_partitions(daemon->journal); n++) {
         const char *name = journal_partition_name(daemon->journal, n);
         if (is_read(daemon, name))
             continue;
         if (is_of(daemon->config, name))
             return error_set(error, EX_CONFIG,
-                             "the journal in %s has read %s, which examples.redis.partitions: "
-                             "%" PRIu64 " leaves out: what comes there would never be learned; set "
-                             "the number that its writers use, or give this daemon a directory of "
-                             "its own with state.directory",
+                             "the journal in %s has read %s, which %s leaves out: what comes there "
+                             "would never be learned; %s, or give this daemon a directory of its "
+                             "own with state.directory",
                              daemon->config->state_directory, strchr(name, ':') + 1,
-                             daemon->config->consume.redis.partitions);
+                             redis ? "examples.redis.partitions" : "the topic, as it is now,",
+                             redis ? "set the number that its writers use" : "give it back");
         log_warning("the journal has read %s, which is not read any more: it resumes there once "
                     "that is configured again",
                     name);
@@ -143,6 +144,8 @@ bool consuming_place(const struct daemon *daemon, size_t partition, struct consu
 
 static int start_known(struct daemon *daemon, struct error *error) {
     size_t count = consume_partitions(daemon->consume);
+    if (daemon->consuming->started == 0 && count > 0 && check_partitions(daemon, error))
+        return -1;
     for (; daemon->consuming->started < count; daemon->consuming->started++)
         if (consuming_start(daemon, daemon->consuming->started, NULL, error))
             return -1;
@@ -152,8 +155,6 @@ static int start_known(struct daemon *daemon, struct error *error) {
 int consuming_begin(struct daemon *daemon, struct error *error) {
     if (!daemon->consume || run_is_stopping(daemon))
         return 0;
-    if (*daemon->config->consume.redis.stream && check_partitions(daemon, error))
-        return -1;
     return start_known(daemon, error);
 }
 

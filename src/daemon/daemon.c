@@ -300,7 +300,7 @@ static int finish(struct daemon *daemon, struct error *failure, struct error *er
     run_take_signals(daemon);
     run_release_signals(daemon);
     if (!run_is_broken(daemon))
-        result = journalling_sync(daemon, error);
+        result = journalling_sync(daemon, error) || consuming_turn(daemon, error) ? -1 : 0;
     if (!run_is_broken(daemon))
         result = checkpoints_last(daemon, error);
     if (run_is_broken(daemon))

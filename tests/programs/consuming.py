@@ -50,3 +50,10 @@ def skips(directory):
 
 def consumer(daemon):
     return daemon.ask("status")["consumer"]
+
+
+def wait_kept(daemon, count):
+    """The status of a daemon that has learned so many examples and has all of its journal on disk."""
+    running.wait_learned(daemon, count)
+    brokers.until(lambda: (s := daemon.ask("status")["journal"])["durable"] == s["position"])
+    return daemon.ask("status")

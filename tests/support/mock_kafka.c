@@ -5,6 +5,7 @@
        fill NAME PARTITION A B    messages "n -n" for n = A .. B - 1, each once it is safe
        put NAME PARTITION KEY VALUE...
        dump NAME PARTITIONS       all that is in them: "PARTITION KEY VALUE", one a line
+       wrong NAME CODE            the topic is not to be had, for this reason; 0: it is again
        down | up                  no server can be reached | can be again
        refuse API CODE [TIMES]    requests of that kind get this error from now on */
 #include <stdio.h>
@@ -95,6 +96,9 @@ static void obey(char *line) {
         flush();
     } else if (sscanf(line, "dump %255s %d", name, &a) == 2) {
         dump(name, a);
+    } else if (sscanf(line, "wrong %255s %d", name, &a) == 2) {
+        rd_kafka_mock_topic_set_error(cluster, name, a);
+        puts("ok");
     } else if (sscanf(line, "refuse %d %d %d", &a, &b, &c) >= 2 && c <= REFUSALS) {
         rd_kafka_resp_err_t codes[REFUSALS];
         for (int i = 0; i < REFUSALS; i++)

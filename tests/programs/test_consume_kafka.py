@@ -1,0 +1,156 @@
+#!/usr/bin/python3
+"""A daemon that reads a topic of Kafka itself: each message is learned once, though cluster and daemon go
+away; what is no example is a dead letter; what is wrong is said."""
+import json
+import random
+import signal
+
+import brokers
+import cases
+import consuming
+import running
+
+from brokers import journal, until
+from consuming import consumer, wait_kept
+
+brokers.need("kafka")
+import kafka  # noqa: E402  pylint: disable=wrong-import-position
+
+CONFIGURATION = 78
+NO_TOPIC = 3  # a number of Kafka's protocol
+
+
+def daemon(directory, cluster, more="topic: s", options=""):
+    text = consuming.config(directory, f'{{kafka: {{brokers: "{cluster.servers}", {more}}}}}', options)
+    return running.Daemon(directory, text)
+
+
+def test_kills(directory):
+    """The daemon is killed, and the cluster goes away, at random moments: each message is learned once, in the
+    order of its partition, and the parameters are those of a daemon that nobody disturbed."""
+    chance = random.Random(5)
+    part, turns = 400, 5
+    with kafka.Kafka() as cluster:
+        cluster.ask("topic s 2")
+        with daemon(directory, cluster) as d:
+            for turn in range(turns):
+                cluster.ask(f"fill s {turn % 2} {turn * part} {(turn + 1) * part}")
+                running.wait_learned(d, chance.randrange(turn * part, (turn + 1) * part))
+                if turn == 2:
+                    cluster.ask("down")
+                    d.until(lambda: "no server answers; trying again" in d.text())
+                    cluster.ask("up")
+                    d.until(lambda: "back after" in d.text())
+                else:
+                    d.end(signal.SIGKILL)
+                    d.start()
+            status = wait_kept(d, turns * part)
+            places = {"s[0]": str(3 * part - 1), "s[1]": str(2 * part - 1)}
+            until(lambda: consumer(d)["places"] == places)
+            assert status["rejected"] == 0, status
+            learned, blob = journal(directory), d.export()
+    numbers = [x[0] for _, x in learned]
+    for parity in range(2):
+        mine = [n for n in range(turns * part) if n // part % 2 == parity]
+        assert [n for n in numbers if n // part % 2 == parity] == mine
+    assert blob == consuming.plain(directory / "plain", learned)
+
+
+def test_dead_letters(directory):
+    """What is in messages is as runnel-feed has it; what is no example is written to the topic of dead letters
+    with its key, and left."""
+    with kafka.Kafka() as cluster:
+        cluster.ask("topic s 1")
+        cluster.ask("topic s.dead 1")
+        for key, value in [("a", "1 2"), ("b", "[3, 4]"), ("a", "nonsense"), ("b", "[3, 4, 5]"),
+                           ("a", json.dumps({"x": [5, 6], "stream": "c"})), ("größe", "7,8")]:
+            cluster.ask(f"put s 0 {key} {value}")
+        with daemon(directory, cluster, "topic: s, by_key: true") as d:
+            wait_kept(d, 4)
+            assert consumer(d)["dead"] == 2 and d.ask("status")["rejected"] == 2
+            d.end(signal.SIGKILL)
+            d.start()
+            cluster.ask("put s 0 a 9 9")
+            wait_kept(d, 5)
+            assert consumer(d)["dead"] == 0
+        assert consuming.skips(directory) == ["2", "3"]
+        assert cluster.ask("dump s.dead 1") == ["0 a nonsense", "0 b [3, 4, 5]"]
+    assert journal(directory) == [("a", (1, 2)), ("b", (3, 4)), ("c", (5, 6)), ("größe", (7, 8)), ("a", (9, 9))]
+
+
+def test_where_it_begins(directory):
+    """The group knows what is durable: a daemon without a journal begins there, another group as `from`
+    says."""
+    with kafka.Kafka() as cluster:
+        cluster.ask("topic s 1")
+        cluster.ask("fill s 0 0 10")
+        with daemon(directory, cluster) as d:
+            running.wait_learned(d, 10)
+            assert d.end() == 0
+        cluster.ask("fill s 0 10 12")
+        for name, more, expected in [("same", "", [10, 11]), ("first", ", group: other", list(range(12)))]:
+            other = directory / name
+            other.mkdir()
+            with daemon(other, cluster, "topic: s" + more) as d:
+                running.wait_learned(d, len(expected))
+                assert d.end() == 0
+            assert [x[0] for _, x in journal(other)] == expected, name
+        late = directory / "late"
+        late.mkdir()
+        with daemon(late, cluster, "topic: s, group: late, from: latest") as d:
+            until(lambda: consumer(d)["partitions"] == 1)
+            # It has asked where the topic ends before it can know that nothing is left.
+            until(lambda: consumer(d)["lag"] == 0)
+            assert d.ask("status")["examples"] == 0
+
+
+def test_missing(directory):
+    """A cluster that is not there at the start, then a topic that is not: both are said, and waited for."""
+    with kafka.Kafka() as cluster:
+        cluster.ask("topic s 1")
+        cluster.ask(f"wrong s {NO_TOPIC}")
+        cluster.ask("down")
+        with daemon(directory, cluster) as d:
+            d.until(lambda: "no server answers; trying again" in d.text())
+            cluster.ask("up")
+            d.until(lambda: "back after" in d.text() and "there is no topic s" in d.text())
+            cluster.ask("wrong s 0")
+            cluster.ask("fill s 0 0 3")
+            running.wait_learned(d, 3)
+
+
+def test_wrong(directory):
+    """Who is not admitted; settings that librdkafka does not know; a topic that ends before what is learned, or
+    has fewer partitions."""
+    with kafka.Kafka() as cluster:
+        for more, said in [("settings: [no.such=1]", "no.such"), ("password_file: none", "cannot be read")]:
+            with daemon(directory, cluster, f"topic: s, {more}") as d:
+                assert d.process.wait(running.LIMIT) == CONFIGURATION, d.text()
+                assert said in d.text() and "examples.kafka" in d.text(), d.text()
+        cluster.ask("topic s 2")
+        cluster.ask("fill s 1 0 10")
+        with daemon(directory, cluster) as d:
+            running.wait_learned(d, 10)
+            assert d.end() == 0
+    with kafka.Kafka() as cluster:
+        cluster.ask("topic s 2")
+        cluster.ask("fill s 1 0 5")
+        with daemon(directory, cluster) as d:
+            assert d.process.wait(running.LIMIT) == 69, d.text()
+            assert "s[1] ends at offset 5, before 10" in d.text() and "made again" in d.text(), d.text()
+    with kafka.Kafka() as cluster:
+        cluster.ask("topic s 1")
+        with daemon(directory, cluster) as d:
+            assert d.process.wait(running.LIMIT) == CONFIGURATION, d.text()
+            assert "has read s[1], which the topic, as it is now, leaves out" in d.text(), d.text()
+    with kafka.Kafka() as cluster:
+        cluster.ask("topic s 2")
+        cluster.ask("topic t 1")
+        with daemon(directory, cluster, "topic: t") as d:
+            cluster.ask("fill t 0 10 11")
+            running.wait_learned(d, 11)
+            assert "has read kafka:s[1], which is not read any more" in d.text(), d.text()
+
+
+if __name__ == "__main__":
+    cases.run(globals())
