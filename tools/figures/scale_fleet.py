@@ -1,0 +1,388 @@
+"""A fleet by time, in steps of a quarter of a second: examples come to partitions, daemons learn them, die,
+join and are drained; partitions are freed when a lease is over, states are read, what came since they
+were published is replayed, and then the partition is learned again. docs/scale.md says what is assumed.
+
+A partition is OWNED, FREE (nobody's, or not yet taken), LOADING (its states are read and adopted),
+REPLAYING, or RELEASING (its owner publishes its states before it gives it away)."""
+import heapq
+
+import numpy
+
+import scale_model
+
+OWNED, FREE, LOADING, REPLAYING, RELEASING = range(5)
+RENEW, LOOK, TAKE = range(3)  # what a daemon asks
+RENEWALS, RENEWAL_MAX = 4, 1.0  # turns in a lease, seconds: src/fleet/fleet_worker.c
+TRIP = 0.001  # seconds between an answer and the next question
+STEP = 0.25  # seconds
+US = scale_model.US
+NEVER = numpy.inf
+LITTLE = 1e-9
+
+
+class Fleet:
+    """Arrays: of daemons (size: those that are there, and those that may join), of partitions, of shards.
+    `noise`: whether arrivals are Poisson's, else they flow."""
+
+    def __init__(self, plan, cost, load, keys, spare=0, noise=True):
+        self.plan, self.cost, self.noise = plan, cost, noise
+        self.random = numpy.random.default_rng(plan.seed)
+        self.time = 0.0
+        self.rate = load * plan.rate             # of each partition, examples a second
+        self.keys = keys.astype(float)           # streams of each partition
+        self.shard = numpy.arange(len(load)) % plan.shards
+        everyone = plan.daemons + spare
+        self.member = numpy.arange(everyone) < plan.daemons  # of the fleet, as the others see it
+        self.alive = self.member.copy()
+        self.draining = numpy.zeros(everyone, dtype=bool)
+        self.owner = scale_model.share_out(self.rate, plan.daemons, plan.assign)
+        self.target = self.owner.copy()          # who is to have it
+        self.state = numpy.full(len(load), OWNED)
+        self.stopped = numpy.zeros(everyone)     # microseconds that the learning thread owes
+        self.frozen_until = numpy.zeros(everyone)
+        # Leases and publications are spread evenly, by the golden ratio.
+        spread = numpy.arange(everyone) * 0.6180339887 % 1
+        self.turn = min(plan.lease / RENEWALS, RENEWAL_MAX)
+        self.lease = spread * self.turn + plan.lease - self.turn
+        self.lease_first = 0.0
+        self.seen = numpy.zeros(everyone, dtype=numpy.int64)  # the version that each daemon knows
+        self.version = self.count = 0
+        self.stale = False                       # targets are of an older version
+        self.asked, self.answers_at, self.asking = [], 0.0, 0.0
+        for daemon in numpy.flatnonzero(self.alive):
+            self.ask(float(spread[daemon] * self.turn), RENEW, daemon)
+        self.next_publication = (spread * 0.7548776662 % 1 + spread) % 1 * plan.publish
+        self.uploading = numpy.zeros(everyone)   # bytes
+        zeros = numpy.zeros(len(load))
+        self.come, self.learned, self.replayed = zeros.copy(), zeros.copy(), zeros.copy()
+        self.published, self.snapshot = zeros.copy(), zeros.copy()  # of `learned`
+        self.to_load, self.to_adopt, self.to_replay = zeros.copy(), zeros.copy(), zeros.copy()
+        self.to_release = zeros.copy()           # bytes
+        self.totals = dict.fromkeys(("moved", "taken_over", "false_deaths", "loaded", "up", "down",
+                                     "postponed", "takes", "refused"), 0.0)
+        rates, number = scale_model.key_rates(plan.keys, plan.exponent, plan.rate)
+        ages = numpy.geomspace(STEP, 1e5, 200)
+        some = [scale_model.changed(rates, number, age) / plan.keys for age in ages]
+        self.changed_share = lambda age: numpy.interp(age, ages, some)
+                # At rest: published at the last turn of each daemon.
+        behind = plan.publish - self.next_publication[self.owner]
+        self.age = behind.copy()                 # seconds since it was published
+        self.come[:] = self.learned[:] = self.rate * behind
+        self.snapshot[:] = self.published[:]
+        self.used = {}
+
+    # ---- What happens from outside ----
+
+    def kill(self, daemons):
+        self.alive[daemons] = False
+
+    def join(self, daemons):
+        self.alive[daemons] = self.member[daemons] = True
+        self.lease[daemons] = self.time + self.plan.lease
+        self.next_publication[daemons] = self.time + self.plan.publish
+        self.stale = True
+        for daemon in daemons:
+            self.change()
+            self.seen[daemon] = 0 if self.plan.read == "all" else self.version - len(self.rate)
+            self.ask(self.time, RENEW, daemon)
+
+    def drain(self, daemons):
+        self.draining[daemons] = self.stale = True
+        for _ in daemons:
+            self.change()
+
+    def freeze(self, daemons, seconds):
+        """The daemons learn nothing for so long, as when they are paused."""
+        self.frozen_until[daemons] = self.time + seconds
+
+    # ---- Who has what ----
+
+    def rebalance(self):
+        """Targets of partitions: those of nobody's, and what some have too many of, to those that have
+        least; as few as possible move."""
+        self.stale = False
+        can = numpy.flatnonzero(self.member & ~self.draining)
+        if not len(can):
+            return
+        weight = self.rate if self.plan.assign == "load" else numpy.ones(len(self.rate))
+        able = numpy.zeros(len(self.member), dtype=bool)
+        able[can] = True
+        kept = (self.state != FREE) & (self.state != RELEASING) & able[self.owner]
+        self.target[kept] = self.owner[kept]
+        homeless = ~able[self.target]
+        has = numpy.bincount(self.target[~homeless], weight[~homeless], len(self.member))
+        limit = weight.sum() / len(can)
+        # Lightest first: what is too much at the end of each daemon's list goes.
+        order = numpy.flatnonzero(~homeless)
+        order = order[numpy.lexsort((weight[order], self.target[order]))]
+        most = numpy.ceil(limit) if self.plan.assign == "count" else limit * 1.05
+        for partition in order if (has > most + LITTLE).any() else ():
+            daemon = self.target[partition]
+            if has[daemon] > most + LITTLE:
+                has[daemon] -= weight[partition]
+                homeless[partition] = True
+        moving = numpy.flatnonzero(homeless)
+        moving = moving[numpy.argsort(-weight[moving], kind="stable")]
+        heap = [(has[daemon], daemon) for daemon in can]
+        heapq.heapify(heap)
+        for partition in moving:
+            least, daemon = heap[0]
+            heapq.heapreplace(heap, (least + weight[partition], daemon))
+            self.target[partition] = daemon
+
+    def expire(self, now):
+        """Leases that are over: others may take what these daemons have. One that lives is a member again
+        with its next renewal, and keeps what has not been taken."""
+        if now < self.lease_first:
+            return
+        over = self.member & (self.lease < now - LITTLE)
+        if over.any():
+            self.totals["false_deaths"] += int((over & self.alive).sum())
+            self.member[over] = False
+            self.change()
+            self.stale = True
+        self.lease_first = self.lease[self.member].min() if self.member.any() else NEVER
+
+    def takeable(self, daemon):
+        """Which partitions it may take that are to be its own."""
+        mine = numpy.flatnonzero(self.target == daemon)
+        return mine[(self.state[mine] == FREE) | ~self.member[self.owner[mine]]]
+
+    def ask_redis(self):
+        """The daemons' requests to the Redis that has the leases, one after the other, as many as it
+        answers in this step. A daemon renews its lease each turn; looks, if something has changed; and
+        then asks for what is free and its own."""
+        end = self.time
+        while self.asked and max(self.asked[0][0], self.answers_at) < end:
+            at, _, kind, daemon, version = heapq.heappop(self.asked)
+            if not self.alive[daemon]:
+                continue
+            began = max(at, self.answers_at)
+            self.answers_at = began + self.COSTS[kind](self, daemon) / US
+            self.asking += self.answers_at - began
+            self.expire(self.answers_at)
+            self.ANSWERS[kind](self, daemon, at, version)
+        self.used["leases"] = self.asking / STEP
+        self.asking = 0.0
+        self.expire(end)
+
+    def ask(self, at, kind, daemon, version=0):
+        self.count += 1
+        heapq.heappush(self.asked, (at, self.count, kind, daemon, version))
+
+    def cost_of_look(self, daemon):
+        if self.plan.read == "all":
+            return self.cost.look * len(self.rate)
+        return self.cost.renew + self.cost.look * (self.version - self.seen[daemon])
+
+    def renewed(self, daemon, at, _):
+        if not self.member[daemon]:
+            self.member[daemon] = True
+            self.change()
+            self.stale = True
+        self.lease[daemon] = self.answers_at + self.plan.lease
+        if self.seen[daemon] != self.version:
+            self.ask(self.answers_at + TRIP, LOOK, daemon, at)
+        else:
+            self.ask(max(at + self.turn, self.answers_at + TRIP), RENEW, daemon)
+
+    def looked(self, daemon, _, began):
+        """`began`: when it asked for its lease."""
+        if self.stale:
+            self.rebalance()
+        self.seen[daemon] = self.version
+        mine = numpy.flatnonzero(self.owner == daemon)
+        give = mine[(self.state[mine] == OWNED) & (self.target[mine] != daemon)]
+        if len(give):
+            self.release(give)
+        if len(self.takeable(daemon)):
+            self.ask(self.answers_at + TRIP, TAKE, daemon, self.version)
+        else:
+            self.ask(max(began + self.turn, self.answers_at + TRIP), RENEW, daemon)
+
+    def took(self, daemon, _, version):
+        """With `all` a take of another since this one looked makes it fail, and it tries again at once."""
+        self.totals["takes"] += 1
+        take = self.takeable(daemon)
+        if (version == self.version or self.plan.read == "changes") and self.member[daemon]:
+            self.totals["taken_over"] += int((self.state[take] != FREE).sum())
+            self.owner[take] = daemon
+            self.state[take] = LOADING
+            self.to_release[take] = 0
+            self.to_load[take] = self.keys[take] * self.cost.blob
+            self.to_adopt[take] = self.keys[take] * self.cost.adopt
+            self.to_replay[take] = self.learned[take] - self.published[take]
+            self.totals["moved"] += len(take)
+            self.change(len(take))
+        else:
+            self.totals["refused"] += 1
+        self.ask(self.answers_at + TRIP, RENEW, daemon)
+
+    def change(self, places=1):
+        """With `all` one version for any change; with `changes` a number for each partition."""
+        self.version += places if self.plan.read == "changes" else 1
+
+    COSTS = (lambda self, _: self.cost.renew, cost_of_look, lambda self, _: self.cost.take)
+    ANSWERS = renewed, looked, took
+
+    def release(self, give):
+        """Give partitions away: their states are published first."""
+        self.state[give] = RELEASING
+        states = self.states_of(give)
+        self.to_release[give] = numpy.maximum(states * self.cost.blob, LITTLE)
+        self.stopped += numpy.bincount(self.owner[give], states * self.cost.export, len(self.member))
+
+    def states_of(self, which):
+        """How many streams of partitions are published."""
+        if self.plan.states == "all":
+            return self.keys[which]
+        return self.keys[which] * self.changed_share(self.age[which])
+
+    def publish(self):
+        """A checkpoint: the learning thread copies all, and publishes what changed. One that has not
+        published what it had waits."""
+        due = numpy.flatnonzero(self.alive & (self.next_publication <= self.time))
+        if not len(due):
+            return
+        late = due[self.uploading[due] > LITTLE]
+        self.totals["postponed"] += len(late)
+        self.next_publication[due] += self.plan.publish
+        due = numpy.setdiff1d(due, late)
+        begins = numpy.zeros(len(self.member), dtype=bool)
+        begins[due] = True
+        mine = begins[self.owner] & (self.state == OWNED)
+        states = self.states_of(mine)
+        self.snapshot[mine] = self.learned[mine]
+        self.age[mine] = 0
+        size = len(self.member)
+        self.uploading += numpy.bincount(self.owner[mine], states * self.cost.blob, size)
+        copied = self.keys[mine] * self.cost.blob / self.cost.checkpoint * US
+        self.stopped += numpy.bincount(self.owner[mine], copied + states * self.cost.export, size)
+
+    # ---- A step ----
+
+    def step(self):
+        plan, cost, size = self.plan, self.cost, len(self.member)
+        self.time += STEP
+        self.ask_redis()
+        self.publish()
+        flow = self.rate * STEP
+        self.come += self.random.poisson(flow) if self.noise else flow
+        self.age += STEP
+        living = self.alive & (self.frozen_until < self.time - LITTLE)
+        # The learning thread: what it owes, adopting, then examples of all its partitions alike.
+        free = numpy.where(living, STEP * US, 0.0)
+        paid = numpy.minimum(self.stopped, free)
+        self.stopped -= paid
+        free -= paid
+        adopting = (self.state == LOADING) & (self.to_load <= LITTLE)
+        free, adopted = self.share(free, numpy.where(adopting, self.to_adopt, 0.0))
+        self.to_adopt -= adopted
+        replaying = (self.state == REPLAYING) & (self.to_replay > LITTLE)
+        replay = numpy.where(replaying, self.to_replay, 0.0)
+        learning = numpy.where((self.state == OWNED) & self.alive[self.owner],
+                               self.come - self.learned, 0.0)
+        wanted = numpy.bincount(self.owner, replay * cost.forward + learning * cost.learn, size)
+        part = numpy.minimum(1.0, free / numpy.maximum(wanted, LITTLE))[self.owner]
+        replay, learning = replay * part, learning * part
+        # The shards: what is written comes first, then all the rest alike.
+        down = numpy.where((self.state == LOADING) & living[self.owner], self.to_load, 0.0)
+        lines = numpy.bincount(self.owner, down, size)
+        line = plan.daemon_bytes * STEP
+        down *= numpy.minimum(1.0, line / numpy.maximum(lines, LITTLE))[self.owner]
+        release = numpy.where((self.state == RELEASING) & living[self.owner], self.to_release, 0.0)
+        lines = numpy.bincount(self.owner, release, size) + self.uploading
+        scale = numpy.where(living, numpy.minimum(1.0, line / numpy.maximum(lines, LITTLE)), 0.0)
+        release *= scale[self.owner]
+        up = self.uploading * scale
+        given = self.serve(replay + learning, down, release, up, flow)
+        replay, learning = replay * given, learning * given
+        down, release = down * given, release * given
+        up *= given.mean()
+        self.to_replay -= replay
+        self.replayed += replay
+        self.learned += learning
+        self.to_load -= down
+        self.to_release -= release
+        self.uploading -= up
+        self.totals["down"] += down.sum()
+        self.totals["up"] += up.sum() + release.sum()
+        self.advance()
+        worked = (paid.sum() + adopted.sum() + replay.sum() * cost.forward
+                  + learning.sum() * cost.learn)
+        self.used["learning"] = float(worked / max(living.sum() * STEP * US, 1))
+
+    def share(self, free, wanted):
+        """Microseconds of daemons, to what its partitions want, alike. -> what is left, what each got"""
+        total = numpy.bincount(self.owner, wanted, len(free))
+        got = wanted * numpy.minimum(1.0, free / numpy.maximum(total, LITTLE))[self.owner]
+        return free - numpy.bincount(self.owner, got, len(free)), got
+
+    def serve(self, read, down, release, up, flow):
+        """What share of it the shard of each partition can do in this step. (partitions,)"""
+        plan, cost = self.plan, self.cost
+        spread = numpy.full(plan.shards, up.sum() / plan.shards)
+
+        def of_shards(values):
+            return numpy.bincount(self.shard, values, plan.shards)
+        written = of_shards(flow)
+        asked = (of_shards(read) * cost.xread + of_shards(down) / cost.blob * cost.hmget
+                 + (of_shards(release) + spread) / cost.blob * cost.hset)
+        out = of_shards(read) * cost.wire + of_shards(down)
+        into = of_shards(release) + spread
+        limit = plan.shard_bytes * STEP
+        left = numpy.maximum(STEP * US - written * cost.xadd, 0.0)
+        can = numpy.minimum.reduce([numpy.ones(plan.shards), left / numpy.maximum(asked, LITTLE),
+                                    limit / numpy.maximum(out, LITTLE),
+                                    numpy.maximum(limit - written * cost.wire, 0)
+                                    / numpy.maximum(into, LITTLE)])
+        self.used["shard"] = float(((written * cost.xadd + asked * can) / (STEP * US)).max())
+        self.used["shard_mean"] = float(((written * cost.xadd + asked * can) / (STEP * US)).mean())
+        self.used["entries"] = float(of_shards(self.come - self.published).max()) * cost.entry_memory
+        return can[self.shard]
+
+    def advance(self):
+        """States of partitions whose work is done."""
+        little = self.cost.blob / 2
+        loaded = (self.state == LOADING) & (self.to_load < little) & (self.to_adopt < 1)
+        self.totals["loaded"] += float(self.keys[loaded].sum())
+        self.state[loaded] = REPLAYING
+        self.to_load[(self.state == LOADING) & (self.to_load < little)] = 0
+        self.state[(self.state == REPLAYING) & (self.to_replay < 0.5)] = OWNED
+        gone = (self.state == RELEASING) & (self.to_release < little)
+        self.published[gone] = self.snapshot[gone] = self.learned[gone]
+        self.age[gone] = 0
+        self.state[gone] = FREE
+        if gone.any():
+            self.change(int(gone.sum()))
+        done = (self.uploading < little) & self.alive
+        self.uploading[done] = 0
+        mine = done[self.owner] & (self.state == OWNED)
+        self.published[mine] = numpy.maximum(self.published[mine], self.snapshot[mine])
+
+    # ---- What is seen ----
+
+    def lag(self):
+        """Seconds of each partition: what has come and is not learned, over its rate."""
+        return (self.come - self.learned) / numpy.maximum(self.rate, LITTLE)
+
+    def look(self):
+        lag = self.lag()
+        late = self.rate[lag > 1].sum() / self.rate.sum()
+        return {"time": self.time, "lag_max": float(lag.max()),
+                "lag_99": float(numpy.percentile(lag, 99)),
+                "lag_mean": float((lag * self.rate).sum() / self.rate.sum()), "late": float(late),
+                "unowned": int((self.state != OWNED).sum()),
+                "streams": float(numpy.bincount(self.owner, self.keys).max()), **self.used}
+
+    def run(self, seconds, events=(), every=1.0):
+        """Looks at each second; events: (second, what to do with the fleet)."""
+        looks, events = [], sorted(events, key=lambda event: event[0])
+        steps, apart = round(seconds / STEP), round(every / STEP)
+        for n in range(1, steps + 1):
+            while events and events[0][0] <= self.time + LITTLE:
+                events.pop(0)[1](self)
+            self.step()
+            if n % apart == 0:
+                looks.append(self.look())
+        return looks

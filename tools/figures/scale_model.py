@@ -1,0 +1,232 @@
+"""What of a fleet follows without simulating time: which keys a partition gets and how many examples,
+which streams are in memory, what the broker and the disks carry, what averaging costs.
+
+Rates are examples a second, sizes bytes, costs microseconds of one thread. tools/figures/scale says what
+is made of it, scale_fleet.py simulates what happens when daemons come and go."""
+import dataclasses
+import heapq
+import json
+import math
+import pathlib
+
+import numpy
+
+COSTS = pathlib.Path(__file__).with_name("scale-costs.json")
+HASH_BEGIN, HASH_PRIME = 0xCBF29CE484222325, 0x100000001B3  # FNV-1a, 64 bits: src/common/hash.h
+HASH_MASK = 2**64 - 1
+BLOCK_DIGITS = 4
+BLOCK = 10**BLOCK_DIGITS
+KEY = "k%08d"  # how keys are written
+US = 1e6
+ENTRY_WORDS = 50  # bytes of XADD and XREAD about a message: id, names, lengths
+SERVER_MEMORY = 64e9  # of a server of Redis
+RENEWALS = 1.0  # of leases a second, and commits: src/fleet/fleet_worker.c
+DISK = 100e6  # bytes a second, a daemon's share
+STOPPED = 0.05  # of the time: what checkpoints may stop learning
+
+
+@dataclasses.dataclass(frozen=True)
+class Cost:
+    """What the plan's network and broker cost, as measured."""
+    learn: float         # of an example: of the daemon's busiest thread
+    forward: float       # of one that is replayed without learning
+    adopt: float         # of a stream's state that is taken over
+    export: float        # of one that is published
+    blob: float          # bytes of a state
+    memory: float        # bytes of a state in the learner
+    blob_memory: float   # bytes of a blob in Redis
+    hset: float          # of Redis, for a blob
+    hmget: float
+    xadd: float          # of Redis, for an example
+    xread: float
+    entry_memory: float  # bytes in Redis
+    wire: float          # bytes of an example on the network
+    log: float           # bytes in Redis's log
+    journal: float       # bytes of an example in a daemon's journal
+    disk: float          # bytes that it writes to the disk for it
+    checkpoint: float    # bytes a second: what stops learning is the copy
+    parameters: float    # bytes
+    renew: float         # of Redis, for a lease
+    look: float          # for the whole fleet, a partition of it
+    take: float
+    commit: float        # of a daemon's offsets
+    round: float         # for asking whether a round of averaging is closed, a partition
+
+
+def interpolate(measured, name, size):
+    """A cost of Redis that was measured for some sizes of blobs, for this one."""
+    sizes = sorted(int(key.rsplit("_", 1)[1]) for key in measured if key.startswith(f"{name}_"))
+    return float(numpy.interp(size, sizes, [measured[f"{name}_{s}"] for s in sizes]))
+
+
+def read_costs(path=COSTS):
+    return json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
+
+
+def cost_of(costs, network):
+    """The measured figures as one daemon's costs."""
+    made, redis = costs["networks"][network], costs["redis"]
+    entry, fleet = redis["messages"][str(made["inputs"])], redis["fleet"]
+    blob = made["checkpoint_bytes_a_stream"]
+    adopt = made.get("adopt_us_a_stream", US * blob / made["resume_bytes_a_second"])
+    export = made.get("export_us_a_stream", US * blob / made["checkpoint_thread_bytes_a_second"])
+    learn = max(made["learning_thread_us"], made["other_thread_us"])
+    taking = learn - made["queued_us"]  # what an example costs beside its arithmetic
+    return Cost(learn=learn, forward=max(taking, 0) + made["forward_us"], adopt=adopt, export=export,
+                blob=blob, memory=made["memory_bytes_a_stream"],
+                blob_memory=interpolate(redis, "blob_memory_bytes", blob),
+                hset=interpolate(redis, "hset_us", blob), hmget=interpolate(redis, "hmget_us", blob),
+                xadd=entry["xadd_us"], xread=entry["xread_us"],
+                entry_memory=entry["entry_memory_bytes"], wire=entry["message_bytes"] + ENTRY_WORDS,
+                log=entry["entry_log_bytes"], journal=made["journal_bytes"], disk=made["disk_bytes"],
+                checkpoint=made["checkpoint_thread_bytes_a_second"], parameters=4 * made["parameters"],
+                renew=fleet["renew_us"], look=fleet["look_us"] / fleet["partitions"],
+                take=fleet["take_us"], commit=fleet["commit_us"] / fleet["commit_partitions"],
+                round=fleet["round_us"] / fleet["partitions"])
+
+
+# ---- Keys and partitions ----
+
+
+def fnv1a(text):
+    """FNV-1a of 64 bits, as src/common/hash.h has it."""
+    value = HASH_BEGIN
+    for byte in text.encode() if isinstance(text, str) else text:
+        value = (value ^ byte) * HASH_PRIME & HASH_MASK
+    return value
+
+
+def blocks(keys):
+    """Hashes of KEY % 0, 1, ..., in arrays of BLOCK: what all of a block begin with is hashed once."""
+    digits = numpy.arange(BLOCK)
+    last = [((digits // 10**place) % 10 + ord("0")).astype(numpy.uint64)
+            for place in reversed(range(BLOCK_DIGITS))]
+    prime = numpy.uint64(HASH_PRIME)
+    for first in range(0, keys, BLOCK):
+        begin = fnv1a((KEY % first)[:-BLOCK_DIGITS])
+        value = numpy.full(BLOCK, begin, dtype=numpy.uint64)
+        for byte in last:
+            value = (value ^ byte) * prime
+        yield first, value[:keys - first]
+
+
+def shares(keys, exponents, partitions):
+    """Of each partition: how many keys hash to it, and for each exponent its share of the examples.
+    -> (partitions,) and {exponent: (partitions,)}"""
+    count = numpy.zeros(partitions, dtype=numpy.int64)
+    weight = {exponent: numpy.zeros(partitions) for exponent in exponents}
+    for first, value in blocks(keys):
+        place = (value % numpy.uint64(partitions)).astype(numpy.int64)
+        count += numpy.bincount(place, minlength=partitions)
+        logarithm = numpy.log(numpy.arange(first + 1, first + 1 + len(value), dtype=float))
+        for exponent in exponents:
+            weight[exponent] += numpy.bincount(place, numpy.exp(-exponent * logarithm), partitions)
+    return count, {exponent: w / w.sum() for exponent, w in weight.items()}
+
+
+def ranks(keys, points=4000):
+    """Ranks 1 .. keys in groups: (first rank, how many), the first ones alone, the others by ratio."""
+    edges = numpy.unique(numpy.concatenate([
+        numpy.arange(1, min(keys, 1000) + 2),
+        numpy.geomspace(min(keys, 1000) + 1, keys + 1, points).astype(numpy.int64)]))
+    edges = edges[edges <= keys + 1]
+    return edges[:-1], numpy.diff(edges)
+
+
+def key_rates(keys, exponent, rate):
+    """(rates, how many keys have each): descending, at the middle of each group of ranks."""
+    first, number = ranks(keys)
+    weight = numpy.power(first + (number - 1) / 2, -exponent)
+    return rate * weight / (weight * number).sum(), number
+
+
+def share_out(load, daemons, how):
+    """Owner of each partition, (partitions,): in turn (count), or the heaviest first to the daemon that
+    has least (load)."""
+    if how == "count":
+        return numpy.arange(len(load)) % daemons
+    owner = numpy.empty(len(load), dtype=numpy.int64)
+    heap = [(0.0, daemon) for daemon in range(daemons)]
+    for partition in numpy.argsort(-load, kind="stable"):
+        has, daemon = heap[0]
+        heapq.heapreplace(heap, (has + load[partition], daemon))
+        owner[partition] = daemon
+    return owner
+
+
+# ---- States ----
+
+
+def changed(rates, number, seconds):
+    """How many streams get an example in so many seconds."""
+    return float((number * -numpy.expm1(-rates * seconds)).sum())
+
+
+def misses(rates, number, slots):
+    """Examples a second whose stream is not among the `slots` least recently forgotten (LRU), by Che's
+    approximation: a stream is in memory if it had an example in the last T seconds, T such that
+    sum (1 - exp(-rate T)) = slots. -> misses a second, T"""
+    if slots >= number.sum():
+        return 0.0, math.inf
+    low, high = 0.0, 1.0
+    while changed(rates, number, high) < slots:
+        high *= 2
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (middle, high) if changed(rates, number, middle) < slots else (low, middle)
+    return float((number * rates * numpy.exp(-rates * high)).sum()), high
+
+
+# ---- What is carried ----
+
+
+def published(plan, rates, number):
+    """Streams whose state is published a second."""
+    streams = plan.keys if plan.states == "all" else changed(rates, number, plan.publish)
+    return streams / plan.publish
+
+
+def demands(plan, cost, busiest=1.0):
+    """What each resource is used for, at rest: {name: (use, limit, unit)}. `busiest`: the load of the busiest
+    daemon as a multiple of the mean."""
+    rates, number = key_rates(plan.keys, plan.exponent, plan.rate)
+    streams, mean = plan.keys / plan.daemons, plan.rate / plan.daemons
+    fresh = published(plan, rates, number)
+    stall = (cost.blob / cost.checkpoint * streams / plan.publish
+             + cost.export * fresh / plan.daemons / US)
+    leases = plan.daemons * RENEWALS * (cost.renew + cost.commit * plan.partitions / plan.daemons)
+    examples = plan.rate * (cost.xadd + cost.xread) / US / plan.shards
+    states = fresh * cost.hset / US / plan.shards
+    copies = 2 if plan.states == "all" else 1  # the states before, until those after are complete
+    look = cost.look * plan.partitions if plan.read == "all" else cost.renew
+    return {
+        "one thread: the hottest key": (rates[0] * cost.learn / US, 1, "cores"),
+        "one thread: the busiest daemon": (mean * busiest * cost.learn / US, 1, "cores"),
+        "one thread: stopped by checkpoints": (stall, STOPPED, "of the time"),
+        "daemon: states in memory": (streams * cost.memory, plan.daemon_memory, "bytes"),
+        "daemon: disk": (mean * cost.disk + streams * cost.blob / plan.publish, DISK, "bytes/s"),
+        "Redis: processor, examples": (examples, 1, "cores a server"),
+        "Redis: processor, states": (states, 1, "cores a server"),
+        "Redis: processor, both": (examples + states, 1, "cores a server"),
+        "Redis: network in": ((plan.rate * cost.wire + fresh * cost.blob) / plan.shards,
+                              plan.shard_bytes, "bytes/s a server"),
+        "Redis: memory, states": (copies * plan.keys * cost.blob_memory / plan.shards, SERVER_MEMORY,
+                                  "bytes a server"),
+        "Redis: memory, examples until their states are published": (
+            1.5 * plan.rate * plan.publish * cost.entry_memory / plan.shards, SERVER_MEMORY,
+            "bytes a server"),
+        "leases: processor, at rest": (leases / US, 1, "cores"),
+        "leases: all look once, of a lease": (plan.daemons * look / US, plan.lease, "s"),
+    }
+
+
+def averaging(plan, cost, rates, every):
+    """Rounds of averaging in which each daemon learns `every` examples and then waits for the others, at
+    most a lease from the first that waits. rates (daemons,). -> seconds of a round, the share of the
+    examples that come that is learned, how many daemons are in a round, bytes a second that Redis gives"""
+    ready = every / numpy.minimum(rates, US / cost.learn)
+    seconds = min(ready.max(), ready.min() + plan.lease)
+    learned = numpy.minimum(rates, every / seconds).sum() / rates.sum()
+    inside = int((ready <= seconds).sum())
+    given = inside * inside * cost.parameters / seconds  # each reads those of all
+    return seconds, learned, inside, given

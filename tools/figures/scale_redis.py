@@ -1,0 +1,140 @@
+"""What tools/figures/scale measures of Redis: microseconds of the one thread that executes commands (INFO
+cpu) and bytes of memory and log, for what a fleet asks: entries of streams, states, and the scripts of
+src/fleet/fleet_scripts.c."""
+import pathlib
+import re
+import tempfile
+
+import shared
+
+import brokers
+
+ROUNDS = 3
+BATCH = 1000
+BLOBS = (512, 4096, 32768)  # bytes
+
+
+def message(numbers):
+    """An example of so many numbers and as many targets, with a place for its stream's number."""
+    text = ",".join(f"{(7 * n % 11 - 5) * 1.2345:.4f}" for n in range(numbers))
+    return '{"x":[%s],"y":[%s],"stream":"k%%08d"}' % (text, text)
+
+
+MESSAGES = {"8": message(8), "32": message(32)}
+DAEMONS, PARTITIONS = 1000, 16384
+OWNED = PARTITIONS // DAEMONS
+LEASE_MS = 10**9  # nobody's ends
+SCRIPTS = "src/fleet/fleet_scripts.c"
+INFO = '{"address":"tcp://10.0.0.%d:5572","examples":123456789,"rate":10000.0,"streams":100000}'
+
+
+class Redis(brokers.Redis):
+    """With the default of those who have many messages: synced each second."""
+
+    def __init__(self, directory):
+        super().__init__(directory, "--appendfsync", "everysec", "--auto-aof-rewrite-percentage", "0")
+
+    def used(self):
+        """Seconds that the thread which executes commands has used."""
+        text = self.ask("INFO", "cpu")
+        return sum(float(re.search(rf"used_cpu_{kind}_main_thread:([\d.]+)", text)[1])
+                   for kind in ("user", "sys"))
+
+    def memory(self):
+        return int(re.search(r"used_memory:(\d+)", self.ask("INFO", "memory"))[1])
+
+    def log_bytes(self):
+        return sum(path.stat().st_size for path in self.directory.rglob("*.aof"))
+
+    def cost(self, commands, count):
+        """Microseconds of that thread for one of `count`: the cheapest of some rounds."""
+        rounds = []
+        for _ in range(ROUNDS):
+            before = self.used()
+            self.pipeline(commands)
+            rounds.append(1e6 * (self.used() - before) / count)
+        return min(rounds)
+
+
+def entries(server, text):
+    """Of examples in a stream of Redis."""
+    count, memory, log = 50 * BATCH, server.memory(), server.log_bytes()
+    add = [("XADD", "s", "*", "payload", text % n) for n in range(count)]
+    made = {"message_bytes": len(text % 0), "xadd_us": server.cost(add, count)}
+    made["entry_memory_bytes"] = (server.memory() - memory) / (ROUNDS * count)
+    made["entry_log_bytes"] = (server.log_bytes() - log) / (ROUNDS * count)
+    made["xread_us"] = server.cost([("XREAD", "COUNT", BATCH, "STREAMS", "s", "0")] * 50, 50 * BATCH)
+    server.ask("DEL", "s")
+    return made
+
+
+def states(server):
+    """Of hashes with states of some sizes, written and read as src/fleet/fleet_redis.c does, 256 at once."""
+    made, at_once = {}, 256
+    for size in BLOBS:
+        number, before = at_once * max(8, 2**25 // size // at_once), server.memory()
+        put = []
+        for first in range(0, number, at_once):
+            put.append(["HSET", f"states:{size}"])
+            for n in range(first, first + at_once):
+                put[-1] += [f"k{n:08}", f"{n:08}" * (size // 8)]
+        made[f"hset_us_{size}"] = server.cost(put, number)
+        made[f"blob_memory_bytes_{size}"] = (server.memory() - before) / number
+        made[f"hmget_us_{size}"] = server.cost(
+            [("HMGET", *words[1::2][:1], *words[2::2]) for words in put[:8]], 8 * at_once)
+        server.ask("DEL", f"states:{size}")
+    return made
+
+
+def scripts():
+    """The texts of SCRIPTS by name, each with the words that they share."""
+    text = (shared.SOURCE / SCRIPTS).read_text(encoding="utf-8")
+    text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
+
+    def literals(part):
+        return "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', part)).replace("\\n", "\n").replace(
+            "\\\\", "\\")
+    words, rest = text.split("const char *const", 1)
+    words = literals(words.split("fleet_script_words", 1)[1])
+    parts = re.split(r"\[SCRIPT_(\w+)\] =", rest)
+    return {name: words + literals(part) for name, part in zip(parts[1::2], parts[2::2], strict=True)}
+
+
+def leases(server):
+    """Of the scripts, in a fleet of DAEMONS with PARTITIONS."""
+    text, at = scripts(), "runnel:{fleet}:"
+
+    def call(name, *words):
+        return ("EVALSHA", server.ask("SCRIPT", "LOAD", text[name]), 1, at, *words)
+
+    def names(n):
+        return f"daemon-{n:04}", f"{n:032x}"
+    server.pipeline([call("JOIN", *names(n), LEASE_MS, "examples", PARTITIONS, "0" * 64, INFO % n)
+                     for n in range(DAEMONS)])
+    for n in range(DAEMONS):
+        mine = range(n * OWNED, PARTITIONS if n == DAEMONS - 1 else (n + 1) * OWNED)
+        version = server.ask("HGET", at + "fleet", "version")
+        taken = server.ask(*call("TAKE", *names(n), version, *mine))
+        assert len(taken) == 1 + 3 * len(mine), taken
+        claims = taken[2::3]
+        words = [word for p, claim in zip(mine, claims, strict=True)
+                 for word in (p, claim, "425 123456789", 123456, 0, 0)]
+        assert server.ask(*call("COMMIT", *names(n), 0, *words))[0] == "ok"
+    made = {"daemons": DAEMONS, "partitions": PARTITIONS, "commit_partitions": OWNED}
+    first = [word for p in range(OWNED) for word in (p, 1 + p, "425 123456790", 123457, 0, 0)]
+    made["renew_us"] = server.cost([call("RENEW", *names(n), LEASE_MS, INFO % n)
+                                    for n in range(DAEMONS)], DAEMONS)
+    made["look_us"] = server.cost([call("LOOK")] * 20, 20)
+    made["commit_us"] = server.cost([call("COMMIT", *names(0), 0, *first)] * 200, 200)
+    # A take that comes too late, as most do when many take.
+    made["take_us"] = server.cost([call("TAKE", *names(0), 0, *range(OWNED))] * 200, 200)
+    server.ask(*call("ARRIVE", *names(0), 0, "parameters", LEASE_MS))
+    made["round_us"] = server.cost([call("ROUND", 1, LEASE_MS)] * 20, 20)
+    return made
+
+
+def measure():
+    with tempfile.TemporaryDirectory(prefix="scale-") as directory, \
+            Redis(pathlib.Path(directory)) as server:
+        return {"messages": {size: entries(server, text) for size, text in MESSAGES.items()},
+                **states(server), "fleet": leases(server)}

@@ -1,0 +1,386 @@
+"""The tables and charts of tools/figures/scale: what it prints, and writes into docs/scale.md."""
+import concurrent.futures
+import dataclasses
+import math
+
+import numpy
+
+import scale_fleet
+import scale_model
+import scale_plan
+import shared
+
+US = scale_model.US
+EXPONENTS = (0.0, 0.6, 0.8, 1.0, 1.2)
+PARTITIONS = (1024, 4096, 16384, 65536)
+INTERVALS = (10, 60, 150, 300, 600, 1800)   # seconds between publications
+SLOTS = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)    # of the streams, in memory
+ROUND_ASKED = 10                            # times a second: src/fleet/fleet_job.c
+AVERAGES = (10**4, 10**5, 10**6)            # examples between two averages
+FLEETS = (10, 30, 100, 200, 300, 500, 1000)  # daemons
+PARTITIONS_EACH = 16
+APART = {"publish": 600.0, "states": "changed", "shards": 1000}  # so that leases alone can break
+REST, PATIENCE = 5.0, 300.0                 # seconds before daemons die, and after it
+EVENT = 60.0                                # seconds of rest before something happens
+LATE = 1.0                                  # a second of lag: late
+REPAIRED = {"read": "changes", "publish": 600.0, "states": "changed", "assign": "load"}
+DATA_CENTRE = 3                             # the fleet is in so many
+
+
+def short(number, digits=2):
+    """1234567 as 1.2 M."""
+    for size, letter in ((1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k")):
+        if abs(number) >= size:
+            return f"{number / size:.{digits}g}{letter}" if number / size < 100 else \
+                f"{number / size:.0f}{letter}"
+    return f"{number:.{digits}g}" if number < 100 else f"{number:.0f}"
+
+
+def percent(share):
+    return f"{share:.0%}" if share >= 0.0995 else f"{share:.2g}" if share == 0 else f"{100 * share:.2g}%"
+
+
+def steps(plan):
+    """The plan and its repairs, one after the other: {name: plan}"""
+    return {"1 server": dataclasses.replace(plan, shards=1), f"{plan.shards} servers": plan,
+            "repaired": dataclasses.replace(plan, **REPAIRED)}
+
+
+class Keys:
+    """The keys' partitions, hashed once for the finest division; a coarser one folds it."""
+
+    def __init__(self, plan):
+        self.finest = max(*PARTITIONS, plan.partitions)
+        exponents = sorted({*EXPONENTS, plan.exponent})
+        self.count, self.share = scale_model.shares(plan.keys, exponents, self.finest)
+
+    def of(self, exponent, partitions):
+        """(streams, share of the examples) of each partition."""
+        if self.finest % partitions:
+            shared.fail(f"--partitions is to divide {self.finest}", 64)
+        fold = (self.finest // partitions, partitions)
+        return self.count.reshape(fold).sum(0), self.share[exponent].reshape(fold).sum(0)
+
+
+def busiest(load, daemons, how):
+    """Load of the busiest daemon as a multiple of the mean."""
+    owner = scale_model.share_out(load, daemons, how)
+    return float(numpy.bincount(owner, load, daemons).max() * daemons)
+
+
+# ---- Tables ----
+
+
+def table_costs(costs):
+    rows = [["", *costs["networks"]]]
+    for name, key, form in (
+            ("parameters", "parameters", "{:,.0f}"),
+            ("learning, in-process, one stream, µs", "queued_us", "{:.2f}"),
+            ("forward alone, µs", "forward_us", "{:.2f}"),
+            ("learning thread of a daemon with many streams, µs", "learning_thread_us", "{:.2f}"),
+            ("its next busiest thread, µs", "other_thread_us", "{:.2f}"),
+            ("all its threads, µs", "all_threads_us", "{:.2f}"),
+            ("journal, bytes", "journal_bytes", "{:.0f}"),
+            ("written to the disk for it, bytes", "disk_bytes", "{:,.0f}"),
+            ("replay after a crash, examples a second", "replay_rate", "{:,.0f}"),
+            ("streams in that daemon", "streams", "{:,}"),
+            ("a stream in a checkpoint, bytes", "checkpoint_bytes_a_stream", "{:,.0f}"),
+            ("a stream in memory, bytes", "memory_bytes_a_stream", "{:,.0f}"),
+            ("checkpoint: copied by the learning thread, MB a second",
+             "checkpoint_thread_bytes_a_second", "{:,.0f}"),
+            ("start from a checkpoint, MB a second", "resume_bytes_a_second", "{:,.0f}")):
+        scale = 1e-6 if "MB" in name else 1
+        rows.append([name, *(form.format(network[key] * scale)
+                             for network in costs["networks"].values())])
+    return shared.table(rows)
+
+
+def table_redis(costs):
+    redis, fleet = costs["redis"], costs["redis"]["fleet"]
+    rows = [["Redis", "measured"]]
+    for size, made in redis["messages"].items():
+        rows += [[f"{size} numbers and {size} targets: XADD, XREAD; µs of its one thread",
+                  f"{made['xadd_us']:.2f}, {made['xread_us']:.2f}"],
+                 ["the message, its entry in memory, in the log; bytes",
+                  f"{made['message_bytes']}, {made['entry_memory_bytes']:.0f}, "
+                  f"{made['entry_log_bytes']:.0f}"]]
+    for size in (512, 4096, 32768):
+        rows.append([f"a state of {size} bytes: HSET, HMGET, µs; memory, bytes",
+                     f"{redis[f'hset_us_{size}']:.1f}, {redis[f'hmget_us_{size}']:.1f}, "
+                     f"{redis[f'blob_memory_bytes_{size}']:,.0f}"])
+    size = f"{fleet['daemons']:,} daemons, {fleet['partitions']:,} partitions"
+    rows += [[f"{size}: a lease renewed, µs", f"{fleet['renew_us']:.1f}"],
+             [f"{size}: the fleet looked at, µs", f"{fleet['look_us']:,.0f}"],
+             [f"{size}: partitions not taken since the fleet has changed, µs", f"{fleet['take_us']:.1f}"],
+             [f"{size}: offsets of {fleet['commit_partitions']} partitions committed, µs",
+              f"{fleet['commit_us']:.1f}"],
+             [f"{size}: a round of averaging asked for, µs", f"{fleet['round_us']:,.0f}"]]
+    return shared.table(rows)
+
+
+def table_keys(plan, keys, costs):
+    """How uneven partitions and daemons are."""
+    rows = [["exponent", "hottest key, a second", *(f"hottest of {p:,}" for p in PARTITIONS),
+             "busiest daemon: in turn", "by load",
+             *(f"cores for the hottest key: {name}" for name in costs["networks"])]]
+    for exponent in sorted(keys.share):
+        top = scale_model.key_rates(plan.keys, exponent, plan.rate)[0][0]
+        load = keys.of(exponent, plan.partitions)[1]
+        rows.append([f"{exponent:g}", short(top),
+                     *(f"{keys.of(exponent, p)[1].max() * p:.2f} x" for p in PARTITIONS),
+                     *(f"{busiest(load, plan.daemons, how):.2f} x" for how in ("count", "load")),
+                     *(f"{top * scale_model.cost_of(costs, name).learn / US:.2f}"
+                       for name in costs["networks"])])
+    return shared.table(rows)
+
+
+def table_states(plan, costs):
+    """What is in memory, and what a miss costs."""
+    rates, number = scale_model.key_rates(plan.keys, plan.exponent, plan.rate)
+    names = list(costs["networks"])
+    rows = [["streams in a daemon's memory", *(f"GB: {name}" for name in names), "misses a second",
+             "of the examples", "idle before it is forgotten",
+             *(f"states to and from Redis, GB/s: {name}" for name in names),
+             *(f"processors of Redis: {name}" for name in names)]]
+    for part in SLOTS:
+        missed, age = scale_model.misses(rates, number, part * plan.keys)
+        costed = [scale_model.cost_of(costs, name) for name in names]
+        rows.append([f"{part * plan.keys / plan.daemons:,.0f}",
+                     *(f"{part * plan.keys / plan.daemons * c.memory / 1e9:.2f}" for c in costed),
+                     short(missed), percent(missed / plan.rate),
+                     "never" if math.isinf(age) else f"{age:.1f} s",
+                     *(f"{2 * missed * c.blob / 1e9:.1f}" for c in costed),
+                     *(f"{missed * (c.hset + c.hmget) / US:.0f}" for c in costed)])
+    return shared.table(rows)
+
+
+def table_intervals(plan, cost):
+    """What publishing states often costs, and seldom."""
+    rates, number = scale_model.key_rates(plan.keys, plan.exponent, plan.rate)
+    streams, mean = plan.keys / plan.daemons, plan.rate / plan.daemons
+    rows = [["published each", "streams changed", "states, GB/s: all", "changed",
+             "processors of Redis: all", "changed", "learning stopped", "checkpoints, MB/s a daemon",
+             "examples kept in Redis, GB", "replayed for a dead daemon", "core seconds",
+             "hottest key's replay"]]
+    for seconds in INTERVALS:
+        each = [scale_model.published(dataclasses.replace(plan, publish=seconds, states=which), rates,
+                                      number) for which in ("all", "changed")]
+        stall = (streams * cost.blob / cost.checkpoint / seconds
+                 + each[0] / plan.daemons * cost.export / US)
+        rows.append([f"{seconds} s", percent(each[1] / each[0]),
+                     *(f"{fresh * cost.blob / 1e9:.1f}" for fresh in each),
+                     *(f"{fresh * cost.hset / US:.1f}" for fresh in each),
+                     percent(stall), f"{streams * cost.blob / seconds / 1e6:.1f}",
+                     f"{1.5 * seconds * plan.rate * cost.entry_memory / 1e9:,.0f}",
+                     short(mean * seconds / 2), f"{mean * seconds / 2 * cost.forward / US:.1f}",
+                     f"{rates[0] * seconds * cost.forward / US:.0f} s"])
+    return shared.table(rows)
+
+
+def table_bytes(plan, costs):
+    """Journals and broker."""
+    rates, number = scale_model.key_rates(plan.keys, plan.exponent, plan.rate)
+    rows = [["GB/s of the whole fleet", *(f"{which}: {name}" for which in ("designed", "repaired")
+                                          for name in costs["networks"])]]
+    columns = []
+    for one in list(steps(plan).values())[1:]:
+        for name in costs["networks"]:
+            cost = scale_model.cost_of(costs, name)
+            fresh = scale_model.published(one, rates, number)
+            columns.append([plan.rate * cost.wire, plan.rate * cost.log, plan.rate * cost.wire,
+                            fresh * cost.blob, plan.rate * cost.journal, plan.rate * cost.disk,
+                            plan.keys * cost.blob / one.publish])
+    for n, what in enumerate(("examples to Redis", "Redis's log of them", "examples to daemons",
+                              "states to Redis", "journals grow by", "journals write to disks",
+                              "checkpoints write to disks")):
+        rows.append([what, *(f"{column[n] / 1e9:.2f}" for column in columns)])
+    return shared.table(rows)
+
+
+def table_leases(plan, cost, processes):
+    """How large a fleet may be."""
+    rows = [["daemons", "partitions", "a look, ms", "all look once, s",
+             "one dies: all have an owner after", "leases lost by the living",
+             "a third dies: all have an owner after", "takes, of them refused",
+             "leases lost by the living", "repaired: one dies", "a third dies"]]
+    jobs = [(daemons, dead, read) for daemons in FLEETS for read in ("all", "changes")
+            for dead in (1, max(1, daemons // DATA_CENTRE))]
+    with concurrent.futures.ProcessPoolExecutor(processes) as pool:
+        done = [pool.submit(deaths, plan, cost, *job) for job in jobs]
+        done = {job: one.result() for job, one in zip(jobs, done, strict=True)}
+
+    def after(job):
+        return "never" if done[job][0] is None else f"{done[job][0]:.0f} s"
+    for daemons in FLEETS:
+        third, partitions = max(1, daemons // DATA_CENTRE), daemons * PARTITIONS_EACH
+        look = cost.look * partitions
+        one, many = done[(daemons, 1, "all")], done[(daemons, third, "all")]
+        rows.append([f"{daemons:,}", f"{partitions:,}", f"{look / 1e3:.2f}", f"{daemons * look / US:.2f}",
+                     after((daemons, 1, "all")), f"{one[1]['false_deaths']:,.0f}",
+                     after((daemons, third, "all")),
+                     f"{many[1]['takes']:,.0f}, {many[1]['refused']:,.0f}",
+                     f"{many[1]['false_deaths']:,.0f}", after((daemons, 1, "changes")),
+                     after((daemons, third, "changes"))])
+    return shared.table(rows)
+
+
+def deaths(plan, cost, daemons, dead, read):
+    """A fleet of so many, of which some die. -> seconds until all partitions have an owner, totals"""
+    share = daemons / plan.daemons
+    made = dataclasses.replace(plan, daemons=daemons, partitions=daemons * PARTITIONS_EACH,
+                               keys=round(plan.keys * share), rate=plan.rate * share, read=read, **APART)
+    load = numpy.full(made.partitions, 1 / made.partitions)
+    fleet = scale_fleet.Fleet(made, cost, load, load * made.keys, noise=False)
+    fleet.run(REST)
+    fleet.kill(numpy.arange(dead))
+    while fleet.time < REST + PATIENCE:
+        fleet.step()
+        if fleet.alive[fleet.owner].all() and (fleet.state != scale_fleet.FREE).all():
+            return fleet.time - REST, fleet.totals
+    return None, fleet.totals
+
+
+def over(times):
+    return f"{times:.0f} x" if times >= 9.95 else f"{times:.1f} x"
+
+
+def table_broken(plan, costs, load):
+    """Use over limit of each resource, for the plan and its repairs."""
+    rows, columns, names = [[""]], [], []
+    for which, one in steps(plan).items():
+        for network in costs["networks"]:
+            used = scale_model.demands(one, scale_model.cost_of(costs, network),
+                                       busiest(load, plan.daemons, one.assign))
+            rows[0].append(f"{which}: {network}")
+            columns.append([use / limit for use, limit, _ in used.values()])
+            names = list(used)
+    for n, name in enumerate(names):
+        rows.append([name, *(f"**{over(c[n])}**" if c[n] > 1 else percent(c[n]) for c in columns)])
+    return shared.table(rows)
+
+
+def table_limits(plan, cost):
+    """What 100% is."""
+    used = scale_model.demands(plan, cost)
+    return shared.table([["resource", "used", "limit"],
+                         *([name, f"{short(use, 3)} {unit}", f"{short(limit, 3)} {unit}"]
+                           for name, (use, limit, unit) in used.items())])
+
+
+def table_averages(plan, costs, load):
+    rows = [["network", "every", "a round", "daemons in it", "examples learned",
+             "parameters read, GB/s", "processors of Redis asked whether it is closed",
+             "through one sum, GB/s"]]
+    for name in costs["networks"]:
+        cost = scale_model.cost_of(costs, name)
+        for every in AVERAGES:
+            owner = scale_model.share_out(load, plan.daemons, plan.assign)
+            rates = numpy.bincount(owner, load, plan.daemons) * plan.rate
+            seconds, learned, inside, given = scale_model.averaging(plan, cost, rates, every)
+            waiting = (1 - every / numpy.minimum(rates, US / cost.learn) / seconds).clip(0).sum()
+            asked = waiting * ROUND_ASKED * cost.round * plan.partitions / US
+            rows.append([name, f"{every:,}", f"{seconds:.1f} s", f"{inside:,}", percent(learned),
+                         short(given / 1e9), f"{asked:,.0f}",
+                         short(2 * inside * cost.parameters / seconds / 1e9)])
+    return shared.table(rows)
+
+
+# ---- Scenarios ----
+
+
+def scenarios(plan):
+    """name -> (plan, daemons that may join, what happens)"""
+    tenth, third = plan.daemons // 10, plan.daemons // DATA_CENTRE
+    events = {"rest": (0, lambda fleet: None),
+              "one dies": (0, lambda fleet: fleet.kill([plan.daemons // 2])),
+              f"{tenth} join": (tenth, lambda fleet: fleet.join(
+                  numpy.arange(plan.daemons, plan.daemons + tenth))),
+              f"{tenth} are drained": (0, lambda fleet: fleet.drain(numpy.arange(tenth))),
+              f"{third} die at once": (0, lambda fleet: fleet.kill(numpy.arange(third)))}
+    made = {(which, name): (one, spare, act)
+            for which, one in (("designed", plan), ("repaired", steps(plan)["repaired"]))
+            for name, (spare, act) in events.items()}
+    one, last, word = plan, list(events)[-1], ""
+    for key, value in list(REPAIRED.items())[:-1]:
+        one = dataclasses.replace(one, **{key: value})
+        made[(f"{word}{key}: {value:g}" if isinstance(value, float) else f"{word}{key}: {value}", last)] = (
+            one, *events[last])
+        word = "and "
+    return made
+
+
+def play(plan, cost, load, keys, name, seconds):
+    """One of the scenarios. -> (its name, what was seen, its totals)"""
+    made, spare, act = scenarios(plan)[name]
+    fleet = scale_fleet.Fleet(made, cost, load, keys, spare)
+    looks = fleet.run(EVENT + seconds, [(EVENT, act)])
+    return name, looks, {**fleet.totals, "replayed": float(fleet.replayed.sum()),
+                         "come": float(fleet.come.sum()), "learned": float(fleet.learned.sum())}
+
+
+def play_all(plan, cost, load, keys, processes, seconds):
+    names = list(scenarios(plan))
+    with concurrent.futures.ProcessPoolExecutor(processes) as pool:
+        done = [pool.submit(play, plan, cost, load, keys, name, seconds) for name in names]
+        return {name: (looks, totals) for name, looks, totals in (one.result() for one in done)}
+
+
+def recovered(looks, key, limit):
+    """Seconds after the event until it stays below, or None."""
+    over = [look["time"] for look in looks if look["time"] > EVENT and look[key] > limit]
+    if not over:
+        return 0.0
+    return over[-1] - EVENT if over[-1] < looks[-1]["time"] else None
+
+
+def table_events(played):
+    rows = [["", "what happens", "partitions moved", "states read, GB", "replayed",
+             "lag at most: mean", "99 of 100 partitions", "longest", "all owned and replayed after",
+             "99 of 100 within 1 s after", "busiest server", "most streams of a daemon",
+             "leases lost by the living"]]
+    for (which, name), (looks, totals) in played.items():
+        after = [look for look in looks if look["time"] > EVENT]
+        owned, late = recovered(looks, "unowned", 0), recovered(looks, "lag_99", LATE)
+        rows.append([which, name, f"{totals['moved']:,.0f}", f"{totals['down'] / 1e9:,.1f}",
+                     short(totals["replayed"]),
+                     *(f"{max(look[key] for look in after):.1f} s"
+                       for key in ("lag_mean", "lag_99", "lag_max")),
+                     *("never" if when is None else f"{when:.0f} s" for when in (owned, late)),
+                     percent(max(look["shard"] for look in after)),
+                     f"{max(look['streams'] for look in after):,.0f}", f"{totals['false_deaths']:,.0f}"])
+    return shared.table(rows, "llrrrrrrrrrrr")
+
+
+def pause_curve(costs):
+    """The run that was measured, and the same by simulation: (measured, simulated), lists of [s, examples]."""
+    real = costs["pause"]
+    plan = scale_plan.Plan(daemons=1, partitions=1, keys=1, rate=real["rate"], shards=1, publish=1e9,
+                            network="gru64")
+    cost = dataclasses.replace(scale_model.cost_of(costs, "gru64"), learn=US / real["highest_rate"])
+    fleet = scale_fleet.Fleet(plan, cost, numpy.ones(1), numpy.ones(1), noise=False)
+    begin, seen = fleet.learned.sum(), []
+    fleet.time = 0.0
+    length = real["resumed"] - real["paused"]
+    frozen = False
+    while fleet.time < real["lag"][-1][0]:
+        if not frozen and fleet.time + scale_fleet.STEP > real["paused"]:
+            fleet.freeze([0], length)
+            frozen = True
+        fleet.step()
+        seen.append([fleet.time, float((fleet.come - fleet.learned).sum())])
+    assert fleet.learned.sum() > begin
+    return real["lag"], seen
+
+
+def table_pause(costs):
+    real = costs["pause"]
+    rows = [["", "measured", "simulated"]]
+    measured, simulated = pause_curve(costs)
+
+    def drained(curve):
+        most = max(curve, key=lambda point: point[1])
+        return most[1], next(t for t, n in curve if t > real["resumed"] and n < 0.1 * most[1]) - real["resumed"]
+    (most, after), (most_simulated, after_simulated) = drained(measured), drained(simulated)
+    rows += [["longest queue, examples", f"{most:,.0f}", f"{most_simulated:,.0f}"],
+             ["nine tenths of it learned after, s", f"{after:.2f}", f"{after_simulated:.2f}"]]
+    return shared.table(rows)
