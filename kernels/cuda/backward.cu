@@ -23,7 +23,7 @@ static __device__ __forceinline__ struct scale scale_of(const struct layer_step 
 
 static __device__ __forceinline__ float *carry_of(const struct network &n,
                                                   const struct network_layer &l, uint32_t t) {
-    return n.activations + l.carry + (size_t)(t % 2) * l.size;
+    return activations_of(n) + l.carry + (size_t)(t % 2) * l.size;
 }
 
 /* Gradient of unit i's h: from the layer above, and from the step after. */
@@ -61,13 +61,14 @@ static __device__ __forceinline__ void finish_backward(const struct network &n, 
             continue;
         if (l.ages)
             scale = unit_scale(n, l, PLACE_INNER, b.age, i);
-        float x = normalized(b.at.inner[i], scale), gain = n.parameters[l.gain[PLACE_INNER] + i];
+        float x = normalized(b.at.inner[i], scale),
+              gain = parameters_of(n)[l.gain[PLACE_INNER] + i];
         sums[0] += g.inner * gain;
         sums[1] += g.inner * gain * x;
         if (b.writes) {
             size_t unit = (size_t)b.t * l.size + i;
-            n.activations[l.d_bias[PLACE_INNER] + unit] = g.inner;
-            n.activations[l.d_gain[PLACE_INNER] + unit] = g.inner * x;
+            activations_of(n)[l.d_bias[PLACE_INNER] + unit] = g.inner;
+            activations_of(n)[l.d_gain[PLACE_INNER] + unit] = g.inner * x;
         }
         if (l.ages)
             b.d[i] = normalization_unit_backward(g.inner, gain, scale.rstd);
@@ -77,7 +78,7 @@ static __device__ __forceinline__ void finish_backward(const struct network &n, 
     block_sums(sums, scratch);
     float mean = l.centred ? sums[0] / (float)l.size : 0.0f, product = sums[1] / (float)l.size;
     for (uint32_t i = threadIdx.x; i < l.size; i += blockDim.x)
-        b.d[i] = normalization_group_backward(b.d[i], n.parameters[l.gain[PLACE_INNER] + i],
+        b.d[i] = normalization_group_backward(b.d[i], parameters_of(n)[l.gain[PLACE_INNER] + i],
                                               normalized(b.at.inner[i], scale), mean, product,
                                               scale.rstd);
 }
@@ -161,7 +162,7 @@ static __device__ __forceinline__ struct norm_means norm_means(const struct netw
         group_bounds(l, k % GROUPS, &first, &end);
         for (uint32_t row = first + threadIdx.x; row < end && (l.apart || !recurrent);
              row += blockDim.x) {
-            float gain = n.parameters[l.gain[recurrent ? PLACE_HH : PLACE_IH] + row];
+            float gain = parameters_of(n)[l.gain[recurrent ? PLACE_HH : PLACE_IH] + row];
             float dg = behind_gains(l, b, recurrent, row) * gain;
             sums[k] += dg;
             sums[2 * GROUPS + k] += dg * sum_normalized(n, l, b, recurrent, row);
@@ -192,7 +193,7 @@ sum_gradient(const struct network &n, const struct network_layer &l, const struc
     float product = of_hh    ? (second ? m.product[3] : m.product[2])
                     : second ? m.product[1]
                              : m.product[0];
-    float gain = n.parameters[l.gain[place] + row];
+    float gain = parameters_of(n)[l.gain[place] + row];
     if (l.ages)
         return normalization_unit_backward(d, gain, unit_scale(n, l, place, b.age, row).rstd);
     struct scale scale = scale_of(b.at, place * GROUPS + second);
@@ -205,7 +206,7 @@ sum_gradient(const struct network &n, const struct network_layer &l, const struc
 static __device__ void keep_rows(const struct network &n, const struct network_layer &l,
                                  const struct layer_backward &b, const struct norm_means &m,
                                  const struct piece &p) {
-    float *a = n.activations;
+    float *a = activations_of(n);
     for (uint32_t row = p.first + threadIdx.x; row < p.end; row += blockDim.x) {
         size_t at = (size_t)b.t * l.rows + row, wide = (size_t)b.t * padded(l.rows) + row;
         a[l.d_ih + wide] = sum_gradient(n, l, b, m, false, row);
@@ -228,8 +229,8 @@ static __device__ void keep_rows(const struct network &n, const struct network_l
 static __device__ void keep_vectors(const struct network &n, uint32_t k,
                                     const struct layer_backward &b, const float *slot) {
     const struct network_layer &l = n.layers[k];
-    float *input = n.activations + l.input + (size_t)b.t * l.ld_ih;
-    float *before = n.activations + l.before + (size_t)b.t * l.ld_hh;
+    float *input = activations_of(n) + l.input + (size_t)b.t * l.ld_ih;
+    float *before = activations_of(n) + l.before + (size_t)b.t * l.ld_hh;
     for (uint32_t i = threadIdx.x; i < l.ld_hh && l.states > 0; i += blockDim.x)
         before[i] = i < l.size ? b.h_before[i] : 0.0f;
     const float *x;
@@ -240,10 +241,10 @@ static __device__ void keep_vectors(const struct network &n, uint32_t k,
         if (n.input_kind == INPUT_SYMBOL) {
             uint32_t id = ((const union value *)x)->id;
             if (threadIdx.x == 0)
-                ((uint32_t *)(n.activations + n.ids))[b.t] = id;
+                ((uint32_t *)(activations_of(n) + n.ids))[b.t] = id;
             if (!n.embedding_size)
                 return;
-            x = n.parameters + n.embedding + (size_t)id * n.ld_embedding;
+            x = parameters_of(n) + n.embedding + (size_t)id * n.ld_embedding;
         }
     }
     for (uint32_t i = threadIdx.x; i < l.ld_ih; i += blockDim.x)
@@ -255,7 +256,7 @@ static __device__ void keep_vectors(const struct network &n, uint32_t k,
 static __device__ __forceinline__ struct layer_backward
 backward_at(const struct network &n, uint32_t k, uint32_t t, const float *slot) {
     const struct network_layer &l = n.layers[k];
-    const struct segment *s = n.current;
+    const struct segment *s = current_of(n);
     const float *state = slot + n.slot.before + (size_t)s->window * n.slot.state + l.state;
     struct layer_backward b;
     b.t = t;
@@ -277,8 +278,8 @@ static __device__ void propagate(const struct network &n, const struct network_l
     for (uint32_t row = p.first + threadIdx.x; row < p.end; row += blockDim.x)
         rows[row - p.first] = sum_gradient(n, l, b, m, recurrent, row);
     __syncthreads();
-    float *out = n.activations + split.partial + ((size_t)index * split.chunks + p.chunk) * ld;
-    multiply_transposed(n.parameters + (recurrent ? l.weight_hh : l.weight_ih), ld, ld, p.first,
+    float *out = activations_of(n) + split.partial + ((size_t)index * split.chunks + p.chunk) * ld;
+    multiply_transposed(parameters_of(n) + (recurrent ? l.weight_hh : l.weight_ih), ld, ld, p.first,
                         p.end, rows, p.group, rows + padded(split.chunk_rows), out);
 }
 
@@ -290,10 +291,10 @@ static __host__ __device__ __forceinline__ uint32_t gradient_rows(const struct n
 static __device__ __forceinline__ void layer_wave(const struct network &n, uint32_t k, uint32_t t,
                                                   uint32_t block, bool recurrent) {
     const struct network_layer &l = n.layers[k];
-    const float *slot = slot_of(n, n.current);
+    const float *slot = slot_of(n, current_of(n));
     struct piece p = piece_of(recurrent ? l.split_hh : l.split_ih, l.rows, block);
     struct layer_backward b = backward_at(n, k, t, slot);
-    b.last = t + 1 == n.current->length;
+    b.last = t + 1 == current_of(n)->length;
     b.writes = recurrent && block == 0;
     b.d = shared_memory + SCRATCH;
     switch (l.cell) {
@@ -366,7 +367,8 @@ cudaError_t prepare_backward(const struct network *n, unsigned threads) {
 
 cudaError_t launch_backward(const struct network *n, uint32_t length, unsigned threads,
                             cudaStream_t stream) {
-    struct launch l = {dim3(n->blocks_backward, 1, 1), threads, wave_shared(n, threads), stream};
+    struct launch l = {dim3(n->blocks_backward, 1, n->members), threads, wave_shared(n, threads),
+                       stream};
     cudaError_t status = launch_output_backward(n, length, threads, stream);
     for (uint32_t v = 0; v + 1 < length + n->layer_count && !status; v++)
         status = launch_kernel(backward_wave, &l, *n, v, length);

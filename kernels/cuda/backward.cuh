@@ -8,8 +8,8 @@
 /* Losses and gradients of the window's targets, and the optimizer's numbers for the update: one
  * launch.
  */
-cudaError_t launch_loss(const struct network *n, const struct optimizer *optimizer, uint32_t length,
-                        unsigned threads, cudaStream_t stream);
+cudaError_t launch_loss(const struct network *n, uint32_t length, unsigned threads,
+                        cudaStream_t stream);
 
 /* 1 + length + layers - 1 launches. In wave v the topmost layer is at step length - 1 - v, each
    layer below one step later than the one above it. */

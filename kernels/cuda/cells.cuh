@@ -31,7 +31,7 @@ struct layer_step {
 
 static __device__ __forceinline__ struct layer_step
 layer_at(const struct network &n, const struct network_layer &l, uint32_t position) {
-    float *a = n.activations;
+    float *a = activations_of(n);
     size_t row = (size_t)position * l.rows, unit = (size_t)position * l.size;
     struct layer_step s;
     s.sum_ih = a + l.sum_ih + row;
@@ -114,7 +114,7 @@ static __device__ __forceinline__ struct scale unit_scale(const struct network &
                                                           uint32_t place, uint32_t age,
                                                           uint32_t row) {
     uint32_t width = units_width(l, place);
-    const float *mean = n.units + unit_numbers(l, place) + (size_t)age * width + row;
+    const float *mean = units_of(n) + unit_numbers(l, place) + (size_t)age * width + row;
     struct scale scale = {mean[0], mean[(size_t)2 * l.ages * width]};
     return scale;
 }
@@ -127,8 +127,8 @@ static __device__ __forceinline__ float normalized_at(const struct network &n,
     if (l.source == SOURCE_NOTHING)
         return sum;
     float x = normalized(sum, l.ages ? unit_scale(n, l, place, age, row) : scale);
-    return normalization_apply(x, n.parameters[l.gain[place] + row],
-                               n.parameters[l.norm_bias[place] + row]);
+    return normalization_apply(x, parameters_of(n)[l.gain[place] + row],
+                               parameters_of(n)[l.norm_bias[place] + row]);
 }
 
 /* What a cell's description says, where it must be a constant. */

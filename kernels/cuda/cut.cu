@@ -10,6 +10,7 @@ static struct segment *open_segment(struct cutter *c, uint32_t slot) {
     s->lead = s->lead_solve = s->solve = NONE;
     s->first = c->step_count;
     c->shapes[c->count] = (struct shape){};
+    c->shapes[c->count].played = true;
     c->count++;
     return s;
 }

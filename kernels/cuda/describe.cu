@@ -20,7 +20,6 @@ static void describe_layer(struct engine *e, uint32_t k) {
     l->carries = kind->carries;
     bool units = l->source == SOURCE_ROWS || l->source == SOURCE_RUNNING;
     l->ages = norm_kind(from->norm)->by_age ? (uint32_t)from->norm_steps : units;
-    l->momentum = from->norm_momentum;
     e->network.rows_norms |= l->source == SOURCE_ROWS;
     e->network.running_norms |= l->source == SOURCE_RUNNING;
     l->group_gates = (uint8_t)kind->group_gates[0];

@@ -139,10 +139,10 @@ static __device__ __forceinline__ Number block_maximum(Number value, Number *scr
     return value;
 }
 
-/* Whether this block is the last of its grid to come here: it sees what the others wrote before.
-   `ticket` is 0 before and after. */
+/* Whether this block is the last of its member's to come here: it sees what the others wrote
+   before. `ticket`, the member's own, is 0 before and after. */
 static __device__ __forceinline__ bool block_is_last(unsigned *ticket) {
-    unsigned blocks = gridDim.x * gridDim.y * gridDim.z;
+    unsigned blocks = gridDim.x * gridDim.y;
     __threadfence();
     __syncthreads();
     unsigned *taken = (unsigned *)shared_memory;

@@ -1,5 +1,5 @@
 /* The CUDA engine: opening, reading and writing. Playing is in plan.cu. */
-#include "engine.cuh"
+#include "ensemble.cuh"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@ static void cuda_close(struct engine **engine) {
         return;
     if (e->stream)
         cudaStreamSynchronize(e->stream);
-    engine_release_plan(e);
+    ensemble_dissolve(e->ensemble);
     blas_close(e->gradient.blas);
     engine_release(e);
     if (e->stream)
@@ -57,8 +57,8 @@ static int cuda_open(struct engine **engine, const struct model *model,
         cuda_check(cudaStreamCreateWithFlags(&e->stream, cudaStreamNonBlocking), "opening a stream",
                    error) ||
         engine_allocate(e, error) ||
-        (e->network.gradient &&
-         blas_open(&e->gradient.blas, e->stream, e->workspace, e->way_out, error)) ||
+        (e->network.at.gradient && blas_open(&e->gradient.blas, e->stream,
+                                             engine_at(e, e->at_workspace), e->way_out, error)) ||
         cuda_check(cudaDeviceSynchronize(), "starting the GPU", error)) {
         cuda_close(&e);
         return -1;
@@ -88,11 +88,12 @@ static int copy(struct engine *e, void *device, void *host, size_t bytes, enum d
 }
 
 /* Where running statistics stand, in the table's layout. */
-static float *running_of(const struct network *n, const struct tensor *tensor) {
+static float *running_of(const struct engine *e, const struct tensor *tensor) {
+    const struct network *n = &e->network;
     const struct network_layer *l = &n->layers[tensor->layer];
     bool var = tensor->role >= TENSOR_VAR_IH;
     uint32_t place = tensor->role - (var ? TENSOR_VAR_IH : TENSOR_MEAN_IH);
-    return n->units + unit_numbers(*l, place) +
+    return engine_floats(e, n->at.units) + unit_numbers(*l, place) +
            (var ? (size_t)l->ages * units_width(*l, place) : 0);
 }
 
@@ -103,17 +104,18 @@ static int copy_tensor(struct engine *e, enum engine_block block, size_t index, 
     const struct tensor *tensor = &e->model->tensors[index];
     struct placed placed = engine_placed(e, tensor);
     if (tensor->role >= TENSOR_MEAN_IH && tensor->role <= TENSOR_VAR_INNER)
-        return copy(e, running_of(n, tensor), values, tensor_size(tensor) * sizeof(float),
+        return copy(e, running_of(e, tensor), values, tensor_size(tensor) * sizeof(float),
                     direction, error);
-    float *from = block == ENGINE_PARAMETERS ? n->parameters : n->moments[block - ENGINE_MOMENTS];
+    uint32_t at_block =
+        block == ENGINE_PARAMETERS ? n->at.parameters : n->at.moments[block - ENGINE_MOMENTS];
     size_t columns = tensor->columns ? tensor->columns : tensor->rows;
     size_t rows = tensor->columns ? tensor->rows : 1, row = columns * sizeof(float);
-    if (!from) { /* moments that this optimizer does not keep are zero */
+    if (!at_block) { /* moments that this optimizer does not keep are zero */
         if (direction == OUT)
             memset(values, 0, rows * row);
         return 0;
     }
-    float *at = from + placed.offset;
+    float *at = engine_floats(e, at_block) + placed.offset;
     size_t pitch = placed.ld * sizeof(float);
     cudaError_t status = direction == IN ? cudaMemcpy2DAsync(at, pitch, values, row, row, rows,
                                                              cudaMemcpyHostToDevice, e->stream)
@@ -136,7 +138,7 @@ static int copy_slot(struct engine *e, size_t index, float *record, enum directi
                      struct error *error) {
     const struct network *n = &e->network;
     const struct slot_layout *l = &n->slot;
-    float *device = n->slots + index * l->size, *s = e->slot;
+    float *device = engine_floats(e, n->at.slots) + index * l->size, *s = e->slot;
     size_t bytes = l->size * sizeof(float), state = e->model->state_size;
     if (copy(e, device, s, bytes, OUT, error)) /* what a record does not hold stays as it is */
         return -1;
@@ -162,12 +164,12 @@ static int copy_block(struct engine *e, enum engine_block block, size_t index, v
                       enum direction direction, struct error *error) {
     switch (block) {
     case ENGINE_UPDATES:
-        return copy(e, &e->network.state->updates, data, sizeof e->network.state->updates,
-                    direction, error);
+        return copy(e, engine_at(e, e->network.at.state) + offsetof(struct update_state, updates),
+                    data, sizeof(uint64_t), direction, error);
     case ENGINE_SLOT:
         return copy_slot(e, index, (float *)data, direction, error);
     case ENGINE_SOLUTION:
-        return copy(e, e->solution.block, data,
+        return copy(e, engine_at(e, e->network.at.solution), data,
                     least_squares_size(&e->solution.ls) * sizeof(double), direction, error);
     default:
         return copy_tensor(e, block, index, data, direction, error);
@@ -188,9 +190,10 @@ static int begin_weights(struct engine *e, const struct tensor *tensor, const fl
     for (size_t k = 0; k < count; k++)
         weights[k] = (double)values[k];
     size_t row = columns * sizeof *weights;
-    cudaError_t status = cudaMemcpy2DAsync(least_squares_weights(ls, e->solution.block) + first,
-                                           ls->stride * sizeof *weights, weights, row, row,
-                                           ls->outputs, cudaMemcpyHostToDevice, e->stream);
+    double *block = (double *)engine_at(e, e->network.at.solution);
+    cudaError_t status =
+        cudaMemcpy2DAsync(least_squares_weights(ls, block) + first, ls->stride * sizeof *weights,
+                          weights, row, row, ls->outputs, cudaMemcpyHostToDevice, e->stream);
     int copied = settle(e, status, "copying the readout's weights", error);
     free(weights);
     return copied;

@@ -12,32 +12,6 @@ enum {
     GRAPHS_MAX = 64,
     RUN_MAX = 64, /* steps of one run: what is longer is played as several */
     WALKED_MAX = MODEL_TENSORS_MAX,
-    ALLOCATIONS_MAX = 24,
-};
-
-/* What a captured graph was captured for. */
-struct shape {
-    uint32_t steps, length;
-    bool recompute, measure, lead_solve, solve;
-};
-
-struct captured {
-    cudaGraphExec_t graph; /* NULL: the shape was met, but has none */
-    struct shape shape;
-    uint32_t nodes;
-    uint64_t used; /* when the shape was last met; 0: never, the place is free */
-};
-
-/* The queue and its arrays, for one plan: gathered in pinned memory, then copied to the device. */
-struct upload {
-    char *host, *device;
-    size_t capacity;
-};
-
-/* Results of one plan, in pinned memory that the device writes. */
-struct download {
-    char *host;
-    size_t capacity;
 };
 
 struct engine {
@@ -53,21 +27,22 @@ struct engine {
     struct walked walked[WALKED_MAX];
     unsigned threads; /* of a block, but for gradient and optimizer */
     cudaStream_t stream;
-    struct upload upload;
-    struct download download;
-    struct captured graphs[GRAPHS_MAX];
-    uint64_t clock; /* of graphs: segments played */
-    size_t graph_nodes;
-    bool graphs_end;  /* no more are made: one could not be, */
-    bool graphs_told; /* which was said */
-    uint32_t newest;  /* position of the newest step played */
-    bool stale;       /* units' deviations must be recomputed */
-    float *slot;      /* (slot.size,) in host memory, for reading and writing */
-    void *allocations[ALLOCATIONS_MAX];
-    size_t allocation_count;
-    void *workspace; /* of cuBLAS */
+    char *arena; /* all that it keeps on the device, in it, in grains, beside network.at: */
+    uint32_t at_tensors, at_parts, at_workspace; /* gradient.tensors, encoding.parts, cuBLAS's */
+    struct ensemble *ensemble;                   /* with which it is played; NULL: not yet */
+    uint32_t newest;                             /* position of the newest step played */
+    bool stale;                                  /* units' deviations must be recomputed */
+    float *slot; /* (slot.size,) in host memory, for reading and writing */
     char description[DESCRIPTION_SIZE];
 };
+
+static inline char *engine_at(const struct engine *e, uint32_t at) {
+    return e->arena + grains(at);
+}
+
+static inline float *engine_floats(const struct engine *e, uint32_t at) {
+    return (float *)engine_at(e, at);
+}
 
 /* ---- describe.cu ---- */
 
@@ -77,6 +52,9 @@ void engine_describe_network(struct engine *e);
 
 /* Give each product of a wave its blocks. The network's sizes are there. */
 void engine_share(struct engine *e);
+
+/* Those of a forward, again: so many in all. No bit depends on them. */
+void share_forward(struct network *n, unsigned threads, uint32_t most);
 
 /* ---- memory.cu ---- */
 
@@ -100,6 +78,13 @@ void engine_walk(struct engine *e);
 
 /* ---- cut.cu ---- */
 
+/* Which kernels a segment has. */
+struct shape {
+    uint32_t steps, length;
+    bool played; /* false: the engine has no such segment */
+    bool recompute, measure, lead_solve, solve;
+};
+
 /* What is being gathered, in pinned memory. */
 struct cutter {
     struct engine *e;
@@ -119,15 +104,5 @@ void engine_cut(struct cutter *c);
 int engine_play(struct engine *e, const struct plan *plan, const struct results *results,
                 struct error *error);
 int engine_play_together(const struct engine_part *parts, size_t count, struct error *error);
-void engine_release_plan(struct engine *e);
-
-/* The kernels of a segment, one after the other. */
-cudaError_t engine_enqueue(struct engine *e, const struct shape *shape);
-
-/* ---- graphs.cu ---- */
-
-/* The same as a graph, where there is one, or can be. */
-cudaError_t engine_replay(struct engine *e, const struct shape *shape);
-void engine_forget_graphs(struct engine *e);
 
 #endif

@@ -86,7 +86,7 @@ struct walk {
 };
 
 static __device__ __forceinline__ struct walk walk_of(const struct network &n, enum steps_of of) {
-    const struct segment *s = n.current;
+    const struct segment *s = current_of(n);
     struct walk w;
     w.slot = slot_of(n, s);
     w.first = of == STEPS_OF_RUN ? s->position : s->window;
@@ -114,7 +114,7 @@ template <uint32_t COUNT>
 static __device__ __forceinline__ void project_row(const struct network &n, const struct walk &w,
                                                    uint32_t row, uint32_t first, uint32_t steps) {
     const struct network_layer &l = n.layers[0];
-    const float4 *weight = (const float4 *)(n.parameters + l.weight_ih + (size_t)row * l.ld_ih);
+    const float4 *weight = (const float4 *)(parameters_of(n) + l.weight_ih + (size_t)row * l.ld_ih);
     const float4 *x[COUNT];
     float4 sums[COUNT];
 #pragma unroll
@@ -128,12 +128,13 @@ static __device__ __forceinline__ void project_row(const struct network &n, cons
         for (uint32_t k = 0; k < COUNT; k++)
             add_products(&sums[k], a, x[k][i]);
     }
-    float bias = n.parameters[l.bias_ih + row];
+    float bias = parameters_of(n)[l.bias_ih + row];
 #pragma unroll
     for (uint32_t k = 0; k < COUNT; k++) {
         float sum = warp_sum(quad_sum(sums[k]));
         if (lane_index() == 0 && first + k < steps)
-            n.activations[l.sum_ih + (size_t)ring_position(n, w.first, first + k) * l.rows + row] =
+            activations_of(
+                n)[l.sum_ih + (size_t)ring_position(n, w.first, first + k) * l.rows + row] =
                 sum + bias;
     }
 }
@@ -180,10 +181,10 @@ static __device__ __forceinline__ struct task
 task_inputs(const struct network &n, const struct walk &w, uint32_t k, uint32_t t, uint32_t block) {
     const struct network_layer &l = n.layers[k];
     struct task task = {};
-    task.product.weight = n.parameters + l.weight_ih;
-    task.product.bias = n.parameters + l.bias_ih;
+    task.product.weight = parameters_of(n) + l.weight_ih;
+    task.product.bias = parameters_of(n) + l.bias_ih;
     task.product.ld = l.ld_ih;
-    task.product.out = n.activations + l.sum_ih + (size_t)ring_position(n, w.first, t) * l.rows;
+    task.product.out = activations_of(n) + l.sum_ih + (size_t)ring_position(n, w.first, t) * l.rows;
     task.rows = l.rows;
     task.block = block;
     task.blocks = l.blocks_ih;
@@ -204,10 +205,10 @@ static __device__ __forceinline__ struct task task_recurrent(const struct networ
                                                              uint32_t t, uint32_t block) {
     const struct network_layer &l = n.layers[k];
     struct task task = {};
-    task.product.weight = n.parameters + l.weight_hh;
-    task.product.bias = l.source == SOURCE_NOTHING ? n.parameters + l.bias_hh : NULL;
+    task.product.weight = parameters_of(n) + l.weight_hh;
+    task.product.bias = l.source == SOURCE_NOTHING ? parameters_of(n) + l.bias_hh : NULL;
     task.product.ld = l.ld_hh;
-    task.product.out = n.activations + l.sum_hh + (size_t)ring_position(n, w.first, t) * l.rows;
+    task.product.out = activations_of(n) + l.sum_hh + (size_t)ring_position(n, w.first, t) * l.rows;
     task.rows = l.rows;
     task.block = block;
     task.blocks = l.blocks_hh;
@@ -223,13 +224,14 @@ static __device__ __forceinline__ struct task task_recurrent(const struct networ
 static __device__ __forceinline__ struct task
 task_output(const struct network &n, const struct walk &w, uint32_t t, uint32_t block) {
     struct task task = {};
-    task.product.weight = n.parameters + n.output_weight;
-    task.product.bias = n.parameters + n.output_bias;
+    task.product.weight = parameters_of(n) + n.output_weight;
+    task.product.bias = parameters_of(n) + n.output_bias;
     task.product.ld = n.ld_output;
-    task.product.out = n.activations + n.output + (size_t)ring_position(n, w.first, t) * n.outputs;
+    task.product.out =
+        activations_of(n) + n.output + (size_t)ring_position(n, w.first, t) * n.outputs;
     task.skip_from = n.skip_from;
     if (n.ld_skip && !n.skip_from) {
-        task.product.chosen = n.parameters + n.output_skip + symbol_of(n, w, t);
+        task.product.chosen = parameters_of(n) + n.output_skip + symbol_of(n, w, t);
         task.product.ld_chosen = n.ld_skip;
     }
     task.rows = n.outputs;
@@ -363,11 +365,11 @@ cudaError_t prepare_forward(const struct network *n) {
 
 cudaError_t launch_forward(const struct network *n, enum steps_of of, uint32_t steps,
                            unsigned threads, cudaStream_t stream) {
-    struct launch l = {dim3(n->blocks_forward, 1, 1), threads, wave_shared(n), stream};
+    struct launch l = {dim3(n->blocks_forward, 1, n->members), threads, wave_shared(n), stream};
     bool projected = is_projected(n, steps);
     cudaError_t status = cudaSuccess;
     if (projected) {
-        struct launch all = {dim3(n->blocks_forward, 1, 1), threads, 0, stream};
+        struct launch all = {dim3(n->blocks_forward, 1, n->members), threads, 0, stream};
         status = launch_kernel(project, &all, *n, steps, of);
     }
     for (uint32_t w = 0; w < steps + n->layer_count && !status; w++)
@@ -377,6 +379,7 @@ cudaError_t launch_forward(const struct network *n, enum steps_of of, uint32_t s
 
 cudaError_t launch_outputs(const struct network *n, uint32_t length, unsigned threads,
                            cudaStream_t stream) {
-    struct launch l = {dim3(length, n->blocks_output, 1), threads, outputs_shared(n), stream};
+    struct launch l = {dim3(length, n->blocks_output, n->members), threads, outputs_shared(n),
+                       stream};
     return launch_kernel(solved_outputs, &l, *n);
 }

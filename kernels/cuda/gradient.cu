@@ -18,11 +18,11 @@ enum {
 static __device__ double inner_product(const struct network &n, const struct factor &f, uint32_t t,
                                        uint32_t s, uint32_t count) {
     if (f.kind == FACTOR_SYMBOL) {
-        const uint32_t *ids = (const uint32_t *)(n.activations + f.offset);
+        const uint32_t *ids = (const uint32_t *)(activations_of(n) + f.offset);
         return ids[t] == ids[s];
     }
-    const float4 *a = (const float4 *)(n.activations + f.offset + (size_t)t * f.stride);
-    const float4 *b = (const float4 *)(n.activations + f.offset + (size_t)s * f.stride);
+    const float4 *a = (const float4 *)(activations_of(n) + f.offset + (size_t)t * f.stride);
+    const float4 *b = (const float4 *)(activations_of(n) + f.offset + (size_t)s * f.stride);
     double sum = 0;
 #pragma unroll 4
     for (uint32_t i = lane_index(); i < padded(count) / QUAD; i += LANES) {
@@ -51,8 +51,8 @@ static __device__ double matrix_squares(const struct network &n, const struct wa
 }
 
 /* The squares of a slice of a vector's gradient. */
-static __device__ double vector_squares(const struct network &n, const struct walked &w,
-                                        uint32_t item, uint32_t length) {
+static __device__ __forceinline__ double
+vector_squares(const struct network &n, const struct walked &w, uint32_t item, uint32_t length) {
     double squares = 0;
     uint32_t end = (item + 1) * SLICE < w.columns ? (item + 1) * SLICE : w.columns;
     for (uint32_t i = item * SLICE + lane_index(); i < end; i += LANES) {
@@ -65,7 +65,7 @@ static __device__ double vector_squares(const struct network &n, const struct wa
 }
 
 /* Blocks: (some, tensors). Bound by the latency of its inner products. */
-static __global__ void __launch_bounds__(SQUARES_THREADS)
+static __global__ void __launch_bounds__(SQUARES_THREADS, RESIDENT_BLOCKS)
     norm(const __grid_constant__ struct network n, const struct walked *tensors, uint32_t length) {
     const struct walked &w = tensors[blockIdx.y];
     bool vector = w.a.kind == FACTOR_ONE;
@@ -78,7 +78,7 @@ static __global__ void __launch_bounds__(SQUARES_THREADS)
         squares += vector ? vector_squares(n, w, item, length) : matrix_squares(n, w, item);
     double sum = block_sum(lane_index() == 0 ? squares : 0.0, (double *)shared_memory);
     if (threadIdx.x == 0)
-        n.squares[blockIdx.y * gridDim.x + blockIdx.x] = sum;
+        squares_of(n)[blockIdx.y * gridDim.x + blockIdx.x] = sum;
 }
 
 /* The squares of tensors that have a part through their deviations: each tile is made here. One
@@ -102,7 +102,7 @@ static __global__ void __launch_bounds__(TILE_THREADS)
     }
     double sum = block_sum(squares, (double *)shared_memory);
     if (threadIdx.x == 0)
-        n.squares[before + blockIdx.x] = sum;
+        squares_of(n)[before + blockIdx.x] = sum;
 }
 
 /* ---- a gradient that is formed ---- */
@@ -124,7 +124,7 @@ static __global__ void __launch_bounds__(TILE_THREADS)
 #pragma unroll
     for (int k = 0; k < TILE_ROWS; k++)
         if (in_tensor(w, tile, k))
-            *(float4 *)(n.gradient + w.offset + (size_t)(tile.row + k) * w.ld + tile.column) =
+            *(float4 *)(gradient_of(n) + w.offset + (size_t)(tile.row + k) * w.ld + tile.column) =
                 sums[k];
 }
 
@@ -139,23 +139,25 @@ static __global__ void __launch_bounds__(TILE_THREADS)
 #pragma unroll
     for (int k = 0; k < TILE_ROWS; k++)
         if (in_tensor(w, tile, k))
-            take_off(
-                n, w, tile.row + k, tile.column, 1.0f,
-                (float4 *)(n.gradient + w.offset + (size_t)(tile.row + k) * w.ld + tile.column));
+            take_off(n, w, tile.row + k, tile.column, 1.0f,
+                     (float4 *)(gradient_of(n) + w.offset + (size_t)(tile.row + k) * w.ld +
+                                tile.column));
 }
 
-/* G (rows, ld) = A^T B */
+/* G (rows, ld) = A^T B of one member: in a product of several at once cuBLAS might take another
+   order of sums than for one. */
 static cudaError_t multiply_by_blas(const struct network *n, const struct gradient_plan *plan,
-                                    const struct walked *w, uint32_t length) {
-    return blas_multiply(plan->blas, w->rows, w->ld, length, n->activations + w->a.offset,
-                         w->a.stride, n->activations + w->b.offset, w->b.stride,
-                         n->gradient + w->offset);
+                                    const struct walked *w, uint32_t length, uint32_t member) {
+    const float *activations = (const float *)(n->arenas[member] + grains(n->at.activations));
+    float *gradient = (float *)(n->arenas[member] + grains(n->at.gradient));
+    return blas_multiply(plan->blas, w->rows, w->ld, length, activations + w->a.offset, w->a.stride,
+                         activations + w->b.offset, w->b.stride, gradient + w->offset);
 }
 
 /* Bound by the bytes of the gradient. */
 static __global__ void __launch_bounds__(SQUARES_THREADS)
-    squares_of(const __grid_constant__ struct network n, size_t quads) {
-    const float4 *gradient = (const float4 *)n.gradient;
+    formed_squares(const __grid_constant__ struct network n, size_t quads) {
+    const float4 *gradient = (const float4 *)gradient_of(n);
     double sum = 0;
     for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < quads;
          i += (size_t)gridDim.x * blockDim.x) {
@@ -165,7 +167,7 @@ static __global__ void __launch_bounds__(SQUARES_THREADS)
     }
     sum = block_sum(sum, (double *)shared_memory);
     if (threadIdx.x == 0)
-        n.squares[blockIdx.x] = sum;
+        squares_of(n)[blockIdx.x] = sum;
 }
 
 static uint32_t squares_blocks(const struct gradient_plan *plan) {
@@ -175,20 +177,22 @@ static uint32_t squares_blocks(const struct gradient_plan *plan) {
 
 static cudaError_t form_gradient(const struct network *n, const struct gradient_plan *plan,
                                  uint32_t length, uint32_t *partials, cudaStream_t stream) {
-    struct launch l = {dim3(plan->tiles, 1, 1), TILE_THREADS, TILE_SHARED * sizeof(float), stream};
+    struct launch l = {dim3(plan->tiles, 1, n->members), TILE_THREADS, TILE_SHARED * sizeof(float),
+                       stream};
     cudaError_t status = launch_kernel(form, &l, *n, plan->tensors, plan->count, length);
-    for (uint32_t k = 0; k < plan->count && !status; k++)
-        if (by_blas(&plan->host[k]))
-            status = multiply_by_blas(n, plan, &plan->host[k], length);
+    for (uint32_t k = 0; k < plan->count; k++)
+        for (uint32_t m = 0; m < n->members && by_blas(&plan->host[k]) && !status; m++)
+            status = multiply_by_blas(n, plan, &plan->host[k], length, m);
     if (plan->pulls && !status) {
-        struct launch tiles = {dim3(plan->tiles, 1, 1), TILE_THREADS, 0, stream};
+        struct launch tiles = {dim3(plan->tiles, 1, n->members), TILE_THREADS, 0, stream};
         status = launch_kernel(take_off_pulls, &tiles, *n, plan->tensors, plan->count);
     }
     if (status)
         return status;
     *partials = squares_blocks(plan);
-    struct launch all = {dim3(*partials, 1, 1), SQUARES_THREADS, SCRATCH * sizeof(float), stream};
-    return launch_kernel(squares_of, &all, *n, plan->numbers / QUAD);
+    struct launch all = {dim3(*partials, 1, n->members), SQUARES_THREADS, SCRATCH * sizeof(float),
+                         stream};
+    return launch_kernel(formed_squares, &all, *n, plan->numbers / QUAD);
 }
 
 /* ---- the interface ---- */
@@ -221,12 +225,12 @@ cudaError_t launch_gradient(const struct network *n, const struct gradient_plan 
     uint32_t blocks = norm_blocks(plan, length);
     uint32_t before = blocks * plan->count;
     *partials = before + (plan->pulls ? plan->tiles : 0);
-    struct launch l = {dim3(blocks, plan->count, 1), SQUARES_THREADS, SCRATCH * sizeof(float),
-                       stream};
+    struct launch l = {dim3(blocks, plan->count, n->members), SQUARES_THREADS,
+                       SCRATCH * sizeof(float), stream};
     cudaError_t status = launch_kernel(norm, &l, *n, plan->tensors, length);
     if (status || !plan->pulls)
         return status;
-    struct launch tiles = {dim3(plan->tiles, 1, 1), TILE_THREADS, TILE_SHARED * sizeof(float),
-                           stream};
+    struct launch tiles = {dim3(plan->tiles, 1, n->members), TILE_THREADS,
+                           TILE_SHARED * sizeof(float), stream};
     return launch_kernel(pulled_squares, &tiles, *n, plan->tensors, plan->count, length, before);
 }

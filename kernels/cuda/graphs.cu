@@ -1,7 +1,9 @@
-/* Segments as graphs: captured when their shape comes for the second time, and launched at once
+/* Segments as graphs: captured when their shapes come for the second time, and launched at once
    from then on. Without a graph a segment has the same bits, kernel by kernel: so whatever keeps
    one from being made costs time alone, and ends nothing. */
-#include "engine.cuh"
+#include "ensemble.cuh"
+
+#include <string.h>
 
 extern "C" {
 #include "common/log.h"
@@ -16,105 +18,97 @@ enum {
                                 for more shapes than there is room for would have each captured anew */
 };
 
-/* An upper bound of the launches of a segment. */
-static size_t nodes(const struct engine *e, const struct shape *shape) {
-    size_t layers = e->network.layer_count, others = 23 + e->gradient.count;
-    return (size_t)shape->steps + 2 * (size_t)shape->length + 3 * layers + others;
-}
-
-static bool same(const struct shape *a, const struct shape *b) {
-    return a->steps == b->steps && a->length == b->length && a->recompute == b->recompute &&
-           a->measure == b->measure && a->lead_solve == b->lead_solve && a->solve == b->solve;
-}
-
-static void forget(struct engine *e, struct captured *graph) {
+static void forget(struct ensemble *x, struct captured *graph) {
     if (graph->graph) {
-        cudaStreamSynchronize(e->stream); /* it may be under way; the next call says what failed */
+        /* it may be under way; the next call says what failed */
+        cudaStreamSynchronize(ensemble_stream(x));
         cudaGraphExecDestroy(graph->graph);
-        e->graph_nodes -= graph->nodes;
+        x->graph_nodes -= graph->nodes;
     }
-    *graph = (struct captured){};
+    graph->graph = NULL;
+    graph->nodes = 0;
+    graph->used = 0;
 }
 
-void engine_forget_graphs(struct engine *e) {
+void ensemble_forget_graphs(struct ensemble *x) {
     for (size_t k = 0; k < GRAPHS_MAX; k++)
-        forget(e, &e->graphs[k]);
-    e->graphs_end = false; /* their memory is free again */
+        forget(x, &x->graphs[k]);
+    x->graphs_end = false; /* their memory is free again */
 }
 
 /* How dispensable a place is. Of shapes that were met not long ago, but have no graph, the newest
    goes: if the oldest did, more shapes than places that come in turn would never find theirs. */
 enum rank { FREE, RESTS, WAITS, IN_USE };
 
-static enum rank rank_of(const struct engine *e, const struct captured *graph) {
+static enum rank rank_of(const struct ensemble *x, const struct captured *graph) {
     if (graph->used == 0)
         return FREE;
-    if (e->clock - graph->used > GRAPH_REST)
+    if (x->clock - graph->used > GRAPH_REST)
         return RESTS;
     return graph->graph ? IN_USE : WAITS;
 }
 
 /* Whether `a` should make room rather than `b`. */
-static bool is_dispensable(const struct engine *e, const struct captured *a,
+static bool is_dispensable(const struct ensemble *x, const struct captured *a,
                            const struct captured *b) {
-    enum rank of_a = rank_of(e, a), of_b = rank_of(e, b);
+    enum rank of_a = rank_of(x, a), of_b = rank_of(x, b);
     if (of_a != of_b)
         return of_a < of_b;
     return of_a == WAITS ? a->used > b->used : a->used < b->used;
 }
 
-/* The place of that shape; else one that should make room for it before all others. */
-static struct captured *find_graph(struct engine *e, const struct shape *shape) {
-    struct captured *room = &e->graphs[0];
+/* The place of those shapes; else one that should make room for it before all others. */
+static struct captured *find_graph(struct ensemble *x, const struct shape *shapes) {
+    struct captured *room = &x->graphs[0];
     for (size_t k = 0; k < GRAPHS_MAX; k++) {
-        struct captured *graph = &e->graphs[k];
-        if (graph->used && same(&graph->shape, shape))
+        struct captured *graph = &x->graphs[k];
+        if (graph->used && same_shapes(graph->shapes, shapes, x->count))
             return graph;
-        if (is_dispensable(e, graph, room))
+        if (is_dispensable(x, graph, room))
             room = graph;
     }
     return room;
 }
 
 /* Room for so many nodes more; false where it would take a graph that is still in use. */
-static bool make_room(struct engine *e, size_t count) {
-    while (e->graph_nodes + count > GRAPHS_NODES_MAX) {
+static bool make_room(struct ensemble *x, size_t count) {
+    while (x->graph_nodes + count > GRAPHS_NODES_MAX) {
         struct captured *oldest = NULL;
         for (size_t k = 0; k < GRAPHS_MAX; k++)
-            if (e->graphs[k].graph && (!oldest || e->graphs[k].used < oldest->used))
-                oldest = &e->graphs[k];
-        if (!oldest || rank_of(e, oldest) == IN_USE)
+            if (x->graphs[k].graph && (!oldest || x->graphs[k].used < oldest->used))
+                oldest = &x->graphs[k];
+        if (!oldest || rank_of(x, oldest) == IN_USE)
             return false;
-        forget(e, oldest);
+        forget(x, oldest);
     }
     return true;
 }
 
 /* The segment's kernels become a graph, which is uploaded at once: later launches take no memory.
  */
-static cudaError_t capture(struct engine *e, struct captured *place, const struct shape *shape) {
+static cudaError_t capture(struct ensemble *x, struct captured *place, const struct shape *shapes) {
     cudaGraph_t graph = NULL;
-    cudaError_t status = cudaStreamBeginCapture(e->stream, cudaStreamCaptureModeRelaxed);
+    cudaError_t status = cudaStreamBeginCapture(ensemble_stream(x), cudaStreamCaptureModeRelaxed);
     if (status != cudaSuccess)
         return status;
-    status = engine_enqueue(e, shape);
-    cudaError_t ended = cudaStreamEndCapture(e->stream, &graph);
+    status = ensemble_enqueue(x, shapes);
+    cudaError_t ended = cudaStreamEndCapture(ensemble_stream(x), &graph);
     status = status ? status : ended;
     if (status == cudaSuccess)
         status = cudaGraphInstantiate(&place->graph, graph, 0);
     if (graph)
         cudaGraphDestroy(graph);
-    return status ? status : cudaGraphUpload(place->graph, e->stream);
+    return status ? status : cudaGraphUpload(place->graph, ensemble_stream(x));
 }
 
 /* What has no graph by now gets none, until memory for plans has been taken anew. An error that
    stays is the device's: the next call returns it, too. */
-static void end_graphs(struct engine *e, cudaError_t status) {
-    e->graphs_end = true;
+static void end_graphs(struct ensemble *x, cudaError_t status) {
+    x->graphs_end = true;
     cudaGetLastError();
-    if (e->graphs_told || cudaPeekAtLastError() != cudaSuccess)
+    if (x->graphs_told || cudaPeekAtLastError() != cudaSuccess)
         return;
-    e->graphs_told = true;
+    x->graphs_told = true;
     log_warning(
         "the GPU has no more CUDA graphs for this network: CUDA says: %s (%s); what has none "
         "is launched kernel by kernel: the same results, but slower; free some of the GPU's "
@@ -122,45 +116,45 @@ static void end_graphs(struct engine *e, cudaError_t status) {
         cudaGetErrorString(status), cudaGetErrorName(status));
 }
 
-static void make_graph(struct engine *e, struct captured *place, size_t count) {
-    if (e->graphs_end || !make_room(e, count))
+static void make_graph(struct ensemble *x, struct captured *place, size_t count) {
+    if (x->graphs_end || !make_room(x, count))
         return;
-    cudaError_t status = capture(e, place, &place->shape);
+    cudaError_t status = capture(x, place, place->shapes);
     if (status == cudaSuccess) {
         place->nodes = (uint32_t)count;
-        e->graph_nodes += count;
+        x->graph_nodes += count;
         return;
     }
     if (place->graph)
         cudaGraphExecDestroy(place->graph);
     place->graph = NULL;
-    end_graphs(e, status);
+    end_graphs(x, status);
 }
 
 /* A shape that comes for the first time is launched kernel by kernel: it may be the last time, and
    what CUDA loads at a first launch is loaded outside of a capture. */
-cudaError_t engine_replay(struct engine *e, const struct shape *shape) {
-    size_t count = nodes(e, shape);
-    e->clock++;
+cudaError_t ensemble_replay(struct ensemble *x, const struct shape *shapes) {
+    size_t count = ensemble_nodes(x, shapes);
+    x->clock++;
     if (count > GRAPH_NODES_MAX)
-        return engine_enqueue(e, shape);
-    struct captured *graph = find_graph(e, shape);
-    bool known = graph->used && same(&graph->shape, shape);
+        return ensemble_enqueue(x, shapes);
+    struct captured *graph = find_graph(x, shapes);
+    bool known = graph->used && same_shapes(graph->shapes, shapes, x->count);
     if (known && !graph->graph)
-        make_graph(e, graph, count);
-    if (!known && rank_of(e, graph) != IN_USE) {
-        forget(e, graph);
-        graph->shape = *shape;
+        make_graph(x, graph, count);
+    if (!known && rank_of(x, graph) != IN_USE) {
+        forget(x, graph);
+        memcpy(graph->shapes, shapes, x->count * sizeof *shapes);
         known = true;
     }
     if (known)
-        graph->used = e->clock;
+        graph->used = x->clock;
     if (!known || !graph->graph)
-        return engine_enqueue(e, shape);
-    cudaError_t status = cudaGraphLaunch(graph->graph, e->stream);
+        return ensemble_enqueue(x, shapes);
+    cudaError_t status = cudaGraphLaunch(graph->graph, ensemble_stream(x));
     if (status != cudaErrorMemoryAllocation)
         return status;
-    forget(e, graph);
-    end_graphs(e, status);
-    return engine_enqueue(e, shape);
+    forget(x, graph);
+    end_graphs(x, status);
+    return ensemble_enqueue(x, shapes);
 }

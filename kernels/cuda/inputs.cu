@@ -14,7 +14,7 @@ static __device__ __forceinline__ uint32_t id_of(union value symbol) {
 
 /* The current segment's slot's row of input: its place in the table, then x. */
 static __device__ __forceinline__ union value *row_of(const struct network &n, uint32_t position) {
-    float *rows = slot_of(n, n.current) + n.slot.input;
+    float *rows = slot_of(n, current_of(n)) + n.slot.input;
     return (union value *)(rows + (size_t)position * n.slot.input_row);
 }
 
@@ -23,15 +23,16 @@ static __device__ __forceinline__ union value *row_of(const struct network &n, u
 static __global__ void __launch_bounds__(THREADS_MAX, 1)
     encode(const __grid_constant__ struct network n, const __grid_constant__ struct encoding e,
            enum steps_of of) {
-    const struct segment *s = n.current;
+    const struct segment *s = current_of(n);
     const struct encoded_part p = e.parts[blockIdx.y];
     bool run = of == STEPS_OF_RUN;
     uint32_t t = blockIdx.x, position = ring_position(n, run ? s->position : s->window, t);
     union value *row = row_of(n, position), *kept = row + 1 + p.from;
     const union value *x = kept;
     if (run)
-        x = n.queue->inputs + (size_t)n.queue->steps[s->first + t].input * e.features + p.from;
-    float *encoded = n.parameters + n.embedding + (size_t)position * n.ld_embedding + p.at;
+        x = queue_of(n)->inputs + (size_t)queue_of(n)->steps[s->first + t].input * e.features +
+            p.from;
+    float *encoded = parameters_of(n) + n.embedding + (size_t)position * n.ld_embedding + p.at;
     if (blockIdx.y == 0 && threadIdx.x == 0)
         row->id = position;
     for (uint32_t i = threadIdx.x; i < p.width && !p.size; i += blockDim.x)
@@ -39,7 +40,7 @@ static __global__ void __launch_bounds__(THREADS_MAX, 1)
     if (!p.size)
         return;
     const union value symbol = *x;
-    const float *weight = n.parameters + p.weight + (size_t)id_of(symbol) * p.ld;
+    const float *weight = parameters_of(n) + p.weight + (size_t)id_of(symbol) * p.ld;
     float sign = sign_of(symbol);
     for (uint32_t i = threadIdx.x; i < p.width; i += blockDim.x)
         encoded[i] = p.ld ? sign * weight[i] : i == id_of(symbol) ? sign : 0.0f;
@@ -49,7 +50,7 @@ static __global__ void __launch_bounds__(THREADS_MAX, 1)
 
 cudaError_t launch_encode(const struct network *n, const struct encoding *encoding,
                           enum steps_of of, uint32_t steps, unsigned threads, cudaStream_t stream) {
-    struct launch l = {dim3(steps, encoding->count, 1), threads, 0, stream};
+    struct launch l = {dim3(steps, encoding->count, n->members), threads, 0, stream};
     return encoding->count ? launch_kernel(encode, &l, *n, *encoding, of) : cudaSuccess;
 }
 
@@ -68,7 +69,7 @@ static __device__ __forceinline__ float input_gradient(const struct network &n, 
 static __global__ void __launch_bounds__(THREADS_MAX, 1)
     embedding_backward(const __grid_constant__ struct network n) {
     uint32_t t = blockIdx.x;
-    float *d = n.activations + n.d_embedding + (size_t)t * n.ld_embedding;
+    float *d = activations_of(n) + n.d_embedding + (size_t)t * n.ld_embedding;
     for (uint32_t i = threadIdx.x; i < n.ld_embedding; i += blockDim.x)
         d[i] = i < n.embedding_size ? input_gradient(n, t, i) : 0.0f;
 }
@@ -81,17 +82,17 @@ static __global__ void __launch_bounds__(THREADS_MAX, 1)
     if (!p.ld)
         return;
     uint32_t t = blockIdx.x;
-    const union value symbol = row_of(n, ring_position(n, n.current->window, t))[1 + p.from];
-    float *d = n.activations + p.d + (size_t)t * p.ld, sign = sign_of(symbol);
+    const union value symbol = row_of(n, ring_position(n, current_of(n)->window, t))[1 + p.from];
+    float *d = activations_of(n) + p.d + (size_t)t * p.ld, sign = sign_of(symbol);
     if (threadIdx.x == 0)
-        ((uint32_t *)(n.activations + p.ids))[t] = id_of(symbol);
+        ((uint32_t *)(activations_of(n) + p.ids))[t] = id_of(symbol);
     for (uint32_t i = threadIdx.x; i < p.ld; i += blockDim.x)
         d[i] = i < p.width ? sign * input_gradient(n, t, p.at + i) : 0.0f;
 }
 
 cudaError_t launch_inputs_backward(const struct network *n, const struct encoding *encoding,
                                    uint32_t length, unsigned threads, cudaStream_t stream) {
-    struct launch l = {dim3(length, 1, 1), threads, 0, stream};
+    struct launch l = {dim3(length, 1, n->members), threads, 0, stream};
     if (encoding->count == 0)
         return n->embedding_size ? launch_kernel(embedding_backward, &l, *n) : cudaSuccess;
     l.grid.y = encoding->count;

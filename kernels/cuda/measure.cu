@@ -93,11 +93,11 @@ parameters(const struct network &n, const struct network_layer &l, const uint32_
     struct tally t = tally_begin();
     bool norm = l.source != SOURCE_NOTHING;
     if (norm)
-        tally_numbers(&t, n.parameters + at[PLACE_IH], l.rows, 0);
+        tally_numbers(&t, parameters_of(n) + at[PLACE_IH], l.rows, 0);
     if (norm && l.apart)
-        tally_numbers(&t, n.parameters + at[PLACE_HH], l.rows, 0);
+        tally_numbers(&t, parameters_of(n) + at[PLACE_HH], l.rows, 0);
     if (norm && l.finishes)
-        tally_numbers(&t, n.parameters + at[PLACE_INNER], l.size, 0);
+        tally_numbers(&t, parameters_of(n) + at[PLACE_INNER], l.size, 0);
     t = tally_join(t);
     struct mean_std m = mean_std_of(t);
     struct parameter_statistics p = {m.mean, m.std, t.minimum, t.maximum};
@@ -112,7 +112,7 @@ static __device__ struct parameter_statistics running(const struct network &n,
         uint32_t numbers = l.ages * units_width(l, place);
         if ((place == PLACE_HH && !l.apart) || (place == PLACE_INNER && !l.finishes))
             continue;
-        tally_numbers(&t, n.units + unit_numbers(l, place) + (var ? numbers : 0), numbers, 0);
+        tally_numbers(&t, units_of(n) + unit_numbers(l, place) + (var ? numbers : 0), numbers, 0);
     }
     t = tally_join(t);
     struct mean_std m = mean_std_of(t);
@@ -137,11 +137,11 @@ static __device__ void histogram(const float *values, uint32_t size, uint32_t *r
 /* One block a layer. Rare: bound by nothing that matters. */
 static __global__ void __launch_bounds__(THREADS_MAX, 1)
     measure(const __grid_constant__ struct network n) {
-    const struct segment *g = n.current;
+    const struct segment *g = current_of(n);
     const struct network_layer &l = n.layers[blockIdx.x];
     struct layer_step s = layer_at(n, l, g->measure);
     struct layer_statistics *result =
-        n.queue->measures + (size_t)g->measured * n.layer_count + blockIdx.x;
+        queue_of(n)->measures + (size_t)g->measured * n.layer_count + blockIdx.x;
     struct layer_statistics all = {};
     all.summed_inputs = sum_mean_std(l, s, false);
     if (l.apart)
@@ -160,7 +160,7 @@ static __global__ void __launch_bounds__(THREADS_MAX, 1)
 }
 
 cudaError_t launch_measure(const struct network *n, unsigned threads, cudaStream_t stream) {
-    struct launch l = {dim3(n->layer_count, 1, 1), threads,
+    struct launch l = {dim3(n->layer_count, 1, n->members), threads,
                        (SCRATCH + MEASURE_BINS) * sizeof(float), stream};
     return launch_kernel(measure, &l, *n);
 }

@@ -215,18 +215,6 @@ static int refuse(const struct engine *e, const struct need *need, struct error 
         (double)MARGIN / MIB, e->way_out);
 }
 
-static void *take(struct engine *e, size_t bytes, struct error *error) {
-    void *memory = NULL;
-    cudaError_t status = cudaMalloc(&memory, bytes);
-    if (status == cudaSuccess)
-        e->allocations[e->allocation_count++] = memory;
-    if (status == cudaSuccess)
-        status = cudaMemset(memory, 0, bytes);
-    if (cuda_check(status, "taking memory on the GPU", error))
-        return NULL;
-    return memory;
-}
-
 /* Shared memory that a layer as wide as this wants, and the device may not have. */
 static int check_shared(const struct engine *e, struct error *error) {
     size_t forward = forward_shared(&e->network);
@@ -240,47 +228,59 @@ static int check_shared(const struct engine *e, struct error *error) {
                      most >> 10, e->device.name, e->device.shared >> 10, e->way_out);
 }
 
-static int take_moments(struct engine *e, size_t bytes, struct error *error) {
-    size_t kept = optimizer_moments(&e->options.optimizer);
-    for (size_t k = 0; k < kept; k++)
-        if (!(e->network.moments[k] = (float *)take(e, bytes, error)))
-            return -1;
-    return 0;
+/* Where in the arena the next block begins, in grains. */
+static uint32_t place_block(size_t *arena, size_t bytes) {
+    size_t at = *arena;
+    *arena += (bytes + GRAIN - 1) / GRAIN;
+    return bytes ? (uint32_t)at : 0;
 }
 
-static int take_parts(struct engine *e, struct error *error) {
-    size_t bytes = e->encoding.count * sizeof *e->parts;
-    struct encoded_part *parts = bytes ? (struct encoded_part *)take(e, bytes, error) : NULL;
-    if (!parts)
-        return bytes ? -1 : 0;
-    e->encoding.parts = parts;
-    return cuda_check(cudaMemcpy(parts, e->parts, bytes, cudaMemcpyHostToDevice),
-                      "copying to the GPU", error);
-}
-
-static int take_all(struct engine *e, const struct need *need, struct error *error) {
+/* What all members of a launch read from the first of them stands before the blocks, so that none
+   of these begins at 0. Returns the arena's bytes. */
+static size_t place_blocks(struct engine *e, const struct need *need) {
     struct network *n = &e->network;
-    uint32_t partials = gradient_partials(&e->gradient);
-    size_t walked = e->gradient.count * sizeof *e->walked;
-    struct walked *tensors = NULL;
-    if (!(n->parameters = (float *)take(e, need->block + need->encoded, error)) ||
-        take_moments(e, need->block, error) ||
-        (need->workspace && !(n->gradient = (float *)take(e, need->block, error))) ||
-        (need->workspace && !(e->workspace = take(e, need->workspace, error))) ||
-        !(n->activations = (float *)take(e, need->activations, error)) ||
-        (need->units && !(n->units = (float *)take(e, need->units, error))) ||
-        !(n->slots = (float *)take(e, need->slots, error)) ||
-        (need->solution && !(e->solution.block = (double *)take(e, need->solution, error))) ||
-        !(n->current = (struct segment *)take(e, sizeof *n->current, error)) ||
-        !(n->state = (struct update_state *)take(e, sizeof *n->state, error)) ||
-        !(n->losses = (double *)take(e, n->window * sizeof(double), error)) ||
-        !(n->squares = (double *)take(e, partials * sizeof(double), error)) ||
-        !(n->changes = (double *)take(e, 2 * (size_t)e->gradient.tiles * sizeof(double), error)) ||
-        !(tensors = (struct walked *)take(e, walked, error)) || take_parts(e, error))
+    struct blocks *at = &n->at;
+    size_t arena = 0, kept = optimizer_moments(&e->options.optimizer);
+    e->at_tensors = place_block(&arena, e->gradient.count * sizeof *e->walked);
+    e->at_parts = place_block(&arena, e->encoding.count * sizeof *e->parts);
+    at->current = place_block(&arena, sizeof(struct segment));
+    at->state = place_block(&arena, sizeof(struct update_state));
+    at->losses = place_block(&arena, n->window * sizeof(double));
+    at->squares = place_block(&arena, gradient_partials(&e->gradient) * sizeof(double));
+    at->changes = place_block(&arena, 2 * (size_t)e->gradient.tiles * sizeof(double));
+    at->solution = place_block(&arena, need->solution);
+    at->parameters = place_block(&arena, need->block + need->encoded);
+    for (size_t k = 0; k < kept; k++)
+        at->moments[k] = place_block(&arena, need->block);
+    at->gradient = place_block(&arena, need->workspace ? need->block : 0);
+    at->activations = place_block(&arena, need->activations);
+    at->units = place_block(&arena, need->units);
+    e->at_workspace = place_block(&arena, need->workspace);
+    at->slots = place_block(&arena, need->slots);
+    return arena * GRAIN;
+}
+
+/* The tables that all members of a launch read from the first. */
+static cudaError_t copy_tables(struct engine *e) {
+    size_t tensors = e->gradient.count * sizeof *e->walked;
+    size_t parts = e->encoding.count * sizeof *e->parts;
+    e->gradient.tensors = (const struct walked *)(e->arena + grains(e->at_tensors));
+    e->encoding.parts = (const struct encoded_part *)(e->arena + grains(e->at_parts));
+    cudaError_t status =
+        cudaMemcpy(e->arena + grains(e->at_tensors), e->walked, tensors, cudaMemcpyHostToDevice);
+    if (status || !parts)
+        return status;
+    return cudaMemcpy(e->arena + grains(e->at_parts), e->parts, parts, cudaMemcpyHostToDevice);
+}
+
+static int take_arena(struct engine *e, const struct need *need, struct error *error) {
+    size_t bytes = place_blocks(e, need);
+    cudaError_t status = cudaMalloc((void **)&e->arena, bytes);
+    if (status == cudaSuccess)
+        status = cudaMemset(e->arena, 0, bytes);
+    if (cuda_check(status, "taking memory on the GPU", error))
         return -1;
-    e->gradient.tensors = tensors;
-    return cuda_check(cudaMemcpy(tensors, e->walked, walked, cudaMemcpyHostToDevice),
-                      "copying to the GPU", error);
+    return cuda_check(copy_tables(e), "copying to the GPU", error);
 }
 
 int engine_allocate(struct engine *e, struct error *error) {
@@ -316,7 +316,7 @@ int engine_allocate(struct engine *e, struct error *error) {
                          "the model has more than %u numbers in its parameters, its window or one "
                          "stream, which the CUDA engine cannot count: lower learning.window%s",
                          UINT32_MAX, e->way_out);
-    if (check_shared(e, error) || take_all(e, &need, error))
+    if (check_shared(e, error) || take_arena(e, &need, error))
         return -1;
     cudaError_t status = prepare_forward(n);
     if (status == cudaSuccess)
@@ -328,8 +328,9 @@ int engine_allocate(struct engine *e, struct error *error) {
 }
 
 void engine_release(struct engine *e) {
-    while (e->allocation_count > 0)
-        cudaFree(e->allocations[--e->allocation_count]);
+    if (e->arena)
+        cudaFree(e->arena);
+    e->arena = NULL;
     free(e->slot);
     e->slot = NULL;
 }

@@ -1,6 +1,12 @@
-/* The network as the kernels see it: where everything lies, as offsets (in floats) into a few
-   blocks of device memory, small enough to be passed to each kernel by value; and the queue from
-   which the kernels of a captured graph learn which slot and positions they work on.
+/* The network as the kernels see it: where everything lies, as offsets into blocks of device
+   memory, small enough to be passed to each kernel by value; and the queue from which the kernels
+   of a captured graph learn which slot and positions they work on.
+
+   All that a network keeps on the device is one block, its *arena*. Networks of equal shape have
+   equal arenas, and one launch plays several of them: blockIdx.z is the member, whose arena and
+   queue a table in the kernel's arguments names. So they stand in the bank of constants, where a
+   lone network has its pointers, too. What members may have apart from one another (rate, clip, the
+   optimizer's constants) is in their queues.
 
    A plan is cut into *segments*: one slot's run of steps with their scores, and the update after
    it. Every segment begins with the kernel `begin`, which takes the next entry of the queue and
@@ -22,13 +28,15 @@ enum {
     SCALE_NUMBERS = 2 * SCALES, /* a mean and a 1 / deviation each */
     NONE = 0xffffffff,          /* no row */
     COLUMN_GROUP = 64,          /* columns of a transposed product that a block owns */
+    TOGETHER_MAX = 64,          /* networks that one launch plays */
+    GRAIN = 256,                /* bytes: blocks of an arena begin at multiples of it */
 };
 
 /* How the rows of a transposed product are shared out: `chunks` of `chunk_rows` rows each, whose
    sums are put together by who reads them; `groups` of COLUMN_GROUP columns. */
 struct split {
-    uint32_t first_block, chunks, chunk_rows, groups;
-    uint32_t partial; /* offset of the sums, see struct layer_memory */
+    uint16_t first_block, chunks, chunk_rows, groups;
+    uint32_t partial; /* offset of the sums, see struct network_layer */
 };
 
 struct network_layer {
@@ -52,7 +60,6 @@ struct network_layer {
        rows) in the block of activations: what W_ih and W_hh are multiplied with and taken off their
        gradients, see normalization_rows_pull. */
     uint32_t ages, units, pull;
-    float momentum; /* of running statistics */
 
     /* In the block of activations, kept of each step at its position of the ring. */
     uint32_t sum_ih, sum_hh; /* (ring, rows) W_ih x + b_ih and W_hh h, before normalization */
@@ -71,7 +78,7 @@ struct network_layer {
                                 inner state or its h; by t % 2 */
 
     /* Forward: blocks of a wave. */
-    uint32_t first_ih, blocks_ih, first_hh, blocks_hh;
+    uint16_t first_ih, blocks_ih, first_hh, blocks_hh;
 
     /* Backward. partial: ih (window, chunks, ld_ih), hh (2, chunks, ld_hh) by t % 2. */
     struct split split_ih, split_hh;
@@ -129,6 +136,8 @@ struct queue {
     uint32_t cursor; /* of the next segment */
     unsigned ticket;
     double rate, clip;
+    struct optimizer optimizer;
+    float momentum[MODEL_LAYERS_MAX]; /* of running statistics */
     const struct segment *segments;
     const struct step_entry *steps;
     const struct score_entry *scores;
@@ -147,19 +156,29 @@ struct update_state {
     unsigned ticket;
 };
 
-struct network {
-    float *parameters, *gradient; /* (block,) each; gradient may be NULL */
-    float *moments[MOMENTS_MAX];  /* likewise; NULL: not kept */
-    float *activations;
-    float *units; /* see struct network_layer */
-    float *slots; /* (slots, slot.size) */
-    struct queue *queue;
-    struct segment *current;
-    double *losses;  /* (window,) of the window's steps, 0 where nothing is learned */
-    double *squares; /* partial sums of the gradient's squares */
-    double *changes; /* (2, tiles) partial sums of an update's change, and of what it changed */
-    struct update_state *state;
+/* Blocks of an arena, in grains from its start; 0: there is none. */
+struct blocks {
+    uint32_t parameters, gradient; /* (block,) floats each */
+    uint32_t moments[MOMENTS_MAX]; /* likewise */
+    uint32_t activations;
+    uint32_t units; /* see struct network_layer */
+    uint32_t slots; /* (slots, slot.size) */
+    uint32_t current, state;
+    uint32_t losses;   /* (window,) doubles, of the window's steps, 0 where nothing is learned */
+    uint32_t squares;  /* doubles: partial sums of the gradient's squares */
+    uint32_t changes;  /* (2, tiles) doubles: partial sums of an update's change, and of what it
+                          changed */
+    uint32_t solution; /* see solve.cuh */
+};
 
+struct network {
+    /* Of a launch; zero in an engine, whose networks of equal shape are equal but for these. */
+    uint32_t members;
+    uint8_t queue_of[TOGETHER_MAX]; /* (members,) */
+    char *arenas[TOGETHER_MAX];     /* (members,) */
+    struct queue *queues;           /* of all that are played together */
+
+    struct blocks at;
     struct slot_layout slot;
     uint32_t layer_count, ring, window;
     uint32_t outputs, ld_output; /* K, numbers in a row of W_out, those of the skip path included */
@@ -183,13 +202,71 @@ struct network {
     uint32_t top;                                   /* (window, ld_output) the h that W_out met */
     uint32_t d_embedding;                           /* (window, ld_embedding) */
     uint32_t ids;                                   /* (window,) symbols */
-    uint32_t first_output, blocks_output;           /* forward: blocks of a wave */
-    uint32_t blocks_forward, blocks_backward;
+    uint16_t first_output, blocks_output;           /* forward: blocks of a wave */
+    uint16_t blocks_forward, blocks_backward;
     struct split split_output; /* partial: (window, chunks, ld_output) */
     struct network_layer layers[MODEL_LAYERS_MAX];
 };
 
 static_assert(sizeof(struct network) <= 4000, "kernel parameters end at 4096 bytes");
+
+/* ---- what a block of a launch works on ---- */
+
+/* In bytes. */
+static __host__ __device__ __forceinline__ size_t grains(uint32_t count) {
+    return (size_t)count * GRAIN;
+}
+
+template <typename Number>
+static __device__ __forceinline__ Number *block_of(const struct network &n, uint32_t at) {
+    return (Number *)(n.arenas[blockIdx.z] + grains(at));
+}
+
+static __device__ __forceinline__ float *parameters_of(const struct network &n) {
+    return block_of<float>(n, n.at.parameters);
+}
+
+static __device__ __forceinline__ float *gradient_of(const struct network &n) {
+    return block_of<float>(n, n.at.gradient);
+}
+
+static __device__ __forceinline__ float *activations_of(const struct network &n) {
+    return block_of<float>(n, n.at.activations);
+}
+
+static __device__ __forceinline__ float *units_of(const struct network &n) {
+    return block_of<float>(n, n.at.units);
+}
+
+static __device__ __forceinline__ struct segment *current_of(const struct network &n) {
+    return block_of<struct segment>(n, n.at.current);
+}
+
+static __device__ __forceinline__ struct update_state *state_of(const struct network &n) {
+    return block_of<struct update_state>(n, n.at.state);
+}
+
+static __device__ __forceinline__ double *losses_of(const struct network &n) {
+    return block_of<double>(n, n.at.losses);
+}
+
+static __device__ __forceinline__ double *squares_of(const struct network &n) {
+    return block_of<double>(n, n.at.squares);
+}
+
+static __device__ __forceinline__ double *changes_of(const struct network &n) {
+    return block_of<double>(n, n.at.changes);
+}
+
+static __device__ __forceinline__ struct queue *queue_of(const struct network &n) {
+    return n.queues + n.queue_of[blockIdx.z];
+}
+
+static __device__ __forceinline__ float *slot_of(const struct network &n, const struct segment *s) {
+    return block_of<float>(n, n.at.slots) + (size_t)s->slot * n.slot.size;
+}
+
+/* ---- places ---- */
 
 static __host__ __device__ __forceinline__ uint32_t ring_position(const struct network &n,
                                                                   uint32_t first, uint32_t t) {
@@ -205,10 +282,6 @@ static __host__ __device__ __forceinline__ uint32_t padded(uint32_t numbers) {
 static __host__ __device__ __forceinline__ uint32_t place_of(const struct network &n,
                                                              uint32_t position) {
     return n.many ? position : 0;
-}
-
-static __device__ __forceinline__ float *slot_of(const struct network &n, const struct segment *s) {
-    return n.slots + (size_t)s->slot * n.slot.size;
 }
 
 /* The row of a layer's numbers of units for step t of a run or window, whose first step had `state`
@@ -251,14 +324,14 @@ static __device__ __forceinline__ const float *input_at(const struct network &n,
     if (n.input_kind == INPUT_REAL)
         return x;
     uint32_t id = ((const union value *)x)->id;
-    return n.parameters + n.embedding + (size_t)id * n.ld_embedding;
+    return parameters_of(n) + n.embedding + (size_t)id * n.ld_embedding;
 }
 
 /* The sum over chunks of a split product's column. */
 static __device__ __forceinline__ float joined(const struct network &n, const struct split &split,
                                                uint32_t ld, uint32_t index, uint32_t column) {
     const float *partial =
-        n.activations + split.partial + (size_t)index * split.chunks * ld + column;
+        activations_of(n) + split.partial + (size_t)index * split.chunks * ld + column;
     float sum = 0;
     for (uint32_t chunk = 0; chunk < split.chunks; chunk++)
         sum += partial[(size_t)chunk * ld];

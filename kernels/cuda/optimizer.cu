@@ -14,14 +14,14 @@ static __device__ struct verdict judge(const struct network &n, uint32_t partial
                                        uint32_t length) {
     double sums[2] = {0, 0}; /* squares, loss */
     for (uint32_t i = threadIdx.x; i < partials; i += blockDim.x)
-        sums[0] += n.squares[i];
+        sums[0] += squares_of(n)[i];
     for (uint32_t t = threadIdx.x; t < length; t += blockDim.x)
-        sums[1] += n.losses[t];
+        sums[1] += losses_of(n)[t];
     block_sums(sums, (double *)shared_memory);
     double squares = sums[0] < 0 ? 0 : sums[0]; /* what cancels may leave less than nothing */
     struct verdict v;
     v.norm = sqrt(squares);
-    v.factor = update_clip_factor(n.queue->clip, v.norm);
+    v.factor = update_clip_factor(queue_of(n)->clip, v.norm);
     v.applies = update_applies(sums[1], squares, v.factor);
     return v;
 }
@@ -79,13 +79,15 @@ static __device__ __forceinline__ void change_number(const struct optimizer_numb
     c->before += before * before;
 }
 
-static __device__ __forceinline__ float4 load(const float *block, size_t at, bool there) {
-    return there ? *(const float4 *)(block + at) : make_float4(0, 0, 0, 0);
+/* Four numbers of a block of moments, which may not be there. */
+static __device__ __forceinline__ float4 load(const struct network &n, uint32_t block, size_t at) {
+    return block ? *(const float4 *)(block_of<float>(n, block) + at) : make_float4(0, 0, 0, 0);
 }
 
-static __device__ __forceinline__ void store(float *block, size_t at, bool there, float4 value) {
-    if (there)
-        *(float4 *)(block + at) = value;
+static __device__ __forceinline__ void store(const struct network &n, uint32_t block, size_t at,
+                                             float4 value) {
+    if (block)
+        *(float4 *)(block_of<float>(n, block) + at) = value;
 }
 
 /* Four numbers from `at` on. */
@@ -93,21 +95,21 @@ template <size_t MOST>
 static __device__ __forceinline__ void change_quad(const struct network &n,
                                                    const struct optimizer_numbers &o, size_t at,
                                                    float4 g, struct change *c) {
-    float4 w = load(n.parameters, at, true), moments[MOST];
+    float4 *weights = (float4 *)(parameters_of(n) + at), w = *weights, moments[MOST];
     size_t kept = 0;
 #pragma unroll
     for (size_t m = 0; m < MOST; m++) {
-        moments[m] = load(n.moments[m], at, n.moments[m]);
-        kept += n.moments[m] != NULL;
+        moments[m] = load(n, n.at.moments[m], at);
+        kept += n.at.moments[m] != 0;
     }
     change_number<&float4::x, MOST>(o, kept, &w, g, moments, c);
     change_number<&float4::y, MOST>(o, kept, &w, g, moments, c);
     change_number<&float4::z, MOST>(o, kept, &w, g, moments, c);
     change_number<&float4::w, MOST>(o, kept, &w, g, moments, c);
-    store(n.parameters, at, true, w);
+    *weights = w;
 #pragma unroll
     for (size_t m = 0; m < MOST; m++)
-        store(n.moments[m], at, n.moments[m], moments[m]);
+        store(n, n.at.moments[m], at, moments[m]);
 }
 
 static __device__ __forceinline__ float4 scaled(float4 g, float factor) {
@@ -131,7 +133,7 @@ change_tile(const struct network &n, const struct walked &w, const struct verdic
         size_t at = w.offset + (size_t)(tile.row + k) * w.ld + tile.column;
         float4 g = made[k];
         if (FORMED)
-            g = scaled(*(const float4 *)(n.gradient + at), (float)v.factor);
+            g = scaled(*(const float4 *)(gradient_of(n) + at), (float)v.factor);
         change_quad<MOST>(n, o, at, g, &c);
     }
     return c;
@@ -141,19 +143,19 @@ change_tile(const struct network &n, const struct walked &w, const struct verdic
 static __device__ void conclude(const struct network &n, const struct verdict &v, uint32_t tiles) {
     double sums[2] = {0, 0};
     for (uint32_t i = threadIdx.x; i < tiles && v.applies; i += blockDim.x) {
-        sums[0] += n.changes[2 * i];
-        sums[1] += n.changes[2 * i + 1];
+        sums[0] += changes_of(n)[2 * i];
+        sums[1] += changes_of(n)[2 * i + 1];
     }
     block_sums(sums, (double *)shared_memory);
     if (threadIdx.x > 0)
         return;
-    struct update_result *result = n.queue->updates + n.current->update;
+    struct update_result *result = queue_of(n)->updates + current_of(n)->update;
     result->applied = v.applies;
-    n.state->applied = v.applies;
+    state_of(n)->applied = v.applies;
     result->gradient_norm = v.norm;
     result->update_ratio = v.applies && sums[1] > 0 ? sqrt(sums[0] / sums[1]) : 0;
     result->squares = v.applies ? sums[1] : 0;
-    n.state->updates += v.applies;
+    state_of(n)->updates += v.applies;
 }
 
 /* Each block takes tiles by turns. Bound by bytes: each parameter and its moments read and written
@@ -163,18 +165,18 @@ static __global__ void __launch_bounds__(TILE_THREADS, resident_blocks(MOST))
     optimize(const __grid_constant__ struct network n, const struct walked *tensors, uint32_t count,
              uint32_t tiles, uint32_t length, uint32_t partials) {
     struct verdict v = judge(n, partials, length);
-    const struct optimizer_numbers o = n.state->numbers;
+    const struct optimizer_numbers o = state_of(n)->numbers;
     for (uint32_t number = blockIdx.x; number < tiles && v.applies; number += gridDim.x) {
         const struct walked &w = *tensor_of(tensors, count, number);
         struct change c = change_tile<FORMED, MOST>(n, w, v, o, length, number);
         double sums[2] = {(double)c.squares, (double)c.before};
         block_sums(sums, (double *)shared_memory);
         if (threadIdx.x == 0) {
-            n.changes[2 * (size_t)number] = sums[0];
-            n.changes[2 * (size_t)number + 1] = sums[1];
+            changes_of(n)[2 * (size_t)number] = sums[0];
+            changes_of(n)[2 * (size_t)number + 1] = sums[1];
         }
     }
-    if (block_is_last(&n.state->ticket))
+    if (block_is_last(&state_of(n)->ticket))
         conclude(n, v, tiles);
 }
 
@@ -183,9 +185,9 @@ static cudaError_t launch_kind(const struct network *n, const struct gradient_pl
                                uint32_t length, uint32_t partials, cudaStream_t stream) {
     static_assert((int)TILE_SHARED >= (int)SCRATCH, "reductions need their scratch");
     size_t floats = TILE_SHARED;
-    uint32_t blocks = plan->multiprocessors * resident_blocks(MOST);
-    blocks = blocks < plan->tiles ? blocks : plan->tiles;
-    struct launch l = {dim3(blocks, 1, 1), TILE_THREADS, floats * sizeof(float), stream};
+    uint32_t blocks = plan->multiprocessors * resident_blocks(MOST) / n->members;
+    blocks = blocks < 1 ? 1 : blocks < plan->tiles ? blocks : plan->tiles;
+    struct launch l = {dim3(blocks, 1, n->members), TILE_THREADS, floats * sizeof(float), stream};
     return gradient_is_formed(plan, length)
                ? launch_kernel(optimize<true, MOST>, &l, *n, plan->tensors, plan->count,
                                plan->tiles, length, partials)
@@ -195,6 +197,6 @@ static cudaError_t launch_kind(const struct network *n, const struct gradient_pl
 
 cudaError_t launch_optimizer(const struct network *n, const struct gradient_plan *plan,
                              uint32_t length, uint32_t partials, cudaStream_t stream) {
-    return n->moments[FEW_MOMENTS] ? launch_kind<MOMENTS_MAX>(n, plan, length, partials, stream)
-                                   : launch_kind<FEW_MOMENTS>(n, plan, length, partials, stream);
+    return n->at.moments[FEW_MOMENTS] ? launch_kind<MOMENTS_MAX>(n, plan, length, partials, stream)
+                                      : launch_kind<FEW_MOMENTS>(n, plan, length, partials, stream);
 }

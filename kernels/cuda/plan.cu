@@ -1,15 +1,9 @@
-/* Playing a plan: it is cut into segments, uploaded at once, and enqueued segment by segment
+/* Playing plans: they are cut into segments, uploaded at once, and enqueued segment by segment
    without a wait. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "backward.cuh"
-#include "engine.cuh"
-#include "forward.cuh"
-#include "measure.cuh"
-#include "optimizer.cuh"
-#include "segment.cuh"
-#include "units.cuh"
+#include "ensemble.cuh"
 
 enum { ALIGNMENT = 256 }; /* bytes, of what is uploaded and downloaded */
 
@@ -17,21 +11,13 @@ static size_t aligned(size_t bytes) {
     return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-/* ---- where a plan's numbers lie ---- */
+/* ---- where the plans' numbers lie ---- */
 
-/* Offsets in bytes. */
-struct upload_layout {
-    size_t segments, steps, scores, inputs, targets, size;
-};
-
-struct download_layout {
-    size_t losses, scored, outputs, updates, measures, size;
-};
-
-/* A segment holds at least one operation. */
-static struct upload_layout lay_out_upload(const struct engine *e, const struct plan *plan) {
+/* From `from` on. A segment holds at least one operation. */
+static struct upload_layout lay_out_upload(const struct engine *e, const struct plan *plan,
+                                           size_t from) {
     struct upload_layout l;
-    l.segments = aligned(sizeof(struct queue));
+    l.segments = from;
     l.steps = l.segments + aligned(plan->count * sizeof(struct segment));
     l.scores = l.steps + aligned(plan->steps * sizeof(struct step_entry));
     l.inputs = l.scores + aligned(plan->scores * sizeof(struct score_entry));
@@ -40,11 +26,12 @@ static struct upload_layout lay_out_upload(const struct engine *e, const struct 
     return l;
 }
 
-static struct download_layout lay_out_download(const struct engine *e, const struct plan *plan) {
+static struct download_layout lay_out_download(const struct engine *e, const struct plan *plan,
+                                               size_t from) {
     const struct network *n = &e->network;
     struct download_layout l;
-    l.losses = 0;
-    l.scored = aligned(plan->scores * sizeof(double));
+    l.losses = from;
+    l.scored = l.losses + aligned(plan->scores * sizeof(double));
     l.outputs = l.scored + aligned(plan->scores * n->scored * sizeof(float));
     l.updates = l.outputs + aligned(plan->outputs ? plan->steps * n->outputs * sizeof(float) : 0);
     l.measures = l.updates + aligned(plan->updates * sizeof(struct update_result));
@@ -53,185 +40,223 @@ static struct download_layout lay_out_download(const struct engine *e, const str
     return l;
 }
 
-static void release_upload(struct engine *e) {
-    if (e->upload.device)
-        cudaFree(e->upload.device);
-    if (e->upload.host)
-        cudaFreeHost(e->upload.host);
-    e->upload = (struct upload){};
-}
+/* What the play takes. The queues of all engines stand first, so that graphs know where; shapes
+   follow what is uploaded, and stay here. */
+struct sizes {
+    size_t upload, shapes, download;
+};
 
-static void release_download(struct engine *e) {
-    if (e->download.host)
-        cudaFreeHost(e->download.host);
-    e->download = (struct download){};
-}
-
-/* Room for the plan. Graphs know where the queue lies: when it moves they are of no use. Nothing is
-   under way between plans. */
-static int reserve(struct engine *e, size_t upload, size_t download, struct error *error) {
-    cudaError_t status = cudaSuccess;
-    if (upload > e->upload.capacity) {
-        engine_forget_graphs(e);
-        release_upload(e);
-        size_t capacity = 2 * upload;
-        status = cudaMalloc((void **)&e->upload.device, capacity);
-        if (status == cudaSuccess)
-            status = cudaHostAlloc((void **)&e->upload.host, capacity, cudaHostAllocDefault);
-        e->upload.capacity = status == cudaSuccess ? capacity : 0;
-        e->network.queue = (struct queue *)e->upload.device;
+static struct sizes lay_out(struct ensemble *x) {
+    struct sizes sizes = {aligned(x->count * sizeof(struct queue)), 0, 0};
+    for (size_t m = 0; m < x->count; m++) {
+        struct playing *p = &x->playing[m];
+        if (!p->part)
+            continue;
+        p->up = lay_out_upload(x->engines[m], p->part->plan, sizes.upload);
+        p->down = lay_out_download(x->engines[m], p->part->plan, sizes.download);
+        sizes.upload = p->up.size;
+        sizes.download = p->down.size;
+        sizes.shapes += p->part->plan->count * sizeof(struct shape);
     }
-    if (status == cudaSuccess && download > e->download.capacity) {
-        release_download(e);
-        status = cudaHostAlloc((void **)&e->download.host, 2 * download, cudaHostAllocMapped);
-        e->download.capacity = status == cudaSuccess ? 2 * download : 0;
+    return sizes;
+}
+
+static void release_upload(struct ensemble *x) {
+    if (x->upload.device)
+        cudaFree(x->upload.device);
+    if (x->upload.host)
+        cudaFreeHost(x->upload.host);
+    x->upload = (struct upload){};
+}
+
+static void release_download(struct ensemble *x) {
+    if (x->download.host)
+        cudaFreeHost(x->download.host);
+    x->download = (struct download){};
+}
+
+void ensemble_release_buffers(struct ensemble *x) {
+    release_upload(x);
+    release_download(x);
+}
+
+/* Room for the plans. Graphs know where the queues lie: when they move they are of no use. Nothing
+   is under way between plays. */
+static int reserve(struct ensemble *x, size_t upload, size_t download, struct error *error) {
+    cudaError_t status = cudaSuccess;
+    if (upload > x->upload.capacity) {
+        ensemble_forget_graphs(x);
+        release_upload(x);
+        size_t capacity = 2 * upload;
+        status = cudaMalloc((void **)&x->upload.device, capacity);
+        if (status == cudaSuccess)
+            status = cudaHostAlloc((void **)&x->upload.host, capacity, cudaHostAllocDefault);
+        x->upload.capacity = status == cudaSuccess ? capacity : 0;
+    }
+    if (status == cudaSuccess && download > x->download.capacity) {
+        release_download(x);
+        status = cudaHostAlloc((void **)&x->download.host, 2 * download, cudaHostAllocMapped);
+        x->download.capacity = status == cudaSuccess ? 2 * download : 0;
     }
     return cuda_check(status, "taking memory for a plan", error);
 }
 
-/* ---- a segment's kernels ---- */
+/* ---- what goes there, and comes back ---- */
 
-static cudaError_t enqueue_forward(struct engine *e, enum steps_of of, uint32_t steps) {
-    const struct network *n = &e->network;
-    cudaError_t status = launch_encode(n, &e->encoding, of, steps, e->threads, e->stream);
-    return status ? status : launch_forward(n, of, steps, e->threads, e->stream);
+static void fill_queue(struct ensemble *x, size_t m, char *results) {
+    const struct engine *e = x->engines[m];
+    const struct playing *p = &x->playing[m];
+    const struct plan *plan = p->part->plan;
+    struct queue *q = (struct queue *)x->upload.host + m;
+    const char *device = x->upload.device;
+    q->rate = plan->rate;
+    q->clip = plan->clip;
+    q->optimizer = e->options.optimizer;
+    for (uint32_t k = 0; k < e->network.layer_count; k++)
+        q->momentum[k] = e->model->architecture.layers[k].norm_momentum;
+    q->segments = (const struct segment *)(device + p->up.segments);
+    q->steps = (const struct step_entry *)(device + p->up.steps);
+    q->scores = (const struct score_entry *)(device + p->up.scores);
+    q->inputs = (const union value *)(device + p->up.inputs);
+    q->targets = (const union value *)(device + p->up.targets);
+    q->losses = (double *)(results + p->down.losses);
+    q->scored = (float *)(results + p->down.scored);
+    q->outputs = (float *)(results + p->down.outputs);
+    q->updates = (struct update_result *)(results + p->down.updates);
+    q->measures = (struct layer_statistics *)(results + p->down.measures);
+    if (plan->steps)
+        memcpy(x->upload.host + p->up.inputs, plan->inputs,
+               plan->steps * e->model->features * sizeof(union value));
+    if (plan->rows)
+        memcpy(x->upload.host + p->up.targets, plan->targets,
+               plan->rows * e->network.target_size * sizeof(union value));
 }
 
-static cudaError_t enqueue_update(struct engine *e, const struct shape *shape) {
-    const struct network *n = &e->network;
-    uint32_t length = shape->length, partials = 0;
-    cudaError_t status = cudaSuccess;
-    if (shape->recompute)
-        status = enqueue_forward(e, STEPS_OF_WINDOW, length);
-    else if (e->model->solved)
-        status = launch_outputs(n, length, e->threads, e->stream);
-    if (status == cudaSuccess)
-        status = launch_loss(n, &e->options.optimizer, length, e->threads, e->stream);
-    if (status == cudaSuccess)
-        status = launch_backward(n, length, e->threads, e->stream);
-    if (status == cudaSuccess)
-        status = launch_inputs_backward(n, &e->encoding, length, e->threads, e->stream);
-    if (status == cudaSuccess)
-        status = launch_pulls(n, length, e->threads, e->stream);
-    if (status == cudaSuccess)
-        status = launch_gradient(n, &e->gradient, length, &partials, e->stream);
-    if (status == cudaSuccess)
-        status = launch_optimizer(n, &e->gradient, length, partials, e->stream);
-    if (status == cudaSuccess)
-        status = launch_absorb(n, e->threads, e->stream);
-    if (status == cudaSuccess)
-        status = launch_refresh(n, e->threads, e->stream);
-    return status;
+/* Returns where its shapes end. */
+static struct shape *cut(struct ensemble *x, size_t m, struct shape *shapes) {
+    struct playing *p = &x->playing[m];
+    p->cutter = (struct cutter){};
+    p->cutter.e = x->engines[m];
+    p->cutter.plan = p->part->plan;
+    p->cutter.segments = (struct segment *)(x->upload.host + p->up.segments);
+    p->cutter.steps = (struct step_entry *)(x->upload.host + p->up.steps);
+    p->cutter.scores = (struct score_entry *)(x->upload.host + p->up.scores);
+    p->cutter.shapes = shapes;
+    engine_cut(&p->cutter);
+    return shapes + p->part->plan->count;
 }
 
-cudaError_t engine_enqueue(struct engine *e, const struct shape *shape) {
-    const struct network *n = &e->network;
-    cudaError_t status = launch_begin(n, shape->steps, e->threads, e->stream);
-    if (status == cudaSuccess && shape->lead_solve)
-        status = launch_solve(n, &e->solution, SOLVE_BEFORE_RUN, e->stream);
-    if (status == cudaSuccess && shape->steps > 0)
-        status = enqueue_forward(e, STEPS_OF_RUN, shape->steps);
-    if (status == cudaSuccess && shape->steps > 0)
-        status = launch_finish(n, shape->steps, e->threads, e->stream);
-    if (status == cudaSuccess && shape->length > 0)
-        status = enqueue_update(e, shape);
-    if (status == cudaSuccess && shape->solve)
-        status = launch_solve(n, &e->solution, SOLVE_AT_END, e->stream);
-    if (status == cudaSuccess && shape->measure)
-        status = launch_measure(n, e->threads, e->stream);
-    return status;
+static void fetch(void *to, const struct ensemble *x, size_t from, size_t bytes) {
+    if (bytes)
+        memcpy(to, x->download.host + from, bytes);
+}
+
+static void fetch_results(const struct ensemble *x, size_t m) {
+    const struct network *n = &x->engines[m]->network;
+    const struct playing *p = &x->playing[m];
+    const struct plan *plan = p->part->plan;
+    const struct results *results = p->part->results;
+    const struct download_layout *l = &p->down;
+    fetch(results->losses, x, l->losses, plan->scores * sizeof(double));
+    fetch(results->scored, x, l->scored, plan->scores * n->scored * sizeof(float));
+    if (plan->outputs)
+        fetch(results->outputs, x, l->outputs, plan->steps * n->outputs * sizeof(float));
+    fetch(results->updates, x, l->updates, plan->updates * sizeof(struct update_result));
+    fetch(results->measures, x, l->measures,
+          plan->measures * n->layer_count * sizeof(struct layer_statistics));
 }
 
 /* ---- the whole ---- */
 
-static void fill_queue(struct engine *e, const struct plan *plan, const struct upload_layout *up,
-                       const struct download_layout *down, char *results) {
-    struct queue *q = (struct queue *)e->upload.host;
-    const char *device = e->upload.device;
-    memset(q, 0, sizeof *q);
-    q->rate = plan->rate;
-    q->clip = plan->clip;
-    q->segments = (const struct segment *)(device + up->segments);
-    q->steps = (const struct step_entry *)(device + up->steps);
-    q->scores = (const struct score_entry *)(device + up->scores);
-    q->inputs = (const union value *)(device + up->inputs);
-    q->targets = (const union value *)(device + up->targets);
-    q->losses = (double *)(results + down->losses);
-    q->scored = (float *)(results + down->scored);
-    q->outputs = (float *)(results + down->outputs);
-    q->updates = (struct update_result *)(results + down->updates);
-    q->measures = (struct layer_statistics *)(results + down->measures);
-    if (plan->steps)
-        memcpy(e->upload.host + up->inputs, plan->inputs,
-               plan->steps * e->model->features * sizeof(union value));
-    if (plan->rows)
-        memcpy(e->upload.host + up->targets, plan->targets,
-               plan->rows * e->network.target_size * sizeof(union value));
+static cudaError_t refresh_stale(struct ensemble *x) {
+    cudaError_t status = cudaSuccess;
+    for (size_t m = 0; m < x->count && status == cudaSuccess; m++) {
+        if (!x->playing[m].part || !x->engines[m]->stale)
+            continue;
+        status = ensemble_refresh(x, m);
+        x->engines[m]->stale = false;
+    }
+    return status;
 }
 
-static void fetch(void *to, const struct engine *e, size_t from, size_t bytes) {
-    if (bytes)
-        memcpy(to, e->download.host + from, bytes);
+/* The shapes of all engines' segments number k; false: there are no more. */
+static bool take_shapes(const struct ensemble *x, uint32_t k, struct shape *shapes) {
+    bool any = false;
+    for (size_t m = 0; m < x->count; m++) {
+        const struct cutter *c = &x->playing[m].cutter;
+        bool played = x->playing[m].part && k < c->count;
+        shapes[m] = played ? c->shapes[k] : (struct shape){};
+        any |= played;
+    }
+    return any;
 }
 
-static void fetch_results(const struct engine *e, const struct plan *plan,
-                          const struct download_layout *l, const struct results *results) {
-    const struct network *n = &e->network;
-    fetch(results->losses, e, l->losses, plan->scores * sizeof(double));
-    fetch(results->scored, e, l->scored, plan->scores * n->scored * sizeof(float));
-    if (plan->outputs)
-        fetch(results->outputs, e, l->outputs, plan->steps * n->outputs * sizeof(float));
-    fetch(results->updates, e, l->updates, plan->updates * sizeof(struct update_result));
-    fetch(results->measures, e, l->measures,
-          plan->measures * n->layer_count * sizeof(struct layer_statistics));
-}
-
-static cudaError_t run(struct engine *e, const struct cutter *c, size_t upload) {
-    cudaError_t status = cudaMemcpyAsync(e->upload.device, e->upload.host, upload,
-                                         cudaMemcpyHostToDevice, e->stream);
-    if (e->stale && status == cudaSuccess)
-        status = launch_refresh(&e->network, e->threads, e->stream);
-    e->stale = false;
-    for (uint32_t k = 0; k < c->count && status == cudaSuccess; k++)
-        status = engine_replay(e, &c->shapes[k]);
-    cudaError_t ended = cudaStreamSynchronize(e->stream);
+static cudaError_t run(struct ensemble *x, size_t upload) {
+    struct shape shapes[TOGETHER_MAX];
+    cudaError_t status = cudaMemcpyAsync(x->upload.device, x->upload.host, upload,
+                                         cudaMemcpyHostToDevice, ensemble_stream(x));
+    if (status == cudaSuccess)
+        status = refresh_stale(x);
+    for (uint32_t k = 0; status == cudaSuccess && take_shapes(x, k, shapes); k++)
+        status = ensemble_replay(x, shapes);
+    cudaError_t ended = cudaStreamSynchronize(ensemble_stream(x));
     return status ? status : ended;
+}
+
+static int play(struct ensemble *x, struct error *error) {
+    struct sizes sizes = lay_out(x);
+    char *results = NULL;
+    if (reserve(x, sizes.upload + sizes.shapes, sizes.download + ALIGNMENT, error) ||
+        cuda_check(cudaHostGetDevicePointer((void **)&results, x->download.host, 0),
+                   "mapping memory for a plan", error))
+        return -1;
+    struct shape *shapes = (struct shape *)(x->upload.host + sizes.upload);
+    memset(x->upload.host, 0, x->count * sizeof(struct queue));
+    for (size_t m = 0; m < x->count; m++)
+        if (x->playing[m].part) {
+            fill_queue(x, m, results);
+            shapes = cut(x, m, shapes);
+        }
+    if (cuda_check(run(x, sizes.upload), "learning on the GPU", error))
+        return -1;
+    for (size_t m = 0; m < x->count; m++)
+        if (x->playing[m].part)
+            fetch_results(x, m);
+    return 0;
+}
+
+static const struct engine_part *part_of(const struct engine_part *parts, size_t count,
+                                         const struct engine *e) {
+    for (size_t k = 0; k < count; k++)
+        if (parts[k].engine == e)
+            return &parts[k];
+    return NULL;
 }
 
 int engine_play(struct engine *e, const struct plan *plan, const struct results *results,
                 struct error *error) {
-    struct upload_layout up = lay_out_upload(e, plan);
-    struct download_layout down = lay_out_download(e, plan);
-    size_t shapes = up.size; /* follow what is uploaded */
-    char *device_results = NULL;
-    if (reserve(e, up.size + plan->count * sizeof(struct shape), down.size + ALIGNMENT, error) ||
-        cuda_check(cudaHostGetDevicePointer((void **)&device_results, e->download.host, 0),
-                   "mapping memory for a plan", error))
-        return -1;
-    fill_queue(e, plan, &up, &down, device_results);
-    struct cutter c = {};
-    c.e = e;
-    c.plan = plan;
-    c.segments = (struct segment *)(e->upload.host + up.segments);
-    c.steps = (struct step_entry *)(e->upload.host + up.steps);
-    c.scores = (struct score_entry *)(e->upload.host + up.scores);
-    c.shapes = (struct shape *)(e->upload.host + shapes);
-    engine_cut(&c);
-    if (cuda_check(run(e, &c, up.size), "learning on the GPU", error))
-        return -1;
-    fetch_results(e, plan, &down, results);
-    return 0;
+    const struct engine_part part = {e, plan, results};
+    return engine_play_together(&part, 1, error);
+}
+
+/* At most TOGETHER_MAX; or one after the other, where there is no memory for it. */
+static int play_some(const struct engine_part *parts, size_t count, struct error *error) {
+    struct ensemble *x = ensemble_of(parts, count);
+    if (!x && count == 1)
+        return error_set(error, EX_UNAVAILABLE, "out of memory for the CUDA engine");
+    for (size_t k = 0; !x && k < count; k++)
+        if (play_some(&parts[k], 1, error))
+            return -1;
+    for (size_t m = 0; x && m < x->count; m++)
+        x->playing[m].part = part_of(parts, count, x->engines[m]);
+    return x ? play(x, error) : 0;
 }
 
 int engine_play_together(const struct engine_part *parts, size_t count, struct error *error) {
-    for (size_t k = 0; k < count; k++)
-        if (engine_play(parts[k].engine, parts[k].plan, parts[k].results, error))
+    for (size_t some; count > 0; parts += some, count -= some) {
+        some = count < TOGETHER_MAX ? count : TOGETHER_MAX;
+        if (play_some(parts, some, error))
             return -1;
+    }
     return 0;
-}
-
-void engine_release_plan(struct engine *e) {
-    engine_forget_graphs(e);
-    release_upload(e);
-    release_download(e);
 }

@@ -27,7 +27,7 @@ static __device__ void keep_target(const struct network &n, float *slot,
 static __device__ void score(const struct network &n, float *slot, const struct score_entry *entry,
                              const float *a) {
     a += entry->horizon * n.scored;
-    const struct queue *q = n.queue;
+    const struct queue *q = queue_of(n);
     const union value *y = q->targets + (size_t)entry->target * n.target_size;
     struct loss_step step = {a, y, 1, NULL};
     double loss = block_loss(n, step);
@@ -40,7 +40,7 @@ static __device__ void score(const struct network &n, float *slot, const struct 
 
 /* Inputs of the run go to their positions of the slot's ring; their marks are cleared. */
 static __device__ void keep_inputs(const struct network &n, const struct segment *s, float *slot) {
-    const struct queue *q = n.queue;
+    const struct queue *q = queue_of(n);
     uint32_t size = n.input_kind == INPUT_REAL ? n.input_size : 1;
     uint32_t count = s->steps * size, stride = gridDim.x * blockDim.x;
     for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += stride) {
@@ -57,13 +57,13 @@ static __device__ void keep_inputs(const struct network &n, const struct segment
 /* Bound by launch and latency: it moves a few kilobytes. */
 static __global__ void __launch_bounds__(THREADS_MAX, 1)
     begin(const __grid_constant__ struct network n) {
-    struct queue *q = n.queue;
+    struct queue *q = queue_of(n);
     const struct segment *s = q->segments + q->cursor;
     float *slot = slot_of(n, s);
     if (blockIdx.x == 0) {
         const uint32_t *from = (const uint32_t *)s;
         for (uint32_t k = threadIdx.x; k < sizeof *s / sizeof *from; k += blockDim.x)
-            ((uint32_t *)n.current)[k] = from[k];
+            ((uint32_t *)current_of(n))[k] = from[k];
         if (s->lead != NONE)
             score(n, slot, q->scores + s->lead,
                   slot + n.slot.output +
@@ -87,7 +87,8 @@ cudaError_t launch_begin(const struct network *n, uint32_t steps, unsigned threa
     size_t numbers = (size_t)steps * (n->input_kind == INPUT_REAL ? n->input_size : 1);
     size_t blocks = (numbers + COPY_NUMBERS - 1) / COPY_NUMBERS;
     blocks = blocks < 1 ? 1 : blocks > COPY_BLOCKS_MAX ? COPY_BLOCKS_MAX : blocks;
-    struct launch l = {dim3((unsigned)blocks, 1, 1), threads, SCRATCH * sizeof(float), stream};
+    struct launch l = {dim3((unsigned)blocks, 1, n->members), threads, SCRATCH * sizeof(float),
+                       stream};
     return launch_kernel(begin, &l, *n);
 }
 
@@ -122,12 +123,12 @@ static __device__ void gather_state(const struct network &n, uint32_t position, 
 /* One block a step. Bound by launch and latency. */
 static __global__ void __launch_bounds__(THREADS_MAX, 1)
     finish(const __grid_constant__ struct network n) {
-    const struct segment *s = n.current;
-    const struct queue *q = n.queue;
+    const struct segment *s = current_of(n);
+    const struct queue *q = queue_of(n);
     uint32_t t = blockIdx.x, position = ring_position(n, s->position, t);
     const struct step_entry *step = q->steps + s->first + t;
     float *slot = slot_of(n, s);
-    const float *a = n.activations + n.output + (size_t)position * n.outputs;
+    const float *a = activations_of(n) + n.output + (size_t)position * n.outputs;
     bool last = t + 1 == s->steps, kept = last || n.many;
     uint32_t next = ring_position(n, s->position, t + 1);
     float *state = last ? slot : slot + n.slot.before + (size_t)next * n.slot.state;
@@ -151,6 +152,6 @@ static __global__ void __launch_bounds__(THREADS_MAX, 1)
 
 cudaError_t launch_finish(const struct network *n, uint32_t steps, unsigned threads,
                           cudaStream_t stream) {
-    struct launch l = {dim3(steps, 1, 1), threads, SCRATCH * sizeof(float), stream};
+    struct launch l = {dim3(steps, 1, n->members), threads, SCRATCH * sizeof(float), stream};
     return launch_kernel(finish, &l, *n);
 }

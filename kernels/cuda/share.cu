@@ -9,11 +9,17 @@ enum {
     CHUNK_ROWS_MAX = 4096, /* and of more the gradient would take too much shared memory */
 };
 
-/* Blocks for a product that takes `part` of `whole` of the weights, of `most` that can be of use.
- */
-static uint32_t share(const struct engine *e, double part, double whole, uint32_t most) {
-    double blocks = (double)e->device.multiprocessors * part / whole + 0.5;
+/* Of `all` blocks those for a product that takes `part` of `whole` of the weights, of `most` that
+   can be of use. */
+static uint32_t share(uint32_t all, double part, double whole, uint32_t most) {
+    double blocks = (double)all * part / whole + 0.5;
     return blocks < 1 ? 1 : blocks > most ? most : (uint32_t)blocks;
+}
+
+/* Blocks, chunks and groups are counted in two bytes: a layer with more has no room in shared
+   memory, and is refused when all has been laid out. */
+static uint16_t few(uint32_t count) {
+    return (uint16_t)count;
 }
 
 static double weights(uint32_t rows, uint32_t ld) {
@@ -26,19 +32,20 @@ static double input_weights(const struct network *n, uint32_t k) {
     return k == 0 && is_one_hot(*n) ? l->rows : weights(l->rows, l->ld_ih);
 }
 
-static uint32_t row_blocks(const struct engine *e, uint32_t rows) {
-    uint32_t warps = e->threads / LANES;
+static uint32_t row_blocks(unsigned threads, uint32_t rows) {
+    uint32_t warps = threads / LANES;
     return (rows + warps - 1) / warps;
 }
 
 /* Forward: each product's rows are cut into as many pieces as its share of the weights. */
 struct rows_of {
-    uint32_t *blocks, rows;
+    uint16_t *blocks;
+    uint32_t rows;
     double weights; /* that a wave reads of them */
 };
 
 /* Take blocks from those products whose blocks have the least to read. */
-static void fit_forward(const struct engine *e, struct rows_of *products, size_t count) {
+static void fit_forward(uint32_t most, struct rows_of *products, size_t count) {
     for (;;) {
         struct rows_of *least = NULL;
         uint32_t all = 0;
@@ -49,14 +56,13 @@ static void fit_forward(const struct engine *e, struct rows_of *products, size_t
                 (!least || p->weights / *p->blocks < least->weights / *least->blocks))
                 least = p;
         }
-        if (all <= (uint32_t)e->device.multiprocessors || !least)
+        if (all <= most || !least)
             return;
         --*least->blocks;
     }
 }
 
-static void share_forward(struct engine *e) {
-    struct network *n = &e->network;
+void share_forward(struct network *n, unsigned threads, uint32_t most) {
     struct rows_of products[2 * MODEL_LAYERS_MAX + 1];
     size_t count = 0;
     double whole = 0;
@@ -72,30 +78,32 @@ static void share_forward(struct engine *e) {
     for (size_t k = 0; k < count; k++)
         whole += products[k].weights;
     for (size_t k = 0; k < count; k++)
-        *products[k].blocks = share(e, products[k].weights, whole, row_blocks(e, products[k].rows));
-    fit_forward(e, products, count);
+        *products[k].blocks =
+            few(share(most, products[k].weights, whole, row_blocks(threads, products[k].rows)));
+    fit_forward(most, products, count);
     uint32_t next = 0;
     for (uint32_t k = 0; k < n->layer_count; k++) {
         struct network_layer *l = &n->layers[k];
-        l->first_ih = next;
-        l->first_hh = l->first_ih + l->blocks_ih;
+        l->first_ih = few(next);
+        l->first_hh = few(next + l->blocks_ih);
         next = l->first_hh + l->blocks_hh;
     }
-    n->first_output = next;
-    n->blocks_forward = next + n->blocks_output;
+    n->first_output = few(next);
+    n->blocks_forward = few(next + n->blocks_output);
 }
 
 static void cut(struct split *s, uint32_t rows, uint32_t chunks) {
-    s->chunk_rows = (rows + chunks - 1) / chunks;
-    s->chunks = (rows + s->chunk_rows - 1) / s->chunk_rows;
+    s->chunk_rows = few((rows + chunks - 1) / chunks);
+    s->chunks = few((rows + s->chunk_rows - 1) / s->chunk_rows);
 }
 
 /* Columns in groups, and rows in as many chunks as the share of blocks allows. */
 static void split_product(const struct engine *e, struct split *s, uint32_t rows, uint32_t ld,
                           double whole) {
-    s->groups = (ld + COLUMN_GROUP - 1) / COLUMN_GROUP;
+    s->groups = few((ld + COLUMN_GROUP - 1) / COLUMN_GROUP);
     uint32_t most = (rows + CHUNK_ROWS_MIN - 1) / CHUNK_ROWS_MIN;
-    uint32_t chunks = share(e, weights(rows, ld), whole * s->groups, most);
+    uint32_t chunks =
+        share((uint32_t)e->device.multiprocessors, weights(rows, ld), whole * s->groups, most);
     uint32_t least = (rows + CHUNK_ROWS_MAX - 1) / CHUNK_ROWS_MAX;
     cut(s, rows, chunks > least ? chunks : least);
 }
@@ -146,7 +154,7 @@ static void share_backward(struct engine *e) {
         if (has_input_gradient(e, k))
             split_product(e, &l->split_ih, l->rows, l->ld_ih, whole);
         l->split_hh.chunks = 1; /* one that only keeps */
-        l->split_hh.chunk_rows = l->rows;
+        l->split_hh.chunk_rows = few(l->rows);
         if (l->states > 0)
             split_product(e, &l->split_hh, l->rows, l->ld_hh, whole);
     }
@@ -154,16 +162,16 @@ static void share_backward(struct engine *e) {
     uint32_t next = 0;
     for (uint32_t k = 0; k < n->layer_count; k++) {
         struct network_layer *l = &n->layers[k];
-        l->split_ih.first_block = next;
-        l->split_hh.first_block = next + split_blocks(&l->split_ih);
+        l->split_ih.first_block = few(next);
+        l->split_hh.first_block = few(next + split_blocks(&l->split_ih));
         next = l->split_hh.first_block + split_blocks(&l->split_hh);
     }
-    n->blocks_backward = next;
+    n->blocks_backward = few(next);
     uint32_t columns = gradient_columns(*n);
     split_product(e, &n->split_output, n->outputs, columns, weights(n->outputs, columns));
 }
 
 void engine_share(struct engine *e) {
-    share_forward(e);
+    share_forward(&e->network, e->threads, (uint32_t)e->device.multiprocessors);
     share_backward(e);
 }

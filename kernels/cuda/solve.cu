@@ -30,7 +30,15 @@ enum {
     PAIR = 2,
 };
 
-/* The same as the kernels see it. */
+/* The same as the kernels' arguments have it: where each part stands in the block, which begins
+   with P. */
+struct solved {
+    size_t weights, t, product, diagonal;
+    uint32_t inputs, outputs, stride;
+    double keep, prior;
+};
+
+/* And of a member. */
 struct solving {
     double *p;                  /* (inputs, stride) */
     double *weights;            /* (outputs, stride) */
@@ -40,12 +48,28 @@ struct solving {
     double keep, prior;
 };
 
+static __device__ __forceinline__ struct solving solving_of(const struct network &n,
+                                                            const struct solved &of) {
+    struct solving s;
+    s.p = block_of<double>(n, n.at.solution);
+    s.weights = s.p + of.weights;
+    s.t = s.p + of.t;
+    s.product = s.p + of.product;
+    s.diagonal = s.p + of.diagonal;
+    s.inputs = of.inputs;
+    s.outputs = of.outputs;
+    s.stride = of.stride;
+    s.keep = of.keep;
+    s.prior = of.prior;
+    return s;
+}
+
 /* ---- r ---- */
 
 /* What the slot keeps of the step. */
 static __device__ __forceinline__ const float *kept_of(const struct network &n, enum solve_of of) {
-    uint32_t position = of == SOLVE_BEFORE_RUN ? n.current->lead_solved : n.current->solved;
-    return slot_of(n, n.current) + n.slot.solved +
+    uint32_t position = of == SOLVE_BEFORE_RUN ? current_of(n)->lead_solved : current_of(n)->solved;
+    return slot_of(n, current_of(n)) + n.slot.solved +
            (size_t)place_of(n, position) * n.slot.solved_row;
 }
 
@@ -56,7 +80,8 @@ static __device__ __forceinline__ double phi_of(const struct solving &s, float k
 
 static __global__ void __launch_bounds__(ROW_THREADS)
     take_covariance(const __grid_constant__ struct network n,
-                    const __grid_constant__ struct solving s, enum solve_of of) {
+                    const __grid_constant__ struct solved solved, enum solve_of of) {
+    const struct solving s = solving_of(n, solved);
     uint32_t row = blockIdx.x * (ROW_THREADS / LANES) + warp_index();
     if (row >= s.inputs)
         return;
@@ -110,16 +135,16 @@ static __device__ __forceinline__ float *weight_at(const struct network &n, uint
                                                    uint32_t k, uint32_t i) {
     uint32_t size = n.layers[n.layer_count - 1].size;
     if (i + 1 == inputs)
-        return n.parameters + n.output_bias + k;
-    return n.parameters + n.output_weight + (size_t)k * n.ld_output +
+        return parameters_of(n) + n.output_bias + k;
+    return parameters_of(n) + n.output_weight + (size_t)k * n.ld_output +
            (i < size ? i : n.skip_from + i - size);
 }
 
 /* y less what today's weights say of it; NaN where it was not observed. */
 static __device__ __forceinline__ double error_of(const struct network &n, enum solve_of of,
                                                   uint32_t k, double said) {
-    uint32_t row = of == SOLVE_BEFORE_RUN ? n.current->lead_solve : n.current->solve;
-    double d = (double)n.queue->targets[(size_t)row * n.target_size + k].real - said;
+    uint32_t row = of == SOLVE_BEFORE_RUN ? current_of(n)->lead_solve : current_of(n)->solve;
+    double d = (double)queue_of(n)->targets[(size_t)row * n.target_size + k].real - said;
     return d > ENGINE_SOLUTION_MOST    ? ENGINE_SOLUTION_MOST
            : d < -ENGINE_SOLUTION_MOST ? -ENGINE_SOLUTION_MOST
                                        : d;
@@ -127,8 +152,9 @@ static __device__ __forceinline__ double error_of(const struct network &n, enum 
 
 /* Blocks: one an output, and one for t. */
 static __global__ void __launch_bounds__(BLOCK_THREADS)
-    take_weights(const __grid_constant__ struct network n, const __grid_constant__ struct solving s,
-                 enum solve_of of) {
+    take_weights(const __grid_constant__ struct network n,
+                 const __grid_constant__ struct solved solved, enum solve_of of) {
+    const struct solving s = solving_of(n, solved);
     uint32_t k = blockIdx.x;
     const float *kept = kept_of(n, of);
     double *weights = s.weights + (size_t)k * s.stride; /* of an output */
@@ -175,13 +201,12 @@ size_t solution_numbers(const struct solution *solution) {
     return ls->inputs ? least_squares_size(ls) + 2 * ls->stride : 0;
 }
 
-static struct solving solving_of(const struct solution *solution) {
+static struct solved solved_of(const struct solution *solution) {
     const struct least_squares *ls = &solution->ls;
-    struct solving s;
-    s.p = solution->block;
-    s.weights = least_squares_weights(ls, solution->block);
+    struct solved s;
+    s.weights = ls->inputs * ls->stride;
     s.t = s.weights + ls->outputs * ls->stride;
-    s.product = solution->block + least_squares_size(ls);
+    s.product = least_squares_size(ls);
     s.diagonal = s.product + ls->stride;
     s.inputs = (uint32_t)ls->inputs;
     s.outputs = (uint32_t)ls->outputs;
@@ -194,11 +219,12 @@ static struct solving solving_of(const struct solution *solution) {
 cudaError_t launch_solve(const struct network *n, const struct solution *solution, enum solve_of of,
                          cudaStream_t stream) {
     const uint32_t rows = ROW_THREADS / LANES;
-    struct solving s = solving_of(solution);
-    struct launch l = {dim3((s.inputs + rows - 1) / rows, 1, 1), ROW_THREADS, 0, stream};
+    struct solved s = solved_of(solution);
+    struct launch l = {dim3((s.inputs + rows - 1) / rows, 1, n->members), ROW_THREADS, 0, stream};
     cudaError_t status = launch_kernel(take_covariance, &l, *n, s, of);
     if (status)
         return status;
-    struct launch all = {dim3(s.outputs + 1, 1, 1), BLOCK_THREADS, SCRATCH * sizeof(float), stream};
+    struct launch all = {dim3(s.outputs + 1, 1, n->members), BLOCK_THREADS, SCRATCH * sizeof(float),
+                         stream};
     return launch_kernel(take_weights, &all, *n, s, of);
 }

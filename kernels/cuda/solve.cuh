@@ -7,9 +7,8 @@
 #include "network.cuh"
 
 struct solution {
-    struct least_squares ls;
-    double *block; /* on the device: the least squares' own, then two rows (stride,) of what the
-                      first kernel leaves for the second */
+    struct least_squares ls; /* its block on the device is followed by two rows (stride,) of what
+                                the first kernel leaves for the second */
 };
 
 /* Of a model whose output is solved; else nothing. */

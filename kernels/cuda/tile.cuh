@@ -53,9 +53,9 @@ static __device__ __forceinline__ float factor_at(const struct network &n, const
                                                   uint32_t t, uint32_t index) {
     switch (f.kind) {
     case FACTOR_ARRAY:
-        return n.activations[f.offset + (size_t)t * f.stride + index];
+        return activations_of(n)[f.offset + (size_t)t * f.stride + index];
     case FACTOR_SYMBOL:
-        return ((const uint32_t *)(n.activations + f.offset))[t] == index;
+        return ((const uint32_t *)(activations_of(n) + f.offset))[t] == index;
     default:
         return 1;
     }
@@ -65,8 +65,8 @@ static __device__ __forceinline__ float factor_at(const struct network &n, const
 static __device__ __forceinline__ void take_off(const struct network &n, const struct walked &w,
                                                 uint32_t row, uint32_t column, float factor,
                                                 float4 *gradient) {
-    float pull = factor * n.activations[w.pull + row];
-    float4 weight = *(const float4 *)(n.parameters + w.offset + (size_t)row * w.ld + column);
+    float pull = factor * activations_of(n)[w.pull + row];
+    float4 weight = *(const float4 *)(parameters_of(n) + w.offset + (size_t)row * w.ld + column);
     gradient->x -= pull * weight.x;
     gradient->y -= pull * weight.y;
     gradient->z -= pull * weight.z;

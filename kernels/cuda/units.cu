@@ -17,15 +17,15 @@ static __global__ void __launch_bounds__(THREADS_MAX, 1)
     for (uint32_t row = threadIdx.x; row < l.rows; row += blockDim.x) {
         float d_gain = 0;
         for (uint32_t t = 0; t < length; t++)
-            d_gain += n.activations[l.d_gain[place] + (size_t)t * l.rows + row];
-        n.activations[l.pull + place * l.rows + row] = normalization_rows_pull(
-            n.parameters[l.gain[place] + row], d_gain, unit_scale(n, l, place, 0, row).rstd);
+            d_gain += activations_of(n)[l.d_gain[place] + (size_t)t * l.rows + row];
+        activations_of(n)[l.pull + place * l.rows + row] = normalization_rows_pull(
+            parameters_of(n)[l.gain[place] + row], d_gain, unit_scale(n, l, place, 0, row).rstd);
     }
 }
 
 cudaError_t launch_pulls(const struct network *n, uint32_t length, unsigned threads,
                          cudaStream_t stream) {
-    struct launch l = {dim3(n->layer_count, 2, 1), threads, 0, stream};
+    struct launch l = {dim3(n->layer_count, 2, n->members), threads, 0, stream};
     return n->rows_norms ? launch_kernel(make_pulls, &l, *n, length) : cudaSuccess;
 }
 
@@ -47,42 +47,44 @@ static __device__ __forceinline__ float value_at(const struct network &n,
    = mean of a, v = mean of (a - old mean)^2. */
 static __device__ void absorb_steps(const struct network &n, const struct network_layer &l,
                                     uint32_t place, uint32_t age, uint32_t from, uint32_t end,
-                                    uint32_t i) {
+                                    uint32_t i, float momentum) {
     uint32_t width = units_width(l, place);
-    float *mean = n.units + unit_numbers(l, place) + (size_t)age * width + i;
+    float *mean = units_of(n) + unit_numbers(l, place) + (size_t)age * width + i;
     float *var = mean + (size_t)l.ages * width, sum = 0, squares = 0, steps = (float)(end - from);
     for (uint32_t t = from; t < end; t++) {
-        float a = value_at(n, l, place, ring_position(n, n.current->window, t), i), d = a - *mean;
+        float a = value_at(n, l, place, ring_position(n, current_of(n)->window, t), i),
+              d = a - *mean;
         sum += a;
         squares += d * d;
     }
     if (!normalization_moves(sum / steps, squares / steps))
         return;
-    *mean = normalization_moved(*mean, sum / steps, l.momentum);
-    *var = normalization_moved(*var, squares / steps, l.momentum);
+    *mean = normalization_moved(*mean, sum / steps, momentum);
+    *var = normalization_moved(*var, squares / steps, momentum);
 }
 
 /* One block a layer and place. Ages never fall within a window. Bound by latency. */
 static __global__ void __launch_bounds__(THREADS_MAX, 1)
     absorb(const __grid_constant__ struct network n) {
-    const struct segment *s = n.current;
+    const struct segment *s = current_of(n);
     const struct network_layer &l = n.layers[blockIdx.x];
     uint32_t place = blockIdx.y;
-    if (!n.state->applied || l.source != SOURCE_RUNNING || (place == PLACE_HH && !l.apart) ||
+    if (!state_of(n)->applied || l.source != SOURCE_RUNNING || (place == PLACE_HH && !l.apart) ||
         (place == PLACE_INNER && !l.finishes))
         return;
     const float *state = slot_of(n, s) + n.slot.before + (size_t)s->window * n.slot.state;
+    float momentum = queue_of(n)->momentum[blockIdx.x];
     for (uint32_t i = threadIdx.x; i < units_width(l, place); i += blockDim.x)
         for (uint32_t from = s->length - s->closed, end; from < s->length; from = end) {
             uint32_t age = age_of(n, l, state, from);
             for (end = from + 1; end < s->length && age_of(n, l, state, end) == age; end++)
                 ;
-            absorb_steps(n, l, place, age, from, end, i);
+            absorb_steps(n, l, place, age, from, end, i, momentum);
         }
 }
 
 cudaError_t launch_absorb(const struct network *n, unsigned threads, cudaStream_t stream) {
-    struct launch l = {dim3(n->layer_count, PLACES, 1), threads, 0, stream};
+    struct launch l = {dim3(n->layer_count, PLACES, n->members), threads, 0, stream};
     return n->running_norms ? launch_kernel(absorb, &l, *n) : cudaSuccess;
 }
 
@@ -101,12 +103,12 @@ static __device__ __forceinline__ float row_squares(const float *weight, uint32_
 /* Of rows: a warp a row. Bound by the bytes of the matrices. */
 static __device__ void refresh_rows(const struct network &n, const struct network_layer &l,
                                     uint32_t place) {
-    uint32_t warps = gridDim.z * (blockDim.x / LANES), width = units_width(l, place);
-    float *rstd = n.units + unit_numbers(l, place) + (size_t)2 * width;
-    for (uint32_t row = blockIdx.z * (blockDim.x / LANES) + warp_index(); row < width;
+    uint32_t warps = gridDim.x * (blockDim.x / LANES), width = units_width(l, place);
+    float *rstd = units_of(n) + unit_numbers(l, place) + (size_t)2 * width;
+    for (uint32_t row = blockIdx.x * (blockDim.x / LANES) + warp_index(); row < width;
          row += warps) {
-        const float *ih = n.parameters + l.weight_ih + (size_t)row * l.ld_ih;
-        const float *hh = n.parameters + l.weight_hh + (size_t)row * l.ld_hh;
+        const float *ih = parameters_of(n) + l.weight_ih + (size_t)row * l.ld_ih;
+        const float *hh = parameters_of(n) + l.weight_hh + (size_t)row * l.ld_hh;
         float squares = 0;
         if (place == PLACE_IH)
             squares = row_squares(ih, l.ld_ih);
@@ -117,11 +119,11 @@ static __device__ void refresh_rows(const struct network &n, const struct networ
     }
 }
 
-/* Blocks: (layers, places, some). */
+/* Blocks: (some, layers and places). */
 static __global__ void __launch_bounds__(THREADS_MAX, 1)
     refresh(const __grid_constant__ struct network n) {
-    const struct network_layer &l = n.layers[blockIdx.x];
-    uint32_t place = blockIdx.y;
+    const struct network_layer &l = n.layers[blockIdx.y / PLACES];
+    uint32_t place = blockIdx.y % PLACES;
     if (l.ages == 0 || (place == PLACE_HH && !l.apart) || (place == PLACE_INNER && !l.finishes))
         return;
     if (l.source == SOURCE_ROWS) {
@@ -129,13 +131,13 @@ static __global__ void __launch_bounds__(THREADS_MAX, 1)
         return;
     }
     size_t numbers = (size_t)l.ages * units_width(l, place);
-    float *var = n.units + unit_numbers(l, place) + numbers, *rstd = var + numbers;
-    for (size_t k = (size_t)blockIdx.z * blockDim.x + threadIdx.x; k < numbers;
-         k += (size_t)gridDim.z * blockDim.x)
+    float *var = units_of(n) + unit_numbers(l, place) + numbers, *rstd = var + numbers;
+    for (size_t k = (size_t)blockIdx.x * blockDim.x + threadIdx.x; k < numbers;
+         k += (size_t)gridDim.x * blockDim.x)
         rstd[k] = normalization_rstd(var[k]);
 }
 
 cudaError_t launch_refresh(const struct network *n, unsigned threads, cudaStream_t stream) {
-    struct launch l = {dim3(n->layer_count, PLACES, BLOCKS_MAX), threads, 0, stream};
+    struct launch l = {dim3(BLOCKS_MAX, n->layer_count * PLACES, n->members), threads, 0, stream};
     return n->rows_norms || n->running_norms ? launch_kernel(refresh, &l, *n) : cudaSuccess;
 }

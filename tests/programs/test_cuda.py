@@ -495,6 +495,47 @@ def test_columns_go_from_engine_to_engine(directory):
         assert_near(learned[name], learned["cpu"])
 
 
+# Three of one shape with everything apart that may be, and one of another.
+MEMBERS = {
+    "plain": {},
+    "slow": {"learning.optimizer.rate": 0.003, "learning.clip": 0.05, "seed": 9},
+    "heavy": {"learning.optimizer.momentum": 0.5, "seed": 10},
+    "wide": {"model.layers.0.size": 11, "learning.window": 5, "learning.optimizer.kind": "adam"},
+}
+
+
+def member_tensors(directory, names):
+    """The tensors of members that learn together, stopped and resumed on the way; and the losses."""
+    directory.mkdir()
+    config = yaml.safe_load(configuration(directory, "cuda", 7, 4))
+    config["model"]["input"]["scale"] = "forecast"
+    config["model"]["output"].update(ahead=[1, 3], readout="rls")
+    config["members"] = [{"name": name, "set": MEMBERS[name]} for name in names]
+    count = 0
+    for _ in range(2):
+        with running.Daemon(directory, yaml.safe_dump(config)) as daemon, daemon.socket(zmq.PUSH, "examples") as push:
+            for _ in range(60):
+                x = struct.pack("<2f", math.sin(0.3 * count), math.cos(0.17 * count))
+                push.send_multipart([b"a" if count % 3 else b"b", x])
+                count += 1
+            running.wait_learned(daemon, count)
+            exported = daemon.export()
+            assert daemon.end() == 0, daemon.text()
+    size = struct.unpack("<Q", exported[:8])[0]
+    header, data = json.loads(exported[8:8 + size]), exported[8 + size:]
+    return {name: data[slice(*tensor["data_offsets"])] for name, tensor in header.items()
+            if name.startswith("members.")}
+
+
+def test_members_learn_the_bits_that_each_has_alone(directory):
+    together = member_tensors(directory / "together", list(MEMBERS))
+    for name in MEMBERS:
+        alone = member_tensors(directory / name, [name])
+        assert alone, "no tensors of a member"
+        for tensor in alone:
+            assert together[tensor] == alone[tensor], tensor
+
+
 def test_a_signal_in_mid_plan_saves_everything(directory):
     with Daemon(directory, "cuda", 40) as daemon:
         daemon.feed(1, 600)

@@ -246,16 +246,45 @@ void fixture_measure(struct fixture *fixture, size_t slot) {
                 FIXTURE_OPERATIONS);
 }
 
+static struct results results_of(struct fixture *fixture) {
+    return (struct results){fixture->losses, fixture->scored, fixture->outputs, fixture->updates,
+                            fixture->measures};
+}
+
+static void begin_plan(struct plan *plan) {
+    plan->count = plan->steps = plan->scores = plan->rows = plan->updates = plan->measures = 0;
+}
+
 void fixture_play(struct fixture *fixture, double rate, double clip) {
     struct plan *plan = &fixture->plan;
-    const struct results results = {fixture->losses, fixture->scored, fixture->outputs,
-                                    fixture->updates, fixture->measures};
+    const struct results results = results_of(fixture);
     struct error error;
     plan->rate = rate;
     plan->clip = clip;
     if (fixture->ops->play(fixture->engine, plan, &results, &error))
         fail_msg("%s", error.text);
-    plan->count = plan->steps = plan->scores = plan->rows = plan->updates = plan->measures = 0;
+    begin_plan(plan);
+}
+
+void fixture_play_together(struct fixture *const *fixtures, size_t count, const double *rates,
+                           const double *clips) {
+    struct engine_part parts[FIXTURES_TOGETHER];
+    struct results results[FIXTURES_TOGETHER];
+    struct error error;
+    size_t some = 0;
+    assert_true(count <= FIXTURES_TOGETHER);
+    for (size_t m = 0; m < count; m++) {
+        struct fixture *f = fixtures[m];
+        results[m] = results_of(f);
+        f->plan.rate = rates[m];
+        f->plan.clip = clips[m];
+        if (f->plan.count)
+            parts[some++] = (struct engine_part){f->engine, &f->plan, &results[m]};
+    }
+    if (some && fixtures[0]->ops->play_together(parts, some, &error))
+        fail_msg("%s", error.text);
+    for (size_t m = 0; m < count; m++)
+        begin_plan(&fixtures[m]->plan);
 }
 
 /* Those that the block has: running statistics have no moments. */

@@ -7,7 +7,7 @@
 #include "learner/engine.h"
 #include "model/model.h"
 
-enum { FIXTURE_OPERATIONS = 256, FIXTURE_NUMBERS = 1 << 14 };
+enum { FIXTURE_OPERATIONS = 256, FIXTURE_NUMBERS = 1 << 14, FIXTURES_TOGETHER = 80 };
 
 struct fixture {
     struct model model;
@@ -61,6 +61,11 @@ void fixture_measure(struct fixture *fixture, size_t slot);
 
 /* Play what is gathered, and start an empty plan. */
 void fixture_play(struct fixture *fixture, double rate, double clip);
+
+/* Likewise of several, of an engine that plays them together; those with an empty plan are left
+   out. */
+void fixture_play_together(struct fixture *const *fixtures, size_t count, const double *rates,
+                           const double *clips);
 
 /* Copy one block of all tensors, (model.parameters,), out of or into the engine. */
 void fixture_read(struct fixture *fixture, enum engine_block block, float *values);

@@ -11,49 +11,61 @@
 
 #include "fixture.h"
 
-enum { SLOTS = 2, SEED = 23, NUMBERS = 2048, AT_ONCE = 3 };
+enum { SLOTS = 2, SEED = 23, NUMBERS = 2048, AT_ONCE = 3, RUNS = 3, OTHERS = 3 };
+
+struct members {
+    const struct played *played;
+    size_t count;
+    struct fixture *fixtures[FIXTURES_TOGETHER];
+    union value x[FIXTURES_TOGETHER][NUMBERS], y[FIXTURES_TOGETHER][NUMBERS];
+    double rates[FIXTURES_TOGETHER], clips[FIXTURES_TOGETHER];
+};
 
 static void put(FILE *file, const void *bytes, size_t size) {
     assert_int_equal(fwrite(bytes, 1, size, file), size);
 }
 
-static void gather(struct fixture *f, size_t t) {
-    union value x[NUMBERS], y[NUMBERS];
+/* Whether a member does at step t what it does every so often. */
+static bool comes(const struct members *all, size_t m, size_t t, size_t every) {
+    return !all->played->out_of_step || (t + m) % every > 0;
+}
+
+static void gather(struct members *all, size_t m, size_t t) {
+    enum { REST_EVERY = 4, UPDATE_EVERY = 3, MEASURE_EVERY = 2 };
+    struct fixture *f = all->fixtures[m];
     size_t window = f->options.window, positions = window + 1, slot = t % SLOTS, step = t / SLOTS;
-    fixture_random_input(f, x);
-    fixture_random_target(f, y);
-    fixture_step(f, slot, step % positions, x);
-    fixture_score(f, slot, step % positions, y, true);
-    if (step + 1 >= window)
+    bool enough = step + 1 >= window && comes(all, m, t, UPDATE_EVERY);
+    fixture_random_input(f, all->x[m]);
+    fixture_random_target(f, all->y[m]);
+    fixture_step(f, slot, step % positions, all->x[m]);
+    fixture_score(f, slot, step % positions, all->y[m], true);
+    if (enough)
         fixture_update(f, slot, (step + 1 - window) % positions, window, window, window, false);
-    if (f->model.solved)
-        fixture_solve(f, slot, y);
-    fixture_measure(f, slot);
+    if (f->model.solved && comes(all, m, t, REST_EVERY))
+        fixture_solve(f, slot, all->y[m]);
+    if (comes(all, m, t, MEASURE_EVERY))
+        fixture_measure(f, slot);
 }
 
 /* Runs of a window's steps: one that is learned from as it is, and one whose last step is scored
    late, when the next sequence's steps use its position again: they clear its mark. */
-static void gather_runs(struct fixture *f) {
-    union value x[NUMBERS], y[NUMBERS];
+static void gather_run(struct members *all, size_t m, size_t run) {
+    struct fixture *f = all->fixtures[m];
     size_t window = f->options.window;
+    if (run == 2)
+        fixture_score(f, 0, window - 1, all->y[m], true);
     fixture_forget(f, 0);
     for (size_t t = 0; t < window; t++) {
-        fixture_random_input(f, x);
-        fixture_random_target(f, y);
-        fixture_step(f, 0, t, x);
-        fixture_score(f, 0, t, y, true);
+        if (run == 0) {
+            fixture_random_input(f, all->x[m]);
+            fixture_random_target(f, all->y[m]);
+        }
+        fixture_step(f, 0, t, all->x[m]);
+        if (run == 0)
+            fixture_score(f, 0, t, all->y[m], true);
     }
-    fixture_update(f, 0, 0, window, window, window, true);
-    fixture_play(f, 0.01, 1.0);
-    fixture_forget(f, 0);
-    for (size_t t = 0; t < window; t++)
-        fixture_step(f, 0, t, x);
-    fixture_play(f, 0.01, 1.0);
-    fixture_score(f, 0, window - 1, y, true);
-    fixture_forget(f, 0);
-    for (size_t t = 0; t < window; t++)
-        fixture_step(f, 0, t, x);
-    fixture_play(f, 0.01, 1.0);
+    if (run == 0)
+        fixture_update(f, 0, 0, window, window, window, true);
 }
 
 static void put_slot(FILE *file, struct fixture *f) {
@@ -82,25 +94,64 @@ static void put_parameters(FILE *file, struct fixture *f) {
     free(values);
 }
 
+/* A member's own start values, rate, clip, and constants of optimizer and norms. */
+static void open_member(struct members *all, size_t m) {
+    const double rate = 0.01, less = 0.01;
+    const struct played *played = all->played;
+    const struct optimizer_kind *kind = optimizer_kind(played->optimizer);
+    struct optimizer optimizer = fixture_optimizer(played->optimizer, rate);
+    struct architecture model =
+        played->other && m % OTHERS == OTHERS - 1 ? *played->other : played->model;
+    for (const struct kind_key *key = kind->keys; key->name && m; key++)
+        if (!key->boolean)
+            *(double *)(void *)((char *)&optimizer + key->offset) *= 1.0 - less * (double)m;
+    for (size_t n = 0; n < model.layer_count && m; n++)
+        model.layers[n].norm_momentum = 1.0F / (float)(m + 1);
+    all->rates[m] = rate / (double)(m + 1);
+    all->clips[m] = 1.0 / (double)(m + 1);
+    optimizer.rate = kind->rateless ? RATE_AUTO : all->rates[m];
+    fixture_open(&all->fixtures[m], &model, &optimizer, played->window, SLOTS, SEED + m);
+}
+
+/* What is gathered, and then what it gave. */
+static void play_all(FILE *file, struct members *all) {
+    struct plan plans[FIXTURES_TOGETHER];
+    for (size_t m = 0; m < all->count; m++)
+        plans[m] = all->fixtures[m]->plan;
+    if (all->played->together)
+        fixture_play_together(all->fixtures, all->count, all->rates, all->clips);
+    for (size_t m = 0; m < all->count && !all->played->together; m++)
+        fixture_play(all->fixtures[m], all->rates[m], all->clips[m]);
+    for (size_t m = 0; m < all->count; m++)
+        put_results(file, all->fixtures[m], &plans[m]);
+}
+
 static void play(FILE *file, const struct played *played) {
-    struct optimizer optimizer = fixture_optimizer(played->optimizer, 0.01);
-    if (optimizer_kind(played->optimizer)->rateless)
-        optimizer.rate = RATE_AUTO;
-    struct fixture *f;
-    fixture_open(&f, &played->model, &optimizer, played->window, SLOTS, SEED);
+    struct members *all = calloc(1, sizeof *all);
+    assert_non_null(all);
+    all->played = played;
+    all->count = played->members ? played->members : 1;
+    for (size_t m = 0; m < all->count; m++)
+        open_member(all, m);
     for (size_t t = 0; t < played->steps * SLOTS; t++) {
-        gather(f, t);
-        if (t % AT_ONCE == 0 || t + 1 == played->steps * SLOTS) {
-            const struct plan p = f->plan;
-            fixture_play(f, 0.01, 1.0);
-            put_results(file, f, &p);
-        }
+        bool last = t + 1 == played->steps * SLOTS;
+        for (size_t m = 0; m < all->count; m++)
+            if (!played->out_of_step || t % (all->count + 2) != m)
+                gather(all, m, t);
+        if (t % AT_ONCE == 0 || last)
+            play_all(file, all);
     }
-    put_parameters(file, f);
-    gather_runs(f);
-    put_parameters(file, f);
-    put_slot(file, f);
-    fixture_close(&f);
+    for (size_t run = 0; run < RUNS; run++) {
+        for (size_t m = 0; m < all->count; m++)
+            gather_run(all, m, run);
+        play_all(file, all);
+    }
+    for (size_t m = 0; m < all->count; m++) {
+        put_parameters(file, all->fixtures[m]);
+        put_slot(file, all->fixtures[m]);
+        fixture_close(&all->fixtures[m]);
+    }
+    free(all);
 }
 
 FILE *played_results(const struct played *played, const char *const *variables) {

@@ -3,6 +3,7 @@
 #ifndef RUNNEL_TESTS_PLAYED_H
 #define RUNNEL_TESTS_PLAYED_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "learner/engine.h"
@@ -14,6 +15,13 @@ struct played {
     enum optimizer_id optimizer;
     size_t window; /* also of each update; a run of as many steps comes once, too */
     size_t steps;  /* of each of the two slots; with 0 there are only the runs */
+
+    /* Networks that learn side by side, each with start values, rate, clip and constants of the
+       optimizer and of norms of its own; 0: one. */
+    size_t members;
+    bool together;                    /* by the engine's play_together; else one after the other */
+    bool out_of_step;                 /* updates, measures and steps come at different times */
+    const struct architecture *other; /* of every third member; NULL: all are the model's */
 };
 
 /* All results, and the parameters and a slot after them: a file to be closed. `variables` are

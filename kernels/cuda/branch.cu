@@ -1,0 +1,182 @@
+/* A segment's kernels, of all engines of an ensemble: in branches side by side. */
+#include "backward.cuh"
+#include "ensemble.cuh"
+#include "forward.cuh"
+#include "measure.cuh"
+#include "optimizer.cuh"
+#include "segment.cuh"
+#include "units.cuh"
+
+/* Members that one launch plays, all with the first one's shape. */
+struct branch {
+    struct network network;
+    const struct engine *first;
+    cudaStream_t stream;
+};
+
+/* ---- a branch's kernels ---- */
+
+static cudaError_t enqueue_forward(const struct branch *b, enum steps_of of, uint32_t steps) {
+    const struct network *n = &b->network;
+    const struct engine *e = b->first;
+    cudaError_t status = launch_encode(n, &e->encoding, of, steps, e->threads, b->stream);
+    return status ? status : launch_forward(n, of, steps, e->threads, b->stream);
+}
+
+static cudaError_t enqueue_update(const struct branch *b, const struct shape *shape) {
+    const struct network *n = &b->network;
+    const struct engine *e = b->first;
+    uint32_t length = shape->length, partials = 0;
+    cudaError_t status = cudaSuccess;
+    if (shape->recompute)
+        status = enqueue_forward(b, STEPS_OF_WINDOW, length);
+    else if (e->model->solved)
+        status = launch_outputs(n, length, e->threads, b->stream);
+    if (status == cudaSuccess)
+        status = launch_loss(n, length, e->threads, b->stream);
+    if (status == cudaSuccess)
+        status = launch_backward(n, length, e->threads, b->stream);
+    if (status == cudaSuccess)
+        status = launch_inputs_backward(n, &e->encoding, length, e->threads, b->stream);
+    if (status == cudaSuccess)
+        status = launch_pulls(n, length, e->threads, b->stream);
+    if (status == cudaSuccess)
+        status = launch_gradient(n, &e->gradient, length, &partials, b->stream);
+    if (status == cudaSuccess)
+        status = launch_optimizer(n, &e->gradient, length, partials, b->stream);
+    if (status == cudaSuccess)
+        status = launch_absorb(n, e->threads, b->stream);
+    if (status == cudaSuccess)
+        status = launch_refresh(n, e->threads, b->stream);
+    return status;
+}
+
+static cudaError_t enqueue_branch(const struct branch *b, const struct shape *shape) {
+    const struct network *n = &b->network;
+    const struct engine *e = b->first;
+    cudaError_t status = launch_begin(n, shape->steps, e->threads, b->stream);
+    if (status == cudaSuccess && shape->lead_solve)
+        status = launch_solve(n, &e->solution, SOLVE_BEFORE_RUN, b->stream);
+    if (status == cudaSuccess && shape->steps > 0)
+        status = enqueue_forward(b, STEPS_OF_RUN, shape->steps);
+    if (status == cudaSuccess && shape->steps > 0)
+        status = launch_finish(n, shape->steps, e->threads, b->stream);
+    if (status == cudaSuccess && shape->length > 0)
+        status = enqueue_update(b, shape);
+    if (status == cudaSuccess && shape->solve)
+        status = launch_solve(n, &e->solution, SOLVE_AT_END, b->stream);
+    if (status == cudaSuccess && shape->measure)
+        status = launch_measure(n, e->threads, b->stream);
+    return status;
+}
+
+/* ---- who is in which ---- */
+
+static bool same(const struct shape *a, const struct shape *b) {
+    return a->steps == b->steps && a->length == b->length && a->played == b->played &&
+           a->recompute == b->recompute && a->measure == b->measure &&
+           a->lead_solve == b->lead_solve && a->solve == b->solve;
+}
+
+bool same_shapes(const struct shape *a, const struct shape *b, size_t count) {
+    for (size_t m = 0; m < count; m++)
+        if (!same(&a[m], &b[m]))
+            return false;
+    return true;
+}
+
+/* The first engine of the branch that engine m is in; m itself where it is that. */
+static size_t first_of(const struct ensemble *x, const struct shape *shapes, size_t m) {
+    size_t first = x->equal[m];
+    while (first < m && (x->equal[first] != x->equal[m] || !same(&shapes[first], &shapes[m])))
+        first++;
+    return first;
+}
+
+static void add_member(struct branch *b, const struct ensemble *x, size_t m) {
+    struct network *n = &b->network;
+    n->arenas[n->members] = x->engines[m]->arena;
+    n->queue_of[n->members] = (uint8_t)m;
+    n->members++;
+}
+
+/* Blocks of a forward, for each of several members: together as many as multiprocessors can have
+   under way with THREADS_MAX threads each, since each block makes its x again. */
+static void share_blocks(struct branch *b) {
+    uint32_t processors = (uint32_t)b->first->device.multiprocessors;
+    uint32_t most = processors * (THREADS_MAX / b->first->threads) / b->network.members;
+    if (b->network.members > 1)
+        share_forward(&b->network, b->first->threads, most < processors ? most : processors);
+}
+
+static void begin_branch(struct branch *b, const struct ensemble *x, size_t first) {
+    b->first = x->engines[first];
+    b->stream = b->first->stream;
+    b->network = b->first->network;
+    b->network.queues = (struct queue *)x->upload.device;
+}
+
+static void make_branch(struct branch *b, const struct ensemble *x, const struct shape *shapes,
+                        size_t first) {
+    begin_branch(b, x, first);
+    for (size_t m = first; m < x->count; m++)
+        if (first_of(x, shapes, m) == first)
+            add_member(b, x, m);
+    share_blocks(b);
+}
+
+/* ---- all of them ---- */
+
+/* Whether something runs beside the ensemble's own stream. */
+static bool forks(const struct ensemble *x, const struct shape *shapes) {
+    for (size_t m = 1; m < x->count; m++)
+        if (shapes[m].played && first_of(x, shapes, m) > 0)
+            return true;
+    return false;
+}
+
+static cudaError_t enqueue_beside(struct ensemble *x, const struct branch *b,
+                                  const struct shape *shape) {
+    cudaError_t status = cudaStreamWaitEvent(b->stream, x->fork, 0);
+    if (status == cudaSuccess)
+        status = enqueue_branch(b, shape);
+    if (status == cudaSuccess)
+        status = cudaEventRecord(x->join, b->stream);
+    return status ? status : cudaStreamWaitEvent(ensemble_stream(x), x->join, 0);
+}
+
+cudaError_t ensemble_enqueue(struct ensemble *x, const struct shape *shapes) {
+    struct branch b;
+    cudaError_t status = cudaSuccess;
+    if (forks(x, shapes))
+        status = cudaEventRecord(x->fork, ensemble_stream(x));
+    for (size_t m = 0; m < x->count && status == cudaSuccess; m++) {
+        if (!shapes[m].played || first_of(x, shapes, m) < m)
+            continue;
+        make_branch(&b, x, shapes, m);
+        status = m == 0 ? enqueue_branch(&b, &shapes[m]) : enqueue_beside(x, &b, &shapes[m]);
+    }
+    return status;
+}
+
+size_t ensemble_nodes(const struct ensemble *x, const struct shape *shapes) {
+    size_t count = 0;
+    for (size_t m = 0; m < x->count; m++) {
+        const struct engine *e = x->engines[m];
+        const struct shape *shape = &shapes[m];
+        if (!shape->played)
+            continue;
+        count += e->gradient.count; /* what cuBLAS makes is made for each member */
+        if (first_of(x, shapes, m) == m)
+            count += (size_t)shape->steps + 2 * (size_t)shape->length +
+                     3 * (size_t)e->network.layer_count + 23;
+    }
+    return count;
+}
+
+cudaError_t ensemble_refresh(struct ensemble *x, size_t member) {
+    struct branch b;
+    begin_branch(&b, x, member);
+    add_member(&b, x, member);
+    return launch_refresh(&b.network, b.first->threads, ensemble_stream(x));
+}

@@ -1,0 +1,193 @@
+/* Several networks on the CUDA engine, played together: no bit of any of them may differ from what
+   each gives when it is played alone, whatever they have apart, whether they are in step or not,
+   and in whatever order blocks and branches run. Skipped without the tests' runtime: on a GPU the
+   orders are its own. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "fixture.h"
+#include "played_cases.h"
+#include "under_test.h"
+
+enum { MEMBERS = 3, SKIP = 77 };
+
+/* Alone in the natural order, together in another one, where calls of `failing` may fail: the same
+   bytes. */
+static void same_both_ways_where(struct played played, const char *failing) {
+    FILE *alone = played_results(&played, (const char *[]){"HOSTCUDA_SEED", "0", NULL});
+    played.together = true;
+    FILE *together = played_results(
+        &played, (const char *[]){"HOSTCUDA_SEED", "11", "HOSTCUDA_FAIL", failing, NULL});
+    played_same(alone, together, played.name);
+    fclose(alone);
+    fclose(together);
+}
+
+static void same_both_ways(struct played played) {
+    same_both_ways_where(played, "");
+}
+
+/* Every cell, norm, loss, optimizer and kind of input, and windows of cuBLAS. */
+static void members_of_one_shape(void **state) {
+    const struct played *played = *state;
+    struct played members = *played;
+    members.members = MEMBERS;
+    same_both_ways(members);
+}
+
+/* Branches of a graph: of two shapes, then out of step as well. */
+static void members_of_two_shapes(void **state) {
+    (void)state;
+    struct played played = played_members;
+    played.out_of_step = false;
+    same_both_ways(played);
+    same_both_ways(played_members);
+}
+
+static void members_out_of_step(void **state) {
+    (void)state;
+    struct played played = played_members;
+    played.other = NULL;
+    same_both_ways(played);
+}
+
+/* More than one launch takes. */
+static void very_many_members(void **state) {
+    (void)state;
+    struct played played = played_members;
+    played.out_of_step = false;
+    played.other = NULL;
+    played.members = 66;
+    played.steps = 4;
+    same_both_ways(played);
+}
+
+/* Graphs that cannot be had, in turn, and what members need to run side by side at all. */
+static void members_on_a_full_device(void **state) {
+    (void)state;
+    static const char *const FAILING[] = {
+        "cudaStreamEndCapture:1:cudaErrorMemoryAllocation",
+        "cudaGraphInstantiate:2:cudaErrorMemoryAllocation",
+        "cudaGraphLaunch:3:cudaErrorMemoryAllocation",
+        "cudaEventCreateWithFlags:2:cudaErrorMemoryAllocation",
+    };
+    for (size_t n = 0; n < sizeof FAILING / sizeof *FAILING; n++)
+        same_both_ways_where(played_members, FAILING[n]);
+}
+
+/* Launches of kernels, plain or in graphs, that the runtime tells of. */
+static size_t launches(size_t members, bool together) {
+    struct played played = played_members;
+    played.out_of_step = false;
+    played.other = NULL;
+    played.members = members;
+    played.together = together;
+    int told = dup(STDERR_FILENO);
+    FILE *trace = tmpfile();
+    char line[1024];
+    size_t count = 0;
+    assert_true(told >= 0 && trace && dup2(fileno(trace), STDERR_FILENO) >= 0);
+    fclose(played_results(&played, (const char *[]){"HOSTCUDA_TRACE", "1", NULL}));
+    dup2(told, STDERR_FILENO);
+    close(told);
+    rewind(trace);
+    while (fgets(line, sizeof line, trace))
+        count += strstr(line, "<<<") != NULL;
+    fclose(trace);
+    return count;
+}
+
+static void many_members_take_the_launches_of_one(void **state) {
+    (void)state;
+    size_t one = launches(1, true);
+    assert_true(one > 0);
+    assert_int_equal(launches(4, false), 4 * one);
+    assert_int_equal(launches(4, true), one);
+}
+
+/* ---- members that come and go ---- */
+
+static void open_member(struct fixture **f, uint64_t seed) {
+    struct optimizer optimizer = fixture_optimizer(OPTIMIZER_adam, 0.01);
+    fixture_open(f, &played_members.model, &optimizer, 3, 1, seed);
+}
+
+static void learn(struct fixture *f, size_t step) {
+    union value x[FIXTURE_NUMBERS], y[FIXTURE_NUMBERS];
+    fixture_random_input(f, x);
+    fixture_random_target(f, y);
+    fixture_step(f, 0, step % 4, x);
+    fixture_score(f, 0, step % 4, y, true);
+    fixture_update(f, 0, step % 4, 1, 1, 1, false);
+}
+
+static void assert_same(struct fixture *a, struct fixture *b) {
+    float *of_a = calloc(2 * a->model.parameters, sizeof *of_a), *of_b = of_a + a->model.parameters;
+    assert_non_null(of_a);
+    fixture_read(a, ENGINE_PARAMETERS, of_a);
+    fixture_read(b, ENGINE_PARAMETERS, of_b);
+    assert_memory_equal(of_a, of_b, a->model.parameters * sizeof *of_a);
+    free(of_a);
+}
+
+/* One member is closed and opened again, one comes later, all in turn are played alone. */
+static void members_come_and_go(void **state) {
+    (void)state;
+    enum { COUNT = 3, STEPS = 12, AGAIN = 4, LATER = 7 };
+    const double rates[COUNT] = {0.01, 0.02, 0.03}, clips[COUNT] = {0};
+    struct fixture *together[COUNT], *alone[COUNT];
+    for (size_t m = 0; m < COUNT; m++) {
+        open_member(&together[m], m);
+        open_member(&alone[m], m);
+    }
+    for (size_t t = 0; t < STEPS; t++) {
+        if (t == AGAIN)
+            for (struct fixture **all = together; all; all = all == together ? alone : NULL) {
+                fixture_close(&all[0]);
+                open_member(&all[0], COUNT);
+            }
+        size_t count = t < LATER ? COUNT - 1 : COUNT;
+        for (size_t m = 0; m < count; m++) {
+            learn(together[m], t);
+            learn(alone[m], t);
+            fixture_play(alone[m], rates[m], clips[m]);
+        }
+        size_t single = t % COUNT;
+        if (single < count)
+            fixture_play(together[single], rates[single], clips[single]);
+        fixture_play_together(together, count, rates, clips);
+    }
+    for (size_t m = 0; m < COUNT; m++) {
+        assert_same(together[m], alone[m]);
+        fixture_close(&together[m]);
+        fixture_close(&alone[m]);
+    }
+}
+
+int main(void) {
+    enum { OTHERS = 6 };
+    struct CMUnitTest tests[PLAYED_CASES + OTHERS] = {
+        cmocka_unit_test(members_of_two_shapes),
+        cmocka_unit_test(members_out_of_step),
+        cmocka_unit_test(very_many_members),
+        cmocka_unit_test(members_on_a_full_device),
+        cmocka_unit_test(many_members_take_the_launches_of_one),
+        cmocka_unit_test(members_come_and_go),
+    };
+    const char *module = getenv("RUNNEL_CUDA_MODULE");
+    if (!module || !strstr(module, "hostcuda"))
+        return SKIP;
+    while (under_test_is_cpu())
+        if (!under_test_next())
+            return 1;
+    for (size_t n = 0; n < PLAYED_CASES; n++)
+        tests[OTHERS + n] = (struct CMUnitTest){played_cases[n].name, members_of_one_shape, NULL,
+                                                NULL, (void *)&played_cases[n]};
+    return cmocka_run_group_tests_name("cuda", tests, NULL, NULL);
+}

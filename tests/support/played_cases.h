@@ -1,0 +1,15 @@
+/* Models that between them make the CUDA engine launch every kernel it has, with every cell, norm,
+   loss and optimizer. */
+#ifndef RUNNEL_TESTS_PLAYED_CASES_H
+#define RUNNEL_TESTS_PLAYED_CASES_H
+
+#include "played.h"
+
+enum { PLAYED_CASES = 12 };
+
+extern const struct played played_cases[PLAYED_CASES];
+
+/* Members of two small shapes, out of step. */
+extern const struct played played_members;
+
+#endif
