@@ -34,6 +34,12 @@ static void play_case(void **state) {
 }
 
 static int play_once(const char *name) {
+    struct played members = played_members;
+    members.together = true;
+    if (strcmp(members.name, name) == 0) {
+        fclose(played_results(&members, (const char *[]){NULL}));
+        return 0;
+    }
     for (size_t n = 0; n < PLAYED_CASES; n++)
         if (strcmp(played_cases[n].name, name) == 0) {
             fclose(played_results(&played_cases[n], (const char *[]){NULL}));

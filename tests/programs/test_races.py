@@ -60,16 +60,17 @@ FAULTS = (
      "bins[bin >= MEASURE_BINS ? MEASURE_BINS - 1 : bin > 0 ? (unsigned)bin : 0] += 1u",
      "measure.cu", "layer", r"race in measure on shared memory.* at measure.cu:\d+ in \w+, called at measure.cu:\d+;"),
     ("a neighbour's partial sum read", "optimizer.cu",
-     "n.changes[2 * (size_t)number + 1] = sums[1];",
-     "n.changes[2 * (size_t)number + 1] = sums[1] + 0 * n.changes[(2 * (size_t)number + 2) % tiles];",
+     "changes_of(n)[2 * (size_t)number + 1] = sums[1];",
+     "changes_of(n)[2 * (size_t)number + 1] = sums[1] + 0 * changes_of(n)[(2 * (size_t)number + 2) % tiles];",
      "optimizer.cu", "layer",
      r"race in void optimize<.* on byte .*by block (\d+), thread 0.*by block (?!\1,)\d+, thread 0"),
     ("two blocks that leave their sums in one place", "gradient.cu",
-     "n.squares[blockIdx.y * gridDim.x + blockIdx.x] = sum;", "n.squares[blockIdx.x] = sum;",
+     "squares_of(n)[blockIdx.y * gridDim.x + blockIdx.x] = sum;", "squares_of(n)[blockIdx.x] = sum;",
      "gradient.cu", "layer",
      r"race in norm on byte .*: a write by block (\d+), thread 0 .*; a write by block (?!\1,)\d+, thread 0 "),
     ("one buffer where steps take turns with two", "backward.cu",
-     "n.activations + l.carry + (size_t)(t % 2) * l.size", "n.activations + l.carry + (size_t)(t % 1) * l.size",
+     "activations_of(n) + l.carry + (size_t)(t % 2) * l.size",
+     "activations_of(n) + l.carry + (size_t)(t % 1) * l.size",
      "backward.cu", "layer", r"race in backward_wave on byte .* at backward.cu:\d+ in "),
     ("a layer that reads what the same launch makes", "forward.cu",
      "uint32_t t = number - k;", "uint32_t t = number - k / 2;",
@@ -89,11 +90,18 @@ FAULTS = (
      "__shfl_xor_sync(0x0000ffffu, value, distance);\n    return value;",
      "solve.cu", "solved", r"take_covariance .*: __shfl_xor_sync: lane \d+ .* mask 0000ffff"),
     ("results fetched without a wait", "plan.cu",
-     ("cudaError_t ended = cudaStreamSynchronize(e->stream);", "    fetch_results(e, plan, &down, results);\n"),
+     ("cudaError_t ended = cudaStreamSynchronize(ensemble_stream(x));", "            fetch_results(x, m);\n"),
      ("cudaError_t ended = cudaSuccess;",
-      "    fetch_results(e, plan, &down, results);\n    cudaStreamSynchronize(e->stream);\n"),
+      "            fetch_results(x, m);\n    cudaStreamSynchronize(ensemble_stream(x));\n"),
      "plan.cu", "layer",
      r"race in \w+ on byte \d+ of \d+ of pinned memory from .*: a read of the host at plan.cu:\d+ in fetch.*; a write by "),
+    ("a member that writes where another does", "network.cuh",
+     "n.arenas[blockIdx.z]", "n.arenas[blockIdx.z / 2]",
+     "forward.cu", "members",
+     r"race in wave on byte .* a (write|read) by block (\d+), .*; a (write|read) by block (?!\2,)\d+, "),
+    ("a branch that nobody waits for", "branch.cu",
+     "return status ? status : cudaStreamWaitEvent(ensemble_stream(x), x->join, 0);", "return status;",
+     "branch.cu", "members", r"race in \w+ on byte .*: a read of the host at plan.cu:\d+ in fetch.*; a write by "),
 )
 
 
@@ -160,7 +168,7 @@ def test_every_kernel_is_played():
             kernels |= set(re.findall(r"__global__[^(]*?(?:__launch_bounds__\([^{]*?\)\s*)?\b(\w+)\(\s*const ",
                                       path.read_text()))
     assert {"wave", "optimize", "take_weights", "project", "form"} <= kernels, kernels
-    cases = re.findall(r'^    \{"([^"]+)",$', (SOURCE / "tests/engines/test_races.c").read_text(), re.M)
+    cases = re.findall(r'\.name = "([^"]+)",$', (SOURCE / "tests/support/played_cases.c").read_text(), re.M)
     played = set()
     with ThreadPoolExecutor(AT_ONCE) as pool:
         plays = list(pool.map(lambda case: play(MODULE, case, HOSTCUDA_TRACE="1"), cases))
