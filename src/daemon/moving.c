@@ -92,9 +92,9 @@ int moving_export(struct daemon *daemon, const json_t *request, struct control_a
 static int say_adopted(struct daemon *daemon, const json_t *stream, struct control_answer *answer) {
     char quoted[TEXT_QUOTE_SIZE];
     text_quote(quoted, json_string_value(stream), json_string_length(stream));
-    log_info("adopted stream %s, with its state of elsewhere", quoted);
+    log_info("adopted stream %s, with what another daemon kept of it", quoted);
     announce_event(daemon, "adopt", json_pack("{s:O}", "stream", stream),
-                   "adopted stream %s, with its state of elsewhere", quoted);
+                   "adopted stream %s, with what another daemon kept of it", quoted);
     json_object_set(answer->fields, "stream", (json_t *)stream);
     return 0;
 }
@@ -223,9 +223,9 @@ int moving_import(void *context, const json_t *request, struct control_answer *a
     checkpoints_changed(daemon);
     if (journalling_sync(daemon, error))
         return run_fail(daemon, error);
-    log_info("took other parameters, %zu numbers, in place of what was learned", numbers);
+    log_info("imported %zu parameters, in place of those that were learned", numbers);
     announce_event(daemon, "import", json_pack("{s:I}", "parameters", (json_int_t)numbers),
-                   "took other parameters, %zu numbers, in place of what was learned", numbers);
+                   "imported %zu parameters, in place of those that were learned", numbers);
     json_object_set_new(answer->fields, "parameters", json_integer((json_int_t)numbers));
     return 0;
 }

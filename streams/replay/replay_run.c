@@ -7,12 +7,16 @@
 
 #include "common/clock.h"
 #include "replay_control.h"
+#include "replay_import.h"
 #include "replay_journal.h"
 #include "streams/feed.h"
 #include "streams/feed_delivery.h"
 #include "streams/feed_streams.h"
 
-enum { UNPACED_EXAMPLES = 256 }; /* between two looks around at full speed */
+enum {
+    UNPACED_EXAMPLES = 256, /* between two looks around at full speed */
+    COMMAND_SHOWN = 200,    /* characters: it may have all of a stream's state */
+};
 
 struct replay {
     const struct replay_settings *settings;
@@ -167,16 +171,19 @@ static int send_command(struct replay *replay, const struct replay_entry *entry,
         return 0;
     if (!settings->control) {
         replay->commands++;
-        feed_say("entry %llu is a command and is not sent: %s", (unsigned long long)entry->position,
-                 entry->command);
+        feed_say("entry %llu is a command and is not sent: %.*s",
+                 (unsigned long long)entry->position, COMMAND_SHOWN, entry->command);
         return 0;
     }
     if (delivery_settle(&replay->delivery, error) < 0)
         return -1;
-    feed_detail("entry %llu: %s", (unsigned long long)entry->position, entry->command);
+    feed_detail("entry %llu: %.*s", (unsigned long long)entry->position, COMMAND_SHOWN,
+                entry->command);
     struct runnel_peer peer = {settings->control, settings->common.to.keys.server,
                                settings->common.to.keys.own};
-    return replay_command(&peer, entry->command, error);
+    return replay_is_import(entry->command)
+               ? replay_import(&peer, settings->path, entry->command, error)
+               : replay_command(&peer, entry->command, error);
 }
 
 /* When the entry is due: what lay between it and the one before, unless a clock was set back. */

@@ -30,7 +30,8 @@ static int fail(const struct error *error) {
 /* Files that a copy can have; what else is there is somebody else's. */
 static bool is_ours(const char *name) {
     return !strncmp(name, "checkpoint.", strlen("checkpoint.")) ||
-           !strncmp(name, STATE_JOURNAL, strlen(STATE_JOURNAL)) || !strcmp(name, STATE_ROLLBACK);
+           !strncmp(name, STATE_JOURNAL, strlen(STATE_JOURNAL)) || !strcmp(name, STATE_ROLLBACK) ||
+           state_is_parameters(name);
 }
 
 static void clear(const char *directory) {
@@ -175,7 +176,8 @@ static int copy_all(const char *state, const char *partial, struct state *conten
     if (result < 0 || (result == 0 && (state_check_journal(to, &journal, error) ||
                                        check_end(from, &journal, marked, error))))
         return -1;
-    if (name_checkpoints(partial, &copied, &journal, &named, error))
+    if (name_checkpoints(partial, &copied, &journal, &named, error) ||
+        (journal.has_journal && state_copy_parameters(state, partial, error)))
         return -1;
     if (named == 0 && copied.count > 0)
         return 1;
@@ -243,6 +245,8 @@ static int copy_back(const char *directory, const char *partial, const struct st
         if (state_copy(from, to, error))
             return -1;
     }
+    if (contents->has_journal && state_copy_parameters(directory, partial, error))
+        return -1;
     if (rollback && write_rollback(partial, rollback, error))
         return -1;
     return state_check(partial, &written, error);

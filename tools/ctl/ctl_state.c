@@ -2,6 +2,8 @@
 
 #include "ctl_state.h"
 
+#include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -16,6 +18,8 @@
 #include <unistd.h>
 
 #include "common/sync.h"
+
+#define PARAMETERS "parameters."
 
 enum { FILE_MODE = 0600, PIECE = 1 << 16, BUSY_MS = 10000, CHECKSUM = 8, POSITION = 5 };
 
@@ -62,6 +66,28 @@ int state_copy(const char *from, const char *to, struct error *error) {
     close(in);
     if (out >= 0 && close(out) && !status)
         status = error_set(error, EX_IOERR, "%s cannot be written: %s", to, strerror(errno));
+    return status;
+}
+
+bool state_is_parameters(const char *name) {
+    return !strncmp(name, PARAMETERS, strlen(PARAMETERS)) &&
+           isdigit((unsigned char)name[strlen(PARAMETERS)]);
+}
+
+/* One that has gone meanwhile is of no use to the journal any more. */
+int state_copy_parameters(const char *from, const char *to, struct error *error) {
+    char source[STATE_PATH_SIZE], target[STATE_PATH_SIZE];
+    DIR *open = opendir(from);
+    int status = 0;
+    for (const struct dirent *entry; open && status == 0 && (entry = readdir(open));) {
+        if (!state_is_parameters(entry->d_name))
+            continue;
+        state_path(source, from, entry->d_name);
+        state_path(target, to, entry->d_name);
+        status = state_copy(source, target, error) < 0 ? -1 : 0;
+    }
+    if (open)
+        closedir(open);
     return status;
 }
 

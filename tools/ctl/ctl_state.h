@@ -41,6 +41,11 @@ void state_path(char path[STATE_PATH_SIZE], const char *directory, const char *n
 int state_copy(const char *from, const char *to, struct error *error);
 int state_sync_directory(const char *directory, struct error *error);
 
+/* Parameters that a command of the journal names: whether a file is called like them; copy all of
+   them. After the journal, which has no command without its file. */
+bool state_is_parameters(const char *name);
+int state_copy_parameters(const char *from, const char *to, struct error *error);
+
 /* Copy a journal into one file as of one moment, also while its daemon writes to it. 1: it is not
    there. */
 int state_copy_journal(const char *from, const char *to, struct error *error);

@@ -1,0 +1,377 @@
+#!/usr/bin/python3
+"""A stream goes from one daemon to another with all that is kept of it, and parameters do: what is
+said there is what the first would have said, and a replay after a kill has the same bits."""
+import base64
+import pathlib
+import random
+import signal
+import struct
+import subprocess
+import tempfile
+
+import cases
+import recovery
+import running
+from recovery import feed, message
+
+np = recovery.np
+
+CTL, REPLAY = (running.PROGRAM.with_name(name) for name in ("runnel-ctl", "runnel-replay"))
+PIECE = 45000  # bytes of a blob in a request at most
+MAGIC = b"RNSTREAM"
+
+
+def configuration(directory, rate=0.01, learning="", extra="", keep="all", seed=3):
+    """Scaled by each stream's own numbers, so that nothing but parameters is the daemon's."""
+    return f"""
+name: move
+seed: {seed}
+device: cpu
+model:
+  input: {{kind: real, size: 2, missing: hold}}
+  layers: [{{cell: gru, size: 8}}]
+  output: {{loss: gaussian, size: 2, target: next}}
+learning: {{window: 6, stride: 3, optimizer: {{kind: adam, rate: {rate}}}, max_streams: 4{learning}}}
+examples: {{bind: "ipc://{directory}/examples", socket: router}}
+statistics: {{bind: "ipc://{directory}/statistics", predictions: true}}
+control: {{bind: "ipc://{directory}/control"}}
+state: {{directory: {directory}/state, checkpoint: {{examples: 0, seconds: 0}}, journal: {{keep: {keep}}}}}
+{extra}"""
+
+
+FORECAST = """
+name: move
+preset: forecast
+device: cpu
+model: {{input: {{size: 2}}}}
+learning: {{max_streams: 3}}
+anomaly: {{memory: 600}}
+examples: {{bind: "ipc://{0}/examples", socket: router}}
+statistics: {{bind: "ipc://{0}/statistics", predictions: true}}
+control: {{bind: "ipc://{0}/control"}}
+state: {{directory: {0}/state, checkpoint: {{examples: 0, seconds: 0}}, journal: {{keep: all}}}}
+"""
+
+
+def start(directory, text=None, **options):
+    directory = pathlib.Path(directory)
+    directory.mkdir(exist_ok=True)
+    return running.Daemon(directory, text.format(directory) if text else
+                          configuration(directory, **options))
+
+
+def examples(stream, count, first=0):
+    """Messages of a stream, always the same."""
+    r = random.Random(stream)
+    made = [struct.pack("<2f", np.sin(0.3 * n) + r.gauss(0, 0.1), r.gauss(0, 1))
+            for n in range(first + count)]
+    return [message(stream.encode(), x, n) for n, x in enumerate(made)][first:]
+
+
+def ctl(daemon, *arguments):
+    done = subprocess.run([CTL, "-c", daemon.endpoint("control"), *arguments], check=False,
+                          capture_output=True, text=True, timeout=running.LIMIT)
+    return done.returncode, done.stdout, done.stderr
+
+
+def good(daemon, *arguments):
+    status, out, err = ctl(daemon, *arguments)
+    assert status == 0, (arguments, status, err)
+    return out
+
+
+def state_of(daemon, stream):
+    reply, blob = daemon.request("export", stream=stream)
+    assert reply["ok"] and reply["stream"] == stream and reply["bytes"] == len(blob), reply
+    assert blob.startswith(MAGIC)
+    return blob
+
+
+def killed(daemon):
+    daemon.end(signal.SIGKILL)
+    daemon.log.close()
+    daemon.start()
+    daemon.ask("status")
+
+
+def said(daemon, messages):
+    """What is said of them: all that depends on state and parameters."""
+    with running.subscribe(daemon) as heard:
+        feed(daemon, messages)
+        return [(p["prediction"], p["interval"], p.get("scored", {}).get("loss"))
+                for p in running.predictions(daemon, heard, len(messages))]
+
+
+def test_goes_on_elsewhere(directory):
+    """Equal parameters that do not change: B says what A says, bit for bit, from the stream's middle
+    on; what B knows of its own streams stays."""
+    with start(directory / "a", rate=0) as a, start(directory / "b", rate=0) as b:
+        feed(a, examples("pump", 40) + examples("fan", 10))
+        feed(b, examples("own", 20))
+        before, own = a.export(), state_of(b, "own")
+        path = str(directory / "pump.state")
+        out = good(a, "export", path, "pump")
+        assert "the state of stream 'pump'" in out and path in out, out
+        assert good(b, "adopt", path) == "adopted stream 'pump'\n"
+        assert state_of(b, "own") == own and b.export() == before
+        assert b.ask("status")["streams"] == 2
+        rest = examples("pump", 30, 40)
+        here, there = said(a, rest), said(b, rest)
+        assert here == there
+        assert good(a, "forget", "pump").startswith("forgot stream 'pump'")
+        status, _, err = ctl(a, "export", path, "pump")
+        assert status == 70 and "no stream 'pump' in memory" in err, err
+        # Not so a stream that begins anew there.
+        feed(b, examples("own", 1, 20))
+        good(b, "forget", "pump")
+        assert said(b, examples("pump", 30, 40)) != here
+
+
+def test_other_parameters(directory):
+    """What B says is what its own parameters make of A's state."""
+    with start(directory / "a", rate=0) as a, start(directory / "b", rate=0, seed=3) as b:
+        feed(b, examples("own", 8))
+        b.ask("set", key="learning.optimizer.rate", value=0.05)
+        feed(b, examples("own", 30, 8))
+        b.ask("set", key="learning.optimizer.rate", value=0)
+        assert a.export() != b.export()
+        feed(a, examples("pump", 40))
+        (directory / "a.safetensors").write_bytes(b.export())
+        assert "parameters" in good(a, "import", str(directory / "a.safetensors"))
+        assert a.export() == b.export()
+        blob = state_of(a, "pump")
+        (directory / "pump").write_bytes(blob)
+        good(b, "adopt", str(directory / "pump"))
+        rest = examples("pump", 20, 40)
+        assert said(a, rest) == said(b, rest)
+
+
+def test_kills(directory):
+    """What an adoption has made of the daemon is there after a kill: what it learns from then on is
+    the same, with a checkpoint before it, after it, or none."""
+    with start(directory / "a") as a, start(directory / "b") as b:
+        feed(a, examples("pump", 50))
+        (directory / "pump").write_bytes(state_of(a, "pump"))
+        (directory / "a.safetensors").write_bytes(a.export())
+        feed(b, examples("own", 30))
+        good(b, "adopt", str(directory / "pump"))
+        feed(b, examples("pump", 10, 50))
+        learned, state = b.export(), state_of(b, "pump")
+        killed(b)
+        assert b.export() == learned and state_of(b, "pump") == state
+        b.ask("checkpoint")
+        good(b, "adopt", str(directory / "pump"))  # there again: it goes back to where it was
+        good(b, "import", str(directory / "a.safetensors"))
+        feed(b, examples("own", 10, 30))
+        learned, state = b.export(), state_of(b, "pump")
+        assert state == (directory / "pump").read_bytes()
+        killed(b)
+        assert b.export() == learned and state_of(b, "pump") == state
+        b.ask("checkpoint")
+        killed(b)
+        assert b.export() == learned and state_of(b, "pump") == state
+
+
+def test_without_room(directory):
+    """The least recently used stream makes room, as for an example."""
+    with start(directory / "a") as a, start(directory / "b") as b:
+        feed(a, examples("pump", 10))
+        (directory / "pump").write_bytes(state_of(a, "pump"))
+        for name in ("one", "two", "three", "four"):
+            feed(b, examples(name, 5))
+        feed(b, examples("one", 1, 5))
+        good(b, "adopt", str(directory / "pump"))
+        assert not b.request("export", stream="two")[0]["ok"]
+        states = [state_of(b, name) for name in ("one", "three", "four", "pump")]
+        killed(b)
+        assert [state_of(b, name) for name in ("one", "three", "four", "pump")] == states
+        assert b.ask("status")["streams"] == 4
+
+
+def test_large_states(directory):
+    """One that is larger than a request: memories of anomalies. It goes in pieces; a kill, and a
+    rollback to before a piece of it."""
+    with start(directory / "a", FORECAST) as a, start(directory / "b", FORECAST) as b:
+        feed(a, examples("pump", 700))
+        blob = state_of(a, "pump")
+        assert len(blob) > PIECE
+        (directory / "pump").write_bytes(blob)
+        feed(b, examples("own", 20))
+        learned = b.export()
+        b.ask("checkpoint")
+        last = feed(b, examples("own", 1, 20))[0]
+        good(b, "adopt", str(directory / "pump"))
+        adopted = state_of(b, "pump")
+        assert len(adopted) == len(blob)
+        killed(b)
+        assert state_of(b, "pump") == adopted
+        # Its first piece alone is no stream.
+        entries = recovery.read_journal(directory / "b")
+        commands = [p for p, e in entries.items() if e.command]
+        assert commands == list(range(last + 1, last + 1 + -(-len(blob) // PIECE)))
+        b.ask("rollback", to=commands[0])
+        assert not b.request("export", stream="pump")[0]["ok"]
+        killed(b)
+        assert not b.request("export", stream="pump")[0]["ok"]
+        b.ask("rollback", to=last - 1)
+        assert b.export() == learned
+
+
+def test_rollback(directory):
+    """What was adopted or imported after an entry is as if it had never been."""
+    with start(directory / "a") as a, start(directory / "b") as b:
+        feed(a, examples("pump", 20))
+        (directory / "pump").write_bytes(state_of(a, "pump"))
+        (directory / "a.safetensors").write_bytes(a.export())
+        feed(b, examples("own", 20))
+        b.ask("checkpoint")
+        last = feed(b, examples("own", 3, 20))[-1]
+        learned, own = b.export(), state_of(b, "own")
+        good(b, "import", str(directory / "a.safetensors"))
+        good(b, "adopt", str(directory / "pump"))
+        feed(b, examples("pump", 5, 20))
+        for _ in range(2):
+            answer = b.ask("rollback", to=last)
+            assert answer["commands_left_out"] == 2, answer
+            assert b.export() == learned and state_of(b, "own") == own
+            assert not b.request("export", stream="pump")[0]["ok"]
+            killed(b)
+            assert b.export() == learned
+            good(b, "import", str(directory / "a.safetensors"))
+            good(b, "adopt", str(directory / "pump"))
+
+
+def files(directory):
+    return sorted(path.name for path in (directory / "state").glob("parameters.*"))
+
+
+def test_files_of_parameters(directory):
+    """They are there as long as an entry needs them; a backup has them; without one the daemon says
+    so."""
+    with start(directory / "a", keep="checkpoint") as a:
+        feed(a, examples("own", 20))
+        a.ask("checkpoint")
+        (directory / "early").write_bytes(a.export())
+        feed(a, examples("own", 20, 20))
+        good(a, "import", str(directory / "early"))
+        feed(a, examples("own", 5, 40))
+        learned, (name,) = a.export(), files(directory / "a")
+        good(a, "backup", str(directory / "copy"))
+        assert (directory / "copy" / name).exists()
+        a.end(signal.SIGKILL)
+        (directory / "a" / "state" / name).rename(directory / "kept")
+        a.log.close()
+        a.start()
+        assert a.process.wait(running.LIMIT) == 74
+        assert name in a.text() and "is missing" in a.text(), a.text()
+        (directory / "a" / "state" / name).write_bytes(b"x" * (directory / "kept").stat().st_size)
+        a.log.close()
+        a.start()
+        assert a.process.wait(running.LIMIT) == 74
+        assert "is not what was written" in a.text(), a.text()
+        (directory / "kept").rename(directory / "a" / "state" / name)
+        a.log.close()
+        a.start()
+        assert a.export() == learned
+
+        def gone():
+            return not files(directory / "a")
+
+        a.until(gone, lambda: (feed(a, examples("own", 1, 45 + a.ask("status")["examples"])),
+                               a.ask("checkpoint")))
+    with start(directory / "b") as b:  # a directory of its own, to be replaced
+        b.ask("status")
+        b.end()
+        for path in (directory / "b" / "state").iterdir():
+            path.unlink()
+        done = subprocess.run([CTL, "restore", "--state", directory / "b" / "state",
+                               directory / "copy"], check=False, capture_output=True, text=True,
+                              timeout=running.LIMIT)
+        assert done.returncode == 0, done.stderr
+        b.log.close()
+        b.start()
+        assert b.export() == learned
+
+
+def test_replayed_elsewhere(directory):
+    """runnel-replay sends adoptions and imported parameters, too."""
+    with start(directory / "a") as a, start(directory / "b") as b, start(directory / "c") as c:
+        feed(a, examples("pump", 20))
+        (directory / "pump").write_bytes(state_of(a, "pump"))
+        (directory / "a.safetensors").write_bytes(a.export())
+        feed(b, examples("own", 20))
+        good(b, "adopt", str(directory / "pump"))
+        good(b, "import", str(directory / "a.safetensors"))
+        feed(b, examples("pump", 9, 20))
+        assert b.end() == 0
+        done = subprocess.run(
+            [REPLAY, "--speed", "full", "--socket", "router", "--connect", c.endpoint("examples"),
+             "--control", c.endpoint("control"), directory / "b" / "state" / "journal.sqlite"],
+            check=False, capture_output=True, text=True, timeout=running.LIMIT)
+        assert done.returncode == 0, done.stderr
+        b.log.close()
+        b.start()
+        assert b.export() == c.export() and state_of(b, "pump") == state_of(c, "pump")
+
+
+def test_refused(directory):
+    """Each in a sentence, and nothing is changed."""
+    with start(directory / "a") as a, start(directory / "b") as b, \
+            start(directory / "c", learning=", clip: 2", seed=4) as c:
+        feed(a, examples("pump", 20))
+        feed(b, examples("own", 20))
+        before, own = b.export(), state_of(b, "own")
+        blob = state_of(a, "pump")
+        path = directory / "file"
+
+        def refused(words, content, command="adopt", daemon=b):
+            path.write_bytes(content)
+            status, _, err = ctl(daemon, command, str(path))
+            assert status != 0 and words in err, (status, err)
+            assert b.export() == before and state_of(b, "own") == own
+
+        for at in range(16, len(blob), 97):
+            refused("checksum", blob[:at] + bytes([blob[at] ^ 1]) + blob[at + 1:])
+        refused("damaged", blob[:-1])
+        refused("no state of a stream", b"x" * 100)
+        refused("is empty", b"")
+        refused("of another configuration", bytes(5 * len(blob)))
+        refused("of another configuration", blob, daemon=c)
+        refused("not a safetensors file", blob, "import")
+        refused("the model needs", c.export().replace(b"layers.0.weight_hh", b"layers.0.weight_xx"),
+                "import")
+        bad = bytearray(before)
+        bad[-4:] = struct.pack("<f", float("nan"))
+        refused("not finite", bytes(bad), "import")
+        assert "cannot be read" in ctl(b, "adopt", str(directory / "nothing"))[2]
+        text = base64.b64encode(blob).decode()
+        for words, request in {
+                "does not follow": {"part": 2, "parts": 3, "blob": text},
+                "takes a blob": {"part": 3, "parts": 2, "blob": text},
+                "is no base64": {"blob": "!" + text[1:]},
+                "base64, whole or in parts": {"blob": 7},
+        }.items():
+            reply = b.request("adopt", **request)[0]
+            assert not reply["ok"] and words in reply["error"], reply
+        assert not b.request("export", stream=7)[0]["ok"]
+        assert b.export() == before and state_of(b, "own") == own
+        killed(b)
+        assert b.export() == before
+
+
+def test_vocabularies():
+    """A word's number is a daemon's own."""
+    with tempfile.TemporaryDirectory(prefix="move-") as name:
+        text = configuration(name).replace("kind: real, size: 2, missing: hold",
+                                           "kind: symbol, vocabulary: {capacity: 9}").replace(
+            "loss: gaussian, size: 2", "loss: softmax")
+        with running.Daemon(name, text) as daemon:
+            daemon.ask("status")
+            for reply in (daemon.request("export", stream="a")[0],
+                          daemon.request("adopt", blob="")[0],
+                          daemon.request("import", blob="")[0]):
+                assert not reply["ok"] and "vocabulary" in reply["error"], reply
+
+
+if __name__ == "__main__":
+    cases.run(globals())
