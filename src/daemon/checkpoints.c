@@ -40,6 +40,7 @@ struct checkpoints {
     enum asked asked;
     uint64_t looked;    /* for the files, last */
     uint64_t postponed; /* not before; 0 = it is not postponed */
+    const struct checkpoints_guard *guard;
 };
 
 int checkpoints_open(struct daemon *daemon, struct error *error) {
@@ -56,6 +57,15 @@ int checkpoints_open(struct daemon *daemon, struct error *error) {
 void checkpoints_close(struct daemon *daemon) {
     free(daemon->checkpoints);
     daemon->checkpoints = NULL;
+}
+
+void checkpoints_guard(struct daemon *daemon, const struct checkpoints_guard *guard) {
+    daemon->checkpoints->guard = guard;
+}
+
+static bool may_begin(const struct daemon *daemon) {
+    const struct checkpoints_guard *guard = daemon->checkpoints->guard;
+    return !guard || guard->may_begin(daemon);
 }
 
 void checkpoints_changed(struct daemon *daemon) {
@@ -130,7 +140,8 @@ static int postpone(struct daemon *daemon, const struct error *error) {
 /* A checkpoint must not know examples that the journal may lose: they will be sent again. */
 static int start(struct daemon *daemon, struct error *error) {
     struct checkpoints *checkpoints = daemon->checkpoints;
-    if (learner_flush(daemon->learner, error) || journalling_sync(daemon, error))
+    if (learner_flush(daemon->learner, error) || journalling_sync(daemon, error) ||
+        (checkpoints->guard && checkpoints->guard->begins(daemon, error)))
         return failed(daemon, error);
     if (checkpoint_start(daemon->checkpoint, daemon->config, daemon->learner, error))
         return error->status == EX_TEMPFAIL ? postpone(daemon, error) : failed(daemon, error);
@@ -156,7 +167,8 @@ int checkpoints_look(struct daemon *daemon, struct error *error) {
 
 uint64_t checkpoints_due(const struct daemon *daemon) {
     double seconds = daemon->config->checkpoint.seconds;
-    if (!daemon->checkpoints->changed || seconds <= 0 || checkpoint_busy(daemon->checkpoint))
+    if (!daemon->checkpoints->changed || seconds <= 0 || checkpoint_busy(daemon->checkpoint) ||
+        !may_begin(daemon))
         return UINT64_MAX;
     uint64_t due = daemon->checkpoints->time + (uint64_t)(seconds * (double)NS_PER_SECOND);
     return due > daemon->checkpoints->postponed ? due : daemon->checkpoints->postponed;
@@ -182,7 +194,7 @@ int checkpoints_turn(struct daemon *daemon, struct error *error) {
             return 0;
         written(daemon, &report);
     }
-    return is_due(daemon) ? start(daemon, error) : 0;
+    return is_due(daemon) && may_begin(daemon) ? start(daemon, error) : 0;
 }
 
 int checkpoints_settle(struct daemon *daemon, struct error *error) {
@@ -209,6 +221,8 @@ int checkpoints_last(struct daemon *daemon, struct error *error) {
         if (checkpoints_settle(daemon, error))
             return -1;
         if (!daemon->checkpoints->changed && daemon->checkpoints->asked != ASKED_WANTED)
+            return 0;
+        if (!may_begin(daemon))
             return 0;
         if (start(daemon, error))
             return -1;

@@ -13,6 +13,15 @@ struct status_fields;
 int checkpoints_open(struct daemon *daemon, struct error *error);
 void checkpoints_close(struct daemon *daemon);
 
+/* Somebody else's say in when one begins: not before `may_begin`; and then `begins`, once all that
+   it will have is learned and durable. -1: the
+   daemon cannot continue. NULL: nobody's. */
+struct checkpoints_guard {
+    bool (*may_begin)(const struct daemon *daemon);
+    int (*begins)(struct daemon *daemon, struct error *error);
+};
+void checkpoints_guard(struct daemon *daemon, const struct checkpoints_guard *guard);
+
 /* Something was learned or set that no checkpoint has yet. */
 void checkpoints_changed(struct daemon *daemon);
 
@@ -47,7 +56,8 @@ void checkpoints_rescue(struct daemon *daemon, struct error *failure);
  */
 uint64_t checkpoints_due(const struct daemon *daemon);
 
-/* Write one and wait for it: unless there is one on disk, and unless nothing has changed. */
+/* Write one and wait for it: unless there is one on disk, and unless nothing has changed or the
+   guard says no. */
 int checkpoints_first(struct daemon *daemon, struct error *error);
 int checkpoints_last(struct daemon *daemon, struct error *error);
 

@@ -58,19 +58,50 @@ static int choose_spans(struct rollback *rollback, const json_t *spans, struct e
     return 0;
 }
 
+static bool choose_partition(struct rollback_partition *to, const json_t *partition) {
+    const json_t *producer = json_array_get(partition, 0), *epoch = json_array_get(partition, 1);
+    const json_t *sequence = json_array_get(partition, 2);
+    to->producer = (uint64_t)json_integer_value(producer);
+    to->epoch = (uint32_t)json_integer_value(epoch);
+    to->sequence = (uint64_t)json_integer_value(sequence);
+    to->name = json_incref(json_array_get(partition, 3));
+    return json_array_size(partition) == 4 && json_is_integer(producer) && json_is_integer(epoch) &&
+           json_is_integer(sequence) && json_is_string(to->name);
+}
+
+static int choose_partitions(struct rollback *rollback, const json_t *list, struct error *error) {
+    size_t i, size = json_array_size(list);
+    json_t *partition;
+    if (size == 0)
+        return 0;
+    rollback->partitions = calloc(size, sizeof *rollback->partitions);
+    if (!rollback->partitions)
+        return error_no_memory(error);
+    json_array_foreach(list, i, partition) {
+        if (!choose_partition(&rollback->partitions[rollback->partition_count++], partition))
+            return error_set(error, EX_USAGE,
+                             "beyond is a list of [producer, epoch, sequence, name] of partitions");
+    }
+    return 0;
+}
+
 int rollback_choose(struct rollback *rollback, const json_t *command, struct error *error) {
     const json_t *streams = json_object_get(command, "without");
     const json_t *spans = json_object_get(command, "spans");
+    const json_t *beyond = json_object_get(command, "beyond");
     rollback->streams = json_array();
     if (!rollback->streams)
         return error_no_memory(error);
-    if ((streams && !json_is_array(streams)) || (spans && !json_is_array(spans)))
-        return error_set(error, EX_USAGE, "without and spans are lists");
+    if ((streams && !json_is_array(streams)) || (spans && !json_is_array(spans)) ||
+        (beyond && !json_is_array(beyond)))
+        return error_set(error, EX_USAGE, "without, spans and beyond are lists");
     if (json_array_size(streams) + json_array_size(spans) > ROLLBACK_CHOICES)
         return error_set(error, EX_USAGE, "a rollback takes at most %d streams and spans",
                          ROLLBACK_CHOICES);
-    return choose_streams(rollback, streams, error) || choose_spans(rollback, spans, error) ? -1
-                                                                                            : 0;
+    return choose_streams(rollback, streams, error) || choose_spans(rollback, spans, error) ||
+                   choose_partitions(rollback, beyond, error)
+               ? -1
+               : 0;
 }
 
 void rollback_release(struct rollback *rollback) {
@@ -79,6 +110,25 @@ void rollback_release(struct rollback *rollback) {
     for (size_t i = 0; i < rollback->span_count; i++)
         json_decref(rollback->spans[i].stream);
     rollback->span_count = 0;
+    for (size_t i = 0; i < rollback->partition_count; i++)
+        json_decref(rollback->partitions[i].name);
+    free(rollback->partitions);
+    rollback->partitions = NULL;
+    rollback->partition_count = 0;
+}
+
+/* Only where there are some: so the command of others is as ever. */
+static void put_partitions(const struct rollback *rollback, json_t *command) {
+    json_t *list = json_array();
+    for (size_t i = 0; i < rollback->partition_count; i++) {
+        const struct rollback_partition *of = &rollback->partitions[i];
+        json_array_append_new(list,
+                              json_pack("[I, I, I, O]", (json_int_t)of->producer,
+                                        (json_int_t)of->epoch, (json_int_t)of->sequence, of->name));
+    }
+    if (rollback->partition_count)
+        json_object_set(command, "beyond", list);
+    json_decref(list);
 }
 
 json_t *rollback_command(const struct rollback *rollback) {
@@ -90,9 +140,11 @@ json_t *rollback_command(const struct rollback *rollback) {
             json_array_append(span, of->stream);
         json_array_append_new(spans, span);
     }
-    return json_pack("{s:s, s:I, s:I, s:O, s:o}", "command", "rollback", "to",
-                     (json_int_t)rollback->after, "first", (json_int_t)rollback->first, "without",
-                     rollback->streams, "spans", spans);
+    json_t *command = json_pack("{s:s, s:I, s:I, s:O, s:o}", "command", "rollback", "to",
+                                (json_int_t)rollback->after, "first", (json_int_t)rollback->first,
+                                "without", rollback->streams, "spans", spans);
+    put_partitions(rollback, command);
+    return command;
 }
 
 int rollback_read(struct rollback *rollback, const json_t *command, uint64_t position,
@@ -120,11 +172,27 @@ static bool span_has(const struct rollback_span *span, const struct journal_entr
     return !span->stream || (is_of(entry, span->stream) && !entry->example.label);
 }
 
+static bool is_beyond(const struct journal_entry *entry, const struct rollback_partition *of) {
+    const struct example *example = &entry->example;
+    if (entry->command || !example->numbered || example->producer != of->producer)
+        return false;
+    return example->epoch != of->epoch ? example->epoch > of->epoch
+                                       : example->sequence > of->sequence;
+}
+
+bool rollback_chooses(const struct rollback *rollback) {
+    return rollback->span_count || rollback->partition_count ||
+           json_array_size(rollback->streams) > 0;
+}
+
 bool rollback_has(const struct rollback *rollback, const struct journal_entry *entry) {
     if (entry->position <= rollback->after || entry->position >= rollback->position)
         return false;
-    if (rollback->span_count == 0 && json_array_size(rollback->streams) == 0)
+    if (!rollback_chooses(rollback))
         return true;
+    for (size_t i = 0; i < rollback->partition_count; i++)
+        if (is_beyond(entry, &rollback->partitions[i]))
+            return true;
     for (size_t i = 0; i < rollback->span_count; i++)
         if (span_has(&rollback->spans[i], entry))
             return true;

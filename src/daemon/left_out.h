@@ -15,10 +15,11 @@ struct journal_entry;
 
 enum { ROLLBACK_CHOICES = 256 }; /* streams and spans, together */
 
-/* One rollback. Without a stream and without a span it leaves out all; else the examples of the
-   streams, and examples and commands of the spans. A span may be of one stream: then only what that
-   stream sent in it, but for labels, which are for examples that may be outside; one for an example
-   that was left out changes nothing. Rollbacks are never left out. */
+/* One rollback. Without a stream, a span and a partition it leaves out all; else the examples of
+   the streams, examples and commands of the spans, and of partitions what is beyond an offset. A
+   span may be of one stream: then only what that stream sent in it, but for labels, which are for
+   examples that may be outside; one for an example that was left out changes nothing. Rollbacks are
+   never left out. */
 struct rollback {
     uint64_t position; /* of its own entry, */
     uint64_t after;    /* what is not between this and that is none of its matter */
@@ -29,14 +30,22 @@ struct rollback {
         uint64_t first, last;
         json_t *stream; /* its key; NULL: all that is there */
     } spans[ROLLBACK_CHOICES];
+    size_t partition_count;
+    struct rollback_partition { /* of a broker: examples of this producer, numbered after these */
+        uint64_t producer;
+        uint32_t epoch;
+        uint64_t sequence;
+        json_t *name; /* for people */
+    } * partitions;
 };
 
 /* How the text of one in the journal begins, and of nothing else. */
 #define ROLLBACK_BEGIN "{\"command\":\"rollback\""
 bool rollback_is(const char *command);
 
-/* Streams and spans from a command, the journal's or a client's: `without`, a list of keys, and
-   `spans`, a list of [first, last] and [first, last, key]; each may be missing. EX_USAGE. */
+/* Streams, spans and partitions from a command, the journal's or a client's: `without`, a list of
+   keys; `spans`, a list of [first, last] and [first, last, key]; `beyond`, a list of [producer,
+   epoch, sequence, name]; each may be missing. EX_USAGE. */
 int rollback_choose(struct rollback *rollback, const json_t *command, struct error *error);
 void rollback_release(struct rollback *rollback);
 
@@ -45,6 +54,9 @@ void rollback_release(struct rollback *rollback);
 json_t *rollback_command(const struct rollback *rollback);
 int rollback_read(struct rollback *rollback, const json_t *command, uint64_t position,
                   struct error *error);
+
+/* Whether it says what to leave out. */
+bool rollback_chooses(const struct rollback *rollback);
 
 bool rollback_has(const struct rollback *rollback, const struct journal_entry *entry);
 

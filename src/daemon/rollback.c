@@ -53,8 +53,7 @@ static int read_goal(const json_t *request, struct goal *goal, struct error *err
 static int check_request(const struct daemon *daemon, const struct goal *goal,
                          const struct rollback *rollback, struct error *error) {
     uint64_t newest = journal_position(daemon->journal);
-    if (!goal->has_position && !goal->has_time && !rollback->span_count &&
-        json_array_size(rollback->streams) == 0)
+    if (!goal->has_position && !goal->has_time && !rollback_chooses(rollback))
         return error_set(error, EX_USAGE,
                          "rollback takes what to go back to, or what to leave out, or both: "
                          "{\"command\": \"rollback\", \"to\": 4711, \"without\": [\"sensor-7\"]}");
@@ -92,14 +91,14 @@ static bool is_before(const struct checkpoint_kept *kept, const struct goal *goa
     return kept->position < earliest_span(rollback);
 }
 
-/* Where to look from: the newest checkpoint that is before all that is to be left out. Streams may
-   have begun anywhere: then it is the oldest. */
+/* Where to look from: the newest checkpoint that is before all that is to be left out. Streams and
+   partitions may have begun anywhere: then it is the oldest. */
 static int find_begin(const struct daemon *daemon, const struct goal *goal,
                       const struct rollback *rollback, uint64_t *begin, struct error *error) {
     struct checkpoint_kept kept[CHECKPOINT_KEEP_MAX + 1];
     struct journal_figures journal;
-    bool anywhere =
-        !goal->has_position && !goal->has_time && json_array_size(rollback->streams) > 0;
+    bool anywhere = !goal->has_position && !goal->has_time &&
+                    (json_array_size(rollback->streams) > 0 || rollback->partition_count > 0);
     size_t oldest = SIZE_MAX, found = SIZE_MAX;
     journal_figures(daemon->journal, &journal);
     size_t count = checkpoint_list(daemon->checkpoint, kept);
@@ -176,9 +175,7 @@ static int scan(struct daemon *daemon, const struct goal *goal, struct rollback 
     return error_set(error, EX_USAGE,
                      "there is nothing to leave out: after entry %" PRIu64 " the journal has %s",
                      rollback->after,
-                     rollback->span_count || json_array_size(rollback->streams)
-                         ? "no such stream or entry"
-                         : "nothing");
+                     rollback_chooses(rollback) ? "no such stream or entry" : "nothing");
 }
 
 /* ---- Doing it ---- */
