@@ -176,9 +176,13 @@ struct config {
     enum examples_socket examples_socket;
     bool many_steps;               /* several steps without a header are an example */
     struct consume_config consume; /* in place of the examples socket */
-    uint64_t max_jump;             /* from one number of a stream to the next; 0 = no limit */
-    uint64_t statistics_every;     /* examples between two `loss` messages */
-    double statistics_seconds;     /* at most, while anything is learned; 0 = not by time */
+    struct {
+        double lease;           /* seconds; 0 = it is in no fleet */
+        uint64_t average_every; /* examples; 0 = never */
+    } fleet;                    /* daemons that share the broker's partitions out */
+    uint64_t max_jump;          /* from one number of a stream to the next; 0 = no limit */
+    uint64_t statistics_every;  /* examples between two `loss` messages */
+    double statistics_seconds;  /* at most, while anything is learned; 0 = not by time */
     enum predictions predictions;
     uint64_t statistics_top; /* words that a prediction of classes tells */
     struct publish_config publish;

@@ -39,6 +39,28 @@ static int check_socket_keys(struct reading *reading, const char *broker) {
     return 0;
 }
 
+/* A lease is renewed several times: what is shorter ends whenever a machine is busy. */
+#define LEASE_MIN 0.5
+
+static int check_fleet(struct reading *reading) {
+    const struct config *config = &reading->draft.config;
+    const char *given = given_below(reading, "fleet.");
+    if (!given || (config->fleet.lease == 0 && !config->fleet.average_every))
+        return 0;
+    if (config->fleet.lease < LEASE_MIN)
+        return config_fail(reading, given, "found with fleet.lease %g; allowed is %g or more",
+                           config->fleet.lease, LEASE_MIN);
+    if (!*config->consume.redis.stream)
+        return config_fail(reading, given,
+                           "found without examples.redis.stream, whose partitions a fleet shares "
+                           "out; needed are both");
+    if (config->consume.redis.latest)
+        return config_fail(reading, "examples.redis.from",
+                           "found latest with fleet.lease; a fleet begins with the oldest entry: "
+                           "allowed is earliest");
+    return 0;
+}
+
 int config_check_consume(struct reading *reading) {
     const struct consume_config *consume = &reading->draft.config.consume;
     const char *redis = given_below(reading, "examples.redis.");
@@ -51,6 +73,8 @@ int config_check_consume(struct reading *reading) {
     if (kafka && !*consume->kafka.topic)
         return config_fail(reading, kafka,
                            "found without examples.kafka.topic; needed is the topic to read");
+    if (check_fleet(reading) != 0)
+        return -1;
     if (!redis && !kafka)
         return 0;
     if (redis &&

@@ -49,6 +49,8 @@ static bool is_of_another_broker(const struct config_key *key, const struct conf
         return !*config->consume.redis.stream;
     if (is_below(key->path, "examples.kafka"))
         return !*config->consume.kafka.topic;
+    if (is_below(key->path, "fleet"))
+        return config->fleet.lease <= 0;
     if (is_below(key->path, "examples"))
         return *config->consume.redis.stream || *config->consume.kafka.topic;
     if (!is_below(key->path, "publish"))

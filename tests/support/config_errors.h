@@ -5,7 +5,7 @@
 
 #define TOP                                                                                        \
     "name, preset, seed, device, tags, model, learning, experts, members, combine, anomaly, "      \
-    "examples, "                                                                                   \
+    "examples, fleet, "                                                                            \
     "statistics, "                                                                                 \
     "control, publish, security, state"
 #define OPTIMIZER "kind, rate, momentum, nesterov, alpha, beta1, beta2, epsilon, weight_decay"
@@ -473,6 +473,14 @@ static const struct {
     {"control.bind=tcp://127.0.0.1:5570",
      "--set control.bind=tcp://127.0.0.1:5570: control.bind: found \"tcp://127.0.0.1:5570\", which "
      "examples.bind has too; allowed is another endpoint"},
+    {"fleet.lease=10",
+     "--set fleet.lease=10: fleet.lease: found without examples.redis.stream, whose partitions a "
+     "fleet shares out; needed are both"},
+    {"fleet.average.every=10",
+     "--set fleet.average.every=10: fleet.average.every: found with fleet.lease 0; allowed is 0.5 "
+     "or more"},
+    {"fleet={lease: 0.1}",
+     "--set fleet={lease: 0.1}: fleet.lease: found with fleet.lease 0.1; allowed is 0.5 or more"},
     {"model.input.size", "--set model.input.size: a value is missing; write KEY=VALUE"},
 };
 
