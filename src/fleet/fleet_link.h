@@ -69,6 +69,7 @@ struct fleet_view {
     uint64_t version, round; /* round: the open one, from 1 */
     size_t arrived;          /* daemons that wait for its end */
     char *stream, *digest;   /* NULL: the fleet has never been */
+    uint64_t jobs;           /* that the worker had done before (fleet_worker.h) */
     size_t daemon_count, partition_count;
     struct fleet_daemon *daemons;       /* by name, in order */
     struct fleet_partition *partitions; /* (partition_count,) */
@@ -170,6 +171,10 @@ struct fleet_link_ops {
     /* Somebody's parameters of a round that is closed; to be freed. */
     int (*parameters)(struct fleet_link *link, uint64_t round, const char *name, void **bytes,
                       size_t *size, struct error *error);
+
+    /* How many messages each partition has had: (view's partition_count,), UINT64_MAX = unknown. */
+    int (*ends)(struct fleet_link *link, const struct fleet_view *view, uint64_t *ends,
+                struct error *error);
 
     /* For people, member or not. Drain: `name` is to give up what it has; EX_USAGE: it is not
        there. Rebalance: nobody is drained any more. */

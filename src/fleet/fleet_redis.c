@@ -606,6 +606,52 @@ static int parameters(struct fleet_link *link, uint64_t round, const char *name,
 
 /* ---- People ---- */
 
+/* What XINFO STREAM says, Redis 7 and later. */
+static uint64_t entries_added(const redisReply *info) {
+    uint64_t number;
+    for (size_t n = 0; n + 1 < info->elements; n += 2)
+        if (!strcmp(reply_text(info, n), "entries-added") &&
+            reply_number(info->element[n + 1], &number))
+            return number;
+    return UINT64_MAX;
+}
+
+/* A stream that is not there has had nothing. */
+static int end_of(struct redis *redis, const char *stream, size_t partition, bool alone,
+                  uint64_t *end, struct error *error) {
+    redisReply *info = alone ? redisCommand(redis->context, "XINFO STREAM %s", stream)
+                             : redisCommand(redis->context, "XINFO STREAM %s.%llu", stream,
+                                            (unsigned long long)partition);
+    bool absent = info && info->type == REDIS_REPLY_ERROR && strstr(info->str, "no such key");
+    *end = UINT64_MAX;
+    if (absent) {
+        freeReplyObject(info);
+        return 1;
+    }
+    if (check(redis, info, &info, error))
+        return -1;
+    *end = entries_added(info);
+    freeReplyObject(info);
+    return 0;
+}
+
+static int ends(struct fleet_link *link, const struct fleet_view *view, uint64_t *ends,
+                struct error *error) {
+    struct redis *redis = (struct redis *)link;
+    if (connect_once(redis, error))
+        return -1;
+    for (size_t n = 0; n < view->partition_count; n++) {
+        int found = end_of(redis, view->stream, n, false, &ends[n], error);
+        if (found > 0 && view->partition_count == 1)
+            found = end_of(redis, view->stream, n, true, &ends[n], error);
+        if (found < 0)
+            return -1;
+        if (found > 0)
+            ends[n] = 0;
+    }
+    return 0;
+}
+
 static int drain(struct fleet_link *link, const char *name, struct error *error) {
     struct redis *redis = (struct redis *)link;
     struct words words;
@@ -658,6 +704,7 @@ static const struct fleet_link_ops redis_ops = {
     .arrive = arrive,
     .round = round_of,
     .parameters = parameters,
+    .ends = ends,
     .drain = drain,
     .rebalance = rebalance,
 };

@@ -149,6 +149,7 @@ const char *const fleet_script_texts[FLEET_SCRIPTS] = {
         "call('SET', at .. 'parameters:' .. open .. ':' .. name, ARGV[4], 'PX', ARGV[5])\n"
         "if call('SCARD', at .. 'arrived') == 0 then\n"
         "  call('HSET', at .. 'fleet', 'since', string.format('%d', now))\n"
+        "  changed()\n"
         "end\n"
         "call('SADD', at .. 'arrived', name)\n"
         "return open\n",

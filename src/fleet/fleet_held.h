@@ -1,0 +1,33 @@
+/* What a daemon of a fleet remembers of its claims over a restart: DIRECTORY/fleet.json. It has a
+   partition's claim from before the first example of it is taken until after what the claim's end
+   has changed is in the journal. */
+#ifndef RUNNEL_FLEET_HELD_H
+#define RUNNEL_FLEET_HELD_H
+
+#include <stdint.h>
+
+#include "config/config.h"
+#include "fleet_link.h"
+
+struct error;
+
+#define FLEET_HELD_NAME "fleet.json"
+
+struct fleet_held {
+    char path[CONFIG_PATH_SIZE + sizeof "/" FLEET_HELD_NAME];
+    char id[FLEET_ID_SIZE]; /* of the state directory, made when the file is */
+    char group[FLEET_GROUP_MAX + 1];
+    uint64_t *claims; /* (count,) by partition; 0 = none */
+    size_t count;
+};
+
+/* Read the file; where there is none, make an id. EX_IOERR: it is damaged; EX_CONFIG: its claims
+   are in another group. */
+int fleet_held_open(struct fleet_held *held, const char *directory, const char *group, size_t count,
+                    struct error *error);
+void fleet_held_close(struct fleet_held *held);
+
+/* Waits for the disk. EX_IOERR. */
+int fleet_held_write(const struct fleet_held *held, struct error *error);
+
+#endif

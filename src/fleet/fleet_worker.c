@@ -1,0 +1,335 @@
+#include "fleet_worker.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <sys/eventfd.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "fleet_average.h"
+#include "fleet_worker_internal.h"
+
+#define SECOND ((double)NS_PER_SECOND)
+#define RENEWAL_MAX 0.2 /* seconds: a change of the fleet is seen after that */
+#define PAUSE_FIRST 0.05
+#define PAUSE_MAX 2.0
+
+enum { RENEWALS_A_LEASE = 4 };
+
+/* ---- What both threads have ---- */
+
+static void wake(struct fleet_worker *worker) {
+    const uint64_t one = 1;
+    if (write(worker->event, &one, sizeof one) != sizeof one && errno != EAGAIN)
+        log_warning("an eventfd cannot be written: %s", strerror(errno));
+}
+
+int fleet_worker_descriptor(const struct fleet_worker *worker) {
+    return worker->event;
+}
+
+void fleet_worker_tell(struct fleet_worker *worker, const char *info) {
+    char *copy = strdup(info);
+    pthread_mutex_lock(&worker->mutex);
+    if (copy) {
+        free(worker->info);
+        worker->info = copy;
+    }
+    pthread_mutex_unlock(&worker->mutex);
+}
+
+void fleet_worker_ask(struct fleet_worker *worker, struct fleet_job *job) {
+    struct fleet_job **end;
+    pthread_mutex_lock(&worker->mutex);
+    for (end = &worker->asked; *end; end = &(*end)->next)
+        continue;
+    *end = job;
+    pthread_cond_signal(&worker->something);
+    pthread_mutex_unlock(&worker->mutex);
+}
+
+void fleet_worker_look(struct fleet_worker *worker) {
+    pthread_mutex_lock(&worker->mutex);
+    worker->look = true;
+    pthread_cond_signal(&worker->something);
+    pthread_mutex_unlock(&worker->mutex);
+}
+
+int fleet_worker_poll(struct fleet_worker *worker, struct fleet_job **done, struct fleet_view *view,
+                      bool *seen, struct error *error) {
+    uint64_t count;
+    if (read(worker->event, &count, sizeof count) < 0 && errno != EAGAIN)
+        return error_set(error, EX_OSERR, "an eventfd cannot be read: %s", strerror(errno));
+    pthread_mutex_lock(&worker->mutex);
+    int result = worker->failed ? -1 : 0;
+    if (result)
+        *error = worker->error;
+    *done = worker->done;
+    if (*done) {
+        worker->done = (*done)->next;
+        (*done)->next = NULL;
+    }
+    *seen = worker->seen;
+    if (*seen)
+        *view = worker->view;
+    if (*seen)
+        worker->view = (struct fleet_view){0};
+    worker->seen = false;
+    if (worker->done)
+        wake(worker);
+    pthread_mutex_unlock(&worker->mutex);
+    return result;
+}
+
+bool fleet_worker_wait(const struct fleet_worker *worker, double seconds) {
+    struct pollfd event = {.fd = worker->event, .events = POLLIN};
+    return poll(&event, 1, clock_milliseconds(seconds)) > 0;
+}
+
+double fleet_worker_away(struct fleet_worker *worker) {
+    pthread_mutex_lock(&worker->mutex);
+    double since = worker->away;
+    pthread_mutex_unlock(&worker->mutex);
+    return since > 0 ? clock_seconds() - since : 0;
+}
+
+/* ---- The thread ---- */
+
+/* The deadline, CLOCK_MONOTONIC, or earlier when there is something to do. The mutex is held. */
+static void wait_until(struct fleet_worker *worker, double deadline) {
+    const struct timespec at = {.tv_sec = (time_t)deadline,
+                                .tv_nsec = (long)((deadline - (double)(time_t)deadline) * SECOND)};
+    pthread_cond_timedwait(&worker->something, &worker->mutex, &at);
+}
+
+static bool is_closing(struct fleet_worker *worker) {
+    pthread_mutex_lock(&worker->mutex);
+    bool closing = worker->closing;
+    pthread_mutex_unlock(&worker->mutex);
+    return closing;
+}
+
+/* Whether it was not that the broker is away: then the daemon is told, and nothing is tried again.
+ */
+static bool is_final(struct fleet_worker *worker, const struct error *error) {
+    if (error->status == EX_TEMPFAIL)
+        return false;
+    pthread_mutex_lock(&worker->mutex);
+    worker->failed = true;
+    worker->error = *error;
+    wake(worker);
+    pthread_mutex_unlock(&worker->mutex);
+    return true;
+}
+
+static void is_away(struct fleet_worker *worker, const struct error *error) {
+    pthread_mutex_lock(&worker->mutex);
+    bool first = worker->away == 0;
+    if (first)
+        worker->away = clock_seconds();
+    worker->pause = first ? PAUSE_FIRST : worker->pause < PAUSE_MAX ? 2 * worker->pause : PAUSE_MAX;
+    if (!worker->closing)
+        wait_until(worker, clock_seconds() + worker->pause);
+    pthread_mutex_unlock(&worker->mutex);
+    if (first)
+        log_warning("%s is not there for the fleet %s: %s; trying again until it is (what is "
+                    "learned meanwhile is in the journal)",
+                    worker->where, worker->self->group, error->text);
+}
+
+static void is_back(struct fleet_worker *worker) {
+    pthread_mutex_lock(&worker->mutex);
+    double since = worker->away;
+    worker->away = 0;
+    pthread_mutex_unlock(&worker->mutex);
+    if (since > 0)
+        log_info("%s is back for the fleet %s after %.1f s", worker->where, worker->self->group,
+                 clock_seconds() - since);
+}
+
+static char *info_of(struct fleet_worker *worker) {
+    pthread_mutex_lock(&worker->mutex);
+    char *info = strdup(worker->info ? worker->info : "{}");
+    pthread_mutex_unlock(&worker->mutex);
+    return info;
+}
+
+static int join_or_renew(struct fleet_worker *worker, uint64_t *version, struct error *error) {
+    char *info = info_of(worker);
+    if (!info)
+        return error_no_memory(error);
+    if (!worker->joined && worker->link->ops->join(worker->link, info, error)) {
+        free(info);
+        return -1;
+    }
+    worker->joined = true;
+    int result = worker->link->ops->renew(worker->link, info, version, error);
+    free(info);
+    return result;
+}
+
+static int look(struct fleet_worker *worker, struct error *error) {
+    struct fleet_view view;
+    if (worker->link->ops->look(worker->link, &view, error))
+        return -1;
+    pthread_mutex_lock(&worker->mutex);
+    fleet_view_free(&worker->view);
+    worker->version = view.version;
+    view.jobs = worker->jobs;
+    worker->view = view;
+    worker->seen = true;
+    worker->look = false;
+    wake(worker);
+    pthread_mutex_unlock(&worker->mutex);
+    return 0;
+}
+
+int fleet_worker_renew(struct fleet_worker *worker, struct error *error) {
+    uint64_t version;
+    double now = clock_seconds();
+    pthread_mutex_lock(&worker->mutex);
+    bool wanted = worker->look;
+    pthread_mutex_unlock(&worker->mutex);
+    if (now < worker->due && !wanted)
+        return 0;
+    if (join_or_renew(worker, &version, error))
+        return -1;
+    double each = worker->self->lease / RENEWALS_A_LEASE;
+    worker->due = now + (each < RENEWAL_MAX ? each : RENEWAL_MAX);
+    return wanted || version != worker->version ? look(worker, error) : 0;
+}
+
+/* The first of those asked. It stays there until it is done. */
+static struct fleet_job *first_job(struct fleet_worker *worker) {
+    pthread_mutex_lock(&worker->mutex);
+    struct fleet_job *job = worker->asked;
+    pthread_mutex_unlock(&worker->mutex);
+    return job;
+}
+
+static void job_is_done(struct fleet_worker *worker, struct fleet_job *job) {
+    struct fleet_job **end;
+    pthread_mutex_lock(&worker->mutex);
+    worker->asked = job->next;
+    worker->jobs++;
+    job->next = NULL;
+    for (end = &worker->done; *end; end = &(*end)->next)
+        continue;
+    *end = job;
+    worker->look = true;
+    wake(worker);
+    pthread_mutex_unlock(&worker->mutex);
+}
+
+static int do_one(struct fleet_worker *worker, struct error *error) {
+    struct fleet_job *job;
+    if (fleet_worker_renew(worker, error))
+        return -1;
+    if (!(job = first_job(worker)))
+        return 0;
+    if (fleet_job_do(worker, job, error)) {
+        if (error->status == EX_TEMPFAIL)
+            return -1;
+        job->failed = true;
+        job->error = *error;
+    }
+    job_is_done(worker, job);
+    return 0;
+}
+
+static void wait_for_work(struct fleet_worker *worker) {
+    pthread_mutex_lock(&worker->mutex);
+    if (!worker->asked && !worker->closing && !worker->look)
+        wait_until(worker, worker->due);
+    pthread_mutex_unlock(&worker->mutex);
+}
+
+static void *run(void *context) {
+    struct fleet_worker *worker = context;
+    struct error error = {0};
+    while (!is_closing(worker)) {
+        if (do_one(worker, &error) == 0) {
+            is_back(worker);
+            wait_for_work(worker);
+        } else if (is_final(worker, &error)) {
+            break;
+        } else {
+            is_away(worker, &error);
+        }
+    }
+    return NULL;
+}
+
+/* ---- Opening and closing ---- */
+
+static int start(struct fleet_worker *worker, struct error *error) {
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_mutex_init(&worker->mutex, NULL);
+    pthread_cond_init(&worker->something, &attributes);
+    pthread_condattr_destroy(&attributes);
+    worker->event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (worker->event < 0)
+        return error_set(error, EX_OSERR, "cannot open an eventfd: %s", strerror(errno));
+    worker->runs = pthread_create(&worker->thread, NULL, run, worker) == 0;
+    return worker->runs ? 0 : error_set(error, EX_OSERR, "cannot start a thread for the fleet");
+}
+
+int fleet_worker_open(struct fleet_worker **opened, struct fleet_link *link,
+                      const struct fleet_self *self, const char *where, struct error *error) {
+    struct fleet_worker *worker = *opened = calloc(1, sizeof *worker);
+    if (!worker) {
+        link->ops->close(&link);
+        return error_no_memory(error);
+    }
+    worker->link = link;
+    worker->self = self;
+    worker->where = where;
+    worker->look = true;
+    return start(worker, error);
+}
+
+static void free_jobs(struct fleet_job *job) {
+    while (job) {
+        struct fleet_job *next = job->next;
+        fleet_job_free(job);
+        job = next;
+    }
+}
+
+void fleet_worker_close(struct fleet_worker **closed, bool leave) {
+    struct fleet_worker *worker = *closed;
+    struct error error;
+    if (!worker)
+        return;
+    if (worker->runs) {
+        pthread_mutex_lock(&worker->mutex);
+        worker->closing = true;
+        pthread_cond_signal(&worker->something);
+        pthread_mutex_unlock(&worker->mutex);
+        pthread_join(worker->thread, NULL);
+    }
+    if (leave && worker->joined && !worker->failed && worker->away == 0 &&
+        worker->link->ops->leave(worker->link, &error))
+        log_warning("the fleet %s is not told that this daemon leaves: %s", worker->self->group,
+                    error.text);
+    worker->link->ops->close(&worker->link);
+    free_jobs(worker->asked);
+    free_jobs(worker->done);
+    fleet_view_free(&worker->view);
+    free(worker->info);
+    if (worker->event >= 0)
+        close(worker->event);
+    pthread_mutex_destroy(&worker->mutex);
+    pthread_cond_destroy(&worker->something);
+    free(worker);
+    *closed = NULL;
+}

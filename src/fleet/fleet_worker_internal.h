@@ -1,0 +1,44 @@
+/* The worker, for its own files: fleet_worker.c (the thread), fleet_job.c (jobs). */
+#ifndef RUNNEL_FLEET_WORKER_INTERNAL_H
+#define RUNNEL_FLEET_WORKER_INTERNAL_H
+
+#include <pthread.h>
+
+#include "fleet_worker.h"
+
+struct fleet_worker {
+    const struct fleet_self *self;
+    const char *where;
+    int event; /* eventfd */
+    pthread_t thread;
+    bool runs;
+
+    /* The thread's own, until it has ended. */
+    struct fleet_link *link;
+    bool joined;
+    double due;       /* the next renewal, clock_seconds */
+    uint64_t version; /* of the newest view */
+    double pause;     /* seconds, while the broker is away */
+
+    /* Of both, with the mutex. */
+    pthread_mutex_t mutex;
+    pthread_cond_t something; /* for the thread */
+    struct fleet_job *asked, *done;
+    uint64_t jobs; /* done */
+    struct fleet_view view;
+    bool seen;    /* the view is to be given */
+    bool look;    /* a view is wanted */
+    bool closing; /* the thread is to end */
+    bool failed;  /* it has ended, for */
+    struct error error;
+    double away; /* since when, clock_seconds; 0: the broker answers */
+    char *info;
+};
+
+/* Keep the lease, if it is time: for jobs that take longer. As struct fleet_link_ops' functions. */
+int fleet_worker_renew(struct fleet_worker *worker, struct error *error);
+
+/* Likewise. What has been done of it before is done again without harm. */
+int fleet_job_do(struct fleet_worker *worker, struct fleet_job *job, struct error *error);
+
+#endif
