@@ -279,6 +279,7 @@ const char *field_need_text(enum field_need need) {
         [NEED_CHECKPOINT] = "",
         [NEED_JOURNAL] = "a journal",
         [NEED_CONSUMER] = "`examples.redis`, `examples.kafka`",
+        [NEED_FLEET] = "`fleet.lease`",
         [NEED_KEYS] = "keys",
         [NEED_COLUMNS] = "`model.input.columns`",
         [NEED_LABELS] = "`target: later`",

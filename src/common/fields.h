@@ -99,6 +99,7 @@ enum field_need {
     NEED_CHECKPOINT,
     NEED_JOURNAL,
     NEED_CONSUMER, /* a broker that the daemon reads itself */
+    NEED_FLEET,    /* daemons that share a broker's partitions out */
     NEED_KEYS,
     NEED_COLUMNS, /* inputs whose columns have names */
     NEED_LABELS,  /* targets that come later */

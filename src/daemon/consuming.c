@@ -142,7 +142,10 @@ bool consuming_place(const struct daemon *daemon, size_t partition, struct consu
     return daemon->consuming->appended[partition];
 }
 
+/* All of them, but in a fleet, which knows when. */
 static int start_known(struct daemon *daemon, struct error *error) {
+    if (daemon->config->fleet.lease > 0)
+        return 0;
     size_t count = consume_partitions(daemon->consume);
     if (daemon->consuming->started == 0 && count > 0 && check_partitions(daemon, error))
         return -1;
@@ -210,7 +213,7 @@ int consuming_turn(struct daemon *daemon, struct error *error) {
     size_t count = consume_partitions(daemon->consume);
     for (size_t n = 0; durable != consuming->durable && n < count; n++) {
         struct journal_place found;
-        if (!consume_is_read(daemon->consume, n) ||
+        if (!consuming->numbers[n] || !consume_is_read(daemon->consume, n) ||
             !journal_place(daemon->journal, consuming->numbers[n], &found))
             continue;
         const struct consume_place place = place_of(&found);

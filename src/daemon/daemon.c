@@ -18,6 +18,7 @@
 #include "common/text.h"
 #include "consuming.h"
 #include "export.h"
+#include "fleet.h"
 #include "journalling.h"
 #include "labels.h"
 #include "learner/engines.h"
@@ -47,6 +48,7 @@ enum {
     POLL_JOURNAL,
     POLL_SECURITY,
     POLL_STATISTICS,
+    POLL_FLEET,
     POLL_CONTROL,
     POLL_EXAMPLES,
     POLL_ITEMS
@@ -164,7 +166,8 @@ static int daemon_open(struct daemon **opened, const struct config *config,
         return error_no_memory(error);
     if (open_parts(daemon, config, source, error) || replay_journal(daemon, error) ||
         checkpoint_set_aside(daemon->checkpoint, error) || settings_configure(daemon, error) ||
-        rollback_at_start(daemon, error) || consuming_begin(daemon, error))
+        rollback_at_start(daemon, error) || fleet_open(daemon, error) ||
+        consuming_begin(daemon, error))
         return -1;
     run_tell_manager(daemon);
     notify_ready();
@@ -175,6 +178,7 @@ static void daemon_close(struct daemon **opened) {
     struct daemon *daemon = *opened;
     if (!daemon)
         return;
+    fleet_close(daemon);
     consume_close(&daemon->consume);
     consuming_close(daemon);
     acknowledge_close(&daemon->acknowledge);
@@ -233,6 +237,7 @@ static int wait_for_work(struct daemon *daemon, zmq_pollitem_t items[POLL_ITEMS]
         (zmq_pollitem_t){.fd = security_descriptor(daemon->security), .events = ZMQ_POLLIN};
     items[POLL_STATISTICS] =
         (zmq_pollitem_t){.fd = publish_descriptor(daemon->publish), .events = ZMQ_POLLIN};
+    items[POLL_FLEET] = (zmq_pollitem_t){.fd = fleet_descriptor(daemon), .events = ZMQ_POLLIN};
     items[POLL_CONTROL] =
         (zmq_pollitem_t){.socket = control_socket(daemon->control), .events = control};
     bool wanted = take_is_wanted(daemon);
@@ -270,7 +275,7 @@ static int turn(struct daemon *daemon, size_t *batch, bool *idle, struct error *
     if (items[POLL_EXAMPLES].revents && take_examples(daemon, batch, error))
         return -1;
     if (journalling_turn(daemon, error) || consuming_turn(daemon, error) ||
-        checkpoints_look(daemon, error))
+        fleet_turn(daemon, error) || checkpoints_look(daemon, error))
         return -1;
     observe_turn(daemon);
     announce_counted(daemon, false);
@@ -301,7 +306,9 @@ static int finish(struct daemon *daemon, struct error *failure, struct error *er
     run_release_signals(daemon);
     if (!run_is_broken(daemon))
         result = journalling_sync(daemon, error) || consuming_turn(daemon, error) ? -1 : 0;
-    if (!run_is_broken(daemon))
+    if (!run_is_broken(daemon) && !failure)
+        result = fleet_hand_over(daemon, error);
+    if (!run_is_broken(daemon) && result == 0)
         result = checkpoints_last(daemon, error);
     if (run_is_broken(daemon))
         checkpoints_rescue(daemon, failure ? failure : error);

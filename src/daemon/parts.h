@@ -19,6 +19,7 @@
      rollback       what was learned is taken back
      abnormal       what a stream sent at an alarm is taken back
      consuming      a broker that is read
+     fleet          daemons that share a broker's partitions out
      take           examples from their socket to the learner
      status         what `status` says
      export         what was learned, for clients
@@ -69,6 +70,7 @@ struct daemon {
     struct figures *figures;
     struct journalling *journalling;
     struct checkpoints *checkpoints;
+    struct fleet *fleet;         /* NULL without fleet.lease */
     struct consuming *consuming; /* NULL likewise */
     struct resolved *resolved;
     struct settings *settings;

@@ -4,6 +4,7 @@
 #include "checkpoints.h"
 #include "common/fields.h"
 #include "consuming.h"
+#include "fleet.h"
 #include "journalling.h"
 #include "labels.h"
 #include "observe.h"
@@ -84,6 +85,8 @@ void status_write(struct daemon *daemon, struct json_text *text) {
         has |= FIELD_HAS(NEED_JOURNAL);
     if (consuming_report(daemon, &status))
         has |= FIELD_HAS(NEED_CONSUMER);
+    if (fleet_report(daemon, &status))
+        has |= FIELD_HAS(NEED_FLEET);
     security_report(daemon->security, &status, counts);
     if (security_has_keys(daemon->security))
         has |= FIELD_HAS(NEED_KEYS);

@@ -9,6 +9,7 @@
 #include "common/error.h"
 #include "common/text.h"
 #include "consuming.h"
+#include "fleet.h"
 #include "journalling.h"
 #include "learner/example.h"
 #include "learning.h"
@@ -19,7 +20,8 @@
 #define BATCH_TIME (20 * NS_PER_SECOND / 1000) /* between two looks at the other sockets, about */
 
 bool take_is_wanted(const struct daemon *daemon) {
-    return (run_is_stopping(daemon) || !run_is_paused(daemon)) && journalling_has_room(daemon);
+    return (run_is_stopping(daemon) || !run_is_paused(daemon)) && journalling_has_room(daemon) &&
+           fleet_takes(daemon);
 }
 
 static int answer(struct daemon *daemon, const struct example *example, enum wire_status status,
@@ -62,6 +64,15 @@ static bool is_refused(struct daemon *daemon, const struct example *example) {
     return true;
 }
 
+/* In a fleet, one that was written to another partition than its stream's. */
+static bool is_elsewhere(struct daemon *daemon, const struct example *example) {
+    char why[REJECT_WHY_SIZE];
+    bool elsewhere = fleet_refuses(daemon, example, why, sizeof why);
+    if (elsewhere)
+        consuming_refuse(daemon, REJECT_KEY, why);
+    return elsewhere;
+}
+
 static int take_example(struct daemon *daemon, struct example *example, struct error *error) {
     uint64_t position;
     struct verdict verdict;
@@ -73,7 +84,7 @@ static int take_example(struct daemon *daemon, struct example *example, struct e
         ingest_reject(daemon->ingest, example, verdict.reason, verdict.text);
         return 0;
     }
-    if (is_refused(daemon, example))
+    if (is_elsewhere(daemon, example) || is_refused(daemon, example))
         return 0;
     if (verdict.number_ignored)
         example->numbered = false;
@@ -115,7 +126,7 @@ static size_t next_batch(size_t batch, uint64_t elapsed, size_t taken) {
 
 int take_examples(struct daemon *daemon, size_t *batch, struct error *error) {
     uint64_t begin = clock_ns();
-    int taken = take_batch(daemon, *batch, begin, error);
+    int taken = take_batch(daemon, fleet_batch(daemon, *batch), begin, error);
     if (taken <= 0)
         return taken;
     if (learner_flush(daemon->learner, error))

@@ -62,18 +62,18 @@ wrong 'not in its room' "$({
     room src/journal 'common/*' 'config/*' 'learner/*'
     room src/sockets 'common/*' 'model/*' 'config/*' 'learner/*'
     room src/consume 'common/*' 'model/*' 'config/*' 'learner/*' 'sockets/*' 'brokers/*'
-    room src/daemon 'common/*' 'model/*' 'config/*' 'learner/*' 'checkpoint/*' 'journal/*' 'fleet/*' 'sockets/*' 'consume/*'
+    room src/daemon 'common/*' 'model/*' 'config/*' 'learner/*' 'checkpoint/*' 'journal/*' 'fleet/*' 'sockets/*' 'consume/*' 'brokers/url.h'
     room src/bench 'common/*' 'anomaly/*' 'model/*' 'config/*' 'learner/*' 'cpu/*'
     room src/experiment 'common/*' 'model/*' 'config/*' 'learner/*' 'journal/*' 'sockets/*' 'daemon/*'
     room src/client 'common/*'
     room src/brokers 'common/*'
     room src/fleet 'common/*' 'brokers/*' 'model/*' 'config/*' 'learner/*' 'checkpoint/*' 'journal/*'
     room streams 'common/*' 'brokers/*' runnel.h 'streams/*' 'journal/journal_block.h'
-    room tools 'common/*' 'brokers/*' runnel.h 'tools/shared/*' 'tools/history/*' 'experiment/experiment_store.h'
+    room tools 'common/*' 'brokers/*' 'fleet/*' runnel.h 'tools/shared/*' 'tools/history/*' 'experiment/experiment_store.h'
 })"
 
 # Calls likewise: what a room's library leaves undefined, no library of a room above it defines.
-rooms='common model forecast anomaly config cpu learner journal checkpoint carry sockets brokers consume daemon'
+rooms='common model forecast anomaly config cpu learner journal checkpoint carry sockets brokers fleet consume daemon'
 wrong 'calls what is above it' "$(for room in $rooms; do
     [ ! -f "${builddir:-.}/libdaemon.a" ] || nm -g "${builddir:-.}/lib$room.a" | sed "s/^/$room /"
 done | awk -v order="$rooms" '
@@ -91,7 +91,7 @@ done | awk -v order="$rooms" '
 # The daemon's room: parts that stand one above the other (src/daemon/parts.h), each of which uses
 # only those before it. What a part has is declared in its own .c: no other can write it. What all
 # share is written by the file that opens it.
-parts='announce run observe journalling checkpoints settings learning feedback moving left_out replay rollback abnormal consuming take status export commands daemon'
+parts='announce run observe journalling checkpoints settings learning feedback moving left_out replay rollback abnormal consuming fleet take status export commands daemon'
 below=
 for part in $parts; do
     wrong 'uses a part above it' "$(included "src/daemon/$part.c" | while read -r file header; do
@@ -109,7 +109,7 @@ owner() {
     journal) echo journalling ;;
     announcer) echo announce ;;
     figures) echo observe ;;
-    run | labels | consuming | journalling | checkpoints | resolved | settings | moving) echo "$1" ;;
+    run | labels | consuming | fleet | journalling | checkpoints | resolved | settings | moving) echo "$1" ;;
     *) echo daemon ;;
     esac
 }

@@ -1,0 +1,77 @@
+/* The fleet, for its own files: fleet.c (what is to be done), fleet_move.c (partitions that come
+   and go). */
+#ifndef RUNNEL_FLEET_INTERNAL_H
+#define RUNNEL_FLEET_INTERNAL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "brokers/url.h"
+#include "fleet/fleet_held.h"
+#include "fleet/fleet_worker.h"
+
+struct carry;
+struct daemon;
+struct error;
+
+enum share_state {
+    SHARE_AWAY,   /* it is not this daemon's */
+    SHARE_KEPT,   /* it was, before the daemon was started: whether it is still is not known */
+    SHARE_OWNED,  /* it is read */
+    SHARE_LEAVES, /* it is read no more, and being released */
+    SHARE_LOST    /* another has it, or may have it: how its claim ended is not known */
+};
+
+/* A partition. */
+struct share {
+    enum share_state state;
+    uint64_t claim;  /* but of SHARE_AWAY */
+    uint32_t number; /* the journal's, of the partition */
+};
+
+struct fleet {
+    struct url url;
+    struct fleet_self self;
+    struct fleet_held held;
+    struct fleet_worker *worker;
+    struct share *shares; /* (count,) */
+    size_t count;
+    struct fleet_view view; /* the newest, */
+    bool has_view;          /* which is of now: no job was asked since */
+    bool busy;              /* a job is at the worker's: one at a time */
+    uint64_t jobs;          /* that have been done */
+    bool committed;         /* all that checkpoints have, but the newest one */
+    bool gone;              /* what is left to do is to end */
+    uint64_t serial;        /* of states */
+    uint64_t *settle;       /* (settle_count,) claims whose end is in the journal */
+    size_t settle_count;
+
+    bool averaging;
+    double patience;     /* until when, clock_seconds */
+    uint64_t average_at; /* examples */
+    uint64_t round;      /* the last one that this daemon was in */
+
+    double told; /* what it says of itself, last; clock_seconds */
+    uint64_t taken, released, lost, left_out, adopted, rounds;
+};
+
+/* Which partition a stream belongs to. */
+size_t fleet_partition_of(const struct daemon *daemon, const char *key, size_t key_size);
+
+/* Give the job to the worker. */
+void fleet_ask(struct daemon *daemon, struct fleet_job *job);
+
+/* A commit of all partitions in a state, with their streams' states; all that was taken is learned
+   and durable afterwards. NULL: -1 from `error`; without such a partition a job of none. */
+struct fleet_job *fleet_export(struct daemon *daemon, enum share_state state, struct error *error);
+
+/* The claims are this daemon's, and these the states: read them from now on. */
+int fleet_begin(struct daemon *daemon, struct fleet_job *job, struct error *error);
+
+/* The commit with release is answered. */
+int fleet_released(struct daemon *daemon, struct fleet_job *job, struct error *error);
+
+/* How the claims of what is lost have ended is answered. */
+int fleet_come_back(struct daemon *daemon, struct fleet_job *job, struct error *error);
+
+#endif

@@ -1,0 +1,417 @@
+/* Partitions that come, go, and turn out to be another's. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include "announce.h"
+#include "checkpoints.h"
+#include "common/clock.h"
+#include "common/error.h"
+#include "common/log.h"
+#include "common/text.h"
+#include "common/unaligned.h"
+#include "consuming.h"
+#include "fleet/carry.h"
+#include "fleet_internal.h"
+#include "journalling.h"
+#include "learner/learner.h"
+#include "parts.h"
+#include "rollback.h"
+#include "run.h"
+
+/* A state as the broker has it: where it stands among those of its partition, from the least
+   recently used, and the blob. */
+enum { ORDER_SIZE = sizeof(uint64_t) };
+
+/* "sensors.3", for people: the journal calls it "redis:sensors.3". */
+static const char *name_of(const struct daemon *daemon, size_t partition) {
+    const char *name = consume_name(daemon->consume, partition), *colon = strchr(name, ':');
+    return colon ? colon + 1 : name;
+}
+
+/* ---- States that leave ---- */
+
+struct export {
+    const struct daemon *daemon;
+    struct fleet_job *job;
+    size_t *at; /* (partitions,) which of the job's commits; SIZE_MAX: none */
+    unsigned char *copy;
+    size_t room;
+};
+
+static int wants(void *context, const char *key, size_t key_size) {
+    const struct export *export = context;
+    return export->at[fleet_partition_of(export->daemon, key, key_size)] != SIZE_MAX;
+}
+
+static int export_one(void *context, const char *key, size_t key_size,
+                      const struct carry_blob *blob, struct error *error) {
+    struct export *export = context;
+    size_t at = export->at[fleet_partition_of(export->daemon, key, key_size)];
+    struct fleet_states *states = &export->job->states[at];
+    const uint64_t order = states->count;
+    if (export->room < ORDER_SIZE + blob->size) {
+        unsigned char *larger = realloc(export->copy, ORDER_SIZE + blob->size);
+        if (!larger)
+            return error_no_memory(error);
+        export->copy = larger;
+        export->room = ORDER_SIZE + blob->size;
+    }
+    memcpy(export->copy, &order, ORDER_SIZE);
+    memcpy(export->copy + ORDER_SIZE, blob->bytes, blob->size);
+    const struct fleet_row row = {key, export->copy, key_size, ORDER_SIZE + blob->size};
+    return fleet_states_add(states, &row, error);
+}
+
+static int export_states(struct daemon *daemon, struct fleet_job *job, size_t *at,
+                         struct error *error) {
+    struct export export = {.daemon = daemon, .job = job, .at = at};
+    const struct carry_visitor visitor = {&export, wants, export_one};
+    struct carry *carry;
+    if (carry_open(&carry, daemon->config, daemon->learner, daemon->journal, error))
+        return -1;
+    int result = carry_each(carry, &visitor, error);
+    carry_close(&carry);
+    free(export.copy);
+    for (size_t n = 0; n < job->count; n++) {
+        fleet_states_done(&job->states[n]);
+        job->commits[n].streams = job->states[n].count;
+    }
+    return result;
+}
+
+static void fill_in(struct daemon *daemon, size_t partition, struct fleet_commit *commit) {
+    struct fleet *fleet = daemon->fleet;
+    struct share *share = &fleet->shares[partition];
+    struct journal_place place = {0};
+    journal_place(daemon->journal, share->number, &place);
+    *commit = (struct fleet_commit){.partition = partition,
+                                    .claim = share->claim,
+                                    .offset = {place.epoch, place.sequence},
+                                    .learned = place.count,
+                                    .serial = ++fleet->serial};
+}
+
+static size_t count_of(const struct fleet *fleet, enum share_state state) {
+    size_t count = 0;
+    for (size_t p = 0; p < fleet->count; p++)
+        count += fleet->shares[p].state == state;
+    return count;
+}
+
+struct fleet_job *fleet_export(struct daemon *daemon, enum share_state state, struct error *error) {
+    struct fleet *fleet = daemon->fleet;
+    size_t filled = 0, *at = malloc((fleet->count + 1) * sizeof *at);
+    struct fleet_job *job = fleet_job_new(FLEET_JOB_COMMIT, count_of(fleet, state));
+    if (!at || !job) {
+        error_no_memory(error);
+        goto fail;
+    }
+    if (learner_flush(daemon->learner, error) || journalling_sync(daemon, error)) {
+        run_break(daemon);
+        goto fail;
+    }
+    for (size_t p = 0; p < fleet->count; p++) {
+        at[p] = fleet->shares[p].state == state ? filled : SIZE_MAX;
+        if (at[p] != SIZE_MAX)
+            fill_in(daemon, p, &job->commits[filled++]);
+    }
+    if (job->count && export_states(daemon, job, at, error))
+        goto fail;
+    free(at);
+    return job;
+fail:
+    free(at);
+    fleet_job_free(job);
+    return NULL;
+}
+
+/* ---- States that come ---- */
+
+static uint64_t order_of(const struct fleet_row *row) {
+    uint64_t order = 0;
+    if (row->state_size >= ORDER_SIZE)
+        memcpy(&order, row->state, ORDER_SIZE);
+    return order;
+}
+
+static int by_order(const void *a, const void *b) {
+    uint64_t one = order_of(a), other = order_of(b);
+    return (one > other) - (one < other);
+}
+
+/* A state that is not understood is one of a stream that is new here. */
+static int adopt(struct carry *carry, const struct fleet_row *row, uint64_t *adopted,
+                 struct error *error) {
+    char quoted[TEXT_QUOTE_SIZE];
+    if (row->state_size < ORDER_SIZE)
+        return error_set(error, EX_DATAERR, "a state is too short"), 1;
+    int result = carry_adopt(carry, (const unsigned char *)row->state + ORDER_SIZE,
+                             row->state_size - ORDER_SIZE, error);
+    if (result > 0)
+        log_warning("stream %s begins anew here: %s", text_quote(quoted, row->key, row->key_size),
+                    error->text);
+    *adopted += result == 0;
+    return result < 0 ? -1 : 0;
+}
+
+static int adopt_all(struct daemon *daemon, struct fleet_states *states, uint64_t *adopted,
+                     struct error *error) {
+    struct carry *carry;
+    int result = 0;
+    if (states->count == 0)
+        return 0;
+    if (carry_open(&carry, daemon->config, daemon->learner, daemon->journal, error))
+        return -1;
+    qsort(states->rows, states->count, sizeof *states->rows, by_order);
+    for (size_t n = 0; n < states->count && result == 0; n++)
+        result = adopt(carry, &states->rows[n], adopted, error);
+    carry_close(&carry);
+    return result;
+}
+
+/* ---- Streams that are another's ---- */
+
+struct chosen {
+    const struct daemon *daemon;
+    const bool *partitions;
+};
+
+static int is_chosen(void *context, const char *key, size_t key_size) {
+    const struct chosen *chosen = context;
+    return chosen->partitions[fleet_partition_of(chosen->daemon, key, key_size)];
+}
+
+/* All streams of the partitions. */
+static int forget(struct daemon *daemon, const bool *partitions, struct error *error) {
+    struct chosen chosen = {daemon, partitions};
+    const struct carry_visitor visitor = {.context = &chosen, .wants = is_chosen};
+    struct carry *carry;
+    if (carry_open(&carry, daemon->config, daemon->learner, daemon->journal, error))
+        return -1;
+    int result = carry_forget(carry, &visitor, error);
+    carry_close(&carry);
+    return result;
+}
+
+/* ---- Coming ---- */
+
+static json_t *partition_command(const struct daemon *daemon, const struct fleet_claim *claim) {
+    return json_pack("{s:s, s:s, s:I, s:I, s:I, s:I}", "command", "partition", "name",
+                     consume_name(daemon->consume, claim->partition), "claim",
+                     (json_int_t)claim->claim, "epoch", (json_int_t)claim->offset.epoch, "sequence",
+                     (json_int_t)claim->offset.sequence, "count", (json_int_t)claim->learned);
+}
+
+static int begin_one(struct daemon *daemon, const struct fleet_claim *claim,
+                     struct fleet_states *states, struct error *error) {
+    struct fleet *fleet = daemon->fleet;
+    uint64_t adopted = 0;
+    /* The journal's row of it is what is committed, whatever that was. */
+    journalling_append_place(daemon, partition_command(daemon, claim),
+                             fleet->shares[claim->partition].number, claim->offset.epoch,
+                             claim->offset.sequence, claim->learned);
+    if (adopt_all(daemon, states, &adopted, error))
+        return -1;
+    fleet->shares[claim->partition].claim = claim->claim;
+    fleet->held.claims[claim->partition] = claim->claim;
+    fleet->adopted += adopted;
+    fleet->taken++;
+    log_info("partition %s: learned here from now on, %" PRIu64 " stream%s taken over",
+             name_of(daemon, claim->partition), adopted, text_s(adopted));
+    return 0;
+}
+
+static int read_from_now_on(struct daemon *daemon, const struct fleet_claim *claim,
+                            struct error *error) {
+    const struct consume_place place = {
+        .epoch = claim->offset.epoch, .sequence = claim->offset.sequence, .count = claim->learned};
+    daemon->fleet->shares[claim->partition].state = SHARE_OWNED;
+    return consuming_start(daemon, claim->partition, &place, error);
+}
+
+/* A claim that is not in the file has no example in the journal: with a kill in between all of this
+   is done again. */
+int fleet_begin(struct daemon *daemon, struct fleet_job *job, struct error *error) {
+    struct fleet *fleet = daemon->fleet;
+    size_t begun = 0, streams = 0;
+    double since = clock_seconds();
+    if (learner_flush(daemon->learner, error))
+        return run_break(daemon);
+    for (size_t n = 0; n < job->count; n++)
+        if (job->claims[n].partition != SIZE_MAX) {
+            if (begin_one(daemon, &job->claims[n], &job->states[n], error))
+                return run_break(daemon);
+            begun++;
+            streams += job->states[n].count;
+        }
+    if (begun == 0)
+        return 0;
+    if (journalling_sync(daemon, error) || fleet_held_write(&fleet->held, error))
+        return run_break(daemon);
+    for (size_t n = 0; n < job->count; n++)
+        if (job->claims[n].partition != SIZE_MAX &&
+            read_from_now_on(daemon, &job->claims[n], error))
+            return run_break(daemon);
+    checkpoints_changed(daemon);
+    announce_event(daemon, "partitions",
+                   json_pack("{s:I, s:I, s:f}", "taken", (json_int_t)begun, "streams",
+                             (json_int_t)streams, "seconds", clock_seconds() - since),
+                   "%zu partition%s taken with %zu stream%s", begun, text_s(begun), streams,
+                   text_s(streams));
+    announce_status_soon(daemon);
+    return 0;
+}
+
+/* ---- Going ---- */
+
+static int settle_later(struct fleet *fleet, uint64_t claim, struct error *error) {
+    uint64_t *larger = realloc(fleet->settle, (fleet->settle_count + 1) * sizeof *fleet->settle);
+    if (!larger)
+        return error_no_memory(error);
+    fleet->settle = larger;
+    fleet->settle[fleet->settle_count++] = claim;
+    return 0;
+}
+
+/* Partitions whose end is known: their streams are forgotten, and then the claims. */
+static int let_go(struct daemon *daemon, const bool *chosen, struct error *error) {
+    struct fleet *fleet = daemon->fleet;
+    if (forget(daemon, chosen, error) || journalling_sync(daemon, error))
+        return run_break(daemon);
+    for (size_t p = 0; p < fleet->count; p++)
+        if (chosen[p]) {
+            if (settle_later(fleet, fleet->shares[p].claim, error))
+                return run_break(daemon);
+            fleet->held.claims[p] = 0;
+            fleet->shares[p].state = SHARE_AWAY;
+        }
+    checkpoints_changed(daemon);
+    announce_status_soon(daemon);
+    return fleet_held_write(&fleet->held, error) ? run_break(daemon) : 0;
+}
+
+int fleet_released(struct daemon *daemon, struct fleet_job *job, struct error *error) {
+    struct fleet *fleet = daemon->fleet;
+    size_t streams = 0, released = 0;
+    bool *chosen = calloc(fleet->count + 1, sizeof *chosen);
+    if (!chosen)
+        return error_no_memory(error);
+    for (size_t n = 0; n < job->count; n++) {
+        const struct fleet_commit *commit = &job->commits[n];
+        fleet->shares[commit->partition].state = commit->refused ? SHARE_LOST : SHARE_LEAVES;
+        chosen[commit->partition] = !commit->refused;
+        released += !commit->refused;
+        streams += commit->refused ? 0 : commit->streams;
+    }
+    int result = released ? let_go(daemon, chosen, error) : 0;
+    free(chosen);
+    fleet->released += released;
+    if (result == 0 && released) {
+        log_info("handed over %zu partition%s with %zu stream%s", released, text_s(released),
+                 streams, text_s(streams));
+        announce_event(daemon, "partitions",
+                       json_pack("{s:I, s:I}", "released", (json_int_t)released, "streams",
+                                 (json_int_t)streams),
+                       "%zu partition%s handed over with %zu stream%s", released, text_s(released),
+                       streams, text_s(streams));
+    }
+    return result;
+}
+
+/* ---- Lost ---- */
+
+static bool is_after(const struct journal_place *place, struct fleet_offset offset) {
+    return place->epoch != offset.epoch ? place->epoch > offset.epoch
+                                        : place->sequence > offset.sequence;
+}
+
+/* Where what counts ends; the broker may have lost what it had answered: then it is what it has. */
+static struct fleet_offset end_of(const struct daemon *daemon, size_t partition,
+                                  const struct fleet_ended *ended) {
+    const struct fleet *fleet = daemon->fleet;
+    const struct fleet_view *view = &fleet->view;
+    if (ended->is_over)
+        return ended->offset;
+    log_warning("%s knows nothing of the claim %" PRIu64 " of partition %s: it has lost what it "
+                "had answered, as without appendonly",
+                daemon->fleet->url.name, ended->claim, name_of(daemon, partition));
+    return partition < view->partition_count ? view->partitions[partition].offset
+                                             : (struct fleet_offset){0};
+}
+
+/* Of a lost partition, what is to be left out; NULL: nothing. */
+static json_t *beyond(const struct daemon *daemon, size_t partition,
+                      const struct fleet_ended *ended) {
+    struct journal_place place;
+    struct fleet_offset end = end_of(daemon, partition, ended);
+    if (!journal_place(daemon->journal, daemon->fleet->shares[partition].number, &place) ||
+        !is_after(&place, end))
+        return NULL;
+    return json_pack("[I, I, I, s]", (json_int_t)consume_producer(daemon->consume, partition),
+                     (json_int_t)end.epoch, (json_int_t)end.sequence,
+                     consume_name(daemon->consume, partition));
+}
+
+static int leave_out(struct daemon *daemon, json_t *list, struct error *error) {
+    struct rollback_report report = {0};
+    json_t *request = json_pack("{s:O}", "beyond", list);
+    int result = rollback_perform(daemon, request, &report, error);
+    json_decref(request);
+    if (result == 0) {
+        daemon->fleet->left_out += report.examples;
+        return 0;
+    }
+    if (error->status == EX_USAGE) /* there is no example among them: dead letters alone */
+        return 0;
+    if (run_is_stopping(daemon)) /* the next start does it */
+        return 1;
+    error_prefix(error,
+                 "partitions are another daemon's by now, and what was learned of them since "
+                 "cannot be taken back");
+    return run_break(daemon);
+}
+
+/* The claims that are over, in `chosen`; those that are not are owned as before. */
+static json_t *sort_out(struct daemon *daemon, const struct fleet_job *job, bool *chosen) {
+    struct fleet *fleet = daemon->fleet;
+    json_t *list = json_array();
+    for (size_t n = 0; n < job->count; n++) {
+        for (size_t p = 0; p < fleet->count; p++) {
+            struct share *share = &fleet->shares[p];
+            if (share->state != SHARE_LOST || share->claim != job->ended[n].claim)
+                continue;
+            chosen[p] = true;
+            json_t *one = beyond(daemon, p, &job->ended[n]);
+            if (one)
+                json_array_append_new(list, one);
+        }
+    }
+    return list;
+}
+
+int fleet_come_back(struct daemon *daemon, struct fleet_job *job, struct error *error) {
+    struct fleet *fleet = daemon->fleet;
+    bool *chosen = calloc(fleet->count + 1, sizeof *chosen);
+    if (!chosen)
+        return error_no_memory(error);
+    if (learner_flush(daemon->learner, error) || journalling_sync(daemon, error)) {
+        free(chosen);
+        return run_break(daemon);
+    }
+    json_t *list = sort_out(daemon, job, chosen);
+    log_warning("%zu partition%s another daemon's: this one was away for longer than fleet.lease; "
+                "what it learned of %s since the last commit is left out",
+                job->count, job->count == 1 ? " is" : "s are", job->count == 1 ? "it" : "them");
+    int result = json_array_size(list) ? leave_out(daemon, list, error) : 0;
+    if (result == 0)
+        result = let_go(daemon, chosen, error);
+    if (result > 0)
+        result = 0;
+    fleet->lost += job->count;
+    json_decref(list);
+    free(chosen);
+    return result;
+}

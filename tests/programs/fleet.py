@@ -1,0 +1,251 @@
+"""Daemons that share streams of Redis, for tests and figures: to start and to kill them, and to find what
+became of each message in all their journals."""
+import contextlib
+import json
+import os
+import pathlib
+import random
+import shutil
+import signal
+import sqlite3
+import struct
+import subprocess
+import time
+
+import consuming
+import running
+
+TOOL = pathlib.Path(os.environ.get("builddir", "."), "runnel-fleet").resolve()
+
+CONFIG = """
+name: {name}
+device: cpu
+seed: 7
+model:
+  input: {{kind: real, size: 1}}
+  layers: [{{cell: gru, size: 4}}]
+  output: {{loss: squared, size: 1, target: next}}
+learning: {{window: 8, stride: 4}}
+examples: {{redis: {{url: "{url}", stream: s, partitions: {parts}, group: fleet}}}}
+fleet: {{lease: {lease}}}
+statistics: {{bind: "ipc://{d}/statistics"}}
+control: {{bind: "ipc://{d}/control"}}
+state: {{directory: {d}/state, checkpoint: {{examples: {every}, seconds: 1}}, journal: {{keep: all}}}}
+"""
+
+
+def text(directory, url, name, parts=4, lease=1, every=100, more=""):
+    return CONFIG.format(d=directory, url=url, name=name, parts=parts, lease=lease, every=every) + more
+
+
+class Member(running.Daemon):
+    """One daemon of the fleet, in a directory of its own; it is started again with the same state."""
+
+    def __init__(self, directory, url, name, **options):
+        mine = pathlib.Path(directory) / name
+        mine.mkdir(exist_ok=True)
+        self.name = name
+        super().__init__(mine, text(mine, url, name, **options))
+
+    def start(self):
+        self.log = open(self.directory / "log", "a", encoding="utf-8")
+        self.process = subprocess.Popen([self.program, "--config", self.path, *self.arguments],
+                                        stderr=self.log, env=self.environment)
+
+    def stop(self):
+        """As people do: its exit code."""
+        return self.end(signal.SIGTERM)
+
+    def kill(self):
+        self.end(signal.SIGKILL)
+
+
+def add(redis, numbers, keys, parts):
+    """Message n is key n % keys, with the number n, in the partition of its key."""
+    redis.pipeline([("XADD", f"s.{consuming.partition_of(key, parts)}", "*", "example",
+                     json.dumps({"stream": key, "x": [n]}))
+                    for n in numbers for key in [f"key-{n % keys}"]])
+
+
+def look(redis, group="fleet"):
+    """What runnel-fleet says."""
+    done = subprocess.run([TOOL, "status", "--json", "--url", redis.url, "--group", group],
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=running.LIMIT,
+                          check=False)
+    return json.loads(done.stdout) if done.returncode == 0 else None
+
+
+def act(redis, *words, group="fleet"):
+    """Exit status and what it says."""
+    done = subprocess.run([TOOL, *words, "--url", redis.url, "--group", group], text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=running.LIMIT,
+                          check=False)
+    return done.returncode, done.stdout
+
+
+def owners(redis):
+    """Which daemon has which partition."""
+    seen = look(redis)
+    return [part["daemon"] or "" for part in seen["partitions"]] if seen else []
+
+
+def entries(directory):
+    """Its journal: (position, kind, stream, x or command, producer, epoch, sequence)."""
+    with contextlib.closing(sqlite3.connect(f"file:{directory}/state/journal.sqlite?mode=ro",
+                                            uri=True)) as file:
+        return file.execute("SELECT position, kind, stream, x, command, producer, epoch, sequence "
+                            "FROM entries ORDER BY position").fetchall()
+
+
+def signed(number):
+    return number - 2**64 if number >= 2**63 else number
+
+
+def learned(directory):
+    """(key, n) of each message that counts in the daemon's journal, in its order: without what its
+    rollbacks leave out."""
+    rows = entries(directory)
+    backs = [(row[0], json.loads(row[4])) for row in rows if row[4] and "rollback" in row[4]]
+    backs = [(position, back) for position, back in backs if back["command"] == "rollback"]
+
+    def left_out(row):
+        for position, back in backs:
+            if back["to"] < row[0] < position:
+                for producer, epoch, sequence, _ in back["beyond"]:
+                    if signed(row[5]) == producer and (row[6], row[7]) > (epoch, sequence):
+                        return True
+        return False
+
+    return [(row[2].decode(), int(struct.unpack("<f", row[3][:4])[0])) for row in rows
+            if row[1] == 1 and not left_out(row)]
+
+
+def left_out(directory):
+    return sum(row[1] == 1 for row in entries(directory)) - len(learned(directory))
+
+
+def once(members, count, keys):
+    """Every message is learned once, by one daemon, and those of a stream in their order: none is
+    missing. Returns how many each has."""
+    found = {member.name: learned(member.directory) for member in members}
+    all_of_them = sorted(n for mine in found.values() for _, n in mine)
+    seen = set(all_of_them)
+    twice = len(all_of_them) - len(seen)
+    missing = [n for n in range(count) if n not in seen]
+    assert not twice and not missing, (twice, missing[:10], len(missing),
+                                       {name: len(mine) for name, mine in found.items()})
+    for mine in found.values():
+        newest = {}
+        for key, n in mine:
+            assert n > newest.get(key, -1) and key == f"key-{n % keys}", (key, n, newest.get(key))
+            newest[key] = n
+    return {name: len(mine) for name, mine in found.items()}
+
+
+def alone(member, directory, from_the_beginning):
+    """A daemon with a copy of the member's state, which has its configuration, but is in no fleet: it
+    resumes, or learns the whole journal again."""
+    copy = pathlib.Path(directory) / f"{'again' if from_the_beginning else 'last'}-{member.name}"
+    copy.mkdir()
+    shutil.copytree(member.directory / "state", copy / "state")
+    (copy / "state" / "fleet.json").unlink()
+    if from_the_beginning:
+        for file in (copy / "state").glob("checkpoint*"):
+            if file.name != "checkpoint.first.safetensors":
+                file.unlink()
+        (copy / "state" / "checkpoint.first.safetensors").rename(
+            copy / "state" / "checkpoint.safetensors")
+    plain = member.path.read_text(encoding="utf-8").replace(str(member.directory), str(copy))
+    lines = [line for line in plain.splitlines() if not line.startswith(("fleet:", "examples:"))]
+    return running.Daemon(copy, "\n".join(lines) + f'\nexamples: {{bind: "ipc://{copy}/examples"}}\n')
+
+
+def bits(daemon, keys):
+    """Its parameters, and the state of each stream that it has."""
+    states = [daemon.request("export", stream=f"key-{key}")[1:] for key in range(keys)]
+    return daemon.export(), states
+
+
+def same_bits(member, directory, keys):
+    """What it has learned is what its journal says."""
+    with alone(member, directory, True) as again:
+        expected = bits(again, keys)
+    with alone(member, directory, False) as last:
+        assert bits(last, keys) == expected, member.name
+
+
+def lag(redis):
+    seen = look(redis)
+    return sum(part["lag"] for part in seen["partitions"]) if seen else None
+
+
+def until(true, what, members=(), limit=running.LIMIT):
+    end = time.monotonic() + limit
+    while not true():
+        for member in members:
+            member.alive()
+        assert time.monotonic() < end, f"never: {what}"
+        time.sleep(0.02)
+
+
+class Kills:
+    """Random kills of a fleet's daemons and of its Redis, while messages are added."""
+
+    def __init__(self, directory, redis, names, seed, parts=8, keys=40, lease=1.0, **options):
+        self.directory, self.redis = pathlib.Path(directory), redis
+        self.chance = random.Random(seed)
+        self.parts, self.keys, self.lease = parts, keys, lease
+        self.added, self.done = 0, {}
+        self.members = [Member(directory, redis.url, name, parts=parts, lease=lease, **options)
+                        for name in names]
+
+    def add(self, count):
+        add(self.redis, range(self.added, self.added + count), self.keys, self.parts)
+        self.added += count
+
+    def some_progress(self):
+        """Until the fleet has committed something more, or a while has passed: what is killed should have
+        something to lose, but nothing depends on it."""
+        end, begin = time.monotonic() + self.chance.random() * 2 * self.lease, lag(self.redis)
+        while time.monotonic() < end and lag(self.redis) == begin:
+            time.sleep(0.01)
+
+    def one(self):
+        """One kill, and what comes after it."""
+        kind = self.chance.choice(["kill", "kill", "kill away", "stopped", "redis", "term", "together"])
+        member = self.chance.choice(self.members)
+        self.done[kind] = self.done.get(kind, 0) + 1
+        if kind == "redis":
+            self.redis.kill()
+            time.sleep(self.chance.random() * 0.3)
+            self.redis.start()
+        elif kind == "together":
+            self.redis.kill()
+            member.kill()
+            self.redis.start()
+            member.start()
+        elif kind == "stopped":
+            member.process.send_signal(signal.SIGSTOP)
+            time.sleep(self.chance.choice([0.2, 1.5, 2.5]) * self.lease)
+            member.process.send_signal(signal.SIGCONT)
+        elif kind == "term":
+            assert member.stop() == 0, member.text()[-3000:]
+            member.start()
+        else:
+            member.kill()
+            if kind == "kill away":
+                time.sleep(self.chance.choice([0.5, 1.5, 2.5]) * self.lease)
+            member.start()
+
+    def settle(self):
+        """All of it is learned, by daemons that are all there; they end. How many each has."""
+        names = {member.name for member in self.members}
+        until(lambda: lag(self.redis) == 0 and names <= set(owners(self.redis)), "all learned",
+              self.members, limit=4 * running.LIMIT)
+        for member in self.members:
+            member.kill()
+        return once(self.members, self.added, self.keys)
+
+    def check_bits(self):
+        for member in self.members:
+            same_bits(member, self.directory, self.keys)

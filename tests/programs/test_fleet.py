@@ -1,0 +1,200 @@
+#!/usr/bin/python3
+"""Daemons that share the streams of a Redis: each message is learned once, by one of them, whoever is
+killed; streams move with their states; who does not belong to the fleet is told why."""
+import json
+import signal
+
+import brokers
+import cases
+import consuming
+import fleet
+import running
+
+brokers.need("redis")
+CONFIGURATION, USAGE, UNAVAILABLE = 78, 64, 69
+KEYS, PARTS = 20, 4
+
+
+def all_learned(redis, members, names):
+    fleet.until(lambda: fleet.lag(redis) == 0 and set(fleet.owners(redis)) == set(names), names, members)
+
+
+def shared(redis, members, want):
+    fleet.until(lambda: sorted(fleet.owners(redis)) == sorted(want), want, members)
+
+
+def status(member):
+    return member.ask("status")["fleet"]
+
+
+def test_kills(directory):
+    """Three daemons and their Redis are killed, stopped and ended at random moments."""
+    with brokers.Redis(directory) as redis:
+        kills = fleet.Kills(directory, redis, ["anna", "bert", "carl"], seed=3, lease=0.5)
+        kills.add(300)
+        for _ in range(7):
+            kills.some_progress()
+            kills.add(60)
+            kills.one()
+        assert sum(kills.settle().values()) == kills.added
+        kills.check_bits()
+
+
+def test_what_the_dead_one_has_learned(directory):
+    """It is stopped after it has learned more than it has committed; another goes on from what is
+    committed. When it comes back it leaves out what the other has learned, too."""
+    with brokers.Redis(directory) as redis:
+        anna = fleet.Member(directory, redis.url, "anna", every=0, lease=2)
+        anna.path.write_text(anna.path.read_text().replace("seconds: 1", "seconds: 0"))
+        fleet.add(redis, range(100), KEYS, PARTS)
+        running.wait_learned(anna, 100)
+        anna.ask("checkpoint")
+        all_learned(redis, [anna], ["anna"])
+        anna.stop()
+        anna.start()  # with checkpoints when it is asked alone
+        shared(redis, [anna], ["anna"] * PARTS)
+        fleet.add(redis, range(100, 200), KEYS, PARTS)
+        running.wait_learned(anna, 200)
+        assert fleet.lag(redis) == 100
+        anna.process.send_signal(signal.SIGSTOP)
+        with fleet.Member(directory, redis.url, "bert", lease=2) as bert:
+            all_learned(redis, [bert], ["bert"])
+            assert status(bert)["adopted"] == KEYS and bert.ask("status")["examples"] == 100
+            anna.process.send_signal(signal.SIGCONT)
+            fleet.until(lambda: status(anna)["replayed"] == 100, "left out", [anna, bert])
+            assert anna.ask("status")["examples"] == 100
+            shared(redis, [anna, bert], ["anna", "anna", "bert", "bert"])
+            assert "away for longer than fleet.lease" in anna.text()
+            fleet.add(redis, range(200, 300), KEYS, PARTS)
+            fleet.until(lambda: len(fleet.learned(anna.directory)) +
+                        len(fleet.learned(bert.directory)) == 300, "all", [anna, bert])
+            anna.ask("checkpoint")
+            all_learned(redis, [anna, bert], ["anna", "bert"])
+            anna.kill()
+            bert.kill()
+            fleet.once([anna, bert], 300, KEYS)
+            assert fleet.left_out(anna.directory) == 100
+            fleet.same_bits(anna, directory, KEYS)
+            fleet.same_bits(bert, directory, KEYS)
+
+
+def test_drained_and_back(directory):
+    """A daemon that joins gets its part, with the states; one that is drained gives all up, and comes back."""
+    with brokers.Redis(directory) as redis:
+        code, said = fleet.act(redis, "status")
+        assert code == UNAVAILABLE and "no fleet fleet" in said, said
+        with fleet.Member(directory, redis.url, "anna") as anna:
+            fleet.add(redis, range(200), KEYS, PARTS)
+            all_learned(redis, [anna], ["anna"])
+            with fleet.Member(directory, redis.url, "bert") as bert:
+                shared(redis, [anna, bert], ["anna", "anna", "bert", "bert"])
+                moved = [key for key in range(KEYS)
+                         if consuming.partition_of(f"key-{key}", PARTS) > 1]
+                fleet.until(lambda: status(bert)["partitions"] == 2, "read", [anna, bert])
+                assert status(bert)["adopted"] == len(moved), status(bert)
+                assert status(anna)["released"] == 2 and status(anna)["of"] == PARTS
+                assert status(anna)["daemons"] == 2
+                code, said = fleet.act(redis, "drain", "anna")
+                assert code == 0, said
+                shared(redis, [anna, bert], ["bert"] * PARTS)
+                assert "drained" in fleet.act(redis, "status")[1]
+                fleet.add(redis, range(200, 300), KEYS, PARTS)
+                all_learned(redis, [anna, bert], ["bert"])
+                assert fleet.act(redis, "rebalance")[0] == 0
+                shared(redis, [anna, bert], ["anna", "anna", "bert", "bert"])
+                code, said = fleet.act(redis, "drain", "carl")
+                assert code == USAGE and "no daemon carl" in said, said
+                assert bert.stop() == 0
+                shared(redis, [anna], ["anna"] * PARTS)
+                assert [d["name"] for d in fleet.look(redis)["daemons"]] == ["anna"]
+                fleet.once([anna, bert], 300, KEYS)
+
+
+def ends(directory, redis, name, code, *words, change=("", ""), **options):
+    with fleet.Member(directory, redis.url, name, **options) as member:
+        if change[0]:
+            member.kill()
+            member.path.write_text(member.path.read_text().replace(*change))
+            (member.directory / "log").write_text("")
+            member.start()
+        assert member.process.wait(running.LIMIT) == code, (member.process.returncode, member.text())
+        for word in words:
+            assert word in member.text(), (word, member.text())
+
+
+def test_strangers(directory):
+    """Who has another configuration, stream or number of partitions, or another's name, ends with a
+    sentence; the fleet goes on."""
+    with brokers.Redis(directory) as redis, fleet.Member(directory, redis.url, "anna") as anna:
+        shared(redis, [anna], ["anna"] * PARTS)
+        ends(directory, redis, "bert", CONFIGURATION, "another configuration", "digest",
+             change=("size: 4", "size: 5"))
+        ends(directory, redis, "carl", CONFIGURATION, "two fleets need two groups",
+             change=("stream: s,", "stream: other,"))
+        ends(directory, redis, "dora", CONFIGURATION, "has 4 partitions, and not 8", parts=8)
+        ends(directory, redis, "emil", CONFIGURATION, "another daemon of the name anna",
+             change=("name: emil", "name: anna"))
+        redis.ask("XADD", "s.0", "*", "example", json.dumps({"stream": "key-0", "x": [1]}))
+        redis.ask("XADD", f"s.{(consuming.partition_of('key-0', PARTS) + 1) % PARTS}", "*", "example",
+                  json.dumps({"stream": "key-0", "x": [1]}))
+        redis.ask("XADD", "s.1", "*", "example", json.dumps({"stream": "s.1", "x": [1]}))
+        home = consuming.partition_of("key-0", PARTS)
+        astray = 2 if home else 1  # of the three, those that were not written to their own
+        fleet.until(lambda: anna.ask("status")["consumer"]["dead"] == astray, "dead letters", [anna])
+        fleet.until(lambda: anna.ask("status")["examples"] == 3 - astray, "examples", [anna])
+        assert "its stream belongs to s." in anna.text()
+
+
+def test_broker(directory):
+    """A server that is not there yet, and one that wants a password."""
+    with brokers.Redis(directory, "--requirepass", "secret") as redis:
+        ends(directory, redis, "anna", CONFIGURATION, "examples.redis.password_file")
+    with brokers.Redis(directory) as redis:
+        redis.kill()
+        with fleet.Member(directory, redis.url, "bert") as bert:
+            fleet.until(lambda: "is not there for the fleet" in bert.text(), "said", [bert])
+            assert status(bert)["partitions"] == 0
+            redis.start()
+            fleet.add(redis, range(50), KEYS, PARTS)
+            all_learned(redis, [bert], ["bert"])
+            redis.kill()
+            fleet.until(lambda: status(bert)["away"] > 0, "away", [bert])
+            redis.start()
+            fleet.add(redis, range(50, 100), KEYS, PARTS)
+            running.wait_learned(bert, 100)
+            fleet.until(lambda: status(bert)["away"] == 0, "back", [bert])
+            assert bert.text().count("is back for the fleet") == 2
+
+
+def test_average(directory):
+    """After the same count of examples both daemons have the same parameters, and a replay of each journal
+    leads to them, too."""
+    options = {"parts": 2, "lease": 30, "more": ""}
+    keys = [next(n for n in range(100) if consuming.partition_of(f"key-{n}", 2) == part)
+            for part in range(2)]
+    with brokers.Redis(directory) as redis:
+        members = []
+        for name in ("anna", "bert"):
+            member = fleet.Member(directory, redis.url, name, **options)
+            member.kill()
+            member.path.write_text(member.path.read_text().replace(
+                "fleet: {lease: 30}", "fleet: {lease: 30, average: {every: 50}}"))
+            member.start()
+            members.append(member)
+        shared(redis, members, ["anna", "bert"])
+        for n in range(50):
+            for part, key in enumerate(keys):
+                redis.ask("XADD", f"s.{part}", "*", "example",
+                          json.dumps({"stream": f"key-{key}", "x": [(1 + part) * (n % 7)]}))
+        fleet.until(lambda: all(status(member)["averages"] == 1 for member in members), "average", members)
+        anna, bert = members
+        assert anna.ask("status")["examples"] == bert.ask("status")["examples"] == 50
+        assert anna.export() == bert.export()
+        for member in members:
+            member.kill()
+        for member in members:
+            fleet.same_bits(member, directory, 100)
+
+
+if __name__ == "__main__":
+    cases.run(globals())
