@@ -10,6 +10,7 @@
 #define RUNNEL_OPTIMIZERS_H
 
 #include <math.h>
+#include <string.h>
 
 #include "formulas.h"
 #include "kinds.h"
@@ -35,6 +36,8 @@ struct optimizer_numbers {
 FORMULA struct optimizer_numbers optimizer_prepare(const struct optimizer *o, double rate,
                                                    uint64_t t) {
     struct optimizer_numbers numbers;
+    memset(&numbers, 0,
+           sizeof numbers); /* what this kind does not have, too: engines keep it all */
     numbers.kind = o->kind;
     switch (o->kind) {
 #define OPTIMIZER(name)                                                                            \

@@ -34,7 +34,7 @@ KIND_CONSTANT struct optimizer_kind cocob_kind = {
 
 struct cocob_numbers {
     float alpha, decay;
-    bool first; /* update: the weight is the one that it starts with */
+    uint32_t first; /* 1: this update's weight is the one that it starts with */
 };
 
 FORMULA struct cocob_numbers cocob_prepare(const struct optimizer *o, double rate, double t) {
