@@ -9,7 +9,10 @@
 #include "device_types.h"
 #include "runtime_types.h"
 #include <functional>
+#include <memory>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 extern "C" {
 
@@ -126,9 +129,11 @@ inline cudaError_t cudaOccupancyMaxActiveClusters(int *clusters, void (*kernel)(
     return cudaOccupancyMaxActiveClusters(clusters, (const void *)kernel, config);
 }
 
-/* Enqueue `body`, one call of the kernel by one thread; `arguments`: bytes of its parameters. */
+/* Enqueue `body`, one call of the kernel by one thread; `size`: bytes of its parameters, which lie
+   at `arguments` as long as the body lives. */
 cudaError_t hostcuda_enqueue_kernel(const cudaLaunchConfig_t *config, const void *kernel,
-                                    size_t arguments, std::function<void()> body);
+                                    size_t size, std::function<void()> body,
+                                    std::vector<const void *> arguments);
 
 template <typename... Parameters> constexpr size_t hostcuda_parameter_bytes() {
     size_t bytes = 0;
@@ -142,11 +147,12 @@ template <typename... Parameters> constexpr size_t hostcuda_parameter_bytes() {
 template <typename... Parameters, typename... Arguments>
 inline cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config,
                                       void (*kernel)(Parameters...), Arguments &&...arguments) {
-    return [&](Parameters... copied) {
-        return hostcuda_enqueue_kernel(config, (const void *)kernel,
-                                       hostcuda_parameter_bytes<Parameters...>(),
-                                       [=] { kernel(copied...); });
-    }(std::forward<Arguments>(arguments)...);
+    auto kept =
+        std::make_shared<const std::tuple<Parameters...>>(std::forward<Arguments>(arguments)...);
+    return hostcuda_enqueue_kernel(
+        config, (const void *)kernel, hostcuda_parameter_bytes<Parameters...>(),
+        [=] { std::apply(kernel, *kept); },
+        std::apply([](const auto &...each) { return std::vector<const void *>{&each...}; }, *kept));
 }
 
 #endif

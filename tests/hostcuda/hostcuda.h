@@ -36,6 +36,7 @@ struct settings {
     int devices, driver, multiprocessors, capability; /* 90: 9.0 */
     size_t memory;
     bool trace, weak;
+    const char *simulator; /* nullptr: launches are not simulated as well */
 };
 const settings &setting();
 int device();
@@ -63,11 +64,15 @@ const std::string &reports();
 /* "name (file+0xoffset)" of an address in code. */
 const std::string &place(const void *address);
 
+/* A function's name, as people write it, without parameters. */
+std::string readable(const char *symbol);
+
 /* ---- grid.cpp: one launch ---- */
 
 struct launch {
     const void *kernel;
     std::function<void()> body;
+    std::vector<const void *> arguments; /* each parameter of the kernel, in the body */
     dim3 grid, block, cluster;
     size_t shared;
     bool cooperative;
@@ -92,6 +97,7 @@ enum class side { device, host };
 bool within(const char *what, side where, const void *at, size_t size);
 bool is_pinned(const void *at);
 bool is_device(const void *at);
+void each_allocation(const std::function<void(char *at, size_t size)> &visit);
 cudaError_t check_red_zones();
 void release_memory();
 

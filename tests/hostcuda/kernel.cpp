@@ -1,5 +1,5 @@
 /* What a launch may ask for, and who is launched. */
-#include "hostcuda.h"
+#include "simulate.h"
 #ifdef __SSE__
 #    include <xmmintrin.h>
 #endif
@@ -126,17 +126,13 @@ void release_kernels() {
 } // namespace hostcuda
 
 cudaError_t hostcuda_enqueue_kernel(const cudaLaunchConfig_t *config, const void *kernel,
-                                    size_t arguments, std::function<void()> body) {
+                                    size_t size, std::function<void()> body,
+                                    std::vector<const void *> arguments) {
     if (cudaError_t begun = begin("cudaLaunchKernelEx")) {
         return begun;
     }
-    launch work = {kernel,
-                   std::move(body),
-                   config->gridDim,
-                   config->blockDim,
-                   dim3(1, 1, 1),
-                   config->dynamicSmemBytes,
-                   false};
+    launch work = {kernel,           std::move(body), std::move(arguments),     config->gridDim,
+                   config->blockDim, dim3(1, 1, 1),   config->dynamicSmemBytes, false};
     for (unsigned i = 0; i < config->numAttrs; ++i) {
         const cudaLaunchAttribute &a = config->attrs[i];
         if (a.id == cudaLaunchAttributeCooperative) {
@@ -148,7 +144,7 @@ cudaError_t hostcuda_enqueue_kernel(const cudaLaunchConfig_t *config, const void
                         place(kernel).c_str(), (int)a.id);
         }
     }
-    cudaError_t error = check_sizes(work, arguments);
+    cudaError_t error = check_sizes(work, size);
     error = error ? error : check_shared(work);
     error = error ? error : check_cooperative(work);
     error = error ? error : load(kernel, config->stream);
@@ -163,7 +159,7 @@ cudaError_t hostcuda_enqueue_kernel(const cudaLaunchConfig_t *config, const void
                     work.cooperative ? " cooperative" : "");
         }
         const flush_to_zero as_compiled;
-        return run(work);
+        return setting().simulator ? simulate::play(work) : run(work);
     });
 }
 

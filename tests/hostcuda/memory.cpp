@@ -48,6 +48,23 @@ const char *kind(side where) {
     return where == side::device ? "device" : "pinned";
 }
 
+/* A mapping that nobody may touch yet. A simulator of GPUs (simulate.h) knows 32 bits of an
+   address, and takes those below its heap for shared and local memory. */
+void *map_pages(size_t size) {
+    constexpr uintptr_t HEAP = 0xd0000000, HEAP_END = 0xfff00000;
+    static uintptr_t next = HEAP;
+    constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS;
+    if (!setting().simulator) {
+        return mmap(nullptr, size, PROT_NONE, flags, -1, 0);
+    }
+    void *at = MAP_FAILED;
+    if (size <= HEAP_END - next) {
+        at = mmap((void *)next, size, PROT_NONE, flags | MAP_FIXED_NOREPLACE, -1, 0);
+        next += size;
+    }
+    return at;
+}
+
 /* `made`: who asks for it. */
 char *map_new(size_t size, side where, const void *made) {
     watch_accesses();
@@ -58,7 +75,7 @@ char *map_new(size_t size, side where, const void *made) {
     a.mapped = a.whole + 2 * page;
     a.where = where;
     a.device = device();
-    void *mapping = mmap(nullptr, a.mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *mapping = map_pages(a.mapped);
     if (mapping == MAP_FAILED) {
         return nullptr;
     }
@@ -182,6 +199,12 @@ bool is_pinned(const void *at) {
 bool is_device(const void *at) {
     auto found = find(at);
     return found != allocations.end() && found->second.where == side::device;
+}
+
+void each_allocation(const std::function<void(char *at, size_t size)> &visit) {
+    for (auto &entry : allocations) {
+        visit(entry.first, entry.second.size);
+    }
 }
 
 cudaError_t check_red_zones() {

@@ -1,6 +1,7 @@
 /* The hooks that code compiled with -fsanitize=thread calls, by their names in libtsan, and the
    functions of libc that move many bytes (linked with --wrap). */
 #include "race.h"
+#include "simulate.h"
 #include <stdlib.h>
 
 using hostcuda::race::met;
@@ -48,6 +49,7 @@ void __tsan_init(void) {
     }                                                                                              \
     void __tsan_write##size(void *at);                                                             \
     void __tsan_write##size(void *at) {                                                            \
+        hostcuda::simulate::wrote(at, size);                                                       \
         met(at, size, way::write, HERE);                                                           \
     }                                                                                              \
     void __tsan_unaligned_read##size(void *at);                                                    \
@@ -61,6 +63,7 @@ void __tsan_init(void) {
     void __tsan_read_write##size(void *at);                                                        \
     void __tsan_read_write##size(void *at) {                                                       \
         met(at, size, way::read, HERE);                                                            \
+        hostcuda::simulate::wrote(at, size);                                                       \
         met(at, size, way::write, HERE);                                                           \
     }                                                                                              \
     void __tsan_unaligned_read_write##size(void *at);                                              \

@@ -14,8 +14,6 @@
 
 namespace hostcuda {
 
-namespace {
-
 std::string readable(const char *symbol) {
     int status;
     char *text = abi::__cxa_demangle(symbol, nullptr, nullptr, &status);
@@ -27,6 +25,8 @@ std::string readable(const char *symbol) {
     }
     return name.substr(0, name.find('('));
 }
+
+namespace {
 
 /* The name of the function around `offset` in that ELF file, loaded at `base`; empty: none. */
 std::string function_at(const char *file, size_t size, size_t base, size_t offset) {
