@@ -7,6 +7,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/threads.h"
 #include "consume_internal.h"
 
 #define PAUSE_FIRST (NS_PER_SECOND / 4)
@@ -139,6 +140,7 @@ int consume_bury(struct consume *consume, struct error *error) {
 void *consume_thread(void *context) {
     struct consume *consume = context;
     struct error error;
+    threads_unpin();
     consume->pause = PAUSE_FIRST;
     while (!consume_is_closing(consume))
         if (consume->kind->turn(consume, &error) < 0)

@@ -1,9 +1,11 @@
 #!/usr/bin/python3
 """A daemon that reads streams of Redis itself: each entry is learned once, whoever is killed; what is no
 example is a dead letter; what is wrong is said."""
+import contextlib
 import json
 import random
 import signal
+import sqlite3
 import subprocess
 
 import brokers
@@ -234,6 +236,18 @@ def test_wrong(directory):
             redis.ask("XADD", "other", "*", "p", "1 2")
             running.wait_learned(d, 3)
             assert "has read redis:s.2, which is not read any more" in d.text(), d.text()
+
+
+def test_damage(directory):
+    """A place that is not what was written is damage of the journal: nothing is read from a wrong one."""
+    with brokers.Redis(directory) as redis:
+        with daemon(directory) as d:
+            add(redis, ["1 2"])
+            running.wait_learned(d, 1)
+            assert d.end() == 0
+        with contextlib.closing(sqlite3.connect(directory / "state/journal.sqlite")) as file, file:
+            file.execute("UPDATE places SET sequence = sequence - 1")
+        refused(directory, "is damaged", "places of its partitions", code=74)
 
 
 def test_labels(directory):
