@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
@@ -17,12 +18,15 @@
 #include "learner/learner_state.h"
 #include "learner/streams.h"
 
+/* A piece, and around it a key, each of whose bytes may become six in JSON. */
+enum { COMMAND_SIZE = (WIRE_PIECE + 2) / 3 * 4 + 6 * WIRE_KEY_MAX + 256 };
+
 struct carry {
     const struct config *config;
     struct learner *learner;
     struct journal *journal; /* NULL: nothing is appended */
     struct stream_state *state;
-    char *text; /* (base64_size(WIRE_PIECE),) */
+    char *text; /* of a command with a piece */
 };
 
 int carry_open(struct carry **carry, const struct config *config, struct learner *learner,
@@ -31,7 +35,7 @@ int carry_open(struct carry **carry, const struct config *config, struct learner
     if (!new)
         return error_no_memory(error);
     *new = (struct carry){.config = config, .learner = learner, .journal = journal};
-    new->text = malloc(base64_size(WIRE_PIECE));
+    new->text = malloc(COMMAND_SIZE);
     int status =
         new->text ? stream_state_open(&new->state, config, learner, error) : error_no_memory(error);
     if (status)
@@ -92,6 +96,19 @@ int carry_look(const struct carry *carry, const void *bytes, size_t size, const 
     return stream_state_look(carry->state, bytes, size, key, key_size, error);
 }
 
+/* A command with the piece, as jansson would write it. */
+static void append_piece(struct carry *carry, const char *key, size_t part, size_t parts,
+                         const unsigned char *piece, size_t size) {
+    char *text = carry->text;
+    text += sprintf(text,
+                    "{\"command\":\"adopt\",\"stream\":%s,\"part\":%zu,\"parts\":%zu,"
+                    "\"blob\":\"",
+                    key, part, parts);
+    base64_write(piece, size, text);
+    strcpy(text + base64_size(size), "\"}");
+    learner_set_position(carry->learner, journal_append_command(carry->journal, carry->text));
+}
+
 /* The blob in pieces, each as a control socket takes it. */
 static int append_adoption(struct carry *carry, const unsigned char *bytes, size_t size,
                            struct error *error) {
@@ -99,17 +116,17 @@ static int append_adoption(struct carry *carry, const unsigned char *bytes, size
     size_t key_size, parts = (size + WIRE_PIECE - 1) / WIRE_PIECE;
     if (carry_look(carry, bytes, size, &key, &key_size, error))
         return -1;
+    json_t *name = json_stringn(key, key_size);
+    char *quoted = name ? json_dumps(name, JSON_ENCODE_ANY) : NULL;
+    json_decref(name);
+    if (!quoted)
+        return error_no_memory(error);
     for (size_t part = 0; part < parts; part++) {
-        const unsigned char *piece = bytes + part * WIRE_PIECE;
-        size_t left = size - part * WIRE_PIECE, taken = left < WIRE_PIECE ? left : WIRE_PIECE;
-        base64_write(piece, taken, carry->text);
-        json_t *command = json_pack("{s:s, s:o, s:I, s:I, s:o}", "command", "adopt", "stream",
-                                    json_stringn(key, key_size), "part", (json_int_t)part + 1,
-                                    "parts", (json_int_t)parts, "blob",
-                                    json_stringn_nocheck(carry->text, base64_size(taken)));
-        if (append(carry, command, error))
-            return -1;
+        size_t left = size - part * WIRE_PIECE;
+        append_piece(carry, quoted, part + 1, parts, bytes + part * WIRE_PIECE,
+                     left < WIRE_PIECE ? left : WIRE_PIECE);
     }
+    free(quoted);
     return 0;
 }
 

@@ -63,7 +63,7 @@ wrong 'not in its room' "$({
     room src/sockets 'common/*' 'model/*' 'config/*' 'learner/*'
     room src/consume 'common/*' 'model/*' 'config/*' 'learner/*' 'sockets/*' 'brokers/*'
     room src/daemon 'common/*' 'model/*' 'config/*' 'learner/*' 'checkpoint/*' 'journal/*' 'fleet/*' 'sockets/*' 'consume/*' 'brokers/url.h'
-    room src/bench 'common/*' 'anomaly/*' 'model/*' 'config/*' 'learner/*' 'cpu/*'
+    room src/bench 'common/*' 'anomaly/*' 'model/*' 'config/*' 'learner/*' 'checkpoint/*' 'journal/*' 'fleet/*' 'cpu/*'
     room src/experiment 'common/*' 'model/*' 'config/*' 'learner/*' 'journal/*' 'sockets/*' 'daemon/*'
     room src/client 'common/*'
     room src/brokers 'common/*'
