@@ -4,6 +4,7 @@ thread, across kills and other numbers of threads; where threads are, and what a
 import json
 import os
 import signal
+import subprocess
 import tempfile
 import time
 
@@ -37,6 +38,16 @@ model:
   layers: [{cell: lstm, size: 70, norm: layer}, {cell: gru, size: 70, norm: rms}]
   output: {loss: gaussian, size: 2, target: next}
 learning: {window: 8, stride: 4}
+"""
+FULL = """
+name: full
+device: cpu
+model:
+  input: {kind: real, size: 8, scale: forecast}
+  layers: [{cell: lstm, size: 32, norm: layer}]
+  output: {loss: squared, size: 8, target: next}
+experts: [last]
+members: [{name: a}, {name: b, set: {seed: 2}}, {name: c, set: {learning.window: 8}}]
 """
 SPLIT = {**os.environ, "RUNNEL_SPLIT": "1"}  # products are shared however small they are
 
@@ -94,6 +105,20 @@ def test_members_learn_the_same_bits(_):
 
 def test_a_shared_network_learns_the_same_bits(_):
     assert learned(LONE, 2, 3, 1) == learned(LONE, 1)
+
+
+def test_plans_that_are_full(directory):
+    """Members without a readout look at one target more than their plan has room for."""
+    config = directory / "c.yaml"
+    config.write_text(FULL, encoding="utf-8")
+    bench = running.PROGRAM.with_name("runnel-bench")
+    found = []
+    for threads in 1, 2:
+        path = directory / f"{threads}.safetensors"
+        subprocess.run([bench, "--config", config, "--set", f"learning.threads={threads}",
+                        "--examples", "300", "--parameters", path], check=True)
+        found.append(path.read_bytes())
+    assert found[0] == found[1]
 
 
 def test_as_many_as_members(directory):
