@@ -7,13 +7,16 @@
 
 #include "common/clock.h"
 #include "common/error.h"
+#include "common/threads.h"
 #include "config/config.h"
 #include "cpu/memory.h"
 #include "cpu/network.h"
+#include "learner/learner_threads.h"
 
 struct bench_split {
     const struct bench_data *data;
     const struct kernels *kernels;
+    struct threads *threads; /* that share the network; NULL: one */
     struct network network;
     struct optimizer optimizer;
     double clip;
@@ -69,8 +72,10 @@ int bench_split_open(struct bench_split **split, const struct config *config,
     new->clip = config->learning.clip;
     new->window = config->learning.window;
     new->stride = config->learning.stride;
-    if (network_open(&new->network, model, config->learning.rule, new->window,
-                     optimizer_moments(&new->optimizer), NULL, error) ||
+    bool lone = !config->members_given || config->member_count < 2; /* each of several has one */
+    if ((lone && learner_threads_open(&new->threads, config, &cpu_engine, error)) ||
+        network_open(&new->network, model, config->learning.rule, new->window,
+                     optimizer_moments(&new->optimizer), new->threads, error) ||
         write_parameters(new, config, model, error))
         goto fail;
     new->state = memory_reserve(new->network.state * sizeof *new->state);
@@ -92,6 +97,7 @@ void bench_split_close(struct bench_split **split) {
     memory_release(s->state, s->network.state * sizeof *s->state);
     memory_release(s->kept, kept_bytes(&s->network));
     network_close(&s->network);
+    threads_close(&s->threads);
     free(s->inputs);
     free(s->targets);
     free(s);
@@ -154,6 +160,7 @@ static void play_cycle(struct bench_split *split, bool alone, struct split_times
 
 void bench_split_time(struct bench_split *split, double seconds, struct split_times *times) {
     struct split_times warm = {0}, sum = {0};
+    threads_pin_caller(split->threads);
     play_cycle(split, false, &warm);
     double pairs = 0;
     for (double begin = clock_seconds(); clock_seconds() < begin + seconds; pairs++) {
