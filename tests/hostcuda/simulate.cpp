@@ -225,11 +225,11 @@ template <typename T> T at_byte(const char *memory, size_t byte) {
 /* Whether the bits are those of a whole number, or of nothing that a kernel computes: they flush
    denormal floats to zero. */
 bool is_whole(uint32_t bits) {
-    return bits != 0 && bits << 1 >> 24 == 0;
+    return bits << 1 != 0 && bits << 1 >> 24 == 0; /* -0 is a number */
 }
 
 bool is_whole(uint64_t bits) {
-    return bits != 0 && bits << 1 >> 53 == 0;
+    return bits << 1 != 0 && bits << 1 >> 53 == 0;
 }
 
 /* How two numbers agree; not good: they are apart by what is no rounding. */
