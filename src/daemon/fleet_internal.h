@@ -51,7 +51,8 @@ struct fleet {
     uint64_t average_at; /* examples */
     uint64_t round;      /* the last one that this daemon was in */
 
-    double told; /* what it says of itself, last; clock_seconds */
+    char *members, *owners; /* of `status` */
+    double told;            /* what it says of itself, last; clock_seconds */
     uint64_t taken, released, lost, left_out, adopted, rounds;
 };
 
@@ -60,6 +61,25 @@ size_t fleet_partition_of(const struct daemon *daemon, const char *key, size_t k
 
 /* Give the job to the worker. */
 void fleet_ask(struct daemon *daemon, struct fleet_job *job);
+
+/* Do what is next, with a view that is of now, and nothing asked. */
+int fleet_act(struct daemon *daemon, struct error *error);
+
+/* Ask for a commit of all that is read; ask for the release of all that leaves, which is read no
+   more. */
+int fleet_commit(struct daemon *daemon, struct error *error);
+int fleet_release(struct daemon *daemon, struct error *error);
+
+/* Averages: the count of examples at which the next one is due; whether it is, and can be asked
+   for; ask; the answer; go on without when that does not come. */
+uint64_t fleet_next_average(const struct daemon *daemon);
+bool fleet_averages_now(const struct daemon *daemon);
+int fleet_average(struct daemon *daemon, struct error *error);
+int fleet_averaged(struct daemon *daemon, struct fleet_job *job, struct error *error);
+void fleet_give_up_averaging(struct daemon *daemon);
+
+/* Tell the others how it goes, once a second. */
+void fleet_tell(struct daemon *daemon);
 
 /* A commit of all partitions in a state, with their streams' states; all that was taken is learned
    and durable afterwards. NULL: -1 from `error`; without such a partition a job of none. */

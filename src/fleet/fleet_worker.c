@@ -1,6 +1,7 @@
 #include "fleet_worker.h"
 
 #include <errno.h>
+#include <math.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -17,11 +18,12 @@
 #include "fleet_worker_internal.h"
 
 #define SECOND ((double)NS_PER_SECOND)
-#define RENEWAL_MAX 0.2 /* seconds: a change of the fleet is seen after that */
+#define RENEWAL_MAX 0.2   /* seconds: a change of the fleet is seen after that */
+#define LOOK_INTERVAL 5.0 /* seconds, at what others say of themselves: for people */
 #define PAUSE_FIRST 0.05
 #define PAUSE_MAX 2.0
 
-enum { RENEWALS_A_LEASE = 4 };
+enum { RENEWALS_A_LEASE = 4, LOOK_DAEMONS_MAX = 32 };
 
 /* ---- What both threads have ---- */
 
@@ -182,6 +184,8 @@ static int look(struct fleet_worker *worker, struct error *error) {
     pthread_mutex_lock(&worker->mutex);
     fleet_view_free(&worker->view);
     worker->version = view.version;
+    worker->look_due =
+        view.daemon_count <= LOOK_DAEMONS_MAX ? clock_seconds() + LOOK_INTERVAL : HUGE_VAL;
     view.jobs = worker->jobs;
     worker->view = view;
     worker->seen = true;
@@ -203,7 +207,8 @@ int fleet_worker_renew(struct fleet_worker *worker, struct error *error) {
         return -1;
     double each = worker->self->lease / RENEWALS_A_LEASE;
     worker->due = now + (each < RENEWAL_MAX ? each : RENEWAL_MAX);
-    return wanted || version != worker->version ? look(worker, error) : 0;
+    wanted |= version != worker->version || now >= worker->look_due;
+    return wanted ? look(worker, error) : 0;
 }
 
 /* The first of those asked. It stays there until it is done. */

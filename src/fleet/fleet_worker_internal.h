@@ -17,6 +17,7 @@ struct fleet_worker {
     struct fleet_link *link;
     bool joined;
     double due;       /* the next renewal, clock_seconds */
+    double look_due;  /* the next look, though nothing has changed */
     uint64_t version; /* of the newest view */
     double pause;     /* seconds, while the broker is away */
 

@@ -18,7 +18,7 @@ FIGURES = SOURCE / "tools" / "figures"
 LIMIT = 300  # seconds: no result depends on it, it ends a test that hangs
 UNAVAILABLE, USAGE = 69, 2
 NEEDED = {"alerts": ["synth"], "batch-size": [], "bits": [], "bench": [], "compare": ["--against", BUILD],
-          "brokers": [], "flood": [], "gpu-report": [], "gpu-simulate": [], "gpu-static": [], "invariances": [], "kill-loop": [], "ladder": ["table.csv"],
+          "brokers": [], "fleet": ["kills"], "flood": [], "gpu-report": [], "gpu-simulate": [], "gpu-static": [], "invariances": [], "kill-loop": [], "ladder": ["table.csv"],
           "nab": [], "paper": [], "python-client": [], "reliability": [], "repeat": [], "scale": ["--measure", "--costs", os.devnull], "subscribers-cost": [], "threads": [], "top-cost": []}
 # Called in other ways: one is to be called with another Python, and one looks for many files.
 OTHERS = {"pytorch", "gpu-carry"}

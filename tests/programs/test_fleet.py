@@ -98,6 +98,9 @@ def test_drained_and_back(directory):
                 assert code == 0, said
                 shared(redis, [anna, bert], ["bert"] * PARTS)
                 assert "drained" in fleet.act(redis, "status")[1]
+                fleet.until(lambda: [p["daemon"] for p in status(bert)["owners"]] == ["bert"] * PARTS,
+                            "owners", [bert])
+                assert status(bert)["members"]["anna"]["state"] == "drained", status(bert)
                 fleet.add(redis, range(200, 300), KEYS, PARTS)
                 all_learned(redis, [anna, bert], ["bert"])
                 assert fleet.act(redis, "rebalance")[0] == 0

@@ -425,6 +425,34 @@ def test_settings(directory):
         assert web.end() == 0
 
 
+def test_fleet(directory):
+    """Who is in the fleet of a daemon, who has what, and what waits; nothing of it without one."""
+    cells = ("[...document.querySelectorAll('#fleet-{} tbody tr')].map((row) =>"
+             "[...row.children].map((cell) => cell.textContent))")
+    one = Daemon(directory, "one")
+    members = {"one": {"state": "learning", "partitions": 2, "examples": 1200, "rate": 20.5},
+               "two": {"state": "gone", "partitions": 1, "examples": 70, "rate": 0.0}}
+    owners = [{"daemon": "one", "committed": 700, "lag": 3}, {"daemon": "one", "committed": 500, "lag": 4},
+              {"daemon": "two", "committed": 70, "lag": None}, {"daemon": None, "committed": 0, "lag": None}]
+    with Web(directory, one.endpoint) as web:
+        one.await_subscriber()
+        one.status()
+        feed(one, 20)
+        with Page(directory) as page:
+            page.driver.get(web.url)
+            page.until("runnel.daemons[0]?.status?.name", lambda found: found == "one")
+            assert page.value("document.querySelector('#fleet').hidden")
+            one.status(fleet={"group": "plant", "daemons": 1, "of": 4, "members": members, "owners": owners})
+            page.until("document.querySelector('#fleet').hidden", lambda hidden: hidden is False)
+            assert page.value(cells.format("members")) == [
+                ["one", "learning", "2", "1,200", "20.5", "7"], ["two", "gone", "1", "70", "0", "–"]]
+            assert page.value(cells.format("owners")) == [
+                ["0", "one", "700", "3"], ["1", "one", "500", "4"], ["2", "two", "70", "–"],
+                ["3", "nobody", "0", "–"]]
+            assert "plant" in page.value("document.querySelector('#fleet').textContent")
+            check_console(page, web)
+
+
 def test_members(directory):
     """The layers of each network can be looked at, live and recorded."""
     daemon = Daemon(directory)
@@ -787,4 +815,4 @@ def figures(directory):
 
 run_tests([figures] if "--figures" in sys.argv else [
     test_page_in_a_browser, test_wild_values, test_smoothing_looks_back_only, test_card_without_a_loss, test_cards, test_recording_alone,
-    test_many_runs, test_settings, test_members, test_forecasts, test_anomalies, test_recorded_forecasts])
+    test_many_runs, test_settings, test_fleet, test_members, test_forecasts, test_anomalies, test_recorded_forecasts])

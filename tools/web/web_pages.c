@@ -45,6 +45,7 @@ EMBED(experiment_table, "experiment_table.js")
 EMBED(data, "data.js")
 EMBED(dom, "dom.js")
 EMBED(draw, "draw.js")
+EMBED(fleet, "fleet.js")
 EMBED(forecast, "forecast.js")
 EMBED(format, "format.js")
 EMBED(frame, "frame.js")
@@ -89,6 +90,7 @@ static const struct page {
     MODULE(experiment_filter),
     MODULE(experiment_table),
     MODULE(draw),
+    MODULE(fleet),
     MODULE(forecast),
     MODULE(format),
     MODULE(frame),

@@ -2,6 +2,7 @@
 
 import { $, make } from "./dom.js";
 import { eventColor } from "./draw.js";
+import { showFleet } from "./fleet.js";
 import { clock, counted, duration, grouped, number, percent, skill, tellApart } from "./format.js";
 import { showSettings } from "./settings.js";
 import { showSkill } from "./skill.js";
@@ -191,6 +192,7 @@ function showRunNumbers() {
 // What changes with every message, as often as somebody could read it.
 export function showNumbers() {
   showDaemonNumbers();
+  showFleet();
   showRunNumbers();
   showSkill();
 }
