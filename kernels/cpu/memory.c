@@ -296,10 +296,11 @@ static void hand_out(struct arena *arena, struct network *n, size_t blocks) {
     const struct model *model = n->model;
     bool parts = model->part_count > 0;
     size_t width = parts ? model->input_width[0] : model->architecture.input.embedding;
-    size_t rows = n->padded, padded = matrix_pad(width);
+    size_t rows = n->padded, padded = matrix_pad(width), panels = matrix_panels(rows);
     for (size_t k = 0; k < n->layer_count; k++) {
         hand_out_layer(arena, &n->layers[k], n->ring);
         rows = most(rows, n->layers[k].rows);
+        panels = most(panels, matrix_panels(n->layers[k].rows)); /* 48 rows have more than 64 */
         padded = most(padded, n->layers[k].padded);
     }
     n->parameters = floats(arena, n->block);
@@ -319,7 +320,7 @@ static void hand_out(struct arena *arena, struct network *n, size_t blocks) {
     n->d_inner = floats(arena, padded);
     n->d_gate = floats(arena, rows);
     n->pack = floats(arena, n->parts * n->window * MATRIX_PANEL);
-    n->squares = take(arena, matrix_panels(rows), sizeof *n->squares);
+    n->squares = take(arena, panels, sizeof *n->squares);
     n->changes = n->parts > 1 ? take(arena, network_blocks(n), sizeof *n->changes) : NULL;
     n->loss_scratch = take(arena, 2 * n->model->architecture.output.components + 1, sizeof(double));
     hand_out_kept(arena, n, rows, padded);
