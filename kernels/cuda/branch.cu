@@ -166,7 +166,8 @@ size_t ensemble_nodes(const struct ensemble *x, const struct shape *shapes) {
         const struct shape *shape = &shapes[m];
         if (!shape->played)
             continue;
-        count += e->gradient.count; /* what cuBLAS makes is made for each member */
+        if (gradient_is_formed(&e->gradient, shape->length))
+            count += e->gradient.count; /* what cuBLAS makes is made for each member */
         if (first_of(x, shapes, m) == m)
             count += (size_t)shape->steps + 2 * (size_t)shape->length +
                      3 * (size_t)e->network.layer_count + 23;

@@ -81,26 +81,31 @@ static void members_on_a_full_device(void **state) {
         same_both_ways_where(played_members, FAILING[n]);
 }
 
-/* Launches of kernels, plain or in graphs, that the runtime tells of. */
+/* How often the runtime tells of that. */
+static size_t times_told(const struct played *played, const char *what) {
+    int told = dup(STDERR_FILENO);
+    FILE *trace = tmpfile();
+    char line[1024];
+    size_t count = 0;
+    assert_true(told >= 0 && trace && dup2(fileno(trace), STDERR_FILENO) >= 0);
+    fclose(played_results(played, (const char *[]){"HOSTCUDA_TRACE", "1", NULL}));
+    dup2(told, STDERR_FILENO);
+    close(told);
+    rewind(trace);
+    while (fgets(line, sizeof line, trace))
+        count += strstr(line, what) != NULL;
+    fclose(trace);
+    return count;
+}
+
+/* Launches of kernels, plain or in graphs. */
 static size_t launches(size_t members, bool together) {
     struct played played = played_members;
     played.out_of_step = false;
     played.other = NULL;
     played.members = members;
     played.together = together;
-    int told = dup(STDERR_FILENO);
-    FILE *trace = tmpfile();
-    char line[1024];
-    size_t count = 0;
-    assert_true(told >= 0 && trace && dup2(fileno(trace), STDERR_FILENO) >= 0);
-    fclose(played_results(&played, (const char *[]){"HOSTCUDA_TRACE", "1", NULL}));
-    dup2(told, STDERR_FILENO);
-    close(told);
-    rewind(trace);
-    while (fgets(line, sizeof line, trace))
-        count += strstr(line, "<<<") != NULL;
-    fclose(trace);
-    return count;
+    return times_told(&played, "<<<");
 }
 
 static void many_members_take_the_launches_of_one(void **state) {
@@ -109,6 +114,28 @@ static void many_members_take_the_launches_of_one(void **state) {
     assert_true(one > 0);
     assert_int_equal(launches(4, false), 4 * one);
     assert_int_equal(launches(4, true), one);
+}
+
+/* The launches of one make a graph as small as that of one, however many tensors each has. */
+static void many_members_have_the_graphs_of_one(void **state) {
+    (void)state;
+    static const char GRAPH[] = " nodes";
+    struct played played = {
+        .name = "graphs",
+        .model = {.input = {.kind = INPUT_REAL, .size = 3},
+                  .layers = {{.cell = CELL_lstm, .size = 3, .norm = NORM_layer},
+                             {.cell = CELL_lstm, .size = 3, .norm = NORM_layer}},
+                  .layer_count = 2,
+                  .output = {.loss = LOSS_squared, .size = 2}},
+        .optimizer = OPTIMIZER_sgd,
+        .window = 2,
+        .steps = 6,
+        .members = 1,
+        .together = true};
+    size_t one = times_told(&played, GRAPH);
+    assert_true(one > 0);
+    played.members = 64;
+    assert_int_equal(times_told(&played, GRAPH), one);
 }
 
 /* ---- members that come and go ---- */
@@ -171,13 +198,14 @@ static void members_come_and_go(void **state) {
 }
 
 int main(void) {
-    enum { OTHERS = 6 };
+    enum { OTHERS = 7 };
     struct CMUnitTest tests[PLAYED_CASES + OTHERS] = {
         cmocka_unit_test(members_of_two_shapes),
         cmocka_unit_test(members_out_of_step),
         cmocka_unit_test(very_many_members),
         cmocka_unit_test(members_on_a_full_device),
         cmocka_unit_test(many_members_take_the_launches_of_one),
+        cmocka_unit_test(many_members_have_the_graphs_of_one),
         cmocka_unit_test(members_come_and_go),
     };
     const char *module = getenv("RUNNEL_CUDA_MODULE");
