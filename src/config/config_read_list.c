@@ -89,7 +89,6 @@ static const yaml_node_t *value_of(struct walk *walk, const yaml_node_t *mapping
 static int append_set(struct walk *walk, const yaml_node_t *name, const yaml_node_t *value,
                       const struct config_key *key, const struct member_config *member) {
     struct config *config = &walk->reading->draft.config;
-    size_t left = CONFIG_SETS_SIZE - config->sets_size;
     char text[CONFIG_SET_SIZE];
     if (name->type != YAML_SCALAR_NODE || value->type != YAML_SCALAR_NODE ||
         snprintf(text, sizeof text, "%s=%s", walk_text(name), walk_text(value)) >= CONFIG_SET_SIZE)
@@ -98,7 +97,7 @@ static int append_set(struct walk *walk, const yaml_node_t *name, const yaml_nod
                          "KEY: VALUE, as in model.layers.0.size: 32",
                          member->name);
     size_t size = strlen(text) + 1;
-    if (size > left)
+    if (config->sets_size + size > CONFIG_SETS_SIZE)
         return walk_fail(walk, name->start_mark, key->path,
                          "found more than %d bytes that all members set; allowed are at most that "
                          "many: what most of them set can stand in the configuration itself",

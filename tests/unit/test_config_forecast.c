@@ -187,6 +187,35 @@ static void test_members_that_set_much(void **state) {
     free(text);
 }
 
+/* Members that set so many bytes, their zeros included, and then one that sets one thing more. */
+static char *members_that_set(size_t bytes) {
+    enum { AROUND = sizeof "k00=" };
+    char *text = NULL;
+    size_t size = 0, used = 0;
+    FILE *out = open_memstream(&text, &size);
+    fputs(WHOLE "members:\n", out);
+    for (size_t n = 0; used < bytes; n++, used++) {
+        fprintf(out, "  - {name: m%zu, set: {", n);
+        for (int k = 0; k < CONFIG_SETS_MAX && used < bytes; k++) {
+            size_t one = bytes - used < CONFIG_SET_SIZE ? bytes - used : CONFIG_SET_SIZE;
+            fprintf(out, "%sk%02d: %0*d", k ? ", " : "", k, (int)(one - AROUND), 0);
+            used += one;
+        }
+        fputs("}}\n", out);
+    }
+    fputs("  - {name: more, set: {seed: 1}}\n", out);
+    fclose(out);
+    return text;
+}
+
+/* The last byte is used by who comes before. */
+static void test_members_that_set_all_there_is(void **state) {
+    (void)state;
+    char *text = members_that_set(CONFIG_SETS_SIZE);
+    check_error(text, NULL, "members: found more than 73728 bytes that all members set; allowed");
+    free(text);
+}
+
 /* What does not work is refused with a sentence. */
 static void test_refused(void **state) {
     (void)state;
@@ -351,6 +380,7 @@ int main(void) {
         cmocka_unit_test(test_members_set),
         cmocka_unit_test(test_most_members),
         cmocka_unit_test(test_members_that_set_much),
+        cmocka_unit_test(test_members_that_set_all_there_is),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_digests_differ),
         cmocka_unit_test(test_targets_are_scaled_alike),
