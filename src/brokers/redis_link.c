@@ -31,8 +31,8 @@ int redis_judge(const struct url *url, const char *text, struct error *error) {
                                           "NOGROUP",     "UNBLOCKED",  "ERR max number of clients"};
     for (size_t n = 0; n < sizeof FORBIDDEN / sizeof *FORBIDDEN; n++)
         if (begins(text, FORBIDDEN[n]))
-            return error_set(error, EX_NOPERM,
-                             "%s does not let this client in: %s; see %s", url->name, text,
+            return error_set(error, EX_NOPERM, "%s does not let this client in: %s; see %s",
+                             url->name, text,
                              url->login ? url->login : "--user and --password-file");
     for (size_t n = 0; n < sizeof FOR_NOW / sizeof *FOR_NOW; n++)
         if (begins(text, FOR_NOW[n]))
