@@ -16,10 +16,11 @@ struct config;
 struct cuda_module;
 
 /* `device: auto` leaves smaller models to the CPU, without a look at the GPU; of several members
-   those that are smaller on average: what a GPU loses with one it gains with the other. This number follows from the floors alone yet, from no measurement: below
-   it weights, gradient and moments, 16 bytes a parameter with adam, lie in the second and third
-   cache of a CPU core, which then needs fewer microseconds for a step than a GPU for the stages of
-   its graph. LSTM 256 has 0.3 million and is the smallest where the GPU has to be ahead. */
+   those that are smaller on average: what a GPU loses with one it gains with the other. This number
+   follows from the floors alone yet, from no measurement: below it weights, gradient and moments,
+   16 bytes a parameter with adam, lie in the second and third cache of a CPU core, which then needs
+   fewer microseconds for a step than a GPU for the stages of its graph. LSTM 256 has 0.3 million
+   and is the smallest where the GPU has to be ahead. */
 enum { ENGINES_AUTO_PARAMETERS = 300000 };
 
 struct engines_choice {

@@ -1,6 +1,6 @@
 /* The learner's threads (learning.threads, learning.pin): members are played side by side on them,
-   and a lone one uses them within its examples (struct engine_options). For learner*.c, and for runnel-bench, which plays an engine's parts by
-   itself. */
+   and a lone one uses them within its examples (struct engine_options). For learner*.c, and for
+   runnel-bench, which plays an engine's parts by itself. */
 #ifndef RUNNEL_LEARNER_THREADS_H
 #define RUNNEL_LEARNER_THREADS_H
 

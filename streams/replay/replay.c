@@ -42,7 +42,8 @@ static const struct option_row OPTIONS[] = {
         "give examples new numbers, of this producer: up to 16 hexadecimal digits; the "
         "epoch is then 0 (default: as in the journal, none with --epoch)"),
     {"control", 0, "ENDPOINT",
-     "send the journal's commands (set, reset, forget, adopt, import, normal, rollback) there, each in its place; "
+     "send the journal's commands (set, reset, forget, adopt, import, normal, rollback) there, "
+     "each in its place; "
      "with --socket "
      "router only "
      "(default: say that they are left out)",
