@@ -14,6 +14,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/threads.h"
 #include "fleet_average.h"
 #include "fleet_worker_internal.h"
 
@@ -259,6 +260,7 @@ static void wait_for_work(struct fleet_worker *worker) {
 static void *run(void *context) {
     struct fleet_worker *worker = context;
     struct error error = {0};
+    threads_unpin();
     while (!is_closing(worker)) {
         if (do_one(worker, &error) == 0) {
             is_back(worker);

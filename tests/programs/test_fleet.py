@@ -1,7 +1,9 @@
 #!/usr/bin/python3
 """Daemons that share the streams of a Redis: each message is learned once, by one of them, whoever is
 killed; streams move with their states; who does not belong to the fleet is told why."""
+import contextlib
 import json
+import os
 import signal
 
 import brokers
@@ -167,6 +169,32 @@ def test_broker(directory):
             running.wait_learned(bert, 100)
             fleet.until(lambda: status(bert)["away"] == 0, "back", [bert])
             assert bert.text().count("is back for the fleet") == 2
+
+
+def pinned(member, cpus):
+    """Those of its threads that may not run anywhere."""
+    found = []
+    for thread in os.listdir(f"/proc/{member.process.pid}/task"):
+        with contextlib.suppress(ProcessLookupError):  # it has ended since
+            found += [int(thread)] if os.sched_getaffinity(int(thread)) != cpus else []
+    return found
+
+
+def test_pinned(directory):
+    """Only what learns stays on its CPU, also where it has learned, from the journal, before others begin."""
+    cpus = os.sched_getaffinity(0)
+    with brokers.Redis(directory) as redis, fleet.Member(directory, redis.url, "anna", every=0) as anna:
+        anna.kill()
+        anna.path.write_text(anna.path.read_text().replace("seconds: 1", "seconds: 0"))
+        anna.arguments = ["--set", "learning.threads=1", "--set", f"learning.pin=[{min(cpus)}]"]
+        anna.start()
+        fleet.add(redis, range(100), KEYS, PARTS)
+        running.wait_learned(anna, 100)
+        anna.kill()
+        anna.start()
+        fleet.until(lambda: status(anna)["partitions"] == PARTS, "partitions", [anna])
+        stays = [anna.process.pid] if len(cpus) > 1 else []
+        fleet.until(lambda: pinned(anna, cpus) == stays, "pinned", [anna])
 
 
 def test_average(directory):
