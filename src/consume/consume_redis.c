@@ -331,6 +331,8 @@ static int look(struct consume *consume, struct consume_partition *p, bool betwe
     redis->counts = !about.exists || about.added >= 0;
     if (!about.exists) {
         p->grouped = false;
+        if (!p->first && !p->second) /* its first entry will be the first of all */
+            p->counted = true;
         return 0;
     }
     if (between)

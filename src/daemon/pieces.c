@@ -36,7 +36,9 @@ static int find_place(struct pieces *pieces, const json_t *command, struct error
 static int make_room(struct pieces *pieces, size_t size, size_t most, struct error *error) {
     if (size > most || pieces->size > most - size)
         return error_set(error, EX_USAGE,
-                         "that is more than %zu bytes: it is of another configuration", most);
+                         "that is more than %zu bytes: it is of another configuration, or "
+                         "another kind of file",
+                         most);
     if (pieces->size + size <= pieces->capacity)
         return 0;
     size_t capacity = 2 * pieces->capacity + size;

@@ -171,6 +171,16 @@ def test_gone(directory):
     assert [x[0] for _, x in journal(directory)] == [*range(100), *range(170, 200)]
 
 
+def test_a_stream_that_comes_later(directory):
+    """What waits is known from the first entry on, also of a stream that was not there at the start."""
+    with brokers.Redis(directory) as redis, daemon(directory) as d:
+        until(lambda: "there is no stream s yet" in d.text())
+        add(redis, ["1 2", "3 4", "nothing"])
+        wait_kept(d, 2)
+        until(lambda: consumer(d)["lag"] == 0)
+        assert consumer(d)["lost"] == 0
+
+
 def test_from(directory):
     """A group that is new begins as `from` says; one that the broker knows where that stands."""
     with brokers.Redis(directory) as redis:

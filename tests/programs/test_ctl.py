@@ -137,6 +137,23 @@ def test_status_has_words_and_times(directory):
         assert (status, err) == (OK, ""), (odd, status, err)
 
 
+def test_status_of_a_broker(directory):
+    """What waits there, what was no example, and whether it answers; `-` what is not known."""
+    consumer = {"group": "plant", "partitions": 8, "places": {"s": "1-0"}, "lag": 1234, "lags": {}, "dead": 1,
+                "lost": 0, "away": 0.0}
+    (_, out, err), _ = ask(directory, [dict(STATUS, consumer=consumer, threads=3)], "status")
+    shown = values(out)
+    expected = {"threads": "3", "group": "plant", "partitions read": "8", "lag": "1,234 messages",
+                "dead letters": "1", "broker away for": "it answers"}
+    assert err == "" and b"\nconsumer\n" in out, (err, out)
+    assert {name: shown.get(name) for name in expected} == expected, out
+    (_, out, _), _ = ask(directory, [dict(STATUS, consumer=dict(consumer, lag=None, away=75.0))], "status")
+    shown = values(out)
+    assert shown["lag"] == "-" and shown["broker away for"].startswith("1 min"), out
+    (_, out, _), _ = ask(directory, [STATUS], "status")
+    assert b"consumer" not in out and "lag" not in values(out), out
+
+
 def test_status_before_the_first_score(directory):
     (status, out, err), _ = ask(directory, [NOT_YET], "status")
     shown = values(out)

@@ -37,11 +37,20 @@ static char *format_waiting(char text[FORMAT_SIZE], double seconds) {
     return text;
 }
 
+/* How long the broker has not answered; 0 when it does. */
+static char *format_away(char text[FORMAT_SIZE], double seconds) {
+    if (seconds > 0)
+        return format_duration(text, seconds);
+    snprintf(text, FORMAT_SIZE, "it answers");
+    return text;
+}
+
 static const struct line lines[] = {
     {"name", STATUS(name), NULL, NULL},
     {"state", STATUS(state), NULL, NULL},
     {"uptime", STATUS(uptime), NULL, NULL},
     {"device", STATUS(device), NULL, NULL},
+    {"threads", STATUS(threads), NULL, NULL},
     {"model", STATUS(model), NULL, NULL},
     {"parameters", STATUS(parameters), NULL, NULL},
     {"version", STATUS(version), NULL, NULL},
@@ -97,6 +106,13 @@ static const struct line lines[] = {
     {"refused", STATUS(labels_refused), NULL, NULL},
     {"out of scale", STATUS(input_scale), " inputs", NULL},
     {"statistics every", STATUS(every), " examples", NULL},
+    {"consumer", NULL, NULL, NULL},
+    {"group", STATUS(consumer_group), NULL, NULL},
+    {"partitions read", STATUS(consumer_partitions), NULL, NULL},
+    {"lag", STATUS(consumer_lag), " messages", format_grouped},
+    {"dead letters", STATUS(consumer_dead), NULL, NULL},
+    {"lost", STATUS(consumer_lost), " messages, gone before they were read", NULL},
+    {"broker away for", STATUS(consumer_away), NULL, format_away},
     {"fleet", NULL, NULL, NULL},
     {"group", STATUS(fleet_group), NULL, NULL},
     {"daemons", STATUS(fleet_daemons), NULL, NULL},

@@ -49,7 +49,8 @@ static int print_status(const struct options *options, struct fleet_link *link,
     uint64_t *ends = calloc(view.partition_count + 1, sizeof *ends);
     int result = ends ? 0 : error_no_memory(error);
     if (result == 0 && !view.stream)
-        result = error_set(error, EX_UNAVAILABLE, "there is no fleet %s: no daemon has joined it",
+        result = error_set(error, EX_UNAVAILABLE,
+                           "there is no fleet %s: no daemon has joined it; --group names another",
                            options->group);
     if (result == 0)
         result = link->ops->ends(link, &view, ends, error);
@@ -95,7 +96,7 @@ static int act(const struct options *options, const struct command_row *command,
     link->ops->close(&link);
     if (result && error->status == EX_TEMPFAIL) {
         error->status = EX_UNAVAILABLE;
-        error_prefix(error, "%s is not there", url.name);
+        error_prefix(error, "%s is not there (--url names another)", url.name);
     }
     return result;
 }
