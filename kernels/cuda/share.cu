@@ -16,8 +16,9 @@ static uint32_t share(uint32_t all, double part, double whole, uint32_t most) {
     return blocks < 1 ? 1 : blocks > most ? most : (uint32_t)blocks;
 }
 
-/* Blocks, chunks and groups are counted in two bytes: a layer with more has no room in shared
-   memory, and is refused when all has been laid out. */
+/* Blocks, chunks and groups are counted in two bytes. There are never that many: a model has at
+   most 2^31 parameters and 10^6 inputs (src/config), and where there is one block for a group of
+   columns it has CHUNK_ROWS_MAX rows: some 8,000 blocks of parameters and 15,625 of inputs. */
 static uint16_t few(uint32_t count) {
     return (uint16_t)count;
 }

@@ -58,7 +58,11 @@ enum { MODEL_COUNT = sizeof MODELS / sizeof *MODELS };
 static void schedules_change_no_bit(void **state) {
     (void)state;
     for (size_t n = 0; n < MODEL_COUNT; n++) {
-        const struct played played = {"a model", MODELS[n], OPTIMIZER_adam, WINDOW, STEPS};
+        const struct played played = {.name = "a model",
+                                      .model = MODELS[n],
+                                      .optimizer = OPTIMIZER_adam,
+                                      .window = WINDOW,
+                                      .steps = STEPS};
         FILE *natural = played_results(&played, (const char *[]){"HOSTCUDA_SEED", "0", NULL});
         for (int seed = 1; seed < SEEDS; seed++) {
             char text[16], what[32];
