@@ -319,7 +319,7 @@ static __device__ __forceinline__ void layer_wave(const struct network &n, uint3
 
 /* The blocks of `split_hh` also keep what the weights' gradients need; a layer without recurrence
    has them for that alone. */
-static __global__ void __launch_bounds__(THREADS_MAX, 1)
+static __global__ void __launch_bounds__(BLOCK_THREADS_MAX, 1)
     backward_wave(const __grid_constant__ struct network n, uint32_t number, uint32_t length) {
     uint32_t block = blockIdx.x;
     for (uint32_t k = 0; k < n.layer_count; k++) {

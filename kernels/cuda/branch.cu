@@ -101,10 +101,10 @@ static void add_member(struct branch *b, const struct ensemble *x, size_t m) {
 }
 
 /* Blocks of a forward, for each of several members: together as many as multiprocessors can have
-   under way with THREADS_MAX threads each, since each block makes its x again. */
+   under way with BLOCK_THREADS_MAX threads each, since each block makes its x again. */
 static void share_blocks(struct branch *b) {
     uint32_t processors = (uint32_t)b->first->device.multiprocessors;
-    uint32_t most = processors * (THREADS_MAX / b->first->threads) / b->network.members;
+    uint32_t most = processors * (BLOCK_THREADS_MAX / b->first->threads) / b->network.members;
     if (b->network.members > 1)
         share_forward(&b->network, b->first->threads, most < processors ? most : processors);
 }

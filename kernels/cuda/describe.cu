@@ -108,6 +108,6 @@ void engine_describe_network(struct engine *e) {
         widest = n->layers[k].size > widest ? n->layers[k].size : widest;
     }
     e->threads = THREADS_MIN;
-    while (e->threads < widest && e->threads < THREADS_MAX)
+    while (e->threads < widest && e->threads < BLOCK_THREADS_MAX)
         e->threads *= 2;
 }

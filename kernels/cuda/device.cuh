@@ -19,8 +19,8 @@ enum {
     LANES = 32,
     WARPS_MAX = 32,
     QUAD = 4,
-    THREADS_MAX = 512, /* of a block of a wave */
-    SUMS_MAX = 8,      /* that block_sums takes at once */
+    BLOCK_THREADS_MAX = 512, /* of a block of a wave */
+    SUMS_MAX = 8,            /* that block_sums takes at once */
     /* Shared memory begins with the scratch of reductions: floats. */
     SCRATCH = SUMS_MAX * WARPS_MAX * sizeof(double) / sizeof(float),
 };

@@ -4,6 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+extern "C" {
+#include "common/log.h"
+}
+
 /* ---- networks of equal shape ---- */
 
 static bool same_solution(const struct least_squares *a, const struct least_squares *b) {
@@ -63,20 +67,39 @@ static cudaError_t open_events(struct ensemble *x) {
     return status ? status : cudaEventCreateWithFlags(&x->join, cudaEventDisableTiming);
 }
 
-static struct ensemble *form(struct engine *const *engines, size_t count) {
+/* Nobody is played together then: each has its bits all the same. */
+static void tell_apart(size_t count, cudaError_t status) {
+    static bool told;
+    cudaGetLastError();
+    if (count == 1 || __atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
+        return;
+    log_warning("%zu networks are played one after the other, since the GPU could not have them "
+                "side by side: CUDA says: %s (%s); the same results, but an example takes up to "
+                "%zu times as long; free some of the GPU's memory",
+                count, cudaGetErrorString(status), cudaGetErrorName(status), count);
+}
+
+/* An ensemble of so many, whoever they are. */
+static struct ensemble *open_empty(size_t count) {
     struct ensemble *x = (struct ensemble *)calloc(1, sizeof *x);
-    if (!x)
-        return NULL;
-    x->count = count;
-    x->shapes = (struct shape *)calloc(GRAPHS_MAX * count, sizeof *x->shapes);
-    if (!x->shapes || open_events(x)) {
-        cudaGetLastError();
-        release(x);
-        return NULL;
+    cudaError_t status = cudaErrorMemoryAllocation;
+    if (x) {
+        x->count = count;
+        x->shapes = (struct shape *)calloc(GRAPHS_MAX * count, sizeof *x->shapes);
+        status = x->shapes ? open_events(x) : status;
     }
+    if (status == cudaSuccess)
+        return x;
+    tell_apart(count, status);
+    if (x)
+        release(x);
+    return NULL;
+}
+
+static void fill(struct ensemble *x, struct engine *const *engines) {
     for (size_t k = 0; k < GRAPHS_MAX; k++)
-        x->graphs[k].shapes = x->shapes + k * count;
-    for (size_t m = 0; m < count; m++) {
+        x->graphs[k].shapes = x->shapes + k * x->count;
+    for (size_t m = 0; m < x->count; m++) {
         size_t first = 0;
         while (first < m && !is_equal(engines[first], engines[m]))
             first++;
@@ -84,7 +107,6 @@ static struct ensemble *form(struct engine *const *engines, size_t count) {
         x->equal[m] = (uint8_t)first;
         engines[m]->ensemble = x;
     }
-    return x;
 }
 
 static bool contains(struct engine *const *engines, size_t count, const struct engine *e) {
@@ -117,7 +139,10 @@ struct ensemble *ensemble_of(const struct engine_part *parts, size_t count) {
         return x;
     struct engine *engines[TOGETHER_MAX];
     size_t all = gather(engines, parts, count);
+    if (!(x = open_empty(all))) /* those that they are in stay, with their graphs */
+        return NULL;
     for (size_t k = 0; k < count; k++)
         ensemble_dissolve(parts[k].engine->ensemble);
-    return form(engines, all);
+    fill(x, engines);
+    return x;
 }

@@ -66,8 +66,8 @@ struct ensemble {
 
 /* ---- ensemble.cu ---- */
 
-/* The ensemble of these engines, and of those that they were played with before. NULL: out of
-   memory. */
+/* The ensemble of these engines, and of those that they were played with before. NULL: it cannot be
+   had, and all stay in those that they are in; of several this has been said. */
 struct ensemble *ensemble_of(const struct engine_part *parts, size_t count);
 void ensemble_dissolve(struct ensemble *x);
 

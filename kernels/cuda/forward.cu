@@ -140,7 +140,7 @@ static __device__ __forceinline__ void project_row(const struct network &n, cons
 }
 
 /* Layer 0's sum of its inputs for all steps of a run. Bound by the bytes of W_ih. */
-static __global__ void __launch_bounds__(THREADS_MAX)
+static __global__ void __launch_bounds__(BLOCK_THREADS_MAX)
     project(const __grid_constant__ struct network n, uint32_t steps, enum steps_of of) {
     struct walk w = walk_of(n, of);
     uint32_t warps = gridDim.x * (blockDim.x / LANES);
@@ -286,7 +286,7 @@ static __device__ __forceinline__ void choose_column(const struct network &n, co
     copy_column(task.product, task.rows, symbol_of(n, w, t), task.block, task.blocks);
 }
 
-static __global__ void __launch_bounds__(THREADS_MAX)
+static __global__ void __launch_bounds__(BLOCK_THREADS_MAX)
     wave(const __grid_constant__ struct network n, uint32_t number, uint32_t steps,
          enum steps_of of, bool projected) {
     uint32_t block = blockIdx.x, k = 0;
@@ -315,7 +315,7 @@ static __global__ void __launch_bounds__(THREADS_MAX)
 
 /* Outputs of the steps that are learned from again, from the h that was kept of them: they have
    been solved again since. Bits are those of a wave. Blocks: (steps, some). */
-static __global__ void __launch_bounds__(THREADS_MAX)
+static __global__ void __launch_bounds__(BLOCK_THREADS_MAX)
     solved_outputs(const __grid_constant__ struct network n) {
     const struct network_layer &top = n.layers[n.layer_count - 1];
     struct walk w = walk_of(n, STEPS_OF_WINDOW);

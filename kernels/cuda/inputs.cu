@@ -20,7 +20,7 @@ static __device__ __forceinline__ union value *row_of(const struct network &n, u
 
 /* Numbers as they are, one-hot, or a row of an embedding; x is kept beside. Blocks: (steps, parts).
    Bound by latency, and by the bytes of wide alphabets. */
-static __global__ void __launch_bounds__(THREADS_MAX, 1)
+static __global__ void __launch_bounds__(BLOCK_THREADS_MAX, 1)
     encode(const __grid_constant__ struct network n, const __grid_constant__ struct encoding e,
            enum steps_of of) {
     const struct segment *s = current_of(n);
@@ -66,7 +66,7 @@ static __device__ __forceinline__ float input_gradient(const struct network &n, 
 }
 
 /* One block a step. */
-static __global__ void __launch_bounds__(THREADS_MAX, 1)
+static __global__ void __launch_bounds__(BLOCK_THREADS_MAX, 1)
     embedding_backward(const __grid_constant__ struct network n) {
     uint32_t t = blockIdx.x;
     float *d = activations_of(n) + n.d_embedding + (size_t)t * n.ld_embedding;
@@ -75,7 +75,7 @@ static __global__ void __launch_bounds__(THREADS_MAX, 1)
 }
 
 /* A row that counted as minus has minus the gradient. Blocks: (steps, parts). */
-static __global__ void __launch_bounds__(THREADS_MAX, 1)
+static __global__ void __launch_bounds__(BLOCK_THREADS_MAX, 1)
     parts_backward(const __grid_constant__ struct network n,
                    const __grid_constant__ struct encoding e) {
     const struct encoded_part p = e.parts[blockIdx.y];

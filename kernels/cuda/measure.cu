@@ -135,7 +135,7 @@ static __device__ void histogram(const float *values, uint32_t size, uint32_t *r
 }
 
 /* One block a layer. Rare: bound by nothing that matters. */
-static __global__ void __launch_bounds__(THREADS_MAX, 1)
+static __global__ void __launch_bounds__(BLOCK_THREADS_MAX, 1)
     measure(const __grid_constant__ struct network n) {
     const struct segment *g = current_of(n);
     const struct network_layer &l = n.layers[blockIdx.x];

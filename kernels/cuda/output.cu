@@ -6,7 +6,7 @@
 
 /* One block a step, and one for the optimizer's powers, which would keep all others waiting later.
    Gradients are divided by the number of targets, for the loss is their mean. */
-static __global__ void __launch_bounds__(THREADS_MAX, 1)
+static __global__ void __launch_bounds__(BLOCK_THREADS_MAX, 1)
     window_loss(const __grid_constant__ struct network n) {
     const struct segment *s = current_of(n);
     if (blockIdx.x == s->length) {
@@ -40,7 +40,7 @@ static __global__ void __launch_bounds__(THREADS_MAX, 1)
 
 /* Gradient of the topmost h of each step, and of an embedded input that the skip path reads; and
    what the output was made of is kept beside it. Blocks: (steps, pieces). */
-static __global__ void __launch_bounds__(THREADS_MAX, 1)
+static __global__ void __launch_bounds__(BLOCK_THREADS_MAX, 1)
     output_backward(const __grid_constant__ struct network n) {
     const struct segment *s = current_of(n);
     uint32_t t = blockIdx.x, ld = n.ld_output;

@@ -55,7 +55,7 @@ static __device__ void keep_inputs(const struct network &n, const struct segment
 }
 
 /* Bound by launch and latency: it moves a few kilobytes. */
-static __global__ void __launch_bounds__(THREADS_MAX, 1)
+static __global__ void __launch_bounds__(BLOCK_THREADS_MAX, 1)
     begin(const __grid_constant__ struct network n) {
     struct queue *q = queue_of(n);
     const struct segment *s = q->segments + q->cursor;
@@ -121,7 +121,7 @@ static __device__ void gather_state(const struct network &n, uint32_t position, 
 }
 
 /* One block a step. Bound by launch and latency. */
-static __global__ void __launch_bounds__(THREADS_MAX, 1)
+static __global__ void __launch_bounds__(BLOCK_THREADS_MAX, 1)
     finish(const __grid_constant__ struct network n) {
     const struct segment *s = current_of(n);
     const struct queue *q = queue_of(n);

@@ -8,7 +8,7 @@ enum { BLOCKS_MAX = 64 }; /* of a layer */
 
 /* One block a layer and place: each row's pull, from the sum over the window of its gain's
    gradient. Bound by latency. */
-static __global__ void __launch_bounds__(THREADS_MAX, 1)
+static __global__ void __launch_bounds__(BLOCK_THREADS_MAX, 1)
     make_pulls(const __grid_constant__ struct network n, uint32_t length) {
     const struct network_layer &l = n.layers[blockIdx.x];
     uint32_t place = blockIdx.y;
@@ -64,7 +64,7 @@ static __device__ void absorb_steps(const struct network &n, const struct networ
 }
 
 /* One block a layer and place. Ages never fall within a window. Bound by latency. */
-static __global__ void __launch_bounds__(THREADS_MAX, 1)
+static __global__ void __launch_bounds__(BLOCK_THREADS_MAX, 1)
     absorb(const __grid_constant__ struct network n) {
     const struct segment *s = current_of(n);
     const struct network_layer &l = n.layers[blockIdx.x];
@@ -120,7 +120,7 @@ static __device__ void refresh_rows(const struct network &n, const struct networ
 }
 
 /* Blocks: (some, layers and places). */
-static __global__ void __launch_bounds__(THREADS_MAX, 1)
+static __global__ void __launch_bounds__(BLOCK_THREADS_MAX, 1)
     refresh(const __grid_constant__ struct network n) {
     const struct network_layer &l = n.layers[blockIdx.y / PLACES];
     uint32_t place = blockIdx.y % PLACES;

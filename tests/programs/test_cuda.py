@@ -504,16 +504,19 @@ MEMBERS = {
 }
 
 
-def member_tensors(directory, names):
-    """The tensors of members that learn together, stopped and resumed on the way; and the losses."""
+def member_tensors(directory, names, **variables):
+    """The tensors of members that learn together, stopped and resumed on the way; and the log of the
+    second daemon, which alone has these variables."""
     directory.mkdir()
     config = yaml.safe_load(configuration(directory, "cuda", 7, 4))
     config["model"]["input"]["scale"] = "forecast"
     config["model"]["output"].update(ahead=[1, 3], readout="rls")
     config["members"] = [{"name": name, "set": MEMBERS[name]} for name in names]
     count = 0
-    for _ in range(2):
-        with running.Daemon(directory, yaml.safe_dump(config)) as daemon, daemon.socket(zmq.PUSH, "examples") as push:
+    for added in {}, variables:
+        with environment(**added):
+            daemon = running.Daemon(directory, yaml.safe_dump(config))
+        with daemon, daemon.socket(zmq.PUSH, "examples") as push:
             for _ in range(60):
                 x = struct.pack("<2f", math.sin(0.3 * count), math.cos(0.17 * count))
                 push.send_multipart([b"a" if count % 3 else b"b", x])
@@ -524,16 +527,31 @@ def member_tensors(directory, names):
     size = struct.unpack("<Q", exported[:8])[0]
     header, data = json.loads(exported[8:8 + size]), exported[8 + size:]
     return {name: data[slice(*tensor["data_offsets"])] for name, tensor in header.items()
-            if name.startswith("members.")}
+            if name.startswith("members.")}, daemon.text()
 
 
 def test_members_learn_the_bits_that_each_has_alone(directory):
-    together = member_tensors(directory / "together", list(MEMBERS))
+    together, _ = member_tensors(directory / "together", list(MEMBERS))
     for name in MEMBERS:
-        alone = member_tensors(directory / name, [name])
+        alone, _ = member_tensors(directory / name, [name])
         assert alone, "no tensors of a member"
         for tensor in alone:
             assert together[tensor] == alone[tensor], tensor
+
+
+def test_members_that_cannot_be_side_by_side(directory):
+    """What that takes of the GPU cannot be had, again and again: said once, with what it costs."""
+    if not HOSTCUDA:
+        return
+    together, text = member_tensors(directory / "together", list(MEMBERS))
+    assert "one after the other" not in text, text
+    for failing in "135", "24":  # of two events the first, or the second
+        fail = ",".join(f"cudaEventCreateWithFlags:{n}:cudaErrorMemoryAllocation" for n in failing)
+        apart, text = member_tensors(directory / failing, list(MEMBERS), HOSTCUDA_FAIL=fail)
+        told = [line for line in text.splitlines() if "one after the other" in line]
+        assert len(told) == 1 and "runneld: warning: 4 networks" in told[0], text
+        assert "cudaErrorMemoryAllocation" in told[0] and "up to 4 times as long" in told[0], told
+        assert apart == together, "bits differ"
 
 
 def test_a_signal_in_mid_plan_saves_everything(directory):
