@@ -6,6 +6,7 @@
 #include <sysexits.h>
 
 #include "common/error.h"
+#include "url.h"
 
 enum { WHY_SIZE = 512, NAME_SIZE = 128, SECRET_SIZE = 1024 };
 
@@ -31,12 +32,13 @@ static bool is_named(const struct kafka_options *options, const char *name) {
 
 static int set_login(rd_kafka_conf_t *conf, const struct kafka_options *options,
                      struct error *error) {
-    char secret[SECRET_SIZE] = "";
+    char secret[SECRET_SIZE] = "", key[BROKER_KEY_SIZE];
     FILE *file = options->password_file ? fopen(options->password_file, "r") : NULL;
     if (options->password_file && (!file || !fgets(secret, sizeof secret, file))) {
         if (file)
             fclose(file);
-        return error_set(error, EX_NOINPUT, "--password-file: %s cannot be read, or is empty",
+        return error_set(error, EX_NOINPUT, "%s: %s cannot be read, or is empty",
+                         broker_key(key, options->section, "password-file"),
                          options->password_file);
     }
     if (file)
@@ -51,15 +53,23 @@ static int set_login(rd_kafka_conf_t *conf, const struct kafka_options *options,
                : 0;
 }
 
+static const char *setting_key(char key[BROKER_KEY_SIZE], const struct kafka_options *options) {
+    return broker_key(key, options->section, options->section ? "settings" : "setting");
+}
+
 /* "NAME=VALUE" */
-static int set_pair(rd_kafka_conf_t *conf, const char *pair, struct error *error) {
-    char name[NAME_SIZE];
+static int set_pair(rd_kafka_conf_t *conf, const struct kafka_options *options, const char *pair,
+                    struct error *error) {
+    char name[NAME_SIZE], key[BROKER_KEY_SIZE];
     const char *equals = strchr(pair, '=');
     if (!equals || equals == pair || equals - pair >= NAME_SIZE)
-        return error_set(error, EX_USAGE, "--setting: found '%s', expected NAME=VALUE", pair);
+        return error_set(error, EX_USAGE, "%s: found '%s', expected NAME=VALUE",
+                         setting_key(key, options), pair);
     memcpy(name, pair, (size_t)(equals - pair));
     name[equals - pair] = '\0';
-    return kafka_set(conf, name, equals + 1, error);
+    return kafka_set(conf, name, equals + 1, error) < 0
+               ? error_prefix(error, "%s", setting_key(key, options))
+               : 0;
 }
 
 int kafka_configure(rd_kafka_conf_t *conf, const struct kafka_options *options,
@@ -70,7 +80,7 @@ int kafka_configure(rd_kafka_conf_t *conf, const struct kafka_options *options,
         ((options->user || options->password_file) && set_login(conf, options, error) < 0))
         return -1;
     for (size_t i = 0; i < options->settings.count; i++)
-        if (set_pair(conf, options->settings.values[i], error) < 0)
+        if (set_pair(conf, options, options->settings.values[i], error) < 0)
             return -1;
     return 0;
 }
@@ -95,11 +105,12 @@ bool kafka_refuses(rd_kafka_resp_err_t code) {
            code == RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED;
 }
 
-int kafka_say_refused(struct error *error, const char *servers, const char *why) {
-    return error_set(error, EX_NOPERM,
-                     "%s: Kafka does not admit this user: %s; see --user, --password-file and "
-                     "--setting",
-                     servers, why);
+int kafka_say_refused(struct error *error, const struct kafka_options *options, const char *why) {
+    char user[BROKER_KEY_SIZE], file[BROKER_KEY_SIZE], setting[BROKER_KEY_SIZE];
+    return error_set(error, EX_NOPERM, "%s: Kafka does not admit this user: %s; see %s, %s and %s",
+                     options->servers, why, broker_key(user, options->section, "user"),
+                     broker_key(file, options->section, "password-file"),
+                     setting_key(setting, options));
 }
 
 bool kafka_answers(rd_kafka_t *client, int milliseconds) {

@@ -7,33 +7,9 @@
 
 #include <librdkafka/rdkafka.h>
 
-#include "common/options.h"
+#include "kafka_options.h"
 
 struct error;
-
-#define KAFKA_SERVERS "127.0.0.1:9092"
-
-struct kafka_options {
-    const char *servers; /* "HOST:PORT,HOST:PORT" */
-    const char *user, *password_file;
-    struct option_list settings; /* "NAME=VALUE", librdkafka's */
-};
-
-/* Rows of a table of options: `field` of `type` is a struct kafka_options. */
-#define KAFKA_OPTIONS(type, field)                                                                 \
-    {"servers", 0, "HOST:PORT,...",                                                                \
-     "servers of the cluster to ask first (default " KAFKA_SERVERS ")",                            \
-     OPTION_TEXT(type, field.servers)},                                                            \
-        {"user", 0, "NAME",                                                                        \
-         "log in as NAME, with SASL PLAIN over TLS unless --setting says otherwise",               \
-         OPTION_TEXT(type, field.user)},                                                           \
-        {"password-file", 0, "FILE", "log in with the first line of FILE",                         \
-         OPTION_FILE(type, field.password_file)},                                                  \
-    {                                                                                              \
-        "setting", 0, "NAME=VALUE",                                                                \
-            "a setting of librdkafka's, as security.protocol=ssl; may be repeated",                \
-            OPTION_LIST(type, field.settings, OPTION_LIST_MAX)                                     \
-    }
 
 /* One setting. EX_USAGE: librdkafka takes none like that. */
 int kafka_set(rd_kafka_conf_t *conf, const char *name, const char *value, struct error *error);
@@ -48,7 +24,7 @@ int kafka_client(rd_kafka_t **client, rd_kafka_type_t type, rd_kafka_conf_t *con
 
 /* Whether the code says that this user is not admitted, and the sentence: EX_NOPERM. Returns -1. */
 bool kafka_refuses(rd_kafka_resp_err_t code);
-int kafka_say_refused(struct error *error, const char *servers, const char *why);
+int kafka_say_refused(struct error *error, const struct kafka_options *options, const char *why);
 
 /* Whether a server answers within so many milliseconds. */
 bool kafka_answers(rd_kafka_t *client, int milliseconds);

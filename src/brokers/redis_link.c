@@ -29,11 +29,12 @@ int redis_judge(const struct url *url, const char *text, struct error *error) {
                                           "CLUSTERDOWN", "BUSY ",      "OOM",
                                           "MISCONF",     "TRYAGAIN",   "NOREPLICAS",
                                           "NOGROUP",     "UNBLOCKED",  "ERR max number of clients"};
+    char user[BROKER_KEY_SIZE], file[BROKER_KEY_SIZE];
     for (size_t n = 0; n < sizeof FORBIDDEN / sizeof *FORBIDDEN; n++)
         if (begins(text, FORBIDDEN[n]))
-            return error_set(error, EX_NOPERM, "%s does not let this client in: %s; see %s",
-                             url->name, text,
-                             url->login ? url->login : "--user and --password-file");
+            return error_set(error, EX_NOPERM, "%s does not let this client in: %s; see %s and %s",
+                             url->name, text, broker_key(user, url->section, "user"),
+                             broker_key(file, url->section, "password-file"));
     for (size_t n = 0; n < sizeof FOR_NOW / sizeof *FOR_NOW; n++)
         if (begins(text, FOR_NOW[n]))
             return error_set(error, EX_TEMPFAIL, "it says %s", text);

@@ -112,21 +112,30 @@ int url_parse(struct url *url, const char *option, const char *text, const char 
     return 0;
 }
 
+const char *broker_key(char name[BROKER_KEY_SIZE], const char *section, const char *option) {
+    snprintf(name, BROKER_KEY_SIZE, "%s%s%s", section ? section : "--", section ? "." : "", option);
+    for (char *at = section ? strchr(name, '-') : NULL; at; at = strchr(at, '-'))
+        *at = '_';
+    return name;
+}
+
 int url_login(struct url *url, const char *user, const char *file, struct error *error) {
-    if (user && take(url->user, user, strlen(user), false))
-        return error_set(error, EX_USAGE, "--user: the name is longer than %d bytes",
-                         URL_PART_MAX - 1);
-    if (!file)
+    char key[BROKER_KEY_SIZE];
+    if (user && (*user || !url->section) && take(url->user, user, strlen(user), false))
+        return error_set(error, EX_USAGE, "%s: the name is longer than %d bytes",
+                         broker_key(key, url->section, "user"), URL_PART_MAX - 1);
+    if (!file || (!*file && url->section))
         return 0;
     FILE *stream = fopen(file, "re");
     if (!stream)
-        return error_set(error, EX_NOINPUT, "%s: cannot be opened: %s", file, strerror(errno));
+        return error_set(error, EX_NOINPUT, "%s: %s cannot be opened: %s",
+                         broker_key(key, url->section, "password-file"), file, strerror(errno));
     char *line = fgets(url->password, sizeof url->password, stream);
     fclose(stream);
     if (!line || strlen(line) + 1 == sizeof url->password)
         return error_set(error, EX_USAGE,
-                         "--password-file: the first line of %s is no password of 1 to %d bytes",
-                         file, URL_PART_MAX - 2);
+                         "%s: the first line of %s is no password of 1 to %d bytes",
+                         broker_key(key, url->section, "password-file"), file, URL_PART_MAX - 2);
     url->password[strcspn(url->password, "\r\n")] = '\0';
     return 0;
 }

@@ -14,16 +14,21 @@ struct url {
     int port;                                        /* 0 = none */
     char path[URL_PART_MAX];                         /* after the host, with its '/'; or "" */
     char name[2 * URL_PART_MAX];                     /* the address without user and password */
-    const char *login; /* what says who logs in, for sentences; NULL: --user and --password-file */
+    const char *section;                             /* as broker_key: whose keys say who logs in */
 };
+
+/* What the user calls an option, "password-file": "examples.redis.password_file" in a section of
+   the configuration, "--password-file" with NULL. Returns `name`. */
+enum { BROKER_KEY_SIZE = 128 };
+const char *broker_key(char name[BROKER_KEY_SIZE], const char *section, const char *option);
 
 /* Read the address that `option` was given; %41 is A in user and password. `schemes` are those that
    there may be, between blanks; `form` says what is expected. EX_USAGE. */
 int url_parse(struct url *url, const char *option, const char *text, const char *schemes,
               const char *form, struct error *error);
 
-/* Take the user, and the first line of the file as the password; both may be NULL. EX_NOINPUT,
-   EX_USAGE. */
+/* Take the user, and the first line of the file as the password; both may be NULL. Of a section, ""
+   is none, too. EX_NOINPUT, EX_USAGE. */
 int url_login(struct url *url, const char *user, const char *file, struct error *error);
 
 #endif

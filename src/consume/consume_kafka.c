@@ -9,6 +9,7 @@
 #include "brokers/kafka_link.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "consume_broker.h"
 #include "consume_internal.h"
 
 #define LOOK_NS NS_PER_SECOND           /* between two commits, and two looks at lags */
@@ -57,10 +58,7 @@ static void on_error(rd_kafka_t *client, int code, const char *reason, void *con
     struct kafka *kafka = consume->broker;
     (void)client;
     if (kafka_refuses((rd_kafka_resp_err_t)code)) {
-        error_set(&kafka->fatal, EX_NOPERM,
-                  "%s: Kafka does not admit this daemon: %s; see examples.kafka.user, "
-                  "examples.kafka.password_file and examples.kafka.settings",
-                  kafka->options.servers, reason);
+        kafka_say_refused(&kafka->fatal, &kafka->options, reason);
     } else if (code == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN || code == RD_KAFKA_RESP_ERR__RESOLVE) {
         kafka->down = true;
         consume_is_away(consume, "no server answers");
@@ -98,19 +96,12 @@ static int open_kafka(struct consume *consume, struct error *error) {
     struct kafka *kafka = consume->broker = calloc(1, sizeof *kafka);
     if (!kafka)
         return error_no_memory(error);
-    const struct consume_config *config = &consume->config->consume;
-    kafka->options.servers = config->kafka.brokers;
-    kafka->options.user = *config->kafka.user ? config->kafka.user : NULL;
-    kafka->options.password_file =
-        *config->kafka.password_file ? config->kafka.password_file : NULL;
-    for (size_t n = 0; n < config->kafka.settings.count; n++)
-        kafka->options.settings.values[kafka->options.settings.count++] =
-            config->kafka.settings.prefixes[n];
+    consume_kafka_options(consume->config, &kafka->options);
     snprintf(consume->endpoint, sizeof consume->endpoint, "%.*s %.*s", CONSUME_NAME_SIZE / 2 - 1,
-             config->kafka.brokers, CONSUME_NAME_SIZE / 2 - 1, config->kafka.topic);
+             kafka->options.servers, CONSUME_NAME_SIZE / 2 - 1,
+             consume->config->consume.kafka.topic);
     if (make_client(consume, error) == 0)
         return 0;
-    error_prefix(error, "examples.kafka (its keys are options here):");
     error->status = EX_CONFIG;
     return -1;
 }

@@ -12,6 +12,7 @@
 #include "brokers/url.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "consume_broker.h"
 #include "consume_internal.h"
 
 #define LOOK_NS NS_PER_SECOND         /* between two commits, and two looks at what there is */
@@ -55,23 +56,16 @@ static int open_redis(struct consume *consume, struct error *error) {
     struct redis *redis = consume->broker = calloc(1, sizeof *redis);
     if (!redis)
         return error_no_memory(error);
-    const struct consume_config *config = &consume->config->consume;
-    const char *user = config->redis.user, *file = config->redis.password_file;
     redis->words = calloc(2 * CONSUME_PARTITIONS_MAX + WORDS_FIXED, sizeof *redis->words);
     redis->ids = calloc(CONSUME_PARTITIONS_MAX, sizeof *redis->ids);
     redis->reading = calloc(CONSUME_PARTITIONS_MAX, sizeof(struct consume_partition *));
     if (!redis->words || !redis->ids || !redis->reading)
         return error_no_memory(error);
-    if (url_parse(&redis->url, "examples.redis.url", config->redis.url, REDIS_URL_SCHEMES,
-                  REDIS_URL_FORM, error) < 0 ||
-        url_login(&redis->url, *user ? user : NULL, *file ? file : NULL, error) < 0) {
-        error->status = EX_CONFIG;
+    if (consume_redis_url(consume->config, &redis->url, error) < 0)
         return -1;
-    }
-    redis->url.login = "examples.redis.user and examples.redis.password_file";
     redis->counts = true;
     snprintf(consume->endpoint, sizeof consume->endpoint, "%.*s %.*s", CONSUME_NAME_SIZE / 2 - 1,
-             redis->url.name, CONSUME_NAME_SIZE / 2 - 1, config->redis.stream);
+             redis->url.name, CONSUME_NAME_SIZE / 2 - 1, consume->config->consume.redis.stream);
     return add_partitions(consume, error);
 }
 
@@ -526,7 +520,7 @@ static int bury(struct consume *consume, const struct consume_item *item, struct
     const char *words[] = {"EVAL", BURY, "3", to, known, p->stream, id, place, message->text};
     redisReply *reply = ask(redis, p, sizeof words / sizeof *words, words, NULL, error);
     if (!reply) {
-        error_prefix(error, "a dead letter cannot be written to %s:", to);
+        error_prefix(error, "a dead letter cannot be written to %s", to);
         return -1;
     }
     freeReplyObject(reply);

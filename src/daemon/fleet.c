@@ -13,6 +13,7 @@
 #include "common/log.h"
 #include "common/text.h"
 #include "consume/consume.h"
+#include "consume/consume_broker.h"
 #include "fleet/carry.h"
 #include "fleet/fleet_redis.h"
 #include "fleet_internal.h"
@@ -108,11 +109,7 @@ static int open_worker(struct daemon *daemon, struct error *error) {
     struct fleet *fleet = daemon->fleet;
     const struct config *config = daemon->config;
     struct fleet_link *link;
-    if (url_parse(&fleet->url, "examples.redis.url", config->consume.redis.url, "redis unix", "",
-                  error) ||
-        url_login(&fleet->url, *config->consume.redis.user ? config->consume.redis.user : NULL,
-                  *config->consume.redis.password_file ? config->consume.redis.password_file : NULL,
-                  error))
+    if (consume_redis_url(config, &fleet->url, error))
         return -1;
     fleet->self = (struct fleet_self){.group = config->consume.redis.group,
                                       .name = config->name,
@@ -121,7 +118,6 @@ static int open_worker(struct daemon *daemon, struct error *error) {
                                       .digest = config->compatible,
                                       .partitions = fleet->count,
                                       .lease = config->fleet.lease};
-    fleet->url.login = "examples.redis.user and examples.redis.password_file";
     return open_link(fleet, &link, error) ||
                    fleet_worker_open(&fleet->worker, link, &fleet->self, fleet->url.name, error)
                ? -1

@@ -85,7 +85,7 @@ static void on_error(rd_kafka_t *client, int code, const char *reason, void *con
     struct kafka *kafka = context;
     (void)client;
     if (kafka_refuses((rd_kafka_resp_err_t)code))
-        kafka_say_refused(&kafka->fatal, kafka->options.servers, reason);
+        kafka_say_refused(&kafka->fatal, &kafka->options, reason);
     else if (code == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN || code == RD_KAFKA_RESP_ERR__RESOLVE)
         retry_failed(&kafka->retry, "no server answers");
     else if (code != RD_KAFKA_RESP_ERR__TRANSPORT)
@@ -248,7 +248,7 @@ static int take(struct kafka *kafka, struct step *step, struct error *error) {
 /* A message that is an error. */
 static int judge(struct kafka *kafka, const rd_kafka_message_t *m, struct error *error) {
     if (kafka_refuses(m->err))
-        return kafka_say_refused(error, kafka->options.servers, rd_kafka_message_errstr(m));
+        return kafka_say_refused(error, &kafka->options, rd_kafka_message_errstr(m));
     bool unknown = m->err == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART ||
                    m->err == RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC;
     if (unknown && !kafka->unknown_said)

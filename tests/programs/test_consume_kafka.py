@@ -123,10 +123,11 @@ def test_wrong(directory):
     """Who is not admitted; settings that librdkafka does not know; a topic that ends before what is learned, or
     has fewer partitions."""
     with kafka.Kafka() as cluster:
-        for more, said in [("settings: [no.such=1]", "no.such"), ("password_file: none", "cannot be read")]:
+        for more, key, said in [("settings: [no.such=1]", "settings", "no.such"),
+                                ("password_file: none", "password_file", "cannot be read")]:
             with daemon(directory, cluster, f"topic: s, {more}") as d:
                 assert d.process.wait(running.LIMIT) == CONFIGURATION, d.text()
-                assert said in d.text() and "examples.kafka" in d.text(), d.text()
+                assert said in d.text() and f"examples.kafka.{key}: " in d.text(), d.text()
         cluster.ask("topic s 2")
         cluster.ask("fill s 1 0 10")
         with daemon(directory, cluster) as d:

@@ -229,7 +229,7 @@ def test_wrong(directory):
         login = "stream: s, user: known, password_file: secret"
         refused(directory, "does not let this client in", "examples.redis.password_file",
                 more=login, code=CONFIGURATION)
-        refused(directory, "none: cannot be opened", code=CONFIGURATION,
+        refused(directory, "examples.redis.password_file: ", "none cannot be opened", code=CONFIGURATION,
                 more="stream: s, user: known, password_file: none")
         (directory / "secret").write_text("secret\n")
         with daemon(directory, login + ", partitions: 3") as d:

@@ -62,7 +62,7 @@ wrong 'not in its room' "$({
     room src/journal 'common/*' 'config/*' 'learner/*'
     room src/sockets 'common/*' 'model/*' 'config/*' 'learner/*'
     room src/consume 'common/*' 'model/*' 'config/*' 'learner/*' 'sockets/*' 'brokers/*'
-    room src/daemon 'common/*' 'model/*' 'config/*' 'learner/*' 'checkpoint/*' 'journal/*' 'fleet/*' 'sockets/*' 'consume/*' 'brokers/url.h'
+    room src/daemon 'common/*' 'model/*' 'config/*' 'learner/*' 'checkpoint/*' 'journal/*' 'fleet/*' 'sockets/*' 'consume/*' 'brokers/url.h' 'brokers/kafka_options.h'
     room src/bench 'common/*' 'anomaly/*' 'model/*' 'config/*' 'learner/*' 'checkpoint/*' 'journal/*' 'fleet/*' 'cpu/*'
     room src/experiment 'common/*' 'model/*' 'config/*' 'learner/*' 'journal/*' 'sockets/*' 'daemon/*'
     room src/client 'common/*'

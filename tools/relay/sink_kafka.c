@@ -14,7 +14,7 @@
 enum { TICK_MS = 100, PROBE_MS = 1000 };
 
 struct sink {
-    const char *servers;
+    struct kafka_options login;
     rd_kafka_conf_t *settings; /* that a client begins with */
     rd_kafka_t *client;        /* a new one for each connection: none sends again by itself */
     bool down;                 /* no server answers, as the client says */
@@ -27,7 +27,7 @@ static void on_error(rd_kafka_t *client, int code, const char *reason, void *con
     struct sink *sink = context;
     (void)client;
     if (kafka_refuses((rd_kafka_resp_err_t)code))
-        kafka_say_refused(&sink->failed, sink->servers, reason);
+        kafka_say_refused(&sink->failed, &sink->login, reason);
     sink->down |= code == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN || code == RD_KAFKA_RESP_ERR__RESOLVE;
 }
 
@@ -36,7 +36,7 @@ static void judge(const struct sink *sink, const char *topic, rd_kafka_resp_err_
                   struct error *error) {
     const char *why = rd_kafka_err2str(code);
     if (kafka_refuses(code))
-        kafka_say_refused(error, sink->servers, why);
+        kafka_say_refused(error, &sink->login, why);
     else if (code == RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION)
         error_set(error, EX_USAGE, "--topic: nothing can be published to '%s'", topic);
     else
@@ -65,11 +65,10 @@ static int open_kafka(struct sink **result, const struct sink_options *options,
     struct sink *sink = *result = calloc(1, sizeof *sink);
     if (!sink)
         return error_no_memory(error);
-    const struct kafka_options login = {.servers = options->address,
-                                        .user = options->user,
-                                        .password_file = options->password_file,
-                                        .settings = options->settings};
-    sink->servers = options->address;
+    sink->login = (struct kafka_options){.servers = options->address,
+                                         .user = options->user,
+                                         .password_file = options->password_file,
+                                         .settings = options->settings};
     sink->settings = rd_kafka_conf_new();
     for (size_t i = 0; i < sizeof SETTINGS / sizeof SETTINGS[0]; i++)
         if (kafka_set(sink->settings, SETTINGS[i][0], SETTINGS[i][1], error) < 0)
@@ -80,7 +79,7 @@ static int open_kafka(struct sink **result, const struct sink_options *options,
     if (options->authorities &&
         kafka_set(sink->settings, "ssl.ca.location", options->authorities, error) < 0)
         return -1;
-    return kafka_configure(sink->settings, &login, error);
+    return kafka_configure(sink->settings, &sink->login, error);
 }
 
 static void disconnect_kafka(struct sink *sink) {
