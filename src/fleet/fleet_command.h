@@ -1,7 +1,11 @@
 /* What changes a fleet on a log: one command is one message, which all members read and apply in
    the same order (fleet_machine.h). As bytes it is JSON, for people who look with a broker's tools:
 
-     {"v":1,"do":"take","name":"worker-1","id":"..","run":"..","number":17,"claims":[[3,41],[4,0]]}
+     {"v":1,"do":"take","name":"worker-1","id":"..","run":"..","number":17,"takes":[[3,41],[4,0]]}
+
+   An item of `takes` is [partition, claim]; of `commits` [partition, claim, epoch, sequence,
+   learned, streams, serial, rows, whole (0 or 1), where]; of `settled` a claim. Numbers are below
+   2^63.
 
    What a member does not know is skipped by all members alike: members of an object that have
    another name, and messages that are no commands. Only a greater "v" is an error: from there on
@@ -21,7 +25,7 @@ enum {
     FLEET_COMMAND_VERSION = 1,
     FLEET_RUN_SIZE = 33,        /* a number of 128 bits in hexadecimal, at most, and '\0' */
     FLEET_WHERE_SIZE = 81,      /* with '\0' */
-    FLEET_ITEMS_MAX = 4096,     /* of one command: more are several, below what brokers take */
+    FLEET_ITEMS_MAX = 2048,     /* of one command, which is below 1 MB: more are several */
     FLEET_INFO_MAX = 64 * 1024, /* bytes */
     FLEET_TEXT_MAX = 1024,      /* bytes of any other text */
 };
@@ -33,7 +37,7 @@ enum fleet_command_kind {
     FLEET_COMMAND_TAKE,      /* takes */
     FLEET_COMMAND_COMMIT,    /* commits, release */
     FLEET_COMMAND_SETTLE,    /* settled */
-    FLEET_COMMAND_ARRIVE,    /* last, where */
+    FLEET_COMMAND_ARRIVE,    /* serial, where */
     FLEET_COMMAND_PASS,      /* round */
     FLEET_COMMAND_ROUND,     /* round, lease: close it where that is due */
     FLEET_COMMAND_DRAIN,     /* target; for this one and the next nobody need be a member */
@@ -72,7 +76,7 @@ struct fleet_command {
     const char *stream, *digest, *info, *target;
     uint64_t lease; /* ms */
     uint64_t every; /* examples between two rounds; 0: there are none */
-    size_t partitions;
+    uint64_t partitions;
 
     size_t count; /* of the list that the kind has, at most FLEET_ITEMS_MAX */
     struct fleet_take *takes;
@@ -80,7 +84,7 @@ struct fleet_command {
     uint64_t *settled; /* claims */
     bool release;
 
-    uint64_t last, round;
+    uint64_t serial, round;       /* serial: another for each arrival of a member */
     char where[FLEET_WHERE_SIZE]; /* the parameters are: opaque here, too */
 
     void *root; /* what decoding keeps */

@@ -5,8 +5,9 @@
    It has no network and no clock. Time is the log's: the latest time of a message so far. A lease
    is over when a command with a later time is applied.
 
-   Costs, for M members and P partitions: RENEW, SETTLE and ARRIVE O(log M), now and then O(M); TAKE
-   and COMMIT O(log M) and O(1) for each partition; JOIN, LEAVE, ROUND O(M); a view O(M + P).
+   Costs, for M members and P partitions: RENEW, ARRIVE, PASS O(log M), now and then O(M); TAKE,
+   COMMIT and SETTLE O(log M) and O(1) for each item; JOIN, LEAVE and closing a round O(M); a view
+   O(M + P).
 
    One thread uses a machine. Functions that allocate say so; all others cannot fail. */
 #ifndef RUNNEL_FLEET_MACHINE_H
@@ -106,10 +107,10 @@ enum fleet_round_state { FLEET_ROUND_OPEN, FLEET_ROUND_DUE, FLEET_ROUND_CLOSED }
 enum fleet_round_state fleet_machine_round(const struct fleet_machine *machine, uint64_t round,
                                            uint64_t lease, uint64_t time, const char **names);
 
-/* Where the parameters of a member of a closed round are, as ARRIVE said; NULL: it is not in it.
-   Until the next command is applied. */
-const char *fleet_machine_where(const struct fleet_machine *machine, uint64_t round,
-                                const char *name);
+/* Where the parameters of a member of a closed round are, as ARRIVE said; false: it is not in it.
+ */
+bool fleet_machine_where(const struct fleet_machine *machine, uint64_t round, const char *name,
+                         char where[FLEET_WHERE_SIZE]);
 
 /* ---- Snapshots ---- */
 
@@ -122,30 +123,5 @@ void *fleet_machine_save(const struct fleet_machine *machine, uint64_t position,
    or a later version's, EX_UNAVAILABLE, or out of memory, EX_OSERR. */
 struct fleet_machine *fleet_machine_load(const void *bytes, size_t size, uint64_t *position,
                                          struct error *error);
-
-/* ---- Snapshots in the log: cut into pieces, each a message ---- */
-
-enum { FLEET_PIECE_BYTES = 512 * 1024, FLEET_PIECE_HEAD = 64 };
-
-/* Whether a message is one: no command is. */
-bool fleet_piece_is(const void *bytes, size_t size);
-
-/* How many pieces `size` bytes are, and one of them: a message of at most FLEET_PIECE_HEAD +
-   FLEET_PIECE_BYTES bytes, whose size this gives. */
-size_t fleet_piece_count(size_t size);
-size_t fleet_piece_write(void *message, const void *snapshot, size_t size, uint64_t position,
-                         size_t piece);
-
-/* Pieces put together again, in any order, of several snapshots at once; all zeros at first. 1: one
-   snapshot is whole (`bytes`, `size`; until the next call); 0: not yet; -1: out of memory. What is
-   no piece, or does not fit the others, is left out. */
-struct fleet_pieces {
-    void *bytes;
-    size_t size;
-    struct fleet_gathered *gathered; /* its own */
-};
-int fleet_pieces_add(struct fleet_pieces *pieces, const void *message, size_t size,
-                     struct error *error);
-void fleet_pieces_free(struct fleet_pieces *pieces);
 
 #endif

@@ -1,0 +1,95 @@
+/* The machine's own: what it keeps. All of it is in a snapshot, but what is marked. */
+#ifndef RUNNEL_FLEET_MACHINE_INTERNAL_H
+#define RUNNEL_FLEET_MACHINE_INTERNAL_H
+
+#include "fleet_claims.h"
+#include "fleet_machine.h"
+
+enum { ROUNDS_KEPT = 100 };
+
+/* Who has joined. Who has left is forgotten as soon as nothing is known of it any more. */
+struct member {
+    char *name, *id, *run, *info;
+    uint64_t number; /* of its last command in this run */
+    bool is_listed;  /* it has not left */
+    bool is_leased;
+    uint64_t lease_end; /* ms, with is_leased */
+    bool draining;
+    bool arrived; /* in the open round */
+    bool awaited; /* there: it lives, has a partition, and has neither arrived nor passed */
+    uint64_t serial, round;       /* of its last arrival, 0: none; and in which round that is */
+    char where[FLEET_WHERE_SIZE]; /* with `arrived` */
+    size_t owned;                 /* not kept: partitions */
+    size_t place;                 /* not kept: in `members` */
+};
+
+struct partition {
+    struct member *owner; /* NULL: nobody */
+    uint64_t claim;
+    bool committed; /* the rest is known: */
+    struct fleet_offset offset;
+    uint64_t learned, streams;
+    uint64_t serial, by; /* of the last commit that brought states: its claim; 0: none did */
+    size_t count, room;  /* room: not kept */
+    struct fleet_publication *states;
+};
+
+/* Texts with a '\n' after each. */
+struct closed_round {
+    uint64_t round; /* 0: none */
+    char *names, *wheres;
+};
+
+struct fleet_machine {
+    uint64_t time, version, claim;
+    char *stream, *digest; /* NULL: the fleet has never been */
+    uint64_t every;
+    uint64_t round, since;   /* since: when the first arrived, with arrived > 0 */
+    struct member **members; /* (member_count,) by name */
+    size_t member_count, member_room;
+    struct partition *partitions; /* (partition_count,) */
+    size_t partition_count;
+    struct fleet_claims ended;
+    struct closed_round closed[ROUNDS_KEPT]; /* by the round modulo that */
+    uint64_t lease_first;                    /* not kept: no lease ends before */
+    size_t arrived, awaited;                 /* not kept: members */
+    uint64_t *results;                       /* not kept */
+    size_t results_room;
+};
+
+/* The first member whose name is not before this one; the member of the name, or NULL. */
+size_t machine_place(const struct fleet_machine *machine, const char *name);
+struct member *machine_find(const struct fleet_machine *machine, const char *name);
+
+/* A new member in its place, with the name; NULL: out of memory. */
+struct member *machine_add(struct fleet_machine *machine, const char *name);
+void machine_remove(struct fleet_machine *machine, struct member *member);
+
+/* The fleet's kind and its partitions. -1: out of memory. */
+int machine_found(struct fleet_machine *machine, const struct fleet_kind *kind);
+
+static inline bool machine_lives(const struct member *member, uint64_t time) {
+    return member->is_leased && member->lease_end > time;
+}
+
+/* Who has left, and of whom nothing is known any more, goes. */
+void machine_forget_if_idle(struct fleet_machine *machine, struct member *member);
+
+/* Those whose leases are over are no members. Only once there may be one: now and then. */
+void machine_end_leases(struct fleet_machine *machine);
+
+/* ---- Rounds ---- */
+
+/* The open round waits for a member, if it lives and has a partition and is not there yet. */
+void machine_await(struct fleet_machine *machine, struct member *member);
+void machine_await_not(struct fleet_machine *machine, struct member *member);
+
+/* Close it if somebody has arrived, and nobody is awaited or that is a lease ago. The rest: what
+   the commands do. -1: out of memory. */
+int machine_close_round(struct fleet_machine *machine, uint64_t lease);
+int machine_arrive(struct fleet_machine *machine, struct member *member,
+                   const struct fleet_command *command, struct fleet_answer *answer);
+int machine_pass(struct fleet_machine *machine, struct member *member,
+                 const struct fleet_command *command);
+
+#endif
