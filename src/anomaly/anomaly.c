@@ -359,6 +359,10 @@ bool anomaly_may_be_silent(struct anomaly *anomaly) {
     return silence_may_be(&anomaly->silence);
 }
 
-bool anomaly_is_silent(struct anomaly *anomaly, uint32_t slot) {
-    return silence_is(&anomaly->silence, heard_of(anomaly, slot));
+bool anomaly_is_silent(struct anomaly *anomaly, uint32_t slot, bool *changed) {
+    struct heard *heard = heard_of(anomaly, slot), before = *heard;
+    bool silent = silence_is(&anomaly->silence, heard);
+    if (changed)
+        *changed = memcmp(&before, heard, sizeof before) != 0; /* doubles alone */
+    return silent;
 }

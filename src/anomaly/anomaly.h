@@ -91,10 +91,11 @@ enum anomaly_habit anomaly_habit(const struct anomaly *anomaly, size_t k);
 void anomaly_heard(struct anomaly *anomaly, uint32_t slot, double time, bool begins);
 
 /* After it: whether one of the streams may be silent by now; if so, each of them is to be asked.
-   Of one: whether it is, which is said once each time. A time that no second example confirms, and
+   Of one: whether it is, which is said once each time, and whether what is kept of it has changed
+   with the question (may be NULL). A time that no second example confirms, and
    one that leaps over all that the stream knows, say nothing. */
 bool anomaly_may_be_silent(struct anomaly *anomaly);
-bool anomaly_is_silent(struct anomaly *anomaly, uint32_t slot);
+bool anomaly_is_silent(struct anomaly *anomaly, uint32_t slot, bool *changed);
 
 /* What came was forecast with that error: by column (columns,), NaN where nothing was said or came;
    or one number for all. Returns the surprise, NaN likewise. */

@@ -339,6 +339,7 @@ static int read_all(struct reading *reading, struct checkpoint_report *report,
         read_counters(reading, error) || read_scalers(reading, error) ||
         reading_words(reading, error) || reading_streams(reading, error))
         return -1;
+    learner_resumed(reading->learner);
     compare_device(reading, report);
     return 0;
 }

@@ -68,7 +68,7 @@ static int export_one(void *context, const char *key, size_t key_size,
 static int export_states(struct daemon *daemon, struct fleet_job *job, size_t *at,
                          struct error *error) {
     struct export export = {.daemon = daemon, .job = job, .at = at};
-    const struct carry_visitor visitor = {&export, wants, export_one};
+    const struct carry_visitor visitor = {.context = &export, .wants = wants, .visit = export_one};
     struct carry *carry;
     if (carry_open(&carry, daemon->config, daemon->learner, daemon->journal, error))
         return -1;

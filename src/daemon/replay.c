@@ -12,6 +12,7 @@
 #include "common/log.h"
 #include "feedback.h"
 #include "learner/example.h"
+#include "learner/learner_state.h"
 #include "learning.h"
 #include "moving.h"
 #include "notify.h"
@@ -142,6 +143,8 @@ static int replay_entry(void *context, struct journal_entry *entry, struct error
         return 0;
     }
     replay->replayed.entries += !rollback_is(entry->command);
+    if (rollback_is(entry->command)) /* by what it leaves out streams are others than they were */
+        learner_all_changed(daemon->learner);
     if (entry->command) {
         if (replay_command(replay, entry->command, entry->position, error))
             return -1;

@@ -14,6 +14,7 @@
 #include "common/log.h"
 #include "common/text.h"
 #include "journalling.h"
+#include "learner/learner_state.h"
 #include "left_out.h"
 #include "notify.h"
 #include "parts.h"
@@ -204,6 +205,7 @@ static void say(struct daemon *daemon, const struct rollback_report *r) {
 /* The new state is learned. From now on it counts. */
 static int journal_rollback(struct daemon *daemon, const struct rollback *rollback,
                             struct error *error) {
+    learner_all_changed(daemon->learner);
     journalling_append_command(daemon, rollback_command(rollback));
     if (journalling_sync(daemon, error))
         return -1;

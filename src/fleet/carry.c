@@ -15,6 +15,7 @@
 #include "common/wire.h"
 #include "config/config.h"
 #include "journal/journal.h"
+#include "learner/changes.h"
 #include "learner/learner_state.h"
 #include "learner/streams.h"
 
@@ -67,6 +68,8 @@ static int append(struct carry *carry, json_t *command, struct error *error) {
 
 int carry_export(struct carry *carry, const char *key, size_t key_size, struct carry_blob *blob,
                  struct error *error) {
+    uint32_t slot = streams_find(learner_streams_table(carry->learner), key, key_size);
+    blob->order = slot == STREAMS_NONE ? 0 : changes_of(learner_changes(carry->learner), slot);
     return stream_state_export(carry->state, key, key_size, &blob->bytes, &blob->size, error);
 }
 
@@ -89,6 +92,83 @@ int carry_each(struct carry *carry, const struct carry_visitor *visitor, struct 
             return -1;
     }
     return 0;
+}
+
+/* What has changed: slots by the entry that changed them. */
+struct changed {
+    uint64_t entry;
+    uint32_t slot;
+};
+
+static int by_entry(const void *a, const void *b) {
+    const struct changed *one = a, *other = b;
+    return (one->entry > other->entry) - (one->entry < other->entry);
+}
+
+static size_t find_changed(const struct carry *carry, uint64_t since, struct changed *found) {
+    const struct streams *streams = learner_streams_table(carry->learner);
+    const struct changes *changes = learner_changes(carry->learner);
+    size_t count = 0;
+    for (uint32_t slot = streams_oldest(streams); slot != STREAMS_NONE;
+         slot = streams_newer(streams, slot))
+        if (changes_of(changes, slot) > since)
+            found[count++] = (struct changed){changes_of(changes, slot), slot};
+    qsort(found, count, sizeof *found, by_entry);
+    return count;
+}
+
+static int visit_gone(const struct carry *carry, uint64_t since,
+                      const struct carry_visitor *visitor, struct error *error) {
+    const struct changes *changes = learner_changes(carry->learner);
+    const struct streams *left = changes_left(changes);
+    for (uint32_t slot = streams_oldest(left); slot != STREAMS_NONE;
+         slot = streams_newer(left, slot)) {
+        size_t key_size;
+        const char *key = streams_key(left, slot, &key_size);
+        if (changes_left_with(changes, slot) > since && wants(visitor, key, key_size) &&
+            visitor->gone(visitor->context, key, key_size, error))
+            return -1;
+    }
+    return 0;
+}
+
+static int visit_changed(struct carry *carry, const struct changed *found, size_t count,
+                         const struct carry_visitor *visitor, struct error *error) {
+    const struct streams *streams = learner_streams_table(carry->learner);
+    struct carry_blob blob;
+    for (size_t n = 0; n < count; n++) {
+        size_t key_size;
+        const char *key = streams_key(streams, found[n].slot, &key_size);
+        if (wants(visitor, key, key_size) &&
+            (carry_export(carry, key, key_size, &blob, error) ||
+             visitor->visit(visitor->context, key, key_size, &blob, error)))
+            return -1;
+    }
+    return 0;
+}
+
+int carry_changed(struct carry *carry, uint64_t since, const struct carry_visitor *visitor,
+                  struct error *error) {
+    const struct streams *streams = learner_streams_table(carry->learner);
+    if (learner_flush(carry->learner, error))
+        return -1;
+    if (since < changes_known(learner_changes(carry->learner)))
+        return 1;
+    struct changed *found = malloc((streams_count(streams) + 1) * sizeof *found);
+    if (!found)
+        return error_no_memory(error);
+    size_t count = find_changed(carry, since, found);
+    int status = visit_changed(carry, found, count, visitor, error);
+    free(found);
+    return status || !visitor->gone ? status : visit_gone(carry, since, visitor, error);
+}
+
+uint64_t carry_position(const struct carry *carry) {
+    return learner_counters(carry->learner).position;
+}
+
+void carry_settle(struct carry *carry, uint64_t position) {
+    learner_changes_settle(carry->learner, position);
 }
 
 int carry_look(const struct carry *carry, const void *bytes, size_t size, const char **key,

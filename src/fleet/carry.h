@@ -29,6 +29,8 @@ void carry_close(struct carry **carry);
 struct carry_blob {
     const unsigned char *bytes;
     size_t size;
+    uint64_t order; /* greater than that of all streams that were used less recently; one that has
+                       not changed keeps it (carry_changed), 0 where that is not known */
 };
 
 /* All that is kept of the stream: 0; 1 when it is not in memory; -1 when the device has failed. */
@@ -43,8 +45,25 @@ struct carry_visitor {
     int (*wants)(void *context, const char *key, size_t key_size); /* 1 or 0; NULL: all */
     int (*visit)(void *context, const char *key, size_t key_size, const struct carry_blob *blob,
                  struct error *error);
+    int (*gone)(void *context, const char *key, size_t key_size,
+                struct error *error); /* carry_changed alone; NULL: nobody asks */
 };
 int carry_each(struct carry *carry, const struct carry_visitor *visitor, struct error *error);
+
+/* Likewise those alone that have changed after the entry `since` of the journal: all others are
+   what they were when the learner had learned that. And `gone`: those that have ended since, were
+   forgotten or lost their places, and are not in memory. 1 when that is not known, and nothing has
+   been visited: something was left out since (rollback), the daemon has resumed from a checkpoint
+   after `since`, more streams are gone than there are places, or it is in no fleet (fleet.lease);
+   then carry_each. Otherwise as that. */
+int carry_changed(struct carry *carry, uint64_t since, const struct carry_visitor *visitor,
+                  struct error *error);
+
+/* The entry to give it next time: what is exported is of this one. */
+uint64_t carry_position(const struct carry *carry);
+
+/* Nobody will ask with an entry before this one. */
+void carry_settle(struct carry *carry, uint64_t position);
 
 /* The stream of the blob, until that changes: 0; 1 with a sentence (EX_DATAERR) when the blob is
    damaged, of another format or of another configuration. Changes nothing. */

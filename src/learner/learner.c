@@ -37,6 +37,7 @@ static void release(struct learner *learner) {
         free(member->windows);
     }
     streams_close(&learner->streams);
+    changes_close(&learner->changes);
     scaler_close(&learner->scaler);
     input_range_close(&learner->range);
     learner_columns_close(learner);
@@ -203,6 +204,7 @@ static int open_parts(struct learner *learner, const struct config *config, size
         columns && output->target == TARGET_NEXT ? learner->target_row : learner->input_row;
     learner->places = model_places(learner->model, config->learning.window);
     if (describe_members(learner, config, error) || streams_open(&learner->streams, slots, error) ||
+        (config->fleet.lease > 0 && changes_open(&learner->changes, slots, error)) ||
         (input->kind == INPUT_REAL &&
          input_range_open(&learner->range, learner->input_row, error)) ||
         (columns && learner_columns_open(learner, error)) ||

@@ -56,9 +56,17 @@ int learner_place(struct learner *learner, const char *key, size_t key_size,
 void learner_settle(struct learner *learner, const struct learner_place *place) {
     const struct learner_observer *observer = &learner->observer;
     streams_touch(learner->streams, place->slot);
+    learner_mark(learner, place->slot);
     watch_settle(learner, place->slot, true);
+    if (!place->known) {
+        size_t size;
+        const char *key = streams_key(learner->streams, place->slot, &size);
+        changes_came(learner->changes, key, size);
+    }
     if (!place->evicts)
         return;
+    changes_gone(learner->changes, place->evicted, place->evicted_size,
+                 learner->counters.position + 1);
     learner->counters.forgotten++;
     if (observer->forgotten)
         observer->forgotten(observer->context, place->evicted, place->evicted_size);

@@ -76,7 +76,11 @@ int learner_mark_normal(struct learner *learner, const char *key, size_t key_siz
     char quoted[TEXT_QUOTE_SIZE];
     uint32_t slot;
     int result = find_watched(learner, key, key_size, &slot, error);
-    if (result || anomaly_mark_normal(learner->watch.anomaly, slot, at, found))
+    if (result == 0 && anomaly_mark_normal(learner->watch.anomaly, slot, at, found)) {
+        learner_mark(learner, slot);
+        return 0;
+    }
+    if (result)
         return result;
     no_alarm(text_quote(quoted, key, key_size), at, found, error);
     return 1;

@@ -135,7 +135,10 @@ static void look_for_silence(struct learner *learner, double time) {
     const struct streams *streams = learner->streams;
     uint32_t slot = streams_oldest(streams);
     for (; slot != STREAMS_NONE; slot = streams_newer(streams, slot)) {
-        if (!anomaly_is_silent(anomaly, slot) || !observer->alarmed)
+        bool changed, silent = anomaly_is_silent(anomaly, slot, &changed);
+        if (changed)
+            learner_mark(learner, slot);
+        if (!silent || !observer->alarmed)
             continue;
         struct learner_alarm told = {.kind = ALARM_SILENT,
                                      .example = learner->taken,

@@ -13,6 +13,7 @@
 #include <math.h>
 
 #include "baseline.h"
+#include "changes.h"
 #include "common/error.h"
 #include "forecast/forecast.h"
 #include "forecast/mixture.h"
@@ -37,6 +38,7 @@ struct learner {
 
     /* What is known of the streams, by slot. */
     struct streams *streams;
+    struct changes *changes;   /* NULL: nobody asks */
     float *held;               /* (max_streams, I), NaN = none yet; NULL without hold */
     struct scaler *scaler;     /* NULL without scale: standard */
     struct input_range *range; /* NULL for symbols */
@@ -128,6 +130,11 @@ void learner_begin_slot(struct learner *learner, uint32_t slot);
 
 /* Forget all streams, and play that. The plan must be empty. */
 int learner_forget_all(struct learner *learner, struct error *error);
+
+/* The stream in a slot has changed with the entry that is being learned; it goes, before
+   streams_remove. */
+void learner_mark(struct learner *learner, uint32_t slot);
+void learner_mark_gone(struct learner *learner, uint32_t slot);
 
 /* Zero one member's states of all streams, and play that. The plan must be empty. */
 int learner_forget_member(struct learner *learner, size_t member, struct error *error);

@@ -78,6 +78,7 @@ static int take_step(struct learner *learner, uint32_t slot, const struct exampl
 static void forget(struct learner *learner, uint32_t slot) {
     for (size_t m = 0; m < learner->member_count; m++)
         plan_append(&learner->members[m], OPERATION_FORGET, slot);
+    learner_mark_gone(learner, slot);
     streams_remove(learner->streams, slot);
 }
 
@@ -101,6 +102,7 @@ int learner_forget_member(struct learner *learner, size_t member, struct error *
         if (m->plan.count == room && learner_play(learner, error))
             return -1;
     }
+    learner_all_changed(learner);
     return learner_play(learner, error);
 }
 
@@ -212,6 +214,7 @@ static void look_at_range(struct learner *learner, const struct example *example
 static int take_steps(struct learner *learner, const struct example *example,
                       struct planned **planned, struct error *error) {
     uint32_t slot = (*planned)->slot = find_stream(learner, example, *planned);
+    learner_mark(learner, slot);
     plan_heard(learner, *planned);
     learner_time_take(learner, slot, example);
     for (size_t t = 0; t < example->steps; t++)

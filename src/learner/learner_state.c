@@ -137,8 +137,35 @@ void learner_begin_slot(struct learner *learner, uint32_t slot) {
 
 uint32_t learner_add_stream(struct learner *learner, const char *key, size_t key_size) {
     uint32_t slot = streams_add(learner->streams, key, key_size);
+    changes_came(learner->changes, key, key_size);
     learner_begin_slot(learner, slot);
     return slot;
+}
+
+const struct changes *learner_changes(const struct learner *learner) {
+    return learner->changes;
+}
+
+void learner_mark(struct learner *learner, uint32_t slot) {
+    changes_mark(learner->changes, slot, learner->counters.position + 1);
+}
+
+void learner_mark_gone(struct learner *learner, uint32_t slot) {
+    size_t key_size;
+    const char *key = streams_key(learner->streams, slot, &key_size);
+    changes_gone(learner->changes, key, key_size, learner->counters.position + 1);
+}
+
+void learner_all_changed(struct learner *learner) {
+    changes_begin(learner->changes, learner->streams, learner->counters.position + 1);
+}
+
+void learner_resumed(struct learner *learner) {
+    changes_begin(learner->changes, learner->streams, learner->counters.position);
+}
+
+void learner_changes_settle(struct learner *learner, uint64_t position) {
+    changes_settle(learner->changes, position);
 }
 
 bool learner_window_valid(const struct learner *learner, size_t member,

@@ -121,6 +121,15 @@ size_t learner_moments(const struct learner *learner, size_t member);
  */
 uint32_t learner_add_stream(struct learner *learner, const char *key, size_t key_size);
 
+/* Which streams have changed (changes.h); NULL where no fleet asks (fleet.lease 0). All has been
+   written: what a checkpoint has is not known to have changed. All may have, with the entry that
+   comes next: some of what was learned is left out. Nobody asks for what was before an entry. */
+struct changes;
+const struct changes *learner_changes(const struct learner *learner);
+void learner_resumed(struct learner *learner);
+void learner_all_changed(struct learner *learner);
+void learner_changes_settle(struct learner *learner, uint64_t position);
+
 /* ---- A stream that comes from elsewhere (learner_adopt.c) ---- */
 
 /* Where its rows are to be written. */

@@ -365,6 +365,7 @@ int targets_label(struct learner *learner, const struct example *example, struct
         observer->labelled(observer->context, example, age - example->steps,
                            learner_open_step(learner, slot, place_of(learner, slot, age))->time);
     streams_touch(learner->streams, slot);
+    learner_mark(learner, slot);
     return take_targets(learner, slot, age, example, planned, error);
 }
 

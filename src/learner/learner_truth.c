@@ -60,6 +60,8 @@ int learner_keep_truths(struct learner *learner, bool wanted, struct error *erro
         return 0;
     if (learner_flush(learner, error))
         return -1;
+    if (streams_count(learner->streams))
+        learner_all_changed(learner);
     if (wanted)
         return open_truths(learner, error);
     beside_close(learner);

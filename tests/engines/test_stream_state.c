@@ -7,208 +7,11 @@
 
 #include "checkpoint/checkpoint_internal.h"
 #include "checkpoint/stream_state.h"
-#include "config_testing.h"
-#include "learner/engines.h"
-#include "learner/example.h"
 #include "learner/streams.h"
-#include "observed.h"
+#include "moving_play.h"
 #include "under_test.h"
 
-enum {
-    MANY = 300,
-    FEW_EXAMPLES = 60,
-    STREAMS = 7,     /* keys; of them learning.max_streams have room */
-    SUMMED_FROM = 16 /* bytes before what the checksum is of */
-};
-
-#define GRU "  layers: [{cell: gru, size: 5}]\n"
-#define LEARNING                                                                                   \
-    "learning: {window: 5, stride: 3, max_streams: 5, optimizer: {kind: adam, rate: 0.01}}\n"
-#define FEW "learning: {max_streams: 5}\n"
-#define WATCH "anomaly: {enabled: true, memory: 40}\n"
-
-static const struct {
-    const char *name, *text;
-} cases[] = {
-    {"next", "name: a\nmodel:\n  input: {kind: real, size: 2, scale: standard, missing: hold}\n" GRU
-             "  output: {loss: gaussian, size: 2, target: next}\n" LEARNING},
-    {"predictions", "name: a\nmodel:\n  input: {kind: real, size: 2, time: [gap, day]}\n" GRU
-                    "  output: {loss: squared, size: 2, target: next, ahead: [1, 3], relative: "
-                    "true}\n" LEARNING "statistics: {predictions: true}\n" WATCH},
-    {"given", "name: a\nmodel:\n  input: {kind: real, size: 3}\n  layers: [{cell: lstm, size: 4, "
-              "norm: batch}, {cell: dense, size: 4, activation: relu}]\n"
-              "  output: {loss: squared, size: 2, target: given, relative: true, scale: "
-              "standard}\n" LEARNING},
-    {"later",
-     "name: a\nmodel:\n  input: {kind: real, size: 2}\n" GRU
-     "  output: {loss: squared, size: 2, target: later, patience: 6, relative: true}\n" LEARNING
-     "statistics: {predictions: true}\n"},
-    {"symbols", "name: a\nmodel:\n  input: {kind: symbol, size: 6, embedding: 3}\n" GRU
-                "  output: {loss: softmax, size: 6, target: next}\n" LEARNING WATCH},
-    {"rtrl", "name: a\nmodel:\n  input: {kind: real, size: 2}\n" GRU
-             "  output: {loss: squared, size: 2, target: next}\n"
-             "learning: {rule: rtrl, stride: 3, max_streams: 5, optimizer: {kind: sgd, rate: "
-             "0.01}}\n"},
-    {"members", "name: a\npreset: forecast\nmodel: {input: {size: 2}}\n" FEW
-                "anomaly: {enabled: false}\nmembers: [{name: one}, {name: streams, set: "
-                "{model.layers.0.size: 3, seed: 3}}]\n"},
-    {"forecast", "name: a\npreset: forecast\nmodel: {input: {size: 2}}\n" FEW WATCH},
-    {"shared", "name: a\npreset: forecast\nmodel: {input: {size: 1}, output: {ahead: [1, 4]}}\n" FEW
-               "anomaly: {memory: 40, share: [s1, s2]}\n"},
-};
-
-/* ---- A learner ---- */
-
-struct play {
-    struct config *config;
-    struct model model;
-    struct learner *learner;
-    uint64_t hash; /* of all that was observed */
-    uint64_t forgotten;
-    unsigned random; /* of the examples: all plays take the same */
-    uint64_t label;  /* the next number that gets one */
-};
-
-static void note(struct play *play, const void *bytes, size_t size) {
-    play->hash = 31 * play->hash + observed_hash(bytes, size);
-}
-
-static void on_learned(void *context, const struct learned *l) {
-    struct play *play = context;
-    note(play, &l->loss, sizeof l->loss);
-    note(play, &l->examples, sizeof l->examples);
-    if (l->outputs)
-        note(play, l->outputs, l->output_steps * play->model.outputs * sizeof(float));
-    if (l->forecasts)
-        note(play, l->forecasts, l->output_steps * l->forecast_row * sizeof(double));
-    if (l->anomaly && !learner_shared(play->learner)) /* others' memories, as they are now */
-        note(play, &l->anomaly->score, sizeof l->anomaly->score);
-}
-
-static void on_forgotten(void *context, const char *key, size_t key_size) {
-    struct play *play = context;
-    note(play, key, key_size);
-    play->forgotten++;
-}
-
-/* Elsewhere than on the CPU a run takes a hundred times as long: one case is enough to see that its
-   slots go along, and what is above engines is the CPU's to show. */
-static bool can_play(size_t which) {
-    return under_test_is_cpu() || which == 0;
-}
-
-static uint64_t examples(void) {
-    return under_test_is_cpu() ? MANY : FEW_EXAMPLES;
-}
-
-static struct play *open_play(const char *text) {
-    struct play *play = calloc(1, sizeof *play);
-    struct error error;
-    assert_non_null(play);
-    play->config = malloc(sizeof *play->config);
-    assert_non_null(play->config);
-    *play->config = good(text, NULL);
-    snprintf(play->config->device, sizeof play->config->device, "%s", under_test_device());
-    model_build(&play->model, &play->config->architecture);
-    const struct learner_observer observer = {
-        .context = play, .learned = on_learned, .forgotten = on_forgotten};
-    if (learner_open(&play->learner, play->config, &play->model, under_test_ops(), 16, &observer,
-                     &error))
-        fail_msg("%s", error.text);
-    learner_want_outputs(play->learner, true);
-    play->random = 7;
-    return play;
-}
-
-static void close_play(struct play *play) {
-    learner_close(&play->learner);
-    free(play->config);
-    free(play);
-}
-
-static unsigned next_random(struct play *play, unsigned below) {
-    play->random = play->random * 1103515245U + 12345U;
-    return (play->random >> 16) % below;
-}
-
-enum { WIDTH = 3, STEPS = 2 };
-
-static void take_label(struct play *play, struct example *example, float *y) {
-    if (play->config->architecture.output.target != TARGET_LATER ||
-        play->label + 3 > example->sequence)
-        return;
-    struct example label = *example;
-    label.label = true;
-    label.label_sequence = play->label;
-    label.sequence = 1000 + play->label;
-    label.y = y;
-    play->label++;
-    assert_int_equal(learner_take(play->learner, &label, NULL), 0);
-}
-
-static void take_one(struct play *play, uint64_t n) {
-    const struct architecture *a = &play->config->architecture;
-    char key[8];
-    float x[STEPS * WIDTH], y[STEPS * WIDTH];
-    uint32_t symbols[STEPS];
-    struct example example = {.key = key, .steps = 1, .learn = next_random(play, 10) > 0};
-    example.key_size = (size_t)snprintf(key, sizeof key, "s%u", next_random(play, STREAMS));
-    example.end = next_random(play, 40) == 0;
-    example.numbered = true;
-    example.sequence = n;
-    example.time = 1.7e9 + 60 * (double)n;
-    if (a->output.target != TARGET_LATER)
-        example.steps += next_random(play, STEPS);
-    for (size_t k = 0; k < STEPS * WIDTH; k++) {
-        x[k] = sinf(0.3F * (float)n) + 0.01F * (float)next_random(play, 100) + (float)k;
-        y[k] = x[k] * 0.5F + 1;
-        if (a->input.hold && next_random(play, 5) == 0)
-            x[k] = NAN;
-    }
-    for (size_t t = 0; t < STEPS; t++)
-        symbols[t] = next_random(play, (unsigned)a->input.size);
-    example.x = a->input.kind == INPUT_SYMBOL ? (const void *)symbols : x;
-    example.y = a->output.target == TARGET_GIVEN ? y : NULL;
-    assert_int_equal(learner_take(play->learner, &example, NULL), 0);
-    take_label(play, &example, y);
-}
-
-static void take(struct play *play, uint64_t first, uint64_t count) {
-    for (uint64_t n = first; n < first + count; n++)
-        take_one(play, n);
-    assert_int_equal(learner_flush(play->learner, NULL), 0);
-}
-
-/* ---- All that a checkpoint has of it ---- */
-
-struct bytes {
-    unsigned char *bytes;
-    size_t size;
-};
-
-static struct bytes state_of(struct play *play) {
-    struct bytes read;
-    struct error error;
-    uint64_t size;
-    FILE *file = tmpfile();
-    assert_non_null(file);
-    if (checkpoint_write(fileno(file), "state", play->config, play->learner, 0, &size, &error))
-        fail_msg("%s", error.text);
-    read.size = size;
-    read.bytes = malloc(size);
-    assert_non_null(read.bytes);
-    rewind(file);
-    assert_int_equal(fread(read.bytes, 1, size, file), size);
-    fclose(file);
-    return read;
-}
-
-static void assert_same_state(struct play *play, const struct bytes *before) {
-    struct bytes now = state_of(play);
-    assert_int_equal(now.size, before->size);
-    assert_memory_equal(now.bytes, before->bytes, now.size);
-    free(now.bytes);
-}
+enum { SUMMED_FROM = 16 }; /* bytes before what the checksum is of */
 
 /* ---- Blobs ---- */
 
@@ -254,7 +57,7 @@ static void adopt(struct play *play, const struct bytes *blob) {
 
 /* It is refused with these words, and nothing has changed. */
 static void assert_refused(struct play *play, const struct bytes *blob, const char *words) {
-    struct bytes before = state_of(play);
+    struct bytes before = play_state(play);
     struct stream_state *state = open_state(play);
     struct error error;
     assert_int_equal(stream_state_adopt(state, blob->bytes, blob->size, &error), 1);
@@ -262,7 +65,7 @@ static void assert_refused(struct play *play, const struct bytes *blob, const ch
     if (!strstr(error.text, words))
         fail_msg("\"%s\" is not in: %s", words, error.text);
     stream_state_close(&state);
-    assert_same_state(play, &before);
+    play_assert_state(play, &before);
     free(before.bytes);
 }
 
@@ -281,14 +84,14 @@ static void free_all(struct bytes *blobs, size_t count) {
 /* All streams leave and come back, in the order of their use: it is as if nothing had been. */
 static void nothing_is_lost(void **unused) {
     (void)unused;
-    for (size_t n = 0; n < COUNT(cases); n++) {
-        if (!can_play(n))
+    for (size_t n = 0; n < PLAY_CASES; n++) {
+        if (!play_can(n))
             continue;
-        struct play *stays = open_play(cases[n].text), *moves = open_play(cases[n].text);
+        struct play *stays = play_open(play_cases[n].text), *moves = play_open(play_cases[n].text);
         struct bytes blobs[STREAMS], before;
-        take(stays, 0, examples());
-        take(moves, 0, examples());
-        before = state_of(moves);
+        play_take(stays, 0, play_examples());
+        play_take(moves, 0, play_examples());
+        before = play_state(moves);
         size_t count = export_all(moves, blobs), size;
         assert_int_equal(count, 5);
         while (learner_streams(moves->learner)) {
@@ -296,38 +99,38 @@ static void nothing_is_lost(void **unused) {
             const char *key = streams_key(streams, streams_oldest(streams), &size);
             assert_int_equal(learner_forget(moves->learner, key, size, NULL), 0);
         }
-        take(moves, 0, 0);
+        play_take(moves, 0, 0);
         for (size_t k = 0; k < count; k++)
             adopt(moves, &blobs[k]);
         /* Of anomalies the pause since a stream was heard begins with the move. */
         if (!learner_watches(moves->learner))
-            assert_same_state(moves, &before);
-        take(stays, examples(), examples());
-        take(moves, examples(), examples());
+            play_assert_state(moves, &before);
+        play_take(stays, play_examples(), play_examples());
+        play_take(moves, play_examples(), play_examples());
         free(before.bytes);
-        before = state_of(stays);
+        before = play_state(stays);
         if (!learner_watches(moves->learner))
-            assert_same_state(moves, &before);
+            play_assert_state(moves, &before);
         if (stays->hash != moves->hash)
-            fail_msg("%s: what is said is not the same", cases[n].name);
+            fail_msg("%s: what is said is not the same", play_cases[n].name);
         free(before.bytes);
         free_all(blobs, count);
-        close_play(stays);
-        close_play(moves);
+        play_close(stays);
+        play_close(moves);
     }
 }
 
 /* What a learner has of a stream is replaced; one without room forgets its oldest. */
 static void takes_a_place(void **unused) {
     (void)unused;
-    for (size_t n = 0; n < COUNT(cases); n++) {
-        if (!can_play(n))
+    for (size_t n = 0; n < PLAY_CASES; n++) {
+        if (!play_can(n))
             continue;
-        struct play *from = open_play(cases[n].text), *to = open_play(cases[n].text);
+        struct play *from = play_open(play_cases[n].text), *to = play_open(play_cases[n].text);
         struct bytes blobs[STREAMS];
-        take(from, 0, examples());
+        play_take(from, 0, play_examples());
         to->random = 99;
-        take(to, 0, examples());
+        play_take(to, 0, play_examples());
         size_t count = export_all(from, blobs);
         uint64_t forgotten = to->forgotten, counted = learner_counters(to->learner).forgotten;
         for (size_t k = 0; k < count; k++)
@@ -342,11 +145,11 @@ static void takes_a_place(void **unused) {
             if (!learner_watches(to->learner))
                 assert_memory_equal(now[k].bytes, blobs[k].bytes, now[k].size);
         }
-        take(to, examples(), 50);
+        play_take(to, play_examples(), 50);
         free_all(blobs, count);
         free_all(now, count);
-        close_play(from);
-        close_play(to);
+        play_close(from);
+        play_close(to);
     }
 }
 
@@ -354,9 +157,9 @@ static void refuses_what_is_damaged(void **unused) {
     (void)unused;
     if (!under_test_is_cpu())
         skip();
-    struct play *play = open_play(cases[1].text);
+    struct play *play = play_open(play_cases[1].text);
     struct bytes blobs[STREAMS];
-    take(play, 0, examples());
+    play_take(play, 0, play_examples());
     size_t count = export_all(play, blobs);
     struct bytes *blob = &blobs[2], part = *blob;
     for (size_t n = 0; n < blob->size; n += 1 + n / 40) {
@@ -372,7 +175,7 @@ static void refuses_what_is_damaged(void **unused) {
     blob->bytes[blob->size++] = 0;
     assert_refused(play, blob, "checksum");
     free_all(blobs, count);
-    close_play(play);
+    play_close(play);
 }
 
 /* Its checksum fits, for somebody has computed it: whatever it says, it is adopted or it changes
@@ -382,67 +185,67 @@ static void refuses_what_cannot_be(void **unused) {
     size_t refused = 0;
     if (!under_test_is_cpu())
         skip();
-    for (size_t n = 0; n < COUNT(cases); n++) {
-        if (!can_play(n))
+    for (size_t n = 0; n < PLAY_CASES; n++) {
+        if (!play_can(n))
             continue;
-        struct play *play = open_play(cases[n].text), *other = open_play(cases[n].text);
+        struct play *play = play_open(play_cases[n].text), *other = play_open(play_cases[n].text);
         struct bytes blobs[STREAMS];
-        take(play, 0, examples());
+        play_take(play, 0, play_examples());
         other->random = 5;
-        take(other, 0, examples() / 2);
+        play_take(other, 0, play_examples() / 2);
         size_t count = export_all(other, blobs);
         for (size_t k = 0; k < count; k++) {
             struct bytes *blob = &blobs[k];
             for (size_t tries = 0; tries < 40; tries++) {
-                size_t at = SUMMED_FROM + next_random(play, (unsigned)(blob->size - SUMMED_FROM));
+                size_t at = SUMMED_FROM + play_random(play, (unsigned)(blob->size - SUMMED_FROM));
                 unsigned char was = blob->bytes[at];
-                blob->bytes[at] = tries % 2 ? 0xFF : (unsigned char)next_random(play, 256);
+                blob->bytes[at] = tries % 2 ? 0xFF : (unsigned char)play_random(play, 256);
                 sum_again(blob);
-                struct bytes before = state_of(play);
+                struct bytes before = play_state(play);
                 struct stream_state *state = open_state(play);
                 struct error error;
                 int status = stream_state_adopt(state, blob->bytes, blob->size, &error);
                 stream_state_close(&state);
                 assert_true(status >= 0);
                 if (status)
-                    assert_same_state(play, &before);
+                    play_assert_state(play, &before);
                 refused += status == 1;
                 free(before.bytes);
                 blob->bytes[at] = was;
             }
         }
-        take(play, examples(), 20);
+        play_take(play, play_examples(), 20);
         free_all(blobs, count);
-        close_play(play);
-        close_play(other);
+        play_close(play);
+        play_close(other);
     }
     assert_true(refused > 50);
 }
 
 static void refuses_another_configuration(void **unused) {
     (void)unused;
-    struct play *from = open_play(cases[0].text), *to = open_play(cases[4].text);
+    struct play *from = play_open(play_cases[0].text), *to = play_open(play_cases[4].text);
     struct bytes blobs[STREAMS];
-    take(from, 0, examples());
-    take(to, 0, examples());
+    play_take(from, 0, play_examples());
+    play_take(to, 0, play_examples());
     size_t count = export_all(from, blobs);
     assert_refused(to, &blobs[0], "another configuration");
     free_all(blobs, count);
-    close_play(from);
-    close_play(to);
+    play_close(from);
+    play_close(to);
 }
 
 static void refuses_vocabularies(void **unused) {
     (void)unused;
     struct play *play =
-        open_play("name: a\nmodel:\n  input: {kind: symbol, vocabulary: {capacity: 9}}\n" GRU
+        play_open("name: a\nmodel:\n  input: {kind: symbol, vocabulary: {capacity: 9}}\n" GRU
                   "  output: {loss: softmax, target: next}\n" LEARNING);
     struct stream_state *state;
     struct error error;
     assert_int_equal(stream_state_open(&state, play->config, play->learner, &error), -1);
     assert_int_equal(error.status, EX_CONFIG);
     assert_non_null(strstr(error.text, "vocabulary"));
-    close_play(play);
+    play_close(play);
 }
 
 /* Memories of another size, or shared by other streams, begin anew; all else goes along. */
@@ -450,25 +253,25 @@ static void other_memories_begin_anew(void **unused) {
     (void)unused;
     if (!under_test_is_cpu())
         skip();
-    struct play *from = open_play(cases[7].text), *to = open_play(cases[8].text);
-    close_play(to);
-    to = open_play("name: a\npreset: forecast\nmodel: {input: {size: 2}}\n" FEW
+    struct play *from = play_open(play_cases[7].text), *to = play_open(play_cases[8].text);
+    play_close(to);
+    to = play_open("name: a\npreset: forecast\nmodel: {input: {size: 2}}\n" FEW
                    "anomaly: {memory: 41}\n");
-    struct play *none = open_play("name: a\npreset: forecast\nmodel: {input: {size: 2}}\n" FEW
+    struct play *none = play_open("name: a\npreset: forecast\nmodel: {input: {size: 2}}\n" FEW
                                   "anomaly: {enabled: false}\n");
     struct bytes blobs[STREAMS];
-    take(from, 0, examples());
-    take(to, 0, examples());
-    take(none, 0, examples());
+    play_take(from, 0, play_examples());
+    play_take(to, 0, play_examples());
+    play_take(none, 0, play_examples());
     size_t count = export_all(from, blobs);
     adopt(to, &blobs[0]);
     adopt(none, &blobs[0]);
-    take(to, examples(), examples());
-    take(none, examples(), examples());
+    play_take(to, play_examples(), play_examples());
+    play_take(none, play_examples(), play_examples());
     free_all(blobs, count);
-    close_play(from);
-    close_play(to);
-    close_play(none);
+    play_close(from);
+    play_close(to);
+    play_close(none);
 }
 
 int main(void) {
@@ -481,11 +284,9 @@ int main(void) {
         cmocka_unit_test(refuses_vocabularies),
         cmocka_unit_test(other_memories_begin_anew),
     };
-    int failed = 0;
-    void *unused = NULL;
-    if (setup(&unused))
+    if (play_setup())
         return 1;
     under_test_above_engines();
-    failed = under_test_run(tests);
-    return teardown(&unused) || failed;
+    int failed = under_test_run(tests);
+    return play_teardown() || failed;
 }

@@ -210,8 +210,8 @@ static void nobody_is_silent(struct anomaly *anomaly, double time) {
     anomaly_heard(anomaly, OTHER, time, false);
     if (!anomaly_may_be_silent(anomaly))
         return;
-    assert_false(anomaly_is_silent(anomaly, SLOT));
-    assert_false(anomaly_is_silent(anomaly, OTHER));
+    assert_false(anomaly_is_silent(anomaly, SLOT, NULL));
+    assert_false(anomaly_is_silent(anomaly, OTHER, NULL));
 }
 
 /* Two streams, every minute; then one goes on alone. Returns the minute at which the other is said
@@ -228,8 +228,8 @@ static unsigned silent_at(struct anomaly *anomaly, double step, unsigned minutes
         anomaly_heard(anomaly, OTHER, time, false);
         if (!anomaly_may_be_silent(anomaly))
             continue;
-        assert_false(anomaly_is_silent(anomaly, OTHER));
-        if (anomaly_is_silent(anomaly, SLOT)) {
+        assert_false(anomaly_is_silent(anomaly, OTHER, NULL));
+        if (anomaly_is_silent(anomaly, SLOT, NULL)) {
             assert_int_equal(told, 0);
             told = n;
         }
@@ -266,14 +266,14 @@ static void silences(struct anomaly *anomaly, double begin, double lag, unsigned
         double time = begin + n * MINUTE;
         if (n < 2 * HABIT) {
             anomaly_heard(anomaly, SLOT, time - lag, false);
-            told[0] += anomaly_may_be_silent(anomaly) && anomaly_is_silent(anomaly, SLOT);
+            told[0] += anomaly_may_be_silent(anomaly) && anomaly_is_silent(anomaly, SLOT, NULL);
         }
         for (unsigned twice = 0; twice < 2; twice++) {
             anomaly_heard(anomaly, OTHER, time, false);
             if (!anomaly_may_be_silent(anomaly))
                 continue;
-            assert_false(anomaly_is_silent(anomaly, OTHER));
-            told[n >= 2 * HABIT] += anomaly_is_silent(anomaly, SLOT);
+            assert_false(anomaly_is_silent(anomaly, OTHER, NULL));
+            told[n >= 2 * HABIT] += anomaly_is_silent(anomaly, SLOT, NULL);
         }
     }
 }
@@ -311,7 +311,7 @@ static void a_recording_that_ends_is_not_silent(void **state) {
             anomaly_heard(anomaly, slot, time, n == 0);
             bool may_be = anomaly_may_be_silent(anomaly);
             for (uint32_t other = 0; may_be && other <= slot; other++)
-                assert_false(anomaly_is_silent(anomaly, other));
+                assert_false(anomaly_is_silent(anomaly, other, NULL));
         }
     anomaly_close(&anomaly);
 }

@@ -1,0 +1,101 @@
+#include "changes.h"
+
+#include <stdlib.h>
+
+#include "common/error.h"
+#include "streams.h"
+
+struct changes {
+    uint64_t known;       /* all is known of what came after it */
+    uint64_t *marks;      /* (slots,) the entry that changed the stream in the slot */
+    struct streams *left; /* that are gone, the first to go first */
+    uint64_t *left_with;  /* (slots,) of `left` */
+};
+
+int changes_open(struct changes **changes, size_t slots, struct error *error) {
+    struct changes *new = *changes = calloc(1, sizeof *new);
+    if (!new)
+        return error_no_memory(error);
+    new->marks = calloc(slots, sizeof *new->marks);
+    new->left_with = calloc(slots, sizeof *new->left_with);
+    int status = new->marks &&new->left_with ? streams_open(&new->left, slots, error)
+                                             : error_no_memory(error);
+    if (status)
+        changes_close(changes);
+    return status;
+}
+
+void changes_close(struct changes **changes) {
+    if (*changes) {
+        streams_close(&(*changes)->left);
+        free((*changes)->marks);
+        free((*changes)->left_with);
+    }
+    free(*changes);
+    *changes = NULL;
+}
+
+/* Each stream has needed an entry at least, so that there are numbers for all. */
+void changes_begin(struct changes *changes, const struct streams *streams, uint64_t position) {
+    if (!changes)
+        return;
+    uint64_t left = streams_count(streams);
+    for (uint32_t slot = streams_oldest(streams); slot != STREAMS_NONE;
+         slot = streams_newer(streams, slot)) {
+        left--;
+        changes->marks[slot] = position > left ? position - left : 1;
+    }
+    streams_clear(changes->left);
+    changes->known = position;
+}
+
+/* The oldest of those that are gone is known no more. */
+static void drop(struct changes *changes) {
+    uint32_t oldest = streams_oldest(changes->left);
+    if (changes->left_with[oldest] > changes->known)
+        changes->known = changes->left_with[oldest];
+    streams_remove(changes->left, oldest);
+}
+
+void changes_mark(struct changes *changes, uint32_t slot, uint64_t position) {
+    if (changes)
+        changes->marks[slot] = position;
+}
+
+void changes_came(struct changes *changes, const char *key, size_t key_size) {
+    if (!changes || streams_count(changes->left) == 0)
+        return;
+    uint32_t slot = streams_find(changes->left, key, key_size);
+    if (slot != STREAMS_NONE)
+        streams_remove(changes->left, slot);
+}
+
+void changes_gone(struct changes *changes, const char *key, size_t key_size, uint64_t position) {
+    if (!changes)
+        return;
+    if (streams_count(changes->left) == streams_capacity(changes->left))
+        drop(changes);
+    changes->left_with[streams_add(changes->left, key, key_size)] = position;
+}
+
+uint64_t changes_of(const struct changes *changes, uint32_t slot) {
+    return changes ? changes->marks[slot] : 0;
+}
+
+uint64_t changes_known(const struct changes *changes) {
+    return changes ? changes->known : UINT64_MAX;
+}
+
+const struct streams *changes_left(const struct changes *changes) {
+    return changes->left;
+}
+
+uint64_t changes_left_with(const struct changes *changes, uint32_t slot) {
+    return changes->left_with[slot];
+}
+
+void changes_settle(struct changes *changes, uint64_t position) {
+    while (changes && streams_count(changes->left) &&
+           changes->left_with[streams_oldest(changes->left)] <= position)
+        drop(changes);
+}

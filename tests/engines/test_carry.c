@@ -1,0 +1,251 @@
+/* Streams that go to another daemon of a fleet: which of them have changed since an entry of the
+   journal is what their blobs say, whatever has happened. */
+#include <unistd.h>
+
+#include "checkpoint/checkpoint_internal.h"
+#include "checkpoint/stream_state.h"
+#include "fleet/carry.h"
+#include "learner/learner_state.h"
+#include "moving_play.h"
+#include "under_test.h"
+
+enum { ROUNDS = 60 };
+
+/* What is kept elsewhere of streams: by number of the key. */
+struct kept {
+    struct bytes blobs[STREAMS]; /* no bytes: nothing is kept of it */
+    uint64_t order[STREAMS];
+    size_t visits;
+};
+
+static size_t number_of(const char *key, size_t key_size) {
+    assert_int_equal(key_size, 2);
+    return (size_t)(key[1] - '0');
+}
+
+static int drop(void *context, const char *key, size_t key_size, struct error *error) {
+    struct kept *kept = context;
+    size_t n = number_of(key, key_size);
+    (void)error;
+    free(kept->blobs[n].bytes);
+    kept->blobs[n] = (struct bytes){0};
+    return 0;
+}
+
+static int keep(void *context, const char *key, size_t key_size, const struct carry_blob *blob,
+                struct error *error) {
+    struct kept *kept = context;
+    size_t n = number_of(key, key_size);
+    drop(context, key, key_size, error);
+    kept->visits++;
+    kept->order[n] = blob->order;
+    kept->blobs[n].size = blob->size;
+    kept->blobs[n].bytes = malloc(blob->size);
+    assert_non_null(kept->blobs[n].bytes);
+    memcpy(kept->blobs[n].bytes, blob->bytes, blob->size);
+    return 0;
+}
+
+static void drop_all(struct kept *kept) {
+    for (size_t n = 0; n < STREAMS; n++)
+        free(kept->blobs[n].bytes);
+    *kept = (struct kept){0};
+}
+
+/* What changed is asked for, else all; what it was asked with next. */
+static int ask(struct play *play, uint64_t *since, struct kept *kept) {
+    const struct carry_visitor visitor = {.context = kept, .visit = keep, .gone = drop};
+    struct carry *carry;
+    assert_int_equal(carry_open(&carry, play->config, play->learner, NULL, NULL), 0);
+    kept->visits = 0;
+    int result = carry_changed(carry, *since, &visitor, NULL);
+    if (result == 1) {
+        drop_all(kept);
+        assert_int_equal(carry_each(carry, &visitor, NULL), 0);
+    }
+    *since = carry_position(carry);
+    carry_settle(carry, *since);
+    carry_close(&carry);
+    return result;
+}
+
+/* What is kept is what there is; in the order of use. */
+static void assert_kept(struct play *play, const struct kept *kept) {
+    struct kept now = {0};
+    uint64_t last = 0, since = 0;
+    const struct streams *streams = learner_streams_table(play->learner);
+    const struct carry_visitor visitor = {.context = &now, .visit = keep};
+    struct carry *carry;
+    assert_int_equal(carry_open(&carry, play->config, play->learner, NULL, NULL), 0);
+    assert_int_equal(carry_each(carry, &visitor, NULL), 0);
+    carry_close(&carry);
+    for (size_t n = 0; n < STREAMS; n++) {
+        assert_int_equal(now.blobs[n].size, kept->blobs[n].size);
+        if (now.blobs[n].size)
+            assert_memory_equal(now.blobs[n].bytes, kept->blobs[n].bytes, now.blobs[n].size);
+    }
+    for (uint32_t slot = streams_oldest(streams); slot != STREAMS_NONE;
+         slot = streams_newer(streams, slot)) {
+        const char *key = streams_key(streams, slot, &since);
+        uint64_t order = kept->order[number_of(key, since)];
+        assert_true(order > last);
+        last = order;
+    }
+    drop_all(&now);
+}
+
+static void tells_what_has_changed(void **unused) {
+    (void)unused;
+    for (size_t n = 0; n < PLAY_CASES; n++) {
+        if (!play_can(n))
+            continue;
+        struct play *play = play_open(play_cases[n].text);
+        struct kept kept = {0};
+        uint64_t since = 0, taken = 0;
+        size_t visits = 0;
+        for (size_t round = 0; round < ROUNDS; round++) {
+            size_t count = play_random(play, 12);
+            play_take(play, taken, count);
+            taken += count;
+            assert_int_equal(ask(play, &since, &kept), 0);
+            assert_true(kept.visits <= learner_streams(play->learner));
+            visits += kept.visits;
+            if (count == 0)
+                assert_int_equal(kept.visits, 0);
+            assert_kept(play, &kept);
+        }
+        assert_true(visits < ROUNDS * 5);
+        drop_all(&kept);
+        play_close(play);
+    }
+}
+
+/* A stream that cannot come leaves no change; one that comes is one, and so is what it displaces.
+ */
+static void tells_what_has_come(void **unused) {
+    (void)unused;
+    if (!under_test_is_cpu())
+        skip();
+    for (size_t n = 0; n < PLAY_CASES; n++) {
+        struct play *from = play_open(play_cases[n].text), *to = play_open(play_cases[n].text);
+        struct kept kept = {0}, others = {0};
+        uint64_t since = 0, never = 0;
+        play_take(from, 0, 100);
+        assert_int_equal(ask(from, &never, &others), 0);
+        to->random = 3;
+        for (size_t k = 0; k < STREAMS; k++) {
+            struct bytes *blob = &others.blobs[k];
+            struct carry *carry;
+            if (!blob->size)
+                continue;
+            play_take(to, 10 * k, 5);
+            assert_int_equal(ask(to, &since, &kept), 0);
+            assert_int_equal(carry_open(&carry, to->config, to->learner, NULL, NULL), 0);
+            blob->bytes[blob->size - 1] ^= 1;
+            assert_int_equal(carry_adopt(carry, blob->bytes, blob->size, NULL), 1);
+            assert_int_equal(ask(to, &since, &kept), 0);
+            assert_int_equal(kept.visits, 0);
+            blob->bytes[blob->size - 1] ^= 1;
+            assert_int_equal(carry_adopt(carry, blob->bytes, blob->size, NULL), 0);
+            learner_set_position(to->learner, ++to->position);
+            carry_close(&carry);
+            assert_int_equal(ask(to, &since, &kept), 0);
+            assert_int_equal(kept.visits, 1);
+            assert_kept(to, &kept);
+        }
+        drop_all(&kept);
+        drop_all(&others);
+        play_close(from);
+        play_close(to);
+    }
+}
+
+/* Commands, and what is not known. */
+static void tells_what_is_not_known(void **unused) {
+    (void)unused;
+    if (!under_test_is_cpu())
+        skip();
+    struct play *play = play_open(play_cases[6].text);
+    struct kept kept = {0};
+    uint64_t since = 0, before;
+    size_t size;
+    play_take(play, 0, 50);
+    assert_int_equal(ask(play, &since, &kept), 0);
+    before = since;
+    const char *key = streams_key(learner_streams_table(play->learner),
+                                  streams_oldest(learner_streams_table(play->learner)), &size);
+    assert_int_equal(learner_forget(play->learner, key, size, NULL), 0);
+    learner_set_position(play->learner, ++play->position);
+    assert_int_equal(ask(play, &since, &kept), 0);
+    assert_kept(play, &kept);
+    /* What was asked before is settled. */
+    assert_int_equal(ask(play, &before, &kept), 1);
+    assert_int_equal(learner_reset_member(play->learner, 0, NULL), 0);
+    learner_set_position(play->learner, ++play->position);
+    assert_int_equal(ask(play, &since, &kept), 1);
+    assert_kept(play, &kept);
+    assert_int_equal(ask(play, &since, &kept), 0);
+    assert_int_equal(kept.visits, 0);
+    learner_all_changed(play->learner);
+    learner_set_position(play->learner, ++play->position);
+    assert_int_equal(ask(play, &since, &kept), 1);
+    assert_int_equal(learner_reset(play->learner, NULL), 0);
+    learner_set_position(play->learner, ++play->position);
+    assert_int_equal(ask(play, &since, &kept), 0);
+    assert_kept(play, &kept);
+    drop_all(&kept);
+    play_close(play);
+}
+
+/* A learner that has resumed knows what came after its checkpoint. */
+static void tells_after_a_start(void **unused) {
+    (void)unused;
+    if (!under_test_is_cpu())
+        skip();
+    char path[] = "/tmp/carry-XXXXXX";
+    for (size_t n = 0; n < PLAY_CASES; n++) {
+        struct play *play = play_open(play_cases[n].text);
+        struct play *resumed = play_open(play_cases[n].text);
+        struct kept kept = {0};
+        struct checkpoint_report report;
+        struct error error;
+        uint64_t since = 0, early;
+        play_take(play, 0, 40);
+        assert_int_equal(ask(play, &since, &kept), 0);
+        struct bytes state = play_state(play);
+        strcpy(path + sizeof path - 7, "XXXXXX");
+        int file = mkstemp(path);
+        assert_true(file >= 0 && write(file, state.bytes, state.size) == (ssize_t)state.size);
+        close(file);
+        if (checkpoint_read(path, resumed->config, resumed->learner, &report, &error))
+            fail_msg("%s", error.text);
+        unlink(path);
+        free(state.bytes);
+        resumed->random = play->random;
+        resumed->label = play->label;
+        resumed->position = play->position;
+        early = since - 1;
+        play_take(resumed, 40, 3);
+        assert_int_equal(ask(resumed, &since, &kept), 0);
+        assert_in_range(kept.visits, 1, 3);
+        assert_kept(resumed, &kept);
+        assert_int_equal(ask(resumed, &early, &kept), 1);
+        drop_all(&kept);
+        play_close(play);
+        play_close(resumed);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tells_what_has_changed),
+        cmocka_unit_test(tells_what_has_come),
+        cmocka_unit_test(tells_what_is_not_known),
+        cmocka_unit_test(tells_after_a_start),
+    };
+    if (play_setup())
+        return 1;
+    under_test_above_engines();
+    int failed = under_test_run(tests);
+    return play_teardown() || failed;
+}
