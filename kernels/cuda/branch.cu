@@ -159,6 +159,11 @@ cudaError_t ensemble_enqueue(struct ensemble *x, const struct shape *shapes) {
     return status;
 }
 
+size_t branch_nodes(const struct engine *e, const struct shape *shape) {
+    return (size_t)shape->steps + 2 * (size_t)shape->length + 3 * (size_t)e->network.layer_count +
+           23;
+}
+
 size_t ensemble_nodes(const struct ensemble *x, const struct shape *shapes) {
     size_t count = 0;
     for (size_t m = 0; m < x->count; m++) {
@@ -169,8 +174,7 @@ size_t ensemble_nodes(const struct ensemble *x, const struct shape *shapes) {
         if (gradient_is_formed(&e->gradient, shape->length))
             count += e->gradient.count; /* what cuBLAS makes is made for each member */
         if (first_of(x, shapes, m) == m)
-            count += (size_t)shape->steps + 2 * (size_t)shape->length +
-                     3 * (size_t)e->network.layer_count + 23;
+            count += branch_nodes(e, shape);
     }
     return count;
 }

@@ -64,6 +64,7 @@ static int cuda_open(struct engine **engine, const struct model *model,
         return -1;
     }
     describe(e);
+    e->options.longest = NULL;
     *engine = e;
     return 0;
 }

@@ -32,7 +32,8 @@ struct engine {
     struct ensemble *ensemble;                   /* with which it is played; NULL: not yet */
     uint32_t newest;                             /* position of the newest step played */
     bool stale;                                  /* units' deviations must be recomputed */
-    float *slot; /* (slot.size,) in host memory, for reading and writing */
+    size_t plans; /* bytes of the device that its part of the longest play takes, by memory.cu */
+    float *slot;  /* (slot.size,) in host memory, for reading and writing */
     char description[DESCRIPTION_SIZE];
 };
 
@@ -61,6 +62,16 @@ void share_forward(struct network *n, unsigned threads, uint32_t most);
 /* Lay everything out, see that it fits, and take it from the device, all zero. */
 int engine_allocate(struct engine *e, struct error *error);
 void engine_release(struct engine *e);
+
+/* What plans take is budgeted when an engine opens, and taken when it is first played: so much of
+   its device's budget has been taken, or (less than 0) been added to it. */
+void budget_taken(const struct engine *e, int64_t bytes);
+
+/* ---- graphs.cu ---- */
+
+/* Bytes of the device that graphs take at most, of one engine or of several that are played
+   together, by estimate: without them all is slower, and nothing fails. */
+size_t graphs_budget(const struct engine *e);
 
 /* Where a tensor stands: offset in the block of parameters, and numbers in a row. */
 struct placed {
@@ -100,6 +111,9 @@ struct cutter {
 void engine_cut(struct cutter *c);
 
 /* ---- plan.cu ---- */
+
+/* Bytes of the device that a play of such a plan takes. */
+size_t engine_plan_bytes(const struct engine *e, const struct plan *plan);
 
 int engine_play(struct engine *e, const struct plan *plan, const struct results *results,
                 struct error *error);

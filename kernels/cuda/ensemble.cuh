@@ -84,7 +84,8 @@ cudaError_t ensemble_enqueue(struct ensemble *x, const struct shape *shapes);
 /* Whether two segments have the same kernels. */
 bool same_shapes(const struct shape *a, const struct shape *b, size_t count);
 
-/* An upper bound of the launches of a segment. */
+/* An upper bound of the launches of a segment; of one branch of it without what cuBLAS makes. */
+size_t branch_nodes(const struct engine *e, const struct shape *shape);
 size_t ensemble_nodes(const struct ensemble *x, const struct shape *shapes);
 
 /* Deviations of the engine's units, before it is played. */

@@ -10,13 +10,27 @@ extern "C" {
 }
 
 /* A node takes some 8 KiB of the device, by estimate: its arguments are up to 4 KiB, and CUDA keeps
-   as much beside them. All together stay within half of what is left for plans and graphs. */
+   as much beside them. */
 enum {
+    NODE_BYTES = 8 << 10,
     GRAPH_NODES_MAX = 1024,  /* a longer segment is launched kernel by kernel */
     GRAPHS_NODES_MAX = 4096, /* of all graphs together */
     GRAPH_REST = 4096,       /* segments: a graph that was met since then makes no room for another,
                                 for more shapes than there is room for would have each captured anew */
 };
+
+size_t graphs_budget(const struct engine *e) {
+    uint32_t window = e->network.window;
+    struct shape longest = {};
+    longest.steps = window < RUN_MAX ? window : RUN_MAX;
+    longest.length = window;
+    size_t nodes = branch_nodes(e, &longest);
+    if (window >= GEMM_STEPS)
+        nodes += e->gradient.count;
+    nodes = nodes < GRAPH_NODES_MAX ? nodes : GRAPH_NODES_MAX;
+    size_t all = GRAPHS_MAX * nodes;
+    return (all < GRAPHS_NODES_MAX ? all : GRAPHS_NODES_MAX) * NODE_BYTES;
+}
 
 static void forget(struct ensemble *x, struct captured *graph) {
     if (graph->graph) {

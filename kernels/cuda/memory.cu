@@ -1,4 +1,5 @@
 /* Where everything lies on the device. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,8 +9,8 @@
 
 enum { LINE = 32 }; /* floats: what is laid out begins at a line of the cache */
 
-/* Bytes that are left for plans, graphs (graphs.cu) and cuBLAS itself. */
-static const size_t MARGIN = (size_t)64 << 20;
+/* Bytes that are left for cuBLAS itself beside its workspace, by estimate. */
+static const size_t BLAS_ITSELF = (size_t)32 << 20;
 static const double MIB = 1024.0 * 1024.0;
 
 /* A block of floats that is being laid out. */
@@ -187,32 +188,62 @@ static size_t place_slot(const struct engine *e, struct slot_layout *s) {
     return slot.size;
 }
 
+/* ---- what plans will take ---- */
+
+enum { DEVICES_MAX = 64 };
+
+/* Of each device, bytes that the plans of its open engines have a budget for and have not taken. */
+static int64_t budgeted[DEVICES_MAX];
+
+static int64_t *budget_of(const struct engine *e) {
+    return &budgeted[e->device.index % DEVICES_MAX];
+}
+
+void budget_taken(const struct engine *e, int64_t bytes) {
+    __atomic_fetch_sub(budget_of(e), bytes, __ATOMIC_RELAXED);
+}
+
+/* Plans that are longer than their engine was told may have taken more. */
+static size_t budget_left(const struct engine *e) {
+    int64_t left = __atomic_load_n(budget_of(e), __ATOMIC_RELAXED);
+    return left > 0 ? (size_t)left : 0;
+}
+
 /* ---- taking memory ---- */
 
 /* What is taken from the device, in bytes. */
 struct need {
     size_t block, activations, units, slots, workspace, solution, others;
-    size_t encoded; /* the table behind the parameters, see inputs.cuh */
-    int blocks;     /* of parameters, moments, gradient */
+    size_t plans, earlier; /* of this engine, and of those that were opened before */
+    size_t library;        /* graphs, of all that are played together, and cuBLAS */
+    size_t encoded;        /* the table behind the parameters, see inputs.cuh */
+    int blocks;            /* of parameters, moments, gradient */
 };
 
 static size_t total(const struct need *need) {
     return need->blocks * need->block + need->encoded + need->activations + need->units +
-           need->slots + need->workspace + need->solution + need->others + MARGIN;
+           need->slots + need->workspace + need->solution + need->others + need->plans +
+           need->earlier + need->library;
 }
 
 static int refuse(const struct engine *e, const struct need *need, struct error *error) {
+    enum { EARLIER_SIZE = 96 };
+    char earlier[EARLIER_SIZE] = "";
+    if (need->earlier)
+        snprintf(earlier, sizeof earlier, " (%.1f of that of networks that were opened before it)",
+                 (double)need->earlier / MIB);
     return error_set(
         error, EX_UNAVAILABLE,
         "the model needs %.1f MiB on %s, which has %.1f MiB free: %.1f for parameters and moments, "
-        "%.1f for %zu streams, %.1f for the window and %.1f for plans; lower learning.max_streams "
-        "or learning.window%s",
+        "%.1f for %zu streams, %.1f for the window and %.1f for plans and graphs%s; lower "
+        "learning.max_streams or learning.window%s%s",
         (double)total(need) / MIB, e->device.name, (double)e->device.free_memory / MIB,
         (double)(need->blocks * need->block) / MIB, (double)need->slots / MIB, e->options.slots,
         (double)(need->encoded + need->activations + need->units + need->workspace +
                  need->solution + need->others) /
             MIB,
-        (double)MARGIN / MIB, e->way_out);
+        (double)(need->plans + need->earlier + need->library) / MIB, earlier,
+        need->earlier ? ", or play fewer networks on it" : "", e->way_out);
 }
 
 /* Shared memory that a layer as wide as this wants, and the device may not have. */
@@ -304,6 +335,9 @@ int engine_allocate(struct engine *e, struct error *error) {
     need.slots = e->options.slots * slot * sizeof(float);
     need.solution = solution_numbers(&e->solution) * sizeof(double);
     need.workspace = n->window >= GEMM_STEPS ? BLAS_WORKSPACE : 0;
+    need.plans = e->options.longest ? engine_plan_bytes(e, e->options.longest) : 0;
+    need.earlier = budget_left(e);
+    need.library = graphs_budget(e) + (need.workspace ? BLAS_ITSELF : 0);
     need.others =
         ((size_t)n->window + gradient_partials(&e->gradient) + 2 * (size_t)e->gradient.tiles) *
         sizeof(double);
@@ -318,6 +352,8 @@ int engine_allocate(struct engine *e, struct error *error) {
                          UINT32_MAX, e->way_out);
     if (check_shared(e, error) || take_arena(e, &need, error))
         return -1;
+    e->plans = need.plans;
+    budget_taken(e, -(int64_t)e->plans);
     cudaError_t status = prepare_forward(n);
     if (status == cudaSuccess)
         status = prepare_backward(n, e->threads);
@@ -328,6 +364,8 @@ int engine_allocate(struct engine *e, struct error *error) {
 }
 
 void engine_release(struct engine *e) {
+    budget_taken(e, (int64_t)e->plans);
+    e->plans = 0;
     if (e->arena)
         cudaFree(e->arena);
     e->arena = NULL;

@@ -1,5 +1,6 @@
 /* Playing plans: they are cut into segments, uploaded at once, and enqueued segment by segment
    without a wait. */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,9 +62,16 @@ static struct sizes lay_out(struct ensemble *x) {
     return sizes;
 }
 
+size_t engine_plan_bytes(const struct engine *e, const struct plan *plan) {
+    return aligned(sizeof(struct queue)) + lay_out_upload(e, plan, 0).size +
+           plan->count * sizeof(struct shape);
+}
+
 static void release_upload(struct ensemble *x) {
-    if (x->upload.device)
+    if (x->upload.device) {
         cudaFree(x->upload.device);
+        budget_taken(x->engines[0], -(int64_t)x->upload.capacity);
+    }
     if (x->upload.host)
         cudaFreeHost(x->upload.host);
     x->upload = (struct upload){};
@@ -80,6 +88,30 @@ void ensemble_release_buffers(struct ensemble *x) {
     release_download(x);
 }
 
+/* More than is wanted, so that longer plans seldom take it anew; no more than there is a budget
+ * for.
+ */
+static size_t room_for(const struct ensemble *x, size_t upload) {
+    size_t budget = 0;
+    for (size_t m = 0; m < x->count; m++)
+        budget += x->engines[m]->plans;
+    assert(budget == 0 || upload <= budget); /* engine_options.longest */
+    size_t room = 2 * upload < budget ? 2 * upload : budget;
+    return room > upload ? room : upload;
+}
+
+static cudaError_t take_upload(struct ensemble *x, size_t capacity) {
+    cudaError_t status = cudaMalloc((void **)&x->upload.device, capacity);
+    if (status)
+        return status;
+    x->upload.capacity = capacity;
+    budget_taken(x->engines[0], (int64_t)capacity);
+    status = cudaHostAlloc((void **)&x->upload.host, capacity, cudaHostAllocDefault);
+    if (status)
+        release_upload(x);
+    return status;
+}
+
 /* Room for the plans. Graphs know where the queues lie: when they move they are of no use. Nothing
    is under way between plays. */
 static int reserve(struct ensemble *x, size_t upload, size_t download, struct error *error) {
@@ -87,11 +119,7 @@ static int reserve(struct ensemble *x, size_t upload, size_t download, struct er
     if (upload > x->upload.capacity) {
         ensemble_forget_graphs(x);
         release_upload(x);
-        size_t capacity = 2 * upload;
-        status = cudaMalloc((void **)&x->upload.device, capacity);
-        if (status == cudaSuccess)
-            status = cudaHostAlloc((void **)&x->upload.host, capacity, cudaHostAllocDefault);
-        x->upload.capacity = status == cudaSuccess ? capacity : 0;
+        status = take_upload(x, room_for(x, upload));
     }
     if (status == cudaSuccess && download > x->download.capacity) {
         release_download(x);

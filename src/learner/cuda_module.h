@@ -11,7 +11,7 @@ struct engine_ops;
 struct error;
 
 /* Grows whenever this file or engine.h changes: a program refuses a module of another number. */
-enum { CUDA_MODULE_INTERFACE = 7 };
+enum { CUDA_MODULE_INTERFACE = 8 };
 
 /* The name under which the module exports its struct cuda_module. */
 #define CUDA_MODULE_SYMBOL "runnel_cuda_module"

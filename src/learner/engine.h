@@ -157,10 +157,13 @@ static inline struct least_squares engine_solution(const struct model *model) {
 struct engine_options {
     struct optimizer optimizer;
     enum rule rule;
-    size_t window;           /* largest length of an UPDATE */
-    size_t slots;            /* slots 0..slots-1; memory is touched when a slot is first used */
-    struct threads *threads; /* that an engine may share its work with, while no others play on
-                                them (common/threads.h); they outlive it. NULL: none */
+    size_t window;              /* largest length of an UPDATE */
+    size_t slots;               /* slots 0..slots-1; memory is touched when a slot is first used */
+    const struct plan *longest; /* only its counts are read, which no plan exceeds, and while it
+                                   opens: what an engine takes for plans is budgeted by them.
+                                   NULL: not known */
+    struct threads *threads;    /* that an engine may share its work with, while no others play on
+                                   them (common/threads.h); they outlive it. NULL: none */
 };
 
 /* One engine's part of what several play together. */

@@ -176,14 +176,16 @@ static int open_engines(struct learner *learner, const struct config *config, st
         struct member *member = &learner->members[m];
         const struct learning *learning =
             config->members_given ? &config->members[m].learning : &config->learning;
+        const struct plan longest = plan_longest(learner, member->model);
         const struct engine_options options = {.optimizer = learning->optimizer,
                                                .rule = learning->rule,
                                                .window = member->window,
                                                .slots = config->learning.max_streams,
+                                               .longest = &longest,
                                                .threads = learner->threads};
         if (learner->ops->open(&member->engine, member->model, &options, config->device, error) ||
             begin_solution(learner, m, error))
-            return -1;
+            return *member->name ? error_prefix(error, "member %s", member->name) : -1;
     }
     return 0;
 }

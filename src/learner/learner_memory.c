@@ -37,22 +37,33 @@ static size_t operations_per_step(const struct model *model) {
     return OPERATIONS_PER_STEP + model->horizons - 1;
 }
 
+struct plan plan_longest(const struct learner *learner, const struct model *model) {
+    size_t steps = learner->plan_steps;
+    return (struct plan){
+        .count = steps * operations_per_step(model),
+        .steps = steps,
+        .scores = steps * model->horizons,
+        .updates = steps * UPDATES_PER_STEP,
+        .measures = learner->plan_measures,
+        .rows = steps * rows_per_step(model) + model->horizons, /* the last: fill_closed's */
+        .outputs = true,
+    };
+}
+
 static bool open_member(const struct learner *learner, struct member *member) {
     const struct model *model = member->model;
     size_t layers = model->architecture.layer_count, outputs = model->outputs;
-    size_t steps = learner->plan_steps;
+    const struct plan longest = plan_longest(learner, model);
     struct plan *plan = &member->plan;
     struct results *results = &member->results;
-    size_t scores = steps * model->horizons;
-    plan->operations = calloc(steps, operations_per_step(model) * sizeof *plan->operations);
-    plan->inputs = calloc(steps, model->features * sizeof *plan->inputs);
-    size_t rows = steps * rows_per_step(model) + model->horizons; /* the last: fill_closed's */
-    plan->targets = calloc(rows, model->target_size * sizeof *plan->targets);
-    results->losses = calloc(scores, sizeof *results->losses);
-    results->scored = calloc(steps, outputs * sizeof *results->scored);
-    results->outputs = calloc(steps, outputs * sizeof *results->outputs);
-    results->updates = calloc(steps, UPDATES_PER_STEP * sizeof *results->updates);
-    results->measures = calloc(learner->plan_measures, layers * sizeof *results->measures);
+    plan->operations = calloc(longest.count, sizeof *plan->operations);
+    plan->inputs = calloc(longest.steps, model->features * sizeof *plan->inputs);
+    plan->targets = calloc(longest.rows, model->target_size * sizeof *plan->targets);
+    results->losses = calloc(longest.scores, sizeof *results->losses);
+    results->scored = calloc(longest.steps, outputs * sizeof *results->scored);
+    results->outputs = calloc(longest.steps, outputs * sizeof *results->outputs);
+    results->updates = calloc(longest.updates, sizeof *results->updates);
+    results->measures = calloc(longest.measures, layers * sizeof *results->measures);
     return plan->operations && plan->inputs && plan->targets && results->losses &&
            results->scored && results->outputs && results->updates && results->measures;
 }

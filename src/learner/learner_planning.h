@@ -81,6 +81,9 @@ struct cursor {
    UPDATE and FORGET. */
 enum { OPERATIONS_PER_STEP = 8, UPDATES_PER_STEP = 2 };
 
+/* Counts that no plan of such a member exceeds. learner_plan_open decides how many steps. */
+struct plan plan_longest(const struct learner *learner, const struct model *model);
+
 /* The plan's memory: for at most so many steps. False when out of memory; close it all the same. */
 bool learner_plan_open(struct learner *learner, size_t most_steps);
 void learner_plan_close(struct learner *learner);

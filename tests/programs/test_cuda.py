@@ -539,6 +539,36 @@ def test_members_learn_the_bits_that_each_has_alone(directory):
             assert together[tensor] == alone[tensor], tensor
 
 
+def test_what_plans_take_is_budgeted_by_need(directory):
+    """64 small members are had with 40 MiB; with 20 one of them is not, and a sentence says what it
+    lacks. It was 64 MiB before, of each network alone."""
+    if not HOSTCUDA:
+        return
+    config = yaml.safe_load(configuration(directory, "cuda", 4, 4))
+    config["model"]["input"]["scale"] = "forecast"
+    config["learning"]["max_streams"] = 4
+    config["members"] = [{"name": f"m{n}", "set": {"seed": n}} for n in range(64)]
+    for memory in 40, 20:
+        with environment(HOSTCUDA_MEMORY=str(memory << 20)):
+            daemon = running.Daemon(directory, yaml.safe_dump(config))
+        with daemon:
+            if memory == 40:
+                with daemon.socket(zmq.PUSH, "examples") as push:
+                    for n in range(12):
+                        push.send_multipart([b"a", struct.pack("<2f", math.sin(n), math.cos(n))])
+                    running.wait_learned(daemon, 12)
+                assert daemon.end() == 0, daemon.text()
+                continue
+            assert daemon.process.wait(LIMIT) == UNAVAILABLE, daemon.text()
+        error = [line for line in daemon.text().splitlines() if "runneld: error: " in line]
+        found = re.match(r"runneld: error: member m(\d+): the model needs (\S+) MiB on .* has (\S+) MiB free: .* and (\S+) "
+                         r"for plans and graphs \((\S+) of that of networks that were opened before it\); lower .*, "
+                         r"or play fewer networks on it, or use device: cpu$", error[0])
+        assert len(error) == 1 and found, error
+        member, needs, free, plans, earlier = map(float, found.groups())
+        assert member > 0 and needs >= free and plans > earlier > 0, error
+
+
 def test_members_that_cannot_be_side_by_side(directory):
     """What that takes of the GPU cannot be had, again and again: said once, with what it costs."""
     if not HOSTCUDA:
