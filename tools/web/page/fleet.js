@@ -13,20 +13,31 @@ function newest() {
 const row = (head, ...cells) => make("tr", {}, make("th", { textContent: head, title: head }),
   ...cells.map((textContent) => make("td", { textContent })));
 
-function lagOf(owners, name) {
-  const lags = (owners ?? []).filter(({ daemon }) => daemon === name).map(({ lag }) => lag);
-  return lags.includes(null) ? "–" : counted(lags.reduce((sum, lag) => sum + lag, 0));
+// Messages in the broker that are not learned yet, as the partitions' owners say (`lag`).
+const known = (owners) => owners.filter(({ lag }) => Number.isFinite(lag));
+const sum = (owners) => counted(owners.reduce((all, { lag }) => all + lag, 0));
+const waiting = (owners) => known(owners).length < owners.length ? "–" : sum(owners);
+
+function heading({ group, daemons: there, of, owners }) {
+  const told = known(owners ?? []), least = told.length < of ? "at least " : "";
+  return [`${group}: ${counted(there)} ${there === 1 ? "daemon is" : "daemons are"} there`,
+    `${counted(of)} ${of === 1 ? "partition" : "partitions"}`,
+    ...told.length ? [`${least}${sum(told)} waiting`] : []].join(", ");
 }
 
 function memberRow([name, member], owners) {
   const line = row(name, member.state, counted(member.partitions), counted(member.examples),
-    number(member.rate), owners ? lagOf(owners, name) : "–");
+    number(member.rate), owners ? waiting(owners.filter(({ daemon }) => daemon === name)) : "–");
+  line.children[0].className = "name";
   line.children[1].className = member.state === "learning" ? "" : member.state === "gone" ? "bad" : "warn";
   return line;
 }
 
-const ownerRow = ({ daemon, committed, lag }, partition) =>
-  row(String(partition), daemon ?? "nobody", counted(committed), lag === null ? "–" : counted(lag));
+function ownerRow(owner, partition) {
+  const line = row(String(partition), owner.daemon ?? "nobody", counted(owner.committed), waiting([owner]));
+  line.children[1].className = owner.daemon === null ? "name warn" : "name";
+  return line;
+}
 
 let written = "";
 
@@ -36,7 +47,7 @@ export function showFleet() {
   const said = fleet ? JSON.stringify([fleet.members, fleet.owners]) : "";
   if (!fleet || said === written) return;
   written = said;
-  $("fleet-name").textContent = `${fleet.group}: ${counted(fleet.daemons)} there, ${counted(fleet.of)} partitions`;
+  $("fleet-name").textContent = heading(fleet);
   $("fleet-members").tBodies[0].replaceChildren(
     ...Object.entries(fleet.members).map((member) => memberRow(member, fleet.owners)));
   $("fleet-owners").tBodies[0].replaceChildren(...(fleet.owners ?? []).map(ownerRow));
