@@ -1,5 +1,6 @@
 /* What a daemon tells the others of itself, and what `status` says of the fleet. */
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -124,6 +125,9 @@ bool fleet_report(struct daemon *daemon, struct status_fields *status) {
     status->fleet_adopted = fleet->adopted;
     status->fleet_replayed = fleet->left_out;
     status->fleet_averages = fleet->rounds;
+    status->fleet_round = daemon->config->fleet.average_every > 0 && fleet->view.round > 0
+                              ? (double)fleet->view.round
+                              : NAN;
     status->fleet_away = fleet_worker_away(fleet->worker);
     status->fleet_members = fleet->members;
     status->fleet_owners = fleet->owners;

@@ -143,15 +143,15 @@ def test_status_of_a_broker(directory):
                 "lost": 0, "away": 0.0}
     (_, out, err), _ = ask(directory, [dict(STATUS, consumer=consumer, threads=3)], "status")
     shown = values(out)
-    expected = {"threads": "3", "group": "plant", "partitions read": "8", "lag": "1,234 messages",
+    expected = {"threads": "3", "group": "plant", "partitions read": "8", "waiting": "1,234 messages",
                 "dead letters": "1", "broker away for": "it answers"}
     assert err == "" and b"\nconsumer\n" in out, (err, out)
     assert {name: shown.get(name) for name in expected} == expected, out
     (_, out, _), _ = ask(directory, [dict(STATUS, consumer=dict(consumer, lag=None, away=75.0))], "status")
     shown = values(out)
-    assert shown["lag"] == "-" and shown["broker away for"].startswith("1 min"), out
+    assert shown["waiting"] == "-" and shown["broker away for"].startswith("1 min"), out
     (_, out, _), _ = ask(directory, [STATUS], "status")
-    assert b"consumer" not in out and "lag" not in values(out), out
+    assert b"consumer" not in out and "waiting" not in values(out), out
 
 
 def test_status_before_the_first_score(directory):

@@ -58,6 +58,8 @@ def test_what_the_dead_one_has_learned(directory):
         fleet.add(redis, range(100, 200), KEYS, PARTS)
         running.wait_learned(anna, 200)
         assert fleet.lag(redis) == 100
+        fleet.until(lambda: {name: fleet.look(redis)["daemons"][0][name] for name in ("waiting", "uncommitted")}
+                    == {"waiting": 0, "uncommitted": 100}, "told", [anna])
         anna.process.send_signal(signal.SIGSTOP)
         with fleet.Member(directory, redis.url, "bert", lease=2) as bert:
             all_learned(redis, [bert], ["bert"])
@@ -85,6 +87,10 @@ def test_drained_and_back(directory):
     with brokers.Redis(directory) as redis:
         code, said = fleet.act(redis, "status")
         assert code == UNAVAILABLE and "no fleet fleet" in said, said
+        for words in ("rebalance",), ("drain", "anna"):
+            code, said = fleet.act(redis, *words)
+            assert code == UNAVAILABLE and "no fleet fleet" in said, said
+        assert redis.ask("KEYS", "runnel:*") == []  # asking leaves nothing behind
         with fleet.Member(directory, redis.url, "anna") as anna:
             fleet.add(redis, range(200), KEYS, PARTS)
             all_learned(redis, [anna], ["anna"])
@@ -99,13 +105,21 @@ def test_drained_and_back(directory):
                 code, said = fleet.act(redis, "drain", "anna")
                 assert code == 0, said
                 shared(redis, [anna, bert], ["bert"] * PARTS)
-                assert "drained" in fleet.act(redis, "status")[1]
+                lines = fleet.act(redis, "status")[1].splitlines()
+                assert lines[3].split()[:3] == ["anna", "drained", "0"], lines
+                assert lines[5].split()[:2] == ["all", str(PARTS)] and len(lines) == 6, lines
+                lines = fleet.act(redis, "status", "--partitions")[1].splitlines()
+                assert [line.split()[:2] for line in lines[8:]] == [[str(p), "bert"] for p in range(PARTS)], lines
                 fleet.until(lambda: [p["daemon"] for p in status(bert)["owners"]] == ["bert"] * PARTS,
                             "owners", [bert])
                 assert status(bert)["members"]["anna"]["state"] == "drained", status(bert)
                 fleet.add(redis, range(200, 300), KEYS, PARTS)
                 all_learned(redis, [anna, bert], ["bert"])
-                assert fleet.act(redis, "rebalance")[0] == 0
+                code, said = fleet.act(redis, "drain", "bert")
+                assert code == 0 and "keeps its 4" in said, said
+                code, said = fleet.act(redis, "rebalance")
+                assert code == 0 and "anna was drained, and takes part again\n" in said, said
+                assert "4 partitions are shared out among 2 daemons" in said, said
                 shared(redis, [anna, bert], ["anna", "anna", "bert", "bert"])
                 code, said = fleet.act(redis, "drain", "carl")
                 assert code == USAGE and "no daemon carl" in said, said

@@ -109,7 +109,7 @@ static const struct line lines[] = {
     {"consumer", NULL, NULL, NULL},
     {"group", STATUS(consumer_group), NULL, NULL},
     {"partitions read", STATUS(consumer_partitions), NULL, NULL},
-    {"lag", STATUS(consumer_lag), " messages", format_grouped},
+    {"waiting", STATUS(consumer_lag), " messages", format_grouped},
     {"dead letters", STATUS(consumer_dead), NULL, NULL},
     {"lost", STATUS(consumer_lost), " messages, gone before they were read", NULL},
     {"broker away for", STATUS(consumer_away), NULL, format_away},

@@ -14,9 +14,11 @@
 #include "fleet/fleet_redis.h"
 #include "fleet_print.h"
 
+enum { TEXT_SIZE = 256 };
+
 struct options {
     const char *url, *group, *user, *password_file;
-    bool json;
+    bool json, partitions;
 };
 
 static const struct option_row rows[] = {
@@ -27,7 +29,10 @@ static const struct option_row rows[] = {
     {"user", 0, "NAME", "log in as NAME", OPTION_TEXT(struct options, user)},
     {"password-file", 0, "FILE", "log in with the first line of FILE",
      OPTION_FILE(struct options, password_file)},
-    {"json", 'j', NULL, "status: print one line of JSON", OPTION_FLAG(struct options, json)},
+    {"partitions", 'p', NULL, "status: a line for each partition, too",
+     OPTION_FLAG(struct options, partitions)},
+    {"json", 'j', NULL, "status: print one line of JSON, with all of it",
+     OPTION_FLAG(struct options, json)},
     OPTIONS_LAST,
 };
 
@@ -38,45 +43,90 @@ static const struct command_row drain_row = {
     .operands = "NAME",
     .summary = "a daemon hands over all that it has, in order, and takes nothing more"};
 static const struct command_row rebalance_row = {
-    .name = "rebalance", .operands = "", .summary = "drained daemons take part again"};
+    .name = "rebalance",
+    .operands = "",
+    .summary = "drained daemons take part again: partitions are shared out among all"};
 static const struct command_row *const commands[] = {&status_row, &drain_row, &rebalance_row, NULL};
 
 static int print_status(const struct options *options, struct fleet_link *link,
-                        struct error *error) {
-    struct fleet_view view;
-    if (link->ops->look(link, &view, error))
-        return -1;
-    uint64_t *ends = calloc(view.partition_count + 1, sizeof *ends);
-    int result = ends ? 0 : error_no_memory(error);
-    if (result == 0 && !view.stream)
-        result = error_set(error, EX_UNAVAILABLE,
-                           "there is no fleet %s: no daemon has joined it; --group names another",
-                           options->group);
+                        const struct fleet_view *view, struct error *error) {
+    uint64_t *ends = calloc(view->partition_count + 1, sizeof *ends);
+    int result = ends ? link->ops->ends(link, view, ends, error) : error_no_memory(error);
     if (result == 0)
-        result = link->ops->ends(link, &view, ends, error);
-    if (result == 0 && options->json)
-        fleet_print_json(options->group, &view, ends);
-    else if (result == 0)
-        fleet_print(options->group, &view, ends);
+        result = options->json
+                     ? fleet_print_json(options->group, view, ends, error)
+                     : fleet_print(options->group, view, ends, options->partitions, error);
     free(ends);
-    fleet_view_free(&view);
     return result;
 }
 
-static int drain(struct fleet_link *link, const char *name, struct error *error) {
-    char clean[FLEET_NAME_SIZE];
+/* How many can have partitions, without the one of that name (NULL: with all). */
+static size_t count_taking(const struct fleet_view *view, const char *without) {
+    size_t count = 0;
+    for (size_t d = 0; d < view->daemon_count; d++) {
+        const struct fleet_daemon *daemon = &view->daemons[d];
+        count +=
+            daemon->living && (!without || (!daemon->draining && strcmp(daemon->name, without)));
+    }
+    return count;
+}
+
+static int drain(struct fleet_link *link, const struct fleet_view *view, const char *name,
+                 struct error *error) {
+    char clean[TEXT_SIZE];
+    size_t partitions = 0, others = count_taking(view, name);
+    int which = fleet_view_find(view, name);
     if (link->ops->drain(link, name, error))
         return -1;
-    printf("%s hands over what it has; status shows when it has nothing left\n",
-           text_copy(clean, sizeof clean, name));
+    text_copy(clean, sizeof clean, name);
+    for (size_t p = 0; p < view->partition_count; p++)
+        partitions += which >= 0 && view->partitions[p].owner == which;
+    if (others == 0)
+        printf("%s is drained, but no other daemon takes partitions now: until one does it keeps "
+               "its %zu and learns them\n",
+               clean, partitions);
+    else if (which >= 0 && view->daemons[which].draining)
+        printf("%s was drained already, and has %zu partition%s left\n", clean, partitions,
+               text_s(partitions));
+    else
+        printf("%s hands over its %zu partition%s: status shows when it has none left\n", clean,
+               partitions, text_s(partitions));
     return 0;
 }
 
-static int rebalance(struct fleet_link *link, struct error *error) {
+static int rebalance(struct fleet_link *link, const struct fleet_view *view, struct error *error) {
+    char clean[TEXT_SIZE];
+    size_t there = count_taking(view, NULL);
     if (link->ops->rebalance(link, error))
         return -1;
-    puts("partitions are shared out among all daemons that are there");
+    for (size_t d = 0; d < view->daemon_count; d++)
+        if (view->daemons[d].living && view->daemons[d].draining)
+            printf("%s was drained, and takes part again\n",
+                   text_copy(clean, sizeof clean, view->daemons[d].name));
+    if (there == 0)
+        puts("no daemon is there now: partitions are shared out when some are");
+    else
+        printf("%zu partition%s %s shared out among %zu daemon%s\n", view->partition_count,
+               text_s(view->partition_count), view->partition_count == 1 ? "is" : "are", there,
+               text_s(there));
     return 0;
+}
+
+/* What the command does in a fleet that has been. */
+static int command_run(const struct options *options, const struct command_row *command,
+                       char **operands, struct fleet_link *link, struct error *error) {
+    struct fleet_view view;
+    if (link->ops->look(link, &view, error))
+        return -1;
+    int result = !view.stream                ? error_set(error, EX_UNAVAILABLE,
+                                                         "there is no fleet %s: no daemon has joined it; --group "
+                                                                        "names another",
+                                                         options->group)
+                 : command == &drain_row     ? drain(link, &view, operands[0], error)
+                 : command == &rebalance_row ? rebalance(link, &view, error)
+                                             : print_status(options, link, &view, error);
+    fleet_view_free(&view);
+    return result;
 }
 
 static int act(const struct options *options, const struct command_row *command, char **operands,
@@ -90,9 +140,7 @@ static int act(const struct options *options, const struct command_row *command,
         url_login(&url, options->user, options->password_file, error) ||
         fleet_redis_open(&link, &url, &self, error))
         return -1;
-    int result = command == &drain_row       ? drain(link, operands[0], error)
-                 : command == &rebalance_row ? rebalance(link, error)
-                                             : print_status(options, link, error);
+    int result = command_run(options, command, operands, link, error);
     link->ops->close(&link);
     if (result && error->status == EX_TEMPFAIL) {
         error->status = EX_UNAVAILABLE;

@@ -6,37 +6,92 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/error.h"
 #include "common/format.h"
 #include "common/json_member.h"
 #include "common/text.h"
 
-enum { TEXT_SIZE = 256, DIGEST_SHOWN = 12 };
+enum { TEXT_SIZE = 256, DIGEST_SHOWN = 12, NAME_LEAST = 8 };
 
-/* Messages that are not learned and committed yet; false: unknown. */
-static bool lag_of(const struct fleet_view *view, const uint64_t *ends, size_t partition,
-                   uint64_t *lag) {
-    uint64_t learned = view->partitions[partition].learned;
-    *lag = ends[partition] > learned ? ends[partition] - learned : 0;
-    return ends[partition] != UINT64_MAX;
-}
-
-struct sums {
-    size_t partitions;
-    uint64_t lag;
-    bool known;
+/* What of a partition is still to be done, in messages. */
+struct rest {
+    bool lag_known, split_known;
+    uint64_t lag;         /* not committed: waiting or uncommitted */
+    uint64_t waiting;     /* learned by nobody yet */
+    uint64_t uncommitted; /* learned by the owner since its last commit */
 };
 
-static struct sums sums_of(const struct fleet_view *view, const uint64_t *ends, int daemon) {
-    struct sums sums = {.known = true};
-    for (size_t p = 0; p < view->partition_count; p++) {
-        uint64_t lag;
-        if (view->partitions[p].owner != daemon)
+struct status {
+    const struct fleet_view *view;
+    const uint64_t *ends;
+    json_t **infos;     /* (daemon_count,), what each says of itself; NULL: nothing */
+    struct rest *rests; /* (partition_count,) */
+};
+
+/* What nobody has, or a daemon whose lease is over, is learned again from what is committed. */
+static bool waiting_of(const struct status *s, size_t p, uint64_t lag, uint64_t *waiting) {
+    int owner = s->view->partitions[p].owner;
+    char number[FORMAT_SIZE];
+    double said;
+    *waiting = lag;
+    if (owner < 0 || !s->view->daemons[owner].living)
+        return true;
+    snprintf(number, sizeof number, "%zu", p);
+    if (!member_number(json_object_get(s->infos[owner], "lags"), number, &said))
+        return false;
+    if (said < (double)lag)
+        *waiting = (uint64_t)said;
+    return true;
+}
+
+static struct rest rest_of(const struct status *s, size_t p) {
+    struct rest rest = {.lag_known = s->ends[p] != UINT64_MAX};
+    uint64_t learned = s->view->partitions[p].learned;
+    rest.lag = rest.lag_known && s->ends[p] > learned ? s->ends[p] - learned : 0;
+    rest.split_known = rest.lag_known && waiting_of(s, p, rest.lag, &rest.waiting);
+    rest.uncommitted = rest.split_known ? rest.lag - rest.waiting : 0;
+    return rest;
+}
+
+static int status_open(struct status *s, const struct fleet_view *view, const uint64_t *ends,
+                       struct error *error) {
+    *s = (struct status){.view = view, .ends = ends};
+    s->infos = calloc(view->daemon_count + 1, sizeof(json_t *));
+    s->rests = calloc(view->partition_count + 1, sizeof *s->rests);
+    if (!s->infos || !s->rests)
+        return error_no_memory(error);
+    for (size_t d = 0; d < view->daemon_count; d++)
+        s->infos[d] = json_loads(view->daemons[d].info, 0, NULL);
+    for (size_t p = 0; p < view->partition_count; p++)
+        s->rests[p] = rest_of(s, p);
+    return 0;
+}
+
+static void status_close(struct status *s) {
+    for (size_t d = 0; s->infos && d < s->view->daemon_count; d++)
+        json_decref(s->infos[d]);
+    free(s->infos);
+    free(s->rests);
+}
+
+enum { OF_NOBODY = -1, OF_ALL = -2 };
+
+/* Of the partitions of one daemon, or of nobody, or of all. */
+static size_t sum_of(const struct status *s, int owner, struct rest *sum) {
+    size_t count = 0;
+    *sum = (struct rest){.lag_known = true, .split_known = true};
+    for (size_t p = 0; p < s->view->partition_count; p++) {
+        const struct rest *rest = &s->rests[p];
+        if (owner != OF_ALL && s->view->partitions[p].owner != owner)
             continue;
-        sums.partitions++;
-        sums.known &= lag_of(view, ends, p, &lag);
-        sums.lag += lag;
+        count++;
+        sum->lag_known &= rest->lag_known;
+        sum->split_known &= rest->split_known;
+        sum->lag += rest->lag;
+        sum->waiting += rest->waiting;
+        sum->uncommitted += rest->uncommitted;
     }
-    return sums;
+    return count;
 }
 
 static const char *state_of(const struct fleet_daemon *daemon, const json_t *info) {
@@ -48,105 +103,185 @@ static const char *state_of(const struct fleet_daemon *daemon, const json_t *inf
                                                    : "joining";
 }
 
+/* ---- For people ---- */
+
 static const char *count_or_unknown(char text[FORMAT_SIZE], bool known, uint64_t count) {
     if (!known)
         return "-";
     return format_grouped(text, (double)count);
 }
 
-static void print_daemon(const struct fleet_view *view, const uint64_t *ends, size_t n) {
-    const struct fleet_daemon *daemon = &view->daemons[n];
-    const struct sums sums = sums_of(view, ends, (int)n);
-    json_t *info = json_loads(daemon->info, 0, NULL);
+/* Columns of the longest name, so that none is cut. */
+static int name_width(const struct fleet_view *view) {
+    char name[TEXT_SIZE];
+    size_t width = NAME_LEAST;
+    for (size_t d = 0; d < view->daemon_count; d++) {
+        size_t length = strlen(text_copy(name, sizeof name, view->daemons[d].name));
+        width = length > width ? length : width;
+    }
+    return (int)width;
+}
+
+/* As state_of; who is to hand over what it has, and has some left, is not drained yet. */
+static const char *state_for_people(const struct fleet_daemon *daemon, const json_t *info,
+                                    size_t partitions) {
+    return daemon->living && daemon->draining && partitions > 0 ? "draining"
+                                                                : state_of(daemon, info);
+}
+
+static void print_line(int width, const char *name, const char *state, size_t partitions,
+                       const char *examples, const char *speed, const struct rest *rest,
+                       const char *control) {
+    char waiting[FORMAT_SIZE], uncommitted[FORMAT_SIZE];
+    printf("%-*s  %-9s %10zu %12s %7s %11s %11s%s%s\n", width, name, state, partitions, examples,
+           speed, count_or_unknown(waiting, rest->split_known, rest->waiting),
+           count_or_unknown(uncommitted, rest->split_known, rest->uncommitted),
+           *control ? "  " : "", control);
+}
+
+static void print_daemon(const struct status *s, int d, int width) {
+    const struct fleet_daemon *daemon = &s->view->daemons[d];
+    const json_t *info = s->infos[d];
     const char *control = member_string(info, "control");
     double examples = 0, rate = 0;
-    char name[TEXT_SIZE], where[TEXT_SIZE], state[TEXT_SIZE], lag[FORMAT_SIZE],
-        learned[FORMAT_SIZE], speed[FORMAT_SIZE];
+    char name[TEXT_SIZE], where[TEXT_SIZE], state[TEXT_SIZE], learned[FORMAT_SIZE],
+        speed[FORMAT_SIZE];
+    struct rest sum;
+    size_t partitions = sum_of(s, d, &sum);
     member_number(info, "examples", &examples);
     member_number(info, "rate", &rate);
-    printf("%-20s %-9s %10zu %14s %9s %12s  %s\n", text_copy(name, sizeof name, daemon->name),
-           text_copy(state, sizeof state, state_of(daemon, info)), sums.partitions,
-           format_grouped(learned, examples), daemon->living ? format_rate(speed, rate) : "-",
-           count_or_unknown(lag, sums.known, sums.lag),
-           text_copy(where, sizeof where, control ? control : ""));
-    json_decref(info);
+    print_line(width, text_copy(name, sizeof name, daemon->name),
+               text_copy(state, sizeof state, state_for_people(daemon, info, partitions)),
+               partitions, format_grouped(learned, examples),
+               daemon->living ? format_rate(speed, rate) : "-", &sum,
+               text_copy(where, sizeof where, control ? control : ""));
 }
 
-static void print_partition(const struct fleet_view *view, const uint64_t *ends, size_t p) {
-    const struct fleet_partition *partition = &view->partitions[p];
-    uint64_t lag;
-    char name[TEXT_SIZE], learned[FORMAT_SIZE], waits[FORMAT_SIZE], streams[FORMAT_SIZE];
-    bool known = lag_of(view, ends, p, &lag);
-    printf("%-9zu %-20s %14s %10s %12s\n", p,
-           partition->owner < 0
-               ? "nobody"
-               : text_copy(name, sizeof name, view->daemons[partition->owner].name),
+static void print_daemons(const struct status *s, int width) {
+    struct rest sum;
+    printf("%-*s  %-9s %10s %12s %7s %11s %11s  %s\n", width, "daemon", "state", "partitions",
+           "examples", "per s", "waiting", "uncommitted", "control");
+    for (size_t d = 0; d < s->view->daemon_count; d++)
+        print_daemon(s, (int)d, width);
+    size_t free = sum_of(s, OF_NOBODY, &sum);
+    if (free > 0)
+        print_line(width, "nobody", "", free, "", "", &sum, "");
+    size_t all = sum_of(s, OF_ALL, &sum);
+    print_line(width, "all", "", all, "", "", &sum, "");
+}
+
+static void print_partition(const struct status *s, size_t p, int width) {
+    const struct fleet_partition *partition = &s->view->partitions[p];
+    const struct rest *rest = &s->rests[p];
+    const char *owner = partition->owner < 0 ? "nobody" : s->view->daemons[partition->owner].name;
+    char name[TEXT_SIZE], learned[FORMAT_SIZE], waiting[FORMAT_SIZE], uncommitted[FORMAT_SIZE],
+        streams[FORMAT_SIZE];
+    printf("%-9zu  %-*s %14s %11s %11s %11s\n", p, width, text_copy(name, sizeof name, owner),
            format_grouped(learned, (double)partition->learned),
-           format_grouped(streams, (double)partition->states), count_or_unknown(waits, known, lag));
+           format_grouped(streams, (double)partition->states),
+           count_or_unknown(waiting, rest->split_known, rest->waiting),
+           count_or_unknown(uncommitted, rest->split_known, rest->uncommitted));
 }
 
-void fleet_print(const char *group, const struct fleet_view *view, const uint64_t *ends) {
+static void print_partitions(const struct status *s, int width) {
+    printf("\n%-9s  %-*s %14s %11s %11s %11s\n", "partition", width, "daemon", "committed",
+           "streams", "waiting", "uncommitted");
+    for (size_t p = 0; p < s->view->partition_count; p++)
+        print_partition(s, p, width);
+}
+
+/* Where there are averages: how many there have been, and who waits for the next. */
+static void print_averages(const struct fleet_view *view) {
+    if (view->round > 1 || view->arrived > 0)
+        printf(", %" PRIu64 " average%s of parameters", view->round - 1, text_s(view->round - 1));
+    if (view->arrived > 0)
+        printf(" (%zu daemon%s wait%s for the next)", view->arrived, text_s(view->arrived),
+               view->arrived == 1 ? "s" : "");
+}
+
+int fleet_print(const char *group, const struct fleet_view *view, const uint64_t *ends,
+                bool partitions, struct error *error) {
     char name[TEXT_SIZE], stream[TEXT_SIZE], digest[TEXT_SIZE];
-    printf("fleet %s: stream %s, %zu partition%s, configuration %.*s\n\n",
-           text_copy(name, sizeof name, group), text_copy(stream, sizeof stream, view->stream),
-           view->partition_count, text_s(view->partition_count), DIGEST_SHOWN,
-           text_copy(digest, sizeof digest, view->digest));
-    printf("%-20s %-9s %10s %14s %9s %12s  %s\n", "daemon", "state", "partitions", "examples",
-           "per s", "lag", "control");
-    for (size_t n = 0; n < view->daemon_count; n++)
-        print_daemon(view, ends, n);
-    printf("\n%-9s %-20s %14s %10s %12s\n", "partition", "daemon", "committed", "streams", "lag");
-    for (size_t p = 0; p < view->partition_count; p++)
-        print_partition(view, ends, p);
+    struct status status;
+    int width = name_width(view), result = status_open(&status, view, ends, error);
+    if (result == 0) {
+        printf("fleet %s: stream %s, %zu partition%s, configuration %.*s",
+               text_copy(name, sizeof name, group), text_copy(stream, sizeof stream, view->stream),
+               view->partition_count, text_s(view->partition_count), DIGEST_SHOWN,
+               text_copy(digest, sizeof digest, view->digest));
+        print_averages(view);
+        printf("\n\n");
+        print_daemons(&status, width);
+        if (partitions)
+            print_partitions(&status, width);
+    }
+    status_close(&status);
+    return result;
 }
 
-static json_t *count_json(bool known, uint64_t count) {
-    return known ? json_integer((json_int_t)count) : json_null();
+/* ---- For programs ---- */
+
+static void add_rest(json_t *object, const struct rest *rest) {
+    const struct {
+        const char *name;
+        bool known;
+        uint64_t count;
+    } rows[] = {{"lag", rest->lag_known, rest->lag},
+                {"waiting", rest->split_known, rest->waiting},
+                {"uncommitted", rest->split_known, rest->uncommitted}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        json_object_set_new(object, rows[i].name,
+                            rows[i].known ? json_integer((json_int_t)rows[i].count) : json_null());
 }
 
-static json_t *daemon_json(const struct fleet_view *view, const uint64_t *ends, size_t n) {
-    const struct fleet_daemon *daemon = &view->daemons[n];
-    const struct sums sums = sums_of(view, ends, (int)n);
-    json_t *info = json_loads(daemon->info, 0, NULL);
-    json_t *object = json_is_object(info) ? info : json_object();
+static json_t *daemon_json(const struct status *s, int d) {
+    const struct fleet_daemon *daemon = &s->view->daemons[d];
+    struct rest sum;
+    size_t partitions = sum_of(s, d, &sum);
+    json_t *object = json_is_object(s->infos[d]) ? json_copy(s->infos[d]) : json_object();
     json_object_set_new(object, "name", json_string(daemon->name));
-    json_object_set_new(object, "state", json_string(state_of(daemon, info)));
+    json_object_set_new(object, "state", json_string(state_of(daemon, s->infos[d])));
     json_object_set_new(object, "living", json_boolean(daemon->living));
     json_object_set_new(object, "draining", json_boolean(daemon->draining));
     json_object_set_new(object, "lease", json_real(daemon->lease));
-    json_object_set_new(object, "partitions", json_integer((json_int_t)sums.partitions));
-    json_object_set_new(object, "lag", count_json(sums.known, sums.lag));
-    if (object != info)
-        json_decref(info);
+    json_object_set_new(object, "partitions", json_integer((json_int_t)partitions));
+    add_rest(object, &sum);
     return object;
 }
 
-static json_t *partition_json(const struct fleet_view *view, const uint64_t *ends, size_t p) {
-    const struct fleet_partition *partition = &view->partitions[p];
-    uint64_t lag;
-    bool known = lag_of(view, ends, p, &lag);
+static json_t *partition_json(const struct status *s, size_t p) {
+    const struct fleet_partition *partition = &s->view->partitions[p];
     json_t *object = json_object();
-    json_object_set_new(object, "daemon",
-                        partition->owner < 0 ? json_null()
-                                             : json_string(view->daemons[partition->owner].name));
+    json_object_set_new(
+        object, "daemon",
+        partition->owner < 0 ? json_null() : json_string(s->view->daemons[partition->owner].name));
     json_object_set_new(object, "committed", json_integer((json_int_t)partition->learned));
     json_object_set_new(object, "streams", json_integer((json_int_t)partition->states));
-    json_object_set_new(object, "lag", count_json(known, lag));
+    add_rest(object, &s->rests[p]);
     return object;
 }
 
-void fleet_print_json(const char *group, const struct fleet_view *view, const uint64_t *ends) {
-    json_t *daemons = json_array(), *partitions = json_array();
-    for (size_t n = 0; n < view->daemon_count; n++)
-        json_array_append_new(daemons, daemon_json(view, ends, n));
-    for (size_t p = 0; p < view->partition_count; p++)
-        json_array_append_new(partitions, partition_json(view, ends, p));
-    json_t *all = json_pack("{s:s, s:s, s:s, s:I, s:o, s:o}", "group", group, "stream",
-                            view->stream, "digest", view->digest, "round", (json_int_t)view->round,
-                            "daemons", daemons, "partitions", partitions);
-    char *text = all ? json_dumps(all, JSON_COMPACT) : NULL;
-    if (text)
-        puts(text);
+int fleet_print_json(const char *group, const struct fleet_view *view, const uint64_t *ends,
+                     struct error *error) {
+    struct status status;
+    char *text = NULL;
+    if (status_open(&status, view, ends, error) == 0) {
+        json_t *daemons = json_array(), *partitions = json_array();
+        for (size_t d = 0; d < view->daemon_count; d++)
+            json_array_append_new(daemons, daemon_json(&status, (int)d));
+        for (size_t p = 0; p < view->partition_count; p++)
+            json_array_append_new(partitions, partition_json(&status, p));
+        json_t *all =
+            json_pack("{s:s, s:s, s:s, s:I, s:o, s:o}", "group", group, "stream", view->stream,
+                      "digest", view->digest, "round", (json_int_t)view->round, "daemons", daemons,
+                      "partitions", partitions);
+        text = all ? json_dumps(all, JSON_COMPACT) : NULL;
+        json_decref(all);
+    }
+    status_close(&status);
+    if (!text)
+        return error_no_memory(error);
+    puts(text);
     free(text);
-    json_decref(all);
+    return 0;
 }
