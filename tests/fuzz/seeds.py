@@ -328,8 +328,75 @@ CHECKPOINT = {
         "scaler": "40fdd729ffffff", "truncated": "022300ffff", "window": "0001ffffff"}.items()},
 }
 
+# --- fleet: a log of commands, a snapshot, or a piece of one -------------------------------------------
+def command(verb, name="a", number=1, seconds=b"\0", **more):
+    """A line of a log."""
+    about = {"v": 1, "do": verb, "name": name, "id": "i", "run": "r", "number": number, **more}
+    return seconds + json.dumps(about, separators=(",", ":")).encode() + b"\n"
+
+
+def joined(name="a", **more):
+    return command("join", name, **{"lease": 1000, "stream": "s", "partitions": 2, "digest": "d", "every": 9,
+                                    "info": '{"x":1}', **more})
+
+
+def taken(number, *pairs, name="a", **more):
+    return command("take", name, number, takes=pairs, **more)
+
+
+def committed(number, *commits, release=False, **more):
+    return command("commit", number=number, commits=commits, release=release, **more)
+
+
+def log(*lines):
+    return b"l" + b"".join(lines)
+
+
+def seven(number):
+    """As numbers are in a snapshot."""
+    return bytes([number]) if number < 128 else bytes([number & 127 | 128]) + seven(number >> 7)
+
+
+def snapshot(*parts):
+    """Numbers, and texts after their sizes."""
+    return b"s" + b"".join(seven(part) if isinstance(part, int) else seven(len(part)) + part for part in parts)
+
+
+MEMBER = (b"a", b"i", b"r", b"{}", b"at 1", 7, 1, 1, 3000, 0, 1, 0, 5, 2)
+PARTITION = (1, 300, 1, 7, 20, 30, 2, 5, 300, 1, 300, 5, 2, b"0 9")
+FREE = (0, 0, 0)
+NO_ROUNDS = 100 * (0,)
+CLOSED = (0, 1, b"a\n", b"at 0\n") + 98 * (0,)
+FLEET = {
+    "good-log": log(joined(), joined("b"), taken(2, (0, 0), (1, 0)),
+                    committed(3, (0, 1, 7, 5, 6, 2, 9, 2, 1, "0 3")),
+                    committed(4, (0, 1, 7, 6, 7, 3, 10, 1, 0, "4 5"), (1, 2, 7, 1, 1, 0, 0, 0, 0, "")),
+                    command("arrive", number=5, serial=1, where="0 1"), command("pass", "b", 2, round=1),
+                    command("round", number=6, round=1, lease=10), command("renew", number=7, lease=1000),
+                    committed(8, (1, 2, 7, 1, 1, 0, 0, 0, 0, ""), release=True),
+                    taken(3, (0, 1), (1, 2), name="b", seconds=b"\2"), command("settle", number=9, settled=[1, 7]),
+                    command("drain", target="b"), command("rebalance"), command("leave", number=10)),
+    "good-round": log(joined(), joined("b"), taken(2, (0, 0)), command("arrive", number=3, serial=1, where="x"),
+                      command("arrive", number=4, serial=2, where="y")),
+    "good-namesake": log(joined(), taken(2, (0, 0)), joined(id="j", seconds=b"\3"), joined(id="k")),
+    "none": log(b"\0x\n", b"\0{}\n", b"\0\n", command("dance"), command("take", takes=[[65536, 0]])),
+    "later": log(b'\0{"v":2}\n'),
+    "good-snapshot-empty": snapshot(5, 0, 0, 0, 0, 0, 0, 1, 0, *NO_ROUNDS),
+    "good-snapshot": snapshot(5, 2000, 9, 300, 1, *MEMBER, 1, b"s", b"d", 9, 2, *PARTITION, *FREE,
+                              1, 299, 1, 7, 3, 2, 1500, *CLOSED),
+    "snapshot-owner": snapshot(5, 2000, 9, 300, 0, 1, b"s", b"d", 9, 1, *PARTITION, 0, 1, 0, *NO_ROUNDS),
+    "snapshot-many": snapshot(5, 0, 0, 0, 2**60),
+    "snapshot-partitions": snapshot(5, 0, 0, 0, 0, 1, b"s", b"d", 9, 65537),
+    "snapshot-long": b"s" + 11 * b"\xff",
+    "snapshot-round": snapshot(5, 0, 0, 0, 0, 0, 0, 1, 0, 0, 1, b"a\n", b"", *NO_ROUNDS[2:]),
+    "good-piece": b"prunnel fleet snapshot 7 0 3\nabc",
+    "piece-first": b"prunnel fleet snapshot 7 0 600000\n" + bytes(100),
+    "piece-number": b"prunnel fleet snapshot 7 1 3\nabc",
+    "piece-size": b"prunnel fleet snapshot 7 0 99999999999999999999\n",
+}
+
 HARNESSES = {"decode": DECODE, "json": JSON, "config": CONFIG, "safetensors": SAFETENSORS,
-             "checkpoint": CHECKPOINT}
+             "checkpoint": CHECKPOINT, "fleet": FLEET}
 
 
 def write(directory):
