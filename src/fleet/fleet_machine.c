@@ -64,6 +64,13 @@ static int finish(struct fleet_machine *machine, struct partition *partition) {
     return fleet_claims_put(&machine->ended, &ended);
 }
 
+static int finish_all(struct fleet_machine *machine, struct member *member) {
+    for (size_t n = 0; member->owned > 0 && n < machine->partition_count; n++)
+        if (machine->partitions[n].owner == member && finish(machine, &machine->partitions[n]))
+            return -1;
+    return 0;
+}
+
 /* ---- Commands, each -1 when out of memory ---- */
 
 static bool differs(const struct fleet_machine *machine, const struct fleet_command *command,
@@ -83,11 +90,8 @@ static bool differs(const struct fleet_machine *machine, const struct fleet_comm
 
 /* Another daemon with the name: what the first had is nobody's. */
 static int take_name(struct fleet_machine *machine, struct member *member, const char *id) {
-    for (size_t n = 0; member->owned > 0 && n < machine->partition_count; n++)
-        if (machine->partitions[n].owner == member && finish(machine, &machine->partitions[n]))
-            return -1;
     changed(machine);
-    return replace(&member->id, id);
+    return finish_all(machine, member) || replace(&member->id, id) ? -1 : 0;
 }
 
 static int join(struct fleet_machine *machine, const struct fleet_command *command,
@@ -130,12 +134,15 @@ static int renew(struct fleet_machine *machine, struct member *member,
     return 0;
 }
 
-static void leave(struct fleet_machine *machine, struct member *member) {
+static int leave(struct fleet_machine *machine, struct member *member) {
     member->is_listed = member->is_leased = member->draining = false;
     member->serial = 0;
     machine_await_not(machine, member);
     changed(machine);
+    if (finish_all(machine, member))
+        return -1;
     machine_forget_if_idle(machine, member);
+    return 0;
 }
 
 static int take_one(struct fleet_machine *machine, struct member *member,
@@ -149,8 +156,6 @@ static int take_one(struct fleet_machine *machine, struct member *member,
     member->owned++;
     partition->owner = member;
     *claim = partition->claim = ++machine->claim;
-    if (before)
-        machine_forget_if_idle(machine, before);
     return 0;
 }
 
@@ -251,7 +256,6 @@ static int commit(struct fleet_machine *machine, struct member *member,
                 return -1;
         }
     }
-    machine_forget_if_idle(machine, member);
     return 0;
 }
 
@@ -299,8 +303,7 @@ static int apply_of_member(struct fleet_machine *machine, const struct fleet_com
     case FLEET_COMMAND_RENEW:
         return renew(machine, member, command, answer);
     case FLEET_COMMAND_LEAVE:
-        leave(machine, member);
-        return 0;
+        return leave(machine, member);
     case FLEET_COMMAND_TAKE:
         return take(machine, member, command);
     case FLEET_COMMAND_COMMIT:

@@ -515,21 +515,24 @@ static void rounds_of_long_ago_are_forgotten(void **unused) {
     assert_int_equal(state_of(ROUNDS - KEPT), FLEET_ROUND_OPEN);
 }
 
-/* Who leaves is forgotten only once the round and its partitions are over. */
+/* What it has ends; it is forgotten only once the round is over, too. */
 static void who_leaves_in_the_middle(void **unused) {
-    struct fleet_view seen;
     (void)unused;
     begin_rounds();
+    assert_int_equal(commit("anna", learned(0, 1, 5), false), FLEET_COMMITTED);
     arrive("anna", 1);
     assert_int_equal(do_it("anna", FLEET_COMMAND_LEAVE), FLEET_DONE);
-    seen = view();
+    assert_true(ended(1).is_known);
+    assert_int_equal(ended(1).offset.sequence, 5);
+    struct fleet_view seen = view();
+    assert_int_equal(seen.daemon_count, 2);
     assert_int_equal(seen.partitions[0].owner, -1);
     assert_int_equal(seen.partitions[0].claim, 1);
     fleet_view_free(&seen);
-    arrive("bert", 1);
-    is_closed(1, "anna\nbert\n");
     assert_int_equal(take("carl", 0, 1), 3);
-    assert_true(ended(1).is_over);
+    arrive("carl", 1);
+    arrive("bert", 1);
+    is_closed(1, "anna\nbert\ncarl\n");
     assert_int_equal(do_it("anna", FLEET_COMMAND_RENEW), FLEET_STRANGER);
 }
 
