@@ -117,6 +117,7 @@ static int open_worker(struct daemon *daemon, struct error *error) {
                                       .stream = config->consume.redis.stream,
                                       .digest = config->compatible,
                                       .partitions = fleet->count,
+                                      .every = config->fleet.average_every,
                                       .lease = config->fleet.lease};
     return open_link(fleet, &link, error) ||
                    fleet_worker_open(&fleet->worker, link, &fleet->self, fleet->url.name, error)

@@ -25,7 +25,6 @@ static int ask_for(struct daemon *daemon, enum fleet_job_kind kind, const size_t
     struct fleet_job *job = fleet_job_new(kind, count);
     if (!job)
         return error_no_memory(error);
-    job->version = fleet->view.version;
     for (size_t n = 0; n < count; n++) {
         const struct fleet_partition *known = &fleet->view.partitions[partitions[n]];
         job->claims[n] = (struct fleet_claim){.partition = partitions[n],

@@ -49,7 +49,6 @@ struct fleet {
     bool averaging;
     double patience;     /* until when, clock_seconds */
     uint64_t average_at; /* examples */
-    uint64_t round;      /* the last one that this daemon was in */
 
     char *members, *owners; /* of `status` */
     double told;            /* what it says of itself, last; clock_seconds */

@@ -77,7 +77,8 @@ static int export_states(struct daemon *daemon, struct fleet_job *job, size_t *a
     free(export.copy);
     for (size_t n = 0; n < job->count; n++) {
         fleet_states_done(&job->states[n]);
-        job->commits[n].streams = job->states[n].count;
+        job->commits[n].streams = job->commits[n].rows = job->states[n].count;
+        job->commits[n].whole = true;
     }
     return result;
 }

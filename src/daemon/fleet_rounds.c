@@ -49,7 +49,7 @@ int fleet_average(struct daemon *daemon, struct error *error) {
         fleet_job_free(job);
         return -1;
     }
-    job->last = fleet->round;
+    job->serial = ++fleet->serial;
     fleet->averaging = true;
     fleet->patience = clock_seconds() + ROUND_PATIENCE * fleet->self.lease;
     fleet_ask(daemon, job);
@@ -84,7 +84,6 @@ size_t fleet_batch(const struct daemon *daemon, size_t batch) {
 int fleet_averaged(struct daemon *daemon, struct fleet_job *job, struct error *error) {
     struct fleet *fleet = daemon->fleet;
     struct carry *carry;
-    fleet->round = job->last;
     if (!fleet->averaging) /* too late: learning has gone on by itself */
         return 0;
     fleet->averaging = false;
@@ -98,7 +97,7 @@ int fleet_averaged(struct daemon *daemon, struct fleet_job *job, struct error *e
     int result = carry_write_parameters(carry, job->parameters, error);
     carry_close(&carry);
     if (result > 0)
-        log_warning("the average of round %" PRIu64 " is not taken: %s", job->last, error->text);
+        log_warning("the average of round %" PRIu64 " is not taken: %s", job->round, error->text);
     if (result < 0)
         return run_break(daemon);
     fleet->rounds += result == 0;

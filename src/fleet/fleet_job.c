@@ -129,7 +129,7 @@ static int fetch_states(struct fleet_worker *worker, struct fleet_job *job, stru
    the next view says so. */
 static int take(struct fleet_worker *worker, struct fleet_job *job, struct error *error) {
     size_t taken;
-    if (worker->link->ops->take(worker->link, job->version, job->claims, job->count, &taken, error))
+    if (worker->link->ops->take(worker->link, job->claims, job->count, &taken, error))
         return -1;
     if (fetch_states(worker, job, error) == 0)
         return 0;
@@ -209,7 +209,7 @@ static int average(struct fleet_worker *worker, struct fleet_job *job, struct er
     uint64_t round;
     char *names = NULL;
     job->alone = true;
-    if (worker->link->ops->arrive(worker->link, job->last, job->parameters,
+    if (worker->link->ops->arrive(worker->link, job->serial, job->parameters,
                                   job->parameter_count * sizeof *job->parameters, &round, error) ||
         wait_for_round(worker, round, &names, error))
         return -1;
@@ -218,7 +218,7 @@ static int average(struct fleet_worker *worker, struct fleet_job *job, struct er
     sums.sums = calloc(job->parameter_count, sizeof *sums.sums);
     int result = sums.sums ? add_all(worker, round, names, &sums, error) : error_no_memory(error);
     if (result == 0) {
-        job->last = round;
+        job->round = round;
         job->members = sums.added;
         job->alone = sums.added < 2;
         if (!job->alone)

@@ -26,7 +26,7 @@ struct error;
 enum {
     FLEET_NAME_SIZE = 65,
     FLEET_ID_SIZE = 33,
-    FLEET_GROUP_MAX = 128,
+    FLEET_GROUP_MAX = 255,
     FLEET_PARTITIONS_MAX = 65536,
 };
 
@@ -44,7 +44,8 @@ struct fleet_self {
     const char *stream; /* what the fleet learns */
     const char *digest; /* of what learning depends on: the same in all of the fleet */
     size_t partitions;
-    double lease; /* seconds */
+    uint64_t every; /* fleet.average.every, which is the same in all of the fleet, too */
+    double lease;   /* seconds */
 };
 
 struct fleet_daemon {
@@ -64,7 +65,9 @@ struct fleet_partition {
     uint64_t states;  /* how many streams' states there are */
 };
 
-/* What a member sees. A change of anything but info and offsets changes the version. */
+/* What a member sees. A change of who is there, of who is drained, of who has what, and the first
+   arrival in a round change the version. Of a partition or a daemon that this has not changed,
+   `offset`, `learned`, `states`, `lease` and `info` may be those of an earlier look. */
 struct fleet_view {
     uint64_t version, round; /* round: the open one, from 1 */
     size_t arrived;          /* daemons that wait for its end */
@@ -75,6 +78,9 @@ struct fleet_view {
     struct fleet_partition *partitions; /* (partition_count,) */
 };
 void fleet_view_free(struct fleet_view *view);
+
+/* A copy, to be freed. -1: out of memory; there is none. */
+int fleet_view_copy(const struct fleet_view *view, struct fleet_view *copy, struct error *error);
 
 /* The daemon of that name, or -1. */
 int fleet_view_find(const struct fleet_view *view, const char *name);
@@ -91,18 +97,24 @@ struct fleet_claim {
 /* The state of one stream, opaque here. */
 struct fleet_row {
     const void *key, *state;
-    size_t key_size, state_size;
+    size_t key_size, state_size; /* state_size 0: the stream is forgotten */
 };
 
-/* What the owner has learned of a partition. */
+/* What the owner has learned of a partition, with the states of its streams: those that were staged
+   take the place of all that were committed before (`whole`), or of those of the same streams. */
 struct fleet_commit {
     size_t partition;
     uint64_t claim;
     struct fleet_offset offset;
     uint64_t learned; /* since the fleet began */
-    uint64_t streams; /* whose states were staged for it, */
-    uint64_t serial;  /* under this number; 0: the states are as before */
-    bool refused;     /* answered: it is another's by now */
+    uint64_t serial;  /* under which rows were staged; 0: none were */
+    uint64_t rows; /* that were staged, with those of streams that are forgotten: no stream twice */
+    bool whole;    /* always with a claim's first commit after the daemon was started */
+    uint64_t streams; /* how many states there are afterwards: the proof that none is missing */
+    /* Answered; at most one of them. Nothing is done then, and what was staged is gone. */
+    bool refused;    /* it is another's by now */
+    bool incomplete; /* the states would not be `streams`, or are too many pieces: stage them whole
+                      */
 };
 
 /* How a claim ended. */
@@ -121,22 +133,25 @@ struct fleet_link_ops {
     void (*close)(struct fleet_link **link);
 
     /* Become a member, or stay one; the lease begins anew. `info`: JSON, for people. Only join
-       checks that this daemon belongs to the fleet: EX_CONFIG. */
+       checks that this daemon belongs to the fleet: EX_CONFIG. *version 0: the broker has lost that
+       this daemon is a member, which has to join again. */
     int (*join)(struct fleet_link *link, const char *info, struct error *error);
     int (*renew)(struct fleet_link *link, const char *info, uint64_t *version, struct error *error);
 
-    /* No member any more; what it has should have been released. */
+    /* No member any more; claims that it still has end with what is committed. */
     int (*leave)(struct fleet_link *link, struct error *error);
 
-    /* To be freed. */
+    /* Bring the view up to date: all zeros, it gets all; or as this function left it, and it gets
+       what has changed since. To be freed in any case; with -1 it is all zeros again. */
     int (*look)(struct fleet_link *link, struct fleet_view *view, struct error *error);
 
-    /* Claim partitions that are nobody's, or of a daemon whose lease is over, as seen in `version`:
-       *taken of them have been claimed, all of those that could be; none at all where the fleet has
-       changed since. `claims` is (count,); where `partition` is not one of them it has become
-       SIZE_MAX. */
-    int (*take)(struct fleet_link *link, uint64_t version, struct fleet_claim *claims, size_t count,
-                size_t *taken, struct error *error);
+    /* Claim partitions that are nobody's, or of a daemon whose lease is over, and whose newest
+       claim is still the one that was seen: `claim`, 0: they never had one. *taken of them have
+       been claimed, all of those that could be, whatever else has changed. `claims` is (count,), no
+       partition twice; where it was not claimed `partition` has become SIZE_MAX, and else `claim`
+       the new one. */
+    int (*take)(struct fleet_link *link, struct fleet_claim *claims, size_t count, size_t *taken,
+                struct error *error);
 
     /* What became of claims. */
     int (*ended)(struct fleet_link *link, struct fleet_ended *claims, size_t count,
@@ -145,27 +160,33 @@ struct fleet_link_ops {
                   struct error *error);
 
     /* Bring states of a partition's streams to the broker, in as many calls as one likes. They
-       count once they are committed, in place of all that were before. `serial` is at least 1, and
-       another each time. */
+       count once they are committed. `serial` is at least 1, and another each time. */
     int (*stage)(struct fleet_link *link, size_t partition, uint64_t claim, uint64_t serial,
                  const struct fleet_row *rows, size_t count, struct error *error);
 
-    /* All at once. With `release` the partitions are nobody's afterwards. */
+    /* Each partition all at once or not at all. With `release` it is nobody's afterwards. Asked
+       again after the answer was lost it answers the same. EX_TEMPFAIL, too, when what was staged
+       is not there any more: to be staged again. */
     int (*commit)(struct fleet_link *link, struct fleet_commit *commits, size_t count, bool release,
                   struct error *error);
 
-    /* Visit the states that were committed of a partition. */
+    /* Visit the states that were committed of a partition, each stream once. EX_UNAVAILABLE: they
+       are not all there any more. */
     int (*states)(struct fleet_link *link, size_t partition, fleet_visit *visit, void *context,
                   struct error *error);
 
-    /* Bring this daemon's parameters to the round that is open, if it has not been in one after
-       `last`. *round: in which it is. */
-    int (*arrive)(struct fleet_link *link, uint64_t last, const void *parameters, size_t size,
+    /* Bring this daemon's parameters to the round that is open. *round: which that is. `serial`:
+       another number each time; asked again with the same one, the answer is the same. */
+    int (*arrive)(struct fleet_link *link, uint64_t serial, const void *parameters, size_t size,
                   uint64_t *round, struct error *error);
 
-    /* Whether the round is closed: when all members that have a partition have arrived, or the
-       first has waited as long as a lease. `names`: then, who is in it, in order, with a '\n'
-       after each; to be freed. Else NULL. */
+    /* This daemon will not come to the round in time, which need not wait for it: of no effect
+       once that is closed, or this daemon has arrived. */
+    int (*pass)(struct fleet_link *link, uint64_t round, struct error *error);
+
+    /* Whether the round is closed: when all members that have a partition have arrived or passed,
+       or the first has waited as long as a lease. `names`: then, who is in it, in order, with a
+       '\n' after each; to be freed. Else NULL. */
     int (*round)(struct fleet_link *link, uint64_t round, char **names, struct error *error);
 
     /* Somebody's parameters of a round that is closed; to be freed. */

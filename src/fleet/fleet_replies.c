@@ -1,5 +1,6 @@
 #include "fleet_replies.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,8 +22,9 @@ bool reply_number(const redisReply *reply, uint64_t *number) {
     }
     if (reply->type != REDIS_REPLY_STRING || reply->str[0] < '0' || reply->str[0] > '9')
         return false;
+    errno = 0;
     *number = strtoull(reply->str, &end, 10);
-    return *end == '\0';
+    return *end == '\0' && errno == 0;
 }
 
 bool reply_offset(const char *text, struct fleet_offset *offset) {
@@ -38,27 +40,20 @@ bool reply_committed(const char *text, struct fleet_claim *claim) {
                   &claim->offset.sequence, &claim->learned, &claim->states) == 4;
 }
 
-bool reply_states(const char *text, uint64_t *serial, uint64_t *claim) {
-    return sscanf(text, "%*u %*u %*u %*u %" SCNu64 " %" SCNu64, serial, claim) == 2;
-}
-
-bool reply_is_scan(const redisReply *reply) {
-    return reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 &&
-           reply->element[1]->type == REDIS_REPLY_ARRAY && *reply_text(reply, 0);
-}
-
 /* ---- The view ---- */
 
 /* As answered, in the order of SCRIPT_LOOK. */
-enum { TIME, FLEET, LEASES, DRAINING, DAEMONS, OWNERS, OFFSETS, ARRIVED, PARTS };
+enum { TIME, FLEET, ARRIVED, WHOLE, LEASES, DRAINING, DAEMONS, OWNERS, OFFSETS, GONE, PARTS };
 
 static bool is_good(const redisReply *reply) {
     uint64_t number;
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != PARTS ||
         !reply_number(reply->element[TIME], &number) ||
-        !reply_number(reply->element[ARRIVED], &number))
+        !reply_number(reply->element[ARRIVED], &number) ||
+        !reply_number(reply->element[WHOLE], &number) ||
+        reply->element[FLEET]->type != REDIS_REPLY_ARRAY)
         return false;
-    for (size_t n = FLEET; n <= OFFSETS; n++)
+    for (size_t n = LEASES; n <= GONE; n++)
         if (reply->element[n]->type != REDIS_REPLY_ARRAY)
             return false;
     return true;
@@ -72,18 +67,24 @@ static const redisReply *value_of(const redisReply *hash, const char *key) {
     return NULL;
 }
 
-static int read_fleet(const redisReply *fleet, uint64_t partitions_max, struct fleet_view *view) {
-    const redisReply *version = value_of(fleet, "version"), *round = value_of(fleet, "round");
-    const redisReply *count = value_of(fleet, "partitions"), *stream = value_of(fleet, "stream");
-    const redisReply *digest = value_of(fleet, "digest");
-    uint64_t partitions;
-    if (!version || !round || !count || !stream || !digest)
-        return fleet->elements ? REPLY_NONSENSE : 0;
-    if (!reply_number(version, &view->version) || !reply_number(round, &view->round) ||
-        !reply_number(count, &partitions) || partitions > partitions_max)
-        return REPLY_NONSENSE;
-    view->stream = strdup(stream->str);
-    view->digest = strdup(digest->str);
+static bool has(const redisReply *set, const char *name) {
+    for (size_t n = 0; n < set->elements; n++)
+        if (!strcmp(reply_text(set, n), name))
+            return true;
+    return false;
+}
+
+/* ---- The fleet ---- */
+
+/* Without the form that stands before it. */
+static const char *digest_of(const redisReply *digest) {
+    const char *text = reply_text(digest, 0), *colon = strstr(text, ": ");
+    return colon ? colon + 2 : text;
+}
+
+static int make_view(const redisReply *fleet, uint64_t partitions, struct fleet_view *view) {
+    view->stream = strdup(reply_text(value_of(fleet, "stream"), 0));
+    view->digest = strdup(digest_of(value_of(fleet, "digest")));
     view->partitions = calloc(partitions + 1, sizeof *view->partitions);
     if (!view->stream || !view->digest || !view->partitions)
         return REPLY_NO_MEMORY;
@@ -93,38 +94,96 @@ static int read_fleet(const redisReply *fleet, uint64_t partitions_max, struct f
     return 0;
 }
 
+/* A fleet that has never been is no nonsense. */
+static int read_fleet(const redisReply *fleet, struct fleet_view *view) {
+    const redisReply *version = value_of(fleet, "version"), *round = value_of(fleet, "round");
+    const redisReply *count = value_of(fleet, "partitions");
+    uint64_t partitions;
+    if (fleet->elements == 0)
+        return view->stream ? REPLY_NONSENSE : 0;
+    if (!version || !round || !count || !value_of(fleet, "stream") || !value_of(fleet, "digest") ||
+        !reply_number(version, &view->version) || !reply_number(round, &view->round) ||
+        !reply_number(count, &partitions) || partitions == 0 || partitions > FLEET_PARTITIONS_MAX)
+        return REPLY_NONSENSE;
+    if (view->stream)
+        return partitions == view->partition_count ? 0 : REPLY_NONSENSE;
+    return make_view(fleet, partitions, view);
+}
+
+/* ---- Daemons ---- */
+
 static int by_name(const void *a, const void *b) {
     const struct fleet_daemon *one = a, *other = b;
     return strcmp(one->name, other->name);
 }
 
-static bool has(const redisReply *set, const char *name) {
-    for (size_t n = 0; n < set->elements; n++)
-        if (!strcmp(reply_text(set, n), name))
-            return true;
-    return false;
+static int read_daemon(const redisReply *reply, size_t n, struct fleet_daemon *daemon) {
+    double now = strtod(reply_text(reply, TIME), NULL);
+    daemon->name = strdup(reply_text(reply->element[DAEMONS], n));
+    daemon->info = strdup(reply_text(reply->element[DAEMONS], n + 1));
+    if (!daemon->name || !daemon->info)
+        return REPLY_NO_MEMORY;
+    const redisReply *ends = value_of(reply->element[LEASES], daemon->name);
+    daemon->lease = ends ? (strtod(reply_text(ends, 0), NULL) - now) / 1000 : 0;
+    daemon->living = daemon->lease > 0;
+    daemon->draining = has(reply->element[DRAINING], daemon->name);
+    return 0;
+}
+
+/* Owners are places among the daemons, which are others now. */
+static int find_owners_again(const struct fleet_daemon *before, size_t count,
+                             struct fleet_view *view) {
+    int *now = malloc((count + 1) * sizeof *now);
+    if (!now)
+        return REPLY_NO_MEMORY;
+    for (size_t d = 0; d < count; d++)
+        now[d] = fleet_view_find(view, before[d].name);
+    for (size_t p = 0; p < view->partition_count; p++)
+        if (view->partitions[p].owner >= 0)
+            view->partitions[p].owner = now[view->partitions[p].owner];
+    free(now);
+    return 0;
+}
+
+static int add_known(const redisReply *reply, const struct fleet_daemon *known,
+                     struct fleet_view *view) {
+    struct fleet_daemon *daemon = &view->daemons[view->daemon_count];
+    if (value_of(reply->element[DAEMONS], known->name) || has(reply->element[GONE], known->name))
+        return 0;
+    *daemon = *known;
+    daemon->name = strdup(known->name);
+    daemon->info = strdup(known->info);
+    view->daemon_count++;
+    return daemon->name && daemon->info ? 0 : REPLY_NO_MEMORY;
+}
+
+static int merge_daemons(const redisReply *reply, const struct fleet_daemon *before, size_t count,
+                         struct fleet_view *view) {
+    const redisReply *news = reply->element[DAEMONS];
+    view->daemon_count = 0;
+    view->daemons = calloc(count + news->elements / 2 + 1, sizeof *view->daemons);
+    if (!view->daemons)
+        return REPLY_NO_MEMORY;
+    for (size_t d = 0; d < count; d++)
+        if (add_known(reply, &before[d], view))
+            return REPLY_NO_MEMORY;
+    for (size_t n = 0; n + 1 < news->elements; n += 2)
+        if (read_daemon(reply, n, &view->daemons[view->daemon_count++]))
+            return REPLY_NO_MEMORY;
+    qsort(view->daemons, view->daemon_count, sizeof *view->daemons, by_name);
+    return find_owners_again(before, count, view);
 }
 
 static int read_daemons(const redisReply *reply, struct fleet_view *view) {
-    const redisReply *all = reply->element[DAEMONS];
-    double now = strtod(reply_text(reply, TIME), NULL);
-    view->daemons = calloc(all->elements / 2 + 1, sizeof *view->daemons);
-    if (!view->daemons)
-        return REPLY_NO_MEMORY;
-    for (size_t n = 0; n + 1 < all->elements; n += 2) {
-        struct fleet_daemon *daemon = &view->daemons[view->daemon_count++];
-        daemon->name = strdup(reply_text(all, n));
-        daemon->info = strdup(reply_text(all, n + 1));
-        if (!daemon->name || !daemon->info)
-            return REPLY_NO_MEMORY;
-        const redisReply *ends = value_of(reply->element[LEASES], daemon->name);
-        daemon->lease = ends ? (strtod(ends->str, NULL) - now) / 1000 : 0;
-        daemon->living = daemon->lease > 0;
-        daemon->draining = has(reply->element[DRAINING], daemon->name);
-    }
-    qsort(view->daemons, view->daemon_count, sizeof *view->daemons, by_name);
-    return 0;
+    struct fleet_view before = {.daemons = view->daemons, .daemon_count = view->daemon_count};
+    if (reply->element[DAEMONS]->elements == 0 && reply->element[GONE]->elements == 0)
+        return 0;
+    int result = merge_daemons(reply, before.daemons, before.daemon_count, view);
+    fleet_view_free(&before);
+    return result;
 }
+
+/* ---- Partitions ---- */
 
 /* The partition that an entry of a hash is about; NULL: none. */
 static struct fleet_partition *partition_of(const redisReply *hash, size_t n,
@@ -139,9 +198,12 @@ static int read_owners(const redisReply *owners, struct fleet_view *view) {
     for (size_t n = 0; n + 1 < owners->elements; n += 2) {
         struct fleet_partition *partition = partition_of(owners, n, view);
         const char *text = reply_text(owners, n + 1), *name = strchr(text, ' ');
-        if (!partition || !name)
+        char *end;
+        if (!partition || !name || *text < '0' || *text > '9')
             return REPLY_NONSENSE;
-        partition->claim = strtoull(text, NULL, 10);
+        partition->claim = strtoull(text, &end, 10);
+        if (end != name)
+            return REPLY_NONSENSE;
         partition->owner = name[1] ? fleet_view_find(view, name + 1) : -1;
     }
     return 0;
@@ -162,14 +224,18 @@ static int read_offsets(const redisReply *offsets, struct fleet_view *view) {
 }
 
 int reply_view(const redisReply *reply, struct fleet_view *view) {
-    uint64_t arrived;
+    uint64_t arrived, whole;
+    int result;
     if (!is_good(reply))
         return REPLY_NONSENSE;
-    int result = read_fleet(reply->element[FLEET], FLEET_PARTITIONS_MAX, view);
-    if (result || (result = read_daemons(reply, view)) ||
+    reply_number(reply->element[ARRIVED], &arrived);
+    reply_number(reply->element[WHOLE], &whole);
+    if (whole)
+        fleet_view_free(view);
+    view->arrived = arrived;
+    if ((result = read_fleet(reply->element[FLEET], view)) ||
+        (result = read_daemons(reply, view)) ||
         (result = read_owners(reply->element[OWNERS], view)))
         return result;
-    reply_number(reply->element[ARRIVED], &arrived);
-    view->arrived = arrived;
     return read_offsets(reply->element[OFFSETS], view);
 }

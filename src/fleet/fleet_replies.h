@@ -20,13 +20,8 @@ bool reply_offset(const char *text, struct fleet_offset *offset);
 /* All of a partition's entry in `offsets`, into a claim; "": nothing is committed. */
 bool reply_committed(const char *text, struct fleet_claim *claim);
 
-/* What names its states there. */
-bool reply_states(const char *text, uint64_t *serial, uint64_t *claim);
-
-/* What HSCAN answers. */
-bool reply_is_scan(const redisReply *reply);
-
-/* 0, or what is wrong. The view is all zeros before, and is to be freed in any case. */
+/* SCRIPT_LOOK's answer into a view, as struct fleet_link_ops' look: 0, or what is wrong. The view
+   is to be freed in any case. */
 enum { REPLY_NONSENSE = 1, REPLY_NO_MEMORY };
 int reply_view(const redisReply *reply, struct fleet_view *view);
 

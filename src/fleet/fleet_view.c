@@ -1,6 +1,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/error.h"
 #include "fleet_link.h"
 
 void fleet_view_free(struct fleet_view *view) {
@@ -15,9 +16,58 @@ void fleet_view_free(struct fleet_view *view) {
     *view = (struct fleet_view){0};
 }
 
+static char *copy_of(const char *text) {
+    return strdup(text ? text : "");
+}
+
+static int copy_daemons(const struct fleet_view *view, struct fleet_view *copy) {
+    copy->daemons = calloc(view->daemon_count + 1, sizeof *copy->daemons);
+    if (!copy->daemons)
+        return -1;
+    for (size_t n = 0; n < view->daemon_count; n++) {
+        struct fleet_daemon *daemon = &copy->daemons[copy->daemon_count++];
+        *daemon = view->daemons[n];
+        daemon->name = copy_of(view->daemons[n].name);
+        daemon->info = copy_of(view->daemons[n].info);
+        if (!daemon->name || !daemon->info)
+            return -1;
+    }
+    return 0;
+}
+
+static int copy_partitions(const struct fleet_view *view, struct fleet_view *copy) {
+    copy->partitions = calloc(view->partition_count + 1, sizeof *copy->partitions);
+    if (!copy->partitions)
+        return -1;
+    copy->partition_count = view->partition_count;
+    if (view->partition_count)
+        memcpy(copy->partitions, view->partitions,
+               view->partition_count * sizeof *copy->partitions);
+    return 0;
+}
+
+int fleet_view_copy(const struct fleet_view *view, struct fleet_view *copy, struct error *error) {
+    *copy = (struct fleet_view){.version = view->version,
+                                .round = view->round,
+                                .arrived = view->arrived,
+                                .jobs = view->jobs};
+    bool good = (!view->stream || (copy->stream = strdup(view->stream))) &&
+                (!view->digest || (copy->digest = strdup(view->digest))) &&
+                copy_daemons(view, copy) == 0 && copy_partitions(view, copy) == 0;
+    if (good)
+        return 0;
+    fleet_view_free(copy);
+    return error_no_memory(error);
+}
+
+static int by_name(const void *name, const void *daemon) {
+    return strcmp(name, ((const struct fleet_daemon *)daemon)->name);
+}
+
 int fleet_view_find(const struct fleet_view *view, const char *name) {
-    for (size_t n = 0; n < view->daemon_count; n++)
-        if (strcmp(view->daemons[n].name, name) == 0)
-            return (int)n;
-    return -1;
+    const struct fleet_daemon *found =
+        view->daemon_count
+            ? bsearch(name, view->daemons, view->daemon_count, sizeof *view->daemons, by_name)
+            : NULL;
+    return found ? (int)(found - view->daemons) : -1;
 }

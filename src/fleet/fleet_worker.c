@@ -96,6 +96,12 @@ bool fleet_worker_wait(const struct fleet_worker *worker, double seconds) {
     return poll(&event, 1, clock_milliseconds(seconds)) > 0;
 }
 
+void fleet_worker_pass(struct fleet_worker *worker, uint64_t round) {
+    pthread_mutex_lock(&worker->mutex);
+    worker->pass = round;
+    pthread_mutex_unlock(&worker->mutex);
+}
+
 double fleet_worker_away(struct fleet_worker *worker) {
     pthread_mutex_lock(&worker->mutex);
     double since = worker->away;
@@ -164,31 +170,49 @@ static char *info_of(struct fleet_worker *worker) {
     return info;
 }
 
-static int join_or_renew(struct fleet_worker *worker, uint64_t *version, struct error *error) {
-    char *info = info_of(worker);
-    if (!info)
-        return error_no_memory(error);
-    if (!worker->joined && worker->link->ops->join(worker->link, info, error)) {
-        free(info);
-        return -1;
+/* A broker that has lost what it had may not know this daemon any more. */
+static int join_or_renew(struct fleet_worker *worker, const char *info, uint64_t *version,
+                         struct error *error) {
+    for (int tries = 0; tries < 2; tries++) {
+        if (!worker->joined && worker->link->ops->join(worker->link, info, error))
+            return -1;
+        worker->joined = true;
+        if (worker->link->ops->renew(worker->link, info, version, error))
+            return -1;
+        if (*version > 0)
+            return 0;
+        worker->joined = false;
+        log_warning("%s has lost that this daemon is in the fleet %s: it joins again",
+                    worker->where, worker->self->group);
     }
-    worker->joined = true;
-    int result = worker->link->ops->renew(worker->link, info, version, error);
+    return error_set(error, EX_TEMPFAIL, "it does not remember this daemon");
+}
+
+static int keep_the_lease(struct fleet_worker *worker, uint64_t *version, struct error *error) {
+    char *info = info_of(worker);
+    int result = info ? join_or_renew(worker, info, version, error) : error_no_memory(error);
     free(info);
     return result;
 }
 
+/* Of a fleet that is not too large, now and then, also at what the others say of themselves. */
 static int look(struct fleet_worker *worker, struct error *error) {
-    struct fleet_view view;
-    if (worker->link->ops->look(worker->link, &view, error))
+    struct fleet_view copy;
+    double now = clock_seconds();
+    if (now >= worker->look_due)
+        fleet_view_free(&worker->known);
+    bool all = worker->known.version == 0;
+    if (worker->link->ops->look(worker->link, &worker->known, error) ||
+        fleet_view_copy(&worker->known, &copy, error))
         return -1;
+    if (worker->known.daemon_count > LOOK_DAEMONS_MAX)
+        worker->look_due = HUGE_VAL;
+    else if (all || worker->look_due == HUGE_VAL)
+        worker->look_due = now + LOOK_INTERVAL;
     pthread_mutex_lock(&worker->mutex);
     fleet_view_free(&worker->view);
-    worker->version = view.version;
-    worker->look_due =
-        view.daemon_count <= LOOK_DAEMONS_MAX ? clock_seconds() + LOOK_INTERVAL : HUGE_VAL;
-    view.jobs = worker->jobs;
-    worker->view = view;
+    copy.jobs = worker->jobs;
+    worker->view = copy;
     worker->seen = true;
     worker->look = false;
     wake(worker);
@@ -196,19 +220,38 @@ static int look(struct fleet_worker *worker, struct error *error) {
     return 0;
 }
 
-int fleet_worker_renew(struct fleet_worker *worker, struct error *error) {
-    uint64_t version;
-    double now = clock_seconds();
+/* What the learning thread wants at the next renewal. */
+static bool wants_look(struct fleet_worker *worker) {
     pthread_mutex_lock(&worker->mutex);
     bool wanted = worker->look;
     pthread_mutex_unlock(&worker->mutex);
+    return wanted;
+}
+
+static int pass(struct fleet_worker *worker, struct error *error) {
+    pthread_mutex_lock(&worker->mutex);
+    uint64_t round = worker->pass;
+    pthread_mutex_unlock(&worker->mutex);
+    if (round && worker->link->ops->pass(worker->link, round, error))
+        return -1;
+    pthread_mutex_lock(&worker->mutex);
+    if (worker->pass == round)
+        worker->pass = 0;
+    pthread_mutex_unlock(&worker->mutex);
+    return 0;
+}
+
+int fleet_worker_renew(struct fleet_worker *worker, struct error *error) {
+    uint64_t version;
+    double now = clock_seconds();
+    bool wanted = wants_look(worker);
     if (now < worker->due && !wanted)
         return 0;
-    if (join_or_renew(worker, &version, error))
+    if (keep_the_lease(worker, &version, error) || pass(worker, error))
         return -1;
     double each = worker->self->lease / RENEWALS_A_LEASE;
     worker->due = now + (each < RENEWAL_MAX ? each : RENEWAL_MAX);
-    wanted |= version != worker->version || now >= worker->look_due;
+    wanted |= version != worker->known.version || now >= worker->look_due;
     return wanted ? look(worker, error) : 0;
 }
 
@@ -332,6 +375,7 @@ void fleet_worker_close(struct fleet_worker **closed, bool leave) {
     free_jobs(worker->asked);
     free_jobs(worker->done);
     fleet_view_free(&worker->view);
+    fleet_view_free(&worker->known);
     free(worker->info);
     if (worker->event >= 0)
         close(worker->event);

@@ -27,7 +27,7 @@ void fleet_states_done(struct fleet_states *states);
 void fleet_states_free(struct fleet_states *states);
 
 enum fleet_job_kind {
-    FLEET_JOB_TAKE,   /* claims[count], as seen in `version`, with the states that are committed */
+    FLEET_JOB_TAKE,   /* claims[count], as they were seen, with the states that are committed */
     FLEET_JOB_BEGIN,  /* states of claims[count], which this daemon has already */
     FLEET_JOB_COMMIT, /* commits[count], with their states; release */
     FLEET_JOB_ENDED,  /* ended[count] */
@@ -40,17 +40,16 @@ struct fleet_job {
     enum fleet_job_kind kind;
     bool release, failed; /* failed: `error` says why, and it makes no sense to try again */
     size_t count;
-    uint64_t version;
     struct fleet_claim *claims;
     struct fleet_commit *commits;
     struct fleet_ended *ended;
     uint64_t *settled;
     struct fleet_states *states; /* (count,), of claims or commits */
-    /* AVERAGE: (parameter_count,); answered: the mean over those in the round, or `alone`: they are
-       as they were. `last`: the last round that this daemon was in; answered: this one. */
+    /* AVERAGE: (parameter_count,), and a number that no other one has; answered: the mean over
+       those in the round, or `alone`: they are as they were. */
     float *parameters;
     size_t parameter_count, members;
-    uint64_t last;
+    uint64_t serial, round;
     bool alone;
     struct error error;
     struct fleet_job *next;
@@ -74,6 +73,9 @@ int fleet_worker_descriptor(const struct fleet_worker *worker);
 
 /* What the daemon says of itself from now on, JSON. */
 void fleet_worker_tell(struct fleet_worker *worker, const char *info);
+
+/* The round need not wait for this daemon (fleet_link.h). */
+void fleet_worker_pass(struct fleet_worker *worker, uint64_t round);
 
 /* The job is the worker's until it comes back. */
 void fleet_worker_ask(struct fleet_worker *worker, struct fleet_job *job);

@@ -16,10 +16,10 @@ struct fleet_worker {
     /* The thread's own, until it has ended. */
     struct fleet_link *link;
     bool joined;
-    double due;       /* the next renewal, clock_seconds */
-    double look_due;  /* the next look, though nothing has changed */
-    uint64_t version; /* of the newest view */
-    double pause;     /* seconds, while the broker is away */
+    double due;              /* the next renewal, clock_seconds */
+    double look_due;         /* the next look at all, though nothing has changed */
+    struct fleet_view known; /* the newest view, of which the learning thread gets copies */
+    double pause;            /* seconds, while the broker is away */
 
     /* Of both, with the mutex. */
     pthread_mutex_t mutex;
@@ -27,10 +27,11 @@ struct fleet_worker {
     struct fleet_job *asked, *done;
     uint64_t jobs; /* done */
     struct fleet_view view;
-    bool seen;    /* the view is to be given */
-    bool look;    /* a view is wanted */
-    bool closing; /* the thread is to end */
-    bool failed;  /* it has ended, for */
+    bool seen;     /* the view is to be given */
+    bool look;     /* a view is wanted */
+    uint64_t pass; /* the round that need not wait for this daemon; 0: none */
+    bool closing;  /* the thread is to end */
+    bool failed;   /* it has ended, for */
     struct error error;
     double away; /* since when, clock_seconds; 0: the broker answers */
     char *info;

@@ -115,7 +115,7 @@ static int rebalance(struct fleet_link *link, const struct fleet_view *view, str
 /* What the command does in a fleet that has been. */
 static int command_run(const struct options *options, const struct command_row *command,
                        char **operands, struct fleet_link *link, struct error *error) {
-    struct fleet_view view;
+    struct fleet_view view = {0};
     if (link->ops->look(link, &view, error))
         return -1;
     int result = !view.stream                ? error_set(error, EX_UNAVAILABLE,
