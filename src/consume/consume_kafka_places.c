@@ -1,0 +1,221 @@
+/* Which partitions the topic has, where they begin, and how far they are. */
+#include <inttypes.h>
+#include <sysexits.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "consume_kafka.h"
+
+#define LOOK_NS NS_PER_SECOND         /* between two commits, and two looks at lags */
+#define COUNT_NS (10 * NS_PER_SECOND) /* between two questions how many partitions there are */
+
+enum { CLOSE_MS = 2000 /* for the last commit */ };
+
+/* ---- Partitions ---- */
+
+static int add_partitions(struct consume *consume, int count, struct error *error) {
+    char name[CONSUME_NAME_SIZE];
+    bool more = consume->count > 0 && (size_t)count > consume->count;
+    if (more)
+        log_warning("%s: the topic has %d partitions now, and had %zu: the new ones are read from "
+                    "their beginning",
+                    consume->endpoint, count, consume->count);
+    pthread_mutex_lock(&consume->mutex);
+    int status = 0;
+    for (int n = (int)consume->count; n < count && status == 0; n++) {
+        snprintf(name, sizeof name, "%s[%d]", consume->config->consume.kafka.topic, n);
+        struct consume_partition *p = consume_add(consume, "kafka", name);
+        if (!p)
+            status = error_set(error, EX_UNAVAILABLE,
+                               "%s: the topic has %d partitions, and at most %d can be read",
+                               consume->endpoint, count, CONSUME_PARTITIONS_MAX);
+        else
+            p->number = n;
+    }
+    pthread_mutex_unlock(&consume->mutex);
+    consume_announce(consume);
+    return status;
+}
+
+void consume_kafka_missing(struct consume *consume) {
+    struct kafka *kafka = consume->broker;
+    if (!kafka->missing_said)
+        log_warning("%s: there is no topic %s; waiting for it", kafka->options.servers,
+                    consume->config->consume.kafka.topic);
+    kafka->missing_said = true;
+}
+
+/* How many partitions the topic has. EX_TEMPFAIL: no answer. */
+int consume_kafka_count(struct consume *consume, struct error *error) {
+    struct kafka *kafka = consume->broker;
+    const struct rd_kafka_metadata *about;
+    rd_kafka_topic_t *topic =
+        rd_kafka_topic_new(kafka->client, consume->config->consume.kafka.topic, NULL);
+    rd_kafka_resp_err_t code = rd_kafka_metadata(kafka->client, 0, topic, &about, KAFKA_ASK_MS);
+    rd_kafka_topic_destroy(topic);
+    if (kafka_refuses(code))
+        consume_kafka_error(kafka->client, code, rd_kafka_err2str(code), consume);
+    if (code)
+        return error_set(error, EX_TEMPFAIL, "no server answers");
+    const struct rd_kafka_metadata_topic *found = about->topic_cnt ? &about->topics[0] : NULL;
+    rd_kafka_resp_err_t wrong = found ? found->err : RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART;
+    int count = found ? found->partition_cnt : 0, status = 0;
+    rd_kafka_metadata_destroy(about);
+    kafka->count_due = clock_ns() + (count ? COUNT_NS : LOOK_NS);
+    if (kafka_refuses(wrong))
+        consume_kafka_error(kafka->client, wrong, rd_kafka_err2str(wrong), consume);
+    else if (count == 0)
+        consume_kafka_missing(consume);
+    else if ((size_t)count > consume->count)
+        status = add_partitions(consume, count, error);
+    return status;
+}
+
+/* ---- Where partitions begin ---- */
+
+int64_t consume_kafka_next(const struct consume_partition *p) {
+    return (int64_t)p->at.count; /* its offset and 1 */
+}
+
+/* What is not known comes from the group, or is as `from` says. */
+static int find_start(struct consume *consume, struct consume_partition *p, struct error *error) {
+    struct kafka *kafka = consume->broker;
+    const char *topic = consume->config->consume.kafka.topic;
+    bool latest = consume->config->consume.kafka.latest;
+    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(1);
+    rd_kafka_topic_partition_list_add(list, topic, p->number);
+    int64_t low = 0, high = 0;
+    rd_kafka_resp_err_t code = rd_kafka_committed(kafka->client, list, KAFKA_ASK_MS);
+    int64_t found = list->elems[0].offset;
+    rd_kafka_topic_partition_list_destroy(list);
+    if (!code && found < 0)
+        code = rd_kafka_query_watermark_offsets(kafka->client, topic, p->number, &low, &high,
+                                                KAFKA_ASK_MS);
+    if (code)
+        return error_set(error, EX_TEMPFAIL, "%s", rd_kafka_err2str(code));
+    p->at.count = (uint64_t)(found >= 0 ? found : latest ? high : low);
+    p->at.sequence = p->at.count ? p->at.count - 1 : 0;
+    return 0;
+}
+
+/* What was before the oldest message is lost, what is after the newest one is of another topic. */
+int consume_kafka_check(struct consume *consume, struct consume_partition *p, struct error *error) {
+    const struct kafka *kafka = consume->broker;
+    const char *topic = consume->config->consume.kafka.topic;
+    int64_t low, high, next = consume_kafka_next(p);
+    rd_kafka_resp_err_t code = rd_kafka_query_watermark_offsets(kafka->client, topic, p->number,
+                                                                &low, &high, KAFKA_ASK_MS);
+    if (code)
+        return error_set(error, EX_TEMPFAIL, "%s", rd_kafka_err2str(code));
+    if (next > high)
+        return error_set(error, EX_UNAVAILABLE,
+                         "%s: %s[%" PRId32 "] ends at offset %" PRId64 ", before %" PRId64
+                         ", up to which it is learned: it was made again, or has lost what it had; "
+                         "name another topic, or give this daemon a directory and a group of its "
+                         "own with state.directory and examples.kafka.group",
+                         kafka->options.servers, topic, p->number, high, next);
+    if (next >= low)
+        return 0;
+    log_warning("%s: %" PRId64 " messages of %s[%" PRId32 "] were gone before they were read: "
+                "their retention had passed; keep more, or let the daemon be faster",
+                consume->endpoint, low - next, topic, p->number);
+    pthread_mutex_lock(&consume->mutex);
+    p->lost += (uint64_t)(low - next);
+    pthread_mutex_unlock(&consume->mutex);
+    p->at.count = (uint64_t)low;
+    return 0;
+}
+
+/* All that is to be read, from where it is. */
+int consume_kafka_assign(struct consume *consume, struct error *error) {
+    struct kafka *kafka = consume->broker;
+    rd_kafka_topic_partition_list_t *list =
+        rd_kafka_topic_partition_list_new((int)consume->count + 1);
+    bool changed = !kafka->assigned;
+    int status = 0;
+    for (size_t n = 0; n < consume->count && status == 0; n++) {
+        struct consume_partition *p = consume->partitions[n];
+        bool begins, known, before = p->counted;
+        p->counted = consume_wanted(consume, p, &begins, &known);
+        changed |= begins || before != (p->counted = p->reading && p->counted);
+        if (!p->counted)
+            continue;
+        rd_kafka_topic_partition_t *to = rd_kafka_topic_partition_list_add(
+            list, consume->config->consume.kafka.topic, p->number);
+        if (begins) {
+            status = known ? consume_kafka_check(consume, p, error) : find_start(consume, p, error);
+            p->begun = p->at.count;
+        }
+        if (status < 0)
+            p->reading = 0; /* once more the next time */
+        to->offset = consume_kafka_next(p);
+    }
+    if (status == 0 && changed) {
+        rd_kafka_resp_err_t code = rd_kafka_assign(kafka->client, list);
+        status = code ? error_set(error, EX_TEMPFAIL, "%s", rd_kafka_err2str(code)) : 0;
+        kafka->assigned = status == 0;
+        kafka->reads = list->cnt > 0;
+    } else if (status < 0) {
+        kafka->assigned = false;
+    }
+    rd_kafka_topic_partition_list_destroy(list);
+    return status;
+}
+
+/* ---- What is durable ---- */
+
+static rd_kafka_topic_partition_list_t *take_offsets(struct consume *consume) {
+    rd_kafka_topic_partition_list_t *list =
+        rd_kafka_topic_partition_list_new((int)consume->count + 1);
+    pthread_mutex_lock(&consume->mutex);
+    for (size_t n = 0; n < consume->count && consume->commits; n++) {
+        struct consume_partition *p = consume->partitions[n];
+        if (!p->read || p->durable.count == 0 || p->durable.count == p->committed.count)
+            continue;
+        p->committed = p->durable;
+        rd_kafka_topic_partition_list_add(list, consume->config->consume.kafka.topic, p->number)
+            ->offset = (int64_t)p->durable.count;
+    }
+    pthread_mutex_unlock(&consume->mutex);
+    return list;
+}
+
+static void measure(struct consume *consume, struct consume_partition *p) {
+    const struct kafka *kafka = consume->broker;
+    int64_t low, high;
+    if (rd_kafka_get_watermark_offsets(kafka->client, consume->config->consume.kafka.topic,
+                                       p->number, &low, &high) ||
+        high < 0)
+        return;
+    pthread_mutex_lock(&consume->mutex);
+    int64_t from = (int64_t)(p->durable.count ? p->durable.count : p->begun);
+    if (p->read)
+        p->lag = high > from ? high - from : 0;
+    pthread_mutex_unlock(&consume->mutex);
+}
+
+/* A commit that fails is made up for by the next one. */
+int consume_kafka_look(struct consume *consume, struct error *error) {
+    struct kafka *kafka = consume->broker;
+    (void)error;
+    if (!kafka->client || clock_ns() < kafka->due)
+        return 0;
+    kafka->due = clock_ns() + LOOK_NS;
+    rd_kafka_topic_partition_list_t *list = take_offsets(consume);
+    if (list->cnt > 0)
+        rd_kafka_commit(kafka->client, list, 1);
+    rd_kafka_topic_partition_list_destroy(list);
+    for (size_t n = 0; n < consume->count; n++)
+        measure(consume, consume->partitions[n]);
+    return 0;
+}
+
+void consume_kafka_commit_last(struct consume *consume) {
+    struct kafka *kafka = consume->broker;
+    rd_kafka_topic_partition_list_t *list = take_offsets(consume);
+    rd_kafka_queue_t *answers = rd_kafka_queue_new(kafka->client);
+    if (list->cnt > 0 && !rd_kafka_commit_queue(kafka->client, list, answers, NULL, NULL))
+        rd_kafka_event_destroy(rd_kafka_queue_poll(answers, CLOSE_MS));
+    rd_kafka_queue_destroy(answers);
+    rd_kafka_topic_partition_list_destroy(list);
+}

@@ -1,0 +1,239 @@
+/* How far partitions are: what the server knows of a stream, where one begins, what was gone before
+   it was read, and what the group is told. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "consume_redis.h"
+
+#define LOOK_NS NS_PER_SECOND /* between two commits, and two looks at what there is */
+
+/* ---- What there is ---- */
+
+/* XINFO STREAM; `length` 0 and all else 0: there is none. */
+struct about {
+    bool exists;
+    int64_t added, length; /* added -1: the server does not say */
+    uint64_t last_first, last_second;
+    uint64_t first_first, first_second; /* of the oldest entry, with a length */
+};
+
+static int64_t number_at(const redisReply *list, const char *name, int64_t otherwise) {
+    const redisReply *found = redis_member(list, name);
+    return found && found->type == REDIS_REPLY_INTEGER ? found->integer : otherwise;
+}
+
+static void read_about(const redisReply *reply, struct about *about) {
+    *about = (struct about){.exists = reply->type == REDIS_REPLY_ARRAY, .added = -1};
+    if (!about->exists)
+        return;
+    const redisReply *last = redis_member(reply, "last-generated-id");
+    const redisReply *entry = redis_member(reply, "first-entry");
+    about->added = number_at(reply, "entries-added", -1);
+    about->length = number_at(reply, "length", 0);
+    if (last && last->str)
+        redis_id_parse(last->str, &about->last_first, &about->last_second);
+    if (entry && entry->elements == 2 && entry->element[0]->str)
+        redis_id_parse(entry->element[0]->str, &about->first_first, &about->first_second);
+}
+
+static int compare(uint64_t a_first, uint64_t a_second, uint64_t b_first, uint64_t b_second) {
+    if (a_first != b_first)
+        return a_first < b_first ? -1 : 1;
+    return a_second == b_second ? 0 : a_second < b_second ? -1 : 1;
+}
+
+static int look_up(struct redis *redis, const struct consume_partition *p, struct about *about,
+                   struct error *error) {
+    const char *words[] = {"XINFO", "STREAM", p->stream};
+    redisReply *reply = consume_redis_ask(redis, p, 3, words, "ERR no such key", error);
+    if (!reply)
+        return -1;
+    read_about(reply, about);
+    freeReplyObject(reply);
+    return 0;
+}
+
+/* ---- Where a partition begins that the journal does not know ---- */
+
+static int ask_group(struct consume *consume, struct consume_partition *p, bool *found,
+                     struct error *error) {
+    struct redis *redis = consume->broker;
+    const char *words[] = {"XINFO", "GROUPS", p->stream};
+    redisReply *groups = consume_redis_ask(redis, p, 3, words, "ERR no such key", error);
+    *found = false;
+    if (!groups)
+        return -1;
+    for (size_t n = 0; groups->type == REDIS_REPLY_ARRAY && n < groups->elements; n++) {
+        const redisReply *name = redis_member(groups->element[n], "name");
+        const redisReply *last = redis_member(groups->element[n], "last-delivered-id");
+        if (!name || !name->str || strcmp(name->str, consume->config->consume.redis.group) != 0 ||
+            !last || !last->str)
+            continue;
+        *found = true;
+        redis_id_parse(last->str, &p->first, &p->second);
+        p->at.count = (uint64_t)number_at(groups->element[n], "entries-read", 0);
+    }
+    freeReplyObject(groups);
+    return 0;
+}
+
+/* From where the group stands, or as `from` says. */
+int consume_redis_find_start(struct consume *consume, struct consume_partition *p,
+                             struct error *error) {
+    struct about about;
+    bool found;
+    if (ask_group(consume, p, &found, error) < 0 || look_up(consume->broker, p, &about, error) < 0)
+        return -1;
+    if (!found) {
+        bool latest = consume->config->consume.redis.latest;
+        p->first = latest ? about.last_first : 0;
+        p->second = latest ? about.last_second : 0;
+        p->at.count = about.added < 0 ? 0
+                      : latest        ? (uint64_t)about.added
+                                      : (uint64_t)(about.added - about.length);
+    }
+    p->counted = about.added >= 0 && (found ? p->at.count > 0 : true);
+    struct message_number number;
+    redis_id_number(p->first, p->second, &number);
+    p->at.epoch = number.epoch;
+    p->at.sequence = number.sequence;
+    return 0;
+}
+
+/* ---- The group ---- */
+
+static int make_group(struct consume *consume, struct consume_partition *p, struct error *error) {
+    char id[REDIS_ID_SIZE];
+    const char *words[] = {"XGROUP", "CREATE", p->stream, consume->config->consume.redis.group, id};
+    redis_id_print(id, p->first, p->second);
+    redisReply *reply = consume_redis_append(consume->broker, 5, words, error) < 0
+                            ? NULL
+                            : consume_redis_receive(consume->broker, p, "BUSYGROUP", error);
+    if (!reply)
+        return -1;
+    freeReplyObject(reply);
+    p->grouped = true;
+    return 0;
+}
+
+/* XGROUP SETID; with the count of what was read, lag is known to the server, too. */
+static int tell_group(struct consume *consume, struct consume_partition *p,
+                      const struct consume_place *place, struct error *error) {
+    struct redis *redis = consume->broker;
+    char id[REDIS_ID_SIZE], count[REDIS_ID_SIZE];
+    uint64_t first, second;
+    redis_id_of(place->epoch, place->sequence, &first, &second);
+    redis_id_print(id, first, second);
+    snprintf(count, sizeof count, "%" PRIu64, place->count);
+    const char *words[] = {"XGROUP", "SETID",       p->stream, consume->config->consume.redis.group,
+                           id,       "ENTRIESREAD", count};
+    redisReply *reply =
+        consume_redis_ask(redis, p, redis->counts && place->count ? 7 : 5, words, "NOGROUP", error);
+    if (!reply)
+        return -1;
+    p->grouped = reply->type != REDIS_REPLY_ERROR;
+    if (p->grouped)
+        p->committed = *place;
+    freeReplyObject(reply);
+    return 0;
+}
+
+/* ---- Looking ---- */
+
+static void say_lost(struct consume_partition *p, uint64_t lost, const struct consume *consume) {
+    log_warning("%s: %" PRIu64 " entr%s of %s %s gone before %s read: trimmed (MAXLEN, MINID) or "
+                "deleted; keep more, or let the daemon be faster",
+                consume->endpoint, lost, lost == 1 ? "y" : "ies", p->stream,
+                lost == 1 ? "was" : "were", lost == 1 ? "it was" : "they were");
+}
+
+static void say_behind(struct consume *consume, struct consume_partition *p,
+                       const struct about *about) {
+    char end[REDIS_ID_SIZE], place[REDIS_ID_SIZE];
+    redis_id_print(end, about->last_first, about->last_second);
+    redis_id_print(place, p->first, p->second);
+    if (!p->behind_said)
+        log_warning("%s: %s ends at %s, before %s, up to which it is learned: it was made again, "
+                    "or Redis has lost what it had; entries are read whose ids are above that",
+                    consume->endpoint, p->stream, end, place);
+    p->behind_said = true;
+}
+
+/* How many of the partition have come up to `at`, where that can be seen; what is more than was
+   read was gone before. */
+static void count(struct consume *consume, struct consume_partition *p, const struct about *about) {
+    int end = compare(p->first, p->second, about->last_first, about->last_second);
+    bool before = about->length == 0 ||
+                  compare(p->first, p->second, about->first_first, about->first_second) < 0;
+    if (about->added < 0)
+        return;
+    if (end > 0)
+        say_behind(consume, p, about);
+    else
+        p->behind_said = false;
+    if (end < 0 && !before)
+        return;
+    uint64_t come = (uint64_t)(end >= 0 ? about->added : about->added - about->length);
+    uint64_t lost = p->counted && end <= 0 && come > p->at.count ? come - p->at.count : 0;
+    if (lost)
+        say_lost(p, lost, consume);
+    p->at.count = come;
+    p->counted = true;
+    pthread_mutex_lock(&consume->mutex);
+    p->lost += lost;
+    pthread_mutex_unlock(&consume->mutex);
+}
+
+/* `between`: all that was read has been put. */
+static int look(struct consume *consume, struct consume_partition *p, bool between,
+                struct error *error) {
+    struct redis *redis = consume->broker;
+    struct about about;
+    if (look_up(redis, p, &about, error) < 0)
+        return -1;
+    if (!about.exists && !p->missing_said)
+        log_info("%s: there is no stream %s yet; it is read once somebody adds to it (XADD)",
+                 consume->endpoint, p->stream);
+    p->missing_said = !about.exists;
+    redis->counts = !about.exists || about.added >= 0;
+    if (!about.exists) {
+        p->grouped = false;
+        if (!p->first && !p->second) /* its first entry will be the first of all */
+            p->counted = true;
+        return 0;
+    }
+    if (between)
+        count(consume, p, &about);
+    pthread_mutex_lock(&consume->mutex);
+    struct consume_place durable = p->durable;
+    bool commits = consume->commits;
+    int64_t from = (int64_t)(durable.count ? durable.count : p->begun);
+    bool began = durable.count || (!durable.epoch && !durable.sequence);
+    if (p->counted && began && p->reading == p->generation && about.added >= 0)
+        p->lag = about.added > from ? about.added - from : 0;
+    pthread_mutex_unlock(&consume->mutex);
+    if (!commits)
+        return 0;
+    if (!p->grouped && make_group(consume, p, error) < 0)
+        return -1;
+    bool moved = durable.epoch != p->committed.epoch || durable.sequence != p->committed.sequence;
+    return moved && (durable.sequence || durable.epoch) ? tell_group(consume, p, &durable, error)
+                                                        : 0;
+}
+
+int consume_redis_look(struct consume *consume, bool between, struct error *error) {
+    struct redis *redis = consume->broker;
+    if (!redis->context)
+        return error_set(error, EX_TEMPFAIL, "the connection has ended");
+    if (clock_ns() < redis->due)
+        return 0;
+    for (size_t n = 0; n < redis->reading_count; n++)
+        if (look(consume, redis->reading[n], between, error) < 0)
+            return -1;
+    redis->due = clock_ns() + LOOK_NS;
+    return 0;
+}
