@@ -9,12 +9,15 @@
 #include <sysexits.h>
 
 #include "common/error.h"
+#include "common/text.h"
+#include "common/wire.h"
 
 enum {
     TEXT_FIRST = 256,
     NUMBER_SIZE = 32, /* of a number that we write, */
     TOKEN_SIZE = 512, /* and of one that somebody has written */
     PRODUCER_SIZE = sizeof "0123456789abcdef",
+    MEANT_OTHERWISE = 2, /* an example with a mistake */
 };
 
 /* ---- the text ---- */
@@ -103,6 +106,8 @@ static int put_numbers(struct message_text *to, const char *text, size_t size) {
     return count > 0;
 }
 
+#define MEMBERS_SAID "stream, x, y, end, learn, time, label_of, label_epoch and numbers"
+
 /* The members of an example, as docs/protocol.md has them. */
 static bool is_member(const char *name) {
     static const char *const NAMES[] = {"stream",   "x",        "y",        "end",
@@ -126,6 +131,44 @@ static bool is_example(json_t *value) {
             return false;
     }
     return true;
+}
+
+/* What is meant as an example, and has a member that none has: the columns of an x have numbers and
+   texts alone. 0: `why` says so. */
+static int check_members(json_t *value, char why[MESSAGE_WHY_SIZE]) {
+    const char *name, *unknown = NULL;
+    json_t *member;
+    bool known = false, lists = false;
+    char quoted[TEXT_QUOTE_SIZE];
+    json_object_foreach(value, name, member) {
+        known |= is_member(name);
+        lists |= json_is_array(member) || json_is_object(member);
+        if (!unknown && !is_member(name))
+            unknown = name;
+    }
+    if (!known || !lists)
+        return 1;
+    if (unknown)
+        snprintf(why, MESSAGE_WHY_SIZE, "it has an unknown member %s; those of an example are %s",
+                 text_quote(quoted, unknown, strlen(unknown)), MEMBERS_SAID);
+    else
+        snprintf(why, MESSAGE_WHY_SIZE, "it has neither x nor label_of");
+    return 0;
+}
+
+/* Why it is not even JSON. */
+static int wrong_text(const struct message *message, const json_error_t *reason,
+                      char why[MESSAGE_WHY_SIZE]) {
+    size_t blanks = 0;
+    while (blanks < message->size && isspace((unsigned char)message->bytes[blanks]))
+        blanks++;
+    if (blanks == message->size)
+        return wrong(why, "it is empty");
+    if (!wire_is_utf8(message->bytes, message->size))
+        return wrong(why, "it is no text of UTF-8: it is binary, or has another encoding");
+    snprintf(why, MESSAGE_WHY_SIZE, "it is neither numbers nor JSON (column %d: %s)",
+             reason->column, reason->text);
+    return 0;
 }
 
 /* ---- numbers ---- */
@@ -172,6 +215,11 @@ struct making {
     void *context;
 };
 
+static int wrong_key(struct error *error) {
+    return error_set(error, EX_DATAERR,
+                     "its key is no text of UTF-8 without NUL, and it names no stream itself");
+}
+
 /* A whole example gets what it lacks. */
 static int complete(const struct making *making, json_t *value, struct error *error) {
     const struct message *message = making->message;
@@ -183,6 +231,8 @@ static int complete(const struct making *making, json_t *value, struct error *er
     bool sparse = false;
     if (!key)
         return error_set(error, EX_DATAERR, "its \"stream\" is no text");
+    if (!named && !wire_is_utf8(key, size))
+        return wrong_key(error);
     int adds =
         making->numbered(making->context, message, value, key, size, &number, &sparse, error);
     if (adds < 0)
@@ -205,6 +255,8 @@ static int wrap(const struct making *making, const json_t *value, struct error *
     struct message_text *to = making->to;
     struct message_number number;
     bool sparse = false;
+    if (!wire_is_utf8(key, size))
+        return wrong_key(error);
     int adds = making->numbered(making->context, message, NULL, key, size, &number, &sparse, error);
     if (adds < 0)
         return -1;
@@ -237,17 +289,22 @@ int message_example(struct message_text *text, const struct message *message, co
     json_t *value = json_loadb(message->bytes, message->size,
                                JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &reason);
     text->size = 0;
+    text->failed = false;
     if (value && !is_x(value)) {
         json_decref(value);
         return wrong(why, "it is neither numbers nor an example");
     }
-    int status = is_example(value) ? complete(&making, value, error) : wrap(&making, value, error);
+    int status = is_example(value)           ? complete(&making, value, error)
+                 : check_members(value, why) ? wrap(&making, value, error)
+                                             : MEANT_OTHERWISE;
+    bool json = value != NULL;
     json_decref(value);
+    if (status == MEANT_OTHERWISE)
+        return 0;
     if (text->failed)
         return error_no_memory(error);
-    if (status == 0)
-        snprintf(why, MESSAGE_WHY_SIZE, "it is neither numbers nor JSON (column %d: %s)",
-                 reason.column, reason.text);
+    if (status == 0 && !json)
+        return wrong_text(message, &reason, why);
     if (status < 0 && error->status == EX_DATAERR)
         return wrong(why, error->text);
     return status;

@@ -1,5 +1,6 @@
 #include "redis_link.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -42,8 +43,11 @@ int redis_judge(const struct url *url, const char *text, struct error *error) {
 }
 
 int redis_lost(const redisContext *context, struct error *error) {
+    bool late = context->err == REDIS_ERR_IO && errno == EAGAIN;
     return error_set(error, EX_TEMPFAIL, "%s",
-                     context->err == REDIS_ERR_EOF ? "the connection has ended" : context->errstr);
+                     late                            ? "it does not answer"
+                     : context->err == REDIS_ERR_EOF ? "the connection has ended"
+                                                     : context->errstr);
 }
 
 /* The reply to a command of words; it must be none of an error. */
@@ -57,7 +61,7 @@ static int ask(redisContext *context, const struct url *url, int count, const ch
     return status;
 }
 
-static int log_in(redisContext *context, const struct url *url, struct error *error) {
+int redis_log_in(redisContext *context, const struct url *url, struct error *error) {
     const char *with_user[] = {"AUTH", url->user, url->password};
     const char *without[] = {"AUTH", url->password};
     const char *choose[] = {"SELECT", url->path + 1};
@@ -73,7 +77,7 @@ static int log_in(redisContext *context, const struct url *url, struct error *er
     return database ? ask(context, url, 2, choose, error) : 0;
 }
 
-redisContext *redis_connect(const struct url *url, struct error *error) {
+redisContext *redis_reach(const struct url *url, struct error *error) {
     signal(SIGPIPE, SIG_IGN); /* hiredis writes also where the server has gone */
     struct timeval connect = {.tv_sec = CONNECT_SECONDS}, answer = {.tv_sec = ANSWER_SECONDS};
     redisContext *context =
@@ -81,11 +85,17 @@ redisContext *redis_connect(const struct url *url, struct error *error) {
                    : redisConnectUnixWithTimeout(url->path, connect);
     if (!context)
         return error_no_memory(error), NULL;
-    bool good = !context->err && redisSetTimeout(context, answer) == REDIS_OK &&
-                (!*url->host || redisEnableKeepAlive(context) == REDIS_OK);
-    if (!good)
-        redis_lost(context, error);
-    else if (log_in(context, url, error) == 0)
+    if (!context->err && redisSetTimeout(context, answer) == REDIS_OK &&
+        (!*url->host || redisEnableKeepAlive(context) == REDIS_OK))
+        return context;
+    redis_lost(context, error);
+    redisFree(context);
+    return NULL;
+}
+
+redisContext *redis_connect(const struct url *url, struct error *error) {
+    redisContext *context = redis_reach(url, error);
+    if (!context || redis_log_in(context, url, error) == 0)
         return context;
     redisFree(context);
     return NULL;

@@ -16,6 +16,10 @@ struct url;
    with a sentence: it makes no sense to try again. */
 redisContext *redis_connect(const struct url *url, struct error *error);
 
+/* The two parts of it: from the first on the context can be shut down by another thread. */
+redisContext *redis_reach(const struct url *url, struct error *error);
+int redis_log_in(redisContext *context, const struct url *url, struct error *error);
+
 /* What the server's error says, as above. Returns -1. */
 int redis_judge(const struct url *url, const char *text, struct error *error);
 

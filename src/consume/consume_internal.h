@@ -29,10 +29,12 @@ struct consume_partition {
     uint64_t reading;        /* the thread's: the generation that it reads, 0 = none; */
     struct consume_place at; /* the newest message that it has put, or knows to be gone */
     uint64_t begun;          /* at.count when this generation began */
-    bool counted;            /* at.count is right */
+    bool counted;            /* Redis: at.count is right */
+    bool assigned, begins;   /* Kafka */
     uint64_t first, second;  /* Redis: its id */
     struct consume_place committed;
-    bool grouped; /* the group is there */
+    bool grouped;     /* the group is there */
+    uint64_t missing; /* ns: since when it is not there; 0: it is */
     bool missing_said, behind_said;
 };
 
@@ -59,7 +61,8 @@ struct consume_kind {
     void (*print)(const struct consume_place *place, char text[CONSUME_PLACE_SIZE]);
 
     /* The thread: the next thing to be done; 0, or -1: EX_TEMPFAIL with a clause, it is not there;
-       otherwise it makes no sense to try again. After -1 comes `disconnect`, also at the end. */
+       otherwise it makes no sense to try again, EX_DATAERR: and would be wrong later. After -1
+       comes `disconnect`, also at the end. */
     int (*turn)(struct consume *consume, struct error *error);
     void (*disconnect)(struct consume *consume);
 
@@ -154,6 +157,10 @@ bool consume_is_closing(struct consume *consume);
 
 /* Whether nothing waits for the learning thread. */
 bool consume_is_empty(struct consume *consume);
+
+/* Whether no partition has a place yet: `from` is for all of them together. Those that come later,
+   or had nothing, begin with their first message. */
+bool consume_is_new(struct consume *consume);
 
 /* The partition as it is to be read: true, with `reading` (and at the beginning of a generation
    `at`, or false in `*known`) as it has to be; false: not. */

@@ -9,6 +9,7 @@
 #include <sysexits.h>
 
 #include "common/clock.h"
+#include "common/log.h"
 #include "consume_broker.h"
 
 enum {
@@ -120,6 +121,7 @@ static int take(struct consume *consume, const rd_kafka_message_t *m, struct err
                     .bytes = m->payload ? m->payload : "",
                     .size = m->len,
                     .time = time > 0 ? (double)time / 1e3 : 0},
+        .why = m->payload ? NULL : "it has no value: a tombstone",
         .raw_key = m->key,
         .raw = m->payload ? m->payload : "",
         .raw_key_size = m->key_len,
@@ -133,7 +135,19 @@ static int reset(struct consume *consume, int32_t number, struct error *error) {
     struct kafka *kafka = consume->broker;
     struct consume_partition *p = of(consume, number);
     kafka->assigned = false;
-    return p ? consume_kafka_check(consume, p, error) : 0;
+    return p && p->reading ? consume_kafka_check(consume, p, error) : 0;
+}
+
+/* librdkafka tries again by itself; what it cannot read at all (a codec that it was built without,
+   a bad checksum) would else be silence. */
+static void say_unread(struct consume *consume, const rd_kafka_message_t *m) {
+    struct kafka *kafka = consume->broker;
+    char text[KAFKA_WHY_SIZE];
+    snprintf(text, sizeof text, "%s[%" PRId32 "] cannot be read: %s",
+             consume->config->consume.kafka.topic, m->partition, rd_kafka_message_errstr(m));
+    if (strcmp(kafka->said, text) != 0)
+        log_warning("%s: %s; trying again", kafka->options.servers, text);
+    snprintf(kafka->said, sizeof kafka->said, "%s", text);
 }
 
 /* A message that is an error. */
@@ -147,6 +161,8 @@ static int judge(struct consume *consume, const rd_kafka_message_t *m, struct er
     else if (m->err == RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET ||
              m->err == RD_KAFKA_RESP_ERR_OFFSET_OUT_OF_RANGE)
         return reset(consume, m->partition, error);
+    else
+        say_unread(consume, m);
     return 0;
 }
 

@@ -15,10 +15,12 @@ struct kafka {
     bool assigned;               /* as it is wanted now, */
     bool reads;                  /* which is something */
     uint64_t due, count_due;     /* of the next look */
-    int written;                 /* the dead letter: 0 = not yet, 1, -1 = it failed: */
-    char why[KAFKA_WHY_SIZE];
-    struct error fatal; /* text "": none */
+    bool written;                /* the dead letter, unless for this reason: */
+    rd_kafka_resp_err_t refused;
+    struct error fatal;   /* text "": none */
+    uint64_t short_since; /* ns: a partition ends before what is learned; 0 = none does */
     bool missing_said, down;
+    char said[KAFKA_WHY_SIZE]; /* the newest that a partition could not be read for */
 };
 
 /* ---- consume_kafka.c ---- */
@@ -40,7 +42,7 @@ int consume_kafka_count(struct consume *consume, struct error *error);
 int64_t consume_kafka_next(const struct consume_partition *p);
 
 /* Whether the topic still has that: what was before its oldest message is lost, counted and said.
-   EX_UNAVAILABLE: it ends before. */
+   EX_UNAVAILABLE: it ends before; EX_DATAERR: and does so for longer than a new leader may need. */
 int consume_kafka_check(struct consume *consume, struct consume_partition *p, struct error *error);
 
 /* All that is to be read is assigned, from where it is. */

@@ -7,6 +7,7 @@
 #include "consume_kafka.h"
 
 #define LOOK_NS NS_PER_SECOND         /* between two commits, and two looks at lags */
+#define SHORT_NS (10 * NS_PER_SECOND) /* a partition ends too early: for longer */
 #define COUNT_NS (10 * NS_PER_SECOND) /* between two questions how many partitions there are */
 
 enum { CLOSE_MS = 2000 /* for the last commit */ };
@@ -62,6 +63,7 @@ int consume_kafka_count(struct consume *consume, struct error *error) {
     int count = found ? found->partition_cnt : 0, status = 0;
     rd_kafka_metadata_destroy(about);
     kafka->count_due = clock_ns() + (count ? COUNT_NS : LOOK_NS);
+    kafka->missing_said &= count == 0;
     if (kafka_refuses(wrong))
         consume_kafka_error(kafka->client, wrong, rd_kafka_err2str(wrong), consume);
     else if (count == 0)
@@ -77,30 +79,81 @@ int64_t consume_kafka_next(const struct consume_partition *p) {
     return (int64_t)p->at.count; /* its offset and 1 */
 }
 
-/* What is not known comes from the group, or is as `from` says. */
-static int find_start(struct consume *consume, struct consume_partition *p, struct error *error) {
+/* What the group has committed of the topic, by partition; below 0: nothing. NULL: EX_TEMPFAIL. */
+static rd_kafka_topic_partition_list_t *ask_committed(struct consume *consume,
+                                                      struct error *error) {
     struct kafka *kafka = consume->broker;
-    const char *topic = consume->config->consume.kafka.topic;
-    bool latest = consume->config->consume.kafka.latest;
-    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(1);
-    rd_kafka_topic_partition_list_add(list, topic, p->number);
-    int64_t low = 0, high = 0;
+    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new((int)consume->count);
+    for (size_t n = 0; n < consume->count; n++)
+        rd_kafka_topic_partition_list_add(list, consume->config->consume.kafka.topic, (int32_t)n);
     rd_kafka_resp_err_t code = rd_kafka_committed(kafka->client, list, KAFKA_ASK_MS);
-    int64_t found = list->elems[0].offset;
+    if (!code)
+        return list;
     rd_kafka_topic_partition_list_destroy(list);
-    if (!code && found < 0)
-        code = rd_kafka_query_watermark_offsets(kafka->client, topic, p->number, &low, &high,
-                                                KAFKA_ASK_MS);
+    error_set(error, EX_TEMPFAIL, "%s", rd_kafka_err2str(code));
+    return NULL;
+}
+
+static int set_start(struct consume *consume, struct consume_partition *p, int64_t committed,
+                     bool latest, struct error *error) {
+    const struct kafka *kafka = consume->broker;
+    int64_t low = 0, high = 0;
+    rd_kafka_resp_err_t code =
+        committed >= 0
+            ? RD_KAFKA_RESP_ERR_NO_ERROR
+            : rd_kafka_query_watermark_offsets(kafka->client, consume->config->consume.kafka.topic,
+                                               p->number, &low, &high, KAFKA_ASK_MS);
     if (code)
         return error_set(error, EX_TEMPFAIL, "%s", rd_kafka_err2str(code));
-    p->at.count = (uint64_t)(found >= 0 ? found : latest ? high : low);
+    p->at.count = (uint64_t)(committed >= 0 ? committed : latest ? high : low);
     p->at.sequence = p->at.count ? p->at.count - 1 : 0;
     return 0;
 }
 
+/* Partitions that the journal does not know begin where the group stands, or as `from` says.
+   `latest` is for a group that is new, and is committed at once: a partition that comes later, or
+   is empty until the daemon ends, loses nothing by it. */
+static int find_starts(struct consume *consume, rd_kafka_topic_partition_list_t *unknown,
+                       struct error *error) {
+    struct kafka *kafka = consume->broker;
+    rd_kafka_topic_partition_list_t *list = ask_committed(consume, error);
+    if (!list)
+        return -1;
+    bool latest = consume->config->consume.kafka.latest && consume_is_new(consume);
+    for (int n = 0; n < list->cnt; n++)
+        latest &= list->elems[n].offset < 0;
+    int status = 0;
+    for (int n = 0; n < unknown->cnt && status == 0; n++) {
+        rd_kafka_topic_partition_t *of = &unknown->elems[n];
+        struct consume_partition *p = consume->partitions[of->partition];
+        status = set_start(consume, p, list->elems[of->partition].offset, latest, error);
+        of->offset = (int64_t)p->at.count;
+    }
+    rd_kafka_resp_err_t code = status == 0 && latest ? rd_kafka_commit(kafka->client, unknown, 0)
+                                                     : RD_KAFKA_RESP_ERR_NO_ERROR;
+    rd_kafka_topic_partition_list_destroy(list);
+    return code ? error_set(error, EX_TEMPFAIL, "%s", rd_kafka_err2str(code)) : status;
+}
+
+/* After the loss of a leader this may be so for a moment; a topic that was made again would in the
+   end have other messages at the offsets that are read next. */
+static int ends_before(struct consume *consume, const struct consume_partition *p, int64_t high,
+                       struct error *error) {
+    struct kafka *kafka = consume->broker;
+    uint64_t now = clock_ns();
+    if (!kafka->short_since)
+        kafka->short_since = now;
+    return error_set(error, now - kafka->short_since > SHORT_NS ? EX_DATAERR : EX_UNAVAILABLE,
+                     "%s: %s ends at offset %" PRId64 ", before %" PRId64 ", up to which it is "
+                     "learned: it was made again, or has lost what it had; name another topic, or "
+                     "give this daemon a directory and a group of its own with state.directory and "
+                     "examples.kafka.group",
+                     kafka->options.servers, p->stream, high, consume_kafka_next(p));
+}
+
 /* What was before the oldest message is lost, what is after the newest one is of another topic. */
 int consume_kafka_check(struct consume *consume, struct consume_partition *p, struct error *error) {
-    const struct kafka *kafka = consume->broker;
+    struct kafka *kafka = consume->broker;
     const char *topic = consume->config->consume.kafka.topic;
     int64_t low, high, next = consume_kafka_next(p);
     rd_kafka_resp_err_t code = rd_kafka_query_watermark_offsets(kafka->client, topic, p->number,
@@ -108,12 +161,8 @@ int consume_kafka_check(struct consume *consume, struct consume_partition *p, st
     if (code)
         return error_set(error, EX_TEMPFAIL, "%s", rd_kafka_err2str(code));
     if (next > high)
-        return error_set(error, EX_UNAVAILABLE,
-                         "%s: %s[%" PRId32 "] ends at offset %" PRId64 ", before %" PRId64
-                         ", up to which it is learned: it was made again, or has lost what it had; "
-                         "name another topic, or give this daemon a directory and a group of its "
-                         "own with state.directory and examples.kafka.group",
-                         kafka->options.servers, topic, p->number, high, next);
+        return ends_before(consume, p, high, error);
+    kafka->short_since = 0;
     if (next >= low)
         return 0;
     log_warning("%s: %" PRId64 " messages of %s[%" PRId32 "] were gone before they were read: "
@@ -126,31 +175,55 @@ int consume_kafka_check(struct consume *consume, struct consume_partition *p, st
     return 0;
 }
 
-/* All that is to be read, from where it is. */
-int consume_kafka_assign(struct consume *consume, struct error *error) {
-    struct kafka *kafka = consume->broker;
-    rd_kafka_topic_partition_list_t *list =
-        rd_kafka_topic_partition_list_new((int)consume->count + 1);
-    bool changed = !kafka->assigned;
+/* All that is to be read is added to `list`, and to `unknown` what has no place yet. 1: something
+   has changed; 0; -1. */
+static int choose(struct consume *consume, rd_kafka_topic_partition_list_t *list,
+                  rd_kafka_topic_partition_list_t *unknown, struct error *error) {
+    const char *topic = consume->config->consume.kafka.topic;
+    bool changed = false;
     int status = 0;
     for (size_t n = 0; n < consume->count && status == 0; n++) {
         struct consume_partition *p = consume->partitions[n];
-        bool begins, known, before = p->counted;
-        p->counted = consume_wanted(consume, p, &begins, &known);
-        changed |= begins || before != (p->counted = p->reading && p->counted);
-        if (!p->counted)
+        bool begins, known, read = consume_wanted(consume, p, &begins, &known);
+        changed |= begins || read != p->assigned;
+        p->assigned = read;
+        if (!read)
             continue;
-        rd_kafka_topic_partition_t *to = rd_kafka_topic_partition_list_add(
-            list, consume->config->consume.kafka.topic, p->number);
-        if (begins) {
-            status = known ? consume_kafka_check(consume, p, error) : find_start(consume, p, error);
-            p->begun = p->at.count;
-        }
-        if (status < 0)
-            p->reading = 0; /* once more the next time */
-        to->offset = consume_kafka_next(p);
+        rd_kafka_topic_partition_list_add(list, topic, p->number);
+        if (begins && known)
+            status = consume_kafka_check(consume, p, error);
+        else if (begins)
+            rd_kafka_topic_partition_list_add(unknown, topic, p->number);
+        if (begins)
+            p->begins = true;
     }
-    if (status == 0 && changed) {
+    if (status == 0 && unknown->cnt > 0)
+        status = find_starts(consume, unknown, error);
+    return status < 0 ? -1 : changed;
+}
+
+/* What has begun: `begun` is where; or once more the next time. */
+static void settle(struct consume *consume, bool good) {
+    for (size_t n = 0; n < consume->count; n++) {
+        struct consume_partition *p = consume->partitions[n];
+        if (p->begins && good)
+            p->begun = p->at.count;
+        else if (p->begins)
+            p->reading = 0;
+        p->begins = false;
+    }
+}
+
+int consume_kafka_assign(struct consume *consume, struct error *error) {
+    struct kafka *kafka = consume->broker;
+    const int room = (int)consume->count + 1;
+    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(room);
+    rd_kafka_topic_partition_list_t *unknown = rd_kafka_topic_partition_list_new(room);
+    int status = choose(consume, list, unknown, error);
+    settle(consume, status >= 0);
+    for (int n = 0; n < list->cnt; n++)
+        list->elems[n].offset = consume_kafka_next(consume->partitions[list->elems[n].partition]);
+    if (status > 0 || (status == 0 && !kafka->assigned)) {
         rd_kafka_resp_err_t code = rd_kafka_assign(kafka->client, list);
         status = code ? error_set(error, EX_TEMPFAIL, "%s", rd_kafka_err2str(code)) : 0;
         kafka->assigned = status == 0;
@@ -158,6 +231,7 @@ int consume_kafka_assign(struct consume *consume, struct error *error) {
     } else if (status < 0) {
         kafka->assigned = false;
     }
+    rd_kafka_topic_partition_list_destroy(unknown);
     rd_kafka_topic_partition_list_destroy(list);
     return status;
 }

@@ -124,14 +124,16 @@ static void print(const struct consume_place *place, char text[CONSUME_PLACE_SIZ
 
 static int connect_redis(struct consume *consume, struct error *error) {
     struct redis *redis = consume->broker;
-    redisContext *context = redis_connect(&redis->url, error);
+    redisContext *context = redis_reach(&redis->url, error);
     if (!context)
         return -1;
     pthread_mutex_lock(&consume->mutex);
-    redis->context = context;
+    redis->context = context; /* from now on it can be interrupted */
+    bool closing = consume->closing;
     pthread_mutex_unlock(&consume->mutex);
     redis->due = 0;
-    return 0;
+    redis->each = 1;
+    return closing ? 0 : redis_log_in(context, &redis->url, error);
 }
 
 static int meanwhile(struct consume *consume, struct error *error) {

@@ -18,6 +18,8 @@ struct redis {
     char (*ids)[REDIS_ID_SIZE];
     struct consume_partition **reading; /* (reading_count,) */
     size_t reading_count;
+    size_t each;  /* entries of a stream that are asked for at once, and */
+    size_t bytes; /* those that came then */
     char *object; /* an entry's fields as JSON */
 };
 

@@ -7,7 +7,10 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/text.h"
 #include "consume_redis.h"
+
+enum { MISSING_SAID = 3, MORE_SIZE = 48 };
 
 #define LOOK_NS NS_PER_SECOND /* between two commits, and two looks at what there is */
 
@@ -89,7 +92,7 @@ int consume_redis_find_start(struct consume *consume, struct consume_partition *
     if (ask_group(consume, p, &found, error) < 0 || look_up(consume->broker, p, &about, error) < 0)
         return -1;
     if (!found) {
-        bool latest = consume->config->consume.redis.latest;
+        bool latest = consume->config->consume.redis.latest && consume_is_new(consume);
         p->first = latest ? about.last_first : 0;
         p->second = latest ? about.last_second : 0;
         p->at.count = about.added < 0 ? 0
@@ -195,10 +198,8 @@ static int look(struct consume *consume, struct consume_partition *p, bool betwe
     struct about about;
     if (look_up(redis, p, &about, error) < 0)
         return -1;
-    if (!about.exists && !p->missing_said)
-        log_info("%s: there is no stream %s yet; it is read once somebody adds to it (XADD)",
-                 consume->endpoint, p->stream);
-    p->missing_said = !about.exists;
+    p->missing = about.exists ? 0 : p->missing ? p->missing : clock_ns();
+    p->missing_said &= !about.exists;
     redis->counts = !about.exists || about.added >= 0;
     if (!about.exists) {
         p->grouped = false;
@@ -225,15 +226,45 @@ static int look(struct consume *consume, struct consume_partition *p, bool betwe
                                                         : 0;
 }
 
+/* One sentence for all that are not there, the first of them by name: some time after the first was
+   missed, for partitions are started one after the other. */
+static void say_missing(const struct consume *consume) {
+    const struct redis *redis = consume->broker;
+    const uint64_t now = clock_ns();
+    char names[MISSING_SAID * CONSUME_NAME_SIZE] = "", more[MORE_SIZE] = "";
+    size_t count = 0, used = 0;
+    bool due = false;
+    for (size_t n = 0; n < redis->reading_count; n++) {
+        const struct consume_partition *p = redis->reading[n];
+        if (!p->missing || p->missing_said)
+            continue;
+        due |= now - p->missing >= LOOK_NS;
+        if (count++ < MISSING_SAID)
+            used += (size_t)snprintf(names + used, sizeof names - used, "%s%s",
+                                     count > 1 ? ", " : "", p->stream);
+    }
+    if (!due)
+        return;
+    for (size_t n = 0; n < redis->reading_count; n++)
+        redis->reading[n]->missing_said = redis->reading[n]->missing != 0;
+    if (count > MISSING_SAID)
+        snprintf(more, sizeof more, " and %zu more", count - MISSING_SAID);
+    log_info("%s: there %s no stream%s %s%s yet; %s read once somebody adds to it (XADD)",
+             consume->endpoint, count == 1 ? "is" : "are", text_s(count), names, more,
+             count == 1 ? "it is" : "each is");
+}
+
 int consume_redis_look(struct consume *consume, bool between, struct error *error) {
     struct redis *redis = consume->broker;
     if (!redis->context)
         return error_set(error, EX_TEMPFAIL, "the connection has ended");
     if (clock_ns() < redis->due)
         return 0;
-    for (size_t n = 0; n < redis->reading_count; n++)
-        if (look(consume, redis->reading[n], between, error) < 0)
-            return -1;
-    redis->due = clock_ns() + LOOK_NS;
-    return 0;
+    int status = 0;
+    for (size_t n = 0; n < redis->reading_count && status == 0; n++)
+        status = look(consume, redis->reading[n], between, error);
+    say_missing(consume);
+    if (status == 0)
+        redis->due = clock_ns() + LOOK_NS;
+    return status;
 }

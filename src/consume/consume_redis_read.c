@@ -9,8 +9,9 @@
 
 enum {
     BLOCK_MS = 100, /* of a read that finds nothing */
-    BATCH = 512,    /* entries of all streams together, about, */
+    BATCH = 512,    /* entries of all streams together, at most about, */
     BATCH_LEAST = 8,
+    BATCH_BYTES = 4 << 20, /* and bytes of them, as far as that can be told from the last */
 };
 
 /* ---- Reading ---- */
@@ -64,10 +65,13 @@ static int take_entry(struct consume *consume, struct consume_partition *p, cons
                     .time = redis_id_time(first)},
         .why = numbered ? NULL
                         : "the second part of its id is above 2097151, so that it cannot be told "
-                          "apart from the next: let Redis make the ids"};
+                          "apart from the next: let Redis make the ids",
+        .raw_key = numbered ? NULL : entry->element[0]->str,
+        .raw_key_size = numbered ? 0 : (size_t)entry->element[0]->len};
     if (numbered && !(redis_are_texts(entry->element[1]) &&
                       redis_payload(entry->element[1], NULL, &read.message, &redis->object)))
         read.why = "its fields are no UTF-8";
+    redis->bytes += read.message.size;
     int put = consume_put(consume, &read, error);
     if (put == 1) {
         p->first = first;
@@ -108,13 +112,26 @@ static int take_reply(struct consume *consume, const redisReply *reply, struct e
     return 0;
 }
 
+/* Entries may be of megabytes: after a rest one is asked for, then more, as far as they are small.
+ */
+static void adapt(struct redis *redis, bool none) {
+    if (none)
+        redis->each = 1;
+    else if (redis->bytes > BATCH_BYTES)
+        redis->each -= redis->each / 2;
+    else if (redis->bytes <= BATCH_BYTES / 2)
+        redis->each *= 2;
+}
+
 int consume_redis_read(struct consume *consume, struct error *error) {
     struct redis *redis = consume->broker;
-    const size_t each = BATCH / redis->reading_count;
+    const size_t share = BATCH / redis->reading_count,
+                 most = share < BATCH_LEAST ? BATCH_LEAST : share;
     char count[REDIS_ID_SIZE], wait[REDIS_ID_SIZE];
     int words = 0;
     bool idle = consume_is_empty(consume);
-    snprintf(count, sizeof count, "%zu", each < BATCH_LEAST ? BATCH_LEAST : each);
+    redis->each = redis->each < most ? redis->each : most;
+    snprintf(count, sizeof count, "%zu", redis->each);
     snprintf(wait, sizeof wait, "%d", BLOCK_MS);
     redis->words[words++] = "XREAD";
     redis->words[words++] = "COUNT";
@@ -130,13 +147,16 @@ int consume_redis_read(struct consume *consume, struct error *error) {
         redis_id_print(redis->ids[n], redis->reading[n]->first, redis->reading[n]->second);
         redis->words[words++] = redis->ids[n];
     }
-    redisReply *reply =
-        consume_redis_ask(redis, redis->reading[0], words, redis->words, NULL, error);
+    redisReply *reply = consume_redis_ask(redis, NULL, words, redis->words, "WRONGTYPE", error);
     if (!reply)
         return -1;
     bool none = reply->type != REDIS_REPLY_ARRAY;
+    redis->bytes = 0;
+    if (reply->type == REDIS_REPLY_ERROR) /* which of them, the next look says */
+        redis->due = 0;
     int status = take_reply(consume, reply, error);
     freeReplyObject(reply);
+    adapt(redis, none);
     if (none && !idle)
         consume_rest(consume, REST_NS);
     return status;

@@ -39,16 +39,19 @@ void consume_is_away(struct consume *consume, const char *why) {
 }
 
 /* What the daemon can do nothing about ends it, unless the broker has already been read: who has
-   changed a password, or a key's type, may change it back. */
+   changed a password, or a key's type, may change it back. EX_DATAERR ends it always. */
 static void fail(struct consume *consume, const struct error *error) {
     pthread_mutex_lock(&consume->mutex);
     bool answered = consume->answered;
-    if (!answered)
+    bool final = error->status == EX_DATAERR;
+    if (!answered || final)
         consume->failure = *error;
-    if (!answered && error->status == EX_NOPERM) /* who is to be let in is configured */
+    if (final)
+        consume->failure.status = EX_UNAVAILABLE;
+    else if (!answered && error->status == EX_NOPERM) /* who is to be let in is configured */
         consume->failure.status = EX_CONFIG;
     pthread_mutex_unlock(&consume->mutex);
-    if (!answered)
+    if (!answered || final)
         consume_announce(consume);
     else if (strcmp(consume->said, error->text) != 0)
         log_warning("%s; trying again", error->text);
@@ -95,6 +98,15 @@ bool consume_is_empty(struct consume *consume) {
     bool empty = consume->waiting == 0;
     pthread_mutex_unlock(&consume->mutex);
     return empty;
+}
+
+bool consume_is_new(struct consume *consume) {
+    bool known = false;
+    pthread_mutex_lock(&consume->mutex);
+    for (size_t n = 0; n < consume->count; n++)
+        known |= consume->partitions[n]->known;
+    pthread_mutex_unlock(&consume->mutex);
+    return !known;
 }
 
 bool consume_wanted(struct consume *consume, struct consume_partition *p, bool *begins,

@@ -165,7 +165,7 @@ class Redis(Server):
         if count < 0:
             return None
         if kind == b"$":
-            return file.read(count + 2)[:-2].decode()
+            return file.read(count + 2)[:-2].decode(errors="replace")
         return [self.reply(file) for _ in range(count)]
 
     def waiting(self, stream, group="runnel"):

@@ -14,7 +14,7 @@ QUICK = ("--setting", "session.timeout.ms=3400", "--setting", "heartbeat.interva
 class Kafka:
     def __init__(self):
         self.process = subprocess.Popen([PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        stderr=subprocess.DEVNULL, text=True, bufsize=1,
+                                        stderr=subprocess.DEVNULL, text=True, bufsize=1, errors="replace",
                                         preexec_fn=die_with_parent)
         self.servers = self.process.stdout.readline().strip()
         assert self.servers

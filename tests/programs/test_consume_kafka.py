@@ -78,6 +78,52 @@ def test_dead_letters(directory):
     assert journal(directory) == [("a", (1, 2)), ("b", (3, 4)), ("c", (5, 6)), ("größe", (7, 8)), ("a", (9, 9))]
 
 
+def test_hostile_messages(directory):
+    """Messages that are made to stop the reader do not: keys that are no UTF-8, no value at all, a dead letter
+    that is too large for a message, or whose topic is not there yet."""
+    with kafka.Kafka() as cluster:
+        cluster.ask("topic s 1")
+        cluster.ask("topic s.dead 1")
+        cluster.ask("put s 0 \\xff\\xfe 1 2")
+        cluster.ask("none s 0 b")
+        cluster.ask("put s 0 b 1 2")
+        cluster.ask("put s 0 b " + "x" * 3000)
+        cluster.ask("put s 0 b 3 4")
+        cluster.ask(f"wrong s.dead {NO_TOPIC}")
+        with daemon(directory, cluster, "topic: s, by_key: true, settings: [message.max.bytes=1500]") as d:
+            d.until(lambda: "cannot be written to s.dead: there is no such topic: make it" in d.text())
+            cluster.ask("wrong s.dead 0")
+            wait_kept(d, 2)
+            assert consumer(d)["dead"] == 3
+        assert consuming.skips(directory) == ["0", "1", "3"]
+        dead = cluster.ask("dump s.dead 1")
+        assert [line.split()[2:] for line in dead] == [["1", "2"], [], []], dead
+        commands = [json.loads(text) for text, in consuming.rows(
+            directory, "SELECT command FROM entries WHERE kind = 2 ORDER BY position")]
+        reasons = [command["reason"] for command in commands if command["command"] == "skip"]
+    assert "no text of UTF-8" in reasons[0] and reasons[1] == "it has no value: a tombstone", reasons
+    assert journal(directory) == [("b", (1, 2)), ("b", (3, 4))]
+
+
+def test_latest(directory):
+    """`latest` is for a group that is new: a partition that had nothing until the daemon ended, or comes later,
+    loses nothing by it."""
+    with kafka.Kafka() as cluster:
+        cluster.ask("topic s 2")
+        cluster.ask("fill s 0 0 5")
+        cluster.ask("fill s 1 0 5")
+        with daemon(directory, cluster, "topic: s, from: latest") as d:
+            until(lambda: consumer(d)["partitions"] == 2)
+            until(lambda: consumer(d)["lag"] == 0)
+            cluster.ask("fill s 0 10 12")
+            wait_kept(d, 2)
+            assert d.end() == 0
+        cluster.ask("fill s 1 20 22")
+        with daemon(directory, cluster, "topic: s, from: latest") as d:
+            wait_kept(d, 4)
+    assert [x[0] for _, x in journal(directory)] == [10, 11, 20, 21]
+
+
 def test_where_it_begins(directory):
     """The group knows what is durable: a daemon without a journal begins there, another group as `from`
     says."""

@@ -106,6 +106,79 @@ def test_dead_letters(directory):
     assert consuming.skips(directory) == ids
 
 
+def letters(redis):
+    return [dict(zip(entry[1][::2], entry[1][1::2])) for entry in redis.ask("XRANGE", "s.dead", "-", "+")]
+
+
+def test_reasons(directory):
+    """Each dead letter says what is wrong with the message itself; the good ones around it are learned."""
+    member = "; those of an example are stream, x, y, end, learn, time, label_of, label_epoch and numbers"
+    wrong = [("", "it is empty"), (" \n", "it is empty"),
+             (json.dumps({"strem": "a", "x": [1, 2]}), "it has an unknown member 'strem'" + member),
+             (json.dumps({"stream": "a", "X": [1, 2]}), "it has an unknown member 'X'" + member),
+             (json.dumps({"stream": "a", "y": [1, 2]}), "it has neither x nor label_of"),
+             ("1 2".encode("utf-16"), "it is no text of UTF-8: it is binary, or has another encoding"),
+             ("grün".encode("latin-1"), "it is no text of UTF-8: it is binary, or has another encoding"),
+             ("true", "it is neither numbers nor an example")]
+    with brokers.Redis(directory) as redis, daemon(directory) as d:
+        add(redis, ["1 2"])
+        for message, _ in wrong:
+            redis.ask("XADD", "s", "*", "payload", message)
+        add(redis, ["3 4"])
+        wait_kept(d, 2)
+        assert [letter["dead.reason"] for letter in letters(redis)] == [why for _, why in wrong]
+        assert consumer(d)["dead"] == len(wrong)
+    assert journal(directory) == [("s", (1, 2)), ("s", (3, 4))]
+
+
+def test_hostile_entries(directory):
+    """Entries that are made to stop the reader do not: more fields than Lua's stack, ids that are no numbers
+    of examples, and a reason that is cut within a character. Large ones are read, too."""
+    columns = [f"{'a' * 30}{n}" for n in range(8)]
+    text = consuming.config(directory, f'{{redis: {{url: "unix://{directory}/redis.socket", stream: s}}}}')
+    begin, end = text.index("model:"), text.index("examples:")
+    model = f"""model:
+  input: {{columns: [{', '.join(f'{{name: {name}}}' for name in columns)}]}}
+  layers: [{{cell: dense, size: 2, activation: tanh}}]
+  output: {{loss: squared, target: next}}
+"""
+    good = json.dumps({"x": list(range(8))})
+    fields = [word for n in range(5000) for word in (f"f{n}", str(n))]
+    with brokers.Redis(directory) as redis, running.Daemon(directory, text[:begin] + model + text[end:]) as d:
+        redis.ask("XADD", "s", "1-1", *fields)
+        redis.ask("XADD", "s", "2-2097152", "a", "first")
+        redis.ask("XADD", "s", "2-2097153", "a", "second")
+        redis.ask("XADD", "s", "3-1", "e", json.dumps({"x": {"ö" * 30: 1}}))
+        redis.ask("XADD", "s", "4-1", "e", good)
+        for n in range(20):
+            redis.ask("XADD", "s", f"5-{n}", "e", good + " " * 1000000)
+        status = wait_kept(d, 21)
+        dead = letters(redis)
+        assert status["rejected"] == 4 and consumer(d)["dead"] == 4, status
+        d.end(signal.SIGKILL)
+        d.start()
+        redis.ask("XADD", "s", "6-1", "e", good)
+        wait_kept(d, 22)
+        assert letters(redis) == dead
+    assert [letter["dead.id"] for letter in dead] == ["1-1", "2-2097152", "2-2097153", "3-1"]
+    assert json.loads(dead[0]["dead.fields"]) == fields
+    assert [letter["a"] for letter in dead[1:3]] == ["first", "second"]
+    assert "unknown column" in dead[3]["dead.reason"]
+    assert len(consuming.skips(directory)) == 4
+
+
+def test_a_wrong_key_of_dead_letters(directory):
+    """A key that is in the way of dead letters is named; nothing is lost meanwhile."""
+    with brokers.Redis(directory) as redis, daemon(directory) as d:
+        redis.ask("SET", "s.dead", "text")
+        add(redis, ["1 2", "nothing", "3 4"])
+        d.until(lambda: "a dead letter cannot be written: s.dead is no stream" in d.text())
+        assert d.ask("status")["examples"] == 1
+        redis.ask("DEL", "s.dead")
+        wait_kept(d, 2)
+        assert len(letters(redis)) == 1
+
+
 def test_refused_words(directory):
     """What the learning thread refuses, as a word beyond a full vocabulary, is a dead letter, too."""
     model = """model:
@@ -201,6 +274,44 @@ def test_from(directory):
         assert [x[0] for _, x in journal(other)] == [5]
 
 
+def test_from_is_for_all_streams_together(directory):
+    """`latest` is where a new group begins. A stream that comes later has nothing before that."""
+    with brokers.Redis(directory) as redis:
+        redis.ask("XADD", "s.0", "*", "p", "1 1")
+        with daemon(directory, "stream: s, partitions: 2, from: latest") as d:
+            until(lambda: redis.ask("XINFO", "GROUPS", "s.0"))
+            redis.ask("XADD", "s.0", "*", "p", "2 2")
+            wait_kept(d, 1)
+            assert d.end() == 0
+            redis.ask("XADD", "s.1", "*", "p", "3 3")
+            redis.ask("XADD", "s.2", "*", "p", "4 4")
+        with daemon(directory, "stream: s, partitions: 3, from: latest") as d:
+            wait_kept(d, 3)
+    assert sorted(x[0] for _, x in journal(directory)) == [2, 3, 4]
+
+
+def test_stopped(directory):
+    """Redis is stopped, and continued (SIGSTOP, SIGCONT): nothing is lost or twice, and the daemon ends
+    meanwhile when it is asked to."""
+    with brokers.Redis(directory) as redis, daemon(directory) as d:
+        add(redis, [f"{n} {-n}" for n in range(100)])
+        running.wait_learned(d, 10)
+        redis.process.send_signal(signal.SIGSTOP)
+        try:
+            assert d.end() == 0
+            d.start()
+        finally:
+            redis.process.send_signal(signal.SIGCONT)
+        add(redis, [f"{n} {-n}" for n in range(100, 200)])
+        wait_kept(d, 200)
+        redis.process.send_signal(signal.SIGSTOP)
+        d.ask("status")
+        redis.process.send_signal(signal.SIGCONT)
+        add(redis, ["200 -200"])
+        wait_kept(d, 201)
+    assert [x[0] for _, x in journal(directory)] == list(range(201))
+
+
 def test_away(directory):
     """A server that is not there is said once, also at the start, and that it is back; a stream that is not
     there is waited for."""
@@ -233,6 +344,7 @@ def test_wrong(directory):
                 more="stream: s, user: known, password_file: none")
         (directory / "secret").write_text("secret\n")
         with daemon(directory, login + ", partitions: 3") as d:
+            d.until(lambda: "there are no streams s.0, s.1, s.2 yet; each is read" in d.text())
             redis.ask("XADD", "s.2", "*", "p", "1 2")
             running.wait_learned(d, 1)
             assert d.end() == 0

@@ -3,7 +3,8 @@
 
        topic NAME PARTITIONS      make it
        fill NAME PARTITION A B    messages "n -n" for n = A .. B - 1, each once it is safe
-       put NAME PARTITION KEY VALUE...
+       put NAME PARTITION KEY VALUE...      \xHH in a key is a byte
+       none NAME PARTITION KEY    a message without a value
        dump NAME PARTITIONS       all that is in them: "PARTITION KEY VALUE", one a line
        wrong NAME CODE            the topic is not to be had, for this reason; 0: it is again
        down | up                  no server can be reached | can be again
@@ -26,10 +27,23 @@ static void on_delivery(rd_kafka_t *rk, const rd_kafka_message_t *message, void 
     failed += message->err != 0;
 }
 
+/* "\xff" is a byte. */
+static void unescape(char *text) {
+    char *to = text;
+    for (unsigned byte; *text; to++)
+        if (sscanf(text, "\\x%2x", &byte) == 1) {
+            *to = (char)byte;
+            text += strlen("\\xff");
+        } else {
+            *to = *text++;
+        }
+    *to = '\0';
+}
+
 static void produce(const char *topic, int partition, const char *key, const char *value) {
     while (rd_kafka_producev(client, RD_KAFKA_V_TOPIC(topic), RD_KAFKA_V_PARTITION(partition),
                              RD_KAFKA_V_KEY(key, key ? strlen(key) : 0),
-                             RD_KAFKA_V_VALUE((void *)(size_t)value, strlen(value)),
+                             RD_KAFKA_V_VALUE((void *)(size_t)value, value ? strlen(value) : 0),
                              RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY),
                              RD_KAFKA_V_END) == RD_KAFKA_RESP_ERR__QUEUE_FULL)
         rd_kafka_poll(client, 100);
@@ -92,7 +106,11 @@ static void obey(char *line) {
         }
         flush();
     } else if (sscanf(line, "put %255s %d %255s %n", name, &a, key, &at) == 3 && at) {
+        unescape(key);
         produce(name, a, key, line + at);
+        flush();
+    } else if (sscanf(line, "none %255s %d %255s", name, &a, key) == 3) {
+        produce(name, a, key, NULL);
         flush();
     } else if (sscanf(line, "dump %255s %d", name, &a) == 2) {
         dump(name, a);
