@@ -243,12 +243,49 @@ static int find_stream(struct daemon *daemon, const char *key, size_t size, stru
                      text_quote(quoted, key, size));
 }
 
+/* The states of several streams, whose numbers stay: another daemon has them now. Those that are
+   not in memory have none. */
+static int forget_states(struct daemon *daemon, json_t *streams, struct control_answer *answer,
+                         struct error *error) {
+    json_int_t count = 0;
+    int forgotten;
+    size_t n;
+    json_t *stream;
+    json_array_foreach(streams, n, stream) {
+        if (!json_is_string(stream) || json_string_length(stream) > WIRE_KEY_MAX)
+            return error_set(error, EX_USAGE,
+                             "streams is a list of streams, texts of at most %d bytes",
+                             WIRE_KEY_MAX);
+    }
+    json_array_foreach(streams, n, stream) {
+        if ((forgotten = learner_forget(daemon->learner, json_string_value(stream),
+                                        json_string_length(stream), error)) < 0) {
+            run_break(daemon);
+            return run_fail(daemon, error);
+        }
+        count += forgotten == 0;
+    }
+    if (journal_command(daemon, json_pack("{s:s, s:O}", "command", "forget", "streams", streams),
+                        error))
+        return -1;
+    checkpoints_changed(daemon);
+    log_info("forgot the states of %" PRIu64 " stream%s", (uint64_t)count, text_s((uint64_t)count));
+    announce_event(daemon, "forget", json_pack("{s:I}", "streams", count),
+                   "forgot the states of %" PRIu64 " stream%s", (uint64_t)count,
+                   text_s((uint64_t)count));
+    json_object_set_new(answer->fields, "streams", json_integer(count));
+    return 0;
+}
+
 /* What it has taught stays, as does what the journal has of it. */
 static int forget(void *context, const json_t *request, struct control_answer *answer,
                   struct error *error) {
     struct daemon *daemon = context;
     char quoted[TEXT_QUOTE_SIZE];
     size_t size;
+    json_t *streams = json_object_get(request, "streams");
+    if (json_is_array(streams) && !json_object_get(request, "stream"))
+        return forget_states(daemon, streams, answer, error);
     const char *key = stream_of(request, &size, error);
     if (!key || find_stream(daemon, key, size, error))
         return -1;

@@ -215,8 +215,9 @@ int carry_adopt(struct carry *carry, const void *bytes, size_t size, struct erro
     return status || !carry->journal ? status : append_adoption(carry, bytes, size, error);
 }
 
-/* How many bytes of keys go into one command: each may become six times as long in JSON. */
-enum { FORGET_KEYS = JOURNAL_COMMAND_BYTES / 8 };
+/* How many bytes of keys go into one command, so that a control socket takes it: each may become
+   six times as long in JSON. */
+enum { FORGET_KEYS = WIRE_PIECE / 6 };
 
 static int append_forgotten(struct carry *carry, json_t **keys, struct error *error) {
     json_t *command = json_pack("{s:s, s:o}", "command", "forget", "streams", *keys);

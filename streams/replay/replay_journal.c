@@ -206,6 +206,27 @@ static int find_record(struct replay_journal *journal, uint64_t position,
     return 0;
 }
 
+int replay_journal_find(struct replay_journal *journal, uint64_t from, const char *text,
+                        uint64_t *first, uint64_t *last, struct error *error) {
+    static const char FIND[] = "SELECT last, count FROM blocks WHERE last >= ? AND instr(data, ?) "
+                               "ORDER BY last LIMIT 1";
+    sqlite3_stmt *look = NULL;
+    if (sqlite3_prepare_v2(journal->file, FIND, -1, &look, NULL) != SQLITE_OK)
+        return file_error(journal, error);
+    sqlite3_bind_int64(look, 1, (sqlite3_int64)from);
+    sqlite3_bind_blob(look, 2, text, (int)strlen(text), SQLITE_STATIC);
+    int code = sqlite3_step(look);
+    if (code == SQLITE_ROW) {
+        *last = (uint64_t)sqlite3_column_int64(look, 0);
+        *first = *last - (uint64_t)sqlite3_column_int64(look, 1) + 1;
+        *first = *first < from ? from : *first;
+    } else if (code != SQLITE_DONE) {
+        file_error(journal, error);
+    }
+    sqlite3_finalize(look);
+    return code == SQLITE_ROW ? 1 : code == SQLITE_DONE ? 0 : -1;
+}
+
 int replay_journal_read(struct replay_journal *journal, uint64_t position,
                         struct replay_entry *entry, struct error *error) {
     struct journal_record record;

@@ -40,4 +40,9 @@ uint64_t replay_journal_newest(const struct replay_journal *journal);
 int replay_journal_read(struct replay_journal *journal, uint64_t position,
                         struct replay_entry *entry, struct error *error);
 
+/* The next block from an entry on that has this text somewhere, perhaps in a command: its entries
+   from `first` (>= `from`) to `last`. 1; 0: there is none; -1 as above. */
+int replay_journal_find(struct replay_journal *journal, uint64_t from, const char *text,
+                        uint64_t *first, uint64_t *last, struct error *error);
+
 #endif

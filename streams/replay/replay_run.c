@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
 
@@ -9,6 +10,7 @@
 #include "replay_control.h"
 #include "replay_import.h"
 #include "replay_journal.h"
+#include "replay_left_out.h"
 #include "streams/feed.h"
 #include "streams/feed_delivery.h"
 #include "streams/feed_streams.h"
@@ -21,6 +23,7 @@ enum {
 struct replay {
     const struct replay_settings *settings;
     struct replay_journal *journal;
+    struct replay_left_out *left_out;
     struct delivery delivery;
     struct streams streams;         /* with the next number of each */
     uint64_t first, last, position; /* to be replayed; the next one of them */
@@ -161,15 +164,32 @@ static int send_example(struct replay *replay, struct replay_entry *entry, struc
     return check_first(replay, error);
 }
 
+/* The place of a broker's partition: it changes nothing of what is learned. */
+static bool is_place(const char *command) {
+    static const char *const places[] = {"{\"command\":\"skip\"", "{\"command\":\"partition\""};
+    return !strncmp(command, places[0], strlen(places[0])) ||
+           !strncmp(command, places[1], strlen(places[1]));
+}
+
+static int carry_out(const struct replay *replay, const struct replay_entry *entry,
+                     struct error *error) {
+    const struct replay_settings *settings = replay->settings;
+    struct runnel_peer peer = {settings->control, settings->common.to.keys.server,
+                               settings->common.to.keys.own};
+    if (replay_is_import(entry->command))
+        return replay_import(&peer, settings->path, entry->command, error);
+    if (!replay_is_rollback(entry->command))
+        return replay_command(&peer, entry->command, error);
+    char *text = replay_left_out_rollback(replay->left_out, entry->command);
+    int status = text ? replay_command(&peer, text, error) : error_no_memory(error);
+    free(text);
+    return status;
+}
+
 /* A command comes after the example before it: what was sent must have been taken. */
 static int send_command(struct replay *replay, const struct replay_entry *entry,
                         struct error *error) {
-    static const char SKIP[] =
-        "{\"command\":\"skip\""; /* a place of a broker: it changes nothing */
-    const struct replay_settings *settings = replay->settings;
-    if (strncmp(entry->command, SKIP, strlen(SKIP)) == 0)
-        return 0;
-    if (!settings->control) {
+    if (!replay->settings->control) {
         replay->commands++;
         feed_say("entry %llu is a command and is not sent: %.*s",
                  (unsigned long long)entry->position, COMMAND_SHOWN, entry->command);
@@ -179,11 +199,14 @@ static int send_command(struct replay *replay, const struct replay_entry *entry,
         return -1;
     feed_detail("entry %llu: %.*s", (unsigned long long)entry->position, COMMAND_SHOWN,
                 entry->command);
-    struct runnel_peer peer = {settings->control, settings->common.to.keys.server,
-                               settings->common.to.keys.own};
-    return replay_is_import(entry->command)
-               ? replay_import(&peer, settings->path, entry->command, error)
-               : replay_command(&peer, entry->command, error);
+    return carry_out(replay, entry, error);
+}
+
+static int send_entry(struct replay *replay, struct replay_entry *entry, struct error *error) {
+    if ((entry->command && is_place(entry->command)) ||
+        replay_left_out_has(replay->left_out, entry))
+        return replay_left_out_note(replay->left_out, entry->position, error);
+    return entry->command ? send_command(replay, entry, error) : send_example(replay, entry, error);
 }
 
 /* When the entry is due: what lay between it and the one before, unless a clock was set back. */
@@ -208,9 +231,7 @@ static int send_all(struct replay *replay, struct error *error) {
         if (replay_journal_read(replay->journal, replay->position, &entry, error) < 0 ||
             pace(replay, &entry, error) < 0)
             return -1;
-        int status = entry.command ? send_command(replay, &entry, error)
-                                   : send_example(replay, &entry, error);
-        if (status < 0)
+        if (send_entry(replay, &entry, error) < 0)
             return -1;
     }
     return 0;
@@ -242,6 +263,9 @@ int replay_run(const struct replay_settings *settings, struct error *error) {
     int status = replay_journal_open(&replay.journal, settings->path, error);
     if (status == 0)
         status = find_range(&replay, error);
+    if (status == 0)
+        status = replay_left_out_open(&replay.left_out, replay.journal, settings->path,
+                                      replay.first, replay.last, error);
     if (status == 0) {
         status = delivery_open(&replay.delivery, settings->common.wait, error);
         if (status == 0)
@@ -257,6 +281,7 @@ int replay_run(const struct replay_settings *settings, struct error *error) {
                      (unsigned long long)replay.commands);
     }
     streams_close(&replay.streams);
+    replay_left_out_close(&replay.left_out);
     replay_journal_close(&replay.journal);
     return status;
 }

@@ -174,6 +174,26 @@ def same_bits(member, directory, keys):
         assert bits(last, keys) == expected, member.name
 
 
+def sent_again(member, directory, keys):
+    """runnel-replay sends the journal of the member, which has ended, to a daemon that is in no fleet: that
+    one has learned the same in the end."""
+    other = pathlib.Path(directory) / f"sent-{member.name}"
+    other.mkdir()
+    plain = member.path.read_text(encoding="utf-8").replace(str(member.directory), str(other))
+    lines = [line for line in plain.splitlines() if not line.startswith(("fleet:", "examples:"))]
+    with running.Daemon(other, "\n".join(lines) + f'\nexamples: {{bind: "ipc://{other}/examples", '
+                        'socket: router}\n') as daemon:
+        daemon.ask("status")
+        done = subprocess.run([running.PROGRAM.with_name("runnel-replay"), member.directory / "state",
+                               "--connect", daemon.endpoint("examples"), "--socket", "router",
+                               "--control", daemon.endpoint("control")], check=False, text=True,
+                              capture_output=True, timeout=4 * running.LIMIT)
+        assert done.returncode == 0, done.stderr
+        sent = bits(daemon, keys)
+    with alone(member, directory, False) as last:
+        assert bits(last, keys) == sent, member.name
+
+
 def lag(redis):
     seen = look(redis)
     return sum(part["lag"] for part in seen["partitions"]) if seen else None

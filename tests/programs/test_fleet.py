@@ -4,6 +4,7 @@ killed; streams move with their states; who does not belong to the fleet is told
 import contextlib
 import json
 import os
+import shutil
 import signal
 
 import brokers
@@ -78,8 +79,10 @@ def test_what_the_dead_one_has_learned(directory):
             bert.kill()
             fleet.once([anna, bert], 300, KEYS)
             assert fleet.left_out(anna.directory) == 100
-            fleet.same_bits(anna, directory, KEYS)
-            fleet.same_bits(bert, directory, KEYS)
+            for member in (anna, bert):
+                fleet.same_bits(member, directory, KEYS)
+                shutil.rmtree(directory / f"last-{member.name}")
+                fleet.sent_again(member, directory, KEYS)
 
 
 def test_drained_and_back(directory):
@@ -239,6 +242,8 @@ def test_average(directory):
             member.kill()
         for member in members:
             fleet.same_bits(member, directory, 100)
+            shutil.rmtree(directory / f"last-{member.name}")
+            fleet.sent_again(member, directory, 100)
 
 
 if __name__ == "__main__":

@@ -68,6 +68,10 @@ def examples(stream, count, first=0):
     return [message(stream.encode(), x, n) for n, x in enumerate(made)][first:]
 
 
+def feed_again(daemon, messages):
+    feed(daemon, messages, recovery.DUPLICATE)
+
+
 def ctl(daemon, *arguments):
     done = subprocess.run([CTL, "-c", daemon.endpoint("control"), *arguments], check=False,
                           capture_output=True, text=True, timeout=running.LIMIT)
@@ -312,6 +316,28 @@ def test_replayed_elsewhere(directory):
         b.log.close()
         b.start()
         assert b.export() == c.export() and state_of(b, "pump") == state_of(c, "pump")
+
+
+def test_forgets_several(directory):
+    """Their states, not their numbers: another daemon has them now. A kill, and what is no list."""
+    with start(directory / "a") as a:
+        for name in ("one", "two", "three"):
+            feed(a, examples(name, 12))
+        kept = state_of(a, "three")
+        assert a.ask("forget", streams=["one", "two", "nobody"])["streams"] == 2
+        for _ in range(2):
+            assert a.ask("status")["streams"] == 1 and state_of(a, "three") == kept
+            assert not a.request("export", stream="one")[0]["ok"]
+            killed(a)
+        for streams in ([7], ["x" * 256], ["three", None]):
+            reply = a.request("forget", streams=streams)[0]
+            assert not reply["ok"] and "streams is a list" in reply["error"], reply
+        assert not a.request("forget", streams="three")[0]["ok"]
+        assert state_of(a, "three") == kept
+        # The numbers are known: what comes again is a duplicate.
+        before = a.export()
+        feed_again(a, examples("one", 3))
+        assert a.export() == before
 
 
 def test_refused(directory):
