@@ -109,6 +109,10 @@ void replay_journal_close(struct replay_journal **pointer) {
     *pointer = NULL;
 }
 
+const char *replay_journal_path(const struct replay_journal *journal) {
+    return journal->path;
+}
+
 uint64_t replay_journal_oldest(const struct replay_journal *journal) {
     return journal->oldest;
 }

@@ -32,6 +32,9 @@ struct replay_entry {
 int replay_journal_open(struct replay_journal **journal, const char *path, struct error *error);
 void replay_journal_close(struct replay_journal **journal);
 
+/* The file itself, also where a directory was given. */
+const char *replay_journal_path(const struct replay_journal *journal);
+
 /* As of the opening: entries from `oldest` to `newest` are there; none when newest < oldest. */
 uint64_t replay_journal_oldest(const struct replay_journal *journal);
 uint64_t replay_journal_newest(const struct replay_journal *journal);

@@ -177,7 +177,7 @@ static int carry_out(const struct replay *replay, const struct replay_entry *ent
     struct runnel_peer peer = {settings->control, settings->common.to.keys.server,
                                settings->common.to.keys.own};
     if (replay_is_import(entry->command))
-        return replay_import(&peer, settings->path, entry->command, error);
+        return replay_import(&peer, replay_journal_path(replay->journal), entry->command, error);
     if (!replay_is_rollback(entry->command))
         return replay_command(&peer, entry->command, error);
     char *text = replay_left_out_rollback(replay->left_out, entry->command);

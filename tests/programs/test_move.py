@@ -310,7 +310,7 @@ def test_replayed_elsewhere(directory):
         assert b.end() == 0
         done = subprocess.run(
             [REPLAY, "--speed", "full", "--socket", "router", "--connect", c.endpoint("examples"),
-             "--control", c.endpoint("control"), directory / "b" / "state" / "journal.sqlite"],
+             "--control", c.endpoint("control"), directory / "b" / "state"],
             check=False, capture_output=True, text=True, timeout=running.LIMIT)
         assert done.returncode == 0, done.stderr
         b.log.close()
