@@ -92,7 +92,9 @@ static const struct option_row rows[] = {
      OPTION_COUNT(struct arguments, examples, 1, EXAMPLES_MAX)},
     {"plan", 0, "N", "examples that wait, where they wait (64)",
      OPTION_COUNT(struct arguments, plan, 1, PLAN_MAX)},
-    {"members", 0, "K", "so many networks of the configuration (forecasts only), and one alone",
+    {"members", 0, "K",
+     "measure K networks of the configuration as members of one daemon, 1 to 64, and one of them "
+     "alone (needs model.input.scale: forecast)",
      OPTION_COUNT(struct arguments, members, 1, CONFIG_MEMBERS_MAX)},
     {"socket", 0, NULL, "measure through a runneld's socket, too",
      OPTION_FLAG(struct arguments, socket)},

@@ -1,6 +1,7 @@
 #include "bench_report.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 
 #include "bench_findings.h"
@@ -13,6 +14,7 @@
 static const char *const mode_names[MODES] = {"one at a time", "queued"};
 
 static const double MICRO = 1e6, KILO = 1e3, MEGA = 1e6, GIGA = 1e9, PERCENT = 100;
+static const double NOISY = 0.1; /* spread of times, from which a ratio of them is doubtful */
 
 static void print_head(const struct bench_report *r) {
     const struct config *c = r->config;
@@ -136,6 +138,17 @@ static void print_times(const struct bench_report *r, const struct findings *f) 
     printf("  (queued: %zu examples in one plan; %% of it: floor over median)\n", r->plan);
 }
 
+/* A ratio of two times is no better known than these. */
+static void print_noise(const struct findings *f) {
+    double most = 0;
+    for (int mode = 0; mode < MODES; mode++)
+        most = fmax(most, fmax(findings_whole(f, mode)->spread, findings_lone(f, mode)->spread));
+    if (most > NOISY)
+        printf("  (noisy: the times spread by up to %.0f%%, and 'times as long' is as uncertain; "
+               "measure longer with --seconds, with nothing beside it)\n",
+               most * PERCENT);
+}
+
 static void print_members(const struct bench_report *r, const struct findings *f) {
     double count = (double)r->members;
     printf("\nMicroseconds for an example in each of %zu members%13s%10s%16s%14s\n", r->members,
@@ -149,6 +162,7 @@ static void print_members(const struct bench_report *r, const struct findings *f
         "  (%zu thread%s; one network: the first member alone; times as long: all members, beside "
         "that)\n",
         r->threads, text_s(r->threads));
+    print_noise(f);
 }
 
 static void print_memory(const char *who, const struct bench_memory *m) {

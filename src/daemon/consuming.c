@@ -250,6 +250,8 @@ bool consuming_report(const struct daemon *daemon, struct status_fields *status)
         status->consumer_partitions += figures.read;
         status->consumer_dead += figures.dead;
         status->consumer_lost += figures.lost;
+        if (daemon->fleet && !figures.read) /* another daemon's */
+            continue;
         known &= figures.lag >= 0;
         lag += (double)figures.lag;
         if (consuming->lags)

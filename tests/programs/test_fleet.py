@@ -104,7 +104,9 @@ def test_drained_and_back(directory):
                 fleet.until(lambda: status(bert)["partitions"] == 2, "read", [anna, bert])
                 assert status(bert)["adopted"] == len(moved), status(bert)
                 assert status(anna)["released"] == 2 and status(anna)["of"] == PARTS
-                assert status(anna)["daemons"] == 2
+                assert status(anna)["daemons"] == 2 and status(anna)["round"] is None
+                fleet.until(lambda: all(member.ask("status")["consumer"]["lag"] == 0 for member in (anna, bert)),
+                            "the lag of its own", [anna, bert])
                 code, said = fleet.act(redis, "drain", "anna")
                 assert code == 0, said
                 shared(redis, [anna, bert], ["bert"] * PARTS)

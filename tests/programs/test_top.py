@@ -136,6 +136,31 @@ def test_facts_at_80(directory):
     facts(directory, 80, 24, "▁▁▂▂▂▃▃▄▄▄▅▅▅▆▆▇▇▇██ 1.050")
 
 
+CONSUMER = {"group": "plant", "partitions": 4, "places": {}, "lag": 900, "lags": {}, "dead": 2, "lost": 0, "away": 0.0}
+FLEET = {"group": "plant", "daemons": 2, "partitions": 4, "of": 8, "taken": 4, "released": 0, "lost": 0, "adopted": 0,
+         "replayed": 0, "averages": 11, "round": 12, "members": {}, "owners": [], "away": 0.0}
+
+
+def test_broker(directory):
+    """What waits at the broker, and the daemon's part of its fleet; nothing of either without them."""
+    sockets = {"examples": "redis://127.0.0.1:6379 sensors"}
+    with watched(directory, 80, 24) as (daemon, screen):
+        daemon.send("status", STATUS)
+        for _ in range(20):
+            publish(daemon)
+        screen.until("queued", absent=("broker", "fleet"))
+        daemon.send("status", dict(STATUS, sockets=sockets, consumer=CONSUMER))
+        screen.until("(?m)^broker +waiting 900  dead 2  4 partitions of redis://127.0.0.1:6379 sensors$",
+                     absent=("fleet",))
+        daemon.send("status", dict(STATUS, sockets=sockets, consumer=dict(CONSUMER, lag=1e7), fleet=FLEET))
+        screen.until("keeps up: ! behind: 10.0M wait", "(?m)^broker +waiting 10,000,000 ",
+                     "(?m)^fleet +plant  4 of 8 partitions  2 daemons  round 12 of averages$")
+        daemon.send("status", dict(STATUS, sockets=sockets, consumer=dict(CONSUMER, lag=None, lost=3, away=75.0),
+                                   fleet=dict(FLEET, round=None, away=75.0)))
+        screen.until("keeps up: ! broker away", "(?m)^broker +AWAY for 1 min 15 s  waiting -  dead 2  lost 3 ",
+                     "(?m)^fleet +AWAY for 1 min 15 s  plant  4 of 8 partitions  2 daemons$")
+
+
 def test_facts_at_200(directory):
     """The layers have panels with everything that is known of them."""
     facts(directory, 200, 60, r"layer 0 lstm 128", r"recurrent +-0\.750 ±2\.500",

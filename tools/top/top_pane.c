@@ -9,6 +9,7 @@
 
 #include "common/format.h"
 #include "common/json_member.h"
+#include "top_broker.h"
 #include "top_chart.h"
 #include "top_layers.h"
 #include "top_meters.h"
@@ -192,7 +193,7 @@ static void draw_events(struct canvas *c, const struct area *area, struct watche
 
 /* The rows of a pane's parts, from top to bottom; what has none is left out. */
 struct layout {
-    int verdicts, chart, said, meters, layers, events;
+    int verdicts, chart, said, broker, meters, layers, events;
 };
 
 /* That panels of so many layers take. */
@@ -201,13 +202,14 @@ static int panel_rows(const struct area *area, int layers) {
     return (layers + abreast - 1) / abreast * LAYERS_PANEL_ROWS;
 }
 
-static struct layout lay_out(const struct area *area, int layers, bool said) {
+static struct layout lay_out(const struct area *area, int layers, const struct watched *w) {
     bool wide = area->columns >= METERS_WIDE;
     struct layout l = {.verdicts = wide ? 1 : VERDICTS};
     int height = area->rows >= VERY_TALL ? 3 : area->rows >= TALL ? 2 : 1;
     int rest = area->rows - l.verdicts;
-    l.said = said && area->rows >= LOW;
-    rest -= l.said;
+    l.said = w->truth && area->rows >= LOW;
+    l.broker = area->rows >= LOW ? broker_rows(w) : 0;
+    rest -= l.said + l.broker;
     l.meters = wide ? METERS_SLOTS * height : METERS_ROWS;
     int most = wide ? rest / 2 : rest / 3;
     l.meters = l.meters > most ? most : l.meters;
@@ -245,7 +247,7 @@ static struct area take_rows(struct area *rest, int rows) {
 
 static void draw_overview(struct canvas *c, struct area rest, struct watched *w,
                           const json_t *layers, bool log) {
-    struct layout layout = lay_out(&rest, (int)json_array_size(layers), w->truth != NULL);
+    struct layout layout = lay_out(&rest, (int)json_array_size(layers), w);
     struct area part = take_rows(&rest, layout.verdicts);
     draw_verdicts(c, &part, w, layers);
     part = take_rows(&rest, layout.chart);
@@ -254,6 +256,9 @@ static void draw_overview(struct canvas *c, struct area rest, struct watched *w,
     part = take_rows(&rest, layout.said);
     if (part.rows > 0)
         said_draw(c, &part, w);
+    part = take_rows(&rest, layout.broker);
+    if (part.rows > 0)
+        broker_draw(c, &part, w);
     part = take_rows(&rest, layout.meters);
     meters_draw(c, &part, w);
     part = take_rows(&rest, layout.layers);

@@ -18,8 +18,12 @@ enum { QUEUE_SAMPLES = 10 };
 #define SATURATED_MUCH 0.25 /* shares of a layer's units */
 #define SATURATED_BAD 0.5
 #define QUEUE_GROWTH 1.5
-#define DISK_SLOW 5.0    /* seconds that an entry of the journal waits */
-#define DISK_LEAST 256e6 /* bytes free */
+#define DISK_SLOW 5.0       /* seconds that an entry of the journal waits */
+#define DISK_LEAST 256e6    /* bytes free */
+#define BROKER_AWAY 5.0     /* seconds */
+#define BROKER_LEAST 1000.0 /* messages at the broker that are too many when learning them takes   \
+                             */
+#define BROKER_BEHIND 60.0  /* seconds */
 
 static struct verdict say(enum style style, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
@@ -145,6 +149,11 @@ struct verdict verdict_pace(const struct watched *w) {
         return say(STYLE_DIM, "not known");
     if (waiting > DISK_SLOW)
         return say(STYLE_WARN, "slow disk: %s", format_duration(number, waiting));
+    if (status_number(w->status, STATUS_consumer_away) > BROKER_AWAY)
+        return say(STYLE_BAD, "broker away");
+    double messages = status_number(w->status, STATUS_consumer_lag);
+    if (messages > BROKER_LEAST && messages > BROKER_BEHIND * w->speed)
+        return say(STYLE_WARN, "behind: %s wait", format_count(number, messages, 6));
     size_t end = isnan(watched_cursor(w)) ? 0 : past_after(p, watched_cursor(w));
     if (end == 0)
         return say(STYLE_DIM, "not known yet");
