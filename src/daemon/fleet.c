@@ -90,6 +90,7 @@ static int open_shares(struct daemon *daemon, struct error *error) {
         share->number = journal_partition(daemon->journal, consume_name(daemon->consume, p));
         share->claim = fleet->held.claims[p];
         share->state = share->claim ? SHARE_KEPT : SHARE_AWAY;
+        share->whole = true;
     }
     return 0;
 }
@@ -164,11 +165,12 @@ int fleet_descriptor(const struct daemon *daemon) {
 
 /* ---- The loop ---- */
 
-/* Commits that are refused: the next view says whose the partitions are. */
+/* Of commits that are refused the next view says whose the partitions are; what is incomplete is
+   committed again, with all states. */
 static void committed(struct fleet *fleet, const struct fleet_job *job) {
     bool all = true;
     for (size_t n = 0; n < job->count; n++)
-        all &= !job->commits[n].refused;
+        all &= !job->commits[n].refused && !job->commits[n].incomplete;
     fleet->committed = all;
 }
 
@@ -178,6 +180,8 @@ static int finish_job(struct daemon *daemon, struct fleet_job *job, struct error
     case FLEET_JOB_BEGIN:
         return fleet_begin(daemon, job, error);
     case FLEET_JOB_COMMIT:
+        if (fleet_published(daemon, job, error))
+            return -1;
         if (job->release)
             return fleet_released(daemon, job, error);
         committed(daemon->fleet, job);
@@ -232,6 +236,7 @@ int fleet_turn(struct daemon *daemon, struct error *error) {
         return 0;
     fleet_tell(daemon);
     fleet_give_up_averaging(daemon);
+    fleet_pass(daemon);
     if (poll_worker(daemon, error) < 0)
         return -1;
     if (fleet->busy)

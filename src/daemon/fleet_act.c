@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sysexits.h>
 
 #include "common/error.h"
 #include "common/log.h"
@@ -202,8 +203,15 @@ int fleet_act(struct daemon *daemon, struct error *error) {
     int self = fleet_view_find(&fleet->view, fleet->self.name);
     if (fleet->settle_count)
         return settle(daemon, error);
-    if (self < 0 || fleet->view.partition_count != fleet->count)
+    if (self < 0) /* it has just left, or the broker has lost it: the worker joins again */
         return 0;
+    if (fleet->view.partition_count != fleet->count) {
+        error_set(error, EX_UNAVAILABLE,
+                  "the fleet %s at %s has %zu partitions by now, and not %zu: something else has "
+                  "written there",
+                  fleet->self.group, fleet->url.name, fleet->view.partition_count, fleet->count);
+        return -1;
+    }
     size_t *list = malloc((fleet->count + 1) * sizeof *list);
     if (!list)
         return error_no_memory(error);

@@ -1,5 +1,5 @@
 /* The fleet, for its own files: fleet.c (what is to be done), fleet_move.c (partitions that come
-   and go). */
+   and go), fleet_states.c (with their streams' states), fleet_rounds.c (averages). */
 #ifndef RUNNEL_FLEET_INTERNAL_H
 #define RUNNEL_FLEET_INTERNAL_H
 
@@ -27,6 +27,9 @@ struct share {
     enum share_state state;
     uint64_t claim;  /* but of SHARE_AWAY */
     uint32_t number; /* the journal's, of the partition */
+    bool whole;      /* what the broker has of its streams' states is not known; else: */
+    uint64_t since;  /* that is as of this entry of the journal */
+    uint64_t order;  /* where, among those that the broker has, states begin that change here */
 };
 
 struct fleet {
@@ -49,6 +52,12 @@ struct fleet {
     bool averaging;
     double patience;     /* until when, clock_seconds */
     uint64_t average_at; /* examples */
+    struct {             /* the round in which others wait for this daemon: */
+        uint64_t round;  /* 0: none */
+        double seen;     /* since when, clock_seconds */
+        uint64_t at;     /* examples then */
+        bool passed;
+    } waiting;
 
     char *members, *owners; /* of `status` */
     double told;            /* what it says of itself, last; clock_seconds */
@@ -77,12 +86,26 @@ int fleet_average(struct daemon *daemon, struct error *error);
 int fleet_averaged(struct daemon *daemon, struct fleet_job *job, struct error *error);
 void fleet_give_up_averaging(struct daemon *daemon);
 
+/* Let the others not wait, when they do, and this daemon would not come in time. */
+void fleet_pass(struct daemon *daemon);
+
 /* Tell the others how it goes, once a second. */
 void fleet_tell(struct daemon *daemon);
 
-/* A commit of all partitions in a state, with their streams' states; all that was taken is learned
-   and durable afterwards. NULL: -1 from `error`; without such a partition a job of none. */
+/* A commit of all partitions in a state, with those of their streams' states that the broker has
+   not yet; all that was taken is learned and durable afterwards. NULL: -1 from `error`; without
+   such a partition a job of none. */
 struct fleet_job *fleet_export(struct daemon *daemon, enum share_state state, struct error *error);
+
+/* It is answered. */
+int fleet_published(struct daemon *daemon, const struct fleet_job *job, struct error *error);
+
+/* Streams of a partition go on here; `adopted` counts them. -1: the device has failed. */
+int fleet_adopt(struct daemon *daemon, size_t partition, struct fleet_states *states,
+                uint64_t *adopted, struct error *error);
+
+/* All streams of those partitions (count,) are another's. */
+int fleet_forget(struct daemon *daemon, const bool *partitions, struct error *error);
 
 /* The claims are this daemon's, and these the states: read them from now on. */
 int fleet_begin(struct daemon *daemon, struct fleet_job *job, struct error *error);

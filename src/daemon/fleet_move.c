@@ -21,180 +21,10 @@
 #include "rollback.h"
 #include "run.h"
 
-/* A state as the broker has it: where it stands among those of its partition, from the least
-   recently used, and the blob. */
-enum { ORDER_SIZE = sizeof(uint64_t) };
-
 /* "sensors.3", for people: the journal calls it "redis:sensors.3". */
 static const char *name_of(const struct daemon *daemon, size_t partition) {
     const char *name = consume_name(daemon->consume, partition), *colon = strchr(name, ':');
     return colon ? colon + 1 : name;
-}
-
-/* ---- States that leave ---- */
-
-struct export {
-    const struct daemon *daemon;
-    struct fleet_job *job;
-    size_t *at; /* (partitions,) which of the job's commits; SIZE_MAX: none */
-    unsigned char *copy;
-    size_t room;
-};
-
-static int wants(void *context, const char *key, size_t key_size) {
-    const struct export *export = context;
-    return export->at[fleet_partition_of(export->daemon, key, key_size)] != SIZE_MAX;
-}
-
-static int export_one(void *context, const char *key, size_t key_size,
-                      const struct carry_blob *blob, struct error *error) {
-    struct export *export = context;
-    size_t at = export->at[fleet_partition_of(export->daemon, key, key_size)];
-    struct fleet_states *states = &export->job->states[at];
-    const uint64_t order = states->count;
-    if (export->room < ORDER_SIZE + blob->size) {
-        unsigned char *larger = realloc(export->copy, ORDER_SIZE + blob->size);
-        if (!larger)
-            return error_no_memory(error);
-        export->copy = larger;
-        export->room = ORDER_SIZE + blob->size;
-    }
-    memcpy(export->copy, &order, ORDER_SIZE);
-    memcpy(export->copy + ORDER_SIZE, blob->bytes, blob->size);
-    const struct fleet_row row = {key, export->copy, key_size, ORDER_SIZE + blob->size};
-    return fleet_states_add(states, &row, error);
-}
-
-static int export_states(struct daemon *daemon, struct fleet_job *job, size_t *at,
-                         struct error *error) {
-    struct export export = {.daemon = daemon, .job = job, .at = at};
-    const struct carry_visitor visitor = {.context = &export, .wants = wants, .visit = export_one};
-    struct carry *carry;
-    if (carry_open(&carry, daemon->config, daemon->learner, daemon->journal, error))
-        return -1;
-    int result = carry_each(carry, &visitor, error);
-    carry_close(&carry);
-    free(export.copy);
-    for (size_t n = 0; n < job->count; n++) {
-        fleet_states_done(&job->states[n]);
-        job->commits[n].streams = job->commits[n].rows = job->states[n].count;
-        job->commits[n].whole = true;
-    }
-    return result;
-}
-
-static void fill_in(struct daemon *daemon, size_t partition, struct fleet_commit *commit) {
-    struct fleet *fleet = daemon->fleet;
-    struct share *share = &fleet->shares[partition];
-    struct journal_place place = {0};
-    journal_place(daemon->journal, share->number, &place);
-    *commit = (struct fleet_commit){.partition = partition,
-                                    .claim = share->claim,
-                                    .offset = {place.epoch, place.sequence},
-                                    .learned = place.count,
-                                    .serial = ++fleet->serial};
-}
-
-static size_t count_of(const struct fleet *fleet, enum share_state state) {
-    size_t count = 0;
-    for (size_t p = 0; p < fleet->count; p++)
-        count += fleet->shares[p].state == state;
-    return count;
-}
-
-struct fleet_job *fleet_export(struct daemon *daemon, enum share_state state, struct error *error) {
-    struct fleet *fleet = daemon->fleet;
-    size_t filled = 0, *at = malloc((fleet->count + 1) * sizeof *at);
-    struct fleet_job *job = fleet_job_new(FLEET_JOB_COMMIT, count_of(fleet, state));
-    if (!at || !job) {
-        error_no_memory(error);
-        goto fail;
-    }
-    if (learner_flush(daemon->learner, error) || journalling_sync(daemon, error)) {
-        run_break(daemon);
-        goto fail;
-    }
-    for (size_t p = 0; p < fleet->count; p++) {
-        at[p] = fleet->shares[p].state == state ? filled : SIZE_MAX;
-        if (at[p] != SIZE_MAX)
-            fill_in(daemon, p, &job->commits[filled++]);
-    }
-    if (job->count && export_states(daemon, job, at, error))
-        goto fail;
-    free(at);
-    return job;
-fail:
-    free(at);
-    fleet_job_free(job);
-    return NULL;
-}
-
-/* ---- States that come ---- */
-
-static uint64_t order_of(const struct fleet_row *row) {
-    uint64_t order = 0;
-    if (row->state_size >= ORDER_SIZE)
-        memcpy(&order, row->state, ORDER_SIZE);
-    return order;
-}
-
-static int by_order(const void *a, const void *b) {
-    uint64_t one = order_of(a), other = order_of(b);
-    return (one > other) - (one < other);
-}
-
-/* A state that is not understood is one of a stream that is new here. */
-static int adopt(struct carry *carry, const struct fleet_row *row, uint64_t *adopted,
-                 struct error *error) {
-    char quoted[TEXT_QUOTE_SIZE];
-    if (row->state_size < ORDER_SIZE)
-        return error_set(error, EX_DATAERR, "a state is too short"), 1;
-    int result = carry_adopt(carry, (const unsigned char *)row->state + ORDER_SIZE,
-                             row->state_size - ORDER_SIZE, error);
-    if (result > 0)
-        log_warning("stream %s begins anew here: %s", text_quote(quoted, row->key, row->key_size),
-                    error->text);
-    *adopted += result == 0;
-    return result < 0 ? -1 : 0;
-}
-
-static int adopt_all(struct daemon *daemon, struct fleet_states *states, uint64_t *adopted,
-                     struct error *error) {
-    struct carry *carry;
-    int result = 0;
-    if (states->count == 0)
-        return 0;
-    if (carry_open(&carry, daemon->config, daemon->learner, daemon->journal, error))
-        return -1;
-    qsort(states->rows, states->count, sizeof *states->rows, by_order);
-    for (size_t n = 0; n < states->count && result == 0; n++)
-        result = adopt(carry, &states->rows[n], adopted, error);
-    carry_close(&carry);
-    return result;
-}
-
-/* ---- Streams that are another's ---- */
-
-struct chosen {
-    const struct daemon *daemon;
-    const bool *partitions;
-};
-
-static int is_chosen(void *context, const char *key, size_t key_size) {
-    const struct chosen *chosen = context;
-    return chosen->partitions[fleet_partition_of(chosen->daemon, key, key_size)];
-}
-
-/* All streams of the partitions. */
-static int forget(struct daemon *daemon, const bool *partitions, struct error *error) {
-    struct chosen chosen = {daemon, partitions};
-    const struct carry_visitor visitor = {.context = &chosen, .wants = is_chosen};
-    struct carry *carry;
-    if (carry_open(&carry, daemon->config, daemon->learner, daemon->journal, error))
-        return -1;
-    int result = carry_forget(carry, &visitor, error);
-    carry_close(&carry);
-    return result;
 }
 
 /* ---- Coming ---- */
@@ -214,7 +44,7 @@ static int begin_one(struct daemon *daemon, const struct fleet_claim *claim,
     journalling_append_place(daemon, partition_command(daemon, claim),
                              fleet->shares[claim->partition].number, claim->offset.epoch,
                              claim->offset.sequence, claim->learned);
-    if (adopt_all(daemon, states, &adopted, error))
+    if (fleet_adopt(daemon, claim->partition, states, &adopted, error))
         return -1;
     fleet->shares[claim->partition].claim = claim->claim;
     fleet->held.claims[claim->partition] = claim->claim;
@@ -280,7 +110,7 @@ static int settle_later(struct fleet *fleet, uint64_t claim, struct error *error
 /* Partitions whose end is known: their streams are forgotten, and then the claims. */
 static int let_go(struct daemon *daemon, const bool *chosen, struct error *error) {
     struct fleet *fleet = daemon->fleet;
-    if (forget(daemon, chosen, error) || journalling_sync(daemon, error))
+    if (fleet_forget(daemon, chosen, error) || journalling_sync(daemon, error))
         return run_break(daemon);
     for (size_t p = 0; p < fleet->count; p++)
         if (chosen[p]) {
@@ -294,18 +124,22 @@ static int let_go(struct daemon *daemon, const bool *chosen, struct error *error
     return fleet_held_write(&fleet->held, error) ? run_break(daemon) : 0;
 }
 
+/* What is incomplete is released once more, with all of its states. */
 int fleet_released(struct daemon *daemon, struct fleet_job *job, struct error *error) {
     struct fleet *fleet = daemon->fleet;
     size_t streams = 0, released = 0;
+    bool again = false;
     bool *chosen = calloc(fleet->count + 1, sizeof *chosen);
     if (!chosen)
         return error_no_memory(error);
     for (size_t n = 0; n < job->count; n++) {
         const struct fleet_commit *commit = &job->commits[n];
+        bool good = !commit->refused && !commit->incomplete;
         fleet->shares[commit->partition].state = commit->refused ? SHARE_LOST : SHARE_LEAVES;
-        chosen[commit->partition] = !commit->refused;
-        released += !commit->refused;
-        streams += commit->refused ? 0 : commit->streams;
+        chosen[commit->partition] = good;
+        released += good;
+        streams += good ? commit->streams : 0;
+        again |= commit->incomplete;
     }
     int result = released ? let_go(daemon, chosen, error) : 0;
     free(chosen);
@@ -319,7 +153,7 @@ int fleet_released(struct daemon *daemon, struct fleet_job *job, struct error *e
                        "%zu partition%s handed over with %zu stream%s", released, text_s(released),
                        streams, text_s(streams));
     }
-    return result;
+    return result == 0 && again ? fleet_release(daemon, error) : result;
 }
 
 /* ---- Lost ---- */

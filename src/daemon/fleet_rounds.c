@@ -14,6 +14,7 @@
 #include "run.h"
 
 #define ROUND_PATIENCE 3 /* leases, for a round */
+#define PASS_AFTER 0.125 /* leases, in which it is seen how fast this daemon learns */
 
 uint64_t fleet_next_average(const struct daemon *daemon) {
     uint64_t every = daemon->config->fleet.average_every;
@@ -56,9 +57,12 @@ int fleet_average(struct daemon *daemon, struct error *error) {
     return 0;
 }
 
-/* Or do not begin it, while the broker is away. */
+/* Or do not begin it, while the broker is away. Where examples were left out, or learning has begun
+   again, the next one comes at the next count, too. */
 void fleet_give_up_averaging(struct daemon *daemon) {
     struct fleet *fleet = daemon->fleet;
+    if (fleet_next_average(daemon) < fleet->average_at)
+        fleet->average_at = fleet_next_average(daemon);
     bool over = fleet->averaging && clock_seconds() >= fleet->patience;
     bool away = !fleet->averaging && daemon_examples(daemon) >= fleet->average_at &&
                 fleet_worker_away(fleet->worker) > fleet->self.lease;
@@ -67,6 +71,36 @@ void fleet_give_up_averaging(struct daemon *daemon) {
     fleet->averaging = false;
     fleet->average_at = fleet_next_average(daemon);
     log_warning("the fleet %s gives no average: learning goes on without", fleet->self.group);
+}
+
+/* By what was learned since it was seen that others wait: as much a second until a lease is over.
+ */
+static bool comes_in_time(const struct fleet *fleet, uint64_t examples, double seconds) {
+    double learned = (double)(examples - fleet->waiting.at);
+    double left = (double)(fleet->average_at - fleet->waiting.at);
+    return learned * fleet->self.lease >= left * seconds;
+}
+
+void fleet_pass(struct daemon *daemon) {
+    struct fleet *fleet = daemon->fleet;
+    const struct fleet_view *view = &fleet->view;
+    double now = clock_seconds();
+    if (fleet->average_at == UINT64_MAX || fleet->averaging || !view->arrived) {
+        fleet->waiting.round = 0;
+        return;
+    }
+    if (fleet->waiting.round != view->round) {
+        fleet->waiting.round = view->round;
+        fleet->waiting.seen = now;
+        fleet->waiting.at = daemon_examples(daemon);
+        fleet->waiting.passed = false;
+    }
+    double seconds = now - fleet->waiting.seen;
+    if (fleet->waiting.passed || seconds < PASS_AFTER * fleet->self.lease ||
+        comes_in_time(fleet, daemon_examples(daemon), seconds))
+        return;
+    fleet->waiting.passed = true;
+    fleet_worker_pass(fleet->worker, view->round);
 }
 
 bool fleet_takes(const struct daemon *daemon) {

@@ -45,6 +45,7 @@ struct fleet_job {
     struct fleet_ended *ended;
     uint64_t *settled;
     struct fleet_states *states; /* (count,), of claims or commits */
+    uint64_t position;           /* of the asker's: which entry of its journal they are of */
     /* AVERAGE: (parameter_count,), and a number that no other one has; answered: the mean over
        those in the round, or `alone`: they are as they were. */
     float *parameters;

@@ -134,6 +134,91 @@ def test_drained_and_back(directory):
                 fleet.once([anna, bert], 300, KEYS)
 
 
+HEX = """
+local rows = redis.call('HGETALL', KEYS[1])
+for n, text in ipairs(rows) do
+  if n % 2 == 0 then
+    rows[n] = text:gsub('.', function(byte) return string.format('%02x', byte:byte()) end)
+  end
+end
+return rows"""
+
+
+def published(redis):
+    """What Redis has of each stream: where it stands among those of its partition, and the state."""
+    found = {}
+    for part in range(PARTS):
+        rows = redis.ask("EVAL", HEX, "1", f"runnel:{{fleet}}:states:{part}")
+        for key, text in zip(rows[::2], rows[1::2], strict=True):
+            row = bytes.fromhex(text)
+            found[key] = (int.from_bytes(row[:8], "little"), row[8:])
+    return found
+
+
+def is_published(redis, members):
+    """All that the daemons know of their streams after a checkpoint, and no more."""
+
+    def committed():
+        for member in members:
+            member.ask("checkpoint")
+        return fleet.lag(redis) == 0
+
+    fleet.until(committed, "committed", members)
+    known = {}
+    for member in members:
+        for key in (f"key-{n}" for n in range(KEYS)):
+            reply, *blob = member.request("export", stream=key)
+            known |= {key: blob[0]} if reply["ok"] else {}
+    rows = published(redis)
+    assert {key: row[1] for key, row in rows.items()} == known, (sorted(rows), sorted(known))
+    return rows
+
+
+def quiet(member, *words):
+    """It writes checkpoints only when it is asked."""
+    member.kill()
+    member.path.write_text(member.path.read_text().replace("seconds: 1", "seconds: 0"))
+    member.arguments = words
+    member.start()
+    return member
+
+
+def test_changed_states(directory):
+    """A commit brings Redis the states that have changed, and takes away those of streams that are
+    forgotten; with a restart, a rollback and a hand-over in between all are what the daemons have."""
+    few = ("--set", "learning.max_streams=15")
+    with brokers.Redis(directory) as redis, contextlib.ExitStack() as stack:
+        anna = quiet(stack.enter_context(fleet.Member(directory, redis.url, "anna", every=0)), *few)
+        fleet.add(redis, range(100), KEYS, PARTS)
+        running.wait_learned(anna, 100)
+        before = is_published(redis, [anna])
+        assert len(before) == 15
+        some = sorted(before)[:3]
+        for n, key in enumerate(some):
+            redis.ask("XADD", f"s.{consuming.partition_of(key, PARTS)}", "*", "example",
+                      json.dumps({"stream": key, "x": [n]}))
+        running.wait_learned(anna, 103)
+        after = is_published(redis, [anna])
+        assert sorted(key for key, row in after.items() if row != before[key]) == some
+        assert min(after[key][0] for key in some) > max(row[0] for row in before.values())
+        anna.ask("forget", stream=sorted(before)[3])
+        assert len(is_published(redis, [anna])) == 14
+        anna.ask("rollback", without=[sorted(before)[4]])
+        assert sorted(before)[4] not in is_published(redis, [anna])
+        fleet.add(redis, range(100, 140), KEYS, PARTS)  # others are forgotten, and come back
+        is_published(redis, [anna])
+        anna.kill()
+        anna.start()
+        fleet.add(redis, range(140, 150), KEYS, PARTS)
+        is_published(redis, [anna])
+        bert = quiet(stack.enter_context(fleet.Member(directory, redis.url, "bert", every=0)), *few)
+        shared(redis, [anna, bert], ["anna", "anna", "bert", "bert"])
+        fleet.until(lambda: status(bert)["partitions"] == 2, "read", [anna, bert])
+        is_published(redis, [anna, bert])
+        fleet.add(redis, range(150, 155), KEYS, PARTS)
+        is_published(redis, [anna, bert])
+
+
 def ends(directory, redis, name, code, *words, change=("", ""), **options):
     with fleet.Member(directory, redis.url, name, **options) as member:
         if change[0]:
@@ -156,6 +241,8 @@ def test_strangers(directory):
         ends(directory, redis, "carl", CONFIGURATION, "two fleets need two groups",
              change=("stream: s,", "stream: other,"))
         ends(directory, redis, "dora", CONFIGURATION, "has 4 partitions, and not 8", parts=8)
+        ends(directory, redis, "fred", CONFIGURATION, "fleet.average.every 0, and not 50",
+             change=("{lease: 1}", "{lease: 1, average: {every: 50}}"))
         ends(directory, redis, "emil", CONFIGURATION, "another daemon of the name anna",
              change=("name: emil", "name: anna"))
         redis.ask("XADD", "s.0", "*", "example", json.dumps({"stream": "key-0", "x": [1]}))
@@ -216,21 +303,50 @@ def test_pinned(directory):
         fleet.until(lambda: pinned(anna, cpus) == stays, "pinned", [anna])
 
 
+def test_server_that_lost_all(directory):
+    """Whoever is there begins anew with it, as what it has says, and joins again."""
+    with brokers.Redis(directory) as redis, fleet.Member(directory, redis.url, "anna") as anna:
+        fleet.add(redis, range(100), KEYS, PARTS)
+        all_learned(redis, [anna], ["anna"])
+        redis.ask("FLUSHALL")
+        fleet.until(lambda: "it joins again" in anna.text(), "said", [anna])
+        shared(redis, [anna], ["anna"] * PARTS)
+        fleet.until(lambda: anna.ask("status")["examples"] == 0, "left out", [anna])
+        fleet.add(redis, range(100), KEYS, PARTS)
+        all_learned(redis, [anna], ["anna"])
+        assert anna.ask("status")["examples"] == 100
+
+
+def averaging(directory, redis, name, lease):
+    """A daemon that averages each 50 examples."""
+    member = fleet.Member(directory, redis.url, name, parts=2, lease=lease)
+    member.kill()
+    member.path.write_text(member.path.read_text().replace(
+        f"fleet: {{lease: {lease}}}", f"fleet: {{lease: {lease}, average: {{every: 50}}}}"))
+    member.start()
+    return member
+
+
+def test_idle_daemon(directory):
+    """Who has nothing to read lets the others go on, long before the lease is over: within 20 s instead of
+    40, where an eighth of it would do."""
+    with brokers.Redis(directory) as redis:
+        members = [averaging(directory, redis, name, lease=40) for name in ("anna", "bert")]
+        shared(redis, members, ["anna", "bert"])
+        part = fleet.owners(redis).index("anna")
+        for n in range(60):
+            redis.ask("XADD", f"s.{part}", "*", "example", json.dumps({"stream": f"s.{part}", "x": [n]}))
+        fleet.until(lambda: members[0].ask("status")["examples"] == 60, "goes on", members, limit=20)
+        assert redis.ask("HGET", "runnel:{fleet}:closed", "1") == "anna\n"
+
+
 def test_average(directory):
     """After the same count of examples both daemons have the same parameters, and a replay of each journal
     leads to them, too."""
-    options = {"parts": 2, "lease": 30, "more": ""}
     keys = [next(n for n in range(100) if consuming.partition_of(f"key-{n}", 2) == part)
             for part in range(2)]
     with brokers.Redis(directory) as redis:
-        members = []
-        for name in ("anna", "bert"):
-            member = fleet.Member(directory, redis.url, name, **options)
-            member.kill()
-            member.path.write_text(member.path.read_text().replace(
-                "fleet: {lease: 30}", "fleet: {lease: 30, average: {every: 50}}"))
-            member.start()
-            members.append(member)
+        members = [averaging(directory, redis, name, lease=60) for name in ("anna", "bert")]
         shared(redis, members, ["anna", "bert"])
         for n in range(50):
             for part, key in enumerate(keys):
