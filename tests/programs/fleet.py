@@ -83,9 +83,9 @@ def act(redis, *words, group="fleet"):
     return done.returncode, done.stdout
 
 
-def owners(redis):
+def owners(redis, group="fleet"):
     """Which daemon has which partition."""
-    seen = look(redis)
+    seen = look(redis, group)
     return [part["daemon"] or "" for part in seen["partitions"]] if seen else []
 
 

@@ -150,6 +150,13 @@ def test_status_of_a_broker(directory):
     (_, out, _), _ = ask(directory, [dict(STATUS, consumer=dict(consumer, lag=None, away=75.0))], "status")
     shown = values(out)
     assert shown["waiting"] == "-" and shown["broker away for"].startswith("1 min"), out
+    part = {"group": "plant", "daemons": 2, "partitions": 4, "of": 8, "taken": 4, "released": 0, "lost": 0, "adopted": 0,
+            "replayed": 0, "averages": 3, "round": 4, "members": {}, "owners": [], "away": 0.0}
+    (_, out, _), _ = ask(directory, [dict(STATUS, consumer=consumer, fleet=part)], "status")
+    shown = values(out)
+    expected = {"partitions here": "4", "of the fleet's": "8", "averages": "3", "round of averages": "4",
+                "fleet away for": "it answers"}
+    assert {name: shown.get(name) for name in expected} == expected, out
     (_, out, _), _ = ask(directory, [STATUS], "status")
     assert b"consumer" not in out and "waiting" not in values(out), out
 
