@@ -2,6 +2,7 @@
 
 #include <limits.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,28 +11,59 @@
 #define GROUPS "/proc/self/cgroup"
 #define MOUNTED "/sys/fs/cgroup"
 
-/* Of a file that has one; "max", as a file that is missing, is no limit. */
-static double read_limit(const char *path) {
-    double limit;
-    FILE *file = fopen(path, "re");
+/* What a control group limits: the files of version 2 and version 1 that say it. */
+struct limit {
+    const char *controller;
+    const char *names[2];
+    double (*read)(const char *directory, const char *name);
+};
+
+/* ---- A group's files ---- */
+
+/* Numbers of a file, at most two; how many. "max", as a file that is missing, has none. */
+static int read_numbers(const char *directory, const char *name, double numbers[2]) {
+    char path[PATH_MAX];
+    int size = snprintf(path, sizeof path, "%s/%s", directory, name);
+    FILE *file = size < (int)sizeof path ? fopen(path, "re") : NULL;
     if (!file)
-        return INFINITY;
-    if (fscanf(file, "%lf", &limit) != 1 || !(limit > 0))
-        limit = INFINITY;
+        return 0;
+    int count = fscanf(file, "%lf %lf", &numbers[0], &numbers[1]);
     fclose(file);
-    return limit;
+    return count > 0 ? count : 0;
 }
+
+/* Bytes. */
+static double read_memory(const char *directory, const char *name) {
+    double numbers[2];
+    return read_numbers(directory, name, numbers) && numbers[0] > 0 ? numbers[0] : INFINITY;
+}
+
+/* CPUs: time that the group has, and in which. Version 1 has the latter in a file of its own, and
+   -1 for no limit. */
+static double read_cpus(const char *directory, const char *name) {
+    double quota[2], period[2];
+    int count = read_numbers(directory, name, quota);
+    if (count == 1 && read_numbers(directory, "cpu.cfs_period_us", period))
+        quota[count++] = period[0];
+    return count == 2 && quota[0] > 0 && quota[1] > 0 ? quota[0] / quota[1] : INFINITY;
+}
+
+static const struct limit memory = {"memory", {"memory.max", "memory.limit_in_bytes"}, read_memory};
+static const struct limit cpus = {"cpu", {"cpu.max", "cpu.cfs_quota_us"}, read_cpus};
+
+/* ---- A process's groups ---- */
 
 /* The least limit of a group, and of those above it. In a container its path may be that of
    outside: then only the uppermost is found. */
-static double least_limit(const char *root, const char *controller, char *group, const char *name) {
+static double least_limit(const char *root, const struct limit *limit, int version, char *group) {
+    bool second = version == 2;
     double least = INFINITY;
     for (;;) {
         char path[PATH_MAX];
-        int size =
-            snprintf(path, sizeof path, "%s" MOUNTED "%s%s/%s", root, controller, group, name);
+        int size = snprintf(path, sizeof path, "%s" MOUNTED "%s%s%s", root, second ? "" : "/",
+                            second ? "" : limit->controller, group);
         if (size < (int)sizeof path)
-            least = fmin(least, read_limit(path));
+            least = fmin(least, limit->read(path, limit->names[second ? 0 : 1]));
         char *last = strrchr(group, '/');
         if (!last)
             return least;
@@ -40,16 +72,16 @@ static double least_limit(const char *root, const char *controller, char *group,
 }
 
 /* Whether "memory" is among "cpu,memory". */
-static int names_memory(const char *controllers) {
-    static const char memory[] = "memory";
-    size_t size = sizeof memory - 1;
-    const char *found = strstr(controllers, memory);
-    return found && (found == controllers || found[-1] == ',') &&
-           (found[size] == ',' || found[size] == '\0');
+static bool names(const char *controllers, const char *controller) {
+    size_t size = strlen(controller);
+    for (const char *c = controllers; *c; c += strcspn(c, ","), c += *c == ',')
+        if (strcspn(c, ",") == size && memcmp(c, controller, size) == 0)
+            return true;
+    return false;
 }
 
 /* A line is NUMBER:CONTROLLERS:/PATH, without controllers in version 2. */
-static double limit_of_line(const char *root, char *line) {
+static double limit_of_line(const char *root, const struct limit *limit, char *line) {
     char *controllers = strchr(line, ':');
     char *group = controllers ? strchr(controllers + 1, ':') : NULL;
     if (!group)
@@ -57,22 +89,29 @@ static double limit_of_line(const char *root, char *line) {
     *group++ = '\0';
     group[strcspn(group, "\n")] = '\0';
     if (controllers[1] == '\0')
-        return least_limit(root, "", group, "memory.max");
-    return names_memory(controllers + 1)
-               ? least_limit(root, "/memory", group, "memory.limit_in_bytes")
-               : INFINITY;
+        return least_limit(root, limit, 2, group);
+    return names(controllers + 1, limit->controller) ? least_limit(root, limit, 1, group)
+                                                     : INFINITY;
 }
 
-double machine_memory(const char *root) {
-    double least = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+static double limit_of_process(const char *root, const struct limit *limit) {
+    double least = INFINITY;
     char path[PATH_MAX], line[PATH_MAX];
-    if (!(least > 0))
-        least = INFINITY;
     snprintf(path, sizeof path, "%s" GROUPS, root);
     FILE *file = fopen(path, "re");
     while (file && fgets(line, sizeof line, file))
-        least = fmin(least, limit_of_line(root, line));
+        least = fmin(least, limit_of_line(root, limit, line));
     if (file)
         fclose(file);
+    return least;
+}
+
+double machine_memory(const char *root) {
+    double pages = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    double least = fmin(pages > 0 ? pages : INFINITY, limit_of_process(root, &memory));
     return isfinite(least) ? least : 0;
+}
+
+double machine_cpus(const char *root) {
+    return limit_of_process(root, &cpus);
 }

@@ -5,6 +5,7 @@
 #include <sysexits.h>
 
 #include "common/error.h"
+#include "common/machine.h"
 #include "common/threads.h"
 #include "config/config.h"
 
@@ -28,12 +29,20 @@ static size_t read_cpus(const char *text, int *cpus) {
     return count;
 }
 
-/* One is left for all that is not learning. */
-static size_t automatic(const struct config *config, size_t cpus) {
-    size_t members = config->members_given ? config->member_count : 1;
+size_t learner_threads_default(size_t networks, size_t cpus, double quota) {
+    if (quota < (double)cpus) /* of one and a half CPUs a second thread would wait */
+        cpus = (size_t)quota;
     size_t most = cpus > 1 ? cpus - 1 : 1;
-    size_t count = members < most ? members : most;
+    size_t count = networks < most ? networks : most;
     return count < 1 ? 1 : count < THREADS_MAX ? count : THREADS_MAX;
+}
+
+size_t learner_threads_count(const struct config *config) {
+    const char *root = getenv("RUNNEL_MACHINE"); /* for tests: files of the system are below it */
+    size_t networks = config->members_given ? config->member_count : 1;
+    return config->threads.count ? config->threads.count
+                                 : learner_threads_default(networks, threads_cpus(NULL),
+                                                           machine_cpus(root ? root : ""));
 }
 
 static int check_pins(const char *pin, size_t threads, size_t cpus, bool listed,
@@ -50,13 +59,11 @@ int learner_threads_open(struct threads **threads, const struct config *config,
     int cpus[THREADS_CPUS_MAX];
     const char *pin = config->threads.pin;
     bool pinned = *pin && strcmp(pin, "false") != 0, listed = pinned && strcmp(pin, "true") != 0;
-    size_t count = config->threads.count, available = threads_cpus(cpus);
+    size_t count = learner_threads_count(config), available = threads_cpus(cpus);
     struct error why;
     *threads = NULL;
     if (ops->play_together) /* a device: this thread asks it, and it plays them side by side */
         return 0;
-    if (!count)
-        count = automatic(config, available);
     if (listed)
         available = read_cpus(pin, cpus);
     if (listed && !config->threads.count && count > available)

@@ -9,6 +9,14 @@
 struct config;
 struct threads;
 
+/* Threads for so many networks, where the configuration does not say how many: no more than `cpus`
+   that the process may run on, and `quota`, the time of so many that its control group has
+   (machine_cpus), less one for all that is not learning. At least one. */
+size_t learner_threads_default(size_t networks, size_t cpus, double quota);
+
+/* Those that the configuration asks for or, without a word of it, those of this machine. */
+size_t learner_threads_count(const struct config *config);
+
 /* Open the pool that the configuration asks for; NULL: the caller's thread alone. -1 (EX_CONFIG:
    CPUs that are not there; EX_OSERR). */
 int learner_threads_open(struct threads **threads, const struct config *config,

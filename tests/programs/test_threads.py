@@ -52,10 +52,10 @@ members: [{name: a}, {name: b, set: {seed: 2}}, {name: c, set: {learning.window:
 SPLIT = {**os.environ, "RUNNEL_SPLIT": "1"}  # products are shared however small they are
 
 
-def daemon(directory, network, *settings):
+def daemon(directory, network, *settings, **variables):
     """One whose networks, however small, are shared by its threads."""
     arguments = [text for setting in settings for text in ("--set", setting)]
-    Daemon.environment = SPLIT
+    Daemon.environment = {**SPLIT, **variables}
     return Daemon(directory, CONFIG.format(directory=directory, network=network), *arguments)
 
 
@@ -122,10 +122,17 @@ def test_plans_that_are_full(directory):
 
 
 def test_as_many_as_members(directory):
-    """At most one less than CPUs, and at least one."""
+    """At most one less than CPUs, and at least one; of a container that has less, than those."""
     cpus = len(os.sched_getaffinity(0))
-    with daemon(directory, MEMBERS) as running_daemon:
-        assert running_daemon.ask("status")["threads"] == max(1, min(4, cpus - 1))
+    group = directory / "sys/fs/cgroup/cpu.max"
+    group.parent.mkdir(parents=True)
+    (directory / "proc/self").mkdir(parents=True)
+    (directory / "proc/self/cgroup").write_text("0::/\n", encoding="utf-8")
+    for limit, quota in ("max 100000", cpus), ("250000 100000", 2), ("50000 100000", 1):
+        group.write_text(limit + "\n", encoding="utf-8")
+        with tempfile.TemporaryDirectory() as place, \
+                daemon(place, MEMBERS, RUNNEL_MACHINE=str(directory)) as running_daemon:
+            assert running_daemon.ask("status")["threads"] == max(1, min(4, cpus - 1, quota - 1))
 
 
 def test_one_network_has_one(directory):

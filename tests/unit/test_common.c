@@ -165,6 +165,23 @@ static void test_machine(void **state) {
     assert_true(machine_memory(root) == 3145728);
     put(root, "/proc/self/cgroup", "5:memory_of_another:/\n");
     assert_true(machine_memory(root) == all);
+    assert_true(machine_cpus(root) == INFINITY);
+    /* CPUs, version 2: the least of a container's, and of the group around it. */
+    put(root, "/proc/self/cgroup", "0::/system.slice/runnel.slice\n");
+    put(root, "/sys/fs/cgroup/system.slice/runnel.slice/cpu.max", "max 100000\n");
+    assert_true(machine_cpus(root) == INFINITY);
+    put(root, "/sys/fs/cgroup/system.slice/cpu.max", "150000 100000\n");
+    assert_true(machine_cpus(root) == 1.5);
+    put(root, "/sys/fs/cgroup/system.slice/runnel.slice/cpu.max", "400000 100000\n");
+    assert_true(machine_cpus(root) == 1.5);
+    /* Version 1: the period is a file of its own. */
+    put(root, "/proc/self/cgroup", "12:cpu,cpuacct:/docker/a\n5:freezer,memory:/docker/a\n");
+    put(root, "/sys/fs/cgroup/cpu/docker/cpu.cfs_quota_us", "-1\n");
+    put(root, "/sys/fs/cgroup/cpu/docker/cpu.cfs_period_us", "100000\n");
+    assert_true(machine_cpus(root) == INFINITY);
+    put(root, "/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "600000\n");
+    put(root, "/sys/fs/cgroup/cpu/cpu.cfs_period_us", "200000\n");
+    assert_true(machine_cpus(root) == 3);
     snprintf(command, sizeof command, "rm -r %s", root);
     assert_int_equal(system(command), 0);
 }

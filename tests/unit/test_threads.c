@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include <math.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -17,6 +18,7 @@
 
 #include "common/error.h"
 #include "common/threads.h"
+#include "learner/learner_threads.h"
 
 enum { PIECES = 300, THREADS = 4 };
 
@@ -227,6 +229,20 @@ static void test_shares(void **state) {
         }
 }
 
+static void test_how_many_there_are(void **state) {
+    (void)state;
+    static const struct {
+        size_t networks, cpus;
+        double quota;
+        size_t threads;
+    } cases[] = {{4, 8, INFINITY, 4}, {4, 4, INFINITY, 3}, {4, 1, INFINITY, 1},
+                 {0, 8, INFINITY, 1}, {64, 256, 3.9, 2},   {64, 256, 1.5, 1},
+                 {64, 256, 0.2, 1},   {64, 4, 100, 3},     {64, 256, 256, 64}};
+    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++)
+        assert_int_equal(learner_threads_default(cases[n].networks, cases[n].cpus, cases[n].quota),
+                         cases[n].threads);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_part_is_played_once),
@@ -238,6 +254,7 @@ int main(void) {
         cmocka_unit_test(test_pinned),
         cmocka_unit_test(test_a_cpu_that_is_not_there),
         cmocka_unit_test(test_shares),
+        cmocka_unit_test(test_how_many_there_are),
     };
     return cmocka_run_group_tests_name("threads", tests, NULL, NULL);
 }
