@@ -253,6 +253,12 @@ int config_load(struct config *config, const char *path, const char *const *over
 void config_member_network(const struct config *config, size_t member,
                            struct architecture *architecture);
 
+enum { CONFIG_NETWORKS_SIZE = 2048 };
+
+/* The networks in one line, as model_summary: of several the first one's, then those that are
+   described otherwise, with the names of their members. What is too long is cut off. */
+void config_networks(const struct config *config, char text[CONFIG_NETWORKS_SIZE]);
+
 /* Whether the optimizer can have that rate: RATE_AUTO where it has none, else a number. If not,
    `why` says what was found and what is allowed. */
 enum { CONFIG_WHY_SIZE = 160 };

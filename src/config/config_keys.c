@@ -61,7 +61,9 @@ static struct config_key rows[] = {
     {"device", VALUE_DEVICE, AT(device), .fallback = "auto",
      .what = "what computes", .example = "auto",
      .more = "`auto` is a GPU for networks of 300000 parameters and more, where this installation "
-             "has an engine for it and one works, else the processor. `cuda` is the first GPU, as "
+             "has an engine for it and one works, else the processor. Members of one shape count "
+             "together, divided by the threads that would play them (`learning.threads`); of several shapes "
+             "the average counts. `cuda` is the first GPU, as "
              "`cuda:0`. Asking for a GPU where there is none is an error, never a silent "
              "fallback."},
 
@@ -327,7 +329,7 @@ static struct config_key rows[] = {
      .more = "When one more comes, the least recently used is forgotten: its hidden state, not "
              "what was learned from it."},
     {"learning.threads", VALUE_THREADS, AT(threads.count), RANGE(1, THREADS_MAX),
-     .fallback = "auto", .left_out = "auto: as many as members, at most one less than CPUs",
+     .fallback = "auto", .left_out = "auto: as many as members, at most one less than CPUs, or than those that a container has the time of",
      .what = "threads that compute", .unit = "threads", .example = "auto",
      .more = "The one that learns is among them. Members are computed side by side; a lone large "
              "network is shared by them within each example, a small one is not. No bit depends on "

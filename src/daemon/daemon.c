@@ -104,8 +104,8 @@ static int open_sockets(struct daemon *daemon, struct error *error) {
 
 static void say_hello(const struct daemon *daemon, const char *why) {
     const struct config *config = daemon->config;
-    char summary[MODEL_SUMMARY_SIZE];
-    model_summary(&config->architecture, summary);
+    char summary[CONFIG_NETWORKS_SIZE];
+    config_networks(config, summary);
     if (config->members_given && config->member_count == 0)
         log_info("%s: no network (members: []), experts alone: real %zu", config->name,
                  config->architecture.input.size);

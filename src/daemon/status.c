@@ -29,13 +29,13 @@ static bool count_words(const struct learner *learner, struct status_fields *sta
 
 void status_write(struct daemon *daemon, struct json_text *text) {
     const struct config *config = daemon->config;
-    char summary[MODEL_SUMMARY_SIZE], names[2][MODEL_NAMES_SIZE];
+    char summary[CONFIG_NETWORKS_SIZE], names[2][MODEL_NAMES_SIZE];
     struct field_count counts[SECURITY_FAILURES], rejected_by[REJECT_REASONS];
     struct field_count words[COLUMNS_MAX + 1], capacities[COLUMNS_MAX + 1];
     unsigned has = 0;
     struct schema schema;
     ingest_schema(daemon->ingest, &schema);
-    model_summary(&config->architecture, summary);
+    config_networks(config, summary);
     struct status_fields status = {
         .name = config->name,
         .state = run_state(daemon),

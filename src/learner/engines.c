@@ -7,8 +7,10 @@
 #include <sysexits.h>
 #include <unistd.h>
 
+#include "common/hash.h"
 #include "config/config.h"
 #include "cuda_module.h"
+#include "learner_threads.h"
 
 enum {
     PATH_SIZE = 4096,
@@ -119,30 +121,78 @@ static void use_cpu(struct engines_choice *choice, const char *reason) {
     snprintf(choice->why, sizeof choice->why, "auto: %.*s", WHY_SIZE, reason);
 }
 
-/* How many networks learn, and their parameters on average. */
-static size_t count_networks(const struct config *config, size_t *parameters) {
-    size_t count = config->members_given ? config->member_count : 1;
-    *parameters = 0;
-    for (size_t n = 0; n < count; n++) {
-        struct model model;
-        struct architecture architecture = config->architecture;
-        if (config->members_given)
-            config_member_network(config, n, &architecture);
-        model_build(&model, &architecture);
-        *parameters += model.learned / count;
-    }
-    return count;
+/* What decides: the networks that learn, the shapes that they have, of which a GPU plays each by
+   launches of its own, and the threads that would play them here. */
+struct load {
+    size_t networks, shapes, threads;
+    size_t parameters; /* of all networks */
+    size_t at_once;    /* of one shape, for one of the threads */
+};
+
+/* What the CUDA engine plays by one launch: as ensemble.cu, nearly. */
+struct shape {
+    uint64_t network; /* hash of its description */
+    size_t window;
+    size_t moments;
+};
+
+static void add_network(struct load *load, struct shape shapes[CONFIG_MEMBERS_MAX],
+                        const struct architecture *architecture, const struct learning *learning) {
+    struct model model;
+    char summary[MODEL_SUMMARY_SIZE];
+    model_build(&model, architecture);
+    model_summary(architecture, summary);
+    const struct shape shape = {hash_bytes(HASH_BEGIN, summary, strlen(summary)), learning->window,
+                                optimizer_moments(&learning->optimizer)};
+    size_t n = 0;
+    while (n < load->shapes &&
+           (shapes[n].network != shape.network || shapes[n].window != shape.window ||
+            shapes[n].moments != shape.moments))
+        n++;
+    shapes[n] = shape;
+    load->shapes += n == load->shapes;
+    load->networks++;
+    load->parameters += model.learned;
 }
 
-/* "25 thousand parameters", or of several networks "2 networks of 25 thousand parameters each on
-   average". */
-static void print_size(char text[SIZE_TEXT], size_t networks, size_t parameters) {
+static struct load load_of(const struct config *config) {
+    struct load load = {.threads = 1};
+    struct shape shapes[CONFIG_MEMBERS_MAX];
+    if (!config->members_given)
+        add_network(&load, shapes, &config->architecture, &config->learning);
+    for (size_t n = 0; config->members_given && n < config->member_count; n++) {
+        struct architecture architecture;
+        config_member_network(config, n, &architecture);
+        add_network(&load, shapes, &architecture, &config->members[n].learning);
+    }
+    size_t threads = learner_threads_count(config);
+    if (load.networks > 1) /* a lone one is shared by few of them at best */
+        load.threads = threads < load.networks ? threads : load.networks;
+    load.at_once = load.shapes ? load.parameters / load.shapes / load.threads : 0;
+    return load;
+}
+
+/* "25 thousand parameters", or of several networks "64 networks of 2 shapes, 0.9 million parameters
+   in all". */
+static void print_size(char text[SIZE_TEXT], const struct load *load) {
     char count[COUNT_SIZE];
-    print_count(count, parameters);
-    if (networks == 1)
+    print_count(count, load->parameters);
+    if (load->networks == 1)
         snprintf(text, SIZE_TEXT, "%s parameters", count);
     else
-        snprintf(text, SIZE_TEXT, "%zu networks of %s parameters each on average", networks, count);
+        snprintf(text, SIZE_TEXT, "%zu networks of %zu shape%s, %s parameters in all",
+                 load->networks, load->shapes, load->shapes == 1 ? "" : "s", count);
+}
+
+static void leave_to_cpu(struct engines_choice *choice, const struct load *load, const char *size) {
+    char count[COUNT_SIZE], share[SIZE_TEXT] = "";
+    print_count(count, load->at_once);
+    if (load->networks > 1)
+        snprintf(share, sizeof share, ": %s for a shape and each of %zu thread%s", count,
+                 load->threads, load->threads == 1 ? "" : "s");
+    snprintf(choice->why, sizeof choice->why,
+             "auto: %s%s, below the %d,%03d from which auto looks for a GPU", size, share,
+             ENGINES_AUTO_PARAMETERS / 1000, ENGINES_AUTO_PARAMETERS % 1000);
 }
 
 /* A learning rule that only the CPU engine has; NULL: any engine will do. */
@@ -161,14 +211,12 @@ static void choose_automatically(struct engines_choice *choice, const struct con
     char size[SIZE_TEXT];
     struct cuda_device device;
     struct error error;
-    size_t parameters, networks = count_networks(config, &parameters);
+    const struct load load = load_of(config);
     bool found;
-    print_size(size, networks, parameters);
+    print_size(size, &load);
     choice->automatic = true;
-    if (parameters < ENGINES_AUTO_PARAMETERS) {
-        snprintf(choice->why, sizeof choice->why,
-                 "auto: %s, below the %d,%03d from which auto looks for a GPU", size,
-                 ENGINES_AUTO_PARAMETERS / 1000, ENGINES_AUTO_PARAMETERS % 1000);
+    if (load.at_once < ENGINES_AUTO_PARAMETERS) {
+        leave_to_cpu(choice, &load, size);
         return;
     }
     const char *rule = rule_of_cpu(config);

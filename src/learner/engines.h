@@ -15,8 +15,10 @@
 struct config;
 struct cuda_module;
 
-/* `device: auto` leaves smaller models to the CPU, without a look at the GPU; of several members
-   those that are smaller on average: what a GPU loses with one it gains with the other. This number
+/* `device: auto` leaves smaller models to the CPU, without a look at the GPU. Of several members
+   those of one shape count together, since a GPU plays them by the launches of one; of several
+   shapes the average, since each has launches of its own; and the CPU has as many threads for them
+   as the configuration says, each of which plays its share. This number
    follows from the floors alone yet, from no measurement: below it weights, gradient and moments,
    16 bytes a parameter with adam, lie in the second and third cache of a CPU core, which then needs
    fewer microseconds for a step than a GPU for the stages of its graph. LSTM 256 has 0.3 million

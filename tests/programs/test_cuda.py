@@ -32,11 +32,12 @@ NEAR = 1e-4  # how far the engines may be apart, in losses and parameters of abo
 LARGE = 330  # units of an lstm that `auto` gives to a GPU
 
 
-def members_of(directory, *sizes):
+def members_of(directory, threads, *sizes):
     """A configuration for `auto` whose members have an lstm of these sizes each, beside a base of 8."""
     config = yaml.safe_load(configuration(directory, "auto", 8))
     config["model"]["input"]["scale"] = "forecast"
     config["members"] = [{"name": f"m{n}", "set": {"model.layers.0.size": size}} for n, size in enumerate(sizes)]
+    config["learning"]["threads"] = threads
     return yaml.safe_dump(config)
 
 
@@ -167,10 +168,15 @@ def test_auto_says_which_and_why(directory):
     line = started(large, "auto", LARGE)
     assert re.match(r"cuda .* \(auto: .+, 44\d thousand parameters\)$", line), line
     assert "auto" not in started(directory, "cuda")
-    for sizes, chosen in ((LARGE, LARGE), "cuda .*2 networks of 45"), ((LARGE, 8), "cpu .*2 networks of 22"):
+    below = ", below the 300,000 from which auto looks for a GPU"
+    for threads, sizes, chosen in ((1, (LARGE, LARGE), "cuda .*2 networks of 1 shape, 90. thousand parameters in all"),
+                                   (1, (100,) * 8, "cuda .*8 networks of 1 shape, 3.. thousand"),
+                                   (4, (100,) * 8, f"cpu .*parameters in all: .. thousand for a shape and each of 4 threads{below}"),
+                                   (1, (LARGE, 8), f"cpu .*2 networks of 2 shapes.*: 22. thousand for a shape and each of 1 thread{below}")):
         with tempfile.TemporaryDirectory(dir=directory) as place, \
-                running.Daemon(place, members_of(place, *sizes)) as daemon:
-            daemon.ask("status")
+                running.Daemon(place, members_of(place, threads, *sizes)) as daemon:
+            model = daemon.ask("status")["model"]
+            assert ("; member m1: lstm 8 " in model) == (8 in sizes) and f"lstm {sizes[0]} " in model, model
             assert daemon.end() == 0, daemon.text()
             line = re.search(r"^runneld: device (.*)$", daemon.text(), re.MULTILINE)[1]
             assert re.match(chosen, line), line
