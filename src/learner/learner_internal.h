@@ -139,4 +139,8 @@ void learner_mark_gone(struct learner *learner, uint32_t slot);
 /* Zero one member's states of all streams, and play that. The plan must be empty. */
 int learner_forget_member(struct learner *learner, size_t member, struct error *error);
 
+/* learner_start.c: the least squares of a member's output begin, where it is solved; its weights
+   are those written after it. */
+int learner_begin_solution(struct learner *learner, size_t member, struct error *error);
+
 #endif

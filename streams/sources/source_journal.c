@@ -5,66 +5,21 @@
    entry's number is the example's, and what is sent a second time, as after a kill, is a duplicate.
    The journal remembers no readers: how far all is settled is in the file of the cursor. */
 #include <errno.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
 
-#include <systemd/sd-journal.h>
-
 #include "common/clock.h"
-#include "common/text.h"
 #include "feed_cursor.h"
 #include "feed_drain.h"
-#include "feed_named.h"
 #include "feed_stamp.h"
-#include "streams/feed.h"
+#include "source_journal.h"
 #include "streams/feed_retry.h"
-#include "streams/sources/broker.h"
-#include "streams/sources/payload.h"
 
 #define SAVE_SECONDS 1.0 /* between two cursors that are saved */
-#define US_PER_SECOND 1e6
 
-enum {
-    FIELDS_MAX = 256,
-    FIELD_SIZE = 65,                /* a name, and its terminating zero */
-    SERVER_SIZE = 33,               /* who numbers entries: 32 hexadecimal digits */
-    VALUE_MAX = 4 * DRAIN_LINE_MAX, /* bytes of a field that are looked at */
-    WORD_SIZE = WIRE_WORD_MAX + 1,  /* that of names of streams, too */
-    TEMPLATES_DEFAULT = 1000,
-    TEMPLATES_MAX = 1 << 20,
-};
-
-static const char MESSAGE[] = "MESSAGE"; /* the field that becomes a template */
-
-struct field {
-    char name[FIELD_SIZE];
-    bool word;
-};
-
-struct journal {
-    struct source source;
-    const char *directory, *since, *stream_field, *cursor_file, *file;
-    struct option_list matches, units;
-    uint64_t templates;
-    bool stop; /* at the newest entry */
-
-    struct field fields[FIELDS_MAX]; /* (count,) */
-    size_t count;
-    uint64_t filter;     /* what is matched, in any order: others' numbers are others' */
-    struct drain *drain; /* NULL: MESSAGE is not asked for */
-    sd_journal *journal;
-    char *cursor; /* where to begin: after this one; NULL: that is done, or there is none */
-    char *saved;  /* the newest that is settled, not yet in the file; or NULL */
-    double saved_at;
-    bool none_said;
-    struct pending *pending; /* `what` is the cursor */
-    struct payload *payload;
-    struct message_number number;
-    char value[VALUE_MAX + 1]; /* of the newest field */
-};
+enum { TEMPLATES_DEFAULT = 1000, TEMPLATES_MAX = 1 << 20 };
 
 static struct source *create(void) {
     struct journal *journal = calloc(1, sizeof *journal);
@@ -83,14 +38,15 @@ static int take_fields(void *values, const struct option_row *row, const char *t
     bool words = strcmp(row->name, "words") == 0;
     for (const char *name = text; *name; name += strcspn(name, ","), name += *name == ',') {
         size_t size = strcspn(name, ","), i = 0;
-        if (size == 0 || size >= FIELD_SIZE)
+        if (size == 0 || size >= JOURNAL_FIELD_SIZE)
             return error_set(error, EX_USAGE, "--%s: found '%s', expected names of fields",
                              row->name, text);
         while (i < journal->count &&
                (strncmp(journal->fields[i].name, name, size) != 0 || journal->fields[i].name[size]))
             i++;
-        if (i == FIELDS_MAX)
-            return error_set(error, EX_USAGE, "--%s: more than %d fields", row->name, FIELDS_MAX);
+        if (i == JOURNAL_FIELDS_MAX)
+            return error_set(error, EX_USAGE, "--%s: more than %d fields", row->name,
+                             JOURNAL_FIELDS_MAX);
         memcpy(journal->fields[i].name, name, size);
         journal->fields[i].word |= words;
         journal->count += i == journal->count;
@@ -134,7 +90,7 @@ static const struct option_row OPTIONS[] = {
 
 /* ---- the journal ---- */
 
-static int fail(int code, const char *what, struct error *error) {
+int journal_fail(int code, const char *what, struct error *error) {
     return error_set(error, EX_IOERR, "the journal cannot be %s: %s", what, strerror(-code));
 }
 
@@ -174,7 +130,7 @@ static int check_field(struct journal *journal, const char *option, const char *
 
 static int check_fields(struct journal *journal, struct error *error) {
     for (size_t i = 0; i < journal->count; i++) {
-        const struct field *field = &journal->fields[i];
+        const struct journal_field *field = &journal->fields[i];
         if (check_field(journal, field->word ? "--words" : "--fields", field->name, error) < 0)
             return -1;
     }
@@ -199,7 +155,7 @@ static int seek(struct journal *journal, struct error *error) {
     if (code == -EINVAL && journal->cursor)
         return error_set(error, EX_DATAERR, "--cursor-file: what is in %s is no cursor",
                          journal->cursor_file);
-    return code < 0 ? fail(code, "read", error) : 0;
+    return code < 0 ? journal_fail(code, "read", error) : 0;
 }
 
 static int open_journal(struct source *source, char **operands, struct error *error) {
@@ -207,7 +163,7 @@ static int open_journal(struct source *source, char **operands, struct error *er
     (void)operands;
     bool template = journal->count == 0;
     for (size_t i = 0; i < journal->count; i++)
-        template |= strcmp(journal->fields[i].name, MESSAGE) == 0;
+        template |= strcmp(journal->fields[i].name, JOURNAL_MESSAGE) == 0;
     if (template && journal->cursor_file && !journal->file)
         return error_set(error, EX_USAGE,
                          "--cursor-file: the next call continues, and needs the same ids of "
@@ -223,7 +179,7 @@ static int open_journal(struct source *source, char **operands, struct error *er
     source->once = true;
     code = journal->stop ? 0 : sd_journal_get_fd(journal->journal); /* from now on it is watched */
     if (code < 0)
-        return fail(code, "watched", error);
+        return journal_fail(code, "watched", error);
     if (check_fields(journal, error) < 0 || add_matches(journal, error) < 0 ||
         (journal->cursor_file && cursor_read(journal->cursor_file, &journal->cursor, error) < 0) ||
         seek(journal, error) < 0 || pending_open(&journal->pending, error) < 0 ||
@@ -259,148 +215,17 @@ static void settled(struct source *source, uint64_t count) {
     pending_settle(journal->pending, count);
 }
 
-/* ---- an entry ---- */
-
-/* The field of the entry, terminated, into `value`: at most VALUE_MAX bytes of it. 1; 0: it has
-   none; -1. */
-static int read_field(struct journal *journal, const char *name, struct error *error) {
-    const void *data;
-    size_t size, skip = strlen(name) + 1;
-    int code = sd_journal_get_data(journal->journal, name, &data, &size);
-    if (code < 0 && code != -ENOENT)
-        return fail(code, "read", error);
-    if (code < 0 || size < skip)
-        return 0;
-    size -= skip;
-    if (size > VALUE_MAX)
-        size = VALUE_MAX;
-    memcpy(journal->value, (const char *)data + skip, size);
-    for (char *zero = journal->value;
-         (zero = memchr(zero, '\0', size - (size_t)(zero - journal->value)));)
-        *zero = ' ';
-    journal->value[size] = '\0';
-    return 1;
-}
-
-/* The same as a word, or a name of a stream. */
-static int read_word(struct journal *journal, const char *name, struct error *error) {
-    char word[WORD_SIZE];
-    int has = read_field(journal, name, error);
-    if (has <= 0)
-        return has;
-    text_copy(word, sizeof word, journal->value);
-    strcpy(journal->value, word);
-    return 1;
-}
-
-static int read_template(struct journal *journal, json_t **id, struct error *error) {
-    uint32_t number;
-    *id = NULL;
-    int has = read_field(journal, MESSAGE, error);
-    if (has <= 0)
-        return has;
-    if (drain_id(journal->drain, journal->value, &number, error) < 0)
-        return -1;
-    *id = json_integer(number);
-    return 0;
-}
-
-/* A column as JSON, NULL and no error: it is missing. */
-static int read_column(struct journal *journal, const struct field *field, json_t **value,
-                       struct error *error) {
-    *value = NULL;
-    if (strcmp(field->name, MESSAGE) == 0)
-        return read_template(journal, value, error);
-    int has = read_word(journal, field->name, error);
-    if (has < 0)
-        return -1;
-    if (has && *journal->value)
-        *value = named_value(journal->value, field->word);
-    else if (field->word)
-        *value = json_string("-");
-    return 0;
-}
-
-/* The entry's x as JSON, NULL and no error: it has none. */
-static int read_x(struct journal *journal, json_t **x, struct error *error) {
-    if (journal->count == 0)
-        return read_template(journal, x, error);
-    if (!(*x = json_object()))
-        return error_no_memory(error);
-    for (size_t i = 0; i < journal->count; i++) {
-        json_t *value;
-        if (read_column(journal, &journal->fields[i], &value, error) < 0)
-            return -1;
-        if (value)
-            json_object_set_new(*x, journal->fields[i].name, value);
-    }
-    if (json_object_size(*x) == 0) {
-        json_decref(*x);
-        *x = NULL;
-    }
-    return 0;
-}
-
-/* The name of the entry's stream, until another field is read. */
-static int read_key(struct journal *journal, const char **key, struct error *error) {
-    *key = journal->source.label;
-    if (!journal->stream_field)
-        return 0;
-    int has = read_word(journal, journal->stream_field, error);
-    *key = has > 0 ? journal->value : "-";
-    return has < 0 ? -1 : 0;
-}
-
-/* "s=SERVER;i=NUMBER;..": before its version 254 the library tells the number nowhere else. */
-static int number_entry(struct journal *journal, const char *cursor, struct error *error) {
-    char server[SERVER_SIZE];
-    unsigned long long number;
-    if (sscanf(cursor, "s=%32[0-9a-f];i=%llx", server, &number) != 2)
-        return error_set(error, EX_DATAERR, "the journal's cursor '%s' has no number", cursor);
-    journal->number = (struct message_number){
-        .producer = broker_producer("journal", server, NULL) ^ journal->filter, .sequence = number};
-    return 0;
-}
-
-/* 1: the entry is an example. 0: it is none. -1. */
-static int make(struct journal *journal, const char *cursor, struct step *step,
-                struct error *error) {
-    json_t *x = NULL;
-    const char *key;
-    uint64_t time = 0;
-    if (number_entry(journal, cursor, error) < 0 || read_x(journal, &x, error) < 0 ||
-        read_key(journal, &key, error) < 0) {
-        json_decref(x);
-        return -1;
-    }
-    if (!x)
-        return 0;
-    char *text = json_dumps(x, JSON_COMPACT | JSON_ENCODE_ANY);
-    json_decref(x);
-    if (!text)
-        return error_no_memory(error);
-    sd_journal_get_realtime_usec(journal->journal, &time);
-    const struct message message = {.id = cursor,
-                                    .key = key,
-                                    .key_size = strlen(key),
-                                    .bytes = text,
-                                    .size = strlen(text),
-                                    .time = (double)time / US_PER_SECOND,
-                                    .number = &journal->number};
-    int status = payload_step(journal->payload, &message, step, error);
-    free(text);
-    return status;
-}
+/* ---- from entry to entry ---- */
 
 static int take(struct journal *journal, struct step *step, struct error *error) {
     char *cursor;
     int code = sd_journal_get_cursor(journal->journal, &cursor);
     if (code < 0)
-        return fail(code, "read", error);
+        return journal_fail(code, "read", error);
     bool had = journal->cursor && sd_journal_test_cursor(journal->journal, journal->cursor) > 0;
     free(journal->cursor);
     journal->cursor = NULL;
-    int taken = had ? 0 : make(journal, cursor, step, error);
+    int taken = had ? 0 : journal_example(journal, cursor, step, error);
     const struct pending_id id = {.what = cursor};
     if (taken >= 0 && !had && pending_add(journal->pending, &id, taken, error) == 0)
         return taken;
@@ -419,7 +244,7 @@ static int rest(struct journal *journal, struct error *error) {
     if (feed_await(sd_journal_get_fd(journal->journal), false, SAVE_SECONDS, error) < 0)
         return -1;
     int code = sd_journal_process(journal->journal);
-    return code < 0 ? fail(code, "watched", error) : 0;
+    return code < 0 ? journal_fail(code, "watched", error) : 0;
 }
 
 static int next(struct source *source, struct step *step, struct error *error) {
@@ -430,7 +255,7 @@ static int next(struct source *source, struct step *step, struct error *error) {
             return -1;
         int code = sd_journal_next(journal->journal);
         if (code < 0)
-            return fail(code, "read", error);
+            return journal_fail(code, "read", error);
         if (code == 0 && journal->stop)
             return 0;
         int status = code > 0 ? take(journal, step, error) : rest(journal, error);

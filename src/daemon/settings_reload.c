@@ -1,0 +1,240 @@
+/* What the file of the configuration has changed: since the checkpoint, at a start, and at SIGHUP.
+ */
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "announce.h"
+#include "checkpoints.h"
+#include "common/error.h"
+#include "common/format.h"
+#include "common/json_text.h"
+#include "common/log.h"
+#include "journalling.h"
+#include "learner/learner_state.h"
+#include "notify.h"
+#include "observe.h"
+#include "run.h"
+#include "settings.h"
+#include "settings_internal.h"
+
+enum { CHANGES_TEXT_SIZE = 768, KEY_TEXT_SIZE = 128 };
+
+/* ---- Taking it ---- */
+
+/* Of config_changed; the context is a JSON object. */
+static void collect(void *context, const char *key, const char *value) {
+    json_object_set_new(context, key, json_of_text(value, strlen(value)));
+}
+
+/* A key's value is another than before. */
+static void journal_key(struct daemon *daemon, const char *key, double value) {
+    char text[FORMAT_SIZE];
+    journalling_append_command(daemon,
+                               json_pack("{s:s, s:s, s:s, s:b}", "command", "set", "key", key,
+                                         "value", format_exact(text, value), "configured", 1));
+}
+
+/* One member's is. */
+static void journal_value(struct daemon *daemon, size_t member, const char *key, double value) {
+    char name[KEY_TEXT_SIZE];
+    const char *own =
+        learner_members(daemon->learner) ? learner_member_name(daemon->learner, member) : "";
+    snprintf(name, sizeof name, "%s%s%s%s", *own ? MEMBERS : "", own, *own ? "." : "", key);
+    journal_key(daemon, name, value);
+}
+
+/* Rate and clip are learned with, so that they are journalled: what is replayed is learned with
+   those that were in force. The checkpoint that a replay begins with says which ones were before,
+   the file does not any more; so there must be one. */
+static int take_member(struct daemon *daemon, const struct config *wanted, size_t member,
+                       struct error *error) {
+    const struct learning *learning = learning_of(wanted, member);
+    const struct learner_rates rates = learner_rates(daemon->learner, member);
+    double rate = learning->optimizer.rate, clip = learning->clip;
+    if (rate == rates.configured_rate && clip == rates.configured_clip)
+        return 0;
+    if (daemon->journal && checkpoints_first(daemon, error))
+        return -1;
+    if (learner_configure(daemon->learner, member, rate, clip, error))
+        return run_break(daemon);
+    if (rate != rates.configured_rate)
+        journal_value(daemon, member, RATE_KEY, rate);
+    if (clip != rates.configured_clip)
+        journal_value(daemon, member, CLIP_KEY, clip);
+    checkpoints_changed(daemon);
+    return 0;
+}
+
+/* Alarms depend on it, and so do those of a replay: as with a member's rates. */
+static int take_threshold(struct daemon *daemon, const struct config *wanted, struct error *error) {
+    double threshold = wanted->anomaly.rule.threshold;
+    if (!learner_watches(daemon->learner) ||
+        threshold == learner_thresholds(daemon->learner).configured)
+        return 0;
+    if (daemon->journal && checkpoints_first(daemon, error))
+        return -1;
+    if (learner_configure_threshold(daemon->learner, threshold, error))
+        return run_break(daemon);
+    journal_key(daemon, THRESHOLD_KEY, threshold);
+    checkpoints_changed(daemon);
+    return 0;
+}
+
+static int take_learning(struct daemon *daemon, const struct config *wanted, struct error *error) {
+    bool predictions = wanted->predictions != PREDICTIONS_NONE;
+    if (learner_keep_truths(daemon->learner, predictions, error) ||
+        take_threshold(daemon, wanted, error))
+        return -1;
+    for (size_t m = 0; m < settings_networks(daemon); m++)
+        if (take_member(daemon, wanted, m, error))
+            return -1;
+    return 0;
+}
+
+/* "a is 1, b is 2" */
+static void write_changes(json_t *changes, char text[CHANGES_TEXT_SIZE]) {
+    const char *key;
+    json_t *value;
+    size_t used = 0;
+    snprintf(text, CHANGES_TEXT_SIZE, "no value has changed");
+    json_object_foreach(changes, key, value) {
+        const char *now = json_string_value(value);
+        if (used < CHANGES_TEXT_SIZE)
+            used += (size_t)snprintf(text + used, CHANGES_TEXT_SIZE - used, "%s%s is %s",
+                                     used ? ", " : "", key, now && *now ? now : "not set");
+    }
+}
+
+int settings_configure(struct daemon *daemon, struct error *error) {
+    const struct config *configured = settings_configured(daemon);
+    const struct learner_rates rates = learner_rates(daemon->learner, 0);
+    struct config *before = malloc(2 * sizeof *before);
+    json_t *changes = json_object();
+    char text[CHANGES_TEXT_SIZE];
+    int result = -1;
+    if (!before || !changes) {
+        error_no_memory(error);
+    } else if (run_is_replaying(daemon)) {
+        result = 0; /* stopped: what comes after the rest of the journal comes another time */
+    } else {
+        struct config *current = before + 1;
+        *current = *daemon->config;
+        *before = *configured;
+        if (!configured->members_given) {
+            before->learning.optimizer.rate = rates.configured_rate;
+            before->learning.clip = rates.configured_clip;
+        }
+        if (learner_watches(daemon->learner))
+            before->anomaly.rule.threshold = learner_thresholds(daemon->learner).configured;
+        result = config_reload(current, before, configured, collect, changes, error);
+        if (result == 0) {
+            settings_put(daemon, current, NULL);
+            result = take_learning(daemon, configured, error);
+        }
+        if (result == 0)
+            settings_take_rates(daemon);
+        write_changes(changes, text);
+        if (result == 0 && json_object_size(changes))
+            log_info("the configuration has changed: %s", text);
+    }
+    free(before);
+    json_decref(changes);
+    return result;
+}
+
+/* ---- Reading it again ---- */
+
+/* What the lists and the key of the daemon have brought. */
+struct access {
+    size_t cut_off; /* connections */
+    bool key_changed;
+};
+
+static int renew_sockets(struct daemon *daemon, struct error *error) {
+    const struct config *config = daemon->config;
+    return publish_renew(daemon->publish, daemon->security, &config->statistics, error) ||
+                   control_renew(daemon->control, daemon->security, &config->control, error) ||
+                   ingest_renew(daemon->ingest, daemon->security, &config->examples, error)
+               ? -1
+               : 0;
+}
+
+static int take(struct daemon *daemon, const struct config *wanted, json_t *changes,
+                const struct access *access, struct error *error) {
+    char text[CHANGES_TEXT_SIZE], key[KEY_TEXT_SIZE] = "";
+    if (take_learning(daemon, wanted, error))
+        return -1;
+    settings_put(daemon, NULL, wanted);
+    settings_take_rates(daemon);
+    observe_want_outputs(daemon);
+    write_changes(changes, text);
+    const char *lists = security_has_keys(daemon->security) ? " and the lists of keys" : "";
+    const char *many = access->cut_off == 1 ? "" : "s";
+    json_t *details =
+        json_pack("{s:O, s:I}", "changed", changes, "cut_off", (json_int_t)access->cut_off);
+    if (access->key_changed) {
+        snprintf(key, sizeof key, "; the daemon's public key is now %s",
+                 security_key(daemon->security));
+        json_object_set_new(details, "key", json_string(security_key(daemon->security)));
+    }
+    log_info("read the configuration%s again: %s; %zu connection%s cut off%s", lists, text,
+             access->cut_off, many, key);
+    announce_event(daemon, "reloaded", details,
+                   "read the configuration%s again: %s; %zu connection%s cut off%s", lists, text,
+                   access->cut_off, many, key);
+    run_refused_reload(daemon, "");
+    announce_status(daemon);
+    return access->key_changed ? renew_sockets(daemon, error) : 0;
+}
+
+/* `systemctl reload` has ended by now: the manager's status, which is soon updated, is what it can
+   show. */
+static void refuse(struct daemon *daemon, const struct error *why) {
+    run_refused_reload(daemon, why->text);
+    announce_status_soon(daemon);
+    log_warning("the configuration stays as it was: %s", why->text);
+    announce_event(daemon, "reload_failed", NULL, "the configuration stays as it was: %s",
+                   why->text);
+}
+
+/* Everything is checked before anything is taken; `current` is a copy of the one in force. */
+static int read_again(struct daemon *daemon, struct config *wanted, struct config *current,
+                      json_t *changes, struct access *access, struct error *why) {
+    const struct config_source *source = settings_source(daemon);
+    return config_load(wanted, source->path, source->overrides, source->override_count, why) ||
+                   config_reload(current, settings_configured(daemon), wanted, collect, changes,
+                                 why) ||
+                   security_reload(daemon->security, wanted, &access->cut_off, &access->key_changed,
+                                   why)
+               ? -1
+               : 0;
+}
+
+int settings_reload(struct daemon *daemon, struct error *error) {
+    struct config *wanted = malloc(2 * sizeof *wanted);
+    json_t *changes = json_object();
+    struct error why;
+    struct access access;
+    int result = 0;
+    notify_reloading();
+    if (!wanted || !changes) {
+        error_no_memory(&why);
+        refuse(daemon, &why);
+        goto done;
+    }
+    struct config *current = wanted + 1;
+    *current = *daemon->config;
+    if (read_again(daemon, wanted, current, changes, &access, &why)) {
+        refuse(daemon, &why);
+        goto done;
+    }
+    settings_put(daemon, current, NULL);
+    result = take(daemon, wanted, changes, &access, error);
+done:
+    notify_ready();
+    free(wanted);
+    json_decref(changes);
+    return result;
+}
