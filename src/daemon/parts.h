@@ -56,7 +56,7 @@ struct daemon {
     struct consume *consume;         /* NULL unless examples.redis or examples.kafka */
     struct acknowledge *acknowledge; /* NULL unless examples.socket is router */
 
-    /* In force: with what was set in flight or reloaded. settings.c writes it. */
+    /* In force: with what was set in flight or reloaded. settings*.c write it. */
     const struct config *config;
 
     /* learning.c writes these. */
