@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 
+import brokers
 import cases
 import experiment_results
 
@@ -16,7 +17,7 @@ SOURCE = pathlib.Path(os.environ.get("srcdir", ".")).resolve()
 BUILD = pathlib.Path(os.environ.get("builddir", ".")).resolve()
 FIGURES = SOURCE / "tools" / "figures"
 LIMIT = 300  # seconds: no result depends on it, it ends a test that hangs
-UNAVAILABLE, USAGE = 69, 2
+UNAVAILABLE, USAGE, SKIP = 69, 2, 77
 NEEDED = {"alerts": ["synth"], "batch-size": [], "bits": [], "bench": [], "compare": ["--against", BUILD],
           "brokers": [], "fleet": ["kills"], "flood": [], "gpu-report": [], "gpu-simulate": [], "gpu-static": [], "invariances": [], "kill-loop": [], "ladder": ["table.csv"],
           "nab": [], "paper": [], "python-client": [], "reliability": [], "repeat": [], "scale": ["--measure", "--costs", os.devnull], "subscribers-cost": [], "threads": [], "top-cost": []}
@@ -187,6 +188,43 @@ def test_the_paper_reports_what_the_first_seed_chose(directory):
     before, after, back = paper_results.recovery(points, 10000, 20000)
     assert (before, after, back) == (1.0, 5.0, 2500), (before, after, back)
     assert paper_results.recovery(points, 10000, 12000)[2] == math.inf
+
+
+WORDS = "the quick brown fox jumps over the lazy dog while seven wizards box with a large jug of ink".split()
+
+
+def test_fleet_text(directory):
+    """Four daemons average after the counts that were asked for, all of them in each round; what one daemon
+    has after the first part is the same, whatever it learns later; results that are kept are not measured
+    again."""
+    if not brokers.knows("redis"):
+        return print("this build knows no redis")
+    text, results, part = directory / "text", directory / "results.json", 1000
+    text.write_text(" ".join(WORDS[n * n % 97 % len(WORDS)] for n in range(2000)))
+    words = ["text", "--text", text, "--part", str(part), "--held", "4096", "--units", "4",
+             "--every", "200,1000", "--rates", "0.01", "--seeds", "2", "--results", results,
+             "--chart", directory / "chart.png"]
+    done = run("fleet", *words)
+    if done.returncode in (UNAVAILABLE, SKIP):
+        return print(done.stdout, done.stderr)  # needs redis-server, numpy, matplotlib
+    assert done.returncode in (0, 1), done
+    assert "| four daemons, averaged each 200 bytes | 1,000 | 0.01 |" in done.stdout, done
+    assert (directory / "chart.png").read_bytes().startswith(b"\x89PNG")
+    runs = json.loads(results.read_text())["runs"]
+    name = "{}, rate 0.01, seed 2".format
+    assert set(runs) == set(map(name, ("parts", "fleet 200", "fleet 1000", "turns", "order"))), runs
+    points = {what: dict(runs[name(what)]["held"]) for what in ("parts", "order", "fleet 200", "fleet 1000")}
+    assert list(points["fleet 200"]) == [200, 400, 600, 800, 1000] and list(points["fleet 1000"]) == [1000]
+    assert list(points["order"]) == [200, 400, 600, 800, 1000, 2000, 3000, 4000]
+    assert points["order"][1000][0] == points["parts"][1000][0]
+    assert runs[name("fleet 1000")]["course"] == runs[name("parts")]["course"]
+    assert points["fleet 200"][1000] != points["fleet 1000"][1000]
+    again = run("fleet", *words)
+    assert (again.returncode, again.stdout, again.stderr) == (done.returncode, done.stdout, ""), again
+    for wrong, status in (["--part", "999"], 64), (["--every", "300"], 64), (["--part", "4000"], 65), (["--held", "4000"], 64), \
+            (["--seeds", "1"], 64), (["--text", directory / "nowhere"], 66):
+        refused = run("fleet", *words, *wrong)
+        assert refused.returncode == status and re.fullmatch(r"fleet: [^\n]+\n", refused.stderr), refused
 
 
 def test_gpu_static(directory):

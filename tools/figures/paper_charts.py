@@ -42,11 +42,11 @@ def panels(rows, columns, share=True):
     return figure, axes
 
 
-def save(figure, path, axis):
-    """With one legend above all panels, of the curves of one of them."""
+def save(figure, path, axis, entry=ENTRY):
+    """With one legend above all panels, of the curves of one of them; `entry` inches for each name."""
     handles, labels = axis.get_legend_handles_labels()
     width, height = figure.get_size_inches()
-    columns = max(1, min(len(labels), int(width / ENTRY)))
+    columns = max(1, min(len(labels), int(width / entry)))
     figure.legend(handles, labels, loc="upper center", ncol=columns, fontsize=8, frameon=False)
     figure.tight_layout(rect=(0, 0, 1, 1 - LEGEND * (1 + -(-len(labels) // columns)) / height))
     figure.savefig(path, dpi=DPI)
