@@ -115,12 +115,14 @@ int parameters_file_read(const char *directory, const struct parameters_file *fi
                                                                                             : 0;
 }
 
-void parameters_file_drop(const char *directory, uint64_t oldest) {
+/* Those of commands from one position to another. */
+static void drop(const char *directory, uint64_t first, uint64_t last) {
     char path[CHECKPOINT_PATH_SIZE], name[PARAMETERS_FILE_NAME_SIZE];
     DIR *open = opendir(directory);
     for (const struct dirent *entry; open && (entry = readdir(open));) {
         uint64_t position;
-        if (sscanf(entry->d_name, "parameters.%" SCNu64, &position) != 1 || position >= oldest)
+        if (sscanf(entry->d_name, "parameters.%" SCNu64, &position) != 1 || position < first ||
+            position > last)
             continue;
         snprintf(name, sizeof name, NAME, position);
         path_of(path, directory, name);
@@ -129,4 +131,16 @@ void parameters_file_drop(const char *directory, uint64_t oldest) {
     }
     if (open)
         closedir(open);
+}
+
+void parameters_file_drop(const char *directory, uint64_t oldest) {
+    if (oldest)
+        drop(directory, 0, oldest - 1);
+}
+
+void parameters_file_sweep(const char *directory, uint64_t newest) {
+    char path[CHECKPOINT_PATH_SIZE];
+    path_of(path, directory, TEMPORARY);
+    unlink(path);
+    drop(directory, newest + 1, UINT64_MAX);
 }

@@ -40,4 +40,8 @@ size_t parameters_file_numbers(const struct learner *learner);
    removed stays. */
 void parameters_file_drop(const char *directory, uint64_t oldest);
 
+/* At a start: remove what a daemon that was killed has not brought to its journal, whose newest
+   entry is this one. */
+void parameters_file_sweep(const char *directory, uint64_t newest);
+
 #endif

@@ -207,13 +207,26 @@ static int refuse(struct error *error, const char *what) {
     return 1;
 }
 
+bool stream_state_is(const void *bytes, size_t size) {
+    return size >= MAGIC_SIZE && memcmp(bytes, MAGIC, MAGIC_SIZE) == 0;
+}
+
+/* A safetensors file begins with the size of its head, which is JSON. */
+static bool is_parameters(const struct blob *blob) {
+    return blob->size > sizeof(uint64_t) && blob->bytes[sizeof(uint64_t)] == '{';
+}
+
 static int read_format(struct blob *blob, struct error *error) {
     uint32_t format, sum;
-    const void *magic = next(blob, MAGIC_SIZE);
-    if (!magic || memcmp(magic, MAGIC, MAGIC_SIZE) != 0)
+    if (!stream_state_is(blob->bytes, blob->size) && is_parameters(blob))
+        return error_set(error, EX_DATAERR,
+                         "these are parameters, and no state of a stream: import takes them"),
+               1;
+    if (!stream_state_is(blob->bytes, blob->size))
         return error_set(error, EX_DATAERR,
                          "this is no state of a stream: runnel-ctl export FILE STREAM writes one"),
                1;
+    next(blob, MAGIC_SIZE);
     if (!next_number(blob, &format, sizeof format) || !next_number(blob, &sum, sizeof sum))
         return refuse(error, "it ends too early");
     if (format != STREAM_STATE_FORMAT)
@@ -356,6 +369,10 @@ static int write_slot(struct stream_state *state, const void *bytes, uint32_t sl
     if (contexts != SIZE_MAX && !layout->of[contexts].lacked &&
         layout->entries[contexts].shape[0] != reading.contexts)
         return refuse(error, "it has too many contexts of its anomalies");
+    size_t holds = layout->parts[0][PART_HOLDS];
+    if (holds != SIZE_MAX && !layout->of[holds].lacked &&
+        layout->entries[holds].shape[0] != reading.holds)
+        return refuse(error, "it has too much of what its anomalies hold");
     return 0;
 }
 

@@ -16,6 +16,7 @@
 #ifndef RUNNEL_STREAM_STATE_H
 #define RUNNEL_STREAM_STATE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -32,6 +33,9 @@ enum { STREAM_STATE_FORMAT = 1 };
 int stream_state_open(struct stream_state **state, const struct config *config,
                       struct learner *learner, struct error *error);
 void stream_state_close(struct stream_state **state);
+
+/* Whether bytes begin as a blob does. */
+bool stream_state_is(const void *bytes, size_t size);
 
 /* A bound of a blob's bytes: none that fits this learner has more. */
 size_t stream_state_size(const struct stream_state *state);

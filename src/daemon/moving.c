@@ -31,6 +31,7 @@ enum { EXPORT_HEAD = 16 << 20, PATH_SIZE = 64 };
 struct moving {
     struct pieces adopted, imported; /* that a client sends */
     struct pieces replayed;
+    uint64_t replayed_at; /* position of the last of them */
 };
 
 int moving_open(struct daemon *daemon, struct error *error) {
@@ -150,10 +151,15 @@ int moving_adopt(void *context, const json_t *request, struct control_answer *an
     return status;
 }
 
-/* A rollback may have left out a part: then there was no adoption. */
+/* A rollback may have left out a part: then there was no adoption. One part follows another in the
+   journal: what comes later is of another adoption. */
 int moving_replay_adopt(struct daemon *daemon, const json_t *command, struct error *error) {
     struct pieces *pieces = &daemon->moving->replayed;
     struct stream_state *state;
+    uint64_t position = learner_counters(daemon->learner).position + 1;
+    if (position != daemon->moving->replayed_at + 1)
+        pieces_free(pieces);
+    daemon->moving->replayed_at = position;
     int status = take_adopted(daemon, pieces, command, error);
     if (status <= 0)
         return status && error->status != EX_USAGE ? -1 : 0;
@@ -173,6 +179,12 @@ static int read_bytes(struct daemon *daemon, const struct pieces *pieces, float 
     char path[PATH_SIZE];
     int file = memfd_create("parameters", MFD_CLOEXEC);
     struct safetensors_file to = {file, "the parameters"};
+    if (stream_state_is(pieces->bytes, pieces->size)) {
+        if (file >= 0)
+            close(file);
+        return error_set(error, EX_USAGE,
+                         "this is the state of a stream, and no parameters: adopt takes it");
+    }
     if (file < 0)
         return error_set(error, EX_OSERR, "the parameters cannot be read: %s", strerror(errno));
     snprintf(path, sizeof path, "/proc/self/fd/%d", file);

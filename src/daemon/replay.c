@@ -6,6 +6,7 @@
 #include <sysexits.h>
 
 #include "announce.h"
+#include "checkpoint/parameters_file.h"
 #include "checkpoints.h"
 #include "common/clock.h"
 #include "common/error.h"
@@ -307,9 +308,7 @@ static int replay_rest(struct replay *replay, struct error *error) {
     return checkpoint_go_back(daemon->checkpoint, &kept, error);
 }
 
-int replay_journal(struct daemon *daemon, struct error *error) {
-    if (!daemon->journal)
-        return 0;
+static int replay_all(struct daemon *daemon, struct error *error) {
     /* What is replayed begins with the values and rates that learning began with: the configuration
        may have changed by then. */
     if (journal_position(daemon->journal) == 0 && !*daemon->resumed.path &&
@@ -322,5 +321,14 @@ int replay_journal(struct daemon *daemon, struct error *error) {
     struct replay replay = {.daemon = daemon, .looked = clock_ns(), .list = &list};
     int result = replay_rest(&replay, error);
     left_out_free(&list);
+    return result;
+}
+
+int replay_journal(struct daemon *daemon, struct error *error) {
+    if (!daemon->journal)
+        return 0;
+    int result = replay_all(daemon, error);
+    if (result == 0)
+        parameters_file_sweep(daemon->config->state_directory, journal_position(daemon->journal));
     return result;
 }

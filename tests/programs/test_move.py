@@ -2,6 +2,8 @@
 """A stream goes from one daemon to another with all that is kept of it, and parameters do: what is
 said there is what the first would have said, and a replay after a kill has the same bits."""
 import base64
+import json
+import os
 import pathlib
 import random
 import signal
@@ -340,6 +342,87 @@ def test_forgets_several(directory):
         assert a.export() == before
 
 
+def test_part_of_two_adoptions(directory):
+    """Of two adoptions a rollback leaves out the end of one and the beginning of the other: what remains is
+    none."""
+    with start(directory / "a", FORECAST) as a, start(directory / "b", FORECAST) as b:
+        feed(a, examples("pump", 700))
+        (directory / "first").write_bytes(state_of(a, "pump"))
+        feed(a, examples("pump", 5, 700))
+        (directory / "second").write_bytes(state_of(a, "pump"))
+        last = feed(b, examples("own", 20))[-1]
+        learned = b.export()
+        b.ask("checkpoint")
+        good(b, "adopt", str(directory / "first"))
+        good(b, "adopt", str(directory / "second"))
+        parts = -(-(directory / "first").stat().st_size // PIECE)
+        assert parts == -(-(directory / "second").stat().st_size // PIECE) > 1
+        b.ask("rollback", spans=[[last + parts, last + parts + 1]])
+        for _ in range(2):
+            assert not b.request("export", stream="pump")[0]["ok"]
+            assert b.export() == learned
+            killed(b)
+
+
+class HurtDaemon(running.Daemon):
+    """tests/support/hurt_daemon.c"""
+    program = pathlib.Path(os.environ.get("builddir", "."), "tests/support/hurt_daemon").resolve()
+
+
+STEPS = range(1, 5)  # of HURT_PARAMETERS
+KILL = 6  # DISK_KILL
+
+
+def hurt(directory, file, **environment):
+    """The daemon is killed while it imports the file, or when it has answered: whether it has."""
+    HurtDaemon.environment = {**os.environ, **{k: str(v) for k, v in environment.items()}}
+    daemon = HurtDaemon(directory, configuration(directory))
+    daemon.ask("status")
+    if "HURT_DISK" in environment:
+        daemon.process.send_signal(signal.SIGUSR1)
+    text = base64.b64encode(file).decode()
+    with daemon.socket(running.zmq.DEALER, "control") as socket:
+        socket.send_multipart([b"", json.dumps({"command": "import", "blob": text}).encode()])
+        answered = False
+        while daemon.process.poll() is None and not answered:
+            answered = bool(socket.poll(20))
+    assert answered or daemon.process.returncode == -signal.SIGKILL, daemon.text()
+    daemon.end(signal.SIGKILL)
+    daemon.log.close()
+    daemon.context.destroy(0)
+    return answered
+
+
+def test_kills_of_an_import(directory):
+    """At every step of it: before its entry is in the journal nothing has happened, and nothing is left of
+    it; after it, all of it has."""
+    with start(directory / "a") as a, start(directory / "b") as b:
+        feed(a, examples("pump", 30))
+        other = a.export()
+        feed(b, examples("own", 30))
+        b.ask("checkpoint")
+        feed(b, examples("own", 7, 30))
+        before, state = b.export(), state_of(b, "own")
+        b.end(signal.SIGKILL)
+    for step in STEPS:
+        assert not hurt(directory / "b", other, HURT_PARAMETERS=step)
+        with start(directory / "b") as b:
+            assert b.export() == before and state_of(b, "own") == state, step
+            assert not files(directory / "b"), (step, files(directory / "b"))
+            b.end(signal.SIGKILL)
+    done = answered = False
+    after = 0
+    while not answered:  # each write of the journal
+        answered = hurt(directory / "b", other, HURT_DISK=KILL, HURT_AFTER=after)
+        with start(directory / "b") as b:
+            learned = b.export()  # it has started
+            done = done or answered or bool(files(directory / "b"))
+            assert learned == (other if done else before), after
+            assert state_of(b, "own") == state, after
+            b.end(signal.SIGKILL)
+        after += 1
+
+
 def test_refused(directory):
     """Each in a sentence, and nothing is changed."""
     with start(directory / "a") as a, start(directory / "b") as b, \
@@ -363,7 +446,10 @@ def test_refused(directory):
         refused("is empty", b"")
         refused("of another configuration", bytes(5 * len(blob)))
         refused("of another configuration", blob, daemon=c)
-        refused("not a safetensors file", blob, "import")
+        refused("is the state of a stream, and has no parameters: runnel-ctl adopt takes it", blob, "import")
+        refused("has parameters, and no state of a stream: runnel-ctl import takes it", before)
+        refused("not a safetensors file", b"x" * 100, "import")
+        refused(f"the file that was sent: {path}", b"x" * 100, "import")
         refused("the model needs", c.export().replace(b"layers.0.weight_hh", b"layers.0.weight_xx"),
                 "import")
         bad = bytearray(before)

@@ -380,6 +380,12 @@ def test_control(directory):
         assert tensors.metadata["digest"] == status["compatible"]
         assert runnel.read_safetensors(control.export_bytes()).keys() == tensors.keys()
         raises(ValueError, lambda: runnel.read_safetensors(b"nothing"))
+        state, parameters = control.export_stream("s"), control.export_bytes()
+        assert control.adopt(state)["stream"] == "s" and control.export_stream("s") == state
+        assert control.import_bytes(parameters)["parameters"] > 0 and control.export_bytes() == parameters
+        raises(runnel.CommandError, lambda: control.adopt(parameters), "import takes them")
+        raises(runnel.CommandError, lambda: control.import_bytes(state), "adopt takes it")
+        raises(runnel.CommandError, lambda: control.export_stream("nobody"), "nobody")
         assert control.pause()["state"] == "paused" and control.resume()["state"] == "learning"
         assert control.forget("s")["stream"] == "s"
         raises(runnel.CommandError, lambda: control.forget("t"), "t")

@@ -2,11 +2,17 @@
 
    SIGUSR1: the journal's disk gets the fault $HURT_DISK (a number of enum disk_fault) after
    $HURT_AFTER more calls; again: it is well. SIGUSR2: the wall clock jumps, a year forth and two
-   back by turns. */
+   back by turns. $HURT_PARAMETERS: the daemon is killed while it writes a file of parameters, at
+   this step (enum). */
+#include <fcntl.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <time.h>
@@ -71,4 +77,41 @@ time_t time(time_t *where) {
     if (where)
         *where = now.tv_sec;
     return now.tv_sec;
+}
+
+/* ---- A file of parameters ---- */
+
+enum parameters_step {
+    STEP_TORN = 1, /* half of it is in the temporary file */
+    STEP_UNSYNCED, /* all of it is */
+    STEP_SYNCED,   /* likewise, on disk */
+    STEP_NAMED,    /* it has its name */
+};
+
+static void die_at(enum parameters_step step) {
+    if (variable("HURT_PARAMETERS") == (int)step)
+        kill(getpid(), SIGKILL);
+}
+
+int fsync(int file) {
+    char link[64], path[4096] = "";
+    snprintf(link, sizeof link, "/proc/self/fd/%d", file);
+    ssize_t size = readlink(link, path, sizeof path - 1);
+    struct stat status;
+    if (size > 0 && strstr(path, "/parameters.") && fstat(file, &status) == 0) {
+        if (variable("HURT_PARAMETERS") == STEP_TORN && ftruncate(file, status.st_size / 2) == 0)
+            die_at(STEP_TORN);
+        die_at(STEP_UNSYNCED);
+    }
+    return (int)syscall(SYS_fsync, file);
+}
+
+int rename(const char *from, const char *to) {
+    bool parameters = strstr(to, "/parameters.") != NULL;
+    if (parameters)
+        die_at(STEP_SYNCED);
+    int status = (int)syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0);
+    if (parameters && status == 0)
+        die_at(STEP_NAMED);
+    return status;
 }

@@ -77,11 +77,33 @@ static int send_all(const struct options *o, const char *name, const unsigned ch
     return status;
 }
 
+/* A file of the other kind is not sent. */
+static int check_kind(const char *name, const char *path, const unsigned char *bytes, size_t size) {
+    bool adopts = strcmp(name, "adopt") == 0, state = move_is_state(bytes, size);
+    bool parameters = size > sizeof(uint64_t) && bytes[sizeof(uint64_t)] == '{';
+    if (adopts && !state && parameters)
+        return complain(EX_DATAERR,
+                        "%s has parameters, and no state of a stream: runnel-ctl import takes it; "
+                        "runnel-ctl export FILE STREAM writes the state of a stream",
+                        path);
+    if (!adopts && state)
+        return complain(EX_DATAERR,
+                        "%s is the state of a stream, and has no parameters: runnel-ctl adopt "
+                        "takes it; runnel-ctl export FILE writes parameters",
+                        path);
+    return EX_OK;
+}
+
 static int send_file(const struct options *o, const char *name, const char *path,
                      struct runnel_request **request, struct runnel_reply *reply) {
     size_t size;
     unsigned char *bytes = read_file(path, &size);
-    int status = bytes ? send_all(o, name, bytes, size, request, reply) : EX_NOINPUT;
+    int status = bytes ? check_kind(name, path, bytes, size) : EX_NOINPUT;
+    if (status == EX_OK) {
+        status = send_all(o, name, bytes, size, request, reply);
+        if (status == EX_SOFTWARE)
+            complain(status, "the file that was sent: %s", path);
+    }
     free(bytes);
     return status;
 }

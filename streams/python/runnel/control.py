@@ -1,6 +1,7 @@
 """Ask and command a daemon: `Control`."""
 from __future__ import annotations
 
+import base64
 import json
 import math
 import time
@@ -16,6 +17,7 @@ from .errors import CommandError, RunnelError, Unavailable
 from .peer import Path, Peer
 
 Reply = Dict[str, Any]
+PIECE = 45000  # bytes of a blob in one request (docs/protocol.md, adopt)
 TYPES = {"F32": "<f4", "F64": "<f8", "F16": "<f2", "I64": "<i8", "I32": "<i4", "U8": "u1", "U32": "<u4", "U64": "<u8"}
 
 
@@ -118,6 +120,28 @@ class Control:
         if len(rest) != 1:
             raise RunnelError(f"{self._peer.endpoint}: the reply to 'export' has no parameters")
         return rest[0]
+
+    def export_stream(self, stream: str) -> bytes:
+        """All that the daemon keeps of a stream, for `adopt` of another one with the same configuration."""
+        _, rest = self._ask("export", {"stream": stream})
+        if len(rest) != 1:
+            raise RunnelError(f"{self._peer.endpoint}: the reply to 'export' has no state of {stream!r}")
+        return rest[0]
+
+    def _send(self, command: str, data: bytes) -> Reply:
+        """In pieces; the reply to the last."""
+        pieces = [data[at:at + PIECE] for at in range(0, len(data), PIECE)] or [b""]
+        for part, piece in enumerate(pieces, 1):
+            reply = self.request(command, part=part, parts=len(pieces), blob=base64.b64encode(piece).decode())
+        return reply
+
+    def adopt(self, state: bytes) -> Reply:
+        """The stream of an `export_stream` goes on here, with what another daemon kept of it."""
+        return self._send("adopt", state)
+
+    def import_bytes(self, data: bytes) -> Reply:
+        """Put the parameters of an `export_bytes` in the place of those that were learned."""
+        return self._send("import", data)
 
     def pause(self) -> Reply:
         """Take no examples until `resume`."""
