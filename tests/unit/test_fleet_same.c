@@ -3,56 +3,26 @@
    both must answer alike, and look alike. A lease is over when a test says so; none is waited for.
  */
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sysexits.h>
 
-#include <cmocka.h>
-
-#include "common/error.h"
-#include "fleet/fleet_redis.h"
-#include "machine_link.h"
+#include "fleet_worlds.h"
 #include "redis_server.h"
 
 enum {
-    PARTITIONS = 5,
     SEEDS = 10,
     STEPS = 300,
     SKIPPED = 77,
-    KEYS = 8,
-    ROWS_SIZE = 16,
-    TEXT_SIZE = 16384,
     WRONG = 1000, /* so many states there never are */
 };
 
-/* Two daemons have one name; the last but one only looks, and the last does not belong here. */
-enum { ANNA, BERT, CARL, OTHER_ANNA, ZOE, EVE, ACTORS, PLAYERS = ZOE };
-enum { REDIS, MACHINE, WORLDS };
-
-#define SELF(its_name, its_id, its_digest)                                                         \
-    {                                                                                              \
-        .group = "g", .name = its_name, .id = its_id, .stream = "s", .digest = its_digest,         \
-        .partitions = PARTITIONS, .every = 10, .lease = 3600                                       \
-    }
-static const struct fleet_self selves[ACTORS] = {
-    [ANNA] = SELF("anna", "1", "d"), [BERT] = SELF("bert", "2", "d"),
-    [CARL] = SELF("carl", "3", "d"), [OTHER_ANNA] = SELF("anna", "4", "d"),
-    [ZOE] = SELF("zoe", "5", "d"),   [EVE] = SELF("eve", "6", "e"),
-};
-
-static struct machine_world *world;
-static struct fleet_link *links[ACTORS][WORLDS];
 static bool is_member[ACTORS];  /* and nobody else has its name since, and it has not left */
 static bool has_joined[ACTORS]; /* somebody of its name has */
-static uint64_t versions[WORLDS], seed, counter, newest_claim, last_serial[ACTORS];
-static size_t step;
-static const char *doing;
+static uint64_t seed, counter, newest_claim, last_serial[ACTORS];
 
 static size_t below(size_t limit) {
     seed = seed * 6364136223846793005u + 1442695040888963407u;
@@ -61,139 +31,6 @@ static size_t below(size_t limit) {
 
 static bool one_in(size_t count) {
     return below(count) == 0;
-}
-
-/* ---- Comparing ---- */
-
-#define differ(...)                                                                                \
-    do {                                                                                           \
-        print_error("step %zu, %s: ", step, doing);                                                \
-        fail_msg(__VA_ARGS__);                                                                     \
-    } while (0)
-
-static void same_text(const char *const text[WORLDS]) {
-    if (strcmp(text[REDIS], text[MACHINE]) != 0)
-        differ("Redis:\n%s\nthe machine:\n%s", text[REDIS], text[MACHINE]);
-}
-
-static void same_number(const char *what, uint64_t redis, uint64_t machine) {
-    if (redis != machine)
-        differ("%s: Redis %" PRIu64 ", the machine %" PRIu64, what, redis, machine);
-}
-
-/* What both answered: whether it went well is given back. */
-static bool same_result(const int result[WORLDS], const struct error error[WORLDS]) {
-    if (result[REDIS] != result[MACHINE] ||
-        (result[REDIS] && error[REDIS].status != error[MACHINE].status))
-        differ("Redis: %d, %s; the machine: %d, %s", result[REDIS],
-               result[REDIS] ? error[REDIS].text : "", result[MACHINE],
-               result[MACHINE] ? error[MACHINE].text : "");
-    return result[REDIS] == 0;
-}
-
-/* Call an operation in both worlds. */
-#define both(good, actor, operation, ...)                                                          \
-    do {                                                                                           \
-        int result[WORLDS];                                                                        \
-        struct error error[WORLDS];                                                                \
-        for (int w = 0; w < WORLDS; w++)                                                           \
-            result[w] = links[actor][w]->ops->operation(links[actor][w], __VA_ARGS__ & error[w]);  \
-        good = same_result(result, error);                                                         \
-    } while (0)
-
-static void write_view(const struct fleet_view *view, char text[TEXT_SIZE]) {
-    size_t size = (size_t)snprintf(text, TEXT_SIZE, "%s %s round %" PRIu64 ", %zu arrived\n",
-                                   view->stream ? view->stream : "-",
-                                   view->digest ? view->digest : "-", view->round, view->arrived);
-    for (size_t n = 0; n < view->daemon_count; n++) {
-        const struct fleet_daemon *daemon = &view->daemons[n];
-        size += (size_t)snprintf(text + size, TEXT_SIZE - size, "%s%s%s %s\n", daemon->name,
-                                 daemon->living ? " lives" : "",
-                                 daemon->draining ? " is drained" : "", daemon->info);
-    }
-    for (size_t n = 0; n < view->partition_count; n++) {
-        const struct fleet_partition *p = &view->partitions[n];
-        size += (size_t)snprintf(text + size, TEXT_SIZE - size,
-                                 "%zu: %d claim %" PRIu64 ", %d %" PRIu32 "-%" PRIu64 " %" PRIu64
-                                 " examples, %" PRIu64 " states\n",
-                                 n, p->owner, p->claim, p->committed, p->offset.epoch,
-                                 p->offset.sequence, p->learned, p->states);
-    }
-}
-
-/* What both see, the machine's; to be freed. */
-static struct fleet_view look(void) {
-    static char text[WORLDS][TEXT_SIZE];
-    struct fleet_view view[WORLDS] = {{0}, {0}};
-    struct error error;
-    for (int w = 0; w < WORLDS; w++) {
-        if (links[ZOE][w]->ops->look(links[ZOE][w], &view[w], &error))
-            differ("%s", error.text);
-        write_view(&view[w], text[w]);
-    }
-    same_text((const char *const[WORLDS]){text[REDIS], text[MACHINE]});
-    fleet_view_free(&view[REDIS]);
-    return view[MACHINE];
-}
-
-/* Whether the version has changed since the last time, once leases that are over have been seen. */
-static void same_versions(void) {
-    struct error error;
-    bool changed[WORLDS];
-    for (int w = 0; w < WORLDS; w++) {
-        uint64_t version;
-        if (links[ZOE][w]->ops->renew(links[ZOE][w], "{}", &version, &error))
-            differ("%s", error.text);
-        changed[w] = version != versions[w];
-        versions[w] = version;
-    }
-    same_number("the version has changed", changed[REDIS], changed[MACHINE]);
-}
-
-struct found {
-    size_t count;
-    char row[KEYS + 1][2 * ROWS_SIZE];
-};
-
-static int note(void *context, const struct fleet_row *row, struct error *none) {
-    struct found *found = context;
-    (void)none;
-    assert_true(found->count < KEYS);
-    snprintf(found->row[found->count++], sizeof *found->row, "%.*s=%.*s", (int)row->key_size,
-             (const char *)row->key, (int)row->state_size, (const char *)row->state);
-    return 0;
-}
-
-static int by_text(const void *a, const void *b) {
-    return strcmp(a, b);
-}
-
-static struct found states(size_t partition) {
-    struct found found[WORLDS] = {{0}, {0}};
-    struct error error;
-    for (int w = 0; w < WORLDS; w++) {
-        if (links[ZOE][w]->ops->states(links[ZOE][w], partition, note, &found[w], &error))
-            differ("%s", error.text);
-        qsort(found[w].row, found[w].count, sizeof *found[w].row, by_text);
-    }
-    same_number("states", found[REDIS].count, found[MACHINE].count);
-    for (size_t n = 0; n < found[REDIS].count; n++)
-        same_text((const char *const[WORLDS]){found[REDIS].row[n], found[MACHINE].row[n]});
-    return found[MACHINE];
-}
-
-static void same_claims(void) {
-    for (uint64_t claim = 1; claim <= newest_claim; claim++) {
-        struct fleet_ended ended[WORLDS] = {{.claim = claim}, {.claim = claim}};
-        struct error error;
-        for (int w = 0; w < WORLDS; w++)
-            if (links[ZOE][w]->ops->ended(links[ZOE][w], &ended[w], 1, &error))
-                differ("%s", error.text);
-        same_number("over", ended[REDIS].is_over, ended[MACHINE].is_over);
-        same_number("known", ended[REDIS].is_known, ended[MACHINE].is_known);
-        if (ended[REDIS].is_known)
-            same_number("ended at", ended[REDIS].offset.sequence, ended[MACHINE].offset.sequence);
-    }
 }
 
 /* ---- What daemons do ---- */
@@ -332,11 +169,12 @@ static void commit(size_t actor, const struct fleet_view *view) {
         if (!(is_own ? one_in(2) : one_in(10)))
             continue;
         struct fleet_commit *one = &commits[count++];
-        *one = (struct fleet_commit){.partition = p,
-                                     .claim = one_in(12) ? 1 + below(newest_claim + 1) : known->claim,
-                                     .offset = {3, ++counter},
-                                     .learned = counter,
-                                     .streams = known->states};
+        *one =
+            (struct fleet_commit){.partition = p,
+                                  .claim = one_in(12) ? 1 + below(newest_claim + 1) : known->claim,
+                                  .offset = {3, ++counter},
+                                  .learned = counter,
+                                  .streams = known->states};
         if (!one_in(3))
             stage(actor, one);
         if (one_in(10))
@@ -508,54 +346,42 @@ static void do_as_stranger(size_t actor, const struct fleet_view *view) {
 
 static void play(void) {
     for (step = 0; step < STEPS; step++) {
-        struct fleet_view view = look();
+        struct fleet_view view = worlds_look();
         size_t actor = below(PLAYERS);
         if (is_member[actor])
             do_something(actor, &view);
         else
             do_as_stranger(actor, &view);
         fleet_view_free(&view);
-        view = look();
+        view = worlds_look();
         fleet_view_free(&view);
         if (one_in(2))
             same_versions();
         if (one_in(8))
-            same_claims();
+            same_claims(newest_claim);
     }
 }
 
-static void open_all(void) {
-    struct error error;
-    redis_do("FLUSHALL");
-    assert_int_equal(machine_world_open(&world), 0);
+static void begin(uint64_t s) {
     for (size_t n = 0; n < ACTORS; n++) {
-        if (fleet_redis_open(&links[n][REDIS], &redis_url, &selves[n], &error) ||
-            machine_link_open(&links[n][MACHINE], world, &selves[n]))
-            fail_msg("%s", error.text);
         is_member[n] = has_joined[n] = false;
         last_serial[n] = 0;
     }
-    counter = newest_claim = versions[REDIS] = versions[MACHINE] = 0;
-}
-
-static void close_all(void) {
-    for (size_t n = 0; n < ACTORS; n++)
-        for (int w = 0; w < WORLDS; w++)
-            links[n][w]->ops->close(&links[n][w]);
-    machine_world_close(&world);
+    counter = newest_claim = 0;
+    seed = s;
 }
 
 static void redis_and_the_machine_agree(void **unused) {
     (void)unused;
     for (uint64_t s = 1; s <= SEEDS; s++) {
-        open_all();
-        seed = s;
+        worlds_open();
+        begin(s);
         doing = "the beginning";
         join(ZOE, NULL);
         join(EVE, NULL); /* in vain */
         assert_false(is_member[EVE]);
         play();
-        close_all();
+        worlds_close();
     }
 }
 
