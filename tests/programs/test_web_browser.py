@@ -451,11 +451,12 @@ def test_fleet(directory):
                 ["3", "nobody", "0", "–"]]
             assert page.text("#fleet-name") == "plant: 1 daemon is there, 4 partitions, at least 7 waiting"
             long = [f"{n}-" + 30 * "ab" for n in range(20)]  # no name is cut, and none makes the page wider
-            one.status(fleet={"group": "plant", "daemons": 20, "of": 20,
+            one.status(fleet={"group": "plant", "daemons": 20, "of": 20, "round": 12,
                               "members": {name: members["one"] for name in long},
                               "owners": [{"daemon": name, "committed": 7000000, "lag": 12345} for name in long]})
             page.until("document.querySelectorAll('#fleet-owners tbody tr').length", lambda count: count == 20)
-            assert page.text("#fleet-name") == "plant: 20 daemons are there, 20 partitions, 246,900 waiting"
+            assert page.text("#fleet-name") == "plant: 20 daemons are there, 20 partitions, 246,900 waiting, " \
+                "round 12 of averages"
             for width in 400, 800, 1400:
                 page.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
                     "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False})

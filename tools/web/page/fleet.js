@@ -18,11 +18,12 @@ const known = (owners) => owners.filter(({ lag }) => Number.isFinite(lag));
 const sum = (owners) => counted(owners.reduce((all, { lag }) => all + lag, 0));
 const waiting = (owners) => known(owners).length < owners.length ? "–" : sum(owners);
 
-function heading({ group, daemons: there, of, owners }) {
+function heading({ group, daemons: there, of, owners, round }) {
   const told = known(owners ?? []), least = told.length < of ? "at least " : "";
   return [`${group}: ${counted(there)} ${there === 1 ? "daemon is" : "daemons are"} there`,
     `${counted(of)} ${of === 1 ? "partition" : "partitions"}`,
-    ...told.length ? [`${least}${sum(told)} waiting`] : []].join(", ");
+    ...told.length ? [`${least}${sum(told)} waiting`] : [],
+    ...Number.isFinite(round) ? [`round ${counted(round)} of averages`] : []].join(", ");
 }
 
 function memberRow([name, member], owners) {
@@ -44,7 +45,7 @@ let written = "";
 export function showFleet() {
   const fleet = newest();
   $("fleet").hidden = !fleet;
-  const said = fleet ? JSON.stringify([fleet.members, fleet.owners]) : "";
+  const said = fleet ? JSON.stringify(fleet) : "";
   if (!fleet || said === written) return;
   written = said;
   $("fleet-name").textContent = heading(fleet);
