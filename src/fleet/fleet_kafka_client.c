@@ -1,0 +1,381 @@
+/* Clients of Kafka, the three topics, and writing. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "fleet_kafka_internal.h"
+
+#define PARAMETERS_KEPT "3600000" /* ms: a round is shorter */
+
+enum { WHY_SIZE = 512, CONFIGS_MAX = 3, CREATE_MS = 10000 };
+
+/* ---- What goes wrong ---- */
+
+int kafka_fail(struct kafka *kafka, rd_kafka_resp_err_t code, struct error *error) {
+    if (kafka_refuses(code))
+        return kafka_say_refused(error, kafka->options, rd_kafka_err2str(code));
+    return error_set(error, EX_TEMPFAIL, "%s",
+                     code == RD_KAFKA_RESP_ERR__TRANSPORT || code == RD_KAFKA_RESP_ERR__TIMED_OUT ||
+                             code == RD_KAFKA_RESP_ERR__MSG_TIMED_OUT ||
+                             code == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN
+                         ? "no server answers"
+                         : rd_kafka_err2str(code));
+}
+
+/* From within rd_kafka_poll. */
+static void on_error(rd_kafka_t *client, int code, const char *reason, void *context) {
+    struct kafka *kafka = context;
+    (void)client;
+    if (kafka_refuses((rd_kafka_resp_err_t)code))
+        kafka_say_refused(&kafka->fatal, kafka->options, reason);
+}
+
+/* What nobody waits for: only deleting is that. */
+static void hear_answers(struct kafka *kafka) {
+    rd_kafka_event_t *event;
+    while (kafka->answers && (event = rd_kafka_queue_poll(kafka->answers, 0))) {
+        const rd_kafka_DeleteRecords_result_t *result = rd_kafka_event_DeleteRecords_result(event);
+        rd_kafka_resp_err_t code = rd_kafka_event_error(event);
+        const rd_kafka_topic_partition_list_t *list =
+            result && !code ? rd_kafka_DeleteRecords_result_offsets(result) : NULL;
+        for (int n = 0; list && n < list->cnt && !code; n++)
+            code = list->elems[n].err;
+        if (code && !kafka->deleting_fails)
+            log_warning("%s: what nobody needs any more of %s, %s and %s cannot be deleted there, "
+                        "and stays: %s",
+                        kafka->options->servers, kafka->log, kafka->states, kafka->parameters,
+                        rd_kafka_err2str(code));
+        kafka->deleting_fails |= code != 0;
+        rd_kafka_event_destroy(event);
+    }
+}
+
+int kafka_listen(struct kafka *kafka, struct error *error) {
+    if (kafka->reader)
+        rd_kafka_poll(kafka->reader, 0);
+    if (kafka->writer)
+        rd_kafka_poll(kafka->writer, 0);
+    hear_answers(kafka);
+    if (!*kafka->fatal.text)
+        return 0;
+    *error = kafka->fatal;
+    kafka->fatal = (struct error){0};
+    return -1;
+}
+
+/* ---- Clients ---- */
+
+/* From within rd_kafka_poll. */
+static void on_delivery(rd_kafka_t *client, const rd_kafka_message_t *m, void *context) {
+    struct kafka *kafka = context;
+    struct kafka_batch *batch = &kafka->batch;
+    (void)client;
+    if ((uint64_t)(uintptr_t)m->_private != batch->number)
+        return;
+    batch->waits--;
+    if (m->err || m->offset < 0) { /* or it had been written before, it is not known where */
+        batch->code = m->err ? m->err : RD_KAFKA_RESP_ERR__FAIL;
+        return;
+    }
+    if (batch->first < 0 || m->offset < batch->first)
+        batch->first = m->offset;
+    if (m->offset > batch->last)
+        batch->last = m->offset;
+}
+
+static int make_client(struct kafka *kafka, rd_kafka_type_t type, const char *const (*settings)[2],
+                       size_t count, rd_kafka_t **client, struct error *error) {
+    rd_kafka_conf_t *conf = rd_kafka_conf_new();
+    int status = 0;
+    for (size_t n = 0; n < count && status == 0; n++)
+        status = kafka_set(conf, settings[n][0], settings[n][1], error);
+    if (status == 0 && (status = kafka_configure(conf, kafka->options, error)) == 0) {
+        if (type == RD_KAFKA_PRODUCER)
+            rd_kafka_conf_set_dr_msg_cb(conf, on_delivery);
+        rd_kafka_conf_set_error_cb(conf, on_error);
+        rd_kafka_conf_set_opaque(conf, kafka);
+        if (kafka_client(client, type, conf, error) == 0)
+            return 0;
+    } else {
+        rd_kafka_conf_destroy(conf);
+    }
+    error->status = EX_CONFIG;
+    return -1;
+}
+
+static int make_reader(struct kafka *kafka, struct error *error) {
+    const char *const settings[][2] = {
+        {"group.id", kafka->self->group},      {"enable.auto.commit", "false"},
+        {"auto.offset.reset", "error"},        {"enable.partition.eof", "false"},
+        {"allow.auto.create.topics", "false"}, {"reconnect.backoff.max.ms", "1000"},
+    };
+    if (make_client(kafka, RD_KAFKA_CONSUMER, settings, sizeof settings / sizeof *settings,
+                    &kafka->reader, error))
+        return -1;
+    kafka->answers = rd_kafka_queue_new(kafka->reader);
+    return 0;
+}
+
+/* Ask at once which servers have the topics: the first message to each would wait for a second. */
+static void warm_up(struct kafka *kafka) {
+    const char *const topics[] = {kafka->log, kafka->states, kafka->parameters};
+    for (size_t n = 0; n < KAFKA_TOPICS; n++) {
+        const struct rd_kafka_metadata *about;
+        kafka->topics[n] = rd_kafka_topic_new(kafka->writer, topics[n], NULL);
+        if (kafka->self->name && kafka->topics[n] &&
+            !rd_kafka_metadata(kafka->writer, 0, kafka->topics[n], &about, KAFKA_ASK_MS))
+            rd_kafka_metadata_destroy(about);
+    }
+}
+
+static int make_writer(struct kafka *kafka, struct error *error) {
+    static const char *const SETTINGS[][2] = {
+        {"acks", "all"},
+        {"enable.idempotence", "true"},
+        {"linger.ms", "0"},
+        {"message.timeout.ms", "5000"},
+        {"reconnect.backoff.max.ms", "1000"},
+    };
+    if (make_client(kafka, RD_KAFKA_PRODUCER, SETTINGS, sizeof SETTINGS / sizeof *SETTINGS,
+                    &kafka->writer, error))
+        return -1;
+    warm_up(kafka);
+    return 0;
+}
+
+/* What it had under way is known to have been written, or never to be looked at. */
+static void drop_writer(struct kafka *kafka) {
+    if (!kafka->writer)
+        return;
+    kafka->batch.number++;
+    for (size_t n = 0; n < KAFKA_TOPICS; n++)
+        if (kafka->topics[n])
+            rd_kafka_topic_destroy(kafka->topics[n]);
+    memset(kafka->topics, 0, sizeof kafka->topics);
+    rd_kafka_purge(kafka->writer, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT);
+    rd_kafka_destroy(kafka->writer);
+    kafka->writer = NULL;
+}
+
+void kafka_disconnect(struct kafka *kafka) {
+    kafka_forget_log(kafka);
+    drop_writer(kafka);
+    if (kafka->answers)
+        rd_kafka_queue_destroy(kafka->answers);
+    if (kafka->reader)
+        rd_kafka_destroy(kafka->reader);
+    kafka->answers = NULL;
+    kafka->reader = NULL;
+}
+
+/* ---- Topics ---- */
+
+struct topic {
+    const char *name;
+    int partitions;
+    const char *configs[CONFIGS_MAX][2];
+};
+
+/* How many partitions a topic has; 0: it is not there. */
+static int count_partitions(struct kafka *kafka, const char *name, int *count,
+                            struct error *error) {
+    const struct rd_kafka_metadata *about;
+    rd_kafka_topic_t *topic = rd_kafka_topic_new(kafka->reader, name, NULL);
+    rd_kafka_resp_err_t code = rd_kafka_metadata(kafka->reader, 0, topic, &about, KAFKA_ASK_MS);
+    rd_kafka_topic_destroy(topic);
+    if (code)
+        return kafka_listen(kafka, error) ? -1 : kafka_fail(kafka, code, error);
+    *count = about->topic_cnt ? about->topics[0].partition_cnt : 0;
+    code = about->topic_cnt ? about->topics[0].err : 0;
+    rd_kafka_metadata_destroy(about);
+    if (code == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART || code == RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC)
+        *count = 0;
+    else if (code)
+        return kafka_fail(kafka, code, error);
+    return 0;
+}
+
+static int cannot_make(const struct kafka *kafka, const struct topic *topic, const char *why,
+                       struct error *error) {
+    char configs[WHY_SIZE] = "";
+    size_t at = 0;
+    for (size_t n = 0; n < CONFIGS_MAX && topic->configs[n][0]; n++)
+        at += (size_t)snprintf(configs + at, sizeof configs - at, " --config %s=%s",
+                               topic->configs[n][0], topic->configs[n][1]);
+    return error_set(error, EX_UNAVAILABLE,
+                     "%s: the topic %s of the fleet is not there, and cannot be made: %s; make it "
+                     "with: kafka-topics.sh --bootstrap-server %s --create --topic %s "
+                     "--partitions %d%s",
+                     kafka->options->servers, topic->name, why, kafka->options->servers,
+                     topic->name, topic->partitions, configs);
+}
+
+static int judge_creation(struct kafka *kafka, const struct topic *topic, rd_kafka_event_t *event,
+                          struct error *error) {
+    size_t count = 0;
+    const rd_kafka_CreateTopics_result_t *result =
+        event ? rd_kafka_event_CreateTopics_result(event) : NULL;
+    const rd_kafka_topic_result_t **topics =
+        result ? rd_kafka_CreateTopics_result_topics(result, &count) : NULL;
+    rd_kafka_resp_err_t code = event ? rd_kafka_event_error(event) : RD_KAFKA_RESP_ERR__TIMED_OUT;
+    const char *why = code ? rd_kafka_err2str(code) : "";
+    if (!code && count) {
+        code = rd_kafka_topic_result_error(topics[0]);
+        why = rd_kafka_topic_result_error_string(topics[0]);
+    }
+    if (!code || code == RD_KAFKA_RESP_ERR_TOPIC_ALREADY_EXISTS)
+        return 0;
+    if (code == RD_KAFKA_RESP_ERR__TIMED_OUT || code == RD_KAFKA_RESP_ERR__TRANSPORT ||
+        code == RD_KAFKA_RESP_ERR__TIMED_OUT_QUEUE || code == RD_KAFKA_RESP_ERR_REQUEST_TIMED_OUT ||
+        code == RD_KAFKA_RESP_ERR_NOT_CONTROLLER)
+        return kafka_fail(kafka, code, error);
+    return cannot_make(kafka, topic, why ? why : rd_kafka_err2str(code), error);
+}
+
+static int create(struct kafka *kafka, const struct topic *topic, struct error *error) {
+    char why[WHY_SIZE];
+    rd_kafka_NewTopic_t *fresh =
+        rd_kafka_NewTopic_new(topic->name, topic->partitions, -1, why, sizeof why);
+    if (!fresh)
+        return cannot_make(kafka, topic, why, error);
+    for (size_t n = 0; n < CONFIGS_MAX && topic->configs[n][0]; n++)
+        rd_kafka_NewTopic_set_config(fresh, topic->configs[n][0], topic->configs[n][1]);
+    rd_kafka_AdminOptions_t *options =
+        rd_kafka_AdminOptions_new(kafka->reader, RD_KAFKA_ADMIN_OP_CREATETOPICS);
+    rd_kafka_queue_t *queue = rd_kafka_queue_new(kafka->reader);
+    rd_kafka_AdminOptions_set_request_timeout(options, CREATE_MS / 2, why, sizeof why);
+    rd_kafka_AdminOptions_set_operation_timeout(options, CREATE_MS / 2, why, sizeof why);
+    rd_kafka_CreateTopics(kafka->reader, &fresh, 1, options, queue);
+    rd_kafka_event_t *event = rd_kafka_queue_poll(queue, CREATE_MS);
+    int result = judge_creation(kafka, topic, event, error);
+    if (event)
+        rd_kafka_event_destroy(event);
+    rd_kafka_queue_destroy(queue);
+    rd_kafka_AdminOptions_destroy(options);
+    rd_kafka_NewTopic_destroy(fresh);
+    return result;
+}
+
+/* Another daemon may make it at the same moment. */
+static int have_topic(struct kafka *kafka, const struct topic *topic, struct error *error) {
+    double end = clock_seconds() + KAFKA_ANSWER;
+    int count;
+    if (count_partitions(kafka, topic->name, &count, error))
+        return -1;
+    if (count == 0 && create(kafka, topic, error))
+        return -1;
+    while (count == 0 && clock_seconds() < end)
+        if (rd_kafka_poll(kafka->reader, KAFKA_POLL_MS) < 0 ||
+            count_partitions(kafka, topic->name, &count, error))
+            return -1;
+    if (count == 0)
+        return kafka_fail(kafka, RD_KAFKA_RESP_ERR__TIMED_OUT, error);
+    if (count == topic->partitions)
+        return 0;
+    return error_set(error, EX_CONFIG,
+                     "%s: the topic %s has %d partition%s, and this fleet needs %d: two fleets "
+                     "need two groups; or delete it while no daemon of the fleet runs, and all it "
+                     "knows with it",
+                     kafka->options->servers, topic->name, count, count == 1 ? "" : "s",
+                     topic->partitions);
+}
+
+static int have_topics(struct kafka *kafka, struct error *error) {
+    const struct topic topics[] = {
+        {kafka->log,
+         1,
+         {{"cleanup.policy", "delete"},
+          {"retention.ms", "-1"},
+          {"message.timestamp.type", "LogAppendTime"}}},
+        {kafka->states,
+         (int)kafka->self->partitions,
+         {{"cleanup.policy", "delete"}, {"retention.ms", "-1"}}},
+        {kafka->parameters, 1, {{"cleanup.policy", "delete"}, {"retention.ms", PARAMETERS_KEPT}}},
+    };
+    for (size_t n = 0; n < sizeof topics / sizeof *topics; n++)
+        if (have_topic(kafka, &topics[n], error))
+            return -1;
+    return 0;
+}
+
+int kafka_connect(struct kafka *kafka, bool make, struct error *error) {
+    int count = 1;
+    if (!kafka->reader && make_reader(kafka, error))
+        return -1;
+    if (kafka_listen(kafka, error))
+        return -1;
+    if (kafka->topics_known)
+        return 0;
+    if (make ? have_topics(kafka, error) : count_partitions(kafka, kafka->log, &count, error))
+        return -1;
+    kafka->topics_known = count > 0;
+    return count == 0;
+}
+
+/* ---- Writing ---- */
+
+int kafka_begin(struct kafka *kafka, struct error *error) {
+    if (!kafka->writer && make_writer(kafka, error))
+        return -1;
+    kafka->batch = (struct kafka_batch){.number = kafka->batch.number + 1, .first = -1, .last = -1};
+    return 0;
+}
+
+int kafka_write(struct kafka *kafka, const char *topic, int32_t partition, const char *key,
+                const void *bytes, size_t size, struct error *error) {
+    double end = clock_seconds() + KAFKA_ANSWER;
+    rd_kafka_resp_err_t code;
+    while ((code = rd_kafka_producev(kafka->writer, RD_KAFKA_V_TOPIC(topic),
+                                     RD_KAFKA_V_PARTITION(partition),
+                                     RD_KAFKA_V_KEY(key, key ? strlen(key) : 0),
+                                     RD_KAFKA_V_VALUE((void *)(uintptr_t)bytes, size),
+                                     RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY),
+                                     RD_KAFKA_V_OPAQUE((void *)(uintptr_t)kafka->batch.number),
+                                     RD_KAFKA_V_END)) == RD_KAFKA_RESP_ERR__QUEUE_FULL &&
+           clock_seconds() < end)
+        rd_kafka_poll(kafka->writer, KAFKA_POLL_MS);
+    if (!code) {
+        kafka->batch.waits++;
+        return 0;
+    }
+    drop_writer(kafka);
+    return kafka_fail(kafka, code, error);
+}
+
+int kafka_finish(struct kafka *kafka, struct error *error) {
+    double end = clock_seconds() + KAFKA_ANSWER;
+    while (kafka->batch.waits && !kafka->batch.code && clock_seconds() < end && !*kafka->fatal.text)
+        rd_kafka_poll(kafka->writer, KAFKA_POLL_MS);
+    if (!kafka->batch.waits && !kafka->batch.code)
+        return 0;
+    rd_kafka_resp_err_t code = kafka->batch.code ? kafka->batch.code : RD_KAFKA_RESP_ERR__TIMED_OUT;
+    drop_writer(kafka);
+    return kafka_listen(kafka, error) ? -1 : kafka_fail(kafka, code, error);
+}
+
+/* ---- Offsets ---- */
+
+int kafka_offsets(struct kafka *kafka, const char *topic, int32_t partition, int64_t *low,
+                  int64_t *high, struct error *error) {
+    rd_kafka_resp_err_t code =
+        rd_kafka_query_watermark_offsets(kafka->reader, topic, partition, low, high, KAFKA_ASK_MS);
+    if (!code)
+        return 0;
+    return kafka_listen(kafka, error) ? -1 : kafka_fail(kafka, code, error);
+}
+
+void kafka_delete_before(struct kafka *kafka, const char *topic, int32_t partition,
+                         int64_t offset) {
+    if (kafka->deleting_fails || !kafka->reader || offset <= 0)
+        return;
+    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(1);
+    rd_kafka_topic_partition_list_add(list, topic, partition)->offset = offset;
+    rd_kafka_DeleteRecords_t *records = rd_kafka_DeleteRecords_new(list);
+    rd_kafka_topic_partition_list_destroy(list);
+    rd_kafka_DeleteRecords(kafka->reader, &records, 1, NULL, kafka->answers);
+    rd_kafka_DeleteRecords_destroy(records);
+}
