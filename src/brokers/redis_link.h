@@ -4,12 +4,10 @@
 
 #include <hiredis.h>
 
+#include "redis_url.h"
+
 struct error;
 struct url;
-
-#define REDIS_URL "redis://127.0.0.1:6379"
-#define REDIS_URL_SCHEMES "redis unix"
-#define REDIS_URL_FORM "redis://HOST[:PORT][/DATABASE] or unix:///PATH"
 
 /* Connect, log in, and choose the database: blocking, a few seconds at most. NULL: EX_TEMPFAIL, it
    is not there or not ready, and the text is a clause that says why; EX_NOPERM or EX_UNAVAILABLE

@@ -39,6 +39,9 @@ enum socket_role { SOCKET_EXAMPLES, SOCKET_STATISTICS, SOCKET_CONTROL, SOCKET_RO
 
 enum examples_socket { EXAMPLES_PULL, EXAMPLES_SUB, EXAMPLES_ROUTER };
 
+/* How whoever writes to Kafka chooses a partition by the key. */
+enum kafka_partitioner { KAFKA_MURMUR2, KAFKA_CRC32, KAFKA_FNV1A };
+
 /* What of predictions is published. */
 enum predictions { PREDICTIONS_NONE, PREDICTIONS_TRUE, PREDICTIONS_ALL };
 
@@ -133,6 +136,7 @@ struct consume_config {
         char password_file[CONFIG_PATH_SIZE];
         struct share_config settings;
         bool by_key, latest;
+        enum kafka_partitioner partitioner;
     } kafka;
 };
 

@@ -50,13 +50,15 @@ static int check_fleet(struct reading *reading) {
     if (config->fleet.lease < LEASE_MIN)
         return config_fail(reading, given, "found with fleet.lease %g; allowed is %g or more",
                            config->fleet.lease, LEASE_MIN);
-    if (!*config->consume.redis.stream)
+    if (!*config->consume.redis.stream && !*config->consume.kafka.topic)
         return config_fail(reading, given,
-                           "found without examples.redis.stream, whose partitions a fleet shares "
-                           "out; needed are both");
-    if (config->consume.redis.latest)
-        return config_fail(reading, "examples.redis.from",
-                           "found latest with fleet.lease; a fleet begins with the oldest entry: "
+                           "found without examples.redis.stream and examples.kafka.topic, whose "
+                           "partitions a fleet shares out; needed is one of them");
+    if (config->consume.redis.latest || config->consume.kafka.latest)
+        return config_fail(reading,
+                           config->consume.redis.latest ? "examples.redis.from"
+                                                        : "examples.kafka.from",
+                           "found latest with fleet.lease; a fleet begins with the oldest message: "
                            "allowed is earliest");
     return 0;
 }

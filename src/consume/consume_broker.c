@@ -3,18 +3,16 @@
 #include <sysexits.h>
 
 #include "brokers/kafka_options.h"
+#include "brokers/redis_url.h"
 #include "brokers/url.h"
 #include "common/error.h"
 #include "config/config.h"
 
-#define REDIS_SCHEMES "redis unix"
-#define REDIS_FORM "redis://HOST[:PORT][/DATABASE] or unix:///PATH"
-
 _Static_assert((int)CONFIG_SHARES_MAX <= (int)OPTION_LIST_MAX, "all settings have room");
 
 int consume_redis_url(const struct config *config, struct url *url, struct error *error) {
-    if (url_parse(url, "examples.redis.url", config->consume.redis.url, REDIS_SCHEMES, REDIS_FORM,
-                  error) == 0) {
+    if (url_parse(url, "examples.redis.url", config->consume.redis.url, REDIS_URL_SCHEMES,
+                  REDIS_URL_FORM, error) == 0) {
         url->section = "examples.redis";
         if (url_login(url, config->consume.redis.user, config->consume.redis.password_file,
                       error) == 0)
