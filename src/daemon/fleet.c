@@ -5,49 +5,25 @@
 #include <string.h>
 #include <sysexits.h>
 
-#include "build-config.h"
 #include "checkpoints.h"
 #include "common/clock.h"
 #include "common/error.h"
-#include "common/hash.h"
 #include "common/log.h"
 #include "common/text.h"
 #include "consume/consume.h"
 #include "consume/consume_broker.h"
+#include "consume/consume_partition.h"
 #include "fleet/carry.h"
-#include "fleet/fleet_redis.h"
 #include "fleet_internal.h"
 #include "learner/example.h"
 #include "parts.h"
 
 #define HAND_OVER_MIN 5.0 /* seconds, when stopping; else a lease */
 
-enum { NUMBER_SIZE = 24 };
-
 /* ---- Which partition ---- */
 
-/* "STREAM.3", as messages without a key of their own are called: 3. */
-static bool is_named(const struct daemon *daemon, const char *key, size_t key_size,
-                     size_t *partition) {
-    const char *stream = daemon->fleet->self.stream;
-    char name[CONFIG_ADDRESS_SIZE + NUMBER_SIZE];
-    size_t size = strlen(stream);
-    if (key_size <= size + 1 || key_size >= size + NUMBER_SIZE || memcmp(key, stream, size) != 0 ||
-        key[size] != '.')
-        return false;
-    memcpy(name, key, key_size);
-    name[key_size] = '\0';
-    *partition = strtoul(name + size + 1, NULL, 10);
-    int length = snprintf(name, sizeof name, "%s.%zu", stream, *partition);
-    return *partition < daemon->fleet->count && (size_t)length == key_size &&
-           memcmp(name, key, key_size) == 0;
-}
-
 size_t fleet_partition_of(const struct daemon *daemon, const char *key, size_t key_size) {
-    size_t partition;
-    if (is_named(daemon, key, key_size, &partition))
-        return partition;
-    return hash_bytes(HASH_BEGIN, key, key_size) % daemon->fleet->count;
+    return consume_partition_of(daemon->config, daemon->fleet->count, key, key_size);
 }
 
 bool fleet_refuses(const struct daemon *daemon, const struct example *example, char *why,
@@ -58,11 +34,14 @@ bool fleet_refuses(const struct daemon *daemon, const struct example *example, c
     size_t belongs = fleet_partition_of(daemon, example->key, example->key_size);
     if (fleet->shares[belongs].number == example->partition)
         return false;
-    snprintf(
-        why, size,
-        "its stream belongs to %s.%zu, by the FNV-1a hash of its key: whoever writes must choose "
-        "partitions so",
-        fleet->self.stream, belongs);
+    const char *name = consume_name(daemon->consume, belongs);
+    snprintf(why, size,
+             *daemon->config->consume.redis.stream
+                 ? "its stream belongs to %s, by the FNV-1a hash of its key: whoever writes must "
+                   "choose partitions so"
+                 : "its stream belongs to %s, as examples.kafka.partitioner says: whoever writes "
+                   "must choose partitions so, by the stream's name",
+             strchr(name, ':') + 1);
     return true;
 }
 
@@ -82,8 +61,8 @@ static int open_shares(struct daemon *daemon, struct error *error) {
     fleet->shares = calloc(fleet->count + 1, sizeof *fleet->shares);
     if (!fleet->shares)
         return error_no_memory(error);
-    if (fleet_held_open(&fleet->held, daemon->config->state_directory,
-                        daemon->config->consume.redis.group, fleet->count, error))
+    if (fleet_held_open(&fleet->held, daemon->config->state_directory, fleet->self.group,
+                        fleet->count, error))
         return -1;
     for (size_t p = 0; p < fleet->count; p++) {
         struct share *share = &fleet->shares[p];
@@ -95,35 +74,27 @@ static int open_shares(struct daemon *daemon, struct error *error) {
     return 0;
 }
 
-#ifdef RUNNEL_REDIS
-static int open_link(struct fleet *fleet, struct fleet_link **link, struct error *error) {
-    return fleet_redis_open(link, &fleet->url, &fleet->self, error);
-}
-#else
-static int open_link(struct fleet *fleet, struct fleet_link **link, struct error *error) {
-    (void)fleet, (void)link;
-    return error_set(error, EX_UNAVAILABLE, "fleet.lease: this runneld was built without hiredis");
-}
-#endif
-
 static int open_worker(struct daemon *daemon, struct error *error) {
     struct fleet *fleet = daemon->fleet;
-    const struct config *config = daemon->config;
     struct fleet_link *link;
-    if (consume_redis_url(config, &fleet->url, error))
-        return -1;
-    fleet->self = (struct fleet_self){.group = config->consume.redis.group,
-                                      .name = config->name,
-                                      .id = fleet->held.id,
-                                      .stream = config->consume.redis.stream,
-                                      .digest = config->compatible,
-                                      .partitions = fleet->count,
-                                      .every = config->fleet.average_every,
-                                      .lease = config->fleet.lease};
-    return open_link(fleet, &link, error) ||
-                   fleet_worker_open(&fleet->worker, link, &fleet->self, fleet->url.name, error)
+    fleet->self.id = fleet->held.id;
+    fleet->self.partitions = fleet->count;
+    return fleet_broker_open(&fleet->broker, daemon->config, &fleet->self, &link, error) ||
+                   fleet_worker_open(&fleet->worker, link, &fleet->self, fleet->broker.where, error)
                ? -1
                : 0;
+}
+
+/* Join, once it is known how many partitions there are: Kafka says so when it answers. */
+static int begin(struct daemon *daemon, struct error *error) {
+    struct fleet *fleet = daemon->fleet;
+    if (consume_partitions(daemon->consume) == 0)
+        return 0;
+    if (open_shares(daemon, error) || open_worker(daemon, error))
+        return -1;
+    log_info("fleet %s at %s: %s of %zu partition%s", fleet->self.group, fleet->broker.where,
+             fleet->self.name, fleet->count, text_s(fleet->count));
+    return 0;
 }
 
 static const struct checkpoints_guard guard;
@@ -134,14 +105,13 @@ int fleet_open(struct daemon *daemon, struct error *error) {
     struct fleet *fleet = daemon->fleet = calloc(1, sizeof *fleet);
     if (!fleet)
         return error_no_memory(error);
-    if (check_carry(daemon, error) || open_shares(daemon, error) || open_worker(daemon, error))
+    if (check_carry(daemon, error) || fleet_broker_read(&fleet->broker, daemon->config, error))
         return -1;
+    fleet_broker_self(&fleet->broker, daemon->config, &fleet->self);
     fleet->serial = clock_unix() > 0 ? (uint64_t)(clock_unix() * 1e6) : 0;
     fleet->average_at = fleet_next_average(daemon);
     checkpoints_guard(daemon, &guard);
-    log_info("fleet %s at %s: %s of %zu partition%s", fleet->self.group, fleet->url.name,
-             fleet->self.name, fleet->count, text_s(fleet->count));
-    return 0;
+    return begin(daemon, error);
 }
 
 void fleet_close(struct daemon *daemon) {
@@ -160,7 +130,8 @@ void fleet_close(struct daemon *daemon) {
 }
 
 int fleet_descriptor(const struct daemon *daemon) {
-    return daemon->fleet ? fleet_worker_descriptor(daemon->fleet->worker) : -1;
+    bool joins = daemon->fleet && daemon->fleet->worker;
+    return joins ? fleet_worker_descriptor(daemon->fleet->worker) : -1;
 }
 
 /* ---- The loop ---- */
@@ -230,10 +201,24 @@ static int poll_worker(struct daemon *daemon, struct error *error) {
     return result;
 }
 
+/* The partition of a stream depends on how many there are. */
+static int has_grown(const struct daemon *daemon, struct error *error) {
+    const struct fleet *fleet = daemon->fleet;
+    return error_set(error, EX_CONFIG,
+                     "the topic %s has %zu partitions now, and the fleet %s began with %zu: what "
+                     "each stream belongs to has changed; use another examples.kafka.group",
+                     fleet->self.stream, consume_partitions(daemon->consume), fleet->self.group,
+                     fleet->count);
+}
+
 int fleet_turn(struct daemon *daemon, struct error *error) {
     struct fleet *fleet = daemon->fleet;
     if (!fleet)
         return 0;
+    if (!fleet->worker)
+        return begin(daemon, error);
+    if (consume_partitions(daemon->consume) != fleet->count)
+        return has_grown(daemon, error);
     fleet_tell(daemon);
     fleet_give_up_averaging(daemon);
     fleet_pass(daemon);
@@ -279,7 +264,7 @@ static int wait_until_idle(struct daemon *daemon, double end, struct error *erro
 
 int fleet_hand_over(struct daemon *daemon, struct error *error) {
     struct fleet *fleet = daemon->fleet;
-    if (!fleet)
+    if (!fleet || !fleet->worker)
         return 0;
     double lease = fleet->self.lease;
     double end = clock_seconds() + (lease > HAND_OVER_MIN ? lease : HAND_OVER_MIN);

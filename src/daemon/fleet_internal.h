@@ -6,9 +6,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "brokers/url.h"
 #include "fleet/fleet_held.h"
 #include "fleet/fleet_worker.h"
+#include "fleet_broker.h"
 
 struct carry;
 struct daemon;
@@ -33,7 +33,7 @@ struct share {
 };
 
 struct fleet {
-    struct url url;
+    struct fleet_broker broker;
     struct fleet_self self;
     struct fleet_held held;
     struct fleet_worker *worker;

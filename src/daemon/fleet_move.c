@@ -17,6 +17,7 @@
 #include "fleet_internal.h"
 #include "journalling.h"
 #include "learner/learner.h"
+#include "left_out.h"
 #include "parts.h"
 #include "rollback.h"
 #include "run.h"
@@ -163,28 +164,35 @@ static bool is_after(const struct journal_place *place, struct fleet_offset offs
                                         : place->sequence > offset.sequence;
 }
 
-/* Where what counts ends; the broker may have lost what it had answered: then it is what it has. */
-static struct fleet_offset end_of(const struct daemon *daemon, size_t partition,
-                                  const struct fleet_ended *ended) {
+/* Where what counts ends; false: nothing counts. The broker may have lost what it had answered:
+   then it is what it has. */
+static bool find_end(const struct daemon *daemon, size_t partition, const struct fleet_ended *ended,
+                     struct fleet_offset *end) {
     const struct fleet *fleet = daemon->fleet;
     const struct fleet_view *view = &fleet->view;
+    *end = ended->offset;
     if (ended->is_over)
-        return ended->offset;
+        return ended->is_known;
     log_warning("%s knows nothing of the claim %" PRIu64 " of partition %s: it has lost what it "
-                "had answered, as without appendonly",
-                daemon->fleet->url.name, ended->claim, name_of(daemon, partition));
-    return partition < view->partition_count ? view->partitions[partition].offset
-                                             : (struct fleet_offset){0};
+                "had answered, as without %s",
+                fleet->broker.where, ended->claim, name_of(daemon, partition), fleet->broker.keeps);
+    if (partition >= view->partition_count)
+        return false;
+    *end = view->partitions[partition].offset;
+    return view->partitions[partition].committed;
 }
 
 /* Of a lost partition, what is to be left out; NULL: nothing. */
 static json_t *beyond(const struct daemon *daemon, size_t partition,
                       const struct fleet_ended *ended) {
     struct journal_place place;
-    struct fleet_offset end = end_of(daemon, partition, ended);
+    struct fleet_offset end;
+    bool some = find_end(daemon, partition, ended, &end);
     if (!journal_place(daemon->journal, daemon->fleet->shares[partition].number, &place) ||
-        !is_after(&place, end))
+        !(some ? is_after(&place, end) : place.count || place.sequence || place.epoch))
         return NULL;
+    if (!some)
+        end = (struct fleet_offset){.sequence = ROLLBACK_ALL};
     return json_pack("[I, I, I, s]", (json_int_t)consume_producer(daemon->consume, partition),
                      (json_int_t)end.epoch, (json_int_t)end.sequence,
                      consume_name(daemon->consume, partition));

@@ -128,7 +128,7 @@ bool fleet_report(struct daemon *daemon, struct status_fields *status) {
     status->fleet_round = daemon->config->fleet.average_every > 0 && fleet->view.round > 0
                               ? (double)fleet->view.round
                               : NAN;
-    status->fleet_away = fleet_worker_away(fleet->worker);
+    status->fleet_away = fleet->worker ? fleet_worker_away(fleet->worker) : 0;
     status->fleet_members = fleet->members;
     status->fleet_owners = fleet->owners;
     return true;

@@ -176,6 +176,8 @@ static bool is_beyond(const struct journal_entry *entry, const struct rollback_p
     const struct example *example = &entry->example;
     if (entry->command || !example->numbered || example->producer != of->producer)
         return false;
+    if (of->sequence == ROLLBACK_ALL)
+        return true;
     return example->epoch != of->epoch ? example->epoch > of->epoch
                                        : example->sequence > of->sequence;
 }

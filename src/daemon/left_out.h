@@ -31,13 +31,17 @@ struct rollback {
         json_t *stream; /* its key; NULL: all that is there */
     } spans[ROLLBACK_CHOICES];
     size_t partition_count;
-    struct rollback_partition { /* of a broker: examples of this producer, numbered after these */
+    struct rollback_partition { /* of a broker: examples of this producer, numbered after these, or
+                                  all of them, with the sequence ROLLBACK_ALL */
         uint64_t producer;
         uint32_t epoch;
         uint64_t sequence;
         json_t *name; /* for people */
     } * partitions;
 };
+
+/* A sequence, -1 in JSON: what is before it is nothing. */
+#define ROLLBACK_ALL UINT64_MAX
 
 /* How the text of one in the journal begins, and of nothing else. */
 #define ROLLBACK_BEGIN "{\"command\":\"rollback\""
