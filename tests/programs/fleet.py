@@ -1,4 +1,4 @@
-"""Daemons that share streams of Redis, for tests and figures: to start and to kill them, and to find what
+"""Daemons that share streams of Redis, or a topic of Kafka, for tests and figures: to start and to kill them, and to find what
 became of each message in all their journals."""
 import contextlib
 import json
@@ -13,6 +13,7 @@ import subprocess
 import time
 
 import consuming
+import kafka
 import running
 
 TOOL = pathlib.Path(os.environ.get("builddir", "."), "runnel-fleet").resolve()
@@ -26,26 +27,52 @@ model:
   layers: [{{cell: gru, size: 4}}]
   output: {{loss: squared, size: 1, target: next}}
 learning: {{window: 8, stride: 4}}
-examples: {{redis: {{url: "{url}", stream: s, partitions: {parts}, group: fleet}}}}
-fleet: {{lease: {lease}}}
+examples: {examples}
+fleet: {{lease: {lease}{average}}}
 statistics: {{bind: "ipc://{d}/statistics"}}
 control: {{bind: "ipc://{d}/control"}}
 state: {{directory: {d}/state, checkpoint: {{examples: {every}, seconds: 1}}, journal: {{keep: all}}}}
 """
 
 
-def text(directory, url, name, parts=4, lease=1, every=100, more=""):
-    return CONFIG.format(d=directory, url=url, name=name, parts=parts, lease=lease, every=every) + more
+class Kafka(kafka.Kafka):
+    """A cluster with the topics of a fleet; down and up stand for an end and a start."""
+
+    def __init__(self, parts=4):
+        super().__init__()
+        for topic, count in (("s", parts), ("fleet.fleet", 1), ("fleet.states", parts),
+                             ("fleet.parameters", 1)):
+            self.ask(f"topic {topic} {count}")
+
+    def kill(self):
+        self.ask("down")
+
+    def start(self):
+        self.ask("up")
+
+
+def examples(broker, parts):
+    if isinstance(broker, Kafka):
+        # The mock cluster answers a fetch after this time, whatever comes meanwhile.
+        return (f'{{kafka: {{brokers: "{broker.servers}", topic: s, group: fleet, '
+                f'settings: [fetch.wait.max.ms=10, reconnect.backoff.max.ms=100]}}}}')
+    return f'{{redis: {{url: "{broker}", stream: s, partitions: {parts}, group: fleet}}}}'
+
+
+def text(directory, broker, name, parts=4, lease=1, every=100, average=0, more=""):
+    average = f", average: {{every: {average}}}" if average else ""
+    return CONFIG.format(d=directory, examples=examples(broker, parts), name=name, lease=lease,
+                         every=every, average=average) + more
 
 
 class Member(running.Daemon):
     """One daemon of the fleet, in a directory of its own; it is started again with the same state."""
 
-    def __init__(self, directory, url, name, **options):
+    def __init__(self, directory, broker, name, **options):
         mine = pathlib.Path(directory) / name
         mine.mkdir(exist_ok=True)
         self.name = name
-        super().__init__(mine, text(mine, url, name, **options))
+        super().__init__(mine, text(mine, broker, name, **options))
 
     def start(self):
         self.log = open(self.directory / "log", "a", encoding="utf-8")
@@ -62,14 +89,25 @@ class Member(running.Daemon):
 
 def add(redis, numbers, keys, parts):
     """Message n is key n % keys, with the number n, in the partition of its key."""
+    if isinstance(redis, Kafka):
+        redis.load("s", [(kafka.partition_of(key, parts), key, json.dumps({"stream": key, "x": [n]}))
+                         for n in numbers for key in [f"key-{n % keys}"]])
+        return
     redis.pipeline([("XADD", f"s.{consuming.partition_of(key, parts)}", "*", "example",
                      json.dumps({"stream": key, "x": [n]}))
                     for n in numbers for key in [f"key-{n % keys}"]])
 
 
+def where(broker):
+    """Options of runnel-fleet."""
+    if isinstance(broker, Kafka):
+        return ["--kafka", broker.servers, "--setting", "fetch.wait.max.ms=10"]
+    return ["--url", broker.url]
+
+
 def look(redis, group="fleet"):
     """What runnel-fleet says."""
-    done = subprocess.run([TOOL, "status", "--json", "--url", redis.url, "--group", group],
+    done = subprocess.run([TOOL, "status", "--json", *where(redis), "--group", group],
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=running.LIMIT,
                           check=False)
     return json.loads(done.stdout) if done.returncode == 0 else None
@@ -77,7 +115,7 @@ def look(redis, group="fleet"):
 
 def act(redis, *words, group="fleet"):
     """Exit status and what it says."""
-    done = subprocess.run([TOOL, *words, "--url", redis.url, "--group", group], text=True,
+    done = subprocess.run([TOOL, *words, *where(redis), "--group", group], text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=running.LIMIT,
                           check=False)
     return done.returncode, done.stdout
@@ -216,7 +254,8 @@ class Kills:
         self.chance = random.Random(seed)
         self.parts, self.keys, self.lease = parts, keys, lease
         self.added, self.done = 0, {}
-        self.members = [Member(directory, redis.url, name, parts=parts, lease=lease, **options)
+        broker = redis if isinstance(redis, Kafka) else redis.url
+        self.members = [Member(directory, broker, name, parts=parts, lease=lease, **options)
                         for name in names]
 
     def add(self, count):

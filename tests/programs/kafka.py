@@ -11,6 +11,25 @@ PROGRAM = str(pathlib.Path(os.environ.get("builddir", "."), "tests/support/mock_
 QUICK = ("--setting", "session.timeout.ms=3400", "--setting", "heartbeat.interval.ms=500")
 
 
+MURMUR, MASK = 0x5BD1E995, 0xFFFFFFFF
+
+
+def partition_of(key, count):
+    """As clients in Java choose it: murmur2 of the key, without its sign, modulo the number of partitions."""
+    data = key.encode()
+    value = 0x9747B28C ^ len(data)
+    whole = len(data) // 4 * 4
+    for at in range(0, whole, 4):
+        k = int.from_bytes(data[at:at + 4], "little") * MURMUR & MASK
+        k = (k ^ k >> 24) * MURMUR & MASK
+        value = (value * MURMUR & MASK) ^ k
+    if data[whole:]:
+        value = (value ^ int.from_bytes(data[whole:], "little")) * MURMUR & MASK
+    value = (value ^ value >> 13) * MURMUR & MASK
+    value ^= value >> 15
+    return (value & 0x7FFFFFFF) % count
+
+
 class Kafka:
     def __init__(self):
         self.process = subprocess.Popen([PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -27,6 +46,11 @@ class Kafka:
             assert line and line not in ("failed", "unknown"), (line, lines)
             lines.append(line)
         return lines
+
+    def load(self, topic, messages):
+        """Messages (partition, key, value)."""
+        lines = "".join(f"{partition} {key} {value}\n" for partition, key, value in messages)
+        return self.ask(f"load {topic}\n{lines}.")
 
     def __enter__(self):
         return self

@@ -324,12 +324,7 @@ def test_server_that_lost_all(directory):
 
 def averaging(directory, redis, name, lease):
     """A daemon that averages each 50 examples."""
-    member = fleet.Member(directory, redis.url, name, parts=2, lease=lease)
-    member.kill()
-    member.path.write_text(member.path.read_text().replace(
-        f"fleet: {{lease: {lease}}}", f"fleet: {{lease: {lease}, average: {{every: 50}}}}"))
-    member.start()
-    return member
+    return fleet.Member(directory, redis.url, name, parts=2, lease=lease, average=50)
 
 
 def test_idle_daemon(directory):

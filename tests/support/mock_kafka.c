@@ -4,6 +4,7 @@
        topic NAME PARTITIONS      make it
        fill NAME PARTITION A B    messages "n -n" for n = A .. B - 1, each once it is safe
        put NAME PARTITION KEY VALUE...      \xHH in a key is a byte
+       load NAME                  lines PARTITION KEY VALUE... that follow, up to "."
        none NAME PARTITION KEY    a message without a value
        dump NAME PARTITIONS       all that is in them: "PARTITION KEY VALUE", one a line
        wrong NAME CODE            the topic is not to be had, for this reason; 0: it is again
@@ -52,6 +53,17 @@ static void produce(const char *topic, int partition, const char *key, const cha
 static void flush(void) {
     failed += rd_kafka_flush(client, WAIT_MS) != 0;
     puts(failed ? "failed" : "ok");
+}
+
+static void load(const char *topic) {
+    char line[LINE_SIZE], key[NAME_SIZE];
+    int partition, at;
+    while (fgets(line, sizeof line, stdin) && strcmp(line, ".\n") != 0) {
+        line[strcspn(line, "\n")] = '\0';
+        if (sscanf(line, "%d %255s %n", &partition, key, &at) == 2)
+            produce(topic, partition, key, line + at);
+    }
+    flush();
 }
 
 /* A client that reads a topic without a group: from its beginning, all partitions. */
@@ -112,6 +124,8 @@ static void obey(char *line) {
     } else if (sscanf(line, "none %255s %d %255s", name, &a, key) == 3) {
         produce(name, a, key, NULL);
         flush();
+    } else if (sscanf(line, "load %255s", name) == 1) {
+        load(name);
     } else if (sscanf(line, "dump %255s %d", name, &a) == 2) {
         dump(name, a);
     } else if (sscanf(line, "wrong %255s %d", name, &a) == 2) {

@@ -1,34 +1,50 @@
-/* runnel-fleet: the daemons that share a stream of Redis. See runnel-fleet(1). */
+/* runnel-fleet: the daemons that share a stream of Redis, or a topic of Kafka. See runnel-fleet(1).
+ */
 #include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
 
-#include "brokers/redis_link.h"
+#include "brokers/kafka_options.h"
+#include "brokers/redis_url.h"
 #include "brokers/url.h"
+#include "build-config.h"
 #include "common/complain.h"
 #include "common/error.h"
 #include "common/options.h"
 #include "common/text.h"
-#include "fleet/fleet_redis.h"
+#include "fleet/fleet_link.h"
 #include "fleet_print.h"
+
+#ifdef RUNNEL_KAFKA
+#include "fleet/fleet_kafka.h"
+#endif
+#ifdef RUNNEL_REDIS
+#include "fleet/fleet_redis.h"
+#endif
 
 enum { TEXT_SIZE = 256 };
 
 struct options {
-    const char *url, *group, *user, *password_file;
+    const char *url, *group;
+    struct kafka_options kafka; /* user and password are Redis's, too */
     bool json, partitions;
 };
 
 static const struct option_row rows[] = {
     {"url", 'u', "URL", "the server: " REDIS_URL_FORM " (default " REDIS_URL ")",
      OPTION_TEXT(struct options, url)},
-    {"group", 'g', "NAME", "the fleet: examples.redis.group of its daemons (default runnel)",
+    {"kafka", 'k', "HOST:PORT,...", "in place of Redis, servers of a cluster of Kafka",
+     OPTION_TEXT(struct options, kafka.servers)},
+    {"group", 'g', "NAME", "the fleet: the group of its daemons (default runnel)",
      OPTION_TEXT(struct options, group)},
-    {"user", 0, "NAME", "log in as NAME", OPTION_TEXT(struct options, user)},
+    {"user", 0, "NAME", "log in as NAME", OPTION_TEXT(struct options, kafka.user)},
     {"password-file", 0, "FILE", "log in with the first line of FILE",
-     OPTION_FILE(struct options, password_file)},
+     OPTION_FILE(struct options, kafka.password_file)},
+    {"setting", 0, "NAME=VALUE",
+     "with --kafka: a setting of librdkafka's, as security.protocol=ssl; may be repeated",
+     OPTION_LIST(struct options, kafka.settings, OPTION_LIST_MAX)},
     {"partitions", 'p', NULL, "status: a line for each partition, too",
      OPTION_FLAG(struct options, partitions)},
     {"json", 'j', NULL, "status: print one line of JSON, with all of it",
@@ -129,22 +145,41 @@ static int command_run(const struct options *options, const struct command_row *
     return result;
 }
 
+static int open_link(const struct options *options, const struct fleet_self *self, struct url *url,
+                     struct fleet_link **link, struct error *error) {
+    if (options->kafka.servers) {
+#ifdef RUNNEL_KAFKA
+        return fleet_kafka_open(link, &options->kafka, self, error);
+#else
+        return error_set(error, EX_UNAVAILABLE, "this runnel-fleet was built without librdkafka");
+#endif
+    }
+    if (url_parse(url, "--url", options->url, REDIS_URL_SCHEMES, REDIS_URL_FORM, error) ||
+        url_login(url, options->kafka.user, options->kafka.password_file, error))
+        return -1;
+#ifdef RUNNEL_REDIS
+    return fleet_redis_open(link, url, self, error);
+#else
+    return error_set(error, EX_UNAVAILABLE, "this runnel-fleet was built without hiredis");
+#endif
+}
+
 static int act(const struct options *options, const struct command_row *command, char **operands,
                struct error *error) {
-    struct url url;
+    struct url url = {0};
     struct fleet_link *link;
     const struct fleet_self self = {.group = options->group};
     if (strlen(options->group) > FLEET_GROUP_MAX)
         return error_set(error, EX_USAGE, "--group: a name has at most %d bytes", FLEET_GROUP_MAX);
-    if (url_parse(&url, "--url", options->url, REDIS_URL_SCHEMES, REDIS_URL_FORM, error) ||
-        url_login(&url, options->user, options->password_file, error) ||
-        fleet_redis_open(&link, &url, &self, error))
+    if (open_link(options, &self, &url, &link, error))
         return -1;
     int result = command_run(options, command, operands, link, error);
     link->ops->close(&link);
     if (result && error->status == EX_TEMPFAIL) {
+        bool kafka = options->kafka.servers != NULL;
         error->status = EX_UNAVAILABLE;
-        error_prefix(error, "%s is not there (--url names another)", url.name);
+        error_prefix(error, "%s is not there (%s names another)",
+                     kafka ? options->kafka.servers : url.name, kafka ? "--kafka" : "--url");
     }
     return result;
 }

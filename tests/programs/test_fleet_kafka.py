@@ -1,0 +1,186 @@
+#!/usr/bin/python3
+"""Daemons that share a topic of Kafka, through librdkafka's mock cluster: each message is learned once, by one of
+them, whoever is killed; streams move with their states; who does not belong to the fleet is told why."""
+import json
+import signal
+
+import brokers
+import cases
+import fleet
+import kafka
+import running
+
+brokers.need("kafka")
+CONFIGURATION, USAGE, UNAVAILABLE = 78, 64, 69
+KEYS, PARTS = 20, 4
+
+
+def all_learned(cluster, members, names):
+    fleet.until(lambda: fleet.lag(cluster) == 0 and set(fleet.owners(cluster)) == set(names), names, members)
+
+
+def shared(cluster, members, want):
+    fleet.until(lambda: sorted(fleet.owners(cluster)) == sorted(want), want, members)
+
+
+def status(member):
+    return member.ask("status")["fleet"]
+
+
+def test_kills(directory):
+    """Three daemons are killed, stopped and ended at random moments, and the cluster is away now and then."""
+    with fleet.Kafka() as cluster:
+        kills = fleet.Kills(directory, cluster, ["anna", "bert", "carl"], seed=5, lease=0.5, parts=PARTS)
+        kills.add(300)
+        for _ in range(5):
+            kills.some_progress()
+            kills.add(60)
+            kills.one()
+        assert sum(kills.settle().values()) == kills.added
+        kills.check_bits()
+
+
+def test_drained_and_back(directory):
+    """A daemon that joins gets its part, with the states; one that is drained gives all up, and comes back."""
+    with fleet.Kafka() as cluster:
+        with fleet.Member(directory, cluster, "anna") as anna:
+            fleet.add(cluster, range(200), KEYS, PARTS)
+            all_learned(cluster, [anna], ["anna"])
+            with fleet.Member(directory, cluster, "bert") as bert:
+                shared(cluster, [anna, bert], ["anna", "anna", "bert", "bert"])
+                moved = [key for key in range(KEYS) if kafka.partition_of(f"key-{key}", PARTS) > 1]
+                fleet.until(lambda: status(bert)["partitions"] == 2, "read", [anna, bert])
+                assert status(bert)["adopted"] == len(moved), status(bert)
+                code, said = fleet.act(cluster, "drain", "anna")
+                assert code == 0, said
+                shared(cluster, [anna, bert], ["bert"] * PARTS)
+                fleet.add(cluster, range(200, 300), KEYS, PARTS)
+                all_learned(cluster, [anna, bert], ["bert"])
+                assert fleet.act(cluster, "rebalance")[0] == 0
+                shared(cluster, [anna, bert], ["anna", "anna", "bert", "bert"])
+                code, said = fleet.act(cluster, "drain", "carl")
+                assert code == USAGE and "no daemon carl" in said, said
+                assert bert.stop() == 0
+                shared(cluster, [anna], ["anna"] * PARTS)
+                fleet.once([anna, bert], 300, KEYS)
+
+
+def test_what_the_dead_one_has_learned(directory):
+    """It is stopped before it has committed a message; another begins at the first message. When it comes back it
+    leaves all out."""
+    with fleet.Kafka() as cluster:
+        anna = fleet.Member(directory, cluster, "anna", every=0, lease=2)
+        anna.path.write_text(anna.path.read_text().replace("seconds: 1", "seconds: 0"))
+        anna.kill()
+        anna.start()  # with checkpoints when it is asked for them alone
+        shared(cluster, [anna], ["anna"] * PARTS)
+        anna.ask("checkpoint")  # that nothing is learned is known, and not taken for the first message
+        fleet.add(cluster, range(100), KEYS, PARTS)
+        running.wait_learned(anna, 100)
+        anna.process.send_signal(signal.SIGSTOP)
+        with fleet.Member(directory, cluster, "bert", lease=2) as bert:
+            all_learned(cluster, [bert], ["bert"])
+            assert status(bert)["adopted"] == 0 and bert.ask("status")["examples"] == 100
+            anna.process.send_signal(signal.SIGCONT)
+            fleet.until(lambda: status(anna)["replayed"] == 100, "left out", [anna, bert])
+            assert anna.ask("status")["examples"] == 0
+            shared(cluster, [anna, bert], ["anna", "anna", "bert", "bert"])
+            anna.kill()
+            bert.kill()
+            fleet.once([anna, bert], 100, KEYS)
+            assert fleet.left_out(anna.directory) == 100
+
+
+def ends(directory, cluster, name, code, *words, change):
+    class Stranger(fleet.Member):
+        def start(self):
+            text = self.path.read_text()
+            assert change[0] in text
+            self.path.write_text(text.replace(*change))
+            super().start()
+
+    with Stranger(directory, cluster, name) as member:
+        assert member.process.wait(running.LIMIT) == code, (member.process.returncode, member.text())
+        for word in words:
+            assert word in member.text(), (word, member.text())
+
+
+def test_strangers(directory):
+    """Who has another configuration, topic or name ends with a sentence; a message in the wrong partition is a
+    dead letter; one without a key is of its partition."""
+    with fleet.Kafka() as cluster, fleet.Member(directory, cluster, "anna") as anna:
+        cluster.ask(f"topic other {PARTS}")
+        shared(cluster, [anna], ["anna"] * PARTS)
+        ends(directory, cluster, "bert", CONFIGURATION, "another configuration", "digest",
+             change=("size: 4", "size: 5"))
+        ends(directory, cluster, "carl", CONFIGURATION, "two fleets need two groups",
+             change=("topic: s,", "topic: other,"))
+        ends(directory, cluster, "dora", CONFIGURATION, "another configuration", "crc32",
+             change=("topic: s,", "topic: s, partitioner: crc32,"))
+        ends(directory, cluster, "emil", CONFIGURATION, "another daemon of the name anna",
+             change=("name: emil", "name: anna"))
+        home = kafka.partition_of("key-0", PARTS)
+        message = json.dumps({"stream": "key-0", "x": [1]})
+        cluster.load("s", [(home, "key-0", message), ((home + 1) % PARTS, "key-0", message),
+                           (2, "any", json.dumps({"x": [1]}))])
+        fleet.until(lambda: anna.ask("status")["consumer"]["dead"] == 1, "dead letters", [anna])
+        running.wait_learned(anna, 2)
+        assert f"its stream belongs to s[{home}]" in anna.text()
+        assert anna.request("export", stream="s[2]")[0]["ok"]
+
+
+def test_topics(directory):
+    """The fleet's topics: without them there is no fleet; not for everybody; with other partitions they are
+    another fleet's; not with any name."""
+    with fleet.Kafka() as cluster:
+        code, said = fleet.act(cluster, "status", group="none")
+        assert code == UNAVAILABLE and "no fleet none" in said, said
+        cluster.ask("wrong plant.fleet 29")  # TOPIC_AUTHORIZATION_FAILED
+        ends(directory, cluster, "anna", CONFIGURATION, "does not admit", "examples.kafka.user",
+             change=("group: fleet", "group: plant"))
+        cluster.ask("topic wide.fleet 2")
+        ends(directory, cluster, "bert", CONFIGURATION, "wide.fleet has 2 partitions",
+             change=("group: fleet", "group: wide"))
+        ends(directory, cluster, "carl", CONFIGURATION, "letters, digits",
+             change=("group: fleet", "group: a/b"))
+
+
+def test_away(directory):
+    """A cluster that is away is said once, and waited for; nothing is lost."""
+    with fleet.Kafka() as cluster, fleet.Member(directory, cluster, "bert") as bert:
+        fleet.add(cluster, range(50), KEYS, PARTS)
+        all_learned(cluster, [bert], ["bert"])
+        cluster.kill()
+        fleet.until(lambda: status(bert)["away"] > 0, "away", [bert])
+        cluster.start()
+        fleet.add(cluster, range(50, 100), KEYS, PARTS)
+        running.wait_learned(bert, 100)
+        fleet.until(lambda: status(bert)["away"] == 0, "back", [bert])
+        all_learned(cluster, [bert], ["bert"])
+        assert bert.text().count("is back for the fleet") == 1
+        bert.kill()
+        fleet.once([bert], 100, KEYS)
+
+
+def test_average(directory):
+    """After the same count of examples both daemons have the same parameters, and a replay of each journal
+    leads to them, too."""
+    keys = [next(n for n in range(100) if kafka.partition_of(f"key-{n}", 2) == part) for part in range(2)]
+    with fleet.Kafka(2) as cluster:
+        members = [fleet.Member(directory, cluster, name, parts=2, lease=30, average=50)
+                   for name in ("anna", "bert")]
+        shared(cluster, members, ["anna", "bert"])
+        cluster.load("s", [(part, f"key-{key}", json.dumps({"stream": f"key-{key}", "x": [(1 + part) * (n % 7)]}))
+                           for n in range(50) for part, key in enumerate(keys)])
+        fleet.until(lambda: all(status(member)["averages"] == 1 for member in members), "average", members)
+        anna, bert = members
+        assert anna.ask("status")["examples"] == bert.ask("status")["examples"] == 50
+        assert anna.export() == bert.export()
+        for member in members:
+            member.kill()
+        for member in members:
+            fleet.same_bits(member, directory, 100)
+
+
+if __name__ == "__main__":
+    cases.run(globals())
