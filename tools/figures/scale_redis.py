@@ -82,8 +82,20 @@ def states(server):
         made[f"blob_memory_bytes_{size}"] = (server.memory() - before) / number
         made[f"hmget_us_{size}"] = server.cost(
             [("HMGET", *words[1::2][:1], *words[2::2]) for words in put[:8]], 8 * at_once)
-        server.ask("DEL", f"states:{size}")
+        # What a commit does with what was staged before: src/fleet/fleet_scripts.c.
+        made[f"merge_us_{size}"] = server.cost(
+            [("EVAL", MERGE, 2, f"states:{size}", "states")], number)
+        server.ask("DEL", f"states:{size}", "states")
     return made
+
+
+MERGE = """
+local cursor = nil
+while cursor ~= '0' do
+  local part = redis.call('HSCAN', KEYS[1], cursor or '0', 'COUNT', 256)
+  for i = 1, #part[2], 2 do redis.call('HSET', KEYS[2], part[2][i], part[2][i + 1]) end
+  cursor = part[1]
+end"""
 
 
 def scripts():
@@ -109,27 +121,30 @@ def leases(server):
 
     def names(n):
         return f"daemon-{n:04}", f"{n:032x}"
-    server.pipeline([call("JOIN", *names(n), LEASE_MS, "examples", PARTITIONS, "0" * 64, INFO % n)
+    server.pipeline([call("JOIN", *names(n), LEASE_MS, "examples", PARTITIONS, "0" * 64, 0, INFO % n)
                      for n in range(DAEMONS)])
+
+    def commit(n, partition, claim):
+        return call("COMMIT", names(n)[0], 0, partition, claim, "425 123456789", 123456, 0, 0, 0, 0)
     for n in range(DAEMONS):
         mine = range(n * OWNED, PARTITIONS if n == DAEMONS - 1 else (n + 1) * OWNED)
-        version = server.ask("HGET", at + "fleet", "version")
-        taken = server.ask(*call("TAKE", *names(n), version, *mine))
+        taken = server.ask(*call("TAKE", *names(n), *[word for p in mine for word in (p, 0)]))
         assert len(taken) == 1 + 3 * len(mine), taken
-        claims = taken[2::3]
-        words = [word for p, claim in zip(mine, claims, strict=True)
-                 for word in (p, claim, "425 123456789", 123456, 0, 0)]
-        assert server.ask(*call("COMMIT", *names(n), 0, *words))[0] == "ok"
+        server.pipeline([commit(n, p, claim) for p, claim in zip(mine, taken[2::3], strict=True)])
+    newest = int(server.ask("HGET", at + "fleet", "version"))
     made = {"daemons": DAEMONS, "partitions": PARTITIONS, "commit_partitions": OWNED}
-    first = [word for p in range(OWNED) for word in (p, 1 + p, "425 123456790", 123457, 0, 0)]
     made["renew_us"] = server.cost([call("RENEW", *names(n), LEASE_MS, INFO % n)
                                     for n in range(DAEMONS)], DAEMONS)
-    made["look_us"] = server.cost([call("LOOK")] * 20, 20)
-    made["commit_us"] = server.cost([call("COMMIT", *names(0), 0, *first)] * 200, 200)
-    # A take that comes too late, as most do when many take.
-    made["take_us"] = server.cost([call("TAKE", *names(0), 0, *range(OWNED))] * 200, 200)
+    made["look_us"] = server.cost([call("LOOK", 0)] * 20, 20)
+    # With nothing, and of each partition, where the last OWNED takes were those of so many daemons.
+    made["look_nothing_us"] = server.cost([call("LOOK", newest)] * 200, 200)
+    made["look_change_us"] = server.cost([call("LOOK", newest - 20)] * 50, 50 * 20 * OWNED)
+    made["commit_us"] = server.cost([commit(0, p, 1 + p) for p in range(OWNED)] * 200, 200)
+    # A take of what another has taken since it was seen.
+    made["take_us"] = server.cost(
+        [call("TAKE", *names(0), *[word for p in range(OWNED) for word in (p, 0)])] * 200, 200)
     server.ask(*call("ARRIVE", *names(0), 0, "parameters", LEASE_MS))
-    made["round_us"] = server.cost([call("ROUND", 1, LEASE_MS)] * 20, 20)
+    made["round_us"] = server.cost([call("ROUND", 1, LEASE_MS)] * 200, 200)
     return made
 
 
