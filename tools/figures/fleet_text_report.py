@@ -75,7 +75,7 @@ class Figure:
             self.held = sum(map(len, runs.text.held))
 
     def chosen(self, kind):
-        return min(self.rates, key=lambda rate: while_learning(kind[0], self.first[*kind, rate])
+        return min(self.rates, key=lambda rate: while_learning(kind[0], self.first[(*kind, rate)])
                    if self.first else 0)
 
     def between(self, kind):
@@ -106,7 +106,7 @@ class Figure:
         for kind in self.kinds:
             cells = []
             for rate in self.rates:
-                found = self.first[*kind, rate]
+                found = self.first[(*kind, rate)]
                 learning = "" if kind[0] == "order" else f"{while_learning(kind[0], found):.2f}, "
                 cells.append(f"{learning}{last(found):.2f}")
             rows.append([name(*kind, self.part), *cells])
