@@ -1,12 +1,17 @@
 /* Streams that go to another daemon of a fleet: which of them have changed since an entry of the
    journal is what their blobs say, whatever has happened. */
+#include <jansson.h>
+#include <stdio.h>
 #include <unistd.h>
 
 #include "checkpoint/checkpoint_internal.h"
 #include "checkpoint/stream_state.h"
 #include "fleet/carry.h"
+#include "journal/journal.h"
+#include "learner/example.h"
 #include "learner/learner_state.h"
 #include "moving_play.h"
+#include "sockets/control.h"
 #include "under_test.h"
 
 enum { ROUNDS = 60 };
@@ -236,12 +241,77 @@ static void tells_after_a_start(void **unused) {
     }
 }
 
+/* ---- What is forgotten ---- */
+
+enum { LONG = 250, FORGOTTEN = 100 };
+
+struct found {
+    size_t commands, streams;
+};
+
+static int look(void *context, struct journal_entry *entry, struct error *error) {
+    struct found *found = context;
+    (void)error;
+    assert_non_null(entry->command);
+    assert_in_range(strlen(entry->command), 1, CONTROL_REQUEST_MAX);
+    json_t *command = json_loads(entry->command, 0, NULL);
+    assert_string_equal(json_string_value(json_object_get(command, "command")), "forget");
+    found->commands++;
+    found->streams += json_array_size(json_object_get(command, "streams"));
+    json_decref(command);
+    return 0;
+}
+
+/* Also where each byte of a key is six of JSON: each command is one that a control socket takes. */
+static void forgets_in_requests(void **unused) {
+    (void)unused;
+    char directory[] = "/tmp/carry-XXXXXX", key[LONG + 1], command[64];
+    struct play *play = play_open("name: a\nmodel:\n  input: {kind: real, size: 1}\n" GRU
+                                  "  output: {loss: squared, size: 1, target: next}\n"
+                                  "learning: {max_streams: 100}\n");
+    const struct journal_options options = {.sync = JOURNAL_OFF,
+                                            .keep = JOURNAL_KEEP_ALL,
+                                            .input_bytes = sizeof(float),
+                                            .target_bytes = sizeof(float),
+                                            .steps_max = 1,
+                                            .name = "a",
+                                            .digest = "a"};
+    const struct carry_visitor all = {.context = NULL};
+    struct journal *journal;
+    struct carry *carry;
+    struct found found = {0, 0};
+    struct error error;
+    const float x = 1;
+    assert_non_null(mkdtemp(directory));
+    if (journal_open(&journal, directory, &options, &error))
+        fail_msg("%s", error.text);
+    for (size_t n = 0; n < FORGOTTEN; n++) {
+        memset(key, 1, LONG);
+        snprintf(key + LONG - 2, 3, "%02zu", n);
+        const struct example example = {
+            .key = key, .key_size = LONG, .steps = 1, .x = &x, .learn = true};
+        assert_int_equal(learner_take(play->learner, &example, NULL), 0);
+    }
+    assert_int_equal(carry_open(&carry, play->config, play->learner, journal, NULL), 0);
+    assert_int_equal(carry_forget(carry, &all, NULL), 0);
+    carry_close(&carry);
+    assert_int_equal(learner_streams(play->learner), 0);
+    assert_int_equal(journal_sync(journal, NULL), 0);
+    if (journal_replay(journal, 0, look, &found, &error))
+        fail_msg("%s", error.text);
+    assert_int_equal(found.streams, FORGOTTEN);
+    assert_in_range(found.commands, 2, FORGOTTEN / 5);
+    journal_close(&journal);
+    play_close(play);
+    snprintf(command, sizeof command, "rm -r %s", directory);
+    assert_int_equal(system(command), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tells_what_has_changed),
-        cmocka_unit_test(tells_what_has_come),
-        cmocka_unit_test(tells_what_is_not_known),
-        cmocka_unit_test(tells_after_a_start),
+        cmocka_unit_test(tells_what_has_changed),  cmocka_unit_test(tells_what_has_come),
+        cmocka_unit_test(tells_what_is_not_known), cmocka_unit_test(tells_after_a_start),
+        cmocka_unit_test(forgets_in_requests),
     };
     if (play_setup())
         return 1;
