@@ -98,6 +98,11 @@ def add(redis, numbers, keys, parts):
                     for n in numbers for key in [f"key-{n % keys}"]])
 
 
+def place(broker):
+    """What a Member is given."""
+    return broker if isinstance(broker, Kafka) else broker.url
+
+
 def where(broker):
     """Options of runnel-fleet."""
     if isinstance(broker, Kafka):
@@ -254,8 +259,7 @@ class Kills:
         self.chance = random.Random(seed)
         self.parts, self.keys, self.lease = parts, keys, lease
         self.added, self.done = 0, {}
-        broker = redis if isinstance(redis, Kafka) else redis.url
-        self.members = [Member(directory, broker, name, parts=parts, lease=lease, **options)
+        self.members = [Member(directory, place(redis), name, parts=parts, lease=lease, **options)
                         for name in names]
 
     def add(self, count):
