@@ -100,7 +100,7 @@ static int apply(struct kafka *kafka, const rd_kafka_message_t *m, struct fleet_
     if (is >= 0)
         return 0;
     kafka_forget_log(kafka);
-    return error_prefix(error, "%s: the topic %s, at offset %" PRId64 ":", kafka->options->servers,
+    return error_prefix(error, "%s: the topic %s, at offset %" PRId64, kafka->options->servers,
                         kafka->log, m->offset);
 }
 
@@ -144,7 +144,21 @@ static int has_no_snapshot(const struct kafka *kafka, int64_t low, struct error 
                      kafka->options->servers, kafka->log, low);
 }
 
-/* The first snapshot that is whole. */
+/* 1: the machine is there; 0: the log does not have all that came after it, since its writer was
+   slow: a later one does. */
+static int load(struct kafka *kafka, const struct fleet_pieces *pieces, int64_t low,
+                uint64_t *position, struct error *error) {
+    kafka->machine = fleet_machine_load(pieces->bytes, pieces->size, position, error);
+    if (!kafka->machine) {
+        error->status = error->status == EX_DATAERR ? EX_UNAVAILABLE : error->status;
+        return error_prefix(error, "%s: the topic %s", kafka->options->servers, kafka->log);
+    }
+    if (*position + 1 < (uint64_t)low)
+        fleet_machine_close(&kafka->machine);
+    return kafka->machine != NULL;
+}
+
+/* The first snapshot that is whole, and with which the log goes on. */
 static int find_snapshot(struct kafka *kafka, int64_t low, int64_t high, uint64_t *position,
                          struct error *error) {
     double deadline = clock_seconds() + RESTORE_S;
@@ -161,13 +175,13 @@ static int find_snapshot(struct kafka *kafka, int64_t low, int64_t high, uint64_
             found = fleet_pieces_add(&pieces, m->payload, m->len);
         if (found < 0)
             error_no_memory(error);
+        if (found > 0)
+            found = load(kafka, &pieces, low, position, error);
         rd_kafka_message_destroy(m);
     }
-    if (found > 0)
-        kafka->machine = fleet_machine_load(pieces.bytes, pieces.size, position, error);
     fleet_pieces_free(&pieces);
     if (found != 0)
-        return kafka->machine ? 0 : -1;
+        return found > 0 ? 0 : -1;
     return kafka->next < high ? kafka_fail(kafka, RD_KAFKA_RESP_ERR__TIMED_OUT, error)
                               : has_no_snapshot(kafka, low, error);
 }

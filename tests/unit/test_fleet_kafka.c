@@ -1,0 +1,304 @@
+/* What daemons of a fleet tell each other through Kafka: librdkafka's mock cluster, in this
+   process. That the machine behind it decides as Redis does, test_fleet_same shows. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include <cmocka.h>
+
+#include <librdkafka/rdkafka.h>
+#include <librdkafka/rdkafka_mock.h>
+
+#include "brokers/kafka_options.h"
+#include "common/error.h"
+#include "fleet/fleet_kafka.h"
+#include "fleet/fleet_machine.h"
+#include "fleet/fleet_pieces.h"
+
+enum { PARTITIONS = 2, TEXT_SIZE = 256, WHY_SIZE = 256, WAIT_MS = 60000 };
+
+/* The mock keeps 5 MB of a partition: so many renewals with so much to say are more. */
+enum { INFO_SIZE = 60000, RENEWALS = 120, SNAPSHOT_MESSAGES = 20 };
+
+static rd_kafka_t *client;
+static rd_kafka_mock_cluster_t *cluster;
+static struct kafka_options options;
+static struct error error;
+
+#define good(call)                                                                                 \
+    do {                                                                                           \
+        if (call)                                                                                  \
+            fail_msg("%s", error.text);                                                            \
+    } while (0)
+
+static int start(void **unused) {
+    char why[WHY_SIZE];
+    (void)unused;
+    client = rd_kafka_new(RD_KAFKA_PRODUCER, rd_kafka_conf_new(), why, sizeof why);
+    cluster = client ? rd_kafka_mock_cluster_new(client, 1) : NULL;
+    if (!cluster)
+        return -1;
+    options = (struct kafka_options){.servers = rd_kafka_mock_cluster_bootstraps(cluster)};
+    options.settings.values[options.settings.count++] = "fetch.wait.max.ms=10";
+    return 0;
+}
+
+static int stop(void **unused) {
+    (void)unused;
+    rd_kafka_mock_cluster_destroy(cluster);
+    rd_kafka_destroy(client);
+    return 0;
+}
+
+static void make_topics(const char *group) {
+    static const struct {
+        const char *name;
+        int partitions;
+    } topics[] = {{"fleet", 1}, {"states", PARTITIONS}, {"parameters", 1}};
+    for (size_t n = 0; n < sizeof topics / sizeof *topics; n++) {
+        char name[TEXT_SIZE];
+        snprintf(name, sizeof name, "%s.%s", group, topics[n].name);
+        assert_int_equal(rd_kafka_mock_topic_create(cluster, name, topics[n].partitions, 1), 0);
+    }
+}
+
+static struct fleet_self self_of(const char *group, const char *name) {
+    return (struct fleet_self){.group = group,
+                               .name = name,
+                               .id = name,
+                               .stream = "s",
+                               .digest = "d",
+                               .partitions = PARTITIONS,
+                               .every = 10,
+                               .lease = 3600};
+}
+
+static struct fleet_link *open_link(const struct fleet_self *self) {
+    struct fleet_link *link;
+    good(fleet_kafka_open(&link, &options, self, &error));
+    return link;
+}
+
+static struct fleet_link *join(const struct fleet_self *self) {
+    struct fleet_link *link = open_link(self);
+    good(link->ops->join(link, "{}", &error));
+    return link;
+}
+
+static struct fleet_claim take(struct fleet_link *link, size_t partition, uint64_t seen) {
+    struct fleet_claim claim = {.partition = partition, .claim = seen};
+    size_t taken;
+    good(link->ops->take(link, &claim, 1, &taken, &error));
+    assert_int_equal(taken, 1);
+    return claim;
+}
+
+/* ---- States ---- */
+
+static int note(void *context, const struct fleet_row *row, struct error *none) {
+    char *text = context;
+    size_t size = strlen(text);
+    (void)none;
+    snprintf(text + size, TEXT_SIZE - size, "%.*s=%.*s ", (int)row->key_size,
+             (const char *)row->key, (int)row->state_size, (const char *)row->state);
+    return 0;
+}
+
+static void are(struct fleet_link *link, size_t partition, const char *one, const char *other) {
+    char text[TEXT_SIZE] = "";
+    good(link->ops->states(link, partition, note, text, &error));
+    if (strcmp(text, one) != 0)
+        assert_string_equal(text, other); /* in any order */
+}
+
+static void stage(struct fleet_link *link, struct fleet_commit *commit, const char *key,
+                  const char *state) {
+    const struct fleet_row row = {key, state, strlen(key), strlen(state)};
+    good(link->ops->stage(link, commit->partition, commit->claim, commit->serial, &row, 1, &error));
+    commit->rows++;
+}
+
+static struct fleet_commit learned(const struct fleet_claim *claim, uint64_t count,
+                                   uint64_t streams) {
+    return (struct fleet_commit){.partition = claim->partition,
+                                 .claim = claim->claim,
+                                 .offset = {.sequence = count},
+                                 .learned = count,
+                                 .serial = count,
+                                 .streams = streams};
+}
+
+static void states_go_from_one_to_the_other(void **unused) {
+    const struct fleet_self anna = self_of("g", "anna"), bert = self_of("g", "bert");
+    (void)unused;
+    make_topics("g");
+    struct fleet_link *a = join(&anna), *b = join(&bert);
+    struct fleet_claim mine = take(a, 1, 0);
+    struct fleet_commit commit = learned(&mine, 5, 2);
+    commit.whole = true;
+    stage(a, &commit, "x", "1");
+    stage(a, &commit, "y", "1");
+    good(a->ops->commit(a, &commit, 1, false, &error));
+    assert_false(commit.refused || commit.incomplete);
+    commit = learned(&mine, 7, 2); /* what changes only */
+    stage(a, &commit, "x", "2");
+    stage(a, &commit, "y", ""); /* forgotten */
+    stage(a, &commit, "z", "2");
+    are(a, 1, "x=1 y=1 ", "y=1 x=1 "); /* what is staged does not count yet */
+    good(a->ops->commit(a, &commit, 1, true, &error));
+    assert_false(commit.refused || commit.incomplete);
+    struct fleet_claim theirs = take(b, 1, mine.claim);
+    assert_true(theirs.committed);
+    assert_int_equal(theirs.offset.sequence, 7);
+    assert_int_equal(theirs.learned, 7);
+    assert_int_equal(theirs.states, 2);
+    are(b, 1, "x=2 z=2 ", "z=2 x=2 ");
+    commit = learned(&mine, 9, 2);
+    commit.serial = 0;
+    good(a->ops->commit(a, &commit, 1, false, &error));
+    assert_true(commit.refused);
+    a->ops->close(&a);
+    b->ops->close(&b);
+}
+
+static void parameters_of_a_round(void **unused) {
+    const struct fleet_self anna = self_of("r", "anna"), bert = self_of("r", "bert");
+    char *names, *bytes;
+    uint64_t round;
+    size_t size;
+    (void)unused;
+    make_topics("r");
+    struct fleet_link *a = join(&anna), *b = join(&bert);
+    take(a, 0, 0);
+    take(b, 1, 0);
+    good(a->ops->arrive(a, 1, "of a", strlen("of a"), &round, &error));
+    assert_int_equal(round, 1);
+    good(a->ops->round(a, 1, &names, &error));
+    assert_null(names);
+    good(b->ops->arrive(b, 1, "of bert", strlen("of bert"), &round, &error));
+    good(b->ops->round(b, 1, &names, &error));
+    assert_string_equal(names, "anna\nbert\n");
+    free(names);
+    good(b->ops->parameters(b, 1, "anna", (void **)&bytes, &size, &error));
+    assert_int_equal(size, strlen("of a"));
+    assert_memory_equal(bytes, "of a", size);
+    free(bytes);
+    a->ops->close(&a);
+    b->ops->close(&b);
+}
+
+/* ---- A log that begins after 0 ---- */
+
+/* One that says so much that the mock drops what is old. Its lease is always over. */
+static void renew_often(const char *group, int64_t snapshots) {
+    struct fleet_self loud = self_of(group, "loud");
+    char *info = malloc(INFO_SIZE);
+    assert_non_null(info);
+    memset(info, 'x', INFO_SIZE - 1);
+    info[INFO_SIZE - 1] = '\0';
+    loud.lease = 1e-3;
+    struct fleet_link *link = join(&loud);
+    fleet_kafka_snapshots(link, snapshots);
+    for (int n = 0; n < RENEWALS; n++) {
+        uint64_t version;
+        good(link->ops->renew(link, info, &version, &error));
+    }
+    link->ops->close(&link);
+    free(info);
+}
+
+static void who_comes_late_begins_with_a_snapshot(void **unused) {
+    const struct fleet_self anna = self_of("l", "anna"), bert = self_of("l", "bert");
+    struct fleet_view view = {0};
+    (void)unused;
+    make_topics("l");
+    struct fleet_link *a = join(&anna);
+    struct fleet_claim mine = take(a, 0, 0);
+    struct fleet_commit commit = learned(&mine, 5, 0);
+    commit.serial = 0;
+    good(a->ops->commit(a, &commit, 1, false, &error));
+    a->ops->close(&a);
+    renew_often("l", SNAPSHOT_MESSAGES);
+    struct fleet_link *b = join(&bert);
+    good(b->ops->look(b, &view, &error));
+    assert_int_equal(view.daemon_count, 3);
+    assert_string_equal(view.daemons[0].name, "anna");
+    assert_true(view.daemons[0].living);
+    assert_int_equal(view.partitions[0].owner, 0);
+    assert_int_equal(view.partitions[0].claim, mine.claim);
+    assert_int_equal(view.partitions[0].offset.sequence, 5);
+    fleet_view_free(&view);
+    assert_true(take(b, 1, 0).claim > mine.claim);
+    b->ops->close(&b);
+}
+
+static void a_log_whose_beginning_is_lost(void **unused) {
+    const struct fleet_self bert = self_of("n", "bert");
+    (void)unused;
+    make_topics("n");
+    renew_often("n", INT64_MAX);
+    struct fleet_link *b = open_link(&bert);
+    assert_int_equal(b->ops->join(b, "{}", &error), -1);
+    assert_int_equal(error.status, EX_UNAVAILABLE);
+    assert_non_null(strstr(error.text, "the topic n.fleet begins at offset "));
+    assert_non_null(strstr(error.text, "has no snapshot"));
+    b->ops->close(&b);
+}
+
+/* A snapshot of a fleet in which nobody is yet, as the next message; the offset of that. */
+static int64_t append_snapshot(rd_kafka_t *writer, const char *topic, uint64_t position) {
+    static unsigned char message[FLEET_PIECE_HEAD + FLEET_PIECE_BYTES];
+    struct fleet_machine *machine = fleet_machine_open(&error);
+    int64_t low, high;
+    size_t size;
+    void *bytes = fleet_machine_save(machine, position, &size, &error);
+    assert_int_equal(rd_kafka_query_watermark_offsets(writer, topic, 0, &low, &high, WAIT_MS), 0);
+    assert_true(low > 0);
+    size = fleet_piece_write(message, bytes, size, position, 0);
+    assert_int_equal(rd_kafka_producev(writer, RD_KAFKA_V_TOPIC(topic), RD_KAFKA_V_PARTITION(0),
+                                       RD_KAFKA_V_VALUE(message, size),
+                                       RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY), RD_KAFKA_V_END),
+                     0);
+    assert_int_equal(rd_kafka_flush(writer, WAIT_MS), 0);
+    fleet_machine_close(&machine);
+    free(bytes);
+    return high;
+}
+
+/* Whoever wrote it was slow: what comes after it is not all there any more. The next one counts. */
+static void a_snapshot_that_came_too_late(void **unused) {
+    const struct fleet_self bert = self_of("o", "bert");
+    struct fleet_view view = {0};
+    char why[WHY_SIZE];
+    rd_kafka_conf_t *conf = rd_kafka_conf_new();
+    (void)unused;
+    make_topics("o");
+    renew_often("o", INT64_MAX);
+    rd_kafka_conf_set(conf, "bootstrap.servers", options.servers, why, sizeof why);
+    rd_kafka_t *writer = rd_kafka_new(RD_KAFKA_PRODUCER, conf, why, sizeof why);
+    int64_t late = append_snapshot(writer, "o.fleet", 0);
+    append_snapshot(writer, "o.fleet", (uint64_t)late);
+    rd_kafka_destroy(writer);
+    struct fleet_link *b = join(&bert);
+    good(b->ops->look(b, &view, &error));
+    assert_int_equal(view.daemon_count, 1);
+    fleet_view_free(&view);
+    b->ops->close(&b);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(states_go_from_one_to_the_other),
+        cmocka_unit_test(parameters_of_a_round),
+        cmocka_unit_test(who_comes_late_begins_with_a_snapshot),
+        cmocka_unit_test(a_log_whose_beginning_is_lost),
+        cmocka_unit_test(a_snapshot_that_came_too_late),
+    };
+    return cmocka_run_group_tests(tests, start, stop);
+}
