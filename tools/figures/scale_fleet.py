@@ -69,6 +69,7 @@ class Fleet:
         self.age = behind.copy()                 # seconds since it was published
         self.come[:] = self.learned[:] = self.rate * behind
         self.snapshot[:] = self.published[:]
+        self.writing = scale_model.writing(plan, cost, self.changed_share(plan.publish))
         self.used = {}
 
     # ---- What happens from outside ----
@@ -173,7 +174,8 @@ class Fleet:
     def cost_of_look(self, daemon):
         if self.plan.read == "all":
             return self.cost.look * len(self.rate)
-        return self.cost.renew + self.cost.look * (self.version - self.seen[daemon])
+        changes = min(self.version - self.seen[daemon], len(self.rate))
+        return self.cost.look_nothing + self.cost.look_change * changes
 
     def renewed(self, daemon, at, _):
         if not self.member[daemon]:
@@ -234,9 +236,8 @@ class Fleet:
 
     def states_of(self, which):
         """How many streams of partitions are published."""
-        if self.plan.states == "all":
-            return self.keys[which]
-        return self.keys[which] * self.changed_share(self.age[which])
+        share = self.changed_share(self.age[which])
+        return self.keys[which] * numpy.where(scale_model.publishes_all(self.plan, share), 1.0, share)
 
     def publish(self):
         """A checkpoint: the learning thread copies all, and publishes what changed. One that has not
@@ -327,7 +328,7 @@ class Fleet:
             return numpy.bincount(self.shard, values, plan.shards)
         written = of_shards(flow)
         asked = (of_shards(read) * cost.xread + of_shards(down) / cost.blob * cost.hmget
-                 + (of_shards(release) + spread) / cost.blob * cost.hset)
+                 + (of_shards(release) + spread) / cost.blob * self.writing)
         out = of_shards(read) * cost.wire + of_shards(down)
         into = of_shards(release) + spread
         limit = plan.shard_bytes * STEP

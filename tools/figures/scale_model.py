@@ -22,6 +22,7 @@ ENTRY_WORDS = 50  # bytes of XADD and XREAD about a message: id, names, lengths
 SERVER_MEMORY = 64e9  # of a server of Redis
 RENEWALS = 1.0  # of leases a second, and commits: src/fleet/fleet_worker.c
 DISK = 100e6  # bytes a second, a daemon's share
+MUCH = 0.25  # of a partition's states: src/daemon/fleet_states.c
 STOPPED = 0.05  # of the time: what checkpoints may stop learning
 
 
@@ -36,6 +37,7 @@ class Cost:
     memory: float        # bytes of a state in the learner
     blob_memory: float   # bytes of a blob in Redis
     hset: float          # of Redis, for a blob
+    merge: float         # of Redis, for one of those that have changed: laid over the one before
     hmget: float
     xadd: float          # of Redis, for an example
     xread: float
@@ -48,9 +50,11 @@ class Cost:
     parameters: float    # bytes
     renew: float         # of Redis, for a lease
     look: float          # for the whole fleet, a partition of it
+    look_nothing: float  # at what has changed, where nothing has
+    look_change: float   # a partition that has changed
     take: float
     commit: float        # of a daemon's offsets
-    round: float         # for asking whether a round of averaging is closed, a partition
+    round: float         # for asking whether a round of averaging is closed
 
 
 def interpolate(measured, name, size):
@@ -75,14 +79,16 @@ def cost_of(costs, network):
     return Cost(learn=learn, forward=max(taking, 0) + made["forward_us"], adopt=adopt, export=export,
                 blob=blob, memory=made["memory_bytes_a_stream"],
                 blob_memory=interpolate(redis, "blob_memory_bytes", blob),
-                hset=interpolate(redis, "hset_us", blob), hmget=interpolate(redis, "hmget_us", blob),
+                hset=interpolate(redis, "hset_us", blob),
+                merge=interpolate(redis, "merge_us", blob), hmget=interpolate(redis, "hmget_us", blob),
                 xadd=entry["xadd_us"], xread=entry["xread_us"],
                 entry_memory=entry["entry_memory_bytes"], wire=entry["message_bytes"] + ENTRY_WORDS,
                 log=entry["entry_log_bytes"], journal=made["journal_bytes"], disk=made["disk_bytes"],
                 checkpoint=made["checkpoint_thread_bytes_a_second"], parameters=4 * made["parameters"],
                 renew=fleet["renew_us"], look=fleet["look_us"] / fleet["partitions"],
+                look_nothing=fleet["look_nothing_us"], look_change=fleet["look_change_us"],
                 take=fleet["take_us"], commit=fleet["commit_us"] / fleet["commit_partitions"],
-                round=fleet["round_us"] / fleet["partitions"])
+                round=fleet["round_us"])
 
 
 # ---- Keys and partitions ----
@@ -180,10 +186,20 @@ def misses(rates, number, slots):
 # ---- What is carried ----
 
 
+def publishes_all(plan, share):
+    """Whether all states of a partition are published, where this share of them has changed."""
+    return (plan.states == "all") | (share > MUCH)
+
+
 def published(plan, rates, number):
     """Streams whose state is published a second."""
-    streams = plan.keys if plan.states == "all" else changed(rates, number, plan.publish)
-    return streams / plan.publish
+    streams = changed(rates, number, plan.publish)
+    return (plan.keys if publishes_all(plan, streams / plan.keys) else streams) / plan.publish
+
+
+def writing(plan, cost, share):
+    """What Redis spends on one of them."""
+    return cost.hset if publishes_all(plan, share) else cost.hset + cost.merge
 
 
 def demands(plan, cost, busiest=1.0):
@@ -196,9 +212,11 @@ def demands(plan, cost, busiest=1.0):
              + cost.export * fresh / plan.daemons / US)
     leases = plan.daemons * RENEWALS * (cost.renew + cost.commit * plan.partitions / plan.daemons)
     examples = plan.rate * (cost.xadd + cost.xread) / US / plan.shards
-    states = fresh * cost.hset / US / plan.shards
-    copies = 2 if plan.states == "all" else 1  # the states before, until those after are complete
-    look = cost.look * plan.partitions if plan.read == "all" else cost.renew
+    share = changed(rates, number, plan.publish) / plan.keys
+    states = fresh * writing(plan, cost, share) / US / plan.shards
+    copies = 2 if publishes_all(plan, share) else 1  # those before, until those after are complete
+    look = cost.look * plan.partitions if plan.read == "all" else (
+        cost.look_nothing + cost.look_change * plan.partitions / plan.daemons)
     return {
         "one thread: the hottest key": (rates[0] * cost.learn / US, 1, "cores"),
         "one thread: the busiest daemon": (mean * busiest * cost.learn / US, 1, "cores"),

@@ -15,8 +15,8 @@ class Plan:
     shards: int = 64             # servers of Redis that hold the partitions
     lease: float = 10.0          # seconds
     assign: str = "count"        # count | load: what is shared out evenly
-    read: str = "all"            # all | changes: what a daemon reads when the fleet has changed
-    states: str = "all"          # all | changed: which streams' states are published
+    read: str = "changes"        # all | changes: what a daemon reads when the fleet has changed
+    states: str = "changed"      # all | changed: which streams' states are published
     seed: int = 1
     shard_bytes: float = 1.25e9 * 0.8   # a second, each way: 10 Gbit/s, 80% of it
     daemon_bytes: float = 1.25e8        # a second, each way: a share of its machine's network

@@ -23,7 +23,7 @@ APART = {"publish": 600.0, "states": "changed", "shards": 1000}  # so that lease
 REST, PATIENCE = 5.0, 300.0                 # seconds before daemons die, and after it
 EVENT = 60.0                                # seconds of rest before something happens
 LATE = 1.0                                  # a second of lag: late
-REPAIRED = {"read": "changes", "publish": 600.0, "states": "changed", "assign": "load"}
+REPAIRED = {"publish": 600.0, "assign": "load"}
 DATA_CENTRE = 3                             # the fleet is in so many
 
 
@@ -111,7 +111,10 @@ def table_redis(costs):
     size = f"{fleet['daemons']:,} daemons, {fleet['partitions']:,} partitions"
     rows += [[f"{size}: a lease renewed, µs", f"{fleet['renew_us']:.1f}"],
              [f"{size}: the fleet looked at, µs", f"{fleet['look_us']:,.0f}"],
-             [f"{size}: partitions not taken since the fleet has changed, µs", f"{fleet['take_us']:.1f}"],
+             [f"{size}: what has changed looked at: nothing, and each partition; µs",
+              f"{fleet['look_nothing_us']:.1f}, {fleet['look_change_us']:.1f}"],
+             [f"{size}: {fleet['commit_partitions']} partitions not taken, since another has them, µs",
+              f"{fleet['take_us']:.1f}"],
              [f"{size}: offsets of {fleet['commit_partitions']} partitions committed, µs",
               f"{fleet['commit_us']:.1f}"],
              [f"{size}: a round of averaging asked for, µs", f"{fleet['round_us']:,.0f}"]]
@@ -202,7 +205,7 @@ def table_leases(plan, cost, processes):
     rows = [["daemons", "partitions", "a look, ms", "all look once, s",
              "one dies: all have an owner after", "leases lost by the living",
              "a third dies: all have an owner after", "takes, of them refused",
-             "leases lost by the living", "repaired: one dies", "a third dies"]]
+             "leases lost by the living", "what has changed: one dies", "a third dies"]]
     jobs = [(daemons, dead, read) for daemons in FLEETS for read in ("all", "changes")
             for dead in (1, max(1, daemons // DATA_CENTRE))]
     with concurrent.futures.ProcessPoolExecutor(processes) as pool:
@@ -278,7 +281,7 @@ def table_averages(plan, costs, load):
             rates = numpy.bincount(owner, load, plan.daemons) * plan.rate
             seconds, learned, inside, given = scale_model.averaging(plan, cost, rates, every)
             waiting = (1 - every / numpy.minimum(rates, US / cost.learn) / seconds).clip(0).sum()
-            asked = waiting * ROUND_ASKED * cost.round * plan.partitions / US
+            asked = waiting * ROUND_ASKED * cost.round / US
             rows.append([name, f"{every:,}", f"{seconds:.1f} s", f"{inside:,}", percent(learned),
                          short(given / 1e9), f"{asked:,.0f}",
                          short(2 * inside * cost.parameters / seconds / 1e9)])
