@@ -33,6 +33,10 @@ const char *__lsan_default_suppressions(void) __attribute__((visibility("default
 const char *__lsan_default_suppressions(void) {
     return "leak:librdkafka\n";
 }
+const char *__lsan_default_options(void) __attribute__((visibility("default")));
+const char *__lsan_default_options(void) {
+    return "print_suppressions=0";
+}
 #endif
 
 /* ---- What goes wrong ---- */
