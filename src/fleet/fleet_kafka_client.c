@@ -26,19 +26,6 @@ static void look_for_leaks(bool look) {
 
 enum { WHY_SIZE = 512, CONFIGS_MAX = 3, CREATE_MS = 10000 };
 
-#ifdef __SANITIZE_ADDRESS__
-/* librdkafka loses some bytes of a request to delete records that a server does not know, as its
-   mock cluster does not: not counted as a leak of the program. */
-const char *__lsan_default_suppressions(void) __attribute__((visibility("default")));
-const char *__lsan_default_suppressions(void) {
-    return "leak:librdkafka\n";
-}
-const char *__lsan_default_options(void) __attribute__((visibility("default")));
-const char *__lsan_default_options(void) {
-    return "print_suppressions=0";
-}
-#endif
-
 /* ---- What goes wrong ---- */
 
 int kafka_fail(struct kafka *kafka, rd_kafka_resp_err_t code, struct error *error) {
