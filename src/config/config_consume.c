@@ -48,7 +48,8 @@ static int check_fleet(struct reading *reading) {
     if (!given || (config->fleet.lease == 0 && !config->fleet.average_every))
         return 0;
     if (config->fleet.lease < LEASE_MIN)
-        return config_fail(reading, given, "found with fleet.lease %g; allowed is %g or more",
+        return config_fail(reading, given, "found %s%g; allowed is %g or more",
+                           strcmp(given, "fleet.lease") == 0 ? "" : "with fleet.lease ",
                            config->fleet.lease, LEASE_MIN);
     if (!*config->consume.redis.stream && !*config->consume.kafka.topic)
         return config_fail(reading, given,

@@ -480,7 +480,7 @@ static const struct {
      "--set fleet.average.every=10: fleet.average.every: found with fleet.lease 0; allowed is 0.5 "
      "or more"},
     {"fleet={lease: 0.1}",
-     "--set fleet={lease: 0.1}: fleet.lease: found with fleet.lease 0.1; allowed is 0.5 or more"},
+     "--set fleet={lease: 0.1}: fleet.lease: found 0.1; allowed is 0.5 or more"},
     {"model.input.size", "--set model.input.size: a value is missing; write KEY=VALUE"},
 };
 
