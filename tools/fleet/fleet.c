@@ -191,8 +191,9 @@ int main(int argc, char **argv) {
         .name = "runnel-fleet",
         .operands = "[COMMAND [ARGUMENT]...]",
         .summary = "Show and move what the daemons of a fleet have (default: status).",
-        .ending = "Exit status: 0 done, 64 usage, 69 no server or no fleet, 77 wrong credentials.",
-        .commands_heading = "Commands:",
+        .ending = "Exit status: 0 done, 64 usage, 69 no server or no fleet, 77 wrong credentials, 78 "
+                  "a wrong --setting.",
+        .commands_heading = "Commands",
         .commands = commands,
         .groups = {{NULL, rows, &options}},
     };
