@@ -474,8 +474,8 @@ static const struct {
      "--set control.bind=tcp://127.0.0.1:5570: control.bind: found \"tcp://127.0.0.1:5570\", which "
      "examples.bind has too; allowed is another endpoint"},
     {"fleet.lease=10",
-     "--set fleet.lease=10: fleet.lease: found without examples.redis.stream, whose partitions a "
-     "fleet shares out; needed are both"},
+     "--set fleet.lease=10: fleet.lease: found without examples.redis.stream and "
+     "examples.kafka.topic, whose partitions a fleet shares out; needed is one of them"},
     {"fleet.average.every=10",
      "--set fleet.average.every=10: fleet.average.every: found with fleet.lease 0; allowed is 0.5 "
      "or more"},
