@@ -43,6 +43,11 @@ static int start_reading(struct kafka *kafka, int64_t offset, struct error *erro
     return kafka_fail(kafka, code, error);
 }
 
+static int read_again(struct kafka *kafka, struct error *error) {
+    kafka_forget_log(kafka);
+    return error_set(error, EX_TEMPFAIL, "its topic %s has to be read again", kafka->log);
+}
+
 /* The next message, within so many milliseconds; NULL: there is none, or with -1 an error. What is
    not there any more was deleted while this daemon was away, or the topic has been made again. */
 static int next_message(struct kafka *kafka, int timeout, rd_kafka_message_t **message,
@@ -56,10 +61,8 @@ static int next_message(struct kafka *kafka, int timeout, rd_kafka_message_t **m
     rd_kafka_resp_err_t code = m->err;
     rd_kafka_message_destroy(m);
     if (code == RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET ||
-        code == RD_KAFKA_RESP_ERR_OFFSET_OUT_OF_RANGE) {
-        kafka_forget_log(kafka);
-        return error_set(error, EX_TEMPFAIL, "its topic %s has to be read again", kafka->log);
-    }
+        code == RD_KAFKA_RESP_ERR_OFFSET_OUT_OF_RANGE)
+        return read_again(kafka, error);
     return kafka_refuses(code) ? kafka_fail(kafka, code, error) : 0;
 }
 
@@ -193,6 +196,7 @@ static int restore(struct kafka *kafka, struct error *error) {
     if (kafka_offsets(kafka, kafka->log, LOG_PARTITION, &low, &high, error) ||
         start_reading(kafka, low, error))
         return -1;
+    kafka->restored = high;
     if (low == 0) {
         kafka->machine = fleet_machine_open(error);
         return kafka->machine ? 0 : -1;
@@ -214,6 +218,8 @@ int kafka_follow(struct kafka *kafka, bool make, struct error *error) {
     if (found != 0)
         return found;
     if (!kafka->machine && restore(kafka, error))
+        return -1;
+    if (kafka->next < kafka->restored && apply_until(kafka, kafka->restored, &answer, error))
         return -1;
     while (any)
         if (apply_next(kafka, 0, &any, &answer, error))
@@ -254,6 +260,8 @@ int kafka_command(struct kafka *kafka, struct fleet_command *command, struct fle
         return error_no_memory(error);
     int result = append(kafka, bytes, size, error);
     free(bytes);
+    if (result == 0 && kafka->batch.last < kafka->next) /* the topic was made again */
+        result = read_again(kafka, error);
     if (result == 0)
         result = apply_until(kafka, kafka->batch.last + 1, answer, error);
     if (result == 0 && answer->verdict == FLEET_REPEATED) /* it was not what was written */
