@@ -113,6 +113,15 @@ int kafka_say_refused(struct error *error, const struct kafka_options *options, 
                      setting_key(setting, options));
 }
 
+bool kafka_passes(rd_kafka_resp_err_t code) {
+    return code == RD_KAFKA_RESP_ERR__TIMED_OUT || code == RD_KAFKA_RESP_ERR__TRANSPORT ||
+           code == RD_KAFKA_RESP_ERR__TIMED_OUT_QUEUE ||
+           code == RD_KAFKA_RESP_ERR_REQUEST_TIMED_OUT ||
+           code == RD_KAFKA_RESP_ERR_NOT_CONTROLLER ||
+           code == RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE ||
+           code == RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION;
+}
+
 bool kafka_answers(rd_kafka_t *client, int milliseconds) {
     const struct rd_kafka_metadata *metadata;
     if (rd_kafka_metadata(client, 0, NULL, &metadata, milliseconds) != RD_KAFKA_RESP_ERR_NO_ERROR)

@@ -26,6 +26,9 @@ int kafka_client(rd_kafka_t **client, rd_kafka_type_t type, rd_kafka_conf_t *con
 bool kafka_refuses(rd_kafka_resp_err_t code);
 int kafka_say_refused(struct error *error, const struct kafka_options *options, const char *why);
 
+/* Whether what failed with the code may go well the next time, since servers come and go. */
+bool kafka_passes(rd_kafka_resp_err_t code);
+
 /* Whether a server answers within so many milliseconds. */
 bool kafka_answers(rd_kafka_t *client, int milliseconds);
 

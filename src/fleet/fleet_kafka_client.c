@@ -57,6 +57,8 @@ static void hear_answers(struct kafka *kafka) {
             result && !code ? rd_kafka_DeleteRecords_result_offsets(result) : NULL;
         for (int n = 0; list && n < list->cnt && !code; n++)
             code = list->elems[n].err;
+        if (kafka_passes(code)) /* what is deleted next includes it */
+            code = RD_KAFKA_RESP_ERR_NO_ERROR;
         if (code && !kafka->deleting_fails)
             log_warning("%s: what nobody needs any more of %s, %s and %s cannot be deleted there, "
                         "and stays: %s",
@@ -245,9 +247,7 @@ static int judge_creation(struct kafka *kafka, const struct topic *topic, rd_kaf
     }
     if (!code || code == RD_KAFKA_RESP_ERR_TOPIC_ALREADY_EXISTS)
         return 0;
-    if (code == RD_KAFKA_RESP_ERR__TIMED_OUT || code == RD_KAFKA_RESP_ERR__TRANSPORT ||
-        code == RD_KAFKA_RESP_ERR__TIMED_OUT_QUEUE || code == RD_KAFKA_RESP_ERR_REQUEST_TIMED_OUT ||
-        code == RD_KAFKA_RESP_ERR_NOT_CONTROLLER)
+    if (kafka_passes(code))
         return kafka_fail(kafka, code, error);
     return cannot_make(kafka, topic, why ? why : rd_kafka_err2str(code), error);
 }
