@@ -161,12 +161,16 @@ static void tell_group(struct kafka *kafka, const struct fleet_commit *commits, 
     rd_kafka_topic_partition_list_destroy(list);
 }
 
-/* States before those of a whole publication, which counts now, are nobody's. */
+/* States before those that count now are nobody's. These are not always what was staged last: when
+   the answer to the same commit was lost, what was staged for that counts. */
 static void delete_old(struct kafka *kafka, const struct fleet_commit *commit) {
-    const struct kafka_staged *staged =
-        find_staged(kafka, commit->partition, commit->claim, commit->serial);
-    if (staged && commit->whole && !commit->refused && !commit->incomplete)
-        kafka_delete_before(kafka, kafka->states, (int32_t)commit->partition, staged->span.first);
+    size_t count;
+    struct kafka_span span;
+    const struct fleet_publication *list =
+        fleet_machine_states(kafka->machine, commit->partition, &count);
+    if (commit->whole && !commit->refused && !commit->incomplete && count > 0 &&
+        kafka_scan_span(list[0].where, &span))
+        kafka_delete_before(kafka, kafka->states, (int32_t)commit->partition, span.first);
 }
 
 static int commit_some(struct kafka *kafka, struct fleet_commit *commits, size_t count,

@@ -193,6 +193,72 @@ static void parameters_of_a_round(void **unused) {
     b->ops->close(&b);
 }
 
+/* As a member does that was away for so long that it has to read the log again. */
+static void who_begins_to_read_does_not_see_the_past(void **unused) {
+    const struct fleet_self anna = self_of("p", "anna"), bert = self_of("p", "bert");
+    struct fleet_view view = {0};
+    (void)unused;
+    make_topics("p");
+    struct fleet_link *a = join(&anna), *b = open_link(&bert);
+    struct fleet_claim theirs = take(a, 1, 0);
+    good(b->ops->look(b, &view, &error));
+    assert_int_equal(view.partition_count, PARTITIONS);
+    assert_int_equal(view.partitions[1].claim, theirs.claim);
+    fleet_view_free(&view);
+    a->ops->close(&a);
+    b->ops->close(&b);
+}
+
+/* ---- What is deleted ---- */
+
+/* In place of librdkafka's, which the mock cluster does not understand: the last request. */
+static struct {
+    char topic[TEXT_SIZE];
+    int64_t before;
+} deleted;
+
+rd_kafka_DeleteRecords_t *
+rd_kafka_DeleteRecords_new(const rd_kafka_topic_partition_list_t *before_offsets) {
+    snprintf(deleted.topic, sizeof deleted.topic, "%s", before_offsets->elems[0].topic);
+    deleted.before = before_offsets->elems[0].offset;
+    return NULL;
+}
+
+void rd_kafka_DeleteRecords(rd_kafka_t *rk, rd_kafka_DeleteRecords_t **del_records,
+                            size_t del_record_cnt, const rd_kafka_AdminOptions_t *about,
+                            rd_kafka_queue_t *rkqu) {
+    (void)rk, (void)del_records, (void)del_record_cnt, (void)about, (void)rkqu;
+}
+
+void rd_kafka_DeleteRecords_destroy(rd_kafka_DeleteRecords_t *del_record) {
+    (void)del_record;
+}
+
+/* The answer to the first was lost: what it staged is what counts, and has to stay. */
+static void the_same_commit_twice(void **unused) {
+    const struct fleet_self anna = self_of("t", "anna");
+    (void)unused;
+    make_topics("t");
+    struct fleet_link *a = join(&anna);
+    struct fleet_claim mine = take(a, 0, 0);
+    struct fleet_commit commit = learned(&mine, 5, 1);
+    commit.whole = true;
+    stage(a, &commit, "x", "1");
+    good(a->ops->commit(a, &commit, 1, false, &error));
+    commit = learned(&mine, 7, 1);
+    commit.whole = true;
+    stage(a, &commit, "x", "2");
+    good(a->ops->commit(a, &commit, 1, false, &error));
+    assert_string_equal(deleted.topic, "t.states");
+    assert_int_equal(deleted.before, 1);
+    commit.rows = 0;
+    stage(a, &commit, "x", "2");
+    good(a->ops->commit(a, &commit, 1, false, &error));
+    assert_false(commit.refused || commit.incomplete);
+    assert_int_equal(deleted.before, 1);
+    a->ops->close(&a);
+}
+
 /* ---- A log that begins after 0 ---- */
 
 /* One that says so much that the mock drops what is old. Its lease is always over. */
@@ -296,6 +362,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(states_go_from_one_to_the_other),
         cmocka_unit_test(parameters_of_a_round),
+        cmocka_unit_test(who_begins_to_read_does_not_see_the_past),
+        cmocka_unit_test(the_same_commit_twice),
         cmocka_unit_test(who_comes_late_begins_with_a_snapshot),
         cmocka_unit_test(a_log_whose_beginning_is_lost),
         cmocka_unit_test(a_snapshot_that_came_too_late),
