@@ -184,8 +184,8 @@ void kafka_disconnect(struct kafka *kafka) {
     drop_writer(kafka);
     if (kafka->answers)
         rd_kafka_queue_destroy(kafka->answers);
-    if (kafka->reader)
-        rd_kafka_destroy(kafka->reader);
+    if (kafka->reader) /* closing the consumer would wait for a server */
+        rd_kafka_destroy_flags(kafka->reader, RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE);
     kafka->answers = NULL;
     kafka->reader = NULL;
 }
