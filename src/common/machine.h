@@ -8,8 +8,8 @@
    system. 0 when nothing is known. */
 double machine_memory(const char *root);
 
-/* CPUs that this process has the time of, likewise: cpu.max of version 2, cpu.cfs_quota_us of version
-   1; 1.5 are one and a half. INFINITY: there is no limit. */
+/* CPUs that this process has the time of, likewise: cpu.max of version 2, cpu.cfs_quota_us of
+   version 1; 1.5 are one and a half. INFINITY: there is no limit. */
 double machine_cpus(const char *root);
 
 #endif
