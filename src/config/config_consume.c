@@ -56,11 +56,10 @@ static int check_fleet(struct reading *reading) {
                            "found without examples.redis.stream and examples.kafka.topic, whose "
                            "partitions a fleet shares out; needed is one of them");
     if (config->consume.redis.latest || config->consume.kafka.latest)
-        return config_fail(reading,
-                           config->consume.redis.latest ? "examples.redis.from"
-                                                        : "examples.kafka.from",
-                           "found latest with fleet.lease; a fleet begins with the oldest message: "
-                           "allowed is earliest");
+        return config_fail(
+            reading, config->consume.redis.latest ? "examples.redis.from" : "examples.kafka.from",
+            "found latest with fleet.lease; a fleet begins with the oldest message: "
+            "allowed is earliest");
     return 0;
 }
 

@@ -111,8 +111,8 @@ static int take(struct consume *consume, const rd_kafka_message_t *m, struct err
         return 0;
     bool keyed = consume->config->consume.kafka.by_key && m->key_len > 0;
     /* In a fleet a stream is in one partition alone. */
-    const char *topic = consume->config->fleet.lease > 0 ? p->stream
-                                                         : consume->config->consume.kafka.topic;
+    const char *topic =
+        consume->config->fleet.lease > 0 ? p->stream : consume->config->consume.kafka.topic;
     snprintf(id, sizeof id, "offset %" PRId64 " of %s", m->offset, p->name);
     const struct consume_read read = {
         .partition = p,

@@ -9,7 +9,7 @@
 #include "config/config.h"
 
 #ifdef RUNNEL_KAFKA
-#include <librdkafka/rdkafka.h>
+#    include <librdkafka/rdkafka.h>
 #endif
 
 enum { NUMBER_SIZE = 24 };

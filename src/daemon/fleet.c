@@ -16,6 +16,7 @@
 #include "fleet/carry.h"
 #include "fleet_internal.h"
 #include "learner/example.h"
+#include "moving.h"
 #include "parts.h"
 
 #define HAND_OVER_MIN 5.0 /* seconds, when stopping; else a lease */
@@ -45,7 +46,45 @@ bool fleet_refuses(const struct daemon *daemon, const struct example *example, c
     return true;
 }
 
+/* By hand: the stream must be this daemon's. */
+static int may_adopt(const struct daemon *daemon, const char *key, size_t key_size,
+                     struct error *error) {
+    const struct fleet *fleet = daemon->fleet;
+    if (!fleet->shares)
+        return error_set(error, EX_UNAVAILABLE,
+                         "this daemon has not joined the fleet %s yet, and has no stream of it: "
+                         "try again when it has",
+                         fleet->self.group);
+    size_t belongs = fleet_partition_of(daemon, key, key_size);
+    if (fleet->shares[belongs].state == SHARE_OWNED)
+        return 0;
+    return error_set(error, EX_UNAVAILABLE,
+                     "the stream belongs to %s, which is not this daemon's in the fleet %s: "
+                     "runnel-fleet --partitions says whose it is, and that one can adopt it",
+                     strchr(consume_name(daemon->consume, belongs), ':') + 1, fleet->self.group);
+}
+
 /* ---- Opening and closing ---- */
+
+/* What a daemon has learned alone has no claims: the fleet would learn it once more. */
+static int check_alone(const struct daemon *daemon, struct error *error) {
+    const struct fleet *fleet = daemon->fleet;
+    struct journal_place place;
+    if (fleet_held_is_there(daemon->config->state_directory))
+        return 0;
+    for (size_t p = 0; p < fleet->count; p++) {
+        const char *name = consume_name(daemon->consume, p);
+        if (journal_place(daemon->journal, journal_partition(daemon->journal, name), &place))
+            return error_set(
+                error, EX_CONFIG,
+                "fleet.lease: a lone daemon has learned %s with state.directory %s, and the fleet "
+                "%s would learn all of it once more: begin with another state.directory "
+                "(runnel-ctl "
+                "export and import take the parameters along), or without fleet.lease",
+                strchr(name, ':') + 1, daemon->config->state_directory, fleet->self.group);
+    }
+    return 0;
+}
 
 static int check_carry(struct daemon *daemon, struct error *error) {
     struct carry *carry;
@@ -61,8 +100,8 @@ static int open_shares(struct daemon *daemon, struct error *error) {
     fleet->shares = calloc(fleet->count + 1, sizeof *fleet->shares);
     if (!fleet->shares)
         return error_no_memory(error);
-    if (fleet_held_open(&fleet->held, daemon->config->state_directory, fleet->self.group,
-                        fleet->count, error))
+    if (check_alone(daemon, error) || fleet_held_open(&fleet->held, daemon->config->state_directory,
+                                                      fleet->self.group, fleet->count, error))
         return -1;
     for (size_t p = 0; p < fleet->count; p++) {
         struct share *share = &fleet->shares[p];
@@ -111,6 +150,7 @@ int fleet_open(struct daemon *daemon, struct error *error) {
     fleet->serial = clock_unix() > 0 ? (uint64_t)(clock_unix() * 1e6) : 0;
     fleet->average_at = fleet_next_average(daemon);
     checkpoints_guard(daemon, &guard);
+    moving_ask(daemon, may_adopt);
     return begin(daemon, error);
 }
 

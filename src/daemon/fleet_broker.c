@@ -9,10 +9,10 @@
 #include "consume/consume_broker.h"
 
 #ifdef RUNNEL_KAFKA
-#include "fleet/fleet_kafka.h"
+#    include "fleet/fleet_kafka.h"
 #endif
 #ifdef RUNNEL_REDIS
-#include "fleet/fleet_redis.h"
+#    include "fleet/fleet_redis.h"
 #endif
 
 static bool is_redis(const struct config *config) {

@@ -31,12 +31,17 @@ enum { EXPORT_HEAD = 16 << 20, PATH_SIZE = 64 };
 struct moving {
     struct pieces adopted, imported; /* that a client sends */
     struct pieces replayed;
-    uint64_t replayed_at; /* position of the last of them */
+    uint64_t replayed_at;  /* position of the last of them */
+    moving_may *may_adopt; /* NULL: all */
 };
 
 int moving_open(struct daemon *daemon, struct error *error) {
     daemon->moving = calloc(1, sizeof *daemon->moving);
     return daemon->moving ? 0 : error_no_memory(error);
+}
+
+void moving_ask(struct daemon *daemon, moving_may *may_adopt) {
+    daemon->moving->may_adopt = may_adopt;
 }
 
 void moving_close(struct daemon *daemon) {
@@ -105,6 +110,10 @@ static int adopt(struct daemon *daemon, struct carry *carry, const struct pieces
                  struct control_answer *answer, struct error *error) {
     const char *key;
     size_t key_size;
+    moving_may *may = daemon->moving->may_adopt;
+    if (carry_look(carry, pieces->bytes, pieces->size, &key, &key_size, error) ||
+        (may && may(daemon, key, key_size, error)))
+        return -1;
     int status = carry_adopt(carry, pieces->bytes, pieces->size, error);
     if (status)
         return status < 0 ? broken(daemon, error) : -1;

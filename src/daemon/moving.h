@@ -4,6 +4,7 @@
 #define RUNNEL_MOVING_H
 
 #include <jansson.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "sockets/control.h"
@@ -13,6 +14,11 @@ struct error;
 
 int moving_open(struct daemon *daemon, struct error *error);
 void moving_close(struct daemon *daemon);
+
+/* 0 when a client's state of that stream may be adopted, else -1 with a sentence. */
+typedef int moving_may(const struct daemon *daemon, const char *key, size_t key_size,
+                       struct error *error);
+void moving_ask(struct daemon *daemon, moving_may *may_adopt);
 
 /* Commands of control.h: the state of one stream, in the second frame; adopt one; take parameters
    in place of those that were learned. */

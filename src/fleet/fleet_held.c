@@ -63,12 +63,22 @@ static int read_all(struct fleet_held *held, const json_t *file, struct error *e
     return read_claims(held, claims, error);
 }
 
+static void make_path(struct fleet_held *held, const char *directory) {
+    snprintf(held->path, sizeof held->path, "%s/" FLEET_HELD_NAME, directory);
+}
+
+bool fleet_held_is_there(const char *directory) {
+    struct fleet_held held;
+    make_path(&held, directory);
+    return access(held.path, F_OK) == 0;
+}
+
 int fleet_held_open(struct fleet_held *held, const char *directory, const char *group, size_t count,
                     struct error *error) {
     *held = (struct fleet_held){.count = count, .claims = calloc(count + 1, sizeof *held->claims)};
     if (!held->claims)
         return error_no_memory(error);
-    snprintf(held->path, sizeof held->path, "%s/" FLEET_HELD_NAME, directory);
+    make_path(held, directory);
     snprintf(held->group, sizeof held->group, "%s", group);
     if (access(held->path, F_OK) != 0)
         return make_id(held, error);

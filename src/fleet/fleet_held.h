@@ -4,6 +4,7 @@
 #ifndef RUNNEL_FLEET_HELD_H
 #define RUNNEL_FLEET_HELD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "config/config.h"
@@ -20,6 +21,9 @@ struct fleet_held {
     uint64_t *claims; /* (count,) by partition; 0 = none */
     size_t count;
 };
+
+/* Whether a daemon with that state directory has been one of a fleet. */
+bool fleet_held_is_there(const char *directory);
 
 /* Read the file; where there is none, make an id. EX_IOERR: it is damaged; EX_CONFIG: its claims
    are in another group. */

@@ -12,9 +12,12 @@
 enum { DESCRIPTOR_PATH_SIZE = 32 };
 
 const struct fuzz_harness fuzz_harnesses[] = {
-    {"decode", fuzz_decode},         {"json", fuzz_json},
-    {"config", fuzz_config},         {"safetensors", fuzz_safetensors},
-    {"checkpoint", fuzz_checkpoint}, {"fleet", fuzz_fleet},
+    {"decode", fuzz_decode},
+    {"json", fuzz_json},
+    {"config", fuzz_config},
+    {"safetensors", fuzz_safetensors},
+    {"checkpoint", fuzz_checkpoint},
+    {"fleet", fuzz_fleet},
     {NULL, NULL},
 };
 

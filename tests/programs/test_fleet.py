@@ -261,6 +261,45 @@ def test_strangers(directory):
         assert "its stream belongs to s." in anna.text()
 
 
+def test_alone_before(directory):
+    """What a daemon has learned alone it does not learn again, when it is started as one of a fleet."""
+    mine = pathlib.Path(directory) / "anna"
+    mine.mkdir()
+    with brokers.Redis(directory) as redis:
+        fleet.add(redis, range(50), KEYS, PARTS)
+        lone = fleet.text(mine, redis.url, "anna").replace("fleet: {lease: 1}", "")
+        with running.Daemon(mine, lone) as anna:
+            running.wait_learned(anna, 50)
+        for _ in range(2):  # nothing of the first try lets the second in
+            ends(directory, redis, "anna", CONFIGURATION, "would learn all of it once more")
+        assert fleet.owners(redis) == []  # of no fleet: it has not joined
+
+
+def test_adopted_by_hand(directory):
+    """Only the owner of its partition adopts a stream."""
+    with brokers.Redis(directory) as redis, \
+            fleet.Member(directory, redis.url, "anna") as anna, \
+            fleet.Member(directory, redis.url, "bert") as bert:
+        fleet.add(redis, range(100), KEYS, PARTS)
+        all_learned(redis, [anna, bert], ["anna", "bert"])
+        shared(redis, [anna, bert], ["anna", "anna", "bert", "bert"])
+        fleet.until(lambda: status(anna)["partitions"] == status(bert)["partitions"] == 2, "both read", [anna, bert])
+        owner = {"anna": (anna, bert), "bert": (bert, anna)}
+        has, has_not = owner[fleet.owners(redis)[consuming.partition_of("key-0", PARTS)]]
+        file = pathlib.Path(directory) / "key-0.state"
+
+        def control(member, *words):
+            done = subprocess.run([running.PROGRAM.with_name("runnel-ctl"), "-c", member.endpoint("control"),
+                                   *words], capture_output=True,
+                                  text=True, timeout=running.LIMIT, check=False)
+            return done.returncode, done.stdout + done.stderr
+
+        assert control(has, "export", file, "key-0")[0] == 0
+        assert control(has, "adopt", file) == (0, "adopted stream 'key-0'\n")
+        code, said = control(has_not, "adopt", file)
+        assert code != 0 and "is not this daemon's in the fleet fleet" in said, said
+
+
 def test_broker(directory):
     """A server that is not there yet, and one that wants a password."""
     with brokers.Redis(directory, "--requirepass", "secret") as redis:

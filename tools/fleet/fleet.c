@@ -18,10 +18,10 @@
 #include "fleet_print.h"
 
 #ifdef RUNNEL_KAFKA
-#include "fleet/fleet_kafka.h"
+#    include "fleet/fleet_kafka.h"
 #endif
 #ifdef RUNNEL_REDIS
-#include "fleet/fleet_redis.h"
+#    include "fleet/fleet_redis.h"
 #endif
 
 enum { TEXT_SIZE = 256 };
@@ -191,8 +191,9 @@ int main(int argc, char **argv) {
         .name = "runnel-fleet",
         .operands = "[COMMAND [ARGUMENT]...]",
         .summary = "Show and move what the daemons of a fleet have (default: status).",
-        .ending = "Exit status: 0 done, 64 usage, 69 no server or no fleet, 77 wrong credentials, 78 "
-                  "a wrong --setting.",
+        .ending =
+            "Exit status: 0 done, 64 usage, 69 no server or no fleet, 77 wrong credentials, 78 "
+            "a wrong --setting.",
         .commands_heading = "Commands",
         .commands = commands,
         .groups = {{NULL, rows, &options}},

@@ -18,12 +18,13 @@ enum { QUEUE_SAMPLES = 10 };
 #define SATURATED_MUCH 0.25 /* shares of a layer's units */
 #define SATURATED_BAD 0.5
 #define QUEUE_GROWTH 1.5
-#define DISK_SLOW 5.0       /* seconds that an entry of the journal waits */
-#define DISK_LEAST 256e6    /* bytes free */
-#define BROKER_AWAY 5.0     /* seconds */
-#define BROKER_LEAST 1000.0 /* messages at the broker that are too many when learning them takes   \
-                             */
-#define BROKER_BEHIND 60.0  /* seconds */
+#define DISK_SLOW 5.0    /* seconds that an entry of the journal waits */
+#define DISK_LEAST 256e6 /* bytes free */
+#define BROKER_AWAY 5.0  /* seconds */
+#define BROKER_LEAST                                                                               \
+    1000.0                 /* messages at the broker that are too many when learning them takes    \
+                            */
+#define BROKER_BEHIND 60.0 /* seconds */
 
 static struct verdict say(enum style style, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
