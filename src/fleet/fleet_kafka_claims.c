@@ -18,23 +18,30 @@ static size_t items(size_t left) {
     return left < FLEET_ITEMS_MAX ? left : FLEET_ITEMS_MAX;
 }
 
+/* Those that an earlier try of the same job could not claim are left out. */
 static int take_some(struct kafka *kafka, struct fleet_claim *claims, size_t count, size_t *taken,
                      struct error *error) {
     struct fleet_answer answer;
     struct fleet_take takes[FLEET_ITEMS_MAX];
-    struct fleet_command command = {.kind = FLEET_COMMAND_TAKE, .takes = takes, .count = count};
+    struct fleet_command command = {.kind = FLEET_COMMAND_TAKE, .takes = takes};
     for (size_t n = 0; n < count; n++)
-        takes[n] = (struct fleet_take){claims[n].partition, claims[n].claim};
+        if (claims[n].partition != SIZE_MAX)
+            takes[command.count++] = (struct fleet_take){claims[n].partition, claims[n].claim};
+    if (command.count == 0)
+        return 0;
     if (kafka_ask(kafka, &command, &answer, error))
         return -1;
-    for (size_t n = 0; n < count; n++) {
-        if (!answer.results[n])
+    for (size_t n = 0, asked = 0; n < count; n++) {
+        if (claims[n].partition == SIZE_MAX)
+            continue;
+        bool is_taken = answer.results[asked++] != 0;
+        if (!is_taken)
             claims[n].partition = SIZE_MAX;
         else if (!fleet_machine_claim(kafka->machine, &claims[n]))
             return no_sense(kafka, error);
         else
             claims[n].committed &= kafka_from_log(&claims[n].offset);
-        *taken += answer.results[n] != 0;
+        *taken += is_taken;
     }
     return 0;
 }

@@ -12,7 +12,7 @@
 /* librdkafka 2.0 loses a queue of the client, once, when a server knows no DeleteRecords: the check
    for leaks leaves out what a reader is made of. */
 #ifdef __SANITIZE_ADDRESS__
-#include <sanitizer/lsan_interface.h>
+#    include <sanitizer/lsan_interface.h>
 static void look_for_leaks(bool look) {
     look ? __lsan_enable() : __lsan_disable();
 }
@@ -138,14 +138,17 @@ static int make_reader(struct kafka *kafka, struct error *error) {
     return 0;
 }
 
-/* Ask at once which servers have the topics: the first message to each would wait for a second. */
+/* Ask at once who has the topics, once: the first message to each would wait for a second. */
 static void warm_up(struct kafka *kafka) {
     const char *const topics[] = {kafka->log, kafka->states, kafka->parameters};
+    bool asks = kafka->self->name && !kafka->warmed_up;
+    kafka->warmed_up = true;
     for (size_t n = 0; n < KAFKA_TOPICS; n++) {
         const struct rd_kafka_metadata *about;
         kafka->topics[n] = rd_kafka_topic_new(kafka->writer, topics[n], NULL);
-        if (kafka->self->name && kafka->topics[n] &&
-            !rd_kafka_metadata(kafka->writer, 0, kafka->topics[n], &about, KAFKA_ASK_MS))
+        asks = asks && kafka->topics[n] &&
+               !rd_kafka_metadata(kafka->writer, 0, kafka->topics[n], &about, KAFKA_ASK_MS);
+        if (asks)
             rd_kafka_metadata_destroy(about);
     }
 }

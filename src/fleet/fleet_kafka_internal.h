@@ -55,6 +55,7 @@ struct kafka {
     struct error fatal;                     /* text "": none */
     struct kafka_batch batch;
     bool topics_known;   /* they are there, and as they should be */
+    bool warmed_up;      /* a later writer comes after a failure: asking may take long */
     bool deleting_fails; /* that is said */
 
     /* The log. */

@@ -147,14 +147,18 @@ static int has_no_snapshot(const struct kafka *kafka, int64_t low, struct error 
                      kafka->options->servers, kafka->log, low);
 }
 
-/* 1: the machine is there; 0: the log does not have all that came after it, since its writer was
-   slow: a later one does. */
+/* 1: the machine is there; 0: a later one may do, since this is damaged (*damage), or the log does
+   not have all that came after it: its writer was slow. */
 static int load(struct kafka *kafka, const struct fleet_pieces *pieces, int64_t low,
-                uint64_t *position, struct error *error) {
+                uint64_t *position, struct error *damage, struct error *error) {
     kafka->machine = fleet_machine_load(pieces->bytes, pieces->size, position, error);
     if (!kafka->machine) {
-        error->status = error->status == EX_DATAERR ? EX_UNAVAILABLE : error->status;
-        return error_prefix(error, "%s: the topic %s", kafka->options->servers, kafka->log);
+        bool damaged = error->status == EX_DATAERR;
+        error->status = damaged ? EX_UNAVAILABLE : error->status;
+        error_prefix(error, "%s: the topic %s", kafka->options->servers, kafka->log);
+        if (damaged)
+            *damage = *error;
+        return damaged ? 0 : -1;
     }
     if (*position + 1 < (uint64_t)low)
         fleet_machine_close(&kafka->machine);
@@ -166,6 +170,7 @@ static int find_snapshot(struct kafka *kafka, int64_t low, int64_t high, uint64_
                          struct error *error) {
     double deadline = clock_seconds() + RESTORE_S;
     struct fleet_pieces pieces = {0};
+    struct error damage = {0};
     int found = 0;
     while (found == 0 && kafka->next < high && clock_seconds() < deadline) {
         rd_kafka_message_t *m;
@@ -179,14 +184,18 @@ static int find_snapshot(struct kafka *kafka, int64_t low, int64_t high, uint64_
         if (found < 0)
             error_no_memory(error);
         if (found > 0)
-            found = load(kafka, &pieces, low, position, error);
+            found = load(kafka, &pieces, low, position, &damage, error);
         rd_kafka_message_destroy(m);
     }
     fleet_pieces_free(&pieces);
     if (found != 0)
         return found > 0 ? 0 : -1;
-    return kafka->next < high ? kafka_fail(kafka, RD_KAFKA_RESP_ERR__TIMED_OUT, error)
-                              : has_no_snapshot(kafka, low, error);
+    if (kafka->next < high)
+        return kafka_fail(kafka, RD_KAFKA_RESP_ERR__TIMED_OUT, error);
+    if (!*damage.text)
+        return has_no_snapshot(kafka, low, error);
+    *error = damage;
+    return -1;
 }
 
 static int restore(struct kafka *kafka, struct error *error) {
@@ -246,11 +255,20 @@ static int append(struct kafka *kafka, const void *bytes, size_t size, struct er
                : 0;
 }
 
+/* A daemon makes the log; a person who is early does not. */
+static int there_is_no_fleet(const struct kafka *kafka, struct error *error) {
+    return error_set(
+        error, EX_UNAVAILABLE,
+        "%s: there is no fleet %s: no daemon has joined it, and the topic %s is not there",
+        kafka->options->servers, kafka->self->group, kafka->log);
+}
+
 int kafka_command(struct kafka *kafka, struct fleet_command *command, struct fleet_answer *answer,
                   struct error *error) {
     size_t size;
-    if (kafka_follow(kafka, kafka->self->name != NULL, error))
-        return -1;
+    int found = kafka_follow(kafka, kafka->self->name != NULL, error);
+    if (found)
+        return found > 0 ? there_is_no_fleet(kafka, error) : -1;
     command->name = kafka->self->name ? kafka->self->name : "";
     command->id = kafka->self->id ? kafka->self->id : "";
     command->run = kafka->run;

@@ -195,7 +195,7 @@ static void get_rounds(struct in *in, struct fleet_machine *machine) {
 
 /* What counts as not kept in fleet_machine_internal.h is computed, or found when it is needed. */
 static void get_machine(struct in *in, struct fleet_machine *machine, uint64_t *position) {
-    *position = get(in, UINT64_MAX);
+    *position = get(in, INT64_MAX - 1); /* an offset of Kafka's, and one comes after it */
     machine->time = get(in, INT64_MAX);
     machine->version = get(in, UINT64_MAX);
     machine->claim = get(in, INT64_MAX);

@@ -1,5 +1,6 @@
 /* What daemons of a fleet tell each other through Kafka: librdkafka's mock cluster, in this
    process. That the machine behind it decides as Redis does, test_fleet_same shows. */
+#include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -9,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -167,6 +169,24 @@ static void states_go_from_one_to_the_other(void **unused) {
     b->ops->close(&b);
 }
 
+/* As when the answer to a later piece of a long list was lost. */
+static void what_could_not_be_taken_is_not_asked_for_again(void **unused) {
+    const struct fleet_self anna = self_of("k", "anna");
+    struct fleet_claim claims[] = {{.partition = SIZE_MAX}, {.partition = 1}};
+    size_t taken;
+    (void)unused;
+    make_topics("k");
+    struct fleet_link *a = join(&anna);
+    good(a->ops->take(a, claims, 1, &taken, &error));
+    assert_int_equal(taken, 0);
+    good(a->ops->take(a, claims, 2, &taken, &error));
+    assert_int_equal(taken, 1);
+    assert_true(claims[0].partition == SIZE_MAX);
+    assert_int_equal(claims[1].partition, 1);
+    assert_int_equal(claims[1].claim, 1);
+    a->ops->close(&a);
+}
+
 static void parameters_of_a_round(void **unused) {
     const struct fleet_self anna = self_of("r", "anna"), bert = self_of("r", "bert");
     char *names, *bytes;
@@ -317,8 +337,18 @@ static void a_log_whose_beginning_is_lost(void **unused) {
     b->ops->close(&b);
 }
 
+static rd_kafka_t *open_writer(void) {
+    char why[WHY_SIZE];
+    rd_kafka_conf_t *conf = rd_kafka_conf_new();
+    rd_kafka_conf_set(conf, "bootstrap.servers", options.servers, why, sizeof why);
+    rd_kafka_t *writer = rd_kafka_new(RD_KAFKA_PRODUCER, conf, why, sizeof why);
+    assert_non_null(writer);
+    return writer;
+}
+
 /* A snapshot of a fleet in which nobody is yet, as the next message; the offset of that. */
-static int64_t append_snapshot(rd_kafka_t *writer, const char *topic, uint64_t position) {
+static int64_t append_snapshot(rd_kafka_t *writer, const char *topic, uint64_t position,
+                               bool damaged) {
     static unsigned char message[FLEET_PIECE_HEAD + FLEET_PIECE_BYTES];
     struct fleet_machine *machine = fleet_machine_open(&error);
     int64_t low, high;
@@ -326,6 +356,7 @@ static int64_t append_snapshot(rd_kafka_t *writer, const char *topic, uint64_t p
     void *bytes = fleet_machine_save(machine, position, &size, &error);
     assert_int_equal(rd_kafka_query_watermark_offsets(writer, topic, 0, &low, &high, WAIT_MS), 0);
     assert_true(low > 0);
+    ((unsigned char *)bytes)[size - 1] ^= damaged;
     size = fleet_piece_write(message, bytes, size, position, 0);
     assert_int_equal(rd_kafka_producev(writer, RD_KAFKA_V_TOPIC(topic), RD_KAFKA_V_PARTITION(0),
                                        RD_KAFKA_V_VALUE(message, size),
@@ -341,15 +372,12 @@ static int64_t append_snapshot(rd_kafka_t *writer, const char *topic, uint64_t p
 static void a_snapshot_that_came_too_late(void **unused) {
     const struct fleet_self bert = self_of("o", "bert");
     struct fleet_view view = {0};
-    char why[WHY_SIZE];
-    rd_kafka_conf_t *conf = rd_kafka_conf_new();
     (void)unused;
     make_topics("o");
     renew_often("o", INT64_MAX);
-    rd_kafka_conf_set(conf, "bootstrap.servers", options.servers, why, sizeof why);
-    rd_kafka_t *writer = rd_kafka_new(RD_KAFKA_PRODUCER, conf, why, sizeof why);
-    int64_t late = append_snapshot(writer, "o.fleet", 0);
-    append_snapshot(writer, "o.fleet", (uint64_t)late);
+    rd_kafka_t *writer = open_writer();
+    int64_t late = append_snapshot(writer, "o.fleet", 0, false);
+    append_snapshot(writer, "o.fleet", (uint64_t)late, false);
     rd_kafka_destroy(writer);
     struct fleet_link *b = join(&bert);
     good(b->ops->look(b, &view, &error));
@@ -358,15 +386,96 @@ static void a_snapshot_that_came_too_late(void **unused) {
     b->ops->close(&b);
 }
 
+/* The next one counts; without one it is said. No log is so long as the second one says. */
+static void a_snapshot_that_is_damaged(void **unused) {
+    const struct fleet_self bert = self_of("d", "bert");
+    (void)unused;
+    make_topics("d");
+    renew_often("d", INT64_MAX);
+    rd_kafka_t *writer = open_writer();
+    append_snapshot(writer, "d.fleet", 0, true);
+    int64_t last = append_snapshot(writer, "d.fleet", INT64_MAX, false);
+    struct fleet_link *b = open_link(&bert);
+    assert_int_equal(b->ops->join(b, "{}", &error), -1);
+    assert_int_equal(error.status, EX_UNAVAILABLE);
+    assert_non_null(strstr(error.text, "the topic d.fleet: a snapshot of the fleet is damaged"));
+    append_snapshot(writer, "d.fleet", (uint64_t)last, false);
+    good(b->ops->join(b, "{}", &error));
+    b->ops->close(&b);
+    rd_kafka_destroy(writer);
+}
+
+/* ---- What people ask of no fleet ---- */
+
+static void who_is_no_member_finds_no_fleet(void **unused) {
+    const struct fleet_self nobody = {.group = "none"};
+    struct fleet_link *link = open_link(&nobody);
+    (void)unused;
+    rd_kafka_mock_topic_set_error(cluster, "none.fleet", RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART);
+    error = (struct error){0};
+    assert_int_equal(link->ops->drain(link, "anna", &error), -1);
+    assert_non_null(strstr(error.text, "there is no fleet none"));
+    error = (struct error){0};
+    assert_int_equal(link->ops->rebalance(link, &error), -1);
+    assert_int_equal(error.status, EX_UNAVAILABLE);
+    assert_non_null(strstr(error.text, "there is no fleet none"));
+    link->ops->close(&link);
+}
+
+/* ---- While Kafka is away ---- */
+
+/* librdkafka's, counted: each question may wait for an answer. */
+static int questions;
+
+rd_kafka_resp_err_t rd_kafka_metadata(rd_kafka_t *rk, int all_topics, rd_kafka_topic_t *only_rkt,
+                                      const struct rd_kafka_metadata **metadatap, int timeout_ms) {
+    rd_kafka_resp_err_t (*real)(rd_kafka_t *, int, rd_kafka_topic_t *,
+                                const struct rd_kafka_metadata **, int);
+    *(void **)&real = dlsym(RTLD_NEXT, "rd_kafka_metadata");
+    questions++;
+    return real(rk, all_topics, only_rkt, metadatap, timeout_ms);
+}
+
+/* A daemon that cannot reach it tries again and again, and can end. */
+static void while_kafka_is_away(void **unused) {
+    const struct fleet_self anna = self_of("w", "anna");
+    const struct fleet_row row = {"x", "2", 1, 1};
+    (void)unused;
+    make_topics("w");
+    options.settings.values[options.settings.count++] = "message.timeout.ms=500";
+    struct fleet_link *a = join(&anna);
+    struct fleet_claim mine = take(a, 1, 0);
+    struct fleet_commit commit = learned(&mine, 5, 1);
+    commit.whole = true;
+    stage(a, &commit, "x", "1");
+    good(a->ops->commit(a, &commit, 1, false, &error));
+    rd_kafka_mock_broker_set_down(cluster, 1);
+    int asked = questions;
+    for (uint64_t serial = 6; serial < 8; serial++) {
+        assert_int_equal(a->ops->stage(a, 1, mine.claim, serial, &row, 1, &error), -1);
+        assert_int_equal(error.status, EX_TEMPFAIL);
+    }
+    assert_int_equal(questions, asked);
+    alarm(WAIT_MS / 1000); /* ends this program: it waited for ever once */
+    a->ops->close(&a);
+    alarm(0);
+    rd_kafka_mock_broker_set_up(cluster, 1);
+    options.settings.count--;
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(states_go_from_one_to_the_other),
+        cmocka_unit_test(what_could_not_be_taken_is_not_asked_for_again),
         cmocka_unit_test(parameters_of_a_round),
         cmocka_unit_test(who_begins_to_read_does_not_see_the_past),
         cmocka_unit_test(the_same_commit_twice),
         cmocka_unit_test(who_comes_late_begins_with_a_snapshot),
         cmocka_unit_test(a_log_whose_beginning_is_lost),
         cmocka_unit_test(a_snapshot_that_came_too_late),
+        cmocka_unit_test(a_snapshot_that_is_damaged),
+        cmocka_unit_test(who_is_no_member_finds_no_fleet),
+        cmocka_unit_test(while_kafka_is_away),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }
