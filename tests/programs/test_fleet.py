@@ -321,6 +321,17 @@ def test_broker(directory):
             assert bert.text().count("is back for the fleet") == 2
 
 
+def test_how_it_is_called(directory):
+    """What would be ignored is refused; half of a login says where the other half is expected."""
+    for code, said, words in [(USAGE, "--url is a server of Redis", ["--kafka", "127.0.0.1:1", "--url", "unix:///none"]),
+                              (USAGE, "wants --kafka", ["--setting", "acks=all"])]:
+        done = subprocess.run([fleet.TOOL, *words], capture_output=True, text=True, timeout=running.LIMIT, check=False)
+        assert done.returncode == code and said in done.stderr, done
+    with brokers.Redis(directory, "--requirepass", "secret") as redis:
+        code, said = fleet.act(redis, "--user", "anna")
+        assert code == 77 and "see --user and --password-file" in said, said
+
+
 def pinned(member, cpus):
     """Those of its threads that may not run anywhere."""
     found = []

@@ -165,6 +165,18 @@ static int open_link(const struct options *options, const struct fleet_self *sel
 #endif
 }
 
+/* What would be ignored. */
+static int check_broker(struct options *options) {
+    if (options->kafka.servers && options->url)
+        return complain_usage("--url is a server of Redis, and --kafka are servers of Kafka: a "
+                              "fleet is at one of them, give that alone");
+    if (!options->kafka.servers && options->kafka.settings.count > 0)
+        return complain_usage("--setting is for librdkafka, and wants --kafka, which is not given");
+    if (!options->url)
+        options->url = REDIS_URL;
+    return OPTIONS_GO_ON;
+}
+
 static int act(const struct options *options, const struct command_row *command, char **operands,
                struct error *error) {
     struct url url = {0};
@@ -186,7 +198,7 @@ static int act(const struct options *options, const struct command_row *command,
 }
 
 int main(int argc, char **argv) {
-    struct options options = {.url = REDIS_URL, .group = "runnel"};
+    struct options options = {.group = "runnel"};
     struct command_line line = {
         .name = "runnel-fleet",
         .operands = "[COMMAND [ARGUMENT]...]",
@@ -203,6 +215,8 @@ int main(int argc, char **argv) {
     setlocale(LC_CTYPE, "");
     int status = options_parse(&line, argc, argv, &operands);
     if (status != OPTIONS_GO_ON)
+        return status;
+    if ((status = check_broker(&options)) != OPTIONS_GO_ON)
         return status;
     line.command = *operands ? options_command(&line, *operands) : &status_row;
     if (!line.command)
