@@ -72,6 +72,35 @@ static int set_pair(rd_kafka_conf_t *conf, const struct kafka_options *options, 
                : 0;
 }
 
+/* Whether what is set wants both a name and a password. */
+static bool wants_password(const rd_kafka_conf_t *conf) {
+    char protocol[NAME_SIZE] = "", mechanism[NAME_SIZE] = "";
+    size_t protocol_size = sizeof protocol, mechanism_size = sizeof mechanism;
+    rd_kafka_conf_get(conf, "security.protocol", protocol, &protocol_size);
+    rd_kafka_conf_get(conf, "sasl.mechanisms", mechanism, &mechanism_size);
+    return strncmp(protocol, "sasl", strlen("sasl")) == 0 &&
+           (strcmp(mechanism, "PLAIN") == 0 || strncmp(mechanism, "SCRAM-", strlen("SCRAM-")) == 0);
+}
+
+/* Half of a login: librdkafka's own sentence does not know where the other half would stand. */
+static int check_login(const rd_kafka_conf_t *conf, const struct kafka_options *options,
+                       struct error *error) {
+    char user[BROKER_KEY_SIZE], file[BROKER_KEY_SIZE];
+    broker_key(user, options->section, "user");
+    broker_key(file, options->section, "password-file");
+    if (!wants_password(conf))
+        return 0;
+    if (options->user && !options->password_file && !is_named(options, "sasl.password"))
+        return error_set(error, EX_USAGE,
+                         "%s: found without a password: %s names a file whose first line is that "
+                         "of %s",
+                         user, file, options->user);
+    if (options->password_file && !options->user && !is_named(options, "sasl.username"))
+        return error_set(error, EX_USAGE, "%s: found without %s, which says whose password it is",
+                         file, user);
+    return 0;
+}
+
 int kafka_configure(rd_kafka_conf_t *conf, const struct kafka_options *options,
                     struct error *error) {
     rd_kafka_conf_set_log_cb(conf, on_log);
@@ -82,7 +111,7 @@ int kafka_configure(rd_kafka_conf_t *conf, const struct kafka_options *options,
     for (size_t i = 0; i < options->settings.count; i++)
         if (set_pair(conf, options, options->settings.values[i], error) < 0)
             return -1;
-    return 0;
+    return check_login(conf, options, error);
 }
 
 int kafka_client(rd_kafka_t **client, rd_kafka_type_t type, rd_kafka_conf_t *conf,

@@ -168,9 +168,12 @@ def test_missing(directory):
 def test_wrong(directory):
     """Who is not admitted; settings that librdkafka does not know; a topic that ends before what is learned, or
     has fewer partitions."""
+    (directory / "secret").write_text("secret\n", encoding="utf-8")
     with kafka.Kafka() as cluster:
         for more, key, said in [("settings: [no.such=1]", "settings", "no.such"),
-                                ("password_file: none", "password_file", "cannot be read")]:
+                                ("password_file: none", "password_file", "cannot be read"),
+                                ("user: u", "user", "examples.kafka.password_file names a file"),
+                                (f"password_file: {directory}/secret", "password_file", "without examples.kafka.user")]:
             with daemon(directory, cluster, f"topic: s, {more}") as d:
                 assert d.process.wait(running.LIMIT) == CONFIGURATION, d.text()
                 assert said in d.text() and f"examples.kafka.{key}: " in d.text(), d.text()

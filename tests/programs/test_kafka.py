@@ -116,6 +116,8 @@ def test_how_it_is_called(directory):
         assert fed.status == USAGE and said in fed.err, fed
     fed = run("kafka", "s", "--print", "--user", "u", "--password-file", directory / "none")
     assert fed.status == 66 and "none cannot be read" in fed.err, fed
+    fed = run("kafka", "s", "--print", "--user", "u")
+    assert fed.status == USAGE and "--user: found without a password: --password-file names a file" in fed.err, fed
 
 
 cases.run(globals())
