@@ -10,6 +10,7 @@ import signal
 import struct
 import subprocess
 import tempfile
+import zlib
 
 import cases
 import recovery
@@ -433,28 +434,39 @@ def test_refused(directory):
         blob = state_of(a, "pump")
         path = directory / "file"
 
-        def refused(words, content, command="adopt", daemon=b):
+        def refused(words, content, command="adopt", daemon=b, code=70):
             path.write_bytes(content)
             status, _, err = ctl(daemon, command, str(path))
-            assert status != 0 and words in err, (status, err)
+            assert status == code and words in err, (status, err)
+            assert b.export() == before and state_of(b, "own") == own
+
+        def bad(words, content, command="adopt"):
+            """What runnel-ctl finds itself, as the daemon does for others who send it."""
+            refused(words, content, command, code=65)
+            reply = b.request(command, blob=base64.b64encode(content).decode())[0]
+            assert not reply["ok"], reply
             assert b.export() == before and state_of(b, "own") == own
 
         for at in range(16, len(blob), 97):
-            refused("checksum", blob[:at] + bytes([blob[at] ^ 1]) + blob[at + 1:])
-        refused("damaged", blob[:-1])
-        refused("no state of a stream", b"x" * 100)
-        refused("is empty", b"")
-        refused("of another configuration", bytes(5 * len(blob)))
+            bad("its checksum does not fit", blob[:at] + bytes([blob[at] ^ 1]) + blob[at + 1:])
+        bad("damaged", blob[:-1])
+        bad("damaged", blob[:12])
+        bad("is no state of a stream", b"x" * 100)
+        bad("is empty", b"")
+        bad("is no state of a stream", bytes(5 * len(blob)))
+        larger = blob[16:] + bytes(5 * len(blob))
+        refused("of another configuration", blob[:12] + struct.pack("<I", zlib.crc32(larger)) + larger)
         refused("of another configuration", blob, daemon=c)
-        refused("is the state of a stream, and has no parameters: runnel-ctl adopt takes it", blob, "import")
-        refused("has parameters, and no state of a stream: runnel-ctl import takes it", before)
-        refused("not a safetensors file", b"x" * 100, "import")
-        refused(f"the file that was sent: {path}", b"x" * 100, "import")
+        bad("is the state of a stream, and has no parameters: runnel-ctl adopt takes it", blob, "import")
+        bad("has parameters, and no state of a stream: runnel-ctl import takes it", before)
+        bad("is no safetensors file", b"x" * 100, "import")
+        bad("damaged", before[:-1], "import")
+        bad("damaged", before[:100], "import")
         refused("the model needs", c.export().replace(b"layers.0.weight_hh", b"layers.0.weight_xx"),
                 "import")
-        bad = bytearray(before)
-        bad[-4:] = struct.pack("<f", float("nan"))
-        refused("not finite", bytes(bad), "import")
+        refused(f"the file that was sent: {path}", c.export().replace(b"layers.0.weight_hh", b"layers.0.weight_xx"),
+                "import")
+        refused("not finite", before[:-4] + struct.pack("<f", float("nan")), "import")
         assert "cannot be read" in ctl(b, "adopt", str(directory / "nothing"))[2]
         text = base64.b64encode(blob).decode()
         for words, request in {

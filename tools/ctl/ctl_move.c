@@ -3,6 +3,7 @@
 #include "ctl_move.h"
 
 #include <errno.h>
+#include <libdeflate.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,14 +20,15 @@
 
 #define STATE_MAGIC "RNSTREAM"
 
-enum { TEXT_SIZE = 1024 };
+/* Of the state of a stream: after the magic its format, and the checksum of all that follows. */
+enum { TEXT_SIZE = 1024, STATE_FORMAT = 1, STATE_FORMAT_AT = 8, STATE_SUM_AT = 12, STATE_AT = 16 };
 
 bool move_is_state(const unsigned char *bytes, size_t size) {
     return size > strlen(STATE_MAGIC) && memcmp(bytes, STATE_MAGIC, strlen(STATE_MAGIC)) == 0;
 }
 
-/* All of it, to be freed; NULL after a complaint. */
-static unsigned char *read_file(const char *path, size_t *size) {
+/* All of it, to be freed; NULL after a complaint, with its exit code. */
+static unsigned char *read_file(const char *path, size_t *size, int *status) {
     FILE *file = strcmp(path, "-") ? fopen(path, "re") : stdin;
     unsigned char *bytes = NULL;
     size_t capacity = 0, got = 1;
@@ -41,14 +43,15 @@ static unsigned char *read_file(const char *path, size_t *size) {
         *size += got = fread(bytes + *size, 1, capacity - *size, file);
     }
     bool whole = file && got == 0 && !ferror(file);
+    *status = EX_OK;
     if (!whole)
-        complain(EX_NOINPUT, "%s cannot be read: %s", path, strerror(errno));
+        *status = complain(EX_NOINPUT, "%s cannot be read: %s", path, strerror(errno));
     if (file && file != stdin)
         fclose(file);
     if (whole && *size > 0)
         return bytes;
     if (whole)
-        complain(EX_DATAERR, "%s is empty", path);
+        *status = complain(EX_DATAERR, "%s is empty", path);
     free(bytes);
     return NULL;
 }
@@ -77,10 +80,43 @@ static int send_all(const struct options *o, const char *name, const unsigned ch
     return status;
 }
 
-/* A file of the other kind is not sent. */
-static int check_kind(const char *name, const char *path, const unsigned char *bytes, size_t size) {
+/* The size of a safetensors file's head, and that head as JSON: which says where numbers end. */
+static bool has_all_parameters(const unsigned char *bytes, size_t size) {
+    uint64_t head, end = 0;
+    const char *name;
+    json_t *tensor;
+    memcpy(&head, bytes, sizeof head);
+    size -= sizeof head;
+    json_t *tensors =
+        head <= size ? json_loadb((const char *)bytes + sizeof head, head, 0, NULL) : NULL;
+    json_object_foreach(tensors, name, tensor) {
+        json_int_t last =
+            json_integer_value(json_array_get(json_object_get(tensor, "data_offsets"), 1));
+        end = last > 0 && (uint64_t)last > end ? (uint64_t)last : end;
+    }
+    bool whole = tensors && end == size - head;
+    json_decref(tensors);
+    return whole;
+}
+
+/* Of a format that is not known here the daemon says so. */
+static bool has_all_state(const unsigned char *bytes, size_t size) {
+    uint32_t format, sum;
+    if (size < STATE_AT)
+        return false;
+    memcpy(&format, bytes + STATE_FORMAT_AT, sizeof format);
+    memcpy(&sum, bytes + STATE_SUM_AT, sizeof sum);
+    return format != STATE_FORMAT || libdeflate_crc32(0, bytes + STATE_AT, size - STATE_AT) == sum;
+}
+
+/* A file of the other kind, or that is damaged, is not sent. */
+static int check_file(const char *name, const char *path, const unsigned char *bytes, size_t size) {
     bool adopts = strcmp(name, "adopt") == 0, state = move_is_state(bytes, size);
     bool parameters = size > sizeof(uint64_t) && bytes[sizeof(uint64_t)] == '{';
+    if (!state && !parameters)
+        return complain(EX_DATAERR, "%s is no %s: runnel-ctl export FILE%s writes one", path,
+                        adopts ? "state of a stream" : "safetensors file with parameters",
+                        adopts ? " STREAM" : "");
     if (adopts && !state && parameters)
         return complain(EX_DATAERR,
                         "%s has parameters, and no state of a stream: runnel-ctl import takes it; "
@@ -91,14 +127,22 @@ static int check_kind(const char *name, const char *path, const unsigned char *b
                         "%s is the state of a stream, and has no parameters: runnel-ctl adopt "
                         "takes it; runnel-ctl export FILE writes parameters",
                         path);
+    if (state ? !has_all_state(bytes, size) : !has_all_parameters(bytes, size))
+        return complain(EX_DATAERR,
+                        "%s is damaged: %s; nothing was sent, export it again (runnel-ctl export)",
+                        path,
+                        state ? "its checksum does not fit its bytes"
+                              : "it has not as many bytes as its head says");
     return EX_OK;
 }
 
 static int send_file(const struct options *o, const char *name, const char *path,
                      struct runnel_request **request, struct runnel_reply *reply) {
     size_t size;
-    unsigned char *bytes = read_file(path, &size);
-    int status = bytes ? check_kind(name, path, bytes, size) : EX_NOINPUT;
+    int status;
+    unsigned char *bytes = read_file(path, &size, &status);
+    if (bytes)
+        status = check_file(name, path, bytes, size);
     if (status == EX_OK) {
         status = send_all(o, name, bytes, size, request, reply);
         if (status == EX_SOFTWARE)
