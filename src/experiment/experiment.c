@@ -1,5 +1,6 @@
 /* runnel-experiment: one stream, many variants of a configuration, each with several seeds. */
 #include <errno.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,8 +11,10 @@
 
 #include "common/clock.h"
 #include "common/error.h"
+#include "common/machine.h"
 #include "common/options.h"
 #include "common/sync.h"
+#include "common/threads.h"
 #include "config/config.h"
 #include "experiment_again.h"
 #include "experiment_directory.h"
@@ -42,7 +45,7 @@ static char key_names[CONFIG_NAMES_SIZE];
 static const struct option_row rows[] = {
     {"output", 'o', "DIRECTORY", "where results are kept (NAME.experiment)",
      OPTION_DIRECTORY(struct arguments, output)},
-    {"jobs", 0, "N", "runs at once (as many as processors)",
+    {"jobs", 0, "N", "runs at once (as many as CPUs that it may use)",
      OPTION_COUNT(struct arguments, jobs, 1, JOBS_MAX)},
     {"set", 's', "KEY=VALUE", "override one key of all runs",
      OPTION_LIST(struct arguments, sets, OPTION_LIST_MAX), .complete = COMPLETE_WORDS,
@@ -216,9 +219,16 @@ static int open_streams(struct experiment *e, struct error *error) {
 
 /* ---- Running ---- */
 
+/* CPUs that this process may use, or has the time of: of one and a half there are two. */
+static size_t processors(void) {
+    const char *root = getenv("RUNNEL_MACHINE"); /* for tests: files of the system are below it */
+    const size_t allowed = threads_cpus(NULL);
+    const double quota = ceil(machine_cpus(root ? root : ""));
+    return quota < 1 ? 1 : quota < (double)allowed ? (size_t)quota : allowed;
+}
+
 static size_t jobs_of(const struct experiment *e) {
-    long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    size_t jobs = e->arguments->jobs ? e->arguments->jobs : processors > 0 ? (size_t)processors : 1;
+    size_t jobs = e->arguments->jobs ? e->arguments->jobs : processors();
     size_t left = plan_left(&e->plan);
     return jobs < left ? jobs : left;
 }

@@ -495,6 +495,25 @@ def test_interrupted(directory):
     assert done.status == OK and over(directory / "e.experiment") >= max(before, 4), done
 
 
+def test_as_many_jobs_as_cpus(directory):
+    """Of a container that has the time of fewer, no more than these."""
+    experiments.write(directory, "e.yaml", {  # a minute
+        **RATES, "seeds": 100, "streams": {"signal": {"feed": "synth sine --size 2 --count 100000"}}})
+    group = directory / "sys/fs/cgroup/cpu.max"
+    group.parent.mkdir(parents=True)
+    (directory / "proc/self").mkdir(parents=True)
+    (directory / "proc/self/cgroup").write_text("0::/\n", encoding="utf-8")
+    cpus = len(os.sched_getaffinity(0))
+    for limit, jobs in ("max 100000", cpus), ("150000 100000", min(cpus, 2)), ("50000 100000", 1):
+        group.write_text(limit + "\n", encoding="utf-8")
+        process = start(directory, "e.yaml", "-q", env={**os.environ, "RUNNEL_MACHINE": str(directory)})
+        before = over(directory / "e.experiment")
+        until(process, lambda before=before: over(directory / "e.experiment") > before)
+        assert len(os.listdir(f"/proc/{process.pid}/task")) == 1 + jobs, limit
+        process.kill()
+        process.communicate()
+
+
 def test_interrupted_while_it_records(directory):
     """Half of a stream is none: the feeder ends, and nothing of it is left."""
     slow = "synth sine --size 2 --count 100000 --rate 100"  # a quarter of an hour
