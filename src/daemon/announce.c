@@ -65,11 +65,20 @@ static uint64_t take_count(json_t *details, const char *key, uint64_t now) {
     return count;
 }
 
+/* When it was, in place of now. */
+static double take_time(json_t *details) {
+    const json_t *own = json_object_get(details, "time");
+    double time = own ? json_number_value(own) : clock_unix();
+    json_object_del(details, "time");
+    return time;
+}
+
 void announce_event(struct daemon *daemon, const char *kind, json_t *details, const char *format,
                     ...) {
     uint64_t examples = take_count(details, "examples", daemon_examples(daemon));
     uint64_t steps = take_count(details, "steps", daemon_steps(daemon));
-    struct json_text *message = publish_begin(daemon->publish, TOPIC_EVENT, examples, steps);
+    struct json_text *message =
+        publish_begin_at(daemon->publish, TOPIC_EVENT, examples, steps, take_time(details));
     if (message) {
         char text[EVENT_TEXT_SIZE];
         va_list arguments;

@@ -22,7 +22,8 @@ int announce_open(struct daemon *daemon, announce_fields *status, struct error *
 void announce_close(struct daemon *daemon);
 
 /* Publish an event; `details` (may be NULL) is taken over, its members are added. Its members
-   examples and steps, if it has them, replace those learned by now. */
+   examples and steps, if it has them, replace those learned by now, and time (seconds since 1970)
+   replaces now. */
 void announce_event(struct daemon *daemon, const char *kind, json_t *details, const char *format,
                     ...) __attribute__((format(printf, 4, 5)));
 

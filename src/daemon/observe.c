@@ -25,6 +25,7 @@ struct figures {
     uint64_t asked;  /* when a measurement was last due by time */
     bool is_stale;   /* another plan is played: the next observed example reads the clock */
     bool greeted;    /* the event `started` has found a subscriber */
+    uint64_t started_examples, started_steps; /* of which it tells */
     uint64_t out_of_scale, alarms;
 };
 
@@ -51,6 +52,10 @@ void observe_close(struct daemon *daemon) {
 void observe_begin(struct daemon *daemon) {
     struct figures *figures = daemon->figures;
     struct learner_counters counters = learner_counters(daemon->learner);
+    if (figures->played == 0) {
+        figures->started_examples = counters.examples;
+        figures->started_steps = counters.steps;
+    }
     figures->played = clock_ns();
     figures->is_stale = true;
     figures->told = figures->asked = 0;
@@ -239,14 +244,21 @@ void observe_want_outputs(struct daemon *daemon) {
                          published || acknowledge_wants_results(daemon->acknowledge));
 }
 
+/* Of then, not of now: who subscribes may come long after. */
+static json_t *of_the_start(const struct daemon *daemon) {
+    return json_pack("{s:f, s:I, s:I}", "time", clock_unix() - run_uptime(daemon), "examples",
+                     (json_int_t)daemon->figures->started_examples, "steps",
+                     (json_int_t)daemon->figures->started_steps);
+}
+
 static void greet(struct daemon *daemon) {
     const char *path = daemon->resumed.path;
     daemon->figures->greeted = true;
-    announce_event(daemon, "started", NULL, "%s started on %s%s%s", daemon->config->name,
-                   learner_device(daemon->learner),
+    announce_event(daemon, "started", of_the_start(daemon), "%s started on %s%s%s",
+                   daemon->config->name, learner_device(daemon->learner),
                    *path ? ", resumed from " : " with fresh parameters", path);
     if (*daemon->resumed.warning)
-        announce_event(daemon, "resumed", NULL, "%s", daemon->resumed.warning);
+        announce_event(daemon, "resumed", of_the_start(daemon), "%s", daemon->resumed.warning);
 }
 
 void observe_subscriptions(struct daemon *daemon) {

@@ -115,6 +115,11 @@ const char *publish_run(const struct publish *publish) {
 
 struct json_text *publish_begin(struct publish *publish, enum topic topic, uint64_t examples,
                                 uint64_t steps) {
+    return publish_begin_at(publish, topic, examples, steps, clock_unix());
+}
+
+struct json_text *publish_begin_at(struct publish *publish, enum topic topic, uint64_t examples,
+                                   uint64_t steps, double time) {
     if (!publish_wanted(publish, topic))
         return NULL;
     const struct each_fields fields = {
@@ -122,7 +127,7 @@ struct json_text *publish_begin(struct publish *publish, enum topic topic, uint6
         .sequence = publish->sequences[topic] + 1,
         .examples = examples,
         .steps = steps,
-        .time = clock_unix(),
+        .time = time,
         .replaying = true,
     };
     struct json_text *text = &publish->text;

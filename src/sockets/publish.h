@@ -69,6 +69,10 @@ uint64_t publish_dropped(const struct publish *publish);
 struct json_text *publish_begin(struct publish *publish, enum topic topic, uint64_t examples,
                                 uint64_t steps);
 
+/* Likewise, of something that was at `time`, seconds since 1970. */
+struct json_text *publish_begin_at(struct publish *publish, enum topic topic, uint64_t examples,
+                                   uint64_t steps, double time);
+
 /* Send it; it is lost when out of memory. */
 void publish_send(struct publish *publish, enum topic topic);
 

@@ -233,6 +233,29 @@ def test_a_late_subscriber_gets_the_status_at_once(directory):
         assert status["device"].startswith("cpu")
 
 
+def test_who_subscribes_late_hears_when_it_started(directory):
+    def first_event():
+        with daemon.socket(zmq.SUB, "statistics") as socket:
+            socket.subscribe("event")
+            return daemon.receive(socket, "event")
+
+    with Daemon(directory) as daemon:
+        before = daemon.ask("status")
+        daemon.feed(1, 10)
+        daemon.learned(10)
+        event = first_event()
+        assert event["kind"] == "started" and event["time"] <= before["time"], (event, before)
+        assert event["examples"] == event["steps"] == 0
+        daemon.ask("checkpoint")
+        daemon.process.kill()
+        daemon.process.wait()
+        daemon.restart()
+        daemon.feed(11, 20)
+        daemon.learned(20)
+        event = first_event()
+        assert event["kind"] == "started" and event["examples"] == 10, event
+
+
 def test_state_and_predictions_are_published_when_subscribed_to(directory):
     with Daemon(directory, statistics={"every": 10, "predictions": True}) as daemon:
         socket = daemon.subscribe("state", "prediction")
