@@ -118,10 +118,14 @@ static int open_worker(struct daemon *daemon, struct error *error) {
     struct fleet_link *link;
     fleet->self.id = fleet->held.id;
     fleet->self.partitions = fleet->count;
-    return fleet_broker_open(&fleet->broker, daemon->config, &fleet->self, &link, error) ||
-                   fleet_worker_open(&fleet->worker, link, &fleet->self, fleet->broker.where, error)
-               ? -1
-               : 0;
+    char *info = fleet_info(daemon);
+    int result = fleet_broker_open(&fleet->broker, daemon->config, &fleet->self, &link, error) ||
+                         fleet_worker_open(&fleet->worker, link, &fleet->self, fleet->broker.where,
+                                           info, error)
+                     ? -1
+                     : 0;
+    free(info);
+    return result;
 }
 
 /* Join, once it is known how many partitions there are: Kafka says so when it answers. */
@@ -161,6 +165,7 @@ void fleet_close(struct daemon *daemon) {
     fleet_worker_close(&fleet->worker, fleet->gone);
     fleet_held_close(&fleet->held);
     fleet_view_free(&fleet->view);
+    json_decref(fleet->differences);
     free(fleet->members);
     free(fleet->owners);
     free(fleet->settle);
@@ -211,6 +216,7 @@ static void take_view(struct fleet *fleet, struct fleet_view *view) {
     fleet_view_free(&fleet->view);
     fleet->view = *view;
     fleet->has_view = !fleet->busy && view->jobs == fleet->jobs;
+    fleet->compared = false;
 }
 
 /* One job that is done, and the newest view. 1: a job was done. */

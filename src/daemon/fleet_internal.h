@@ -3,6 +3,7 @@
 #ifndef RUNNEL_FLEET_INTERNAL_H
 #define RUNNEL_FLEET_INTERNAL_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -60,6 +61,8 @@ struct fleet {
     } waiting;
 
     char *members, *owners; /* of `status` */
+    json_t *differences;    /* what was said of others' rates, by name; NULL: nothing yet */
+    bool compared;          /* with those of the view */
     double told;            /* what it says of itself, last; clock_seconds */
     uint64_t taken, released, lost, left_out, adopted, rounds;
 };
@@ -89,8 +92,16 @@ void fleet_give_up_averaging(struct daemon *daemon);
 /* Let the others not wait, when they do, and this daemon would not come in time. */
 void fleet_pass(struct daemon *daemon);
 
-/* Tell the others how it goes, once a second. */
+/* What it says of itself: JSON, to be freed; NULL: out of memory. Tell the others, once a second.
+ */
+char *fleet_info(const struct daemon *daemon);
 void fleet_tell(struct daemon *daemon);
+
+/* Its learning rates and clips, to be told (fleet/fleet_rates.h). */
+json_t *fleet_own_rates(const struct daemon *daemon);
+
+/* With a view that it has not seen: say once which others learn with another rate or clip. */
+void fleet_compare_rates(struct daemon *daemon);
 
 /* A commit of all partitions in a state, with those of their streams' states that the broker has
    not yet; all that was taken is learned and durable afterwards. NULL: -1 from `error`; without

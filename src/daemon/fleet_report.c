@@ -7,6 +7,7 @@
 #include "common/clock.h"
 #include "common/fields.h"
 #include "fleet.h"
+#include "fleet/fleet_rates.h"
 #include "fleet_internal.h"
 #include "observe.h"
 #include "parts.h"
@@ -33,21 +34,28 @@ static json_t *lags_of(const struct daemon *daemon) {
     return lags;
 }
 
+char *fleet_info(const struct daemon *daemon) {
+    json_t *info = json_pack("{s:s, s:s, s:I, s:f, s:f, s:o, s:o}", "control",
+                             control_endpoint(daemon->control), "state", run_state(daemon),
+                             "examples", (json_int_t)daemon_examples(daemon), "rate",
+                             observe_speed(daemon), "lease", daemon->fleet->self.lease, "lags",
+                             lags_of(daemon), FLEET_RATES, fleet_own_rates(daemon));
+    char *text = info ? json_dumps(info, JSON_COMPACT) : NULL;
+    json_decref(info);
+    return text;
+}
+
 void fleet_tell(struct daemon *daemon) {
     struct fleet *fleet = daemon->fleet;
     double now = clock_seconds();
     if (now < fleet->told + TELL_INTERVAL)
         return;
     fleet->told = now;
-    json_t *info =
-        json_pack("{s:s, s:s, s:I, s:f, s:o}", "control", control_endpoint(daemon->control),
-                  "state", run_state(daemon), "examples", (json_int_t)daemon_examples(daemon),
-                  "rate", observe_speed(daemon), "lags", lags_of(daemon));
-    char *text = info ? json_dumps(info, JSON_COMPACT) : NULL;
-    if (text)
-        fleet_worker_tell(fleet->worker, text);
-    free(text);
-    json_decref(info);
+    fleet_compare_rates(daemon);
+    char *info = fleet_info(daemon);
+    if (info)
+        fleet_worker_tell(fleet->worker, info);
+    free(info);
 }
 
 static const char *state_of(const struct fleet_daemon *member, const json_t *info) {

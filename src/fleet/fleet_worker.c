@@ -334,7 +334,8 @@ static int start(struct fleet_worker *worker, struct error *error) {
 }
 
 int fleet_worker_open(struct fleet_worker **opened, struct fleet_link *link,
-                      const struct fleet_self *self, const char *where, struct error *error) {
+                      const struct fleet_self *self, const char *where, const char *info,
+                      struct error *error) {
     struct fleet_worker *worker = *opened = calloc(1, sizeof *worker);
     if (!worker) {
         link->ops->close(&link);
@@ -344,6 +345,7 @@ int fleet_worker_open(struct fleet_worker **opened, struct fleet_link *link,
     worker->self = self;
     worker->where = where;
     worker->look = true;
+    worker->info = info ? strdup(info) : NULL;
     return start(worker, error);
 }
 

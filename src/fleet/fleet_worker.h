@@ -61,9 +61,11 @@ struct fleet_job *fleet_job_new(enum fleet_job_kind kind, size_t count);
 void fleet_job_free(struct fleet_job *job);
 
 /* Start the thread, which joins the fleet first. The link is the worker's from now on, also when
-   this fails. `where`: the broker, for people. EX_OSERR. */
+   this fails. `where`: the broker, for people; `info`: what the daemon says of itself when it
+   joins, JSON; NULL: nothing. EX_OSERR. */
 int fleet_worker_open(struct fleet_worker **worker, struct fleet_link *link,
-                      const struct fleet_self *self, const char *where, struct error *error);
+                      const struct fleet_self *self, const char *where, const char *info,
+                      struct error *error);
 
 /* Ends the thread; waits for what it asks just now. What it has not done is not done. `leave`: the
    daemon is no member any more, if the broker can be told at once. */

@@ -10,6 +10,7 @@
 #include "common/format.h"
 #include "common/json_member.h"
 #include "common/text.h"
+#include "fleet_notes.h"
 
 enum { TEXT_SIZE = 256, DIGEST_SHOWN = 12, NAME_LEAST = 8 };
 
@@ -214,6 +215,7 @@ int fleet_print(const char *group, const struct fleet_view *view, const uint64_t
         print_daemons(&status, width);
         if (partitions)
             print_partitions(&status, width);
+        fleet_print_notes(view, status.infos);
     }
     status_close(&status);
     return result;
