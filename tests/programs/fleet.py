@@ -251,6 +251,76 @@ def until(true, what, members=(), limit=running.LIMIT):
         time.sleep(0.02)
 
 
+def all_learned(broker, members, names):
+    until(lambda: lag(broker) == 0 and set(owners(broker)) == set(names), names, members)
+
+
+def shared(broker, members, want):
+    until(lambda: sorted(owners(broker)) == sorted(want), want, members)
+
+
+def status(member):
+    return member.ask("status")["fleet"]
+
+
+class Changed(Member):
+    """A daemon of the fleet with another configuration."""
+
+    def __init__(self, *arguments, change=("", ""), **options):
+        self.change = change
+        super().__init__(*arguments, **options)
+
+    def start(self):
+        plain = self.path.read_text(encoding="utf-8")
+        assert self.change[0] in plain
+        self.path.write_text(plain.replace(*self.change), encoding="utf-8")
+        super().start()
+
+
+def ends(directory, broker, name, code, *words, **options):
+    """Who is no member ends with that exit code, and says why."""
+    with Changed(directory, place(broker), name, **options) as member:
+        assert member.process.wait(running.LIMIT) == code, (member.process.returncode, member.text())
+        for word in words:
+            assert word in member.text(), (word, member.text())
+
+
+def averaged_once(members, count):
+    """Both have learned so many, and have the same parameters then; they are ended."""
+    until(lambda: all(status(member)["averages"] == 1 for member in members), "average", members)
+    for member in members:
+        assert member.ask("status")["examples"] == count
+        assert member.export() == members[0].export()
+    for member in members:
+        member.kill()
+
+
+def says(broker, *words):
+    """Wait until runnel-fleet says all of it, to people."""
+    until(lambda: all(word in act(broker, "status")[1] for word in words), words)
+
+
+def said_in_words(directory, broker):
+    """What learns with another clip, and that nothing is learned any more. A fleet of two, of which none is left."""
+    with Member(directory, place(broker), "anna") as anna, Member(directory, place(broker), "bert") as bert:
+        shared(broker, [anna, bert], ["anna", "anna", "bert", "bert"])
+        anna.ask("set", key="learning.clip", value=2)
+        until(lambda: "anna learns with learning.clip 2, and this daemon with 0" in bert.text(), "bert", [anna, bert])
+        until(lambda: "bert learns with learning.clip 0, and this daemon with 2" in anna.text(), "anna", [anna, bert])
+        says(broker, "learning.clip differs: 2 with anna, 0 with bert;")
+        bert.ask("set", key="learning.clip", value=2)
+        until(lambda: "differs" not in act(broker, "status")[1], "alike", [anna, bert])
+        assert [member.text().count(" learns with ") for member in (anna, bert)] == [1, 1]
+        assert act(broker, "drain", "anna")[0] == 0
+        shared(broker, [anna, bert], ["bert"] * 4)
+        assert act(broker, "drain", "bert")[0] == 0
+        assert "by nobody" not in act(broker, "status")[1]  # the last one that is drained goes on
+        bert.kill()
+        says(broker, "4 partitions are learned by nobody: the only daemon that is there is drained; runnel-fleet")
+        anna.kill()
+        says(broker, "4 partitions are learned by nobody: no daemon is there;")
+
+
 class Kills:
     """Random kills of a fleet's daemons and of its Redis, while messages are added."""
 

@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 
 import brokers
 import cases
@@ -21,18 +22,6 @@ import running
 brokers.need("redis")
 CONFIGURATION, USAGE, UNAVAILABLE = 78, 64, 69
 KEYS, PARTS = 20, 4
-
-
-def all_learned(redis, members, names):
-    fleet.until(lambda: fleet.lag(redis) == 0 and set(fleet.owners(redis)) == set(names), names, members)
-
-
-def shared(redis, members, want):
-    fleet.until(lambda: sorted(fleet.owners(redis)) == sorted(want), want, members)
-
-
-def status(member):
-    return member.ask("status")["fleet"]
 
 
 def test_kills(directory):
@@ -57,10 +46,10 @@ def test_what_the_dead_one_has_learned(directory):
         fleet.add(redis, range(100), KEYS, PARTS)
         running.wait_learned(anna, 100)
         anna.ask("checkpoint")
-        all_learned(redis, [anna], ["anna"])
+        fleet.all_learned(redis, [anna], ["anna"])
         anna.stop()
         anna.start()  # with checkpoints when it is asked alone
-        shared(redis, [anna], ["anna"] * PARTS)
+        fleet.shared(redis, [anna], ["anna"] * PARTS)
         fleet.add(redis, range(100, 200), KEYS, PARTS)
         running.wait_learned(anna, 200)
         assert fleet.lag(redis) == 100
@@ -68,18 +57,18 @@ def test_what_the_dead_one_has_learned(directory):
                     == {"waiting": 0, "uncommitted": 100}, "told", [anna])
         anna.process.send_signal(signal.SIGSTOP)
         with fleet.Member(directory, redis.url, "bert", lease=2) as bert:
-            all_learned(redis, [bert], ["bert"])
-            assert status(bert)["adopted"] == KEYS and bert.ask("status")["examples"] == 100
+            fleet.all_learned(redis, [bert], ["bert"])
+            assert fleet.status(bert)["adopted"] == KEYS and bert.ask("status")["examples"] == 100
             anna.process.send_signal(signal.SIGCONT)
-            fleet.until(lambda: status(anna)["replayed"] == 100, "left out", [anna, bert])
+            fleet.until(lambda: fleet.status(anna)["replayed"] == 100, "left out", [anna, bert])
             assert anna.ask("status")["examples"] == 100
-            shared(redis, [anna, bert], ["anna", "anna", "bert", "bert"])
+            fleet.shared(redis, [anna, bert], ["anna", "anna", "bert", "bert"])
             assert "away for longer than fleet.lease" in anna.text()
             fleet.add(redis, range(200, 300), KEYS, PARTS)
             fleet.until(lambda: len(fleet.learned(anna.directory)) +
                         len(fleet.learned(bert.directory)) == 300, "all", [anna, bert])
             anna.ask("checkpoint")
-            all_learned(redis, [anna, bert], ["anna", "bert"])
+            fleet.all_learned(redis, [anna, bert], ["anna", "bert"])
             anna.kill()
             bert.kill()
             fleet.once([anna, bert], 300, KEYS)
@@ -101,40 +90,41 @@ def test_drained_and_back(directory):
         assert redis.ask("KEYS", "runnel:*") == []  # asking leaves nothing behind
         with fleet.Member(directory, redis.url, "anna") as anna:
             fleet.add(redis, range(200), KEYS, PARTS)
-            all_learned(redis, [anna], ["anna"])
+            fleet.all_learned(redis, [anna], ["anna"])
             with fleet.Member(directory, redis.url, "bert") as bert:
-                shared(redis, [anna, bert], ["anna", "anna", "bert", "bert"])
+                fleet.shared(redis, [anna, bert], ["anna", "anna", "bert", "bert"])
                 moved = [key for key in range(KEYS)
                          if consuming.partition_of(f"key-{key}", PARTS) > 1]
-                fleet.until(lambda: status(bert)["partitions"] == 2, "read", [anna, bert])
-                assert status(bert)["adopted"] == len(moved), status(bert)
-                assert status(anna)["released"] == 2 and status(anna)["of"] == PARTS
-                assert status(anna)["daemons"] == 2 and status(anna)["round"] is None
+                fleet.until(lambda: fleet.status(bert)["partitions"] == 2, "read", [anna, bert])
+                assert fleet.status(bert)["adopted"] == len(moved), fleet.status(bert)
+                assert fleet.status(anna)["released"] == 2 and fleet.status(anna)["of"] == PARTS
+                assert fleet.status(anna)["daemons"] == 2 and fleet.status(anna)["round"] is None
                 fleet.until(lambda: all(member.ask("status")["consumer"]["lag"] == 0 for member in (anna, bert)),
                             "the lag of its own", [anna, bert])
                 code, said = fleet.act(redis, "drain", "anna")
                 assert code == 0, said
-                shared(redis, [anna, bert], ["bert"] * PARTS)
+                fleet.shared(redis, [anna, bert], ["bert"] * PARTS)
                 lines = fleet.act(redis, "status")[1].splitlines()
                 assert lines[3].split()[:3] == ["anna", "drained", "0"], lines
-                assert lines[5].split()[:2] == ["all", str(PARTS)] and len(lines) == 6, lines
+                assert lines[5].split()[:2] == ["all", str(PARTS)] and not "".join(lines[6:7]), lines
                 lines = fleet.act(redis, "status", "--partitions")[1].splitlines()
-                assert [line.split()[:2] for line in lines[8:]] == [[str(p), "bert"] for p in range(PARTS)], lines
-                fleet.until(lambda: [p["daemon"] for p in status(bert)["owners"]] == ["bert"] * PARTS,
+                shown = [line.split()[:2] for line in lines[8:8 + PARTS]]
+                assert shown == [[str(p), "bert"] for p in range(PARTS)], lines
+                fleet.until(lambda: [p["daemon"] for p in fleet.status(bert)["owners"]] == ["bert"] * PARTS,
                             "owners", [bert])
-                assert status(bert)["members"]["anna"]["state"] == "drained", status(bert)
+                assert fleet.status(bert)["members"]["anna"]["state"] == "drained", fleet.status(bert)
                 fleet.add(redis, range(200, 300), KEYS, PARTS)
-                all_learned(redis, [anna, bert], ["bert"])
+                fleet.all_learned(redis, [anna, bert], ["bert"])
                 code, said = fleet.act(redis, "drain", "bert")
                 assert code == 0 and "keeps its 4" in said, said
                 code, said = fleet.act(redis, "rebalance")
                 assert code == 0 and "anna was drained, and takes part again\n" in said, said
                 assert "4 partitions are shared out among 2 daemons" in said, said
-                shared(redis, [anna, bert], ["anna", "anna", "bert", "bert"])
+                fleet.shared(redis, [anna, bert], ["anna", "anna", "bert", "bert"])
                 code, said = fleet.act(redis, "drain", "carl")
                 assert code == USAGE and "no daemon carl" in said, said
                 assert bert.stop() == 0
-                shared(redis, [anna], ["anna"] * PARTS)
+                fleet.shared(redis, [anna], ["anna"] * PARTS)
                 assert [d["name"] for d in fleet.look(redis)["daemons"]] == ["anna"]
                 fleet.once([anna, bert], 300, KEYS)
 
@@ -217,39 +207,27 @@ def test_changed_states(directory):
         fleet.add(redis, range(140, 150), KEYS, PARTS)
         is_published(redis, [anna])
         bert = quiet(stack.enter_context(fleet.Member(directory, redis.url, "bert", every=0)), *few)
-        shared(redis, [anna, bert], ["anna", "anna", "bert", "bert"])
-        fleet.until(lambda: status(bert)["partitions"] == 2, "read", [anna, bert])
+        fleet.shared(redis, [anna, bert], ["anna", "anna", "bert", "bert"])
+        fleet.until(lambda: fleet.status(bert)["partitions"] == 2, "read", [anna, bert])
         is_published(redis, [anna, bert])
         fleet.add(redis, range(150, 155), KEYS, PARTS)
         is_published(redis, [anna, bert])
-
-
-def ends(directory, redis, name, code, *words, change=("", ""), **options):
-    with fleet.Member(directory, redis.url, name, **options) as member:
-        if change[0]:
-            member.kill()
-            member.path.write_text(member.path.read_text().replace(*change))
-            (member.directory / "log").write_text("")
-            member.start()
-        assert member.process.wait(running.LIMIT) == code, (member.process.returncode, member.text())
-        for word in words:
-            assert word in member.text(), (word, member.text())
 
 
 def test_strangers(directory):
     """Who has another configuration, stream or number of partitions, or another's name, ends with a
     sentence; the fleet goes on."""
     with brokers.Redis(directory) as redis, fleet.Member(directory, redis.url, "anna") as anna:
-        shared(redis, [anna], ["anna"] * PARTS)
-        ends(directory, redis, "bert", CONFIGURATION, "another configuration", "digest",
-             change=("size: 4", "size: 5"))
-        ends(directory, redis, "carl", CONFIGURATION, "two fleets need two groups",
-             change=("stream: s,", "stream: other,"))
-        ends(directory, redis, "dora", CONFIGURATION, "has 4 partitions, and not 8", parts=8)
-        ends(directory, redis, "fred", CONFIGURATION, "fleet.average.every 0, and not 50",
-             change=("{lease: 1}", "{lease: 1, average: {every: 50}}"))
-        ends(directory, redis, "emil", CONFIGURATION, "another daemon of the name anna",
-             change=("name: emil", "name: anna"))
+        fleet.shared(redis, [anna], ["anna"] * PARTS)
+        fleet.ends(directory, redis, "bert", CONFIGURATION, "another configuration", "digest",
+                   change=("size: 4", "size: 5"))
+        fleet.ends(directory, redis, "carl", CONFIGURATION, "two fleets need two groups",
+                   change=("stream: s,", "stream: other,"))
+        fleet.ends(directory, redis, "dora", CONFIGURATION, "has 4 partitions, and not 8", parts=8)
+        fleet.ends(directory, redis, "fred", CONFIGURATION, "fleet.average.every 0, and not 50",
+                   change=("{lease: 1}", "{lease: 1, average: {every: 50}}"))
+        fleet.ends(directory, redis, "emil", CONFIGURATION, "another daemon of the name anna",
+                   change=("name: emil", "name: anna"))
         redis.ask("XADD", "s.0", "*", "example", json.dumps({"stream": "key-0", "x": [1]}))
         redis.ask("XADD", f"s.{(consuming.partition_of('key-0', PARTS) + 1) % PARTS}", "*", "example",
                   json.dumps({"stream": "key-0", "x": [1]}))
@@ -271,7 +249,7 @@ def test_alone_before(directory):
         with running.Daemon(mine, lone) as anna:
             running.wait_learned(anna, 50)
         for _ in range(2):  # nothing of the first try lets the second in
-            ends(directory, redis, "anna", CONFIGURATION, "would learn all of it once more")
+            fleet.ends(directory, redis, "anna", CONFIGURATION, "would learn all of it once more")
         assert fleet.owners(redis) == []  # of no fleet: it has not joined
 
 
@@ -281,9 +259,10 @@ def test_adopted_by_hand(directory):
             fleet.Member(directory, redis.url, "anna") as anna, \
             fleet.Member(directory, redis.url, "bert") as bert:
         fleet.add(redis, range(100), KEYS, PARTS)
-        all_learned(redis, [anna, bert], ["anna", "bert"])
-        shared(redis, [anna, bert], ["anna", "anna", "bert", "bert"])
-        fleet.until(lambda: status(anna)["partitions"] == status(bert)["partitions"] == 2, "both read", [anna, bert])
+        fleet.all_learned(redis, [anna, bert], ["anna", "bert"])
+        fleet.shared(redis, [anna, bert], ["anna", "anna", "bert", "bert"])
+        fleet.until(lambda: all(fleet.status(member)["partitions"] == 2 for member in (anna, bert)), "both read",
+                    [anna, bert])
         owner = {"anna": (anna, bert), "bert": (bert, anna)}
         has, has_not = owner[fleet.owners(redis)[consuming.partition_of("key-0", PARTS)]]
         file = pathlib.Path(directory) / "key-0.state"
@@ -303,30 +282,30 @@ def test_adopted_by_hand(directory):
 def test_broker(directory):
     """A server that is not there yet, and one that wants a password."""
     with brokers.Redis(directory, "--requirepass", "secret") as redis:
-        ends(directory, redis, "anna", CONFIGURATION, "examples.redis.password_file")
+        fleet.ends(directory, redis, "anna", CONFIGURATION, "examples.redis.password_file")
     with brokers.Redis(directory) as redis:
         redis.kill()
         with fleet.Member(directory, redis.url, "bert") as bert:
             fleet.until(lambda: "is not there for the fleet" in bert.text(), "said", [bert])
-            assert status(bert)["partitions"] == 0
+            assert fleet.status(bert)["partitions"] == 0
             redis.start()
             fleet.add(redis, range(50), KEYS, PARTS)
-            all_learned(redis, [bert], ["bert"])
+            fleet.all_learned(redis, [bert], ["bert"])
             redis.kill()
-            fleet.until(lambda: status(bert)["away"] > 0, "away", [bert])
+            fleet.until(lambda: fleet.status(bert)["away"] > 0, "away", [bert])
             redis.start()
             fleet.add(redis, range(50, 100), KEYS, PARTS)
             running.wait_learned(bert, 100)
-            fleet.until(lambda: status(bert)["away"] == 0, "back", [bert])
+            fleet.until(lambda: fleet.status(bert)["away"] == 0, "back", [bert])
             assert bert.text().count("is back for the fleet") == 2
 
 
 def test_how_it_is_called(directory):
     """What would be ignored is refused; half of a login says where the other half is expected."""
-    for code, said, words in [(USAGE, "--url is a server of Redis", ["--kafka", "127.0.0.1:1", "--url", "unix:///none"]),
-                              (USAGE, "wants --kafka", ["--setting", "acks=all"])]:
+    for said, words in [("--url is a server of Redis", ["--kafka", "127.0.0.1:1", "--url", "unix:///none"]),
+                        ("wants --kafka", ["--setting", "acks=all"])]:
         done = subprocess.run([fleet.TOOL, *words], capture_output=True, text=True, timeout=running.LIMIT, check=False)
-        assert done.returncode == code and said in done.stderr, done
+        assert done.returncode == USAGE and said in done.stderr, done
     with brokers.Redis(directory, "--requirepass", "secret") as redis:
         code, said = fleet.act(redis, "--user", "anna")
         assert code == 77 and "see --user and --password-file" in said, said
@@ -353,7 +332,7 @@ def test_pinned(directory):
         running.wait_learned(anna, 100)
         anna.kill()
         anna.start()
-        fleet.until(lambda: status(anna)["partitions"] == PARTS, "partitions", [anna])
+        fleet.until(lambda: fleet.status(anna)["partitions"] == PARTS, "partitions", [anna])
         stays = [anna.process.pid] if len(cpus) > 1 else []
         fleet.until(lambda: pinned(anna, cpus) == stays, "pinned", [anna])
 
@@ -362,13 +341,13 @@ def test_server_that_lost_all(directory):
     """Whoever is there begins anew with it, as what it has says, and joins again."""
     with brokers.Redis(directory) as redis, fleet.Member(directory, redis.url, "anna") as anna:
         fleet.add(redis, range(100), KEYS, PARTS)
-        all_learned(redis, [anna], ["anna"])
+        fleet.all_learned(redis, [anna], ["anna"])
         redis.ask("FLUSHALL")
         fleet.until(lambda: "it joins again" in anna.text(), "said", [anna])
-        shared(redis, [anna], ["anna"] * PARTS)
+        fleet.shared(redis, [anna], ["anna"] * PARTS)
         fleet.until(lambda: anna.ask("status")["examples"] == 0, "left out", [anna])
         fleet.add(redis, range(100), KEYS, PARTS)
-        all_learned(redis, [anna], ["anna"])
+        fleet.all_learned(redis, [anna], ["anna"])
         assert anna.ask("status")["examples"] == 100
 
 
@@ -382,7 +361,7 @@ def test_idle_daemon(directory):
     40, where an eighth of it would do."""
     with brokers.Redis(directory) as redis:
         members = [averaging(directory, redis, name, lease=40) for name in ("anna", "bert")]
-        shared(redis, members, ["anna", "bert"])
+        fleet.shared(redis, members, ["anna", "bert"])
         part = fleet.owners(redis).index("anna")
         for n in range(60):
             redis.ask("XADD", f"s.{part}", "*", "example", json.dumps({"stream": f"s.{part}", "x": [n]}))
@@ -397,21 +376,26 @@ def test_average(directory):
             for part in range(2)]
     with brokers.Redis(directory) as redis:
         members = [averaging(directory, redis, name, lease=60) for name in ("anna", "bert")]
-        shared(redis, members, ["anna", "bert"])
+        fleet.shared(redis, members, ["anna", "bert"])
         for n in range(50):
             for part, key in enumerate(keys):
                 redis.ask("XADD", f"s.{part}", "*", "example",
                           json.dumps({"stream": f"key-{key}", "x": [(1 + part) * (n % 7)]}))
-        fleet.until(lambda: all(status(member)["averages"] == 1 for member in members), "average", members)
-        anna, bert = members
-        assert anna.ask("status")["examples"] == bert.ask("status")["examples"] == 50
-        assert anna.export() == bert.export()
-        for member in members:
-            member.kill()
+        fleet.averaged_once(members, 50)
         for member in members:
             fleet.same_bits(member, directory, 100)
             shutil.rmtree(directory / f"last-{member.name}")
             fleet.sent_again(member, directory, 100)
+
+
+def test_said_in_words(directory):
+    with brokers.Redis(directory) as redis:
+        fleet.said_in_words(directory, redis)
+        redis.ask("HSET", "runnel:{fleet}:daemons", "carl", json.dumps({"lease": 1000}))
+        redis.ask("ZADD", "runnel:{fleet}:leases", str(int(1000 * (time.time() + 400))), "carl")
+        redis.ask("HSET", "runnel:{fleet}:owners", "0", "99 carl")
+        said = fleet.act(redis, "status")[1]
+        assert re.search(r"carl has been silent for 10 min.* its lease ends in 6 min.* its 1 partition is for", said), said
 
 
 def test_first_example(directory):

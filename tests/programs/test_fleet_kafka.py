@@ -15,18 +15,6 @@ CONFIGURATION, USAGE, UNAVAILABLE = 78, 64, 69
 KEYS, PARTS = 20, 4
 
 
-def all_learned(cluster, members, names):
-    fleet.until(lambda: fleet.lag(cluster) == 0 and set(fleet.owners(cluster)) == set(names), names, members)
-
-
-def shared(cluster, members, want):
-    fleet.until(lambda: sorted(fleet.owners(cluster)) == sorted(want), want, members)
-
-
-def status(member):
-    return member.ask("status")["fleet"]
-
-
 def test_kills(directory):
     """Three daemons are killed, stopped and ended at random moments, and the cluster is away now and then."""
     with fleet.Kafka() as cluster:
@@ -45,23 +33,23 @@ def test_drained_and_back(directory):
     with fleet.Kafka() as cluster:
         with fleet.Member(directory, cluster, "anna") as anna:
             fleet.add(cluster, range(200), KEYS, PARTS)
-            all_learned(cluster, [anna], ["anna"])
+            fleet.all_learned(cluster, [anna], ["anna"])
             with fleet.Member(directory, cluster, "bert") as bert:
-                shared(cluster, [anna, bert], ["anna", "anna", "bert", "bert"])
+                fleet.shared(cluster, [anna, bert], ["anna", "anna", "bert", "bert"])
                 moved = [key for key in range(KEYS) if kafka.partition_of(f"key-{key}", PARTS) > 1]
-                fleet.until(lambda: status(bert)["partitions"] == 2, "read", [anna, bert])
-                assert status(bert)["adopted"] == len(moved), status(bert)
+                fleet.until(lambda: fleet.status(bert)["partitions"] == 2, "read", [anna, bert])
+                assert fleet.status(bert)["adopted"] == len(moved), fleet.status(bert)
                 code, said = fleet.act(cluster, "drain", "anna")
                 assert code == 0, said
-                shared(cluster, [anna, bert], ["bert"] * PARTS)
+                fleet.shared(cluster, [anna, bert], ["bert"] * PARTS)
                 fleet.add(cluster, range(200, 300), KEYS, PARTS)
-                all_learned(cluster, [anna, bert], ["bert"])
+                fleet.all_learned(cluster, [anna, bert], ["bert"])
                 assert fleet.act(cluster, "rebalance")[0] == 0
-                shared(cluster, [anna, bert], ["anna", "anna", "bert", "bert"])
+                fleet.shared(cluster, [anna, bert], ["anna", "anna", "bert", "bert"])
                 code, said = fleet.act(cluster, "drain", "carl")
                 assert code == USAGE and "no daemon carl" in said, said
                 assert bert.stop() == 0
-                shared(cluster, [anna], ["anna"] * PARTS)
+                fleet.shared(cluster, [anna], ["anna"] * PARTS)
                 fleet.once([anna, bert], 300, KEYS)
 
 
@@ -73,36 +61,22 @@ def test_what_the_dead_one_has_learned(directory):
         anna.path.write_text(anna.path.read_text().replace("seconds: 1", "seconds: 0"))
         anna.kill()
         anna.start()  # with checkpoints when it is asked for them alone
-        shared(cluster, [anna], ["anna"] * PARTS)
+        fleet.shared(cluster, [anna], ["anna"] * PARTS)
         anna.ask("checkpoint")  # that nothing is learned is known, and not taken for the first message
         fleet.add(cluster, range(100), KEYS, PARTS)
         running.wait_learned(anna, 100)
         anna.process.send_signal(signal.SIGSTOP)
         with fleet.Member(directory, cluster, "bert", lease=2) as bert:
-            all_learned(cluster, [bert], ["bert"])
-            assert status(bert)["adopted"] == 0 and bert.ask("status")["examples"] == 100
+            fleet.all_learned(cluster, [bert], ["bert"])
+            assert fleet.status(bert)["adopted"] == 0 and bert.ask("status")["examples"] == 100
             anna.process.send_signal(signal.SIGCONT)
-            fleet.until(lambda: status(anna)["replayed"] == 100, "left out", [anna, bert])
+            fleet.until(lambda: fleet.status(anna)["replayed"] == 100, "left out", [anna, bert])
             assert anna.ask("status")["examples"] == 0
-            shared(cluster, [anna, bert], ["anna", "anna", "bert", "bert"])
+            fleet.shared(cluster, [anna, bert], ["anna", "anna", "bert", "bert"])
             anna.kill()
             bert.kill()
             fleet.once([anna, bert], 100, KEYS)
             assert fleet.left_out(anna.directory) == 100
-
-
-def ends(directory, cluster, name, code, *words, change):
-    class Stranger(fleet.Member):
-        def start(self):
-            text = self.path.read_text()
-            assert change[0] in text
-            self.path.write_text(text.replace(*change))
-            super().start()
-
-    with Stranger(directory, cluster, name) as member:
-        assert member.process.wait(running.LIMIT) == code, (member.process.returncode, member.text())
-        for word in words:
-            assert word in member.text(), (word, member.text())
 
 
 def test_strangers(directory):
@@ -110,15 +84,15 @@ def test_strangers(directory):
     dead letter; one without a key is of its partition."""
     with fleet.Kafka() as cluster, fleet.Member(directory, cluster, "anna") as anna:
         cluster.ask(f"topic other {PARTS}")
-        shared(cluster, [anna], ["anna"] * PARTS)
-        ends(directory, cluster, "bert", CONFIGURATION, "another configuration", "digest",
-             change=("size: 4", "size: 5"))
-        ends(directory, cluster, "carl", CONFIGURATION, "two fleets need two groups",
-             change=("topic: s,", "topic: other,"))
-        ends(directory, cluster, "dora", CONFIGURATION, "another configuration", "crc32",
-             change=("topic: s,", "topic: s, partitioner: crc32,"))
-        ends(directory, cluster, "emil", CONFIGURATION, "another daemon of the name anna",
-             change=("name: emil", "name: anna"))
+        fleet.shared(cluster, [anna], ["anna"] * PARTS)
+        fleet.ends(directory, cluster, "bert", CONFIGURATION, "another configuration", "digest",
+                   change=("size: 4", "size: 5"))
+        fleet.ends(directory, cluster, "carl", CONFIGURATION, "two fleets need two groups",
+                   change=("topic: s,", "topic: other,"))
+        fleet.ends(directory, cluster, "dora", CONFIGURATION, "another configuration", "crc32",
+                   change=("topic: s,", "topic: s, partitioner: crc32,"))
+        fleet.ends(directory, cluster, "emil", CONFIGURATION, "another daemon of the name anna",
+                   change=("name: emil", "name: anna"))
         home = kafka.partition_of("key-0", PARTS)
         message = json.dumps({"stream": "key-0", "x": [1]})
         cluster.load("s", [(home, "key-0", message), ((home + 1) % PARTS, "key-0", message),
@@ -136,27 +110,27 @@ def test_topics(directory):
         code, said = fleet.act(cluster, "status", group="none")
         assert code == UNAVAILABLE and "no fleet none" in said, said
         cluster.ask("wrong plant.fleet 29")  # TOPIC_AUTHORIZATION_FAILED
-        ends(directory, cluster, "anna", CONFIGURATION, "does not admit", "examples.kafka.user",
-             change=("group: fleet", "group: plant"))
+        fleet.ends(directory, cluster, "anna", CONFIGURATION, "does not admit", "examples.kafka.user",
+                   change=("group: fleet", "group: plant"))
         cluster.ask("topic wide.fleet 2")
-        ends(directory, cluster, "bert", CONFIGURATION, "wide.fleet has 2 partitions",
-             change=("group: fleet", "group: wide"))
-        ends(directory, cluster, "carl", CONFIGURATION, "letters, digits",
-             change=("group: fleet", "group: a/b"))
+        fleet.ends(directory, cluster, "bert", CONFIGURATION, "wide.fleet has 2 partitions",
+                   change=("group: fleet", "group: wide"))
+        fleet.ends(directory, cluster, "carl", CONFIGURATION, "letters, digits",
+                   change=("group: fleet", "group: a/b"))
 
 
 def test_away(directory):
     """A cluster that is away is said once, and waited for; nothing is lost."""
     with fleet.Kafka() as cluster, fleet.Member(directory, cluster, "bert") as bert:
         fleet.add(cluster, range(50), KEYS, PARTS)
-        all_learned(cluster, [bert], ["bert"])
+        fleet.all_learned(cluster, [bert], ["bert"])
         cluster.kill()
-        fleet.until(lambda: status(bert)["away"] > 0, "away", [bert])
+        fleet.until(lambda: fleet.status(bert)["away"] > 0, "away", [bert])
         cluster.start()
         fleet.add(cluster, range(50, 100), KEYS, PARTS)
         running.wait_learned(bert, 100)
-        fleet.until(lambda: status(bert)["away"] == 0, "back", [bert])
-        all_learned(cluster, [bert], ["bert"])
+        fleet.until(lambda: fleet.status(bert)["away"] == 0, "back", [bert])
+        fleet.all_learned(cluster, [bert], ["bert"])
         assert bert.text().count("is back for the fleet") == 1
         bert.kill()
         fleet.once([bert], 100, KEYS)
@@ -169,17 +143,17 @@ def test_average(directory):
     with fleet.Kafka(2) as cluster:
         members = [fleet.Member(directory, cluster, name, parts=2, lease=30, average=50)
                    for name in ("anna", "bert")]
-        shared(cluster, members, ["anna", "bert"])
+        fleet.shared(cluster, members, ["anna", "bert"])
         cluster.load("s", [(part, f"key-{key}", json.dumps({"stream": f"key-{key}", "x": [(1 + part) * (n % 7)]}))
                            for n in range(50) for part, key in enumerate(keys)])
-        fleet.until(lambda: all(status(member)["averages"] == 1 for member in members), "average", members)
-        anna, bert = members
-        assert anna.ask("status")["examples"] == bert.ask("status")["examples"] == 50
-        assert anna.export() == bert.export()
-        for member in members:
-            member.kill()
+        fleet.averaged_once(members, 50)
         for member in members:
             fleet.same_bits(member, directory, 100)
+
+
+def test_said_in_words(directory):
+    with fleet.Kafka() as cluster:
+        fleet.said_in_words(directory, cluster)
 
 
 if __name__ == "__main__":
