@@ -427,7 +427,7 @@ def test_settings(directory):
 
 def test_fleet(directory):
     """Who is in the fleet of a daemon, who has what, and what waits; nothing of it without one."""
-    cells = ("[...document.querySelectorAll('#fleet-{} tbody tr')].map((row) =>"
+    cells = ("[...document.querySelectorAll('.fleet .{} tbody tr')].map((row) =>"
              "[...row.children].map((cell) => cell.textContent))")
     one = Daemon(directory, "one")
     members = {"one": {"state": "learning", "partitions": 2, "examples": 1200, "rate": 20.5},
@@ -441,30 +441,56 @@ def test_fleet(directory):
         with Page(directory) as page:
             page.driver.get(web.url)
             page.until("runnel.daemons[0]?.status?.name", lambda found: found == "one")
-            assert page.value("document.querySelector('#fleet').hidden")
+            assert page.value("document.querySelector('#fleets').hidden")
             one.status(fleet={"group": "plant", "daemons": 1, "of": 4, "members": members, "owners": owners})
-            page.until("document.querySelector('#fleet').hidden", lambda hidden: hidden is False)
+            page.until("document.querySelector('#fleets').hidden", lambda hidden: hidden is False)
             assert page.value(cells.format("members")) == [
                 ["one", "learning", "2", "1,200", "20.5", "7"], ["two", "gone", "1", "70", "0", "–"]]
             assert page.value(cells.format("owners")) == [
                 ["0", "one", "700", "3"], ["1", "one", "500", "4"], ["2", "two", "70", "–"],
                 ["3", "nobody", "0", "–"]]
-            assert page.text("#fleet-name") == "plant: 1 daemon is there, 4 partitions, at least 7 waiting"
+            assert page.text(".fleet .what") == "plant: 1 daemon is there, 4 partitions, at least 7 waiting"
             long = [f"{n}-" + 30 * "ab" for n in range(20)]  # no name is cut, and none makes the page wider
             one.status(fleet={"group": "plant", "daemons": 20, "of": 20, "round": 12,
                               "members": {name: members["one"] for name in long},
                               "owners": [{"daemon": name, "committed": 7000000, "lag": 12345} for name in long]})
-            page.until("document.querySelectorAll('#fleet-owners tbody tr').length", lambda count: count == 20)
-            assert page.text("#fleet-name") == "plant: 20 daemons are there, 20 partitions, 246,900 waiting, " \
+            page.until("document.querySelectorAll('.fleet .owners tbody tr').length", lambda count: count == 20)
+            assert page.text(".fleet .what") == "plant: 20 daemons are there, 20 partitions, 246,900 waiting, " \
                 "round 12 of averages"
             for width in 400, 800, 1400:
                 page.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
                     "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False})
                 page.until(
-                    "[...document.querySelectorAll('#fleet-members th, #fleet-owners td:nth-child(2)')].every("
+                    "[...document.querySelectorAll('.fleet .members th, .fleet .owners td:nth-child(2)')].every("
                     "(one) => one.scrollWidth <= one.clientWidth + 1) && document.documentElement.scrollWidth",
                     lambda wide, width=width: wide == width)
             check_console(page, web)
+
+
+def test_fleets(directory):
+    """Groups of one name at two brokers are two fleets; one daemon of each tells of all that are in it."""
+    pair = [Daemon(directory, name) for name in ("one", "two")]
+    where = ["redis://127.0.0.1:6379 sensors", "127.0.0.1:9092 sensors"]
+    names = "[...document.querySelectorAll('.fleet {}')].map((cell) => cell.textContent)"
+
+    def tell(daemon, at, there):
+        daemon.status(sockets={"examples": at}, fleet={
+            "group": "plant", "daemons": there, "of": 1,
+            "members": {daemon.name: {"state": "learning", "partitions": 1, "examples": 1, "rate": 1.0}},
+            "owners": [{"daemon": daemon.name, "committed": 1, "lag": 0}]})
+
+    with Web(directory, *[daemon.endpoint for daemon in pair]) as web, Page(directory) as page:
+        for daemon, at in zip(pair, where, strict=True):
+            daemon.await_subscriber()
+            tell(daemon, at, 1)
+        page.driver.get(web.url)
+        page.until(names.format(".what"), lambda found: found == [
+            f"plant at {at}: 1 daemon is there, 1 partition, 0 waiting" for at in sorted(where)])
+        assert page.value(names.format(".members tbody th")) == ["two", "one"]
+        pair[0].examples = 10  # it is the newest
+        tell(pair[0], where[1], 2)
+        page.until(names.format(".what"), lambda found: found == ["plant: 2 daemons are there, 1 partition, 0 waiting"])
+        check_console(page, web)
 
 
 def test_members(directory):
@@ -829,4 +855,4 @@ def figures(directory):
 
 run_tests([figures] if "--figures" in sys.argv else [
     test_page_in_a_browser, test_wild_values, test_smoothing_looks_back_only, test_card_without_a_loss, test_cards, test_recording_alone,
-    test_many_runs, test_settings, test_fleet, test_members, test_forecasts, test_anomalies, test_recorded_forecasts])
+    test_many_runs, test_settings, test_fleet, test_fleets, test_members, test_forecasts, test_anomalies, test_recorded_forecasts])

@@ -1,13 +1,17 @@
-// The fleet that a daemon is in (docs/fleets.md): who is there, who has which partition, what waits.
+// The fleets that daemons are in (docs/fleets.md): who is there, who has which partition, what waits.
 
 import { $, make } from "./dom.js";
 import { counted, number } from "./format.js";
 import { daemons } from "./state.js";
 
-// Of those that say so, what the newest has said.
+// Groups of one name at two brokers are two fleets.
+const nameOf = ({ fleet, sockets }) => `${fleet.group} at ${sockets?.examples}`;
+
+// Of each fleet, by its name, what the newest of its daemons has said.
 function newest() {
-  return daemons.map(({ status }) => status).filter((status) => status?.fleet?.members)
-    .sort((a, b) => b.time - a.time)[0]?.fleet;
+  const said = daemons.map(({ status }) => status).filter((status) => status?.fleet?.members)
+    .sort((a, b) => a.time - b.time).map((status) => [nameOf(status), status.fleet]);
+  return new Map([...new Map(said)].sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
 const row = (head, ...cells) => make("tr", {}, make("th", { textContent: head, title: head }),
@@ -18,9 +22,9 @@ const known = (owners) => owners.filter(({ lag }) => Number.isFinite(lag));
 const sum = (owners) => counted(owners.reduce((all, { lag }) => all + lag, 0));
 const waiting = (owners) => known(owners).length < owners.length ? "–" : sum(owners);
 
-function heading({ group, daemons: there, of, owners, round }) {
+function heading(name, { daemons: there, of, owners, round }) {
   const told = known(owners ?? []), least = told.length < of ? "at least " : "";
-  return [`${group}: ${counted(there)} ${there === 1 ? "daemon is" : "daemons are"} there`,
+  return [`${name}: ${counted(there)} ${there === 1 ? "daemon is" : "daemons are"} there`,
     `${counted(of)} ${of === 1 ? "partition" : "partitions"}`,
     ...told.length ? [`${least}${sum(told)} waiting`] : [],
     ...Number.isFinite(round) ? [`round ${counted(round)} of averages`] : []].join(", ");
@@ -40,16 +44,33 @@ function ownerRow(owner, partition) {
   return line;
 }
 
-let written = "";
+const sections = new Map(); // name -> its section, and what stands there
+
+function write(name, fleet, section) {
+  section.querySelector(".what").textContent = heading(name, fleet);
+  section.querySelector(".members").tBodies[0].replaceChildren(
+    ...Object.entries(fleet.members).map((member) => memberRow(member, fleet.owners)));
+  section.querySelector(".owners").tBodies[0].replaceChildren(...(fleet.owners ?? []).map(ownerRow));
+}
+
+// Those that are new get a section, and those that are gone lose theirs.
+function arrange(fleets) {
+  const names = [...fleets.keys()];
+  if (names.length === sections.size && names.every((name) => sections.has(name))) return;
+  sections.clear();
+  for (const name of names)
+    sections.set(name, { section: $("fleet").content.firstElementChild.cloneNode(true), written: "" });
+  $("fleets").replaceChildren(...[...sections.values()].map(({ section }) => section));
+  $("fleets").hidden = names.length === 0;
+}
 
 export function showFleet() {
-  const fleet = newest();
-  $("fleet").hidden = !fleet;
-  const said = fleet ? JSON.stringify(fleet) : "";
-  if (!fleet || said === written) return;
-  written = said;
-  $("fleet-name").textContent = heading(fleet);
-  $("fleet-members").tBodies[0].replaceChildren(
-    ...Object.entries(fleet.members).map((member) => memberRow(member, fleet.owners)));
-  $("fleet-owners").tBodies[0].replaceChildren(...(fleet.owners ?? []).map(ownerRow));
+  const fleets = newest();
+  arrange(fleets);
+  for (const [name, fleet] of fleets) {
+    const one = sections.get(name), said = JSON.stringify(fleet);
+    if (said === one.written) continue;
+    one.written = said;
+    write(fleets.size > 1 ? name : fleet.group, fleet, one.section);
+  }
 }
