@@ -39,9 +39,9 @@ static int make_room(struct pieces *pieces, size_t size, size_t most, struct err
                          "that is more than %zu bytes: it is of another configuration, or "
                          "another kind of file",
                          most);
-    if (pieces->size + size <= pieces->capacity)
+    if (pieces->bytes && pieces->size + size <= pieces->capacity)
         return 0;
-    size_t capacity = 2 * pieces->capacity + size;
+    size_t capacity = 2 * pieces->capacity + size + 1; /* also where nothing comes */
     unsigned char *larger = realloc(pieces->bytes, capacity);
     if (!larger)
         return error_no_memory(error);

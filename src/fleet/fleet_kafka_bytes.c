@@ -7,39 +7,26 @@
 #include <sysexits.h>
 
 #include "common/clock.h"
-#include "common/hash.h"
 #include "fleet_kafka_internal.h"
 
 enum {
     MESSAGE_BYTES = 256 * 1024,
     TAG_SIZE = 2 * sizeof(uint64_t) + 1,
-    HEAD = 2, /* of a row: the sizes of key and state, uint32_t */
 };
 
 /* ---- Spans ---- */
-
-void kafka_print_span(const struct kafka_span *span, char where[FLEET_WHERE_SIZE]) {
-    snprintf(where, FLEET_WHERE_SIZE, "%" PRId64 " %" PRId64 " %016" PRIx64, span->first,
-             span->last, span->tag);
-}
-
-bool kafka_scan_span(const char *where, struct kafka_span *span) {
-    return sscanf(where, "%" SCNd64 " %" SCNd64 " %" SCNx64, &span->first, &span->last,
-                  &span->tag) == 3 &&
-           span->first >= 0 && span->last >= span->first;
-}
 
 static void print_tag(uint64_t tag, char text[TAG_SIZE]) {
     snprintf(text, TAG_SIZE, "%016" PRIx64, tag);
 }
 
 /* No two are the same, in the topics of one fleet. */
-static void begin_span(struct kafka *kafka, struct kafka_span *span) {
+static void begin_span(struct kafka *kafka, struct fleet_span *span) {
     if (!span->tag)
-        *span = (struct kafka_span){.first = -1, .last = -1, .tag = ++kafka->tag};
+        *span = (struct fleet_span){.first = -1, .last = -1, .tag = ++kafka->tag};
 }
 
-static int end_span(struct kafka *kafka, struct kafka_span *span, struct error *error) {
+static int end_span(struct kafka *kafka, struct fleet_span *span, struct error *error) {
     if (kafka_finish(kafka, error))
         return -1;
     if (span->first < 0)
@@ -51,7 +38,7 @@ static int end_span(struct kafka *kafka, struct kafka_span *span, struct error *
 
 /* ---- Writing ---- */
 
-int kafka_write_bytes(struct kafka *kafka, const void *bytes, size_t size, struct kafka_span *span,
+int kafka_write_bytes(struct kafka *kafka, const void *bytes, size_t size, struct fleet_span *span,
                       struct error *error) {
     char tag[TAG_SIZE];
     begin_span(kafka, span);
@@ -96,14 +83,15 @@ static int fill(struct filling *filling, const void *bytes, size_t size, struct 
 }
 
 int kafka_write_rows(struct kafka *kafka, int32_t partition, const struct fleet_row *rows,
-                     size_t count, struct kafka_span *span, struct error *error) {
+                     size_t count, struct fleet_span *span, struct error *error) {
     struct filling filling = {
         .kafka = kafka, .partition = partition, .bytes = malloc(MESSAGE_BYTES)};
     int result = filling.bytes ? kafka_begin(kafka, error) : error_no_memory(error);
     begin_span(kafka, span);
     print_tag(span->tag, filling.tag);
     for (size_t n = 0; n < count && result == 0; n++) {
-        const uint32_t head[HEAD] = {(uint32_t)rows[n].key_size, (uint32_t)rows[n].state_size};
+        const uint32_t head[FLEET_ROW_HEAD] = {(uint32_t)rows[n].key_size,
+                                               (uint32_t)rows[n].state_size};
         result = fill(&filling, head, sizeof head, error) ||
                          fill(&filling, rows[n].key, rows[n].key_size, error) ||
                          fill(&filling, rows[n].state, rows[n].state_size, error)
@@ -148,7 +136,7 @@ static int are_gone(const struct kafka *kafka, const char *topic, int32_t partit
 
 /* Messages of the span; others are of daemons that were killed, or lost the partition. */
 static int collect(struct kafka *kafka, rd_kafka_topic_t *topic, int32_t partition,
-                   const struct kafka_span *span, struct found *found, struct error *error) {
+                   const struct fleet_span *span, struct found *found, struct error *error) {
     double deadline = clock_seconds() + KAFKA_ANSWER;
     char tag[TAG_SIZE];
     int result = 0;
@@ -175,7 +163,7 @@ static int collect(struct kafka *kafka, rd_kafka_topic_t *topic, int32_t partiti
 }
 
 int kafka_read(struct kafka *kafka, const char *name, int32_t partition,
-               const struct kafka_span *span, unsigned char **bytes, size_t *size,
+               const struct fleet_span *span, unsigned char **bytes, size_t *size,
                struct error *error) {
     struct found found = {0};
     int64_t low, high;
@@ -204,115 +192,30 @@ int kafka_read(struct kafka *kafka, const char *name, int32_t partition,
 
 /* ---- Rows ---- */
 
-/* The next row; 0: there is none; -1: it is cut short. */
-static int next_row(const unsigned char *bytes, size_t size, size_t *at, struct fleet_row *row) {
-    uint32_t head[HEAD];
-    if (*at == size)
-        return 0;
-    if (size - *at < sizeof head)
-        return -1;
-    memcpy(head, bytes + *at, sizeof head);
-    *at += sizeof head;
-    if ((uint64_t)head[0] + head[1] > size - *at)
-        return -1;
-    *row = (struct fleet_row){bytes + *at, bytes + *at + head[0], head[0], head[1]};
-    *at += (size_t)head[0] + head[1];
-    return 1;
-}
-
-/* Keys that have been seen: those of later publications, which count in place of earlier ones. */
-struct seen {
-    struct fleet_row *rows; /* (room,), a power of two; key NULL: nothing is there */
-    size_t count, room;
-};
-
-/* Where the key is, or belongs. */
-static struct fleet_row *find(const struct seen *seen, const struct fleet_row *row) {
-    size_t at = hash_bytes(HASH_BEGIN, row->key, row->key_size) & (seen->room - 1);
-    while (seen->rows[at].key && (seen->rows[at].key_size != row->key_size ||
-                                  memcmp(seen->rows[at].key, row->key, row->key_size) != 0))
-        at = (at + 1) & (seen->room - 1);
-    return &seen->rows[at];
-}
-
-static int grow(struct seen *seen, struct error *error) {
-    enum { FIRST = 1024 };
-    struct seen larger = {.count = seen->count, .room = seen->room ? 2 * seen->room : FIRST};
-    larger.rows = calloc(larger.room, sizeof *larger.rows);
-    if (!larger.rows)
-        return error_no_memory(error);
-    for (size_t n = 0; n < seen->room; n++)
-        if (seen->rows[n].key)
-            *find(&larger, &seen->rows[n]) = seen->rows[n];
-    free(seen->rows);
-    *seen = larger;
-    return 0;
-}
-
-/* Whether the stream is one that has not been seen. */
-static int is_new(struct seen *seen, const struct fleet_row *row, bool *fresh,
-                  struct error *error) {
-    if (2 * (seen->count + 1) > seen->room && grow(seen, error))
-        return -1;
-    struct fleet_row *at = find(seen, row);
-    *fresh = !at->key;
-    seen->count += *fresh;
-    *at = *row;
-    return 0;
-}
-
-struct visiting {
-    struct seen seen;
-    fleet_visit *visit;
-    void *context;
-    uint64_t visited;
-};
-
-/* All rows of one publication; *whole: as many as were written. */
-static int visit_rows(struct visiting *visiting, const unsigned char *bytes, size_t size,
-                      uint64_t rows, bool *whole, struct error *error) {
-    struct fleet_row row;
-    size_t at = 0;
-    uint64_t count = 0;
-    int more;
-    bool fresh;
-    while ((more = next_row(bytes, size, &at, &row)) > 0) {
-        count++;
-        if (is_new(&visiting->seen, &row, &fresh, error))
-            return -1;
-        if (!fresh || row.state_size == 0)
-            continue;
-        visiting->visited++;
-        if (visiting->visit(visiting->context, &row, error))
-            return -1;
-    }
-    *whole = more == 0 && count == rows;
-    return 0;
-}
-
 int kafka_visit(struct kafka *kafka, size_t partition, const struct fleet_publication *list,
                 size_t count, uint64_t streams, fleet_visit *visit, void *context,
                 struct error *error) {
-    struct visiting visiting = {.visit = visit, .context = context};
+    struct fleet_rows rows = {.seen = NULL};
     unsigned char *bytes[FLEET_PUBLICATIONS_MAX + 1] = {0};
     bool whole = true;
     int result = 0;
     for (size_t n = count; n-- > 0 && result == 0 && whole;) { /* the newest first */
-        struct kafka_span span;
+        struct fleet_span span;
         size_t size = 0;
         if (list[n].rows == 0)
             continue;
-        whole = n <= FLEET_PUBLICATIONS_MAX && kafka_scan_span(list[n].where, &span);
+        whole = n <= FLEET_PUBLICATIONS_MAX && fleet_span_scan(list[n].where, &span);
         if (whole)
             result = kafka_read(kafka, kafka->states, (int32_t)partition, &span, &bytes[n], &size,
                                 error);
         if (whole && result == 0)
-            result = visit_rows(&visiting, bytes[n], size, list[n].rows, &whole, error);
+            result = fleet_rows_visit(&rows, bytes[n], size, list[n].rows, visit, context, &whole,
+                                      error);
     }
-    if (result == 0 && (!whole || visiting.visited != streams))
+    if (result == 0 && (!whole || rows.visited != streams))
         result = are_gone(kafka, kafka->states, (int32_t)partition, error);
     for (size_t n = 0; n <= FLEET_PUBLICATIONS_MAX; n++)
         free(bytes[n]);
-    free(visiting.seen.rows);
+    fleet_rows_free(&rows);
     return result;
 }

@@ -151,7 +151,7 @@ static int fill_in(struct kafka *kafka, const struct fleet_commit *commit,
         find_staged(kafka, commit->partition, commit->claim, commit->serial);
     if (!staged)
         return error_set(error, EX_TEMPFAIL, "states that it was given are gone");
-    kafka_print_span(&staged->span, learned->where);
+    fleet_span_print(&staged->span, learned->where);
     return 0;
 }
 
@@ -172,11 +172,11 @@ static void tell_group(struct kafka *kafka, const struct fleet_commit *commits, 
    the answer to the same commit was lost, what was staged for that counts. */
 static void delete_old(struct kafka *kafka, const struct fleet_commit *commit) {
     size_t count;
-    struct kafka_span span;
+    struct fleet_span span;
     const struct fleet_publication *list =
         fleet_machine_states(kafka->machine, commit->partition, &count);
     if (commit->whole && !commit->refused && !commit->incomplete && count > 0 &&
-        kafka_scan_span(list[0].where, &span))
+        fleet_span_scan(list[0].where, &span))
         kafka_delete_before(kafka, kafka->states, (int32_t)commit->partition, span.first);
 }
 

@@ -11,6 +11,7 @@
 #include "common/error.h"
 #include "fleet_kafka.h"
 #include "fleet_machine.h"
+#include "fleet_rows.h"
 
 #define KAFKA_MS 1e3
 #define KAFKA_ANSWER 5.0 /* seconds, for whatever is asked */
@@ -21,12 +22,6 @@ enum {
     KAFKA_ASK_MS = 2000,  /* for one answer, where that is tried again */
     KAFKA_POLL_MS = 20,
     KAFKA_TOPICS = 3,
-};
-
-/* Bytes in a topic: messages from the offset `first` to `last` whose key is `tag`. */
-struct kafka_span {
-    int64_t first, last;
-    uint64_t tag;
 };
 
 /* What is written at once. */
@@ -41,7 +36,7 @@ struct kafka_batch {
 struct kafka_staged {
     size_t partition;
     uint64_t claim, serial;
-    struct kafka_span span;
+    struct fleet_span span;
 };
 
 struct kafka {
@@ -157,23 +152,19 @@ void kafka_forget_log(struct kafka *kafka);
 /* Rows, or any bytes, as messages of a topic. The span has a new tag, or is continued where it has
    one. */
 int kafka_write_rows(struct kafka *kafka, int32_t partition, const struct fleet_row *rows,
-                     size_t count, struct kafka_span *span, struct error *error);
-int kafka_write_bytes(struct kafka *kafka, const void *bytes, size_t size, struct kafka_span *span,
+                     size_t count, struct fleet_span *span, struct error *error);
+int kafka_write_bytes(struct kafka *kafka, const void *bytes, size_t size, struct fleet_span *span,
                       struct error *error);
 
 /* All bytes of a span, to be freed. EX_UNAVAILABLE: they are not there any more. */
 int kafka_read(struct kafka *kafka, const char *topic, int32_t partition,
-               const struct kafka_span *span, unsigned char **bytes, size_t *size,
+               const struct fleet_span *span, unsigned char **bytes, size_t *size,
                struct error *error);
 
 /* The states of several publications, each stream's newest. */
 int kafka_visit(struct kafka *kafka, size_t partition, const struct fleet_publication *list,
                 size_t count, uint64_t streams, fleet_visit *visit, void *context,
                 struct error *error);
-
-/* A span as a text, and back. */
-void kafka_print_span(const struct kafka_span *span, char where[FLEET_WHERE_SIZE]);
-bool kafka_scan_span(const char *where, struct kafka_span *span);
 
 /* ---- fleet_kafka_claims.c, fleet_kafka_rounds.c: as of struct fleet_link_ops ---- */
 

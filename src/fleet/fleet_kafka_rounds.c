@@ -9,13 +9,13 @@
 int kafka_arrive(struct fleet_link *link, uint64_t serial, const void *parameters, size_t size,
                  uint64_t *round, struct error *error) {
     struct kafka *kafka = kafka_of(link);
-    struct kafka_span span = {0};
+    struct fleet_span span = {0};
     struct fleet_answer answer;
     struct fleet_command command = {.kind = FLEET_COMMAND_ARRIVE, .serial = serial};
     if (kafka_follow(kafka, true, error) ||
         kafka_write_bytes(kafka, parameters, size, &span, error))
         return -1;
-    kafka_print_span(&span, command.where);
+    fleet_span_print(&span, command.where);
     if (kafka_ask(kafka, &command, &answer, error))
         return -1;
     *round = answer.number;
@@ -52,13 +52,13 @@ int kafka_round(struct fleet_link *link, uint64_t round, char **names, struct er
 int kafka_parameters(struct fleet_link *link, uint64_t round, const char *name, void **bytes,
                      size_t *size, struct error *error) {
     struct kafka *kafka = kafka_of(link);
-    struct kafka_span span;
+    struct fleet_span span;
     char where[FLEET_WHERE_SIZE];
     unsigned char *found;
     *bytes = NULL;
     if (kafka_follow(kafka, true, error))
         return -1;
-    if (!fleet_machine_where(kafka->machine, round, name, where) || !kafka_scan_span(where, &span))
+    if (!fleet_machine_where(kafka->machine, round, name, where) || !fleet_span_scan(where, &span))
         return error_set(error, EX_UNAVAILABLE,
                          "%s has the parameters of %s in round %" PRIu64 " no more",
                          kafka->options->servers, name, round);

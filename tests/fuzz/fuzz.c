@@ -18,6 +18,8 @@ const struct fuzz_harness fuzz_harnesses[] = {
     {"safetensors", fuzz_safetensors},
     {"checkpoint", fuzz_checkpoint},
     {"fleet", fuzz_fleet},
+    {"pieces", fuzz_pieces},
+    {"stream", fuzz_stream},
     {NULL, NULL},
 };
 

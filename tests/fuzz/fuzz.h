@@ -15,6 +15,8 @@ bool fuzz_config(const uint8_t *bytes, size_t size);
 bool fuzz_safetensors(const uint8_t *bytes, size_t size);
 bool fuzz_checkpoint(const uint8_t *bytes, size_t size);
 bool fuzz_fleet(const uint8_t *bytes, size_t size);
+bool fuzz_pieces(const uint8_t *bytes, size_t size);
+bool fuzz_stream(const uint8_t *bytes, size_t size);
 
 /* Their names; after the last comes one without. */
 struct fuzz_harness {

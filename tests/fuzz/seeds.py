@@ -395,8 +395,83 @@ FLEET = {
     "piece-size": b"prunnel fleet snapshot 7 0 99999999999999999999\n",
 }
 
+# --- pieces: commands of a control socket, pieces of snapshots, rows, or where those are ---------------
+def part(blob, **more):
+    return json.dumps({"command": "adopt", **more, "blob": blob}, separators=(",", ":")).encode() + b"\n"
+
+
+def cut(position, number, units, rest=0, more=1):
+    """A piece of a snapshot of so many times 4096 bytes, and the rest."""
+    return struct.pack("<BBHBBH", position, number, units, rest, more, 0)
+
+
+def sent(*messages):
+    return b"m" + b"".join(struct.pack("<H", len(text)) + text for text in messages)
+
+
+def row(key, state):
+    return struct.pack("<II", len(key), len(state)) + key + state
+
+
+def publications(newer, older, newer_count=None):
+    return (b"r" + struct.pack("<BH", len(newer) if newer_count is None else newer_count, len(b"".join(newer))) +
+            b"".join(newer) + bytes([len(older)]) + b"".join(older))
+
+
+ROWS = [row(b"a", b"state"), row(b"b", b""), row(b"", b"x")]
+PIECES = {
+    "good-whole": b"c" + part("Uk5TVFJFQU0="),
+    "good-parts": b"c" + part("Uk5T", part=1, parts=3) + part("VFJF", part=2, parts=3) + part("QU0=", part=3, parts=3),
+    "good-again": b"c" + part("Uk5T", part=1, parts=3) + part("AAAA", part=1, parts=2) + part("QU0=", part=2, parts=2),
+    "parts-skipped": b"c" + part("Uk5T", part=1, parts=3) + part("QU0=", part=3, parts=3),
+    "parts-other": b"c" + part("Uk5T", part=1, parts=3) + part("QU0=", part=2, parts=4),
+    "parts-many": b"c" + part("Uk5T", part=2**63 - 1, parts=2**63 - 1) + part("Uk5T", part=-1) + part("", part=1.5),
+    "parts-large": b"c" + part("A" * 700, part=1, parts=2) + part("A" * 104, part=2, parts=2) + part("A" * 900),
+    "parts-none": b"c" + part("Uk5", part=1, parts=1) + part("U===") + b"[]\n7\n{}\n" + part(7),
+    "good-one-piece": b"s" + cut(1, 0, 1, 3),
+    "good-pieces": b"s" + cut(1, 2, 300, 7) + cut(2, 0, 200) + cut(1, 0, 300, 7) + cut(1, 0, 300, 7) + cut(1, 1, 300, 7),
+    "good-many-snapshots": b"s" + b"".join(cut(n, 0, 200) for n in range(6)) + cut(5, 1, 200),
+    "pieces-too-much": b"s" + cut(1, 0, 300, 7, 3) + cut(1, 7, 300) + cut(1, 0, 128, 1),
+    "good-messages": sent(b"x", b"runnel fleet snapshot 7 0 3\nabc"),
+    "messages": sent(b"runnel fleet snapshot 7 0 3\nab", b"runnel fleet snapshot 7 0 0\n", b"runnel fleet snapshot "),
+    "good-rows": publications(ROWS, [row(b"a", b"older"), row(b"c", b"state")]),
+    "rows-count": publications(ROWS, [], newer_count=4),
+    "rows-cut": publications([ROWS[0], ROWS[2][:-1]], []),
+    "rows-large": publications([struct.pack("<II", 2**32 - 1, 2**32 - 1) + b"a"], [struct.pack("<II", 0, 2)]),
+    "good-where": b"w12 9223372036854775807 00ffaa0123456789",
+    "where-back": b"w12 11 1",
+    "where-large": b"w0 9223372036854775808 1",
+    "where-minus": b"w-1 4 1",
+    "where-more": b"w1 4 1 ",
+}
+
+# --- stream: which learner and what the rest is; edits of the blob that it writes, or a whole one ------
+S_BYTE, S_WORD, S_GROW, S_CUT, S_END, S_ROW = range(6)
+S_WHOLE, S_NO_REPAIR, S_FULL = 16, 32, 64
+STREAM = {
+    **{f"good-{n}": bytes([n]) for n in range(9)},
+    **{f"good-full-{n}": bytes([n | S_FULL]) for n in range(9)},
+    **{f"nan-{n}": edit(n | S_FULL, S_WORD, 300, 0x7FF8000000000000) for n in range(9)},
+    **{f"word-{n}": edit(n, S_WORD, 130, 2**64 - 1) for n in range(9)},
+    **{f"size-{n}": edit(n | S_FULL, S_WORD, 83, 2**64 - 8) for n in range(9)},
+    **{f"row-more-{n}": edit(n | S_FULL, S_ROW, n % 5, 9) for n in range(9)},
+    **{f"row-less-{n}": edit(n | S_FULL, S_ROW, n % 5, 8) for n in range(9)},
+    **{f"row-none-{n}-{row}": edit(n, S_ROW, row, 30) for n in (1, 4, 6, 8) for row in range(8, 12)},
+    **{f"end-{n}": edit(n, S_END, 200, 0) for n in range(9)},
+    "key": edit(S_FULL, S_BYTE, 59, 0xFF),
+    "key-size": edit(S_FULL, S_BYTE, 58, 0xFF),
+    "good-other-key": edit(S_FULL, S_BYTE, 59, ord("z")),
+    "digest": edit(0, S_BYTE, 20, 7),
+    "checksum": edit(S_NO_REPAIR, S_BYTE, 100, 7),
+    "grown": edit(0, S_GROW, 300, 8),
+    "cut": edit(0, S_CUT, 300, 8),
+    "whole": bytes([S_WHOLE]) + b"RNSTREAM" + struct.pack("<II", 1, 0),
+    "whole-later": bytes([S_WHOLE]) + b"RNSTREAM" + struct.pack("<II", 2, 0),
+    "whole-parameters": bytes([S_WHOLE]) + struct.pack("<Q", 2) + b"{}",
+}
+
 HARNESSES = {"decode": DECODE, "json": JSON, "config": CONFIG, "safetensors": SAFETENSORS,
-             "checkpoint": CHECKPOINT, "fleet": FLEET}
+             "checkpoint": CHECKPOINT, "fleet": FLEET, "pieces": PIECES, "stream": STREAM}
 
 
 def write(directory):
