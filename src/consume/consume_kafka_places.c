@@ -94,6 +94,26 @@ static rd_kafka_topic_partition_list_t *ask_committed(struct consume *consume,
     return NULL;
 }
 
+/* After the loss of a leader this may be so for a moment; a topic that was made again would in the
+   end have other messages at the offsets that are read next. */
+static int ends_before(struct consume *consume, const struct consume_partition *p, int64_t high,
+                       struct error *error) {
+    struct kafka *kafka = consume->broker;
+    uint64_t now = clock_ns();
+    if (!kafka->short_since)
+        kafka->short_since = now;
+    return error_set(error, now - kafka->short_since > SHORT_NS ? EX_DATAERR : EX_UNAVAILABLE,
+                     "%s: %s ends at offset %" PRId64 ", before %" PRId64 ", up to which the group "
+                     "%s has learned it: it was made again, or has lost what it had; %s",
+                     kafka->options.servers, p->stream, high, consume_kafka_next(p),
+                     consume->config->consume.kafka.group,
+                     consume->config->fleet.lease > 0
+                         ? "begin with another examples.kafka.group, and give each daemon of the "
+                           "fleet another state.directory"
+                         : "name another topic, or give this daemon a directory and a group of its "
+                           "own with state.directory and examples.kafka.group");
+}
+
 static int set_start(struct consume *consume, struct consume_partition *p, int64_t committed,
                      bool latest, struct error *error) {
     const struct kafka *kafka = consume->broker;
@@ -127,28 +147,14 @@ static int find_starts(struct consume *consume, rd_kafka_topic_partition_list_t 
         rd_kafka_topic_partition_t *of = &unknown->elems[n];
         struct consume_partition *p = consume->partitions[of->partition];
         status = set_start(consume, p, list->elems[of->partition].offset, latest, error);
+        if (status == 0 && list->elems[of->partition].offset >= 0)
+            status = consume_kafka_check(consume, p, error);
         of->offset = (int64_t)p->at.count;
     }
     rd_kafka_resp_err_t code = status == 0 && latest ? rd_kafka_commit(kafka->client, unknown, 0)
                                                      : RD_KAFKA_RESP_ERR_NO_ERROR;
     rd_kafka_topic_partition_list_destroy(list);
     return code ? error_set(error, EX_TEMPFAIL, "%s", rd_kafka_err2str(code)) : status;
-}
-
-/* After the loss of a leader this may be so for a moment; a topic that was made again would in the
-   end have other messages at the offsets that are read next. */
-static int ends_before(struct consume *consume, const struct consume_partition *p, int64_t high,
-                       struct error *error) {
-    struct kafka *kafka = consume->broker;
-    uint64_t now = clock_ns();
-    if (!kafka->short_since)
-        kafka->short_since = now;
-    return error_set(error, now - kafka->short_since > SHORT_NS ? EX_DATAERR : EX_UNAVAILABLE,
-                     "%s: %s ends at offset %" PRId64 ", before %" PRId64 ", up to which it is "
-                     "learned: it was made again, or has lost what it had; name another topic, or "
-                     "give this daemon a directory and a group of its own with state.directory and "
-                     "examples.kafka.group",
-                     kafka->options.servers, p->stream, high, consume_kafka_next(p));
 }
 
 /* What was before the oldest message is lost, what is after the newest one is of another topic. */

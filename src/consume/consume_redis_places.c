@@ -154,16 +154,52 @@ static void say_lost(struct consume_partition *p, uint64_t lost, const struct co
                 lost == 1 ? "was" : "were", lost == 1 ? "it was" : "they were");
 }
 
+static const char *group_of(const struct consume *consume) {
+    return consume->config->consume.redis.group;
+}
+
+static const char *way_out(const struct consume *consume) {
+    return consume->config->fleet.lease > 0
+               ? "begin with another examples.redis.group, and give each daemon of the fleet "
+                 "another state.directory"
+               : "give this daemon a directory and a group of its own with state.directory and "
+                 "examples.redis.group";
+}
+
 static void say_behind(struct consume *consume, struct consume_partition *p,
                        const struct about *about) {
     char end[REDIS_ID_SIZE], place[REDIS_ID_SIZE];
     redis_id_print(end, about->last_first, about->last_second);
     redis_id_print(place, p->first, p->second);
     if (!p->behind_said)
-        log_warning("%s: %s ends at %s, before %s, up to which it is learned: it was made again, "
-                    "or Redis has lost what it had; entries are read whose ids are above that",
-                    consume->endpoint, p->stream, end, place);
+        log_warning("%s: %s ends at %s, before %s, up to which the group %s has learned it: it was "
+                    "made again, or Redis has lost what it had; entries are read whose ids are "
+                    "above that, and for others %s",
+                    consume->endpoint, p->stream, end, place, group_of(consume), way_out(consume));
     p->behind_said = true;
+}
+
+/* What comes to a stream that ends before what is learned, and still does then, is never read. */
+static int check_behind(struct consume *consume, struct consume_partition *p,
+                        const struct about *about, struct error *error) {
+    char end[REDIS_ID_SIZE], place[REDIS_ID_SIZE];
+    const int64_t entries = about->added >= 0 ? about->added : about->length;
+    bool learned = p->first || p->second;
+    bool is_behind =
+        learned && compare(p->first, p->second, about->last_first, about->last_second) > 0;
+    bool more = is_behind && p->behind && entries > p->behind_count;
+    if (is_behind && !p->behind)
+        p->behind_count = entries;
+    p->behind = is_behind;
+    if (!more)
+        return 0;
+    redis_id_print(end, about->last_first, about->last_second);
+    redis_id_print(place, p->first, p->second);
+    return error_set(error, EX_DATAERR,
+                     "%s: entries come to %s, the newest is %s, whose ids are not above %s, up to "
+                     "which the group %s has learned it, and are not read: it was made again, or "
+                     "the clock of Redis went back; let ids rise, or %s",
+                     consume->endpoint, p->stream, end, place, group_of(consume), way_out(consume));
 }
 
 /* How many of the partition have come up to `at`, where that can be seen; what is more than was
@@ -203,10 +239,14 @@ static int look(struct consume *consume, struct consume_partition *p, bool betwe
     redis->counts = !about.exists || about.added >= 0;
     if (!about.exists) {
         p->grouped = false;
+        p->behind = true;
+        p->behind_count = 0;
         if (!p->first && !p->second) /* its first entry will be the first of all */
             p->counted = true;
         return 0;
     }
+    if (between && check_behind(consume, p, &about, error) < 0)
+        return -1;
     if (between)
         count(consume, p, &about);
     pthread_mutex_lock(&consume->mutex);

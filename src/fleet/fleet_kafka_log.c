@@ -147,9 +147,20 @@ static int has_no_snapshot(const struct kafka *kafka, int64_t low, struct error 
                      kafka->options->servers, kafka->log, low);
 }
 
-/* 1: the machine is there; 0: a later one may do, since this is damaged (*damage), or the log does
-   not have all that came after it: its writer was slow. */
-static int load(struct kafka *kafka, const struct fleet_pieces *pieces, int64_t low,
+/* A snapshot is written after what it is of. */
+static int is_of_another_log(const struct kafka *kafka, int64_t offset, uint64_t position,
+                             struct error *error) {
+    return error_set(error, EX_UNAVAILABLE,
+                     "%s: the topic %s has a snapshot at offset %" PRId64 " which names the offset "
+                     "%" PRIu64 ", that comes after it: it is of another log, as of a topic that "
+                     "was made again or has lost what it had; use another examples.kafka.group",
+                     kafka->options->servers, kafka->log, offset, position);
+}
+
+/* The machine of the snapshot whose last piece is at `offset`. 1: it is there; 0: a later one may
+   do, since this is damaged, or of another log (*damage), or the log does not have all that came
+   after it: its writer was slow. */
+static int load(struct kafka *kafka, const struct fleet_pieces *pieces, int64_t low, int64_t offset,
                 uint64_t *position, struct error *damage, struct error *error) {
     kafka->machine = fleet_machine_load(pieces->bytes, pieces->size, position, error);
     if (!kafka->machine) {
@@ -160,7 +171,9 @@ static int load(struct kafka *kafka, const struct fleet_pieces *pieces, int64_t 
             *damage = *error;
         return damaged ? 0 : -1;
     }
-    if (*position + 1 < (uint64_t)low)
+    if (*position >= (uint64_t)offset)
+        is_of_another_log(kafka, offset, *position, damage);
+    if (*position + 1 < (uint64_t)low || *position >= (uint64_t)offset)
         fleet_machine_close(&kafka->machine);
     return kafka->machine != NULL;
 }
@@ -184,7 +197,7 @@ static int find_snapshot(struct kafka *kafka, int64_t low, int64_t high, uint64_
         if (found < 0)
             error_no_memory(error);
         if (found > 0)
-            found = load(kafka, &pieces, low, position, &damage, error);
+            found = load(kafka, &pieces, low, m->offset, position, &damage, error);
         rd_kafka_message_destroy(m);
     }
     fleet_pieces_free(&pieces);

@@ -18,6 +18,10 @@ def partition_of(key, count):
     return value % count
 
 
+# A stream as if it had never been: KEYS[1], the id of its first entry, and its fields.
+MAKE_AGAIN = "redis.call('DEL', KEYS[1]) return redis.call('XADD', KEYS[1], unpack(ARGV))"
+
+
 def config(directory, examples, more=""):
     text = brokers.CONFIG.format(d=directory, kind="pull")
     socket = f'{{bind: "ipc://{directory}/examples", socket: pull}}'

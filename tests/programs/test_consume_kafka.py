@@ -150,6 +150,23 @@ def test_where_it_begins(directory):
             assert d.ask("status")["examples"] == 0
 
 
+def test_the_group_is_beyond_the_end(directory):
+    """Where the topic was made again, a daemon without a journal does not take its messages for those that the
+    group has had."""
+    with kafka.Kafka() as cluster:
+        cluster.ask("topic s 1")
+        cluster.ask("fill s 0 0 5")
+        cluster.ask("commit runnel s 0 9")
+        with daemon(directory, cluster) as d:
+            assert d.process.wait(running.LIMIT) == 69, d.text()
+            assert "s[0] ends at offset 5, before 9, up to which the group runnel has learned it" in d.text(), d.text()
+            assert "examples.kafka.group" in d.text(), d.text()
+        cluster.ask("fill s 0 5 10")  # a leader that had been behind: nothing is lost or twice
+        with daemon(directory, cluster) as d:
+            running.wait_learned(d, 1)
+    assert [x[0] for _, x in journal(directory)] == [9]
+
+
 def test_missing(directory):
     """A cluster that is not there at the start, then a topic that is not: both are said, and waited for."""
     with kafka.Kafka() as cluster:

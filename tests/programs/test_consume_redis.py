@@ -244,6 +244,24 @@ def test_gone(directory):
     assert [x[0] for _, x in journal(directory)] == [*range(100), *range(170, 200)]
 
 
+def test_made_again(directory):
+    """A stream that is deleted and made again with lower ids: what comes there is not read, which ends the daemon;
+    with ids as Redis makes them all of it is."""
+    with brokers.Redis(directory) as redis:
+        with daemon(directory) as d:
+            add(redis, ["1 1"])
+            wait_kept(d, 1)
+            redis.ask("DEL", "s")
+            add(redis, ["2 2"])
+            wait_kept(d, 2)
+            redis.ask("EVAL", consuming.MAKE_AGAIN, "1", "s", "1-1", "p", "3 3")
+            d.until(lambda: "s ends at 1-1, before" in d.text() and "the group runnel has learned it" in d.text())
+            redis.ask("XADD", "s", "1-2", "p", "4 4")
+            assert d.process.wait(running.LIMIT) == UNAVAILABLE, d.text()
+            assert "entries come to s" in d.text() and "examples.redis.group" in d.text(), d.text()
+    assert [x[0] for _, x in journal(directory)] == [1, 2]
+
+
 def test_a_stream_that_comes_later(directory):
     """What waits is known from the first entry on, also of a stream that was not there at the start."""
     with brokers.Redis(directory) as redis, daemon(directory) as d:

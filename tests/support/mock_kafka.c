@@ -6,6 +6,7 @@
        put NAME PARTITION KEY VALUE...      \xHH in a key is a byte
        load NAME                  lines PARTITION KEY VALUE... that follow, up to "."
        none NAME PARTITION KEY    a message without a value
+       commit GROUP NAME PARTITION OFFSET     what a group has of a topic
        dump NAME PARTITIONS       all that is in them: "PARTITION KEY VALUE", one a line
        wrong NAME CODE            the topic is not to be had, for this reason; 0: it is again
        down | up                  no server can be reached | can be again
@@ -66,18 +67,31 @@ static void load(const char *topic) {
     flush();
 }
 
-/* A client that reads a topic without a group: from its beginning, all partitions. */
-static rd_kafka_t *reader_of(const char *topic, int partitions) {
+static rd_kafka_t *open_reader(const char *group) {
     char why[LINE_SIZE];
     rd_kafka_conf_t *conf = rd_kafka_conf_new();
     rd_kafka_conf_set(conf, "bootstrap.servers", rd_kafka_mock_cluster_bootstraps(cluster), why,
                       sizeof why);
-    rd_kafka_conf_set(conf, "group.id", "dump", why, sizeof why);
+    rd_kafka_conf_set(conf, "group.id", group, why, sizeof why);
     rd_kafka_conf_set(conf, "enable.auto.commit", "false", why, sizeof why);
     rd_kafka_conf_set(conf, "enable.partition.eof", "true", why, sizeof why);
     rd_kafka_conf_set(conf, "auto.offset.reset", "earliest", why, sizeof why);
     rd_kafka_conf_set(conf, "fetch.wait.max.ms", "10", why, sizeof why);
-    rd_kafka_t *reader = rd_kafka_new(RD_KAFKA_CONSUMER, conf, why, sizeof why);
+    return rd_kafka_new(RD_KAFKA_CONSUMER, conf, why, sizeof why);
+}
+
+static void commit(const char *group, const char *topic, int partition, int offset) {
+    rd_kafka_t *reader = open_reader(group);
+    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(1);
+    rd_kafka_topic_partition_list_add(list, topic, partition)->offset = offset;
+    puts(rd_kafka_commit(reader, list, 0) ? "failed" : "ok");
+    rd_kafka_topic_partition_list_destroy(list);
+    rd_kafka_destroy(reader);
+}
+
+/* A client that reads a topic without a group: from its beginning, all partitions. */
+static rd_kafka_t *reader_of(const char *topic, int partitions) {
+    rd_kafka_t *reader = open_reader("dump");
     rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(partitions);
     for (int partition = 0; partition < partitions; partition++)
         rd_kafka_topic_partition_list_add(list, topic, partition)->offset =
@@ -124,6 +138,8 @@ static void obey(char *line) {
     } else if (sscanf(line, "none %255s %d %255s", name, &a, key) == 3) {
         produce(name, a, key, NULL);
         flush();
+    } else if (sscanf(line, "commit %255s %255s %d %d", key, name, &a, &b) == 4) {
+        commit(key, name, a, b);
     } else if (sscanf(line, "load %255s", name) == 1) {
         load(name);
     } else if (sscanf(line, "dump %255s %d", name, &a) == 2) {

@@ -386,7 +386,8 @@ static void a_snapshot_that_came_too_late(void **unused) {
     b->ops->close(&b);
 }
 
-/* The next one counts; without one it is said. No log is so long as the second one says. */
+/* The next one counts; without one it is said. No log is so long as the second one says, and the
+   third one names an offset that the topic does not have yet. */
 static void a_snapshot_that_is_damaged(void **unused) {
     const struct fleet_self bert = self_of("d", "bert");
     (void)unused;
@@ -399,7 +400,12 @@ static void a_snapshot_that_is_damaged(void **unused) {
     assert_int_equal(b->ops->join(b, "{}", &error), -1);
     assert_int_equal(error.status, EX_UNAVAILABLE);
     assert_non_null(strstr(error.text, "the topic d.fleet: a snapshot of the fleet is damaged"));
-    append_snapshot(writer, "d.fleet", (uint64_t)last, false);
+    int64_t other = append_snapshot(writer, "d.fleet", (uint64_t)last + 2, false);
+    assert_int_equal(b->ops->join(b, "{}", &error), -1);
+    assert_int_equal(error.status, EX_UNAVAILABLE);
+    assert_non_null(strstr(error.text, "the topic d.fleet has a snapshot at offset "));
+    assert_non_null(strstr(error.text, "is of another log"));
+    append_snapshot(writer, "d.fleet", (uint64_t)other, false);
     good(b->ops->join(b, "{}", &error));
     b->ops->close(&b);
     rd_kafka_destroy(writer);
