@@ -23,7 +23,6 @@ struct error;
 
 enum {
     FLEET_COMMAND_VERSION = 1,
-    FLEET_RUN_SIZE = 33,        /* a number of 128 bits in hexadecimal, at most, and '\0' */
     FLEET_WHERE_SIZE = 81,      /* with '\0' */
     FLEET_ITEMS_MAX = 2048,     /* of one command, which is below 1 MB: more are several */
     FLEET_INFO_MAX = 64 * 1024, /* bytes */

@@ -60,15 +60,21 @@ static int judge_join(const struct kafka *kafka, enum fleet_verdict verdict, str
 int kafka_judge(const struct kafka *kafka, const struct fleet_answer *answer, struct error *error) {
     if (answer->verdict == FLEET_NAMESAKE)
         return another_has_the_name(kafka, error);
-    if (answer->verdict == FLEET_STRANGER || answer->verdict == FLEET_STALE)
+    if (answer->verdict == FLEET_STALE)
+        return error_set(error, EX_TEMPFAIL, "another daemon of this one's name has joined since");
+    if (answer->verdict == FLEET_STRANGER)
         return error_set(error, EX_TEMPFAIL, "it does not know this daemon any more");
     return 0;
 }
 
 int kafka_ask(struct kafka *kafka, struct fleet_command *command, struct fleet_answer *answer,
               struct error *error) {
-    return kafka_command(kafka, command, answer, error) || kafka_judge(kafka, answer, error) ? -1
-                                                                                             : 0;
+    if (kafka_command(kafka, command, answer, error))
+        return -1;
+    int result = kafka_judge(kafka, answer, error);
+    if (result) /* what has become of the membership is asked for at once */
+        kafka->renew_due = 0;
+    return result;
 }
 
 static void is_renewed(struct kafka *kafka, double since) {
@@ -108,6 +114,8 @@ static int renew(struct fleet_link *link, const char *info, uint64_t *version,
         if (kafka_command(kafka, &command, &answer, error))
             return -1;
         *version = 0;
+        if (answer.verdict == FLEET_STALE)
+            *version = FLEET_DISPLACED;
         if (answer.verdict == FLEET_STRANGER || answer.verdict == FLEET_STALE)
             return 0;
         if (kafka_judge(kafka, &answer, error))
@@ -228,12 +236,9 @@ static int name_topics(struct kafka *kafka, struct error *error) {
 
 /* A run, and tags, that nobody else in the fleet has. */
 static int draw(struct kafka *kafka, struct error *error) {
-    uint64_t random[2];
-    if (getrandom(random, sizeof random, 0) != sizeof random)
+    if (getrandom(&kafka->tag, sizeof kafka->tag, 0) != sizeof kafka->tag)
         return error_set(error, EX_OSERR, "there are no random numbers: %s", strerror(errno));
-    snprintf(kafka->run, sizeof kafka->run, "%016" PRIx64 "%016" PRIx64, random[0], random[1]);
-    kafka->tag = random[0] ^ random[1] << 1;
-    return 0;
+    return fleet_run_draw(kafka->run, error);
 }
 
 int fleet_kafka_open(struct fleet_link **link, const struct kafka_options *options,

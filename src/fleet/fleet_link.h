@@ -26,9 +26,12 @@ struct error;
 enum {
     FLEET_NAME_SIZE = 65,
     FLEET_ID_SIZE = 33,
+    FLEET_RUN_SIZE = 33, /* a number of 128 bits in hexadecimal, at most, and '\0' */
     FLEET_GROUP_MAX = 255,
     FLEET_PARTITIONS_MAX = 65536,
 };
+
+#define FLEET_DISPLACED UINT64_MAX /* no version is so large */
 
 /* A place in a partition, as the number of the example there. */
 struct fleet_offset {
@@ -127,6 +130,9 @@ struct fleet_ended {
 /* Takes a stream's state; what it is given is valid during the call. */
 typedef int fleet_visit(void *context, const struct fleet_row *row, struct error *error);
 
+/* A run: one life of a daemon's link, at random. EX_OSERR. */
+int fleet_run_draw(char run[FLEET_RUN_SIZE], struct error *error);
+
 struct fleet_link;
 
 struct fleet_link_ops {
@@ -134,7 +140,8 @@ struct fleet_link_ops {
 
     /* Become a member, or stay one; the lease begins anew. `info`: JSON, for people. Only join
        checks that this daemon belongs to the fleet: EX_CONFIG. *version 0: the broker has lost that
-       this daemon is a member, which has to join again. */
+       this daemon is a member, which has to join again. FLEET_DISPLACED: so has it where another
+       has joined since with its name and its id: a process with a copy of its state directory. */
     int (*join)(struct fleet_link *link, const char *info, struct error *error);
     int (*renew)(struct fleet_link *link, const char *info, uint64_t *version, struct error *error);
 

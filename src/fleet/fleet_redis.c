@@ -87,8 +87,10 @@ static int renew(struct fleet_link *link, const char *info, uint64_t *version,
     fleet_add_number(&words, lease_ms(redis));
     fleet_add(&words, info);
     int result = fleet_redis_run(redis, SCRIPT_RENEW, &words, &reply, error);
-    if (result == 0 && !reply_number(reply, version))
-        result = fleet_redis_name_is_taken(redis, error);
+    if (result == 0 && !strcmp(reply_text(reply, 0), "stale"))
+        *version = FLEET_DISPLACED;
+    else if (result == 0 && !reply_number(reply, version))
+        result = fleet_redis_judge(redis, reply_text(reply, 0), error);
     freeReplyObject(reply);
     return result;
 }
@@ -235,12 +237,17 @@ static const struct fleet_link_ops redis_ops = {
 int fleet_redis_open(struct fleet_link **link, const struct url *url, const struct fleet_self *self,
                      struct error *error) {
     struct fleet_redis *redis = calloc(1, sizeof *redis);
+    *link = NULL;
     if (!redis)
         return error_no_memory(error);
     redis->link.ops = &redis_ops;
     redis->url = url;
     redis->self = self;
     snprintf(redis->prefix, sizeof redis->prefix, "runnel:{%s}:", self->group);
+    if (fleet_run_draw(redis->run, error)) {
+        free(redis);
+        return -1;
+    }
     *link = &redis->link;
     return 0;
 }

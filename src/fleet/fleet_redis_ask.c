@@ -51,7 +51,7 @@ void fleet_add_offset(struct fleet_words *words, struct fleet_offset offset) {
 }
 
 /* EVALSHA, the script's digest, 1, the prefix. */
-enum { SCRIPT_WORDS = 4, SCRIPT_DIGEST = 1, SELF_WORDS = 2 };
+enum { SCRIPT_WORDS = 4, SCRIPT_DIGEST = 1, SELF_WORDS = 3 };
 
 int fleet_words_of_script(struct fleet_redis *redis, struct fleet_words *words, size_t more,
                           struct error *error) {
@@ -70,6 +70,7 @@ int fleet_words_of_self(struct fleet_redis *redis, struct fleet_words *words, si
         return -1;
     fleet_add(words, redis->self->name);
     fleet_add(words, redis->self->id);
+    fleet_add(words, redis->run);
     return 0;
 }
 
@@ -93,6 +94,14 @@ int fleet_redis_name_is_taken(const struct fleet_redis *redis, struct error *err
                      "another daemon of the name %s is in the fleet %s: give each daemon a name of "
                      "its own (name), and a state directory of its own",
                      redis->self->name, redis->self->group);
+}
+
+int fleet_redis_judge(const struct fleet_redis *redis, const char *text, struct error *error) {
+    if (!strcmp(text, "name"))
+        return fleet_redis_name_is_taken(redis, error);
+    if (!strcmp(text, "stale"))
+        return error_set(error, EX_TEMPFAIL, "another daemon of this one's name has joined since");
+    return fleet_redis_no_sense(redis, error);
 }
 
 /* ---- Asking ---- */

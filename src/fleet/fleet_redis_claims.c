@@ -16,8 +16,8 @@ static int read_taken(const struct fleet_redis *redis, const redisReply *reply,
                       struct error *error) {
     enum { EACH = 3 };
     size_t at = 1;
-    if (!strcmp(reply_text(reply, 0), "name"))
-        return fleet_redis_name_is_taken(redis, error);
+    if (strcmp(reply_text(reply, 0), "ok") != 0)
+        return fleet_redis_judge(redis, reply_text(reply, 0), error);
     for (size_t n = 0; n < count; n++) {
         uint64_t partition;
         struct fleet_claim *claim = &claims[n];
@@ -111,11 +111,10 @@ int fleet_redis_settle(struct fleet_link *link, const uint64_t *claims, size_t c
 
 static int append_commit(struct fleet_redis *redis, const struct fleet_commit *commit, bool release,
                          struct error *error) {
-    enum { WORDS = 10 };
+    enum { WORDS = 9 };
     struct fleet_words words;
-    if (fleet_words_of_script(redis, &words, WORDS, error))
+    if (fleet_words_of_self(redis, &words, WORDS, error))
         return -1;
-    fleet_add(&words, redis->self->name);
     fleet_add(&words, release ? "1" : "0");
     fleet_add_number(&words, commit->partition);
     fleet_add_number(&words, commit->claim);
@@ -139,7 +138,7 @@ static int read_committed(const struct fleet_redis *redis, const redisReply *rep
         return error_set(error, EX_TEMPFAIL, "states that it was given are gone");
     return commit->refused || commit->incomplete || !strcmp(text, "ok")
                ? 0
-               : fleet_redis_no_sense(redis, error);
+               : fleet_redis_judge(redis, text, error);
 }
 
 /* All go out before the first is answered; all answers are read, and the first error is told. */

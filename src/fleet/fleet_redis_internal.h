@@ -26,6 +26,7 @@ struct fleet_redis {
     redisContext *context; /* NULL: not connected */
     bool anew;             /* connected since the last look: what changed before may be undone */
     char prefix[FLEET_PREFIX_SIZE];
+    char run[FLEET_RUN_SIZE];
     char sha[FLEET_SCRIPTS][FLEET_SHA_SIZE]; /* "" = the server has not been given it */
 };
 
@@ -40,7 +41,8 @@ struct fleet_words {
 int fleet_words_open(struct fleet_words *words, size_t room, struct error *error);
 void fleet_words_free(struct fleet_words *words);
 
-/* The words that a script begins with, and room for more; for daemons' scripts with name and id. */
+/* The words that a script begins with, and room for more; for daemons' scripts with name, id
+   and run. */
 int fleet_words_of_script(struct fleet_redis *redis, struct fleet_words *words, size_t more,
                           struct error *error);
 int fleet_words_of_self(struct fleet_redis *redis, struct fleet_words *words, size_t more,
@@ -82,6 +84,9 @@ void fleet_redis_append(struct fleet_redis *redis, enum fleet_script script,
 
 int fleet_redis_no_sense(const struct fleet_redis *redis, struct error *error);
 int fleet_redis_name_is_taken(const struct fleet_redis *redis, struct error *error);
+
+/* What a script answers to a daemon that may not do what it asks for. */
+int fleet_redis_judge(const struct fleet_redis *redis, const char *text, struct error *error);
 
 /* ---- Functions of fleet_link.h ---- */
 

@@ -24,8 +24,7 @@ int fleet_redis_arrive(struct fleet_link *link, uint64_t serial, const void *par
     fleet_add_number(&words, ROUND_MS);
     int result = fleet_redis_run(redis, SCRIPT_ARRIVE, &words, &reply, error);
     if (result == 0 && !reply_number(reply, round))
-        result = !strcmp(reply_text(reply, 0), "name") ? fleet_redis_name_is_taken(redis, error)
-                                                       : fleet_redis_no_sense(redis, error);
+        result = fleet_redis_judge(redis, reply_text(reply, 0), error);
     freeReplyObject(reply);
     return result;
 }

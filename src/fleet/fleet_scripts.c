@@ -2,6 +2,7 @@
 
 /* `at`: how keys begin. `changed`: a partition ("p3") or a daemon ("dNAME") is not as it was.
    `holds` one partition more, or one less. `finish`: the claim ends, and its owner can learn of it.
+   `judge`: why the daemon may not do what it asks for; nil: it may.
    `sweep`: those whose leases are over are no members. */
 const char fleet_script_words[] =
     "local call, at, version = redis.call, KEYS[1]\n"
@@ -41,6 +42,11 @@ const char fleet_script_words[] =
     "    await(name)\n"
     "  end\n"
     "end\n"
+    "local function judge(name, id, run)\n"
+    "  if call('HGET', at .. 'ids', name) ~= id then return 'name' end\n"
+    "  local newest = call('HGET', at .. 'runs', name)\n"
+    "  return newest and newest ~= run and 'stale' or nil\n"
+    "end\n"
     "local function owner(n)\n"
     "  local both = call('HGET', at .. 'owners', n)\n"
     "  if not both then return '0', '' end\n"
@@ -67,19 +73,19 @@ const char fleet_script_words[] =
     "end\n";
 
 const char *const fleet_script_texts[FLEET_SCRIPTS] = {
-    /* NAME ID LEASE STREAM PARTITIONS DIGEST EVERY INFO -> "ok", or what is wrong and what the
+    /* NAME ID RUN LEASE STREAM PARTITIONS DIGEST EVERY INFO -> "ok", or what is wrong and what the
        fleet has. */
     [SCRIPT_JOIN] =
-        "local name, id, mine = ARGV[1], ARGV[2], 'runnel 2: ' .. ARGV[6]\n"
+        "local name, id, mine = ARGV[1], ARGV[2], 'runnel 2: ' .. ARGV[7]\n"
         "local fleet = call('HMGET', at .. 'fleet', 'stream', 'partitions', 'digest', 'every',\n"
         "                   'round')\n"
         "local function is(n, what) return fleet[n] and fleet[n] ~= what end\n"
         "local old = fleet[3] and not fleet[3]:find('^runnel %d+: ')\n"
-        "if is(1, ARGV[4]) then return {'stream', fleet[1]}\n"
-        "elseif is(2, ARGV[5]) then return {'partitions', fleet[2]}\n"
-        "elseif is(3, old and ARGV[6] or mine) then\n"
+        "if is(1, ARGV[5]) then return {'stream', fleet[1]}\n"
+        "elseif is(2, ARGV[6]) then return {'partitions', fleet[2]}\n"
+        "elseif is(3, old and ARGV[7] or mine) then\n"
         "  return {'digest', (fleet[3]:gsub('^runnel 2: ', ''))}\n"
-        "elseif is(4, ARGV[7]) then return {'every', fleet[4]} end\n"
+        "elseif is(4, ARGV[8]) then return {'every', fleet[4]} end\n"
         "local known = (fleet[1] and 1 or 0) + (fleet[2] and 1 or 0) + (fleet[3] and 1 or 0)\n"
         "if (known > 0 and known < 3) or (known == 3 and not old and not fleet[4]) or\n"
         "   (fleet[5] and not tonumber(fleet[5])) then return {'damaged', ''} end\n"
@@ -89,7 +95,7 @@ const char *const fleet_script_texts[FLEET_SCRIPTS] = {
         "  end\n"
         "  call('DEL', at .. 'leases', at .. 'ids', at .. 'daemons', at .. 'draining',\n"
         "       at .. 'arrived', at .. 'closed', at .. 'holds', at .. 'awaited', at .. 'changes')\n"
-        "  for n = 0, ARGV[5] - 1 do\n"
+        "  for n = 0, ARGV[6] - 1 do\n"
         "    local claim, who = owner(n)\n"
         "    local had, key = call('HGET', at .. 'offsets', n), at .. 'states:' .. n\n"
         "    local serial, by = (had or ''):match('^%d+ %d+ %d+ %d+ (%d+) (%d+)$')\n"
@@ -100,8 +106,8 @@ const char *const fleet_script_texts[FLEET_SCRIPTS] = {
         "  end\n"
         "end\n"
         "if old or known == 0 then\n"
-        "  call('HSET', at .. 'fleet', 'stream', ARGV[4], 'partitions', ARGV[5],\n"
-        "       'digest', mine, 'every', ARGV[7], 'round', fleet[5] or 1)\n"
+        "  call('HSET', at .. 'fleet', 'stream', ARGV[5], 'partitions', ARGV[6],\n"
+        "       'digest', mine, 'every', ARGV[8], 'round', fleet[5] or 1)\n"
         "end\n"
         "local had = call('HGET', at .. 'ids', name)\n"
         "if had and had ~= id then\n"
@@ -110,20 +116,23 @@ const char *const fleet_script_texts[FLEET_SCRIPTS] = {
         "end\n"
         "if had ~= id then changed('d' .. name) end\n"
         "call('HSET', at .. 'ids', name, id)\n"
-        "call('HSET', at .. 'daemons', name, ARGV[8])\n"
-        "renew(name, ARGV[3])\n"
+        "call('HSET', at .. 'runs', name, ARGV[3])\n"
+        "call('HSET', at .. 'daemons', name, ARGV[9])\n"
+        "renew(name, ARGV[4])\n"
         "return {'ok', ''}\n",
-    /* NAME ID LEASE INFO -> the version; 0: the daemon is not known; or 'name': another has it. */
+    /* NAME ID RUN LEASE INFO -> the version; 0: the daemon is not known; 'name': another has it;
+       'stale': one with its id has joined since. */
     [SCRIPT_RENEW] = "local name = ARGV[1]\n"
-                     "local id = call('HGET', at .. 'ids', name)\n"
-                     "if not id then return 0 end\n"
-                     "if id ~= ARGV[2] then return 'name' end\n"
-                     "renew(name, ARGV[3])\n"
-                     "call('HSET', at .. 'daemons', name, ARGV[4])\n"
+                     "if call('HEXISTS', at .. 'ids', name) == 0 then return 0 end\n"
+                     "local wrong = judge(name, ARGV[2], ARGV[3])\n"
+                     "if wrong then return wrong end\n"
+                     "renew(name, ARGV[4])\n"
+                     "call('HSET', at .. 'daemons', name, ARGV[5])\n"
                      "sweep()\n"
                      "return call('HGET', at .. 'fleet', 'version') or 0\n",
-    /* NAME ID */
-    [SCRIPT_LEAVE] = "if call('HGET', at .. 'ids', ARGV[1]) ~= ARGV[2] then return 'name' end\n"
+    /* NAME ID RUN */
+    [SCRIPT_LEAVE] = "local wrong = judge(ARGV[1], ARGV[2], ARGV[3])\n"
+                     "if wrong then return wrong end\n"
                      "finish_all(ARGV[1])\n"
                      "call('ZREM', at .. 'leases', ARGV[1])\n"
                      "call('SREM', at .. 'awaited', ARGV[1])\n"
@@ -169,12 +178,13 @@ const char *const fleet_script_texts[FLEET_SCRIPTS] = {
         "end\n"
         "end\n"
         "return {head[1], head[2], head[3], 0, leases, draining, daemons, owners, offsets, gone}\n",
-    /* NAME ID, of each PARTITION CLAIM as it was seen -> "ok" PARTITION CLAIM COMMITTED... */
+    /* NAME ID RUN, of each PARTITION CLAIM as it was seen -> "ok" PARTITION CLAIM COMMITTED... */
     [SCRIPT_TAKE] =
         "local name, out = ARGV[1], {'ok'}\n"
-        "if call('HGET', at .. 'ids', name) ~= ARGV[2] then return {'name'} end\n"
+        "local wrong = judge(name, ARGV[2], ARGV[3])\n"
+        "if wrong then return {wrong} end\n"
         "if not lives(name) then return out end\n"
-        "for i = 3, #ARGV, 2 do\n"
+        "for i = 4, #ARGV, 2 do\n"
         "  local n = ARGV[i]\n"
         "  local before, who = owner(n)\n"
         "  if before == ARGV[i + 1] and (who == '' or not lives(who)) then\n"
@@ -189,14 +199,15 @@ const char *const fleet_script_texts[FLEET_SCRIPTS] = {
         "end\n"
         "if #out > 1 then await(name) end\n"
         "return out\n",
-    /* NAME RELEASE PARTITION CLAIM "EPOCH SEQUENCE" LEARNED STREAMS SERIAL ROWS WHOLE -> "ok", also
-       when it was done like this before; "refused", "incomplete": it is not done; "staged": nor,
-       and what was staged is not all there. */
+    /* NAME ID RUN RELEASE PARTITION CLAIM "EPOCH SEQUENCE" LEARNED STREAMS SERIAL ROWS WHOLE ->
+       "ok", also when it was done like this before; "refused", "incomplete": it is not done;
+       "staged": nor, and what was staged is not all there; "stale". */
     [SCRIPT_COMMIT] =
-        "local name, release, n, claim, offset = ARGV[1], ARGV[2] == '1', ARGV[3], ARGV[4], "
-        "ARGV[5]\n"
-        "local streams, serial, rows, whole = ARGV[7], ARGV[8], tonumber(ARGV[9]), ARGV[10] == "
+        "local name, release, n, claim, offset = ARGV[1], ARGV[4] == '1', ARGV[5], ARGV[6], "
+        "ARGV[7]\n"
+        "local streams, serial, rows, whole = ARGV[9], ARGV[10], tonumber(ARGV[11]), ARGV[12] == "
         "'1'\n"
+        "if judge(name, ARGV[2], ARGV[3]) == 'stale' then return 'stale' end\n"
         "local states = at .. 'states:' .. n\n"
         "local staged = states .. ':' .. claim .. ':' .. serial\n"
         "local newest, who = owner(n)\n"
@@ -209,7 +220,7 @@ const char *const fleet_script_texts[FLEET_SCRIPTS] = {
         "  local over = release and call('HGET', at .. 'ended', claim) == offset\n"
         "  return done(over and 'ok' or 'refused')\n"
         "end\n"
-        "local text = offset .. ' ' .. ARGV[6] .. ' ' .. streams .. ' ' .. serial .. ' ' .. claim\n"
+        "local text = offset .. ' ' .. ARGV[8] .. ' ' .. streams .. ' ' .. serial .. ' ' .. claim\n"
         "if had ~= text or serial == '0' then\n"
         "  if rows > 0 and call('HLEN', staged) ~= rows then return done('staged') end\n"
         "  local count = whole and rows or call('HLEN', states)\n"
@@ -238,21 +249,22 @@ const char *const fleet_script_texts[FLEET_SCRIPTS] = {
         "end\n"
         "if release then finish(n, claim, name) end\n"
         "return done('ok')\n",
-    /* NAME ID SERIAL BYTES KEEP -> the round, or 'name'. */
+    /* NAME ID RUN SERIAL BYTES KEEP -> the round, or 'name', or 'stale'. */
     [SCRIPT_ARRIVE] =
         "local name, open = ARGV[1], call('HGET', at .. 'fleet', 'round') or '1'\n"
-        "if call('HGET', at .. 'ids', name) ~= ARGV[2] then return 'name' end\n"
+        "local wrong = judge(name, ARGV[2], ARGV[3])\n"
+        "if wrong then return wrong end\n"
         "local serial, round = (call('HGET', at .. 'arrivals', name) or ''):match('^(%d+) "
         "(%d+)$')\n"
-        "if serial == ARGV[3] then return round end\n"
-        "call('SET', at .. 'parameters:' .. open .. ':' .. name, ARGV[4], 'PX', ARGV[5])\n"
+        "if serial == ARGV[4] then return round end\n"
+        "call('SET', at .. 'parameters:' .. open .. ':' .. name, ARGV[5], 'PX', ARGV[6])\n"
         "if call('SCARD', at .. 'arrived') == 0 then\n"
         "  call('HSET', at .. 'fleet', 'since', string.format('%d', now))\n"
         "  changed()\n"
         "end\n"
         "call('SADD', at .. 'arrived', name)\n"
         "call('SREM', at .. 'awaited', name)\n"
-        "call('HSET', at .. 'arrivals', name, ARGV[3] .. ' ' .. open)\n"
+        "call('HSET', at .. 'arrivals', name, ARGV[4] .. ' ' .. open)\n"
         "return open\n",
     /* NAME ROUND */
     [SCRIPT_PASS] = "local open = call('HGET', at .. 'fleet', 'round') or '1'\n"

@@ -7,6 +7,8 @@
    there (ms) changes    sorted set: "pPARTITION" or "dNAME", by the version of its newest change
      leases     sorted set: a member's name, by when its lease ends (ms, the server's clock)
      ids        hash: name -> the id of the daemon that has it
+     runs       hash: name -> the run of its newest daemon: one life of a process. That it is
+                another's by now says that a copy of the daemon's state directory is in use
      daemons    hash: name -> what it says of itself
      draining   set: names
      owners     hash: partition -> "CLAIM NAME"; nobody's: "CLAIM "

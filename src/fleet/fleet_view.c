@@ -1,5 +1,11 @@
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sysexits.h>
+
+#include <sys/random.h>
 
 #include "common/error.h"
 #include "fleet_link.h"
@@ -70,4 +76,12 @@ int fleet_view_find(const struct fleet_view *view, const char *name) {
             ? bsearch(name, view->daemons, view->daemon_count, sizeof *view->daemons, by_name)
             : NULL;
     return found ? (int)(found - view->daemons) : -1;
+}
+
+int fleet_run_draw(char run[FLEET_RUN_SIZE], struct error *error) {
+    uint64_t random[2];
+    if (getrandom(random, sizeof random, 0) != sizeof random)
+        return error_set(error, EX_OSERR, "there are no random numbers: %s", strerror(errno));
+    snprintf(run, FLEET_RUN_SIZE, "%016" PRIx64 "%016" PRIx64, random[0], random[1]);
+    return 0;
 }

@@ -23,8 +23,9 @@
 #define LOOK_INTERVAL 5.0 /* seconds, at what others say of themselves: for people */
 #define PAUSE_FIRST 0.05
 #define PAUSE_MAX 2.0
+#define SOON 10.0 /* seconds, and two leases: two of one name have noticed each other by then */
 
-enum { RENEWALS_A_LEASE = 4, LOOK_DAEMONS_MAX = 32 };
+enum { RENEWALS_A_LEASE = 4, LOOK_DAEMONS_MAX = 32, DISPLACED_MAX = 3 };
 
 /* ---- What both threads have ---- */
 
@@ -170,18 +171,45 @@ static char *info_of(struct fleet_worker *worker) {
     return info;
 }
 
+/* Another process has joined with the name and the id of this one. It is none that this one came
+   after (that has ended), unless a broker that has lost what it had remembers one: so this one
+   joins again. Two that both run displace each other in turn, and the first of them ends. */
+static int is_displaced(struct fleet_worker *worker, struct error *error) {
+    const struct fleet_self *self = worker->self;
+    bool soon = clock_seconds() - worker->joined_at < SOON + 2 * self->lease;
+    worker->displaced = soon ? worker->displaced + 1 : 1;
+    if (worker->displaced >= DISPLACED_MAX)
+        return error_set(error, EX_CONFIG,
+                         "another daemon of the name %s is in the fleet %s, with a copy of this "
+                         "one's state directory: give each daemon a name of its own (name), and a "
+                         "state directory of its own, which begins empty",
+                         self->name, self->group);
+    log_warning("another daemon of the name %s has joined the fleet %s, with this one's state "
+                "directory or a copy of it: this one joins again, and ends if the other does so, "
+                "too",
+                self->name, self->group);
+    return 0;
+}
+
 /* A broker that has lost what it had may not know this daemon any more. */
 static int join_or_renew(struct fleet_worker *worker, const char *info, uint64_t *version,
                          struct error *error) {
     for (int tries = 0; tries < 2; tries++) {
         if (!worker->joined && worker->link->ops->join(worker->link, info, error))
             return -1;
+        if (!worker->joined)
+            worker->joined_at = clock_seconds();
         worker->joined = true;
         if (worker->link->ops->renew(worker->link, info, version, error))
             return -1;
-        if (*version > 0)
+        if (*version > 0 && *version != FLEET_DISPLACED)
             return 0;
         worker->joined = false;
+        if (*version == FLEET_DISPLACED) {
+            if (is_displaced(worker, error))
+                return -1;
+            continue;
+        }
         log_warning("%s has lost that this daemon is in the fleet %s: it joins again",
                     worker->where, worker->self->group);
     }

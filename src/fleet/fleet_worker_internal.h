@@ -16,6 +16,8 @@ struct fleet_worker {
     /* The thread's own, until it has ended. */
     struct fleet_link *link;
     bool joined;
+    double joined_at;        /* clock_seconds */
+    int displaced;           /* how often in a row, soon after it had joined */
     double due;              /* the next renewal, clock_seconds */
     double look_due;         /* the next look at all, though nothing has changed */
     struct fleet_view known; /* the newest view, of which the learning thread gets copies */

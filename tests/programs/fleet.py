@@ -237,6 +237,41 @@ def sent_again(member, directory, keys):
         assert bits(last, keys) == sent, member.name
 
 
+def two_copies(directory, broker, keys, parts):
+    """A daemon, and one with its name and a copy of its state directory: the first that has been displaced for the
+    third time ends, and the other learns all that there is."""
+    add(broker, range(100), keys, parts)
+    with Member(directory, place(broker), "anna") as anna:
+        until(lambda: lag(broker) == 0, "learned", [anna])
+        anna.kill()
+        shutil.copytree(anna.directory / "state", pathlib.Path(directory) / "copy" / "anna" / "state")
+        anna.start()
+        until(lambda: owners(broker) == ["anna"] * parts, "shared", [anna])
+        with Member(pathlib.Path(directory) / "copy", place(broker), "anna") as copy:
+            until(lambda: anna.process.poll() is not None or copy.process.poll() is not None, "one ends")
+            ended, stays = (anna, copy) if anna.process.poll() is not None else (copy, anna)
+            assert ended.process.wait() == 78, ended.text()
+            assert "another daemon of the name anna is in the fleet fleet, with a copy" in ended.text(), ended.text()
+            assert "this one joins again" in stays.text(), stays.text()
+            add(broker, range(100, 200), keys, parts)
+            until(lambda: lag(broker) == 0 and len(learned(stays.directory)) == 200, "all learned", [stays])
+            once([stays], 200, keys)
+
+
+def stopped_alone(directory, broker, keys, parts):
+    """A daemon that is stopped for longer than its lease, again and again, is no copy of itself."""
+    with Member(directory, place(broker), "anna", lease=0.5) as anna:
+        for turn in range(4):
+            add(broker, range(20 * turn, 20 * turn + 20), keys, parts)
+            until(lambda: lag(broker) == 0, "learned", [anna])
+            anna.process.send_signal(signal.SIGSTOP)
+            until(lambda: look(broker)["daemons"][0]["state"] == "gone", "gone")
+            anna.process.send_signal(signal.SIGCONT)
+            until(lambda: look(broker)["daemons"][0]["state"] != "gone", "back", [anna])
+        assert "another daemon of the name" not in anna.text(), anna.text()
+        once([anna], 80, keys)
+
+
 def lag(redis):
     seen = look(redis)
     return sum(part["lag"] for part in seen["partitions"]) if seen else None

@@ -239,6 +239,31 @@ def test_strangers(directory):
         assert "its stream belongs to s." in anna.text()
 
 
+def test_copies(directory):
+    """Two daemons with one name and one state directory, of which one is a copy: one of them ends."""
+    with brokers.Redis(directory) as redis:
+        fleet.two_copies(directory, redis, KEYS, PARTS)
+
+
+def test_stopped_alone(directory):
+    """Longer than the lease: it goes on."""
+    with brokers.Redis(directory) as redis:
+        fleet.stopped_alone(directory, redis, KEYS, PARTS)
+
+
+def test_made_again(directory):
+    """Streams that were made again with lower ids: who reads there ends with the fleet's group and a way out."""
+    with brokers.Redis(directory) as redis, fleet.Member(directory, redis.url, "anna") as anna:
+        fleet.add(redis, range(100), KEYS, PARTS)
+        fleet.all_learned(redis, [anna], ["anna"])
+        redis.ask("EVAL", consuming.MAKE_AGAIN, "1", "s.1", "1-1", "example", json.dumps({"stream": "s.1", "x": [1]}))
+        fleet.until(lambda: "s.1 ends at 1-1, before" in anna.text(), "said", [anna])
+        redis.ask("XADD", "s.1", "1-2", "example", json.dumps({"stream": "s.1", "x": [2]}))
+        assert anna.process.wait(running.LIMIT) == UNAVAILABLE, anna.text()
+        assert "the group fleet has learned it" in anna.text(), anna.text()
+        assert "begin with another examples.redis.group" in anna.text(), anna.text()
+
+
 def test_alone_before(directory):
     """What a daemon has learned alone it does not learn again, when it is started as one of a fleet."""
     mine = pathlib.Path(directory) / "anna"

@@ -103,6 +103,60 @@ def test_strangers(directory):
         assert anna.request("export", stream="s[2]")[0]["ok"]
 
 
+def test_copies(directory):
+    """Two daemons with one name and one state directory, of which one is a copy: one of them ends."""
+    with fleet.Kafka() as cluster:
+        fleet.two_copies(directory, cluster, KEYS, PARTS)
+
+
+def test_stopped_alone(directory):
+    """Longer than the lease: it goes on."""
+    with fleet.Kafka() as cluster:
+        fleet.stopped_alone(directory, cluster, KEYS, PARTS)
+
+
+def committed(cluster, offset, rows=0, where=""):
+    """As zoe would have done it in the fleet of another topic: partition 0 is learned up to there, with states."""
+    joined = next(json.loads(line.split(" ", 2)[2]) for line in cluster.ask("dump fleet.fleet 1") if '"join"' in line)
+    claims = [json.loads(line.split(" ", 2)[2]) for line in cluster.ask("dump fleet.fleet 1") if '"take"' in line]
+    claim = sum(len(take["takes"]) for take in claims)  # there never was another daemon: all of them were taken
+    zoe = {"v": 1, "name": "zoe", "id": "z", "run": "z"}
+    lines = [{**joined, **zoe, "do": "join", "number": 1, "lease": 60000},
+             {**zoe, "do": "take", "number": 2, "takes": [[0, 1]]},
+             {**zoe, "do": "commit", "number": 3, "release": True,
+              "commits": [[0, claim + 1, 0, offset, offset, rows, 1 if rows else 0, rows, 1, where]]},
+             {**zoe, "do": "leave", "number": 4}]
+    cluster.load("fleet.fleet", [(0, "-", json.dumps(line, separators=(",", ":"))) for line in lines])
+
+
+def test_beyond_the_end(directory):
+    """A commit that names offsets which the topic of examples, or that of states, does not have: they were made
+    again. Who takes the partition ends with a sentence, and has learned nothing twice."""
+    with fleet.Kafka() as cluster:
+        with fleet.Member(directory, cluster, "anna") as anna:
+            fleet.shared(cluster, [anna], ["anna"] * PARTS)
+            assert anna.stop() == 0
+        committed(cluster, 1001)
+        with fleet.Member(directory, cluster, "bert") as bert:
+            assert bert.process.wait(running.LIMIT) == UNAVAILABLE, bert.text()
+            assert "s[0] ends at offset 0, before 1001, up to which the group fleet has learned it" in bert.text()
+            assert "begin with another examples.kafka.group" in bert.text(), bert.text()
+            assert fleet.learned(bert.directory) == []
+
+
+def test_states_beyond_the_end(directory):
+    """The same of the topic of states."""
+    with fleet.Kafka() as cluster:
+        with fleet.Member(directory, cluster, "anna") as anna:
+            fleet.shared(cluster, [anna], ["anna"] * PARTS)
+            assert anna.stop() == 0
+        committed(cluster, 1, rows=1, where="7 9 00000000000000aa")
+        with fleet.Member(directory, cluster, "bert") as bert:
+            assert bert.process.wait(running.LIMIT) == UNAVAILABLE, bert.text()
+            assert "the topic fleet.states has no more, in partition 0, all that the fleet fleet wrote" in bert.text()
+            assert "use another examples.kafka.group" in bert.text(), bert.text()
+
+
 def test_topics(directory):
     """The fleet's topics: without them there is no fleet; not for everybody; with other partitions they are
     another fleet's; not with any name."""

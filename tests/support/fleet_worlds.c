@@ -16,9 +16,10 @@ enum { TEXT_SIZE = 16384 };
         .partitions = PARTITIONS, .every = 10, .lease = 3600                                       \
     }
 const struct fleet_self selves[ACTORS] = {
-    [ANNA] = SELF("anna", "1", "d"), [BERT] = SELF("bert", "2", "d"),
-    [CARL] = SELF("carl", "3", "d"), [OTHER_ANNA] = SELF("anna", "4", "d"),
-    [ZOE] = SELF("zoe", "5", "d"),   [EVE] = SELF("eve", "6", "e"),
+    [ANNA] = SELF("anna", "1", "d"),         [BERT] = SELF("bert", "2", "d"),
+    [CARL] = SELF("carl", "3", "d"),         [OTHER_ANNA] = SELF("anna", "4", "d"),
+    [COPY_OF_ANNA] = SELF("anna", "1", "d"), [ZOE] = SELF("zoe", "5", "d"),
+    [EVE] = SELF("eve", "6", "e"),
 };
 
 struct machine_world *world;

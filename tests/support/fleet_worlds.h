@@ -17,8 +17,9 @@
 enum { REDIS, MACHINE, WORLDS };
 enum { PARTITIONS = 5 };
 
-/* Two daemons have one name; the last but one only looks, and the last does not belong here. */
-enum { ANNA, BERT, CARL, OTHER_ANNA, ZOE, EVE, ACTORS, PLAYERS = ZOE };
+/* Three daemons have one name, and two of these one state directory; the last but one only looks,
+   and the last does not belong here. */
+enum { ANNA, BERT, CARL, OTHER_ANNA, COPY_OF_ANNA, ZOE, EVE, ACTORS, PLAYERS = ZOE };
 extern const struct fleet_self selves[ACTORS];
 extern struct machine_world *world;
 extern struct fleet_link *links[ACTORS][WORLDS];

@@ -66,8 +66,11 @@ static void append(struct link *link, const struct fleet_command *command,
 static int judge(enum fleet_verdict verdict, struct error *error) {
     if (verdict == FLEET_DONE)
         return 0;
-    return error_set(error, verdict == FLEET_ABSENT ? EX_USAGE : EX_CONFIG, "refused: %d",
-                     (int)verdict);
+    return error_set(error,
+                     verdict == FLEET_ABSENT  ? EX_USAGE
+                     : verdict == FLEET_STALE ? EX_TEMPFAIL
+                                              : EX_CONFIG,
+                     "refused: %d", (int)verdict);
 }
 
 static int do_it(struct link *link, const struct fleet_command *command,
@@ -93,7 +96,9 @@ static int renew(struct fleet_link *opened, const char *info, uint64_t *version,
     struct fleet_answer answer;
     command.info = info;
     append(link, &command, &answer);
-    *version = answer.number;
+    *version = answer.verdict == FLEET_STALE ? FLEET_DISPLACED : answer.number;
+    if (answer.verdict == FLEET_STALE)
+        return 0;
     return answer.verdict == FLEET_STRANGER ? 0 : judge(answer.verdict, error);
 }
 

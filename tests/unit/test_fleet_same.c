@@ -63,8 +63,11 @@ static void renew(size_t actor, const struct fleet_view *view) {
     const char *said = info();
     for (int w = 0; w < WORLDS; w++)
         result[w] = links[actor][w]->ops->renew(links[actor][w], said, &version[w], &error[w]);
-    if (same_result(result, error))
-        same_number("a member", version[REDIS] > 0, version[MACHINE] > 0);
+    if (!same_result(result, error))
+        return;
+    same_number("a member", version[REDIS] > 0, version[MACHINE] > 0);
+    same_number("displaced", version[REDIS] == FLEET_DISPLACED,
+                version[MACHINE] == FLEET_DISPLACED);
 }
 
 static void leave(size_t actor, const struct fleet_view *view) {
@@ -332,13 +335,23 @@ static void do_something(size_t actor, const struct fleet_view *view) {
     kind->happens(actor, view);
 }
 
+/* What a daemon asks for in vain after its copy has joined. */
+static void do_as_copy(size_t actor, const struct fleet_view *view) {
+    one_in(2) ? take(actor, view) : commit(actor, view);
+}
+
 /* Who is no member can join, and, unless it has left, renew in vain. */
 static void do_as_stranger(size_t actor, const struct fleet_view *view) {
-    bool name_is_had = false;
-    for (size_t n = 0; n < ACTORS; n++)
-        name_is_had |= is_member[n] && strcmp(selves[n].name, selves[actor].name) == 0;
-    doing = "a stranger";
-    if ((name_is_had || !has_joined[actor]) && one_in(2))
+    bool name_is_had = false, is_copied = false;
+    for (size_t n = 0; n < ACTORS; n++) {
+        bool same = is_member[n] && strcmp(selves[n].name, selves[actor].name) == 0;
+        name_is_had |= same;
+        is_copied |= same && strcmp(selves[n].id, selves[actor].id) == 0;
+    }
+    doing = is_copied ? "a copy" : "a stranger";
+    if (is_copied && one_in(2))
+        do_as_copy(actor, view);
+    else if ((name_is_had || !has_joined[actor]) && one_in(2))
         renew(actor, view);
     else
         join(actor, view);
