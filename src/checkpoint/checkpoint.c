@@ -231,6 +231,10 @@ int checkpoint_start(struct checkpoint *checkpoint, const struct config *config,
     return 0;
 }
 
+bool checkpoint_unlearned(const struct checkpoint *checkpoint) {
+    return checkpoint->unlearned;
+}
+
 bool checkpoint_busy(const struct checkpoint *checkpoint) {
     return checkpoint->busy;
 }
@@ -331,6 +335,12 @@ static void name_aside(struct checkpoint *checkpoint) {
 
 int checkpoint_set_aside(struct checkpoint *checkpoint, struct error *error) {
     int directory = checkpoint->directory_file;
+    if (checkpoint->unlearned && checkpoint_remove_all(checkpoint))
+        return error_set(error, EX_IOERR,
+                         "the checkpoints in %s, in which nothing is learned, cannot be removed: "
+                         "%s",
+                         checkpoint->directory, strerror(errno));
+    checkpoint->unlearned = false;
     if (!*checkpoint->aside)
         return 0;
     if (renameat(directory, CHECKPOINT_NEWEST, directory, checkpoint->aside) || fsync(directory))
@@ -397,6 +407,11 @@ int checkpoint_load(struct checkpoint *checkpoint, const struct config *config,
     report->seconds = clock_seconds() - started;
     if (status == 0)
         return 1;
+    if (status == CHECKPOINT_OTHER && config->journal.enabled &&
+        checkpoint_is_unlearned(checkpoint)) {
+        checkpoint->unlearned = true;
+        return 0;
+    }
     if (error)
         *error = reason;
     return -1;

@@ -74,12 +74,17 @@ void checkpoint_close(struct checkpoint **checkpoint);
    renamed by checkpoint_set_aside, and the report's warning says so. Returns 1 when one was put, 0
    when there is none, -1 on error: damaged with no other to resume from (EX_IOERR), or of another
    model or learning configuration or another version (EX_CONFIG). The sentence says what is wrong
-   and how to continue. After an error the learner must be closed.
+   and how to continue. After an error the learner must be closed. Checkpoints of another
+   configuration in which nothing is learned are no reason to stop, where a journal is kept, which
+   has to be without entries then: 0 is returned, checkpoint_unlearned says so, and
+   checkpoint_set_aside removes them.
 
    Rate and clip are those of the checkpoint, also those configured: what is replayed after it was
    learned with them. learner_configure then applies what the configuration has changed since. */
 int checkpoint_load(struct checkpoint *checkpoint, const struct config *config,
                     struct learner *learner, struct checkpoint_report *report, struct error *error);
+
+bool checkpoint_unlearned(const struct checkpoint *checkpoint);
 
 /* Rename the newest checkpoint, if checkpoint_load has found it damaged, to
    checkpoint.damaged-N.safetensors, so that nothing replaces it or the previous one. What writes

@@ -50,6 +50,8 @@ struct checkpoint {
     unsigned keep;                     /* the newest so many */
     char aside[CHECKPOINT_ASIDE_SIZE]; /* what the newest, which is damaged, is to be called;
                                               "": it is whole */
+    bool unlearned; /* those there are of another configuration, with which nothing was learned:
+                       they are to be removed, and are not there for anybody */
 
     /* The one in flight. The thread has report, status and error until the event. */
     bool busy;
@@ -156,9 +158,10 @@ int checkpoint_write(int descriptor, const char *path, const struct config *conf
 
 /* Put a whole file into a fresh learner; fills the report's examples, bytes and time, and adds to
    its warning when the device is another. CHECKPOINT_NOT_WHOLE: its structure or checksum is not
-   what was written, or the disk does not give its bytes (EX_IOERR); the learner is as it was. -1:
-   anything else; EX_CONFIG when it is of another configuration or of another version's format. */
-enum { CHECKPOINT_NOT_WHOLE = 1 };
+   what was written, or the disk does not give its bytes (EX_IOERR); the learner is as it was.
+   CHECKPOINT_OTHER: it is of another model or learning configuration (EX_CONFIG); likewise. -1:
+   anything else; EX_CONFIG when it is of another version's format. */
+enum { CHECKPOINT_NOT_WHOLE = 1, CHECKPOINT_OTHER = 2 };
 
 int checkpoint_read(const char *path, const struct config *config, struct learner *learner,
                     struct checkpoint_report *report, struct error *error);
@@ -168,6 +171,12 @@ int checkpoint_read(const char *path, const struct config *config, struct learne
 /* The newest checkpoint is about to be replaced: it becomes the previous one, and so on; of those
    before the newest `keep` - 2 stay. -1 with errno. */
 int checkpoint_rotate(int directory, unsigned keep);
+
+/* Whether all that are there have no example, and no entry of a journal. */
+bool checkpoint_is_unlearned(const struct checkpoint *checkpoint);
+
+/* -1 with errno. */
+int checkpoint_remove_all(const struct checkpoint *checkpoint);
 
 /* Add a sentence to the report's warning. */
 void checkpoint_warn(struct checkpoint_report *report, const char *format, ...)

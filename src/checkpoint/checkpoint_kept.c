@@ -9,7 +9,7 @@
 
 #include "checkpoint_internal.h"
 
-enum { POSITION = 5 }; /* among learner.counters */
+enum { EXAMPLES = 0, POSITION = 5 }; /* among learner.counters */
 
 /* The name of the newest (1), of the one before it (2), and so on. */
 static void name_of(unsigned age, char name[CHECKPOINT_KEPT_NAME_SIZE]) {
@@ -57,26 +57,37 @@ static void path_in(const struct checkpoint *checkpoint, const char *name,
     snprintf(path, CHECKPOINT_PATH_SIZE, "%s/%s", checkpoint->directory, name);
 }
 
-/* Its position and time; whether it can be read, and is not to be set aside. */
-static bool look(const struct checkpoint *checkpoint, struct checkpoint_kept *kept) {
+/* Its counters and time; whether it can be read. */
+static bool look_into(const struct checkpoint *checkpoint, struct checkpoint_kept *kept,
+                      uint64_t counters[CHECKPOINT_COUNTERS]) {
+    enum { SIZE = CHECKPOINT_COUNTERS * sizeof *counters };
     char path[CHECKPOINT_PATH_SIZE];
-    uint64_t counters[CHECKPOINT_COUNTERS];
     struct safetensors *file;
     path_in(checkpoint, kept->name, path);
-    if ((*checkpoint->aside && !strcmp(kept->name, CHECKPOINT_NEWEST)) ||
-        faccessat(checkpoint->directory_file, kept->name, F_OK, 0) ||
-        safetensors_open(&file, path, NULL))
+    if (safetensors_open(&file, path, NULL))
         return false;
     const struct safetensors_entry *entry = safetensors_find(file, "learner.counters");
     const char *time = safetensors_metadata(file, "time");
-    bool good = entry && time && entry->size == sizeof counters &&
-                safetensors_read(file, entry, 0, counters, sizeof counters, NULL) == 0;
+    bool good = entry && time && entry->size == SIZE &&
+                safetensors_read(file, entry, 0, counters, SIZE, NULL) == 0;
     if (good) {
         kept->position = counters[POSITION];
         kept->time = strtod(time, NULL);
     }
     safetensors_close(&file);
     return good;
+}
+
+static bool is_there(const struct checkpoint *checkpoint, const char *name) {
+    return faccessat(checkpoint->directory_file, name, F_OK, 0) == 0;
+}
+
+/* Whether it can be read, and is neither to be set aside nor removed. */
+static bool look(const struct checkpoint *checkpoint, struct checkpoint_kept *kept) {
+    uint64_t counters[CHECKPOINT_COUNTERS];
+    return !checkpoint->unlearned &&
+           !(*checkpoint->aside && !strcmp(kept->name, CHECKPOINT_NEWEST)) &&
+           is_there(checkpoint, kept->name) && look_into(checkpoint, kept, counters);
 }
 
 size_t checkpoint_list(const struct checkpoint *checkpoint,
@@ -163,4 +174,36 @@ void checkpoint_keep_first(struct checkpoint *checkpoint) {
 
 void checkpoint_drop_first(struct checkpoint *checkpoint) {
     unlinkat(checkpoint->directory_file, CHECKPOINT_FIRST, 0);
+}
+
+/* ---- With which nothing was learned ---- */
+
+/* The newest (1) and so on; after the oldest, the first. */
+static void any_name_of(unsigned age, char name[CHECKPOINT_KEPT_NAME_SIZE]) {
+    if (age <= CHECKPOINT_KEEP_MAX)
+        name_of(age, name);
+    else
+        snprintf(name, CHECKPOINT_KEPT_NAME_SIZE, "%s", CHECKPOINT_FIRST);
+}
+
+bool checkpoint_is_unlearned(const struct checkpoint *checkpoint) {
+    for (unsigned age = 1; age <= CHECKPOINT_KEEP_MAX + 1; age++) {
+        struct checkpoint_kept kept;
+        uint64_t counters[CHECKPOINT_COUNTERS];
+        any_name_of(age, kept.name);
+        if (is_there(checkpoint, kept.name) && (!look_into(checkpoint, &kept, counters) ||
+                                                counters[EXAMPLES] != 0 || counters[POSITION] != 0))
+            return false;
+    }
+    return true;
+}
+
+int checkpoint_remove_all(const struct checkpoint *checkpoint) {
+    for (unsigned age = 1; age <= CHECKPOINT_KEEP_MAX + 1; age++) {
+        char name[CHECKPOINT_KEPT_NAME_SIZE];
+        any_name_of(age, name);
+        if (remove_name(checkpoint->directory_file, name))
+            return -1;
+    }
+    return fsync(checkpoint->directory_file);
 }

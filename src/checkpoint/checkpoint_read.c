@@ -334,8 +334,11 @@ static void compare_device(const struct reading *reading, struct checkpoint_repo
 
 static int read_all(struct reading *reading, struct checkpoint_report *report,
                     struct error *error) {
-    if (check_format(reading->file, reading->path, error) || check_digest(reading, error) ||
-        check_entries(reading, error) || read_tensors(reading, error) ||
+    if (check_format(reading->file, reading->path, error))
+        return -1;
+    if (check_digest(reading, error))
+        return CHECKPOINT_OTHER;
+    if (check_entries(reading, error) || read_tensors(reading, error) ||
         read_counters(reading, error) || read_scalers(reading, error) ||
         reading_words(reading, error) || reading_streams(reading, error))
         return -1;

@@ -67,6 +67,9 @@ static int start_learner(struct daemon *daemon, struct error *error) {
         *report = (struct checkpoint_report){0};
     if (*report->warning)
         log_warning("%s", report->warning);
+    if (checkpoint_unlearned(daemon->checkpoint))
+        log_info("nothing was learned in %s with the configuration before: it begins anew",
+                 daemon->config->state_directory);
     settings_take_rates(daemon);
     return 0;
 }

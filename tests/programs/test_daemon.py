@@ -664,6 +664,51 @@ def test_a_state_directory_has_one_daemon(directory):
         assert daemon.ask("status")["ok"]
 
 
+def test_before_the_first_example_a_configuration_may_change(directory):
+    """Who corrects it after a first start is not told to move the directory away, also after one that
+    failed at a socket; with anything learned, or set, in it the daemon refuses as before."""
+    learning = {**CONFIG["learning"], "window": 9}
+    with Daemon(directory) as other:
+        other.ask("status")
+        endpoint = other.ends["control"]
+        code, _, text = run("--config", other.path, "--set", f"state.directory={directory}/second",
+                            "--set", f"examples.bind=ipc://{directory}/e",
+                            "--set", f"statistics.bind=ipc://{directory}/s")
+        assert code == 69 and endpoint in text, text
+        other.ask("shutdown")
+        assert other.process.wait(LIMIT) == 0
+    for state in ("second", "state"):  # the first has a journal alone, the other checkpoints, too
+        with Daemon(directory, learning=learning,
+                    state={"directory": f"{directory}/{state}"}) as daemon:
+            for start in range(2):  # the second one resumes
+                assert daemon.ask("status")["examples"] == 0
+                assert ("nothing was learned" in daemon.text()) == (state == "state" and start == 0)
+                daemon.ask("shutdown")
+                assert daemon.process.wait(LIMIT) == 0
+                daemon.restart()
+            daemon.feed(1, 20)
+            wait("the disk", lambda: daemon.ask("status")["journal"]["durable"] == 20)
+            daemon.process.kill()  # its checkpoint has nothing, its journal all
+            daemon.process.wait()
+    with Daemon(directory) as daemon:
+        assert daemon.process.wait(LIMIT) == 78 and "learning configuration" in daemon.text()
+    with Daemon(directory, learning=learning) as daemon:
+        assert daemon.ask("status")["examples"] == 20
+        daemon.ask("shutdown")
+        assert daemon.process.wait(LIMIT) == 0
+    with Daemon(directory) as daemon:
+        assert daemon.process.wait(LIMIT) == 78 and "window 9" in daemon.text()
+
+
+def test_a_rate_set_before_the_first_example_is_kept(directory):
+    with Daemon(directory) as daemon:
+        daemon.ask("set", key="learning.optimizer.rate", value=0.25)
+        daemon.ask("shutdown")
+        assert daemon.process.wait(LIMIT) == 0
+    with Daemon(directory, seed=4) as daemon:
+        assert daemon.process.wait(LIMIT) == 78 and "another configuration" in daemon.text()
+
+
 def test_a_socket_in_use_is_named(directory):
     with Daemon(directory) as daemon:
         daemon.ask("status")

@@ -463,6 +463,22 @@ static void refuses_another_configuration(void **unused) {
     journal_close(&journal);
 }
 
+static void belongs_to_nobody_when_empty(void **unused) {
+    (void)unused;
+    struct journal_options options = plain_options();
+    struct journal *journal = open_with(&options);
+    struct error error;
+    journal_close(&journal);
+    options.digest = "fedcba9876543210";
+    journal = open_with(&options);
+    append_entries(journal, 1);
+    journal_close(&journal);
+    options.digest = plain_options().digest;
+    assert_int_equal(journal_open(&journal, state, &options, &error), -1);
+    assert_int_equal(error.status, EX_CONFIG);
+    assert_non_null(strstr(error.text, "digest fedcba9876543210"));
+}
+
 static int64_t number_of(const char *sql) {
     sqlite3_stmt *row = query(sql);
     assert_int_equal(sqlite3_step(row), SQLITE_ROW);
@@ -516,14 +532,23 @@ static void tells_times(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(gives_back_what_was_appended),   TEST(gives_back_with_less_syncing),
-        TEST(tells_what_is_durable),          TEST(keeps_large_examples_in_order),
-        TEST(stays_flat_when_pruned),         TEST(keeps_what_it_is_told_to),
-        TEST(is_written_again_when_removed),  TEST(leaves_what_has_taken_its_name),
-        TEST(remembers_every_stream),         TEST(refuses_another_checkpoint),
-        TEST(refuses_an_end_that_is_missing), TEST(begins_anew_whatever_kills_it),
-        TEST(stops_where_the_visit_says),     TEST(refuses_another_configuration),
-        TEST(can_be_read_meanwhile),          TEST(tells_times),
+        TEST(gives_back_what_was_appended),
+        TEST(gives_back_with_less_syncing),
+        TEST(tells_what_is_durable),
+        TEST(keeps_large_examples_in_order),
+        TEST(stays_flat_when_pruned),
+        TEST(keeps_what_it_is_told_to),
+        TEST(is_written_again_when_removed),
+        TEST(leaves_what_has_taken_its_name),
+        TEST(remembers_every_stream),
+        TEST(refuses_another_checkpoint),
+        TEST(refuses_an_end_that_is_missing),
+        TEST(begins_anew_whatever_kills_it),
+        TEST(stops_where_the_visit_says),
+        TEST(refuses_another_configuration),
+        TEST(belongs_to_nobody_when_empty),
+        TEST(can_be_read_meanwhile),
+        TEST(tells_times),
         TEST(drops_nothing_while_it_is_held),
     };
     faulty_disk_install();
