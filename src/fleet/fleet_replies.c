@@ -67,13 +67,6 @@ static const redisReply *value_of(const redisReply *hash, const char *key) {
     return NULL;
 }
 
-static bool has(const redisReply *set, const char *name) {
-    for (size_t n = 0; n < set->elements; n++)
-        if (!strcmp(reply_text(set, n), name))
-            return true;
-    return false;
-}
-
 /* ---- The fleet ---- */
 
 /* Without the form that stands before it. */
@@ -117,69 +110,100 @@ static int by_name(const void *a, const void *b) {
     return strcmp(one->name, other->name);
 }
 
-static int read_daemon(const redisReply *reply, size_t n, struct fleet_daemon *daemon) {
-    double now = strtod(reply_text(reply, TIME), NULL);
-    daemon->name = strdup(reply_text(reply->element[DAEMONS], n));
-    daemon->info = strdup(reply_text(reply->element[DAEMONS], n + 1));
-    if (!daemon->name || !daemon->info)
+/* Those of the answer, by name. */
+static int read_news(const redisReply *reply, struct fleet_view *news) {
+    const redisReply *daemons = reply->element[DAEMONS], *leases = reply->element[LEASES];
+    const redisReply *draining = reply->element[DRAINING];
+    const double now = strtod(reply_text(reply, TIME), NULL);
+    int found;
+    news->daemons = calloc(daemons->elements / 2 + 1, sizeof *news->daemons);
+    if (!news->daemons)
         return REPLY_NO_MEMORY;
-    const redisReply *ends = value_of(reply->element[LEASES], daemon->name);
-    daemon->lease = ends ? (strtod(reply_text(ends, 0), NULL) - now) / 1000 : 0;
-    daemon->living = daemon->lease > 0;
-    daemon->draining = has(reply->element[DRAINING], daemon->name);
+    for (size_t n = 0; n + 1 < daemons->elements; n += 2) {
+        struct fleet_daemon *daemon = &news->daemons[news->daemon_count++];
+        daemon->name = strdup(reply_text(daemons, n));
+        daemon->info = strdup(reply_text(daemons, n + 1));
+        if (!daemon->name || !daemon->info)
+            return REPLY_NO_MEMORY;
+    }
+    qsort(news->daemons, news->daemon_count, sizeof *news->daemons, by_name);
+    for (size_t n = 0; n + 1 < leases->elements; n += 2)
+        if ((found = fleet_view_find(news, reply_text(leases, n))) >= 0) {
+            double left = (strtod(reply_text(leases, n + 1), NULL) - now) / 1000;
+            news->daemons[found].lease = left;
+            news->daemons[found].living = left > 0;
+        }
+    for (size_t n = 0; n < draining->elements; n++)
+        if ((found = fleet_view_find(news, reply_text(draining, n))) >= 0)
+            news->daemons[found].draining = true;
     return 0;
+}
+
+/* What is in the way of the news of the same daemons, and those that are gone: `stays` is
+   (before->daemon_count,), all true at first. */
+static void strike(const redisReply *gone, const struct fleet_view *news,
+                   const struct fleet_view *before, bool *stays) {
+    int found;
+    for (size_t n = 0; n < news->daemon_count; n++)
+        if ((found = fleet_view_find(before, news->daemons[n].name)) >= 0)
+            stays[found] = false;
+    for (size_t n = 0; n < gone->elements; n++)
+        if ((found = fleet_view_find(before, reply_text(gone, n))) >= 0)
+            stays[found] = false;
 }
 
 /* Owners are places among the daemons, which are others now. */
-static int find_owners_again(const struct fleet_daemon *before, size_t count,
-                             struct fleet_view *view) {
-    int *now = malloc((count + 1) * sizeof *now);
-    if (!now)
-        return REPLY_NO_MEMORY;
-    for (size_t d = 0; d < count; d++)
-        now[d] = fleet_view_find(view, before[d].name);
+static void find_owners_again(const struct fleet_view *before, int *now, struct fleet_view *view) {
+    for (size_t d = 0; d < before->daemon_count; d++)
+        now[d] = fleet_view_find(view, before->daemons[d].name);
     for (size_t p = 0; p < view->partition_count; p++)
         if (view->partitions[p].owner >= 0)
             view->partitions[p].owner = now[view->partitions[p].owner];
-    free(now);
-    return 0;
 }
 
-static int add_known(const redisReply *reply, const struct fleet_daemon *known,
-                     struct fleet_view *view) {
-    struct fleet_daemon *daemon = &view->daemons[view->daemon_count];
-    if (value_of(reply->element[DAEMONS], known->name) || has(reply->element[GONE], known->name))
-        return 0;
-    *daemon = *known;
-    daemon->name = strdup(known->name);
-    daemon->info = strdup(known->info);
-    view->daemon_count++;
-    return daemon->name && daemon->info ? 0 : REPLY_NO_MEMORY;
-}
-
-static int merge_daemons(const redisReply *reply, const struct fleet_daemon *before, size_t count,
+/* Texts go from those that stay, and from the news, into the view, which has no daemons yet. */
+static int merge_daemons(const redisReply *gone, struct fleet_view *before, struct fleet_view *news,
                          struct fleet_view *view) {
-    const redisReply *news = reply->element[DAEMONS];
-    view->daemon_count = 0;
-    view->daemons = calloc(count + news->elements / 2 + 1, sizeof *view->daemons);
-    if (!view->daemons)
-        return REPLY_NO_MEMORY;
+    const size_t count = before->daemon_count;
+    bool *stays = malloc((count + 1) * sizeof *stays);
+    int *now = malloc((count + 1) * sizeof *now);
+    view->daemons = calloc(count + news->daemon_count + 1, sizeof *view->daemons);
+    int result = stays && now && view->daemons ? 0 : REPLY_NO_MEMORY;
+    if (result)
+        goto end;
     for (size_t d = 0; d < count; d++)
-        if (add_known(reply, &before[d], view))
-            return REPLY_NO_MEMORY;
-    for (size_t n = 0; n + 1 < news->elements; n += 2)
-        if (read_daemon(reply, n, &view->daemons[view->daemon_count++]))
-            return REPLY_NO_MEMORY;
+        stays[d] = true;
+    strike(gone, news, before, stays);
+    for (size_t d = 0; d < count; d++)
+        if (stays[d])
+            view->daemons[view->daemon_count++] = before->daemons[d];
+    for (size_t n = 0; n < news->daemon_count; n++)
+        view->daemons[view->daemon_count++] = news->daemons[n];
     qsort(view->daemons, view->daemon_count, sizeof *view->daemons, by_name);
-    return find_owners_again(before, count, view);
+    find_owners_again(before, now, view);
+    for (size_t d = 0; d < count; d++)
+        if (stays[d])
+            before->daemons[d] = (struct fleet_daemon){0};
+    news->daemon_count = 0;
+end:
+    free(stays);
+    free(now);
+    return result;
 }
 
 static int read_daemons(const redisReply *reply, struct fleet_view *view) {
+    const redisReply *gone = reply->element[GONE];
     struct fleet_view before = {.daemons = view->daemons, .daemon_count = view->daemon_count};
-    if (reply->element[DAEMONS]->elements == 0 && reply->element[GONE]->elements == 0)
+    struct fleet_view news = {0};
+    if (reply->element[DAEMONS]->elements == 0 && gone->elements == 0)
         return 0;
-    int result = merge_daemons(reply, before.daemons, before.daemon_count, view);
+    view->daemons = NULL;
+    view->daemon_count = 0;
+    int result = read_news(reply, &news);
+    if (result == 0)
+        result = merge_daemons(gone, &before, &news, view);
     fleet_view_free(&before);
+    fleet_view_free(&news);
     return result;
 }
 
