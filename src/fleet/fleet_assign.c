@@ -1,21 +1,31 @@
 #include "fleet_assign.h"
 
-/* One more for the daemon that now has the most of those that have none more yet: what it has need
-   not move. Of equals the first. */
-static void give_more(size_t daemons, const size_t *has, size_t *room, size_t least) {
-    size_t chosen = daemons;
+#include <stdbool.h>
+
+static size_t count_above(size_t daemons, const size_t *has, size_t limit) {
+    size_t count = 0;
     for (size_t d = 0; d < daemons; d++)
-        if (room[d] == least && (chosen == daemons || has[d] > has[chosen]))
-            chosen = d;
-    room[chosen]++;
+        count += has[d] > limit;
+    return count;
 }
 
+/* One more for those that now have the most: what they have need not move. Of equals the first. */
 static void share_out(size_t partitions, size_t daemons, const size_t *has, size_t *room) {
-    size_t least = partitions / daemons;
-    for (size_t d = 0; d < daemons; d++)
-        room[d] = least;
-    for (size_t more = partitions % daemons; more > 0; more--)
-        give_more(daemons, has, room, least);
+    size_t least = partitions / daemons, more = partitions % daemons;
+    size_t limit = 0, high = partitions; /* limit: above it are not more than `more` */
+    while (limit < high) {
+        size_t middle = limit + (high - limit) / 2;
+        if (count_above(daemons, has, middle) <= more)
+            high = middle;
+        else
+            limit = middle + 1;
+    }
+    size_t equals = more - count_above(daemons, has, limit);
+    for (size_t d = 0; d < daemons; d++) {
+        bool is_equal = has[d] == limit && equals > 0;
+        room[d] = least + (has[d] > limit || is_equal);
+        equals -= is_equal;
+    }
 }
 
 void fleet_assign(size_t partitions, size_t daemons, const int *owner, int *to, size_t *room) {
