@@ -277,8 +277,9 @@ def lag(redis):
     return sum(part["lag"] for part in seen["partitions"]) if seen else None
 
 
-def until(true, what, members=(), limit=running.LIMIT):
-    end = time.monotonic() + limit
+def until(true, what, members=(), limit=None):
+    """limit: seconds, by default those of all tests."""
+    end = time.monotonic() + (limit or running.LIMIT)
     while not true():
         for member in members:
             member.alive()
@@ -357,7 +358,8 @@ def said_in_words(directory, broker):
 
 
 class Kills:
-    """Random kills of a fleet's daemons and of its Redis, while messages are added."""
+    """Random kills of a fleet's daemons and of its broker, while messages are added. As a context it ends the
+    daemons."""
 
     def __init__(self, directory, redis, names, seed, parts=8, keys=40, lease=1.0, **options):
         self.directory, self.redis = pathlib.Path(directory), redis
@@ -366,6 +368,13 @@ class Kills:
         self.added, self.done = 0, {}
         self.members = [Member(directory, place(redis), name, parts=parts, lease=lease, **options)
                         for name in names]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *why):
+        for member in self.members:
+            member.__exit__(*why)
 
     def add(self, count):
         add(self.redis, range(self.added, self.added + count), self.keys, self.parts)
@@ -380,30 +389,54 @@ class Kills:
 
     def one(self):
         """One kill, and what comes after it."""
-        kind = self.chance.choice(["kill", "kill", "kill away", "stopped", "redis", "term", "together"])
+        kind = self.chance.choice(["kill", "kill", "kill away", "stopped", "broker", "broker stopped", "term",
+                                   "together"])
         member = self.chance.choice(self.members)
+        if kind == "broker stopped":
+            kind = self.chance.choice([kind, f"{kind}, kill", f"{kind}, term"])
         self.done[kind] = self.done.get(kind, 0) + 1
-        if kind == "redis":
+        if kind == "broker":
             self.redis.kill()
             time.sleep(self.chance.random() * 0.3)
             self.redis.start()
+        elif kind.startswith("broker stopped"):
+            with self.stopped(self.redis.process):
+                if kind.endswith("kill"):
+                    member.kill()
+                    member.start()
+                elif kind.endswith("term"):  # it ends all the same
+                    self.term(member)
         elif kind == "together":
             self.redis.kill()
             member.kill()
             self.redis.start()
             member.start()
         elif kind == "stopped":
-            member.process.send_signal(signal.SIGSTOP)
-            time.sleep(self.chance.choice([0.2, 1.5, 2.5]) * self.lease)
-            member.process.send_signal(signal.SIGCONT)
+            with self.stopped(member.process):
+                pass
         elif kind == "term":
-            assert member.stop() == 0, member.text()[-3000:]
-            member.start()
+            self.term(member)
         else:
             member.kill()
             if kind == "kill away":
                 time.sleep(self.chance.choice([0.5, 1.5, 2.5]) * self.lease)
             member.start()
+
+    @staticmethod
+    def term(member):
+        status = member.stop()
+        assert status == 0, (status, member.text()[-3000:])
+        member.start()
+
+    @contextlib.contextmanager
+    def stopped(self, process):
+        """It does nothing for shorter or longer than the lease, and does not know of it."""
+        process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+            time.sleep(self.chance.choice([0.2, 1.5, 2.5]) * self.lease)
+        finally:
+            process.send_signal(signal.SIGCONT)
 
     def settle(self):
         """All of it is learned, by daemons that are all there; they end. How many each has."""

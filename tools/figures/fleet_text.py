@@ -198,7 +198,7 @@ def all_have_some(redis, members):
     least, rest = divmod(PARTS, len(members))
     want = sorted([least + 1] * rest + [least] * (len(members) - rest))
     fleet.until(lambda: sorted(member.ask("status")["fleet"]["partitions"] for member in members) == want
-                and len(set(fleet.owners(redis))) == len(members), "shared", members, limit=running.LIMIT)
+                and len(set(fleet.owners(redis))) == len(members), "shared", members)
 
 
 def add(redis, streams):
@@ -216,7 +216,7 @@ def await_learned(run, redis, members, point):
     rounds = point // run.every
     fleet.until(lambda: fleet.look(redis)["round"] > rounds and
                 all(member.ask("status")["fleet"]["averages"] >= rounds for member in members),
-                f"{rounds} rounds", members, limit=running.LIMIT)
+                f"{rounds} rounds", members)
     seen = fleet.look(redis)["round"] - 1, [member.ask("status")["fleet"]["averages"] for member in members]
     if seen != (rounds, [rounds] * len(members)):
         shared.fail(f"{run}: {rounds} rounds of all daemons were to be, but rounds, and of each daemon, "
