@@ -19,10 +19,12 @@ SOURCE = pathlib.Path(os.environ.get("srcdir", ".")).resolve()
 FIGURES = SOURCE / "tools" / "figures"
 sys.path.insert(0, str(FIGURES))
 sys.dont_write_bytecode = True
+import brokers  # noqa: E402  pylint: disable=wrong-import-position
 import cases  # noqa: E402  pylint: disable=wrong-import-position
 import scale_fleet  # noqa: E402  pylint: disable=wrong-import-position,import-error
 import scale_model  # noqa: E402  pylint: disable=wrong-import-position,import-error
 import scale_plan  # noqa: E402  pylint: disable=wrong-import-position,import-error
+import scale_redis  # noqa: E402  pylint: disable=wrong-import-position,import-error
 
 LIMIT = 300  # seconds: no result depends on it, it ends a test that hangs
 STEP, US = scale_fleet.STEP, scale_model.US
@@ -230,6 +232,17 @@ def test_averages():
     seconds, learned, inside, _ = scale_model.averaging(plan, cost, rates, 5000)
     assert (seconds, inside) == (15.0, 9)
     assert abs(learned - (9 * 5000 / 15 + 1) / 9001) < 1e-12
+
+
+def test_scripts_are_measured_as_they_are(directory):
+    """--measure calls the fleet's scripts with what they want, and has of them all that the simulation reads."""
+    if not brokers.knows("redis"):
+        return print("this build knows no redis")
+    with scale_redis.Redis(directory) as server:
+        made = scale_redis.leases(server, daemons=25, partitions=400)
+    assert set(made) == set(COSTS["redis"]["fleet"]), made
+    assert all(value >= 0 for value in made.values()), made
+    return None
 
 
 def test_the_same_seed_prints_the_same():

@@ -22,7 +22,6 @@ def message(numbers):
 
 MESSAGES = {"8": message(8), "32": message(32)}
 DAEMONS, PARTITIONS = 1000, 16384
-OWNED = PARTITIONS // DAEMONS
 LEASE_MS = 10**9  # nobody's ends
 SCRIPTS = "src/fleet/fleet_scripts.c"
 INFO = '{"address":"tcp://10.0.0.%d:5572","examples":123456789,"rate":10000.0,"streams":100000}'
@@ -46,12 +45,14 @@ class Redis(brokers.Redis):
     def log_bytes(self):
         return sum(path.stat().st_size for path in self.directory.rglob("*.aof"))
 
-    def cost(self, commands, count):
-        """Microseconds of that thread for one of `count`: the cheapest of some rounds."""
+    def cost(self, commands, count, good=lambda reply: True):
+        """Microseconds of that thread for one of `count`: the cheapest of some rounds. good: whether a reply is
+        one of what was to be measured."""
         rounds = []
         for _ in range(ROUNDS):
             before = self.used()
-            self.pipeline(commands)
+            wrong = [reply for reply in self.pipeline(commands) if not good(reply)]
+            assert not wrong, (commands[0], wrong[0])
             rounds.append(1e6 * (self.used() - before) / count)
         return min(rounds)
 
@@ -112,39 +113,46 @@ def scripts():
     return {name: words + literals(part) for name, part in zip(parts[1::2], parts[2::2], strict=True)}
 
 
-def leases(server):
-    """Of the scripts, in a fleet of DAEMONS with PARTITIONS."""
+def leases(server, daemons=DAEMONS, partitions=PARTITIONS):
+    """Of the scripts, in a fleet."""
+    owned = partitions // daemons
     text, at = scripts(), "runnel:{fleet}:"
 
     def call(name, *words):
         return ("EVALSHA", server.ask("SCRIPT", "LOAD", text[name]), 1, at, *words)
 
     def names(n):
-        return f"daemon-{n:04}", f"{n:032x}"
-    server.pipeline([call("JOIN", *names(n), LEASE_MS, "examples", PARTITIONS, "0" * 64, 0, INFO % n)
-                     for n in range(DAEMONS)])
+        """Of a daemon, its directory, and its process."""
+        return f"daemon-{n:04}", f"{n:032x}", f"{n + 1:032x}"
+    joined = server.pipeline([call("JOIN", *names(n), LEASE_MS, "examples", partitions, "0" * 64, 0, INFO % n)
+                              for n in range(daemons)])
+    assert joined == [["ok", ""]] * daemons, joined
 
     def commit(n, partition, claim):
-        return call("COMMIT", names(n)[0], 0, partition, claim, "425 123456789", 123456, 0, 0, 0, 0)
-    for n in range(DAEMONS):
-        mine = range(n * OWNED, PARTITIONS if n == DAEMONS - 1 else (n + 1) * OWNED)
+        return call("COMMIT", *names(n), 0, partition, claim, "425 123456789", 123456, 0, 0, 0, 0)
+    for n in range(daemons):
+        mine = range(n * owned, partitions if n == daemons - 1 else (n + 1) * owned)
         taken = server.ask(*call("TAKE", *names(n), *[word for p in mine for word in (p, 0)]))
         assert len(taken) == 1 + 3 * len(mine), taken
-        server.pipeline([commit(n, p, claim) for p, claim in zip(mine, taken[2::3], strict=True)])
+        done = server.pipeline([commit(n, p, claim) for p, claim in zip(mine, taken[2::3], strict=True)])
+        assert done == ["ok"] * len(mine), done
     newest = int(server.ask("HGET", at + "fleet", "version"))
-    made = {"daemons": DAEMONS, "partitions": PARTITIONS, "commit_partitions": OWNED}
+    made = {"daemons": daemons, "partitions": partitions, "commit_partitions": owned}
     made["renew_us"] = server.cost([call("RENEW", *names(n), LEASE_MS, INFO % n)
-                                    for n in range(DAEMONS)], DAEMONS)
-    made["look_us"] = server.cost([call("LOOK", 0)] * 20, 20)
-    # With nothing, and of each partition, where the last OWNED takes were those of so many daemons.
-    made["look_nothing_us"] = server.cost([call("LOOK", newest)] * 200, 200)
-    made["look_change_us"] = server.cost([call("LOOK", newest - 20)] * 50, 50 * 20 * OWNED)
-    made["commit_us"] = server.cost([commit(0, p, 1 + p) for p in range(OWNED)] * 200, 200)
+                                    for n in range(daemons)], daemons, lambda reply: int(reply) == newest)
+    made["look_us"] = server.cost([call("LOOK", 0)] * 20, 20, lambda reply: len(reply[7]) == 2 * partitions)
+    # With nothing, and of each partition, where the last takes were those of so many daemons.
+    made["look_nothing_us"] = server.cost([call("LOOK", newest)] * 200, 200, lambda reply: not reply[7])
+    made["look_change_us"] = server.cost([call("LOOK", newest - 20)] * 50, 50 * 20 * owned,
+                                         lambda reply: len(reply[7]) >= 2 * 20 * owned)
+    made["commit_us"] = server.cost([commit(0, p, 1 + p) for p in range(owned)] * 200, 200,
+                                    lambda reply: reply == "ok")
     # A take of what another has taken since it was seen.
     made["take_us"] = server.cost(
-        [call("TAKE", *names(0), *[word for p in range(OWNED) for word in (p, 0)])] * 200, 200)
-    server.ask(*call("ARRIVE", *names(0), 0, "parameters", LEASE_MS))
-    made["round_us"] = server.cost([call("ROUND", 1, LEASE_MS)] * 200, 200)
+        [call("TAKE", *names(0), *[word for p in range(owned) for word in (p, 0)])] * 200, 200,
+        lambda reply: reply == ["ok"])
+    assert server.ask(*call("ARRIVE", *names(0), 0, "parameters", LEASE_MS)) == "1"
+    made["round_us"] = server.cost([call("ROUND", 1, LEASE_MS)] * 200, 200, lambda reply: reply == "")
     return made
 
 
