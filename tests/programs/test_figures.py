@@ -1,11 +1,14 @@
 #!/usr/bin/python3
-"""tools/figures: every script is called in the same way and says in a sentence when programs are missing;
-bits finds equal what is equal, and what is not; compare takes ratios; repeat counts failures."""
+"""tools/figures: every script is called in the same way and says in a sentence when programs are missing, and
+what it has started ends with it; bits finds equal what is equal, and what is not; compare takes ratios; repeat
+counts failures."""
+import contextlib
 import json
 import math
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 
@@ -92,6 +95,87 @@ def test_repeat(directory):
     bad = run("repeat", "--times", "2", "tests/programs/test_package.sh", cwd=directory,
               env={**os.environ, "TMPDIR": f"{directory}", "PATH": "/nowhere"})
     assert bad.returncode != 0, bad
+
+
+def started_by(number):
+    """{process: name} of what a process has started, and of what that has."""
+    found = {}
+    for place in pathlib.Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has ended since
+            name, rest = (place / "stat").read_text(errors="replace").split("(", 1)[1].rsplit(")", 1)
+            found[int(place.name)] = (name, int(rest.split()[1]), rest.split()[0])
+    mine = {number}
+    for _ in range(len(found)):
+        mine |= {process for process, (_, parent, _) in found.items() if parent in mine}
+    return {process: found[process][0] for process in mine - {number} if found[process][2] not in "ZX"}
+
+
+def runs(number):
+    with contextlib.suppress(OSError):
+        return pathlib.Path(f"/proc/{number}/stat").read_text(errors="replace").rsplit(")", 1)[1].split()[0] not in "ZX"
+    return False
+
+
+def is_gone_with_all(directory, act, status, what, name, *words, build=BUILD):
+    """A script whose processes are `what`, by name, after something has happened to it."""
+    temporary = directory / "temporary"
+    temporary.mkdir()
+    with open(directory / "log", "w", encoding="utf-8") as log:
+        script = subprocess.Popen([sys.executable, FIGURES / name, "--build", build, *words], stdout=log, stderr=log,
+                                  cwd=directory, env={**os.environ, "TMPDIR": f"{temporary}"})
+    found = {}
+
+    def are_there():
+        found.update(started_by(script.pid))
+        names = [found[process] for process in found if runs(process)]
+        return all(names.count(one) >= count for one, count in what.items())
+
+    brokers.until(lambda: script.poll() is not None or are_there())
+    log = (directory / "log").read_text(encoding="utf-8")
+    if script.returncode == SKIP:
+        return print(log)
+    assert script.poll() is None, log
+    act(script)
+    assert script.wait(LIMIT) == status, (script.returncode, (directory / "log").read_text(encoding="utf-8"))
+    left = [found[process] for process in found if runs(process)]
+    assert not left and not list(temporary.iterdir()), (left, list(temporary.iterdir()))
+    return None
+
+
+FLEET = {"runneld": 4, "redis-server": 1}
+
+
+def test_interrupted(directory):
+    """Daemons and their server end with the script, and nothing of it stays on disk."""
+    if not brokers.knows("redis"):
+        return print("this build knows no redis")
+    for number in signal.SIGTERM, signal.SIGINT:
+        place = directory / number.name
+        place.mkdir()
+        is_gone_with_all(place, lambda script, n=number: script.send_signal(n), 128 + number, FLEET,
+                         "fleet", "kills", "--kills", "1000")
+
+
+def test_failed(directory):
+    """So they do when it fails."""
+    if not brokers.knows("redis"):
+        return print("this build knows no redis")
+    build = directory / "build"
+    build.mkdir()
+    (build / "runneld").symlink_to(BUILD / "runneld")
+    tool = build / "runnel-fleet"  # says what is no JSON
+    tool.write_text(f"#!/bin/sh\nwhile [ ! -e {directory}/go ]; do sleep 0.02; done\necho nonsense\n")
+    tool.chmod(0o700)
+    is_gone_with_all(directory, lambda _: (directory / "go").touch(), 1, FLEET, "fleet", "kills", build=build)
+    assert "JSONDecodeError" in (directory / "log").read_text(encoding="utf-8")
+
+
+def test_interrupted_repeat(directory):
+    """Whose tests are in sessions of their own, and more of them wait."""
+    test = directory / "test_sleep.sh"
+    test.write_text("sleep 1000 & sleep 1000\n")
+    is_gone_with_all(directory, lambda script: script.terminate(), 128 + signal.SIGTERM, {"sleep": 6},
+                     "repeat", "--jobs", "2", "--times", "50", test)
 
 
 # In place of NAB's scorer: every alarm within 50 rows of the windows is worth 1, every other one -1.
