@@ -25,8 +25,8 @@ enum {
     SENDS_A_TURN = 32, /* between two looks for acknowledgements */
 };
 
-/* After the last example: what is not acknowledged then is lost. */
-#define STOP_SECONDS 1.0
+/* After the last example, however busy the machine is: what is not acknowledged then is lost. */
+#define STOP_SECONDS 30.0
 #define TURN_SECONDS 0.001
 
 struct options {

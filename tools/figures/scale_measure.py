@@ -69,14 +69,16 @@ def bench(build, name, directory):
             "forward_us": told["us"]["forward_queued"]["minimum"]}
 
 
+def producers(build):
+    return shared.program(build, "tools/figures/producers", "make tools/figures/producers")
+
+
 def learn(build, daemon, model, streams):
     """Producers until each stream has its examples; then slices of which the cheapest counts."""
     inputs, targets = model
     words = ["--connect", daemon.endpoint("examples"), "--producers", "4", "--streams",
              str(streams // 4), "--inputs", str(inputs), "--targets", str(targets)]
-    program, epoch = shared.program(build, "tools/figures/producers",
-                                    "make tools/figures/producers"), 1
-    slices = []
+    program, epoch, slices = producers(build), 1, []
     while len(slices) < ROUNDS:
         process = subprocess.Popen([program, *words, "--epoch", str(epoch), "--seconds", "5"],
                                    stdout=subprocess.PIPE)
@@ -87,8 +89,9 @@ def learn(build, daemon, model, streams):
         time.sleep(3)
         after = (daemon.ask("status")["examples"], processor(daemon.process),
                  written(daemon.process), time.monotonic())
-        process.communicate()
-        assert process.returncode == 0
+        told = process.communicate()[0]
+        if process.returncode:
+            shared.fail(f"the producers have not had all acknowledged: {told.decode().strip()}")
         examples = after[0] - before[0]
         used = {task: 1e6 * (after[1][task] - before[1].get(task, 0)) / examples for task in after[1]}
         if after[0] > EXAMPLES_A_STREAM * streams:
@@ -223,6 +226,9 @@ def machine():
 def measure(build, path, parts):
     """Write the costs to a file of JSON; parts that are left out stay as they are."""
     running.Daemon.program = shared.program(build, "runneld")
+    if "daemon" in parts:  # before anything is measured
+        shared.program(build, "runnel-bench")
+        producers(build)
     costs = json.loads(path.read_text()) if path.exists() else {}
     costs |= {"date": datetime.date.today().isoformat(), "machine": machine(),
               "command": "tools/figures/scale --measure"}
