@@ -31,13 +31,16 @@ LOAD = 0.3  # of its highest rate
 BURST = 150 * BATCH
 
 
-def configuration(name, directory, streams, examples="socket: router"):
+def configuration(name, directory, streams, examples=None):
+    """examples: in place of a socket."""
     base, size, _ = NETWORKS[name]
     text = (shared.SOURCE / f"conf/bench/{base}.yaml").read_text(encoding="utf-8")
     text = re.sub(r"size: (\d+), norm", f"size: {size}, norm", text)
     text += f"  max_streams: {streams}\n"
-    for socket, more in (("examples", f", {examples}"), ("statistics", ""), ("control", "")):
-        text += f'{socket}: {{bind: "ipc://{directory}/{socket}"{more}}}\n'
+    for socket in "statistics", "control":
+        text += f'{socket}: {{bind: "ipc://{directory}/{socket}"}}\n'
+    examples = examples or f'bind: "ipc://{directory}/examples", socket: router'
+    text += f"examples: {{{examples}}}\n"
     return text + (f"state: {{directory: {directory}/state, checkpoint: {{examples: 0, seconds: 0}}, "
                    "journal: {sync: full, keep: all}}\n")
 
@@ -179,10 +182,10 @@ def watch(daemon, added, begin, curve, ready):
         time.sleep(SAMPLE)
 
 
-def lag_of_a_pause(build):
-    """A daemon of gru64 gets a Redis stream through runnel-feed, and is paused for five seconds: the lag by
-    time. A part of its highest rate comes meanwhile, and its highest rate is that with which it catches
-    up from a burst while this part comes."""
+def lag_of_a_pause():
+    """A daemon of gru64 reads a stream of Redis, and is paused for five seconds: the lag by time. A part
+    of its highest rate comes meanwhile, and its highest rate is that with which it catches up from a burst
+    while this part comes."""
     with tempfile.TemporaryDirectory(prefix="scale-") as directory, \
             Redis(pathlib.Path(directory)) as server:
 
@@ -190,11 +193,10 @@ def lag_of_a_pause(build):
             for first in range(0, count, 5 * BATCH):
                 server.pipeline([("XADD", "s", "*", "payload", MESSAGES["8"] % (n % 1000))
                                  for n in range(first, first + 5 * BATCH)])
-        with running.Daemon(directory, configuration("gru64", directory, 1024)) as daemon:
+        text = configuration("gru64", directory, 1024, f'redis: {{url: "{server.url}", stream: s}}')
+        with running.Daemon(directory, text) as daemon:
             daemon.ask("status")
             burst(BURST)
-            feeder = subprocess.Popen([shared.program(build, "runnel-feed"), "redis", "s", "--url",
-                                       server.url, "--connect", daemon.endpoint("examples"), "--quiet"])
             rate = LOAD * rate_between(daemon, BURST // 4, BURST * 3 // 4)
             running.wait_learned(daemon, BURST)
             with adding(server, rate, BURST) as added:
@@ -212,8 +214,6 @@ def lag_of_a_pause(build):
                 resumed = time.monotonic() - begin
                 watch(daemon, added, begin, curve, lambda now: now > resumed + PAUSE + 1)
                 came = (added[0] - before) / (time.monotonic() - begin)
-            feeder.terminate()
-            feeder.wait(running.LIMIT)
     return {"highest_rate": highest, "rate": came, "paused": paused, "resumed": resumed, "lag": curve}
 
 
@@ -238,7 +238,7 @@ def measure(build, path, parts):
     if "redis" in parts:
         costs["redis"] = scale_redis.measure()
     if "pause" in parts:
-        costs["pause"] = lag_of_a_pause(build)
+        costs["pause"] = lag_of_a_pause()
     path.write_text(text_of(costs))
 
 
