@@ -26,16 +26,25 @@ int redis_judge(const struct url *url, const char *text, struct error *error) {
                                             "ERR AUTH",
                                             "ERR Client sent AUTH",
                                             "ERR invalid username-password"};
-    static const char *const FOR_NOW[] = {"LOADING",     "MASTERDOWN", "READONLY",
-                                          "CLUSTERDOWN", "BUSY ",      "OOM",
-                                          "MISCONF",     "TRYAGAIN",   "NOREPLICAS",
-                                          "NOGROUP",     "UNBLOCKED",  "ERR max number of clients"};
+    static const char *const FOR_NOW[] = {"LOADING",
+                                          "MASTERDOWN",
+                                          "READONLY",
+                                          "CLUSTERDOWN",
+                                          "BUSY ",
+                                          "MISCONF",
+                                          "TRYAGAIN",
+                                          "NOREPLICAS",
+                                          "NOGROUP",
+                                          "UNBLOCKED",
+                                          "ERR max number of clients"};
     char user[BROKER_KEY_SIZE], file[BROKER_KEY_SIZE];
     for (size_t n = 0; n < sizeof FORBIDDEN / sizeof *FORBIDDEN; n++)
         if (begins(text, FORBIDDEN[n]))
             return error_set(error, EX_NOPERM, "%s does not let this client in: %s; see %s and %s",
                              url->name, text, broker_key(user, url->section, "user"),
                              broker_key(file, url->section, "password-file"));
+    if (begins(text, "OOM"))
+        return error_set(error, EX_TEMPFAIL, "it is full: its data has reached its maxmemory");
     for (size_t n = 0; n < sizeof FOR_NOW / sizeof *FOR_NOW; n++)
         if (begins(text, FOR_NOW[n]))
             return error_set(error, EX_TEMPFAIL, "it says %s", text);

@@ -10,7 +10,7 @@
 #include "common/text.h"
 #include "consume_redis.h"
 
-enum { MISSING_SAID = 3, MORE_SIZE = 48 };
+enum { MISSING_SAID = 3, MORE_SIZE = 48, MISTAKEN_SIZE = CONSUME_NAME_SIZE + 128 };
 
 #define LOOK_NS NS_PER_SECOND /* between two commits, and two looks at what there is */
 
@@ -266,10 +266,31 @@ static int look(struct consume *consume, struct consume_partition *p, bool betwe
                                                         : 0;
 }
 
+/* Who writes to NAME where NAME.0, NAME.1 are read, or the other way round, would hear nothing.
+   What is said of the stream that is there, or "". */
+static int find_mistaken(const struct consume *consume, const struct consume_partition *p,
+                         char said[MISTAKEN_SIZE], struct error *error) {
+    const bool numbered = consume->config->consume.redis.partitions != 0;
+    char name[CONSUME_NAME_SIZE];
+    const char *words[] = {"TYPE", name};
+    snprintf(name, sizeof name, numbered ? "%s" : "%s.0", consume->config->consume.redis.stream);
+    redisReply *reply = consume_redis_ask(consume->broker, p, 2, words, "NOPERM", error);
+    *said = '\0';
+    if (!reply)
+        return -1;
+    if (reply->type == REDIS_REPLY_STATUS && !strcmp(reply->str, "stream"))
+        snprintf(said, MISTAKEN_SIZE,
+                 "; there is a stream %s, which is not read: examples.redis.partitions %s", name,
+                 numbered ? "is set" : "is not set");
+    freeReplyObject(reply);
+    return 0;
+}
+
 /* One sentence for all that are not there, the first of them by name: some time after the first was
    missed, for partitions are started one after the other. */
-static void say_missing(const struct consume *consume) {
+static int say_missing(const struct consume *consume, struct error *error) {
     const struct redis *redis = consume->broker;
+    const struct consume_partition *first = NULL;
     const uint64_t now = clock_ns();
     char names[MISSING_SAID * CONSUME_NAME_SIZE] = "", more[MORE_SIZE] = "";
     size_t count = 0, used = 0;
@@ -279,19 +300,24 @@ static void say_missing(const struct consume *consume) {
         if (!p->missing || p->missing_said)
             continue;
         due |= now - p->missing >= LOOK_NS;
+        first = first ? first : p;
         if (count++ < MISSING_SAID)
             used += (size_t)snprintf(names + used, sizeof names - used, "%s%s",
                                      count > 1 ? ", " : "", p->stream);
     }
+    char mistaken[MISTAKEN_SIZE];
     if (!due)
-        return;
+        return 0;
+    if (find_mistaken(consume, first, mistaken, error) < 0)
+        return -1;
     for (size_t n = 0; n < redis->reading_count; n++)
         redis->reading[n]->missing_said = redis->reading[n]->missing != 0;
     if (count > MISSING_SAID)
         snprintf(more, sizeof more, " and %zu more", count - MISSING_SAID);
-    log_info("%s: there %s no stream%s %s%s yet; %s read once somebody adds to it (XADD)",
+    log_info("%s: there %s no stream%s %s%s yet; %s read once somebody adds to it (XADD)%s",
              consume->endpoint, count == 1 ? "is" : "are", text_s(count), names, more,
-             count == 1 ? "it is" : "each is");
+             count == 1 ? "it is" : "each is", mistaken);
+    return 0;
 }
 
 int consume_redis_look(struct consume *consume, bool between, struct error *error) {
@@ -303,7 +329,8 @@ int consume_redis_look(struct consume *consume, bool between, struct error *erro
     int status = 0;
     for (size_t n = 0; n < redis->reading_count && status == 0; n++)
         status = look(consume, redis->reading[n], between, error);
-    say_missing(consume);
+    if (status == 0)
+        status = say_missing(consume, error);
     if (status == 0)
         redis->due = clock_ns() + LOOK_NS;
     return status;

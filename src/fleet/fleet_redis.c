@@ -73,6 +73,8 @@ static int join(struct fleet_link *link, const char *info, struct error *error) 
     int result = fleet_redis_run(redis, SCRIPT_JOIN, &words, &reply, error) ||
                  judge_join(redis, reply, error);
     freeReplyObject(reply);
+    if (result == 0)
+        fleet_redis_look_at_keeping(redis);
     return result ? -1 : 0;
 }
 

@@ -1,6 +1,6 @@
 /* A link to Redis, for its own files: fleet_redis.c (members, and what people ask),
    fleet_redis_ask.c (commands and their answers), fleet_redis_claims.c, fleet_redis_states.c,
-   fleet_redis_rounds.c. */
+   fleet_redis_rounds.c, fleet_redis_keeps.c. */
 #ifndef RUNNEL_FLEET_REDIS_INTERNAL_H
 #define RUNNEL_FLEET_REDIS_INTERNAL_H
 
@@ -29,6 +29,12 @@ struct fleet_redis {
     char run[FLEET_RUN_SIZE];
     char sha[FLEET_SCRIPTS][FLEET_SHA_SIZE]; /* "" = the server has not been given it */
 };
+
+/* ---- fleet_redis_keeps.c ---- */
+
+/* Warn, where the server says that it does not keep what it has answered. The link is connected; a
+   user who may not ask INFO is told nothing. */
+void fleet_redis_look_at_keeping(struct fleet_redis *redis);
 
 /* ---- Words of a command ---- */
 

@@ -149,7 +149,7 @@ static void is_away(struct fleet_worker *worker, const struct error *error) {
         wait_until(worker, clock_seconds() + worker->pause);
     pthread_mutex_unlock(&worker->mutex);
     if (first)
-        log_warning("%s is not there for the fleet %s: %s; trying again until it is (what is "
+        log_warning("%s does not serve the fleet %s now: %s; trying again until it does (what is "
                     "learned meanwhile is in the journal)",
                     worker->where, worker->self->group, error->text);
 }

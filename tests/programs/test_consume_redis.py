@@ -346,6 +346,19 @@ def test_away(directory):
             d.until(lambda: consumer(d)["away"] == 0)
 
 
+def test_mistaken(directory):
+    """Streams of another number than the daemon reads: it says which one is there, and the key of the configuration."""
+    with brokers.Redis(directory) as redis:
+        redis.ask("XADD", "s", "*", "p", "1 2")
+        with daemon(directory, "stream: s, partitions: 2") as d:
+            d.until(lambda: "there is a stream s, which is not read: examples.redis.partitions is set" in d.text())
+    with brokers.Redis(directory) as redis:
+        redis.ask("DEL", "s")
+        redis.ask("XADD", "s.0", "*", "p", "1 2")
+        with daemon(directory) as d:
+            d.until(lambda: "there is a stream s.0, which is not read: examples.redis.partitions is not set" in d.text())
+
+
 def test_wrong(directory):
     """Each mistake has its sentence: the key that is no stream, who is not let in, streams that would be read
     no more, a file that is not there."""

@@ -311,7 +311,7 @@ def test_broker(directory):
     with brokers.Redis(directory) as redis:
         redis.kill()
         with fleet.Member(directory, redis.url, "bert") as bert:
-            fleet.until(lambda: "is not there for the fleet" in bert.text(), "said", [bert])
+            fleet.until(lambda: "does not serve the fleet" in bert.text(), "said", [bert])
             assert fleet.status(bert)["partitions"] == 0
             redis.start()
             fleet.add(redis, range(50), KEYS, PARTS)
@@ -323,6 +323,25 @@ def test_broker(directory):
             running.wait_learned(bert, 100)
             fleet.until(lambda: fleet.status(bert)["away"] == 0, "back", [bert])
             assert bert.text().count("is back for the fleet") == 2
+
+
+def test_a_broker_that_forgets(directory):
+    """Who joins says that the server will lose the fleet, before it does; of one that keeps all, nothing."""
+    with brokers.Redis(directory) as redis:
+        with fleet.Member(directory, redis.url, "anna") as anna:
+            fleet.until(lambda: "learned here from now on" in anna.text(), "said", [anna])
+            assert "appendonly" not in anna.text() and "noeviction" not in anna.text()
+            redis.ask("CONFIG", "SET", "appendonly", "no")
+            redis.ask("CONFIG", "SET", "maxmemory", "100mb")
+            redis.ask("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+            with fleet.Member(directory, redis.url, "bert") as bert:
+                fleet.until(lambda: "appendonly yes" in bert.text() and "policy noeviction" in bert.text(),
+                            "said", [anna, bert])
+            redis.ask("CONFIG", "SET", "maxmemory-policy", "noeviction")
+            redis.ask("CONFIG", "SET", "maxmemory", "1")
+            fleet.until(lambda: "it is full" in anna.text(), "full", [anna])
+            redis.ask("CONFIG", "SET", "maxmemory", "0")
+            fleet.until(lambda: "is back for the fleet" in anna.text(), "back", [anna])
 
 
 def test_how_it_is_called(directory):
