@@ -24,9 +24,11 @@ struct about {
     uint64_t first_first, first_second; /* of the oldest entry, with a length */
 };
 
+/* A count that is below 0 is none. */
 static int64_t number_at(const redisReply *list, const char *name, int64_t otherwise) {
     const redisReply *found = redis_member(list, name);
-    return found && found->type == REDIS_REPLY_INTEGER ? found->integer : otherwise;
+    return found && found->type == REDIS_REPLY_INTEGER && found->integer >= 0 ? found->integer
+                                                                              : otherwise;
 }
 
 static void read_about(const redisReply *reply, struct about *about) {
@@ -37,6 +39,8 @@ static void read_about(const redisReply *reply, struct about *about) {
     const redisReply *entry = redis_member(reply, "first-entry");
     about->added = number_at(reply, "entries-added", -1);
     about->length = number_at(reply, "length", 0);
+    if (about->added < about->length) /* all that is there was added */
+        about->added = -1;
     if (last && last->str)
         redis_id_parse(last->str, &about->last_first, &about->last_second);
     if (entry && entry->elements == 2 && entry->element[0]->str)

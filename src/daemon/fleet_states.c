@@ -256,13 +256,29 @@ static int by_order(const void *a, const void *b) {
     return (one > other) - (one < other);
 }
 
+/* Whether the state is that of the stream under whose name it was published: another may be of a
+   partition that is another daemon's. 1: it is not, or it is none. */
+static int is_its_own(const struct carry *carry, const struct fleet_row *row, struct error *error) {
+    const char *key;
+    size_t key_size;
+    int result = carry_look(carry, (const unsigned char *)row->state + ORDER_SIZE,
+                            row->state_size - ORDER_SIZE, &key, &key_size, error);
+    if (result)
+        return result;
+    return key_size == row->key_size && memcmp(key, row->key, key_size) == 0
+               ? 0
+               : (error_set(error, EX_DATAERR, "the state is another stream's"), 1);
+}
+
 /* A state that is not understood is one of a stream that is new here. */
 static int adopt(struct carry *carry, const struct fleet_row *row, uint64_t *adopted,
                  struct error *error) {
     char quoted[TEXT_QUOTE_SIZE];
-    if (row->state_size < ORDER_SIZE)
-        return error_set(error, EX_DATAERR, "a state is too short"), 1;
-    int result = carry_adopt(carry, (const unsigned char *)row->state + ORDER_SIZE,
+    int result = row->state_size < ORDER_SIZE
+                     ? (error_set(error, EX_DATAERR, "the state is too short"), 1)
+                     : is_its_own(carry, row, error);
+    if (result == 0)
+        result = carry_adopt(carry, (const unsigned char *)row->state + ORDER_SIZE,
                              row->state_size - ORDER_SIZE, error);
     if (result > 0)
         log_warning("stream %s begins anew here: %s", text_quote(quoted, row->key, row->key_size),

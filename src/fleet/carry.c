@@ -235,7 +235,8 @@ static int forget(struct carry *carry, const struct carry_visitor *visitor, json
         newer = streams_newer(streams, slot);
         if (!wants(visitor, key, key_size))
             continue;
-        json_array_append_new(*keys, json_stringn(key, key_size));
+        if (json_array_append_new(*keys, json_stringn(key, key_size)))
+            return error_no_memory(error);
         bytes += key_size + sizeof "\"\",";
         if (learner_forget(carry->learner, key, key_size, error) < 0)
             return -1;

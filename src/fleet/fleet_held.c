@@ -95,15 +95,17 @@ void fleet_held_close(struct fleet_held *held) {
 
 static char *text_of(const struct fleet_held *held) {
     json_t *claims = json_object();
+    bool all = true; /* a claim that is not in the file would be learned again */
     for (size_t n = 0; n < held->count; n++)
         if (held->claims[n]) {
             char partition[24];
             snprintf(partition, sizeof partition, "%zu", n);
-            json_object_set_new(claims, partition, json_integer((json_int_t)held->claims[n]));
+            all &=
+                !json_object_set_new(claims, partition, json_integer((json_int_t)held->claims[n]));
         }
     json_t *file =
         json_pack("{s:s, s:s, s:o}", "id", held->id, "group", held->group, "claims", claims);
-    char *text = file ? json_dumps(file, JSON_INDENT(1)) : NULL;
+    char *text = file && all ? json_dumps(file, JSON_INDENT(1)) : NULL;
     json_decref(file);
     return text;
 }

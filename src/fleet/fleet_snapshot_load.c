@@ -10,6 +10,10 @@
 /* Bytes that each has at least, so that counts can be believed. */
 enum { MEMBER_SIZE_MIN = 12, PUBLICATION_SIZE_MIN = 4, ENDED_SIZE_MIN = 4 };
 
+/* What commands can bring, and what only counts them, so that it can go on counting. */
+#define NUMBER_MAX ((uint64_t)INT64_MAX)
+#define COUNT_MAX (NUMBER_MAX / 2)
+
 /* After the first thing that is not as it should be, all is zero. */
 struct in {
     const unsigned char *at, *end;
@@ -85,15 +89,15 @@ static void get_member(struct in *in, struct fleet_machine *machine) {
     replace(&member->run, get_text(in, FLEET_RUN_SIZE - 1, false));
     replace(&member->info, get_text(in, FLEET_INFO_MAX, false));
     get_where(in, member->where);
-    member->number = get(in, UINT64_MAX);
+    member->number = get(in, NUMBER_MAX);
     member->is_listed = get_flag(in);
     member->is_leased = get_flag(in);
-    member->lease_end = get(in, INT64_MAX);
+    member->lease_end = get(in, NUMBER_MAX);
     member->draining = get_flag(in);
     member->arrived = get_flag(in);
     member->awaited = get_flag(in);
-    member->serial = get(in, UINT64_MAX);
-    member->round = get(in, UINT64_MAX);
+    member->serial = get(in, NUMBER_MAX);
+    member->round = get(in, NUMBER_MAX);
     machine->arrived += member->arrived;
     machine->awaited += member->awaited;
 }
@@ -114,9 +118,9 @@ static void get_publications(struct in *in, struct partition *partition) {
     partition->room = partition->count;
     for (size_t n = 0; n < partition->count; n++) {
         struct fleet_publication *publication = &partition->states[n];
-        publication->claim = get(in, UINT64_MAX);
-        publication->serial = get(in, UINT64_MAX);
-        publication->rows = get(in, UINT64_MAX);
+        publication->claim = get(in, NUMBER_MAX);
+        publication->serial = get(in, NUMBER_MAX);
+        publication->rows = get(in, NUMBER_MAX);
         get_where(in, publication->where);
     }
 }
@@ -134,18 +138,18 @@ static void get_partition(struct in *in, struct fleet_machine *machine, size_t n
     if (!partition->committed)
         return;
     partition->offset.epoch = (uint32_t)get(in, UINT32_MAX);
-    partition->offset.sequence = get(in, UINT64_MAX);
-    partition->learned = get(in, UINT64_MAX);
-    partition->streams = get(in, UINT64_MAX);
-    partition->serial = get(in, UINT64_MAX);
-    partition->by = get(in, UINT64_MAX);
+    partition->offset.sequence = get(in, NUMBER_MAX);
+    partition->learned = get(in, NUMBER_MAX);
+    partition->streams = get(in, NUMBER_MAX);
+    partition->serial = get(in, NUMBER_MAX);
+    partition->by = get(in, NUMBER_MAX);
     get_publications(in, partition);
 }
 
 static void get_fleet(struct in *in, struct fleet_machine *machine) {
     char *stream = get_text(in, FLEET_TEXT_MAX, false),
          *digest = get_text(in, FLEET_TEXT_MAX, false);
-    const uint64_t every = get(in, UINT64_MAX);
+    const uint64_t every = get(in, NUMBER_MAX);
     const size_t partitions = get(in, FLEET_PARTITIONS_MAX);
     const struct fleet_kind kind = {stream, digest, partitions, every};
     if (!in->bad && machine_found(machine, &kind))
@@ -163,7 +167,7 @@ static void get_ended(struct in *in, struct fleet_machine *machine) {
         ended.claim = get(in, machine->claim);
         ended.is_known = get_flag(in);
         ended.offset.epoch = (uint32_t)get(in, UINT32_MAX);
-        ended.offset.sequence = get(in, UINT64_MAX);
+        ended.offset.sequence = get(in, NUMBER_MAX);
         in->bad |= ended.claim == 0;
         if (!in->bad && fleet_claims_put(&machine->ended, &ended))
             in->no_memory = in->bad = true;
@@ -178,8 +182,8 @@ static size_t lines_of(const char *text) {
 }
 
 static void get_rounds(struct in *in, struct fleet_machine *machine) {
-    machine->round = get(in, UINT64_MAX);
-    machine->since = get(in, INT64_MAX);
+    machine->round = get(in, COUNT_MAX);
+    machine->since = get(in, COUNT_MAX);
     in->bad |= machine->round == 0;
     for (size_t n = 0; !in->bad && n < ROUNDS_KEPT; n++) {
         struct closed_round *closed = &machine->closed[n];
@@ -196,9 +200,9 @@ static void get_rounds(struct in *in, struct fleet_machine *machine) {
 /* What counts as not kept in fleet_machine_internal.h is computed, or found when it is needed. */
 static void get_machine(struct in *in, struct fleet_machine *machine, uint64_t *position) {
     *position = get(in, INT64_MAX - 1); /* an offset of Kafka's, and one comes after it */
-    machine->time = get(in, INT64_MAX);
-    machine->version = get(in, UINT64_MAX);
-    machine->claim = get(in, INT64_MAX);
+    machine->time = get(in, COUNT_MAX);
+    machine->version = get(in, COUNT_MAX);
+    machine->claim = get(in, COUNT_MAX);
     size_t members = get_count(in, MEMBER_SIZE_MIN);
     for (size_t n = 0; !in->bad && n < members; n++)
         get_member(in, machine);

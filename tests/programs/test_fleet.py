@@ -264,6 +264,23 @@ def test_made_again(directory):
         assert "begin with another examples.redis.group" in anna.text(), anna.text()
 
 
+def test_the_state_of_another_stream(directory):
+    """A state that Redis has under the name of another stream is not adopted: that may be another daemon's."""
+    with brokers.Redis(directory) as redis:
+        with fleet.Member(directory, redis.url, "anna") as anna:
+            fleet.add(redis, range(100), KEYS, PARTS)
+            fleet.all_learned(redis, [anna], ["anna"])
+            assert anna.stop() == 0
+        mine, other = [f"key-{n}" for n in range(KEYS) if consuming.partition_of(f"key-{n}", PARTS) == 1][:2]
+        redis.ask("EVAL", "return redis.call('HSET', KEYS[1], ARGV[2], redis.call('HGET', KEYS[1], ARGV[1]))",
+                  "1", "runnel:{fleet}:states:1", mine, other)
+        with fleet.Member(directory, redis.url, "bert") as bert:
+            fleet.until(lambda: fleet.status(bert)["partitions"] == PARTS, "read", [bert])
+            assert fleet.status(bert)["adopted"] == KEYS - 1
+            assert f"stream '{other}' begins anew here: the state is another stream's" in bert.text(), bert.text()
+            assert not bert.request("export", stream=other)[0]["ok"] and bert.request("export", stream=mine)[0]["ok"]
+
+
 def test_alone_before(directory):
     """What a daemon has learned alone it does not learn again, when it is started as one of a fleet."""
     mine = pathlib.Path(directory) / "anna"

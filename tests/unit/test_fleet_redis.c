@@ -318,6 +318,28 @@ static void something_else_has_the_key(void **unused) {
 }
 
 /* What of a fleet is damaged or lost is a sentence, and nobody goes on with it. */
+/* Numbers that no script has written. */
+static void damaged_numbers(void) {
+    static const char *const offsets[] = {"-1 2 3 4", "4294967296 2 3 4",          "1 -2 3 4",
+                                          "1 2 3",    "1 9223372036854775808 3 4", "1 2 3 4x",
+                                          "1 2 3  4", "1 2 18446744073709551616 4"};
+    static const char *const owners[] = {"-1 anna", "x anna", "1", "9223372036854775808 anna"};
+    struct fleet_view view = {0};
+    for (size_t n = 0; n < sizeof offsets / sizeof *offsets; n++) {
+        redis_do("HSET runnel:{g}:offsets 0 %s", offsets[n]);
+        assert_int_equal(a->ops->look(a, &view, &error), -1);
+        assert_int_equal(error.status, EX_UNAVAILABLE);
+    }
+    redis_do("DEL runnel:{g}:offsets");
+    for (size_t n = 0; n < sizeof owners / sizeof *owners; n++) {
+        redis_do("HSET runnel:{g}:owners 0 %s", owners[n]);
+        assert_int_equal(a->ops->look(a, &view, &error), -1);
+    }
+    redis_do("HSET runnel:{g}:owners 0 %s", "1 anna");
+    good(a->ops->look(a, &view, &error));
+    fleet_view_free(&view);
+}
+
 static void damage_is_told(void **unused) {
     static const char *const fields[] = {"partitions", "stream", "every",
                                          "digest",     "round",  "version"};
@@ -344,6 +366,7 @@ static void damage_is_told(void **unused) {
     struct fleet_view view = {0};
     assert_int_equal(a->ops->look(a, &view, &error), -1);
     redis_do("HSET runnel:{g}:fleet partitions 4");
+    damaged_numbers();
     redis_do("HSET runnel:{g}:owners 0 nonsense");
     struct fleet_claim claim = {.partition = 0};
     size_t taken;
