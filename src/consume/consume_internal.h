@@ -30,7 +30,9 @@ struct consume_partition {
     struct consume_place at; /* the newest message that it has put, or knows to be gone */
     uint64_t begun;          /* at.count when this generation began */
     bool counted;            /* Redis: at.count is right */
-    bool assigned, begins;   /* Kafka */
+    bool assigned, begins;   /* Kafka, */
+    uint64_t short_since;    /* ns: it ends before what is learned; 0: it does not; */
+    uint64_t short_reading;  /* in this generation */
     uint64_t first, second;  /* Redis: its id */
     struct consume_place committed;
     bool grouped;     /* the group is there */

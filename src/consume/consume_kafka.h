@@ -17,8 +17,7 @@ struct kafka {
     uint64_t due, count_due;     /* of the next look */
     bool written;                /* the dead letter, unless for this reason: */
     rd_kafka_resp_err_t refused;
-    struct error fatal;   /* text "": none */
-    uint64_t short_since; /* ns: a partition ends before what is learned; 0 = none does */
+    struct error fatal; /* text "": none */
     bool missing_said, down;
     char said[KAFKA_WHY_SIZE]; /* the newest that a partition could not be read for */
 };

@@ -96,13 +96,14 @@ static rd_kafka_topic_partition_list_t *ask_committed(struct consume *consume,
 
 /* After the loss of a leader this may be so for a moment; a topic that was made again would in the
    end have other messages at the offsets that are read next. */
-static int ends_before(struct consume *consume, const struct consume_partition *p, int64_t high,
+static int ends_before(struct consume *consume, struct consume_partition *p, int64_t high,
                        struct error *error) {
-    struct kafka *kafka = consume->broker;
+    const struct kafka *kafka = consume->broker;
     uint64_t now = clock_ns();
-    if (!kafka->short_since)
-        kafka->short_since = now;
-    return error_set(error, now - kafka->short_since > SHORT_NS ? EX_DATAERR : EX_UNAVAILABLE,
+    if (!p->short_since || p->short_reading != p->reading)
+        p->short_since = now;
+    p->short_reading = p->reading;
+    return error_set(error, now - p->short_since > SHORT_NS ? EX_DATAERR : EX_UNAVAILABLE,
                      "%s: %s ends at offset %" PRId64 ", before %" PRId64 ", up to which the group "
                      "%s has learned it: it was made again, or has lost what it had; %s",
                      kafka->options.servers, p->stream, high, consume_kafka_next(p),
@@ -168,7 +169,7 @@ int consume_kafka_check(struct consume *consume, struct consume_partition *p, st
         return error_set(error, EX_TEMPFAIL, "%s", rd_kafka_err2str(code));
     if (next > high)
         return ends_before(consume, p, high, error);
-    kafka->short_since = 0;
+    p->short_since = 0;
     if (next >= low)
         return 0;
     log_warning("%s: %" PRId64 " messages of %s[%" PRId32 "] were gone before they were read: "

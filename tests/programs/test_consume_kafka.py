@@ -163,7 +163,7 @@ def test_the_group_is_beyond_the_end(directory):
             assert "examples.kafka.group" in d.text(), d.text()
         cluster.ask("fill s 0 5 10")  # a leader that had been behind: nothing is lost or twice
         with daemon(directory, cluster) as d:
-            running.wait_learned(d, 1)
+            wait_kept(d, 1)
     assert [x[0] for _, x in journal(directory)] == [9]
 
 

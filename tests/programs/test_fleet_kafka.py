@@ -115,18 +115,28 @@ def test_stopped_alone(directory):
         fleet.stopped_alone(directory, cluster, KEYS, PARTS)
 
 
-def committed(cluster, offset, rows=0, where=""):
-    """As zoe would have done it in the fleet of another topic: partition 0 is learned up to there, with states."""
-    joined = next(json.loads(line.split(" ", 2)[2]) for line in cluster.ask("dump fleet.fleet 1") if '"join"' in line)
-    claims = [json.loads(line.split(" ", 2)[2]) for line in cluster.ask("dump fleet.fleet 1") if '"take"' in line]
-    claim = sum(len(take["takes"]) for take in claims)  # there never was another daemon: all of them were taken
+def commands(cluster):
+    return [json.loads(line.split(" ", 2)[2]) for line in cluster.ask("dump fleet.fleet 1")]
+
+
+def write(cluster, *lines):
+    """As zoe, who is in the fleet, but is no process."""
     zoe = {"v": 1, "name": "zoe", "id": "z", "run": "z"}
-    lines = [{**joined, **zoe, "do": "join", "number": 1, "lease": 60000},
-             {**zoe, "do": "take", "number": 2, "takes": [[0, 1]]},
-             {**zoe, "do": "commit", "number": 3, "release": True,
-              "commits": [[0, claim + 1, 0, offset, offset, rows, 1 if rows else 0, rows, 1, where]]},
-             {**zoe, "do": "leave", "number": 4}]
-    cluster.load("fleet.fleet", [(0, "-", json.dumps(line, separators=(",", ":"))) for line in lines])
+    cluster.load("fleet.fleet", [(0, "-", json.dumps(line | zoe, separators=(",", ":"))) for line in lines])
+
+
+def joins(cluster):
+    write(cluster, next(command for command in commands(cluster) if command["do"] == "join") |
+          {"number": 1, "lease": 3600000})
+
+
+def commits(cluster, part, offset, rows=0, where=""):
+    """As she would have done it in the fleet of another topic: the partition is learned up to there, with states."""
+    claims = sum(len(command["takes"]) for command in commands(cluster) if command["do"] == "take")
+    write(cluster, {"do": "take", "number": 2, "takes": [[part, part + 1]]},  # there was one daemon, which had all
+          {"do": "commit", "number": 3, "release": True,
+           "commits": [[part, claims + 1, 0, offset, offset, rows, 1, rows, 1, where]]},
+          {"do": "leave", "number": 4})
 
 
 def test_beyond_the_end(directory):
@@ -136,12 +146,28 @@ def test_beyond_the_end(directory):
         with fleet.Member(directory, cluster, "anna") as anna:
             fleet.shared(cluster, [anna], ["anna"] * PARTS)
             assert anna.stop() == 0
-        committed(cluster, 1001)
+        joins(cluster)
+        commits(cluster, 0, 1001)
         with fleet.Member(directory, cluster, "bert") as bert:
             assert bert.process.wait(running.LIMIT) == UNAVAILABLE, bert.text()
             assert "s[0] ends at offset 0, before 1001, up to which the group fleet has learned it" in bert.text()
             assert "begin with another examples.kafka.group" in bert.text(), bert.text()
             assert fleet.learned(bert.directory) == []
+
+
+def test_beyond_the_end_later(directory):
+    """The same of a daemon that reads already, and takes another partition with that one: it may be so for a moment,
+    but not for long."""
+    with fleet.Kafka() as cluster, fleet.Member(directory, cluster, "anna") as anna:
+        fleet.add(cluster, range(100), KEYS, PARTS)
+        fleet.all_learned(cluster, [anna], ["anna"])
+        joins(cluster)
+        fleet.shared(cluster, [anna], ["", "", "anna", "anna"])
+        part = max(n for n, owner in enumerate(fleet.owners(cluster)) if not owner)
+        commits(cluster, part, 1001)
+        assert anna.process.wait(running.LIMIT) == UNAVAILABLE, anna.text()
+        assert anna.text().count(f"s[{part}] ends at offset ") == 2, anna.text()
+        assert fleet.once([anna], 100, KEYS) == {"anna": 100}
 
 
 def test_states_beyond_the_end(directory):
@@ -150,7 +176,8 @@ def test_states_beyond_the_end(directory):
         with fleet.Member(directory, cluster, "anna") as anna:
             fleet.shared(cluster, [anna], ["anna"] * PARTS)
             assert anna.stop() == 0
-        committed(cluster, 1, rows=1, where="7 9 00000000000000aa")
+        joins(cluster)
+        commits(cluster, 0, 1, rows=1, where="7 9 00000000000000aa")
         with fleet.Member(directory, cluster, "bert") as bert:
             assert bert.process.wait(running.LIMIT) == UNAVAILABLE, bert.text()
             assert "the topic fleet.states has no more, in partition 0, all that the fleet fleet wrote" in bert.text()
