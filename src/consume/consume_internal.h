@@ -32,7 +32,9 @@ struct consume_partition {
     bool counted;            /* Redis: at.count is right */
     bool assigned, begins;   /* Kafka, */
     uint64_t short_since;    /* ns: it ends before what is learned; 0: it does not; */
-    uint64_t short_reading;  /* in this generation */
+    uint64_t short_reading;  /* in this generation; and offsets: */
+    uint64_t put;            /* after the newest message that it has put; 0: none */
+    uint64_t passed;         /* before this one nothing comes that has not been put */
     uint64_t first, second;  /* Redis: its id */
     struct consume_place committed;
     bool grouped;     /* the group is there */

@@ -23,7 +23,7 @@ static int configure(const struct consume *consume, rd_kafka_conf_t *conf, struc
     const struct kafka *kafka = consume->broker;
     static const char *const SETTINGS[][2] = {
         {"enable.auto.commit", "false"},      {"enable.auto.offset.store", "false"},
-        {"auto.offset.reset", "error"},       {"enable.partition.eof", "false"},
+        {"auto.offset.reset", "error"},       {"enable.partition.eof", "true"},
         {"max.poll.interval.ms", "86400000"}, {"queued.max.messages.kbytes", "16384"},
     };
     int status = kafka_set(conf, "group.id", consume->config->consume.kafka.group, error);
@@ -129,7 +129,18 @@ static int take(struct consume *consume, const rd_kafka_message_t *m, struct err
         .raw_key_size = m->key_len,
         .raw_size = m->len,
     };
-    return consume_put(consume, &read, error) < 0 ? -1 : 0;
+    int put = consume_put(consume, &read, error);
+    if (put > 0)
+        p->put = p->at.count;
+    return put < 0 ? -1 : 0;
+}
+
+/* Nothing more comes before that offset: what is there are marks of transactions, what was aborted,
+   or nothing, where the topic is compacted. */
+static void note_end(const struct consume *consume, const rd_kafka_message_t *m) {
+    struct consume_partition *p = of(consume, m->partition);
+    if (p && p->reading && m->offset > 0)
+        p->passed = (uint64_t)m->offset;
 }
 
 /* The offset is not there any more. */
@@ -154,7 +165,9 @@ static void say_unread(struct consume *consume, const rd_kafka_message_t *m) {
 
 /* A message that is an error. */
 static int judge(struct consume *consume, const rd_kafka_message_t *m, struct error *error) {
-    if (kafka_refuses(m->err))
+    if (m->err == RD_KAFKA_RESP_ERR__PARTITION_EOF)
+        note_end(consume, m);
+    else if (kafka_refuses(m->err))
         consume_kafka_error(NULL, m->err, rd_kafka_message_errstr(m), consume);
     else if (m->err == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART ||
              m->err == RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC ||

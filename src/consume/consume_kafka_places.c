@@ -1,5 +1,8 @@
 /* Which partitions the topic has, where they begin, and how far they are. */
 #include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sysexits.h>
 
 #include "common/clock.h"
@@ -10,7 +13,12 @@
 #define SHORT_NS (10 * NS_PER_SECOND) /* a partition ends too early: for longer */
 #define COUNT_NS (10 * NS_PER_SECOND) /* between two questions how many partitions there are */
 
-enum { CLOSE_MS = 2000 /* for the last commit */ };
+enum { CLOSE_MS = 2000 /* for the last commit */, NOTE_SIZE = 40 };
+
+/* What is committed with an offset: that of the newest message before it, and 1. */
+#define NOTE                                                                                       \
+    "after "                                                                                       \
+    "%" PRIu64
 
 /* ---- Partitions ---- */
 
@@ -158,6 +166,36 @@ static int find_starts(struct consume *consume, rd_kafka_topic_partition_list_t 
     return code ? error_set(error, EX_TEMPFAIL, "%s", rd_kafka_err2str(code)) : status;
 }
 
+/* Whether the group knows that what the topic had there between the newest message that is learned
+   and `low` was no message: then nothing is lost where that is gone. */
+static bool was_passed(struct consume *consume, const struct consume_partition *p, int64_t low) {
+    char note[NOTE_SIZE];
+    if (p->passed >= (uint64_t)low)
+        return true;
+    struct error ignored;
+    rd_kafka_topic_partition_list_t *list = ask_committed(consume, &ignored);
+    if (!list)
+        return false;
+    const rd_kafka_topic_partition_t *of = &list->elems[p->number];
+    int size = snprintf(note, sizeof note, NOTE, p->at.count);
+    bool passed = of->offset >= low && of->metadata && of->metadata_size == (size_t)size &&
+                  memcmp(of->metadata, note, (size_t)size) == 0;
+    rd_kafka_topic_partition_list_destroy(list);
+    return passed;
+}
+
+static void note_lost(struct consume *consume, struct consume_partition *p, int64_t low) {
+    int64_t next = consume_kafka_next(p), count = low - next;
+    log_warning("%s: what %s had from offset %" PRId64 " to %" PRId64 " was gone before it was "
+                "read, up to %" PRId64 " message%s: its retention had passed, or somebody has "
+                "deleted it; keep more (the topic's retention.ms and retention.bytes), or let the "
+                "daemon be faster",
+                consume->endpoint, p->stream, next, low - 1, count, count == 1 ? "" : "s");
+    pthread_mutex_lock(&consume->mutex);
+    p->lost += (uint64_t)count;
+    pthread_mutex_unlock(&consume->mutex);
+}
+
 /* What was before the oldest message is lost, what is after the newest one is of another topic. */
 int consume_kafka_check(struct consume *consume, struct consume_partition *p, struct error *error) {
     struct kafka *kafka = consume->broker;
@@ -172,12 +210,8 @@ int consume_kafka_check(struct consume *consume, struct consume_partition *p, st
     p->short_since = 0;
     if (next >= low)
         return 0;
-    log_warning("%s: %" PRId64 " messages of %s[%" PRId32 "] were gone before they were read: "
-                "their retention had passed; keep more, or let the daemon be faster",
-                consume->endpoint, low - next, topic, p->number);
-    pthread_mutex_lock(&consume->mutex);
-    p->lost += (uint64_t)(low - next);
-    pthread_mutex_unlock(&consume->mutex);
+    if (!was_passed(consume, p, low))
+        note_lost(consume, p, low);
     p->at.count = (uint64_t)low;
     return 0;
 }
@@ -197,6 +231,10 @@ static int choose(struct consume *consume, rd_kafka_topic_partition_list_t *list
         if (!read)
             continue;
         rd_kafka_topic_partition_list_add(list, topic, p->number);
+        if (begins) {
+            p->put = p->at.count;
+            p->passed = 0;
+        }
         if (begins && known)
             status = consume_kafka_check(consume, p, error);
         else if (begins)
@@ -245,17 +283,36 @@ int consume_kafka_assign(struct consume *consume, struct error *error) {
 
 /* ---- What is durable ---- */
 
+/* Under the mutex: the offset before which nothing is to be learned any more. */
+static uint64_t reached(const struct consume_partition *p) {
+    uint64_t durable = p->durable.count > p->begun ? p->durable.count : p->begun;
+    if (p->durable.count < p->put)
+        return durable;
+    return p->passed > p->at.count ? p->passed : p->at.count;
+}
+
+/* With the offset goes what it was reached from: consume_kafka_check needs it. */
+static void add_offset(const struct consume *consume, rd_kafka_topic_partition_list_t *list,
+                       const struct consume_partition *p) {
+    char note[NOTE_SIZE];
+    rd_kafka_topic_partition_t *of =
+        rd_kafka_topic_partition_list_add(list, consume->config->consume.kafka.topic, p->number);
+    of->offset = (int64_t)p->committed.count;
+    snprintf(note, sizeof note, NOTE, p->durable.count);
+    of->metadata = p->durable.count ? strdup(note) : NULL; /* librdkafka frees it */
+    of->metadata_size = of->metadata ? strlen(note) : 0;
+}
+
 static rd_kafka_topic_partition_list_t *take_offsets(struct consume *consume) {
     rd_kafka_topic_partition_list_t *list =
         rd_kafka_topic_partition_list_new((int)consume->count + 1);
     pthread_mutex_lock(&consume->mutex);
     for (size_t n = 0; n < consume->count && consume->commits; n++) {
         struct consume_partition *p = consume->partitions[n];
-        if (!p->read || p->durable.count == 0 || p->durable.count == p->committed.count)
+        if (!p->read || p->reading != p->generation || reached(p) == p->committed.count)
             continue;
-        p->committed = p->durable;
-        rd_kafka_topic_partition_list_add(list, consume->config->consume.kafka.topic, p->number)
-            ->offset = (int64_t)p->durable.count;
+        p->committed.count = reached(p);
+        add_offset(consume, list, p);
     }
     pthread_mutex_unlock(&consume->mutex);
     return list;
@@ -269,9 +326,8 @@ static void measure(struct consume *consume, struct consume_partition *p) {
         high < 0)
         return;
     pthread_mutex_lock(&consume->mutex);
-    int64_t from = (int64_t)(p->durable.count ? p->durable.count : p->begun);
-    if (p->read)
-        p->lag = high > from ? high - from : 0;
+    if (p->read && p->reading == p->generation)
+        p->lag = high > (int64_t)reached(p) ? high - (int64_t)reached(p) : 0;
     pthread_mutex_unlock(&consume->mutex);
 }
 

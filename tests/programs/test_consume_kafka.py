@@ -182,6 +182,25 @@ def test_missing(directory):
             running.wait_learned(d, 3)
 
 
+def test_lost(directory):
+    """What was gone before it was read is counted, and said; what is there is learned."""
+    count, part = 2500, 500
+    with kafka.Kafka() as cluster:
+        cluster.ask("topic s 1")
+        cluster.ask("fill s 0 0 10")
+        with daemon(directory, cluster) as d:
+            running.wait_learned(d, 10)
+            assert d.end() == 0
+        for begin in range(10, count, part):  # the mock keeps the newest 5 MB of a partition
+            cluster.load("s", [(0, "k", f"{n} {-n}" + 3500 * " ") for n in range(begin, min(begin + part, count))])
+        with daemon(directory, cluster) as d:
+            until(lambda: (c := consumer(d))["places"].get("s[0]") == str(count - 1) and c["lag"] == 0)
+            lost = consumer(d)["lost"]
+            assert f"what s[0] had from offset 10 to {lost + 9} was gone before it was read" in d.text(), d.text()
+    assert lost > 0
+    assert [x[0] for _, x in journal(directory)] == [*range(10), *range(lost + 10, count)]
+
+
 def test_wrong(directory):
     """Who is not admitted; settings that librdkafka does not know; a topic that ends before what is learned, or
     has fewer partitions."""
