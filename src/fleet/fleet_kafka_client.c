@@ -23,8 +23,15 @@ static void look_for_leaks(bool look) {
 #endif
 
 #define PARAMETERS_KEPT "3600000" /* ms: a round is shorter */
+#define FOLLOW_MS "500"           /* a server waits so long for the next message, */
+#define READ_MS "10"              /* of states and parameters, which are there */
 
-enum { WHY_SIZE = 512, CONFIGS_MAX = 3, CREATE_MS = 10000 };
+enum {
+    WHY_SIZE = 512,
+    CONFIGS_MAX = 4,
+    CREATE_MS = 10000,
+    REPLICAS_SAFE = 3, /* of so many one may be lost, and two have what is acknowledged */
+};
 
 /* ---- What goes wrong ---- */
 
@@ -70,10 +77,10 @@ static void hear_answers(struct kafka *kafka) {
 }
 
 int kafka_listen(struct kafka *kafka, struct error *error) {
-    if (kafka->reader)
-        rd_kafka_poll(kafka->reader, 0);
-    if (kafka->writer)
-        rd_kafka_poll(kafka->writer, 0);
+    rd_kafka_t *const clients[] = {kafka->follower, kafka->reader, kafka->writer};
+    for (size_t n = 0; n < sizeof clients / sizeof *clients; n++)
+        if (clients[n])
+            rd_kafka_poll(clients[n], 0);
     hear_answers(kafka);
     if (!*kafka->fatal.text)
         return 0;
@@ -122,19 +129,29 @@ static int make_client(struct kafka *kafka, rd_kafka_type_t type, const char *co
     return -1;
 }
 
-static int make_reader(struct kafka *kafka, struct error *error) {
+static int make_consumer(struct kafka *kafka, const char *wait, rd_kafka_t **client,
+                         struct error *error) {
     const char *const settings[][2] = {
         {"group.id", kafka->self->group},      {"enable.auto.commit", "false"},
         {"auto.offset.reset", "error"},        {"enable.partition.eof", "false"},
         {"allow.auto.create.topics", "false"}, {"reconnect.backoff.max.ms", "1000"},
+        {"fetch.wait.max.ms", wait},
     };
     look_for_leaks(false);
     int result = make_client(kafka, RD_KAFKA_CONSUMER, settings, sizeof settings / sizeof *settings,
-                             &kafka->reader, error);
+                             client, error);
     look_for_leaks(true);
-    if (result)
+    return result;
+}
+
+/* A server answers a client's questions in their order, and the one for the log's next messages
+   when there are some, or that time has passed: others have a client of their own. */
+static int make_readers(struct kafka *kafka, struct error *error) {
+    if ((!kafka->follower && make_consumer(kafka, FOLLOW_MS, &kafka->follower, error)) ||
+        (!kafka->reader && make_consumer(kafka, READ_MS, &kafka->reader, error)))
         return -1;
-    kafka->answers = rd_kafka_queue_new(kafka->reader);
+    if (!kafka->answers)
+        kafka->answers = rd_kafka_queue_new(kafka->reader);
     return 0;
 }
 
@@ -187,23 +204,25 @@ void kafka_disconnect(struct kafka *kafka) {
     drop_writer(kafka);
     if (kafka->answers)
         rd_kafka_queue_destroy(kafka->answers);
-    if (kafka->reader) /* closing the consumer would wait for a server */
+    if (kafka->reader) /* closing a consumer would wait for a server */
         rd_kafka_destroy_flags(kafka->reader, RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE);
+    if (kafka->follower)
+        rd_kafka_destroy_flags(kafka->follower, RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE);
     kafka->answers = NULL;
-    kafka->reader = NULL;
+    kafka->follower = kafka->reader = NULL;
 }
 
 /* ---- Topics ---- */
 
 struct topic {
     const char *name;
-    int partitions;
+    int partitions, replicas; /* replicas -1: as the cluster makes its topics */
     const char *configs[CONFIGS_MAX][2];
 };
 
-/* How many partitions a topic has; 0: it is not there. */
-static int count_partitions(struct kafka *kafka, const char *name, int *count,
-                            struct error *error) {
+/* How many partitions a topic has, and copies of the first; 0: it is not there. */
+static int ask_topic(struct kafka *kafka, const char *name, int *count, int *replicas,
+                     struct error *error) {
     const struct rd_kafka_metadata *about;
     rd_kafka_topic_t *topic = rd_kafka_topic_new(kafka->reader, name, NULL);
     rd_kafka_resp_err_t code = rd_kafka_metadata(kafka->reader, 0, topic, &about, KAFKA_ASK_MS);
@@ -211,6 +230,7 @@ static int count_partitions(struct kafka *kafka, const char *name, int *count,
     if (code)
         return kafka_listen(kafka, error) ? -1 : kafka_fail(kafka, code, error);
     *count = about->topic_cnt ? about->topics[0].partition_cnt : 0;
+    *replicas = *count ? about->topics[0].partitions[0].replica_cnt : 0;
     code = about->topic_cnt ? about->topics[0].err : 0;
     rd_kafka_metadata_destroy(about);
     if (code == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART || code == RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC)
@@ -220,10 +240,18 @@ static int count_partitions(struct kafka *kafka, const char *name, int *count,
     return 0;
 }
 
+static int count_partitions(struct kafka *kafka, const char *name, int *count,
+                            struct error *error) {
+    int replicas;
+    return ask_topic(kafka, name, count, &replicas, error);
+}
+
 static int cannot_make(const struct kafka *kafka, const struct topic *topic, const char *why,
                        struct error *error) {
     char configs[WHY_SIZE] = "";
     size_t at = 0;
+    if (topic->replicas > 0)
+        at = (size_t)snprintf(configs, sizeof configs, " --replication-factor %d", topic->replicas);
     for (size_t n = 0; n < CONFIGS_MAX && topic->configs[n][0]; n++)
         at += (size_t)snprintf(configs + at, sizeof configs - at, " --config %s=%s",
                                topic->configs[n][0], topic->configs[n][1]);
@@ -258,7 +286,7 @@ static int judge_creation(struct kafka *kafka, const struct topic *topic, rd_kaf
 static int create(struct kafka *kafka, const struct topic *topic, struct error *error) {
     char why[WHY_SIZE];
     rd_kafka_NewTopic_t *fresh =
-        rd_kafka_NewTopic_new(topic->name, topic->partitions, -1, why, sizeof why);
+        rd_kafka_NewTopic_new(topic->name, topic->partitions, topic->replicas, why, sizeof why);
     if (!fresh)
         return cannot_make(kafka, topic, why, error);
     for (size_t n = 0; n < CONFIGS_MAX && topic->configs[n][0]; n++)
@@ -279,13 +307,29 @@ static int create(struct kafka *kafka, const struct topic *topic, struct error *
     return result;
 }
 
+/* As safe as the topic that the fleet learns: a cluster's default is one copy. */
+static int make_as_safe(struct kafka *kafka, struct topic *topic, struct error *error) {
+    int count, replicas;
+    size_t n = 0;
+    if (ask_topic(kafka, kafka->self->stream, &count, &replicas, error))
+        return -1;
+    topic->replicas = replicas > 0 ? replicas : -1;
+    while (topic->configs[n][0])
+        n++;
+    if (replicas >= REPLICAS_SAFE) {
+        topic->configs[n][0] = "min.insync.replicas";
+        topic->configs[n][1] = "2";
+    }
+    return create(kafka, topic, error);
+}
+
 /* Another daemon may make it at the same moment. */
-static int have_topic(struct kafka *kafka, const struct topic *topic, struct error *error) {
+static int have_topic(struct kafka *kafka, struct topic *topic, struct error *error) {
     double end = clock_seconds() + KAFKA_ANSWER;
     int count;
     if (count_partitions(kafka, topic->name, &count, error))
         return -1;
-    if (count == 0 && create(kafka, topic, error))
+    if (count == 0 && make_as_safe(kafka, topic, error))
         return -1;
     while (count == 0 && clock_seconds() < end)
         if (rd_kafka_poll(kafka->reader, KAFKA_POLL_MS) < 0 ||
@@ -304,16 +348,21 @@ static int have_topic(struct kafka *kafka, const struct topic *topic, struct err
 }
 
 static int have_topics(struct kafka *kafka, struct error *error) {
-    const struct topic topics[] = {
+    struct topic topics[] = {
         {kafka->log,
          1,
+         -1,
          {{"cleanup.policy", "delete"},
           {"retention.ms", "-1"},
           {"message.timestamp.type", "LogAppendTime"}}},
         {kafka->states,
          (int)kafka->self->partitions,
+         -1,
          {{"cleanup.policy", "delete"}, {"retention.ms", "-1"}}},
-        {kafka->parameters, 1, {{"cleanup.policy", "delete"}, {"retention.ms", PARAMETERS_KEPT}}},
+        {kafka->parameters,
+         1,
+         -1,
+         {{"cleanup.policy", "delete"}, {"retention.ms", PARAMETERS_KEPT}}},
     };
     for (size_t n = 0; n < sizeof topics / sizeof *topics; n++)
         if (have_topic(kafka, &topics[n], error))
@@ -323,7 +372,7 @@ static int have_topics(struct kafka *kafka, struct error *error) {
 
 int kafka_connect(struct kafka *kafka, bool make, struct error *error) {
     int count = 1;
-    if (!kafka->reader && make_reader(kafka, error))
+    if (make_readers(kafka, error))
         return -1;
     if (kafka_listen(kafka, error))
         return -1;

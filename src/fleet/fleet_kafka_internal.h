@@ -44,7 +44,7 @@ struct kafka {
     const struct kafka_options *options;
     const struct fleet_self *self;
     char log[KAFKA_TOPIC_SIZE], states[KAFKA_TOPIC_SIZE], parameters[KAFKA_TOPIC_SIZE];
-    rd_kafka_t *reader, *writer;            /* NULL: to be made */
+    rd_kafka_t *follower, *reader, *writer; /* of the log, what else is asked; NULL: to be made */
     rd_kafka_topic_t *topics[KAFKA_TOPICS]; /* of the writer */
     rd_kafka_queue_t *answers;              /* of the reader, for what nobody waits for */
     struct error fatal;                     /* text "": none */

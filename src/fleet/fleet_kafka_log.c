@@ -32,7 +32,7 @@ void kafka_forget_log(struct kafka *kafka) {
 
 static int start_reading(struct kafka *kafka, int64_t offset, struct error *error) {
     stop_reading(kafka);
-    kafka->log_topic = rd_kafka_topic_new(kafka->reader, kafka->log, NULL);
+    kafka->log_topic = rd_kafka_topic_new(kafka->follower, kafka->log, NULL);
     kafka->next = offset;
     if (kafka->log_topic && !rd_kafka_consume_start(kafka->log_topic, LOG_PARTITION, offset))
         return 0;

@@ -458,6 +458,49 @@ static void who_is_no_member_finds_no_fleet(void **unused) {
     link->ops->close(&link);
 }
 
+/* ---- Topics that are made ---- */
+
+/* In place of librdkafka's: the mock cannot make topics, and is not asked. */
+static int copies_asked;
+
+rd_kafka_NewTopic_t *rd_kafka_NewTopic_new(const char *topic, int num_partitions,
+                                           int replication_factor, char *errstr,
+                                           size_t errstr_size) {
+    (void)topic, (void)num_partitions;
+    copies_asked = replication_factor;
+    snprintf(errstr, errstr_size, "the mock makes none");
+    return NULL;
+}
+
+/* The sentence has what was asked for. */
+static void is_made_like(int copies, const char *expected) {
+    const struct fleet_self anna = self_of("c", "anna");
+    rd_kafka_mock_cluster_t *several = rd_kafka_mock_cluster_new(client, copies);
+    rd_kafka_mock_topic_create(several, anna.stream, PARTITIONS, copies);
+    rd_kafka_mock_topic_set_error(several, "c.fleet", RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART);
+    options.servers = rd_kafka_mock_cluster_bootstraps(several);
+    struct fleet_link *a = open_link(&anna);
+    int result = a->ops->join(a, "{}", &error);
+    a->ops->close(&a);
+    rd_kafka_mock_cluster_destroy(several);
+    options.servers = rd_kafka_mock_cluster_bootstraps(cluster);
+    assert_int_equal(result, -1);
+    assert_int_equal(error.status, EX_UNAVAILABLE);
+    assert_int_equal(copies_asked, copies);
+    const char *found = strstr(error.text, "--partitions");
+    assert_non_null(found);
+    assert_string_equal(found, expected);
+}
+
+static void topics_are_as_safe_as_what_is_learned(void **unused) {
+    (void)unused;
+    is_made_like(3, "--partitions 1 --replication-factor 3 --config cleanup.policy=delete "
+                    "--config retention.ms=-1 --config message.timestamp.type=LogAppendTime "
+                    "--config min.insync.replicas=2");
+    is_made_like(2, "--partitions 1 --replication-factor 2 --config cleanup.policy=delete "
+                    "--config retention.ms=-1 --config message.timestamp.type=LogAppendTime");
+}
+
 /* ---- While Kafka is away ---- */
 
 /* librdkafka's, counted: each question may wait for an answer. */
@@ -511,6 +554,7 @@ int main(void) {
         cmocka_unit_test(a_snapshot_that_came_too_late),
         cmocka_unit_test(a_snapshot_that_is_damaged),
         cmocka_unit_test(who_is_no_member_finds_no_fleet),
+        cmocka_unit_test(topics_are_as_safe_as_what_is_learned),
         cmocka_unit_test(while_kafka_is_away),
     };
     return cmocka_run_group_tests(tests, start, stop);
