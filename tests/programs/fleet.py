@@ -4,12 +4,14 @@ import contextlib
 import json
 import os
 import pathlib
+import queue
 import random
 import shutil
 import signal
 import sqlite3
 import struct
 import subprocess
+import threading
 import time
 
 import consuming
@@ -37,6 +39,10 @@ state: {{directory: {d}/state, checkpoint: {{examples: {every}, seconds: 1}}, jo
 
 class Kafka(kafka.Kafka):
     """A cluster with the topics of a fleet; down and up stand for an end and a start."""
+    topic, group = "s", "fleet"
+    away = 0.3  # seconds at most, after a kill
+    # The mock answers a fetch after this time, whatever comes meanwhile.
+    settings = ("fetch.wait.max.ms=10", "reconnect.backoff.max.ms=100")
 
     def __init__(self, parts=4):
         super().__init__()
@@ -51,11 +57,70 @@ class Kafka(kafka.Kafka):
         self.ask("up")
 
 
+class RealKafka(kafka.Kafka):
+    """A cluster that runs, with a topic and a group of this run's own. Nodes are killed and started by commands,
+    whose {} is a node's name; what is loaded is written by and by, as soon as servers take it."""
+    away = 12  # seconds at most, after a kill: for more than a node's session
+    settings = ("reconnect.backoff.max.ms=1000",)
+
+    def __init__(self, servers, parts, seed, nodes=(), kill="", start=""):
+        super().__init__(servers)
+        self.chance = random.Random(seed)
+        self.topic = f"runnel-{os.getpid()}-{int(time.time())}"
+        self.group = self.topic
+        self.nodes, self.commands, self.dead, self.done = list(nodes), (kill, start), [], {}
+        self.lines = queue.Queue()
+        self.ask(f"topic {self.topic} {parts}")
+        self.feeder = threading.Thread(target=self.feed, daemon=True)
+        self.feeder.start()
+
+    def feed(self):
+        while (messages := self.lines.get()) is not None:
+            super().load(self.topic, messages)
+
+    def load(self, topic, messages):
+        """The cluster's client chooses the partition."""
+        messages = [(-1, key, value) for _, key, value in messages]
+        for begin in range(0, len(messages), 10):
+            self.lines.put(messages[begin:begin + 10])
+
+    def flush(self):
+        self.lines.put(None)
+        self.feeder.join()
+
+    def run(self, command, nodes):
+        running_ones = [subprocess.Popen(command.replace("{}", node), shell=True, stdin=subprocess.DEVNULL,
+                                         stdout=subprocess.DEVNULL) for node in nodes]
+        for node, process in zip(nodes, running_ones):
+            assert process.wait() == 0, f"exit {process.returncode}: {command.replace('{}', node)}"
+
+    def kill(self):
+        """One node, or several: then a topic has too few of them for a while."""
+        count = self.chance.choice([1, 1, 1, 2, len(self.nodes)])
+        self.dead = self.chance.sample(self.nodes, min(count, len(self.nodes)))
+        what = f"{len(self.dead)} of {len(self.nodes)} nodes"
+        self.done[what] = self.done.get(what, 0) + 1
+        self.run(self.commands[0], self.dead)
+
+    def start(self):
+        self.run(self.commands[1], self.dead)
+        self.dead = []
+
+    def __exit__(self, kind, *_):
+        if not kind:
+            for topic in (self.topic, *(f"{self.group}.{what}" for what in ("fleet", "states", "parameters"))):
+                self.ask(f"drop {topic}")
+        super().__exit__(kind)
+
+
+def is_kafka(broker):
+    return isinstance(broker, kafka.Kafka)
+
+
 def examples(broker, parts):
-    if isinstance(broker, Kafka):
-        # The mock cluster answers a fetch after this time, whatever comes meanwhile.
-        return (f'{{kafka: {{brokers: "{broker.servers}", topic: s, group: fleet, '
-                f'settings: [fetch.wait.max.ms=10, reconnect.backoff.max.ms=100]}}}}')
+    if is_kafka(broker):
+        return (f'{{kafka: {{brokers: "{broker.servers}", topic: {broker.topic}, group: {broker.group}, '
+                f'settings: [{", ".join(broker.settings)}]}}}}')
     return f'{{redis: {{url: "{broker}", stream: s, partitions: {parts}, group: fleet}}}}'
 
 
@@ -89,8 +154,8 @@ class Member(running.Daemon):
 
 def add(redis, numbers, keys, parts):
     """Message n is key n % keys, with the number n, in the partition of its key."""
-    if isinstance(redis, Kafka):
-        redis.load("s", [(kafka.partition_of(key, parts), key, json.dumps({"stream": key, "x": [n]}))
+    if is_kafka(redis):
+        redis.load(redis.topic, [(kafka.partition_of(key, parts), key, json.dumps({"stream": key, "x": [n]}))
                          for n in numbers for key in [f"key-{n % keys}"]])
         return
     redis.pipeline([("XADD", f"s.{consuming.partition_of(key, parts)}", "*", "example",
@@ -100,33 +165,37 @@ def add(redis, numbers, keys, parts):
 
 def place(broker):
     """What a Member is given."""
-    return broker if isinstance(broker, Kafka) else broker.url
+    return broker if is_kafka(broker) else broker.url
 
 
 def where(broker):
     """Options of runnel-fleet."""
-    if isinstance(broker, Kafka):
-        return ["--kafka", broker.servers, "--setting", "fetch.wait.max.ms=10"]
+    if is_kafka(broker):
+        return ["--kafka", broker.servers, "--setting", broker.settings[0]]
     return ["--url", broker.url]
 
 
-def look(redis, group="fleet"):
+def group_of(broker, group):
+    return group or getattr(broker, "group", "fleet")
+
+
+def look(redis, group=None):
     """What runnel-fleet says."""
-    done = subprocess.run([TOOL, "status", "--json", *where(redis), "--group", group],
+    done = subprocess.run([TOOL, "status", "--json", *where(redis), "--group", group_of(redis, group)],
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=running.LIMIT,
                           check=False)
     return json.loads(done.stdout) if done.returncode == 0 else None
 
 
-def act(redis, *words, group="fleet"):
+def act(redis, *words, group=None):
     """Exit status and what it says."""
-    done = subprocess.run([TOOL, *words, *where(redis), "--group", group], text=True,
+    done = subprocess.run([TOOL, *words, *where(redis), "--group", group_of(redis, group)], text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=running.LIMIT,
                           check=False)
     return done.returncode, done.stdout
 
 
-def owners(redis, group="fleet"):
+def owners(redis, group=None):
     """Which daemon has which partition."""
     seen = look(redis, group)
     return [part["daemon"] or "" for part in seen["partitions"]] if seen else []
@@ -397,7 +466,7 @@ class Kills:
         self.done[kind] = self.done.get(kind, 0) + 1
         if kind == "broker":
             self.redis.kill()
-            time.sleep(self.chance.random() * 0.3)
+            time.sleep(self.chance.random() * getattr(self.redis, "away", 0.3))
             self.redis.start()
         elif kind.startswith("broker stopped"):
             with self.stopped(self.redis.process):

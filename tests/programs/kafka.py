@@ -31,8 +31,10 @@ def partition_of(key, count):
 
 
 class Kafka:
-    def __init__(self):
-        self.process = subprocess.Popen([PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    """The mock, or with `servers` a client of a real cluster: its topics stay there."""
+
+    def __init__(self, *servers):
+        self.process = subprocess.Popen([PROGRAM, *servers], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=subprocess.DEVNULL, text=True, bufsize=1, errors="replace",
                                         preexec_fn=die_with_parent)
         self.servers = self.process.stdout.readline().strip()

@@ -1,7 +1,11 @@
-/* A cluster of Kafka for tests: librdkafka's own mock, in a process of its own. It prints the
-   servers, then answers each line of standard input with one line, and ends with it.
+/* A cluster of Kafka for tests: librdkafka's own mock, in a process of its own; or with SERVERS as
+   its argument a client of a real one. It prints the servers, then answers each line of standard
+   input with one line, and ends with it. Of a real cluster it knows topic, drop, fill, put, load
+   and none; there a partition of -1 is that of the key's murmur2, and what is written waits for
+   servers.
 
        topic NAME PARTITIONS      make it
+       drop NAME                  delete it: of a real cluster alone
        fill NAME PARTITION A B    messages "n -n" for n = A .. B - 1, each once it is safe
        put NAME PARTITION KEY VALUE...      \xHH in a key is a byte
        load NAME                  lines PARTITION KEY VALUE... that follow, up to "."
@@ -11,6 +15,7 @@
        wrong NAME CODE            the topic is not to be had, for this reason; 0: it is again
        down | up                  no server can be reached | can be again
        refuse API CODE [TIMES]    requests of that kind get this error from now on */
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,10 +23,16 @@
 #include <librdkafka/rdkafka.h>
 #include <librdkafka/rdkafka_mock.h>
 
-enum { LINE_SIZE = 4096, NAME_SIZE = 256, WAIT_MS = 60000, REFUSALS = 64 };
+enum {
+    LINE_SIZE = 4096,
+    NAME_SIZE = 256,
+    WAIT_MS = 60000,
+    AWAY_MS = 600000, /* a real cluster may be away for so long */
+    REFUSALS = 64,
+};
 
 static rd_kafka_t *client;
-static rd_kafka_mock_cluster_t *cluster;
+static rd_kafka_mock_cluster_t *cluster; /* NULL: a real one */
 static int failed;
 
 static void on_delivery(rd_kafka_t *rk, const rd_kafka_message_t *message, void *opaque) {
@@ -52,7 +63,7 @@ static void produce(const char *topic, int partition, const char *key, const cha
 }
 
 static void flush(void) {
-    failed += rd_kafka_flush(client, WAIT_MS) != 0;
+    failed += rd_kafka_flush(client, cluster ? WAIT_MS : AWAY_MS) != 0;
     puts(failed ? "failed" : "ok");
 }
 
@@ -120,10 +131,50 @@ static void dump(const char *topic, int partitions) {
     puts(open ? "failed" : "ok");
 }
 
+/* ---- Topics of a real cluster ---- */
+
+static int is_good(rd_kafka_event_t *event, bool made) {
+    size_t count = 0;
+    const rd_kafka_topic_result_t **topics = NULL;
+    if (event && !rd_kafka_event_error(event))
+        topics = made ? rd_kafka_CreateTopics_result_topics(
+                            rd_kafka_event_CreateTopics_result(event), &count)
+                      : rd_kafka_DeleteTopics_result_topics(
+                            rd_kafka_event_DeleteTopics_result(event), &count);
+    bool good = count == 1 && !rd_kafka_topic_result_error(topics[0]);
+    if (event)
+        rd_kafka_event_destroy(event);
+    return good;
+}
+
+static void make(const char *topic, int partitions) {
+    char why[LINE_SIZE];
+    rd_kafka_queue_t *queue = rd_kafka_queue_new(client);
+    rd_kafka_NewTopic_t *fresh =
+        rd_kafka_NewTopic_new(topic, partitions, -1, why, sizeof why); /* as the cluster has it */
+    rd_kafka_CreateTopics(client, &fresh, 1, NULL, queue);
+    puts(is_good(rd_kafka_queue_poll(queue, WAIT_MS), true) ? "ok" : "failed");
+    rd_kafka_NewTopic_destroy(fresh);
+    rd_kafka_queue_destroy(queue);
+}
+
+static void drop(const char *topic) {
+    rd_kafka_queue_t *queue = rd_kafka_queue_new(client);
+    rd_kafka_DeleteTopic_t *old = rd_kafka_DeleteTopic_new(topic);
+    rd_kafka_DeleteTopics(client, &old, 1, NULL, queue);
+    puts(is_good(rd_kafka_queue_poll(queue, WAIT_MS), false) ? "ok" : "failed");
+    rd_kafka_DeleteTopic_destroy(old);
+    rd_kafka_queue_destroy(queue);
+}
+
 static void obey(char *line) {
     char name[NAME_SIZE], key[NAME_SIZE], value[NAME_SIZE];
     int a, b, c = REFUSALS, at = 0;
-    if (sscanf(line, "topic %255s %d", name, &a) == 2) {
+    if (!cluster && sscanf(line, "topic %255s %d", name, &a) == 2) {
+        make(name, a);
+    } else if (!cluster && sscanf(line, "drop %255s", name) == 1) {
+        drop(name);
+    } else if (cluster && sscanf(line, "topic %255s %d", name, &a) == 2) {
         puts(rd_kafka_mock_topic_create(cluster, name, a, 1) ? "failed" : "ok");
     } else if (sscanf(line, "fill %255s %d %d %d", name, &a, &b, &c) == 4) {
         for (int n = b; n < c; n++) {
@@ -142,6 +193,8 @@ static void obey(char *line) {
         commit(key, name, a, b);
     } else if (sscanf(line, "load %255s", name) == 1) {
         load(name);
+    } else if (!cluster) {
+        puts("unknown");
     } else if (sscanf(line, "dump %255s %d", name, &a) == 2) {
         dump(name, a);
     } else if (sscanf(line, "wrong %255s %d", name, &a) == 2) {
@@ -162,20 +215,28 @@ static void obey(char *line) {
     }
 }
 
-int main(void) {
+int main(int count, char **words) {
     char why[LINE_SIZE], line[LINE_SIZE];
     rd_kafka_conf_t *conf = rd_kafka_conf_new();
     setvbuf(stdout, NULL, _IOLBF, 0);
-    rd_kafka_conf_set(conf, "test.mock.num.brokers", "1", why, sizeof why);
+    if (count > 1) {
+        rd_kafka_conf_set(conf, "bootstrap.servers", words[1], why, sizeof why);
+        rd_kafka_conf_set(conf, "enable.idempotence", "true", why, sizeof why);
+        rd_kafka_conf_set(conf, "partitioner", "murmur2_random", why, sizeof why);
+        rd_kafka_conf_set(conf, "message.timeout.ms", "0", why, sizeof why);
+        rd_kafka_conf_set(conf, "reconnect.backoff.max.ms", "1000", why, sizeof why);
+    } else {
+        rd_kafka_conf_set(conf, "test.mock.num.brokers", "1", why, sizeof why);
+    }
     rd_kafka_conf_set(conf, "linger.ms", "5", why, sizeof why);
     rd_kafka_conf_set_dr_msg_cb(conf, on_delivery);
     client = rd_kafka_new(RD_KAFKA_PRODUCER, conf, why, sizeof why);
     cluster = client ? rd_kafka_handle_mock_cluster(client) : NULL;
-    if (!cluster) {
+    if (!client || (!cluster && count == 1)) {
         fprintf(stderr, "%s\n", why);
         return 1;
     }
-    puts(rd_kafka_mock_cluster_bootstraps(cluster));
+    puts(cluster ? rd_kafka_mock_cluster_bootstraps(cluster) : words[1]);
     while (fgets(line, sizeof line, stdin)) {
         line[strcspn(line, "\n")] = '\0';
         obey(line);
