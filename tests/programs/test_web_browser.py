@@ -589,6 +589,14 @@ def test_forecasts(directory):
         assert page.text("#panel-columns .bad") == "−50.0%"
         page.until(rows.format("#panel-experts"), lambda cells: cells == [
             ["last", "0.9", "25.0%"], ["ar12", "0.9", "75.0%"]])
+        # Columns that have names are called by them.
+        choose(page, "stream", "pump")
+        columns_to_choose = "[...document.querySelector('#forecast-column').options].map((one) => one.textContent)"
+        page.until(columns_to_choose, lambda said: said == ["0", "1"])
+        daemon.status(predictions=True, target_names="load, oil")
+        page.until(columns_to_choose, lambda said: said == ["load", "oil"])
+        page.until(rows.format("#panel-columns"), lambda cells: [row[0] for row in cells] == ["load", "oil"])
+        choose(page, "stream", "tank")
         address = page.value("location.href")
         assert "stream=tank" in address
         page.driver.get("about:blank")

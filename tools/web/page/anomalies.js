@@ -13,7 +13,7 @@ const FETCH_AFTER = 300;  // ms, in which more may come
 // `version` grows when there are others; `rows`: a row a column, oldest first, the most abnormal column of
 // an event first.
 export const abnormal = { version: 0, rows: [] };
-let run = null, timer = null, picked = null, pick = () => {};
+let run = null, timer = null, picked = null, pick = () => {}, nameOf = String;
 
 // `onPick(stream, column, example)`: one of the list is to be seen; the column may be null.
 export function makeAnomalies(onPick) {
@@ -21,8 +21,9 @@ export function makeAnomalies(onPick) {
   showList();
 }
 
-// Of this run (null: of none), when it is another one or `again`.
-export function wantAnomalies(wanted, again = false) {
+// Of this run (null: of none), when it is another one or `again`. `naming`: a column's name, by its number.
+export function wantAnomalies(wanted, again = false, naming = nameOf) {
+  nameOf = naming;
   if (wanted === run && !again) return;
   if (wanted !== run) take([]);
   run = wanted;
@@ -47,7 +48,7 @@ function take(rows) {
 const when = (row) => (row.data_time === null ? `example ${grouped(row.examples)}` : clock(row.data_time));
 
 function what(row) {
-  const column = row.column === null ? "" : `, column ${row.column}`;
+  const column = row.column === null ? "" : `, column ${nameOf(row.column)}`;
   const values = row.truth === null ? "" : `: ${number(row.truth)}` +
     (row.forecast === null ? "" : ` instead of ${number(row.forecast)}`);
   return `${row.reason} ${number(row.score)}${column}${values}`;

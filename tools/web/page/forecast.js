@@ -6,7 +6,7 @@ import { $, make } from "./dom.js";
 import { Plot, theme } from "./draw.js";
 import { number, percent, position, skill } from "./format.js";
 import { limitOf, Score } from "./score.js";
-import { daemons, loading, name, recording, store, view } from "./state.js";
+import { columnName, daemons, loading, name, recording, store, view } from "./state.js";
 
 const FETCH_EVERY = 300;  // ms between two answers that somebody could read
 const LIST_EVERY = 3000;  // ms between two lists of streams
@@ -257,10 +257,11 @@ export function showChoices() {
   if (one) Object.assign(chosen, { ahead: one.ahead, column: Math.min(chosen.column, one.columns - 1) });
   fill("forecast-stream", streams.map((stream) => [stream, stream || "(no name)"]), chosen.stream, 1);
   fill("forecast-ahead", of.map(({ ahead }) => [ahead, ahead]), chosen.ahead);
-  fill("forecast-column", Array.from({ length: one?.columns || 0 }, (_, i) => [i, i]), chosen.column);
+  fill("forecast-column", Array.from({ length: one?.columns || 0 }, (_, i) => [i, columnName(chosen.daemon, i)]),
+    chosen.column);
   $("forecast-points").parentElement.hidden = !series.length;
   $("forecast-newest").hidden = chosen.around === null;
-  wantAnomalies(run());
+  wantAnomalies(run(), false, (column) => columnName(chosen.daemon, column));
 }
 
 // What is abnormal is recorded of a run.

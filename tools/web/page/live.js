@@ -141,7 +141,10 @@ function take(topic, { daemon: number, run_id: id, merged, message }) {
     if (run && (kind === "loss" || kind === view.layer)) fetchOne(run, kind).catch(fail);
   }
   if (topic === "event") showEvents();
-  if (topic === "status") showSettings();
+  if (topic === "status") {
+    showSettings();
+    showChoices();
+  }
   if (topic === "event" && message.kind === "anomaly") wasAbnormal(id);
   if (!view.paused) drawSoon();
 }

@@ -3,7 +3,7 @@
 import { $, make } from "./dom.js";
 import { chosen } from "./forecast.js";
 import { number, percent, skill } from "./format.js";
-import { daemons, recording, store } from "./state.js";
+import { columnName, daemons, recording, store } from "./state.js";
 
 const ROWS = 200; // of a table at most
 
@@ -47,7 +47,7 @@ export function showSkill() {
   const none = recording() && loss ? "this run was recorded without: there was no baseline, or a version had none"
     : loss ? "this daemon publishes none: there is no baseline, or its version has none" : "nothing has come yet";
   const columns = Array.isArray(loss?.columns) ? loss.columns : [];
-  showTable("panel-columns", ["column", "rmse", "mae", "skill"], columns.map((_, i) => String(i)), none,
+  showTable("panel-columns", ["column", "rmse", "mae", "skill"], columns.map((_, i) => columnName(chosen.daemon, i)), none,
     (_, [rmse, mae, worth], i) => {
       const column = columns[i] || {};
       put(rmse, number(column.rmse));

@@ -28,6 +28,12 @@ export function setRecording(name) {
   shownRecording.name = name;
 }
 
+// The name of a daemon's target (from 0) where its columns have names, else the number.
+export function columnName(daemon, number) {
+  const names = recording() ? "" : daemons[daemon]?.status?.target_names;
+  return (names && names.split(", ")[number]) || String(number);
+}
+
 // ---- Runs ----
 
 export function palette() {
