@@ -198,8 +198,8 @@ static int enter_run(const struct entering *e, struct planned_run *planned) {
         return 0;
     char what[512];
     snprintf(what, sizeof what,
-             "has run variant \"%.150s\" on stream %.100s with another configuration: give the "
-             "variant a name of its own",
+             "has results of variant \"%.150s\" on stream %.100s with another configuration than "
+             "now (a variant of another name would be beside it)",
              e->spec->variants[planned->variant].name, e->spec->streams[planned->stream].name);
     return refuse(e, what);
 }

@@ -263,9 +263,13 @@ def test_a_table(directory):
     for expected in (r"^.*table\.csv: 300 rows; to forecast: 'a', 'b'; time: 'when'$",
                      "^never changes: 'b'$", "^1 row is skipped: a field is no number there$",
                      r"^[12] rows? left out of these figures", r"^ar12 +\d", r"^level +\d",
-                     r"^    preset: forecast$", r"^    \S*runnel-feed csv .* --columns a,b --time when",
+                     r"^    preset: forecast$", r'^    model: \{input: \{columns: \[\{name: "a"\}, \{name: "b"\}\]\}\}$',
+                     r"^    \S*runnel-feed csv .* --columns a,b --time when",
                      r"^        --stream table --socket router --producer 1$"):
         assert re.search(expected, done.stdout, re.M), (expected, done.stdout)
+    path = write(directory, rows_of(day, wave, wave, header="when,a b,c", count=60))
+    done = run("--rivals", "none", path) # a name that no configuration takes
+    assert done.returncode == 0 and "    model: {input: {size: 2}}\n" in done.stdout, done.stdout
 
 
 def test_every_horizon(directory):

@@ -129,9 +129,17 @@ class Table:
         """Of the stream, as a configuration takes one."""
         return re.sub(r"[^A-Za-z0-9_.-]+", "-", self.path.name.split(".")[0])[:40].strip("-") or "table"
 
+    def inputs(self):
+        """Columns by their names where a configuration takes those, for who watches; else how many."""
+        names = self.names()
+        if (not self.header or len(set(names)) < len(names)
+                or not all(re.fullmatch("[A-Za-z0-9_-]{1,32}", name) for name in names)):
+            return f"size: {len(names)}"
+        return "columns: [" + ", ".join(f'{{name: "{name}"}}' for name in names) + "]"
+
     def configuration(self):
         return (f"name: {self.name()}\npreset: forecast\n"
-                f"model: {{input: {{size: {len(self.numbers)}}}}}\n"
+                f"model: {{input: {{{self.inputs()}}}}}\n"
                 "examples: {socket: router}\n"
                 "statistics: {predictions: true}\n")
 
