@@ -462,7 +462,9 @@ class Kills:
                                    "together"])
         member = self.chance.choice(self.members)
         if kind == "broker stopped":
-            kind = self.chance.choice([kind, f"{kind}, kill", f"{kind}, term"])
+            # librdkafka does not let go of a commit that a stopped cluster has not answered.
+            more = [] if isinstance(self.redis, Kafka) else [f"{kind}, term"]
+            kind = self.chance.choice([kind, f"{kind}, kill", *more])
         self.done[kind] = self.done.get(kind, 0) + 1
         if kind == "broker":
             self.redis.kill()
@@ -493,6 +495,8 @@ class Kills:
 
     @staticmethod
     def term(member):
+        """What was started just now may not take signals yet, and would end of this one."""
+        member.ask("status")
         status = member.stop()
         assert status == 0, (status, member.text()[-3000:])
         member.start()
