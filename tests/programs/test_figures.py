@@ -116,13 +116,19 @@ def runs(number):
     return False
 
 
+def not_in_background():
+    """What a shell starts there has no SIGINT."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def is_gone_with_all(directory, act, status, what, name, *words, build=BUILD):
     """A script whose processes are `what`, by name, after something has happened to it."""
     temporary = directory / "temporary"
     temporary.mkdir()
     with open(directory / "log", "w", encoding="utf-8") as log:
         script = subprocess.Popen([sys.executable, FIGURES / name, "--build", build, *words], stdout=log, stderr=log,
-                                  cwd=directory, env={**os.environ, "TMPDIR": f"{temporary}"})
+                                  cwd=directory, env={**os.environ, "TMPDIR": f"{temporary}"},
+                                  preexec_fn=not_in_background)
     found = {}
 
     def are_there():
