@@ -10,6 +10,9 @@
 
 enum { WHY_SIZE = 512, NAME_SIZE = 128, SECRET_SIZE = 1024 };
 
+/* How librdkafka ends a reason: "(after 2ms in state CONNECT, 1 identical error(s) suppressed)". */
+#define WHY_TAIL " (after "
+
 int kafka_set(rd_kafka_conf_t *conf, const char *name, const char *value, struct error *error) {
     char why[WHY_SIZE];
     return rd_kafka_conf_set(conf, name, value, why, sizeof why) == RD_KAFKA_CONF_OK
@@ -134,12 +137,48 @@ bool kafka_refuses(rd_kafka_resp_err_t code) {
            code == RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED;
 }
 
-int kafka_say_refused(struct error *error, const struct kafka_options *options, const char *why) {
+static int length_of(const char *why) {
+    const char *tail = strstr(why, WHY_TAIL);
+    return (int)(tail ? (size_t)(tail - why) : strlen(why));
+}
+
+/* What an access list has to have. */
+static int say_forbidden(struct error *error, const struct kafka_options *options,
+                         const char *operation, const char *kind, const char *name) {
+    char user[BROKER_KEY_SIZE], setting[BROKER_KEY_SIZE];
+    const char *who = options->user ? options->user : "NAME";
+    return error_set(error, EX_NOPERM,
+                     "%s: Kafka does not admit this user to the %s %s: it needs the operation %s "
+                     "on it (kafka-acls.sh --add --allow-principal User:%s --operation %s --%s "
+                     "%s), or see %s and %s",
+                     options->servers, kind, name, operation, who, operation, kind, name,
+                     broker_key(user, options->section, "user"), setting_key(setting, options));
+}
+
+int kafka_say_refused(struct error *error, const struct kafka_options *options,
+                      rd_kafka_resp_err_t code, const struct kafka_aim *aim, const char *why) {
     char user[BROKER_KEY_SIZE], file[BROKER_KEY_SIZE], setting[BROKER_KEY_SIZE];
-    return error_set(error, EX_NOPERM, "%s: Kafka does not admit this user: %s; see %s, %s and %s",
-                     options->servers, why, broker_key(user, options->section, "user"),
-                     broker_key(file, options->section, "password-file"),
-                     setting_key(setting, options));
+    if (code == RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED && aim->topic)
+        return say_forbidden(error, options, aim->operation, "topic", aim->topic);
+    if (code == RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED && aim->group)
+        return say_forbidden(error, options, "Read", "group", aim->group);
+    return error_set(
+        error, EX_NOPERM, "%s: Kafka does not admit this user: %.*s; see %s, %s and %s",
+        options->servers, length_of(why), why, broker_key(user, options->section, "user"),
+        broker_key(file, options->section, "password-file"), setting_key(setting, options));
+}
+
+void kafka_keep_why(char kept[KAFKA_WHY_SIZE], rd_kafka_resp_err_t code, const char *why) {
+    if (code != RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN)
+        snprintf(kept, KAFKA_WHY_SIZE, "%.*s", length_of(why), why);
+}
+
+int kafka_say_away(struct error *error, const struct kafka_options *options,
+                   const char kept[KAFKA_WHY_SIZE]) {
+    char setting[BROKER_KEY_SIZE];
+    bool secure = strstr(kept, "security.protocol") || strstr(kept, "SSL");
+    return error_set(error, EX_TEMPFAIL, "no server answers%s%s%s%s", *kept ? ": " : "", kept,
+                     secure ? "; see " : "", secure ? setting_key(setting, options) : "");
 }
 
 bool kafka_passes(rd_kafka_resp_err_t code) {

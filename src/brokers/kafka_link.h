@@ -22,9 +22,25 @@ int kafka_configure(rd_kafka_conf_t *conf, const struct kafka_options *options,
 int kafka_client(rd_kafka_t **client, rd_kafka_type_t type, rd_kafka_conf_t *conf,
                  struct error *error);
 
+/* What somebody wanted to do. */
+struct kafka_aim {
+    const char *operation; /* "Read", as access lists call it, */
+    const char *topic;     /* on this topic, */
+    const char *group;     /* for this group, which it has to read; NULL: it is not known, or none
+                            */
+};
+
 /* Whether the code says that this user is not admitted, and the sentence: EX_NOPERM. Returns -1. */
 bool kafka_refuses(rd_kafka_resp_err_t code);
-int kafka_say_refused(struct error *error, const struct kafka_options *options, const char *why);
+int kafka_say_refused(struct error *error, const struct kafka_options *options,
+                      rd_kafka_resp_err_t code, const struct kafka_aim *aim, const char *why);
+
+/* Keep why a server cannot be reached, as librdkafka's error callback tells it before it says that
+   none can; and the clause: EX_TEMPFAIL. Returns -1. */
+enum { KAFKA_WHY_SIZE = 512 };
+void kafka_keep_why(char kept[KAFKA_WHY_SIZE], rd_kafka_resp_err_t code, const char *why);
+int kafka_say_away(struct error *error, const struct kafka_options *options,
+                   const char kept[KAFKA_WHY_SIZE]);
 
 /* Whether what failed with the code may go well the next time, since servers come and go. */
 bool kafka_passes(rd_kafka_resp_err_t code);

@@ -15,6 +15,7 @@
 enum {
     POLL_MS = 100,     /* where nothing waits for the learning thread, */
     POLL_SHORT_MS = 5, /* and where something does */
+    WHY_POLLS = 60,
 };
 
 /* ---- Opening ---- */
@@ -36,13 +37,21 @@ static int configure(const struct consume *consume, rd_kafka_conf_t *conf, struc
 void consume_kafka_error(rd_kafka_t *client, int code, const char *reason, void *context) {
     struct consume *consume = context;
     struct kafka *kafka = consume->broker;
+    const struct kafka_aim aim = {"Read", consume->config->consume.kafka.topic,
+                                  consume->config->consume.kafka.group};
+    struct error away;
     (void)client;
     if (kafka_refuses((rd_kafka_resp_err_t)code)) {
-        kafka_say_refused(&kafka->fatal, &kafka->options, reason);
-    } else if (code == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN || code == RD_KAFKA_RESP_ERR__RESOLVE) {
-        kafka->down = true;
-        consume_is_away(consume, "no server answers");
+        kafka_say_refused(&kafka->fatal, &kafka->options, (rd_kafka_resp_err_t)code, &aim, reason);
+        return;
     }
+    kafka_keep_why(kafka->why, (rd_kafka_resp_err_t)code, reason);
+    if (code != RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN && code != RD_KAFKA_RESP_ERR__RESOLVE)
+        return;
+    kafka->down = true;
+    kafka_say_away(&away, &kafka->options, kafka->why);
+    if (*kafka->why) /* otherwise who asks next says it */
+        consume_is_away(consume, away.text);
 }
 
 static int make_client(struct consume *consume, struct error *error) {
@@ -193,14 +202,24 @@ static void probe(struct consume *consume) {
         consume_answers(consume, reads);
 }
 
+/* No answer: librdkafka's thread may tell in a moment why. What else comes is read again by the
+   next client. */
+static void await_why(struct kafka *kafka) {
+    for (int n = 0; n < WHY_POLLS && !*kafka->why && !*kafka->fatal.text; n++) {
+        rd_kafka_message_t *m = rd_kafka_consumer_poll(kafka->client, POLL_SHORT_MS);
+        if (m)
+            rd_kafka_message_destroy(m);
+    }
+}
+
 static int turn(struct consume *consume, struct error *error) {
     struct kafka *kafka = consume->broker;
     if (!kafka->client && make_client(consume, error) < 0)
         return -1;
     if (clock_ns() >= kafka->count_due && consume_kafka_count(consume, error) < 0) {
-        rd_kafka_poll(kafka->client, 0);
+        await_why(kafka);
         if (!*kafka->fatal.text)
-            return -1;
+            return *kafka->why ? kafka_say_away(error, &kafka->options, kafka->why) : -1;
     }
     if (!*kafka->fatal.text &&
         (consume_kafka_assign(consume, error) < 0 || consume_bury(consume, error) < 0 ||
@@ -209,8 +228,10 @@ static int turn(struct consume *consume, struct error *error) {
     rd_kafka_message_t *m =
         rd_kafka_consumer_poll(kafka->client, consume_is_empty(consume) ? POLL_MS : POLL_SHORT_MS);
     int status = !m ? 0 : m->err ? judge(consume, m, error) : take(consume, m, error);
-    if (m && !m->err)
+    if (m && !m->err) {
         kafka->down = false;
+        *kafka->why = '\0';
+    }
     if (m)
         rd_kafka_message_destroy(m);
     if (*kafka->fatal.text) {

@@ -7,7 +7,7 @@
 #include "brokers/kafka_link.h"
 #include "consume_internal.h"
 
-enum { KAFKA_WHY_SIZE = 512, KAFKA_ASK_MS = 1000 /* for an answer of the cluster */ };
+enum { KAFKA_ASK_MS = 1000 /* for an answer of the cluster */ };
 
 struct kafka {
     struct kafka_options options;
@@ -19,7 +19,8 @@ struct kafka {
     rd_kafka_resp_err_t refused;
     struct error fatal; /* text "": none */
     bool missing_said, down;
-    char said[KAFKA_WHY_SIZE]; /* the newest that a partition could not be read for */
+    char said[KAFKA_WHY_SIZE]; /* the newest that a partition could not be read for, */
+    char why[KAFKA_WHY_SIZE];  /* and a server not be reached; "": none */
 };
 
 /* ---- consume_kafka.c ---- */

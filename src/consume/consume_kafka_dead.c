@@ -97,7 +97,8 @@ int consume_kafka_bury(struct consume *consume, const struct consume_item *item,
     if (!code)
         return 0;
     if (kafka_refuses(code))
-        kafka_say_refused(error, &kafka->options, rd_kafka_err2str(code));
+        kafka_say_refused(error, &kafka->options, code, &(struct kafka_aim){"Write", topic, NULL},
+                          rd_kafka_err2str(code));
     else if (code == RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC ||
              code == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART)
         error_set(error, EX_TEMPFAIL, "there is no such topic: make it (kafka-topics --create)");

@@ -65,7 +65,8 @@ int consume_kafka_count(struct consume *consume, struct error *error) {
     if (kafka_refuses(code))
         consume_kafka_error(kafka->client, code, rd_kafka_err2str(code), consume);
     if (code)
-        return error_set(error, EX_TEMPFAIL, "no server answers");
+        return kafka_say_away(error, &kafka->options, kafka->why);
+    *kafka->why = '\0';
     const struct rd_kafka_metadata_topic *found = about->topic_cnt ? &about->topics[0] : NULL;
     rd_kafka_resp_err_t wrong = found ? found->err : RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART;
     int count = found ? found->partition_cnt : 0, status = 0;

@@ -37,13 +37,12 @@ enum {
 
 int kafka_fail(struct kafka *kafka, rd_kafka_resp_err_t code, struct error *error) {
     if (kafka_refuses(code))
-        return kafka_say_refused(error, kafka->options, rd_kafka_err2str(code));
-    return error_set(error, EX_TEMPFAIL, "%s",
-                     code == RD_KAFKA_RESP_ERR__TRANSPORT || code == RD_KAFKA_RESP_ERR__TIMED_OUT ||
-                             code == RD_KAFKA_RESP_ERR__MSG_TIMED_OUT ||
-                             code == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN
-                         ? "no server answers"
-                         : rd_kafka_err2str(code));
+        return kafka_say_refused(error, kafka->options, code, &kafka->aim, rd_kafka_err2str(code));
+    return code == RD_KAFKA_RESP_ERR__TRANSPORT || code == RD_KAFKA_RESP_ERR__TIMED_OUT ||
+                   code == RD_KAFKA_RESP_ERR__MSG_TIMED_OUT ||
+                   code == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN
+               ? kafka_say_away(error, kafka->options, kafka->why)
+               : error_set(error, EX_TEMPFAIL, "%s", rd_kafka_err2str(code));
 }
 
 /* From within rd_kafka_poll. */
@@ -51,7 +50,10 @@ static void on_error(rd_kafka_t *client, int code, const char *reason, void *con
     struct kafka *kafka = context;
     (void)client;
     if (kafka_refuses((rd_kafka_resp_err_t)code))
-        kafka_say_refused(&kafka->fatal, kafka->options, reason);
+        kafka_say_refused(&kafka->fatal, kafka->options, (rd_kafka_resp_err_t)code, &kafka->aim,
+                          reason);
+    else
+        kafka_keep_why(kafka->why, (rd_kafka_resp_err_t)code, reason);
 }
 
 /* What nobody waits for: only deleting is that. */
@@ -225,6 +227,7 @@ static int ask_topic(struct kafka *kafka, const char *name, int *count, int *rep
                      struct error *error) {
     const struct rd_kafka_metadata *about;
     rd_kafka_topic_t *topic = rd_kafka_topic_new(kafka->reader, name, NULL);
+    kafka->aim = (struct kafka_aim){"Read", name, kafka->self->group};
     rd_kafka_resp_err_t code = rd_kafka_metadata(kafka->reader, 0, topic, &about, KAFKA_ASK_MS);
     rd_kafka_topic_destroy(topic);
     if (code)
@@ -397,6 +400,7 @@ int kafka_write(struct kafka *kafka, const char *topic, int32_t partition, const
                 const void *bytes, size_t size, struct error *error) {
     double end = clock_seconds() + KAFKA_ANSWER;
     rd_kafka_resp_err_t code;
+    kafka->aim = (struct kafka_aim){"Write", topic, kafka->self->group};
     while ((code = rd_kafka_producev(kafka->writer, RD_KAFKA_V_TOPIC(topic),
                                      RD_KAFKA_V_PARTITION(partition),
                                      RD_KAFKA_V_KEY(key, key ? strlen(key) : 0),
@@ -429,6 +433,7 @@ int kafka_finish(struct kafka *kafka, struct error *error) {
 
 int kafka_offsets(struct kafka *kafka, const char *topic, int32_t partition, int64_t *low,
                   int64_t *high, struct error *error) {
+    kafka->aim = (struct kafka_aim){"Read", topic, kafka->self->group};
     rd_kafka_resp_err_t code =
         rd_kafka_query_watermark_offsets(kafka->reader, topic, partition, low, high, KAFKA_ASK_MS);
     if (!code)

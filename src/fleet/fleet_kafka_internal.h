@@ -48,6 +48,8 @@ struct kafka {
     rd_kafka_topic_t *topics[KAFKA_TOPICS]; /* of the writer */
     rd_kafka_queue_t *answers;              /* of the reader, for what nobody waits for */
     struct error fatal;                     /* text "": none */
+    struct kafka_aim aim;                   /* what is done now, for what it fails with */
+    char why[KAFKA_WHY_SIZE];               /* the newest that a server could not be reached for */
     struct kafka_batch batch;
     bool topics_known;   /* they are there, and as they should be */
     bool warmed_up;      /* a later writer comes after a failure: asking may take long */

@@ -53,6 +53,7 @@ struct kafka {
     char id[ID_SIZE];            /* its name */
     bool unknown_said;           /* that a topic is not there */
     struct error fatal;          /* text "": none */
+    char why[KAFKA_WHY_SIZE];    /* the newest that a server could not be reached for */
 };
 
 static struct source *create(void) {
@@ -80,16 +81,29 @@ static const struct option_row OPTIONS[] = {
 
 /* ---- the client ---- */
 
+static int refuse(struct kafka *kafka, rd_kafka_resp_err_t code, const char *topic, const char *why,
+                  struct error *error) {
+    const struct kafka_aim aim = {"Read", topic, kafka->group};
+    return kafka_say_refused(error, &kafka->options, code, &aim, why);
+}
+
 /* From within rd_kafka_consumer_poll. */
 static void on_error(rd_kafka_t *client, int code, const char *reason, void *context) {
     struct kafka *kafka = context;
+    struct error away;
     (void)client;
-    if (kafka_refuses((rd_kafka_resp_err_t)code))
-        kafka_say_refused(&kafka->fatal, &kafka->options, reason);
-    else if (code == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN || code == RD_KAFKA_RESP_ERR__RESOLVE)
-        retry_failed(&kafka->retry, "no server answers");
-    else if (code != RD_KAFKA_RESP_ERR__TRANSPORT)
+    if (kafka_refuses((rd_kafka_resp_err_t)code)) {
+        const char *topic = kafka->topics->cnt == 1 ? kafka->topics->elems[0].topic : NULL;
+        refuse(kafka, (rd_kafka_resp_err_t)code, topic, reason, &kafka->fatal);
+        return;
+    }
+    kafka_keep_why(kafka->why, (rd_kafka_resp_err_t)code, reason);
+    if (code == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN || code == RD_KAFKA_RESP_ERR__RESOLVE) {
+        kafka_say_away(&away, &kafka->options, kafka->why);
+        retry_failed(&kafka->retry, away.text);
+    } else if (code != RD_KAFKA_RESP_ERR__TRANSPORT) {
         feed_detail("%s: %s", kafka->options.servers, reason);
+    }
 }
 
 static int open_kafka(struct source *source, char **operands, struct error *error) {
@@ -248,7 +262,8 @@ static int take(struct kafka *kafka, struct step *step, struct error *error) {
 /* A message that is an error. */
 static int judge(struct kafka *kafka, const rd_kafka_message_t *m, struct error *error) {
     if (kafka_refuses(m->err))
-        return kafka_say_refused(error, &kafka->options, rd_kafka_message_errstr(m));
+        return refuse(kafka, m->err, m->rkt ? rd_kafka_topic_name(m->rkt) : NULL,
+                      rd_kafka_message_errstr(m), error);
     bool unknown = m->err == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART ||
                    m->err == RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC;
     if (unknown && !kafka->unknown_said)

@@ -17,7 +17,7 @@ brokers.need("kafka")
 import kafka  # noqa: E402  pylint: disable=wrong-import-position
 
 CONFIGURATION = 78
-NO_TOPIC = 3  # a number of Kafka's protocol
+PRODUCE, FIND_COORDINATOR, NO_TOPIC, TOPIC_REFUSED, GROUP_REFUSED = 0, 10, 3, 29, 30  # numbers of Kafka's protocol
 
 
 def daemon(directory, cluster, more="topic: s", options=""):
@@ -38,7 +38,7 @@ def test_kills(directory):
                 running.wait_learned(d, chance.randrange(turn * part, (turn + 1) * part))
                 if turn == 2:
                     cluster.ask("down")
-                    d.until(lambda: "no server answers; trying again" in d.text())
+                    d.until(lambda: "no server answers" in d.text())
                     cluster.ask("up")
                     d.until(lambda: "back after" in d.text())
                 else:
@@ -174,7 +174,7 @@ def test_missing(directory):
         cluster.ask(f"wrong s {NO_TOPIC}")
         cluster.ask("down")
         with daemon(directory, cluster) as d:
-            d.until(lambda: "no server answers; trying again" in d.text())
+            d.until(lambda: "no server answers" in d.text())
             cluster.ask("up")
             d.until(lambda: "back after" in d.text() and "there is no topic s" in d.text())
             cluster.ask("wrong s 0")
@@ -199,6 +199,29 @@ def test_lost(directory):
             assert f"what s[0] had from offset 10 to {lost + 9} was gone before it was read" in d.text(), d.text()
     assert lost > 0
     assert [x[0] for _, x in journal(directory)] == [*range(10), *range(lost + 10, count)]
+
+
+def test_who_is_not_admitted(directory):
+    """To a topic, to a group: a sentence says what the user needs. Of dead letters it is said, and tried again."""
+    with kafka.Kafka() as cluster:
+        cluster.ask("topic s 1")
+        cluster.ask("topic s.dead 1")
+        cluster.ask(f"wrong s {TOPIC_REFUSED}")
+        with daemon(directory, cluster) as d:
+            assert d.process.wait(running.LIMIT) == CONFIGURATION, d.text()
+            assert "--operation Read --topic s), or see examples.kafka.user" in d.text(), d.text()
+        cluster.ask("wrong s 0")
+        cluster.ask("put s 0 a nonsense")
+        cluster.ask("put s 0 a 1 2")
+        cluster.ask(f"refuse {PRODUCE} {TOPIC_REFUSED} 1")
+        with daemon(directory, cluster) as d:
+            d.until(lambda: "--operation Write --topic s.dead), or see examples.kafka.user" in d.text())
+            wait_kept(d, 1)
+            assert d.end() == 0
+        cluster.ask(f"refuse {FIND_COORDINATOR} {GROUP_REFUSED}")
+        with daemon(directory, cluster, "topic: s, group: other") as d:
+            assert d.process.wait(running.LIMIT) == CONFIGURATION, d.text()
+            assert "--operation Read --group other), or see examples.kafka.user" in d.text(), d.text()
 
 
 def test_wrong(directory):

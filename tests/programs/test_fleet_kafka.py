@@ -191,7 +191,7 @@ def test_topics(directory):
         code, said = fleet.act(cluster, "status", group="none")
         assert code == UNAVAILABLE and "no fleet none" in said, said
         cluster.ask("wrong plant.fleet 29")  # TOPIC_AUTHORIZATION_FAILED
-        fleet.ends(directory, cluster, "anna", CONFIGURATION, "does not admit", "examples.kafka.user",
+        fleet.ends(directory, cluster, "anna", CONFIGURATION, "does not admit this user to the topic plant.fleet", "examples.kafka.user",
                    change=("group: fleet", "group: plant"))
         cluster.ask("topic wide.fleet 2")
         fleet.ends(directory, cluster, "bert", CONFIGURATION, "wide.fleet has 2 partitions",

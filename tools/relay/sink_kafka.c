@@ -20,6 +20,7 @@ struct sink {
     bool down;                 /* no server answers, as the client says */
     size_t settled;            /* of the messages being written: confirmed, or too large */
     struct error failed;       /* text "": nothing has */
+    char why[KAFKA_WHY_SIZE];  /* the newest that a server could not be reached for */
 };
 
 /* From within rd_kafka_poll, as those that follow. */
@@ -27,7 +28,10 @@ static void on_error(rd_kafka_t *client, int code, const char *reason, void *con
     struct sink *sink = context;
     (void)client;
     if (kafka_refuses((rd_kafka_resp_err_t)code))
-        kafka_say_refused(&sink->failed, &sink->login, reason);
+        kafka_say_refused(&sink->failed, &sink->login, (rd_kafka_resp_err_t)code,
+                          &(struct kafka_aim){"Write", NULL, NULL}, reason);
+    else
+        kafka_keep_why(sink->why, (rd_kafka_resp_err_t)code, reason);
     sink->down |= code == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN || code == RD_KAFKA_RESP_ERR__RESOLVE;
 }
 
@@ -36,7 +40,8 @@ static void judge(const struct sink *sink, const char *topic, rd_kafka_resp_err_
                   struct error *error) {
     const char *why = rd_kafka_err2str(code);
     if (kafka_refuses(code))
-        kafka_say_refused(error, &sink->login, why);
+        kafka_say_refused(error, &sink->login, code, &(struct kafka_aim){"Write", topic, NULL},
+                          why);
     else if (code == RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION)
         error_set(error, EX_USAGE, "--topic: nothing can be published to '%s'", topic);
     else
@@ -96,7 +101,7 @@ static int turn(struct sink *sink, int milliseconds, struct error *error) {
     if (*sink->failed.text)
         *error = sink->failed;
     else if (sink->down && !kafka_answers(sink->client, PROBE_MS))
-        error_set(error, EX_TEMPFAIL, "no server answers");
+        kafka_say_away(error, &sink->login, sink->why);
     else {
         sink->down = false;
         return 0;
@@ -108,6 +113,7 @@ static int connect_kafka(struct sink *sink, struct error *error) {
     double until = clock_seconds() + ANSWER_SECONDS;
     sink->failed = (struct error){0};
     sink->down = false;
+    *sink->why = '\0';
     if (kafka_client(&sink->client, RD_KAFKA_PRODUCER, rd_kafka_conf_dup(sink->settings), error) <
         0)
         return -1;
