@@ -1,9 +1,8 @@
-/* Clients of Kafka, the three topics, and writing. */
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
+/* Clients of Kafka, and writing. */
+#include <pthread.h>
 #include <string.h>
 #include <sysexits.h>
+#include <time.h>
 
 #include "common/clock.h"
 #include "common/log.h"
@@ -22,20 +21,21 @@ static void look_for_leaks(bool look) {
 }
 #endif
 
-#define PARAMETERS_KEPT "3600000" /* ms: a round is shorter */
-#define FOLLOW_MS "500"           /* a server waits so long for the next message, */
-#define READ_MS "10"              /* of states and parameters, which are there */
+#define FOLLOW_MS "500" /* a server waits so long for the next message, */
+#define READ_MS "10"    /* of states and parameters, which are there */
 
-enum {
-    WHY_SIZE = 512,
-    CONFIGS_MAX = 4,
-    CREATE_MS = 10000,
-    REPLICAS_SAFE = 3, /* of so many one may be lost, and two have what is acknowledged */
-};
+enum { DROP_S = 5 };
 
 /* ---- What goes wrong ---- */
 
+bool kafka_is_unknown(rd_kafka_resp_err_t code) {
+    return code == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART ||
+           code == RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC || code == RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION;
+}
+
 int kafka_fail(struct kafka *kafka, rd_kafka_resp_err_t code, struct error *error) {
+    if (kafka_is_unknown(code)) /* it was deleted, and is made again the next time */
+        kafka->topics_known = false;
     if (kafka_refuses(code))
         return kafka_say_refused(error, kafka->options, code, &kafka->aim, rd_kafka_err2str(code));
     return code == RD_KAFKA_RESP_ERR__TRANSPORT || code == RD_KAFKA_RESP_ERR__TIMED_OUT ||
@@ -177,6 +177,7 @@ static int make_writer(struct kafka *kafka, struct error *error) {
         {"acks", "all"},
         {"enable.idempotence", "true"},
         {"linger.ms", "0"},
+        {"allow.auto.create.topics", "false"},
         {"message.timeout.ms", "5000"},
         {"reconnect.backoff.max.ms", "1000"},
     };
@@ -185,6 +186,26 @@ static int make_writer(struct kafka *kafka, struct error *error) {
         return -1;
     warm_up(kafka);
     return 0;
+}
+
+static void *end_client(void *client) {
+    /* closing a consumer would wait for a server */
+    rd_kafka_destroy_flags(client, RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE);
+    return NULL;
+}
+
+/* librdkafka 2.0 waits for ever for a partition whose topic was deleted: the daemon does not. */
+static void drop_client(rd_kafka_t **client) {
+    struct timespec end;
+    pthread_t thread;
+    if (!*client)
+        return;
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_sec += DROP_S;
+    if (pthread_create(&thread, NULL, end_client, *client) == 0 &&
+        pthread_timedjoin_np(thread, NULL, &end))
+        pthread_detach(thread);
+    *client = NULL;
 }
 
 /* What it had under way is known to have been written, or never to be looked at. */
@@ -197,8 +218,7 @@ static void drop_writer(struct kafka *kafka) {
             rd_kafka_topic_destroy(kafka->topics[n]);
     memset(kafka->topics, 0, sizeof kafka->topics);
     rd_kafka_purge(kafka->writer, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT);
-    rd_kafka_destroy(kafka->writer);
-    kafka->writer = NULL;
+    drop_client(&kafka->writer);
 }
 
 void kafka_disconnect(struct kafka *kafka) {
@@ -206,172 +226,12 @@ void kafka_disconnect(struct kafka *kafka) {
     drop_writer(kafka);
     if (kafka->answers)
         rd_kafka_queue_destroy(kafka->answers);
-    if (kafka->reader) /* closing a consumer would wait for a server */
-        rd_kafka_destroy_flags(kafka->reader, RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE);
-    if (kafka->follower)
-        rd_kafka_destroy_flags(kafka->follower, RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE);
     kafka->answers = NULL;
-    kafka->follower = kafka->reader = NULL;
+    drop_client(&kafka->reader);
+    drop_client(&kafka->follower);
 }
 
-/* ---- Topics ---- */
-
-struct topic {
-    const char *name;
-    int partitions, replicas; /* replicas -1: as the cluster makes its topics */
-    const char *configs[CONFIGS_MAX][2];
-};
-
-/* How many partitions a topic has, and copies of the first; 0: it is not there. */
-static int ask_topic(struct kafka *kafka, const char *name, int *count, int *replicas,
-                     struct error *error) {
-    const struct rd_kafka_metadata *about;
-    rd_kafka_topic_t *topic = rd_kafka_topic_new(kafka->reader, name, NULL);
-    kafka->aim = (struct kafka_aim){"Read", name, kafka->self->group};
-    rd_kafka_resp_err_t code = rd_kafka_metadata(kafka->reader, 0, topic, &about, KAFKA_ASK_MS);
-    rd_kafka_topic_destroy(topic);
-    if (code)
-        return kafka_listen(kafka, error) ? -1 : kafka_fail(kafka, code, error);
-    *count = about->topic_cnt ? about->topics[0].partition_cnt : 0;
-    *replicas = *count ? about->topics[0].partitions[0].replica_cnt : 0;
-    code = about->topic_cnt ? about->topics[0].err : 0;
-    rd_kafka_metadata_destroy(about);
-    if (code == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART || code == RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC)
-        *count = 0;
-    else if (code)
-        return kafka_fail(kafka, code, error);
-    return 0;
-}
-
-static int count_partitions(struct kafka *kafka, const char *name, int *count,
-                            struct error *error) {
-    int replicas;
-    return ask_topic(kafka, name, count, &replicas, error);
-}
-
-static int cannot_make(const struct kafka *kafka, const struct topic *topic, const char *why,
-                       struct error *error) {
-    char configs[WHY_SIZE] = "";
-    size_t at = 0;
-    if (topic->replicas > 0)
-        at = (size_t)snprintf(configs, sizeof configs, " --replication-factor %d", topic->replicas);
-    for (size_t n = 0; n < CONFIGS_MAX && topic->configs[n][0]; n++)
-        at += (size_t)snprintf(configs + at, sizeof configs - at, " --config %s=%s",
-                               topic->configs[n][0], topic->configs[n][1]);
-    return error_set(error, EX_UNAVAILABLE,
-                     "%s: the topic %s of the fleet is not there, and cannot be made: %s; make it "
-                     "with: kafka-topics.sh --bootstrap-server %s --create --topic %s "
-                     "--partitions %d%s",
-                     kafka->options->servers, topic->name, why, kafka->options->servers,
-                     topic->name, topic->partitions, configs);
-}
-
-static int judge_creation(struct kafka *kafka, const struct topic *topic, rd_kafka_event_t *event,
-                          struct error *error) {
-    size_t count = 0;
-    const rd_kafka_CreateTopics_result_t *result =
-        event ? rd_kafka_event_CreateTopics_result(event) : NULL;
-    const rd_kafka_topic_result_t **topics =
-        result ? rd_kafka_CreateTopics_result_topics(result, &count) : NULL;
-    rd_kafka_resp_err_t code = event ? rd_kafka_event_error(event) : RD_KAFKA_RESP_ERR__TIMED_OUT;
-    const char *why = code ? rd_kafka_err2str(code) : "";
-    if (!code && count) {
-        code = rd_kafka_topic_result_error(topics[0]);
-        why = rd_kafka_topic_result_error_string(topics[0]);
-    }
-    if (!code || code == RD_KAFKA_RESP_ERR_TOPIC_ALREADY_EXISTS)
-        return 0;
-    if (kafka_passes(code))
-        return kafka_fail(kafka, code, error);
-    return cannot_make(kafka, topic, why ? why : rd_kafka_err2str(code), error);
-}
-
-static int create(struct kafka *kafka, const struct topic *topic, struct error *error) {
-    char why[WHY_SIZE];
-    rd_kafka_NewTopic_t *fresh =
-        rd_kafka_NewTopic_new(topic->name, topic->partitions, topic->replicas, why, sizeof why);
-    if (!fresh)
-        return cannot_make(kafka, topic, why, error);
-    for (size_t n = 0; n < CONFIGS_MAX && topic->configs[n][0]; n++)
-        rd_kafka_NewTopic_set_config(fresh, topic->configs[n][0], topic->configs[n][1]);
-    rd_kafka_AdminOptions_t *options =
-        rd_kafka_AdminOptions_new(kafka->reader, RD_KAFKA_ADMIN_OP_CREATETOPICS);
-    rd_kafka_queue_t *queue = rd_kafka_queue_new(kafka->reader);
-    rd_kafka_AdminOptions_set_request_timeout(options, CREATE_MS / 2, why, sizeof why);
-    rd_kafka_AdminOptions_set_operation_timeout(options, CREATE_MS / 2, why, sizeof why);
-    rd_kafka_CreateTopics(kafka->reader, &fresh, 1, options, queue);
-    rd_kafka_event_t *event = rd_kafka_queue_poll(queue, CREATE_MS);
-    int result = judge_creation(kafka, topic, event, error);
-    if (event)
-        rd_kafka_event_destroy(event);
-    rd_kafka_queue_destroy(queue);
-    rd_kafka_AdminOptions_destroy(options);
-    rd_kafka_NewTopic_destroy(fresh);
-    return result;
-}
-
-/* As safe as the topic that the fleet learns: a cluster's default is one copy. */
-static int make_as_safe(struct kafka *kafka, struct topic *topic, struct error *error) {
-    int count, replicas;
-    size_t n = 0;
-    if (ask_topic(kafka, kafka->self->stream, &count, &replicas, error))
-        return -1;
-    topic->replicas = replicas > 0 ? replicas : -1;
-    while (topic->configs[n][0])
-        n++;
-    if (replicas >= REPLICAS_SAFE) {
-        topic->configs[n][0] = "min.insync.replicas";
-        topic->configs[n][1] = "2";
-    }
-    return create(kafka, topic, error);
-}
-
-/* Another daemon may make it at the same moment. */
-static int have_topic(struct kafka *kafka, struct topic *topic, struct error *error) {
-    double end = clock_seconds() + KAFKA_ANSWER;
-    int count;
-    if (count_partitions(kafka, topic->name, &count, error))
-        return -1;
-    if (count == 0 && make_as_safe(kafka, topic, error))
-        return -1;
-    while (count == 0 && clock_seconds() < end)
-        if (rd_kafka_poll(kafka->reader, KAFKA_POLL_MS) < 0 ||
-            count_partitions(kafka, topic->name, &count, error))
-            return -1;
-    if (count == 0)
-        return kafka_fail(kafka, RD_KAFKA_RESP_ERR__TIMED_OUT, error);
-    if (count == topic->partitions)
-        return 0;
-    return error_set(error, EX_CONFIG,
-                     "%s: the topic %s has %d partition%s, and this fleet needs %d: two fleets "
-                     "need two groups; or delete it while no daemon of the fleet runs, and all it "
-                     "knows with it",
-                     kafka->options->servers, topic->name, count, count == 1 ? "" : "s",
-                     topic->partitions);
-}
-
-static int have_topics(struct kafka *kafka, struct error *error) {
-    struct topic topics[] = {
-        {kafka->log,
-         1,
-         -1,
-         {{"cleanup.policy", "delete"},
-          {"retention.ms", "-1"},
-          {"message.timestamp.type", "LogAppendTime"}}},
-        {kafka->states,
-         (int)kafka->self->partitions,
-         -1,
-         {{"cleanup.policy", "delete"}, {"retention.ms", "-1"}}},
-        {kafka->parameters,
-         1,
-         -1,
-         {{"cleanup.policy", "delete"}, {"retention.ms", PARAMETERS_KEPT}}},
-    };
-    for (size_t n = 0; n < sizeof topics / sizeof *topics; n++)
-        if (have_topic(kafka, &topics[n], error))
-            return -1;
-    return 0;
-}
+/* ---- Connecting ---- */
 
 int kafka_connect(struct kafka *kafka, bool make, struct error *error) {
     int count = 1;
@@ -381,7 +241,7 @@ int kafka_connect(struct kafka *kafka, bool make, struct error *error) {
         return -1;
     if (kafka->topics_known)
         return 0;
-    if (make ? have_topics(kafka, error) : count_partitions(kafka, kafka->log, &count, error))
+    if (make ? kafka_have_topics(kafka, error) : kafka_count(kafka, kafka->log, &count, error))
         return -1;
     kafka->topics_known = count > 0;
     return count == 0;

@@ -1,6 +1,6 @@
 /* The link over Kafka, for its own files: fleet_kafka.c (what a link does), fleet_kafka_client.c
-   (clients, topics, writing), fleet_kafka_log.c (commands), fleet_kafka_bytes.c (states and
-   parameters). Errors as of struct fleet_link_ops. */
+   (clients, writing), fleet_kafka_topics.c, fleet_kafka_log.c (commands), fleet_kafka_bytes.c
+   (states and parameters). Errors as of struct fleet_link_ops. */
 #ifndef RUNNEL_FLEET_KAFKA_INTERNAL_H
 #define RUNNEL_FLEET_KAFKA_INTERNAL_H
 
@@ -107,6 +107,9 @@ int kafka_ask(struct kafka *kafka, struct fleet_command *command, struct fleet_a
 /* What a code of librdkafka's means: EX_NOPERM, else EX_TEMPFAIL. Returns -1. */
 int kafka_fail(struct kafka *kafka, rd_kafka_resp_err_t code, struct error *error);
 
+/* Whether it says that a topic is not there. */
+bool kafka_is_unknown(rd_kafka_resp_err_t code);
+
 /* A reader, and the topics; `make`: they are made where they are not there. 1: the fleet has none.
  */
 int kafka_connect(struct kafka *kafka, bool make, struct error *error);
@@ -128,6 +131,14 @@ void kafka_delete_before(struct kafka *kafka, const char *topic, int32_t partiti
 
 /* What the clients have to tell; -1: this user is not admitted. */
 int kafka_listen(struct kafka *kafka, struct error *error);
+
+/* ---- fleet_kafka_topics.c ---- */
+
+/* How many partitions a topic has; 0: it is not there. */
+int kafka_count(struct kafka *kafka, const char *name, int *count, struct error *error);
+
+/* The fleet's topics, which are made where they are not there. */
+int kafka_have_topics(struct kafka *kafka, struct error *error);
 
 /* ---- fleet_kafka_log.c ---- */
 

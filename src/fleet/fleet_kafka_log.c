@@ -63,6 +63,10 @@ static int next_message(struct kafka *kafka, int timeout, rd_kafka_message_t **m
     if (code == RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET ||
         code == RD_KAFKA_RESP_ERR_OFFSET_OUT_OF_RANGE)
         return read_again(kafka, error);
+    if (kafka_is_unknown(code)) {
+        kafka_forget_log(kafka);
+        return kafka_fail(kafka, code, error);
+    }
     return kafka_refuses(code) ? kafka_fail(kafka, code, error) : 0;
 }
 
