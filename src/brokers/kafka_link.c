@@ -13,6 +13,12 @@ enum { WHY_SIZE = 512, NAME_SIZE = 128, SECRET_SIZE = 1024 };
 /* How librdkafka ends a reason: "(after 2ms in state CONNECT, 1 identical error(s) suppressed)". */
 #define WHY_TAIL " (after "
 
+/* A server whose number is known has been talked to: what librdkafka supposes when it has gone is
+   for those that it knows from the configuration alone, "HOST:PORT/bootstrap: Disconnected: ...".
+ */
+#define UNKNOWN_SERVER "/bootstrap: "
+#define GONE "Disconnected"
+
 int kafka_set(rd_kafka_conf_t *conf, const char *name, const char *value, struct error *error) {
     char why[WHY_SIZE];
     return rd_kafka_conf_set(conf, name, value, why, sizeof why) == RD_KAFKA_CONF_OK
@@ -138,7 +144,9 @@ bool kafka_refuses(rd_kafka_resp_err_t code) {
 }
 
 static int length_of(const char *why) {
-    const char *tail = strstr(why, WHY_TAIL);
+    const char *tail = strstr(why, WHY_TAIL), *gone = strstr(why, GONE);
+    if (gone && !strstr(why, UNKNOWN_SERVER))
+        tail = gone + strlen(GONE);
     return (int)(tail ? (size_t)(tail - why) : strlen(why));
 }
 
