@@ -458,8 +458,9 @@ class Kills:
 
     def one(self):
         """One kill, and what comes after it."""
-        kind = self.chance.choice(["kill", "kill", "kill away", "stopped", "broker", "broker stopped", "term",
-                                   "together"])
+        # A real cluster is killed and started by commands: nothing here is stopped.
+        more = [] if isinstance(self.redis, RealKafka) else ["broker stopped"]
+        kind = self.chance.choice(["kill", "kill", "kill away", "stopped", "broker", *more, "term", "together"])
         member = self.chance.choice(self.members)
         if kind == "broker stopped":
             # librdkafka does not let go of a commit that a stopped cluster has not answered.
