@@ -107,13 +107,14 @@ static int create(struct kafka *kafka, const struct topic *topic, struct error *
     return result;
 }
 
-/* As safe as the topic that the fleet learns: a cluster's default is one copy. */
+/* As safe as the topic that the fleet learns, or as the cluster makes its topics: one copy is what
+   nobody has chosen, and with a min.insync.replicas of the cluster's nothing could be written. */
 static int make_as_safe(struct kafka *kafka, struct topic *topic, struct error *error) {
     int count, replicas;
     size_t n = 0;
     if (ask_topic(kafka, kafka->self->stream, &count, &replicas, error))
         return -1;
-    topic->replicas = replicas > 0 ? replicas : -1;
+    topic->replicas = replicas > 1 ? replicas : -1;
     while (topic->configs[n][0])
         n++;
     if (replicas >= REPLICAS_SAFE) {
