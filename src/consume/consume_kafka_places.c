@@ -16,15 +16,15 @@
 enum { CLOSE_MS = 2000 /* for the last commit */, NOTE_SIZE = 40 };
 
 /* What is committed with an offset: that of the newest message before it, and 1. */
-#define NOTE                                                                                       \
-    "after "                                                                                       \
-    "%" PRIu64
+#define NOTE "after %" PRIu64
 
 /* ---- Partitions ---- */
 
 static int add_partitions(struct consume *consume, int count, struct error *error) {
     char name[CONSUME_NAME_SIZE];
-    bool more = consume->count > 0 && (size_t)count > consume->count;
+    /* A fleet ends, and says so. */
+    bool more =
+        consume->count > 0 && (size_t)count > consume->count && consume->config->fleet.lease == 0;
     if (more)
         log_warning("%s: the topic has %d partitions now, and had %zu: the new ones are read from "
                     "their beginning",
