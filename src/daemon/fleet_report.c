@@ -3,10 +3,12 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/clock.h"
 #include "common/fields.h"
 #include "fleet.h"
+#include "fleet/fleet_command.h"
 #include "fleet/fleet_rates.h"
 #include "fleet_internal.h"
 #include "observe.h"
@@ -41,6 +43,11 @@ char *fleet_info(const struct daemon *daemon) {
                              observe_speed(daemon), "lease", daemon->fleet->self.lease, "lags",
                              lags_of(daemon), FLEET_RATES, fleet_own_rates(daemon));
     char *text = info ? json_dumps(info, JSON_COMPACT) : NULL;
+    if (text && strlen(text) > FLEET_INFO_MAX) { /* a log takes no more: it is less for people */
+        free(text);
+        json_object_del(info, "lags");
+        text = json_dumps(info, JSON_COMPACT);
+    }
     json_decref(info);
     return text;
 }
