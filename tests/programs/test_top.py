@@ -294,6 +294,23 @@ def test_the_forecast_of_a_chosen_column(directory):
         screen.until(r"forecast a\[0\] is 1.2500")
 
 
+def test_the_forecast_of_a_target_that_has_a_name(directory):
+    """At 80 columns beginning and end of a long one, and what is said of the next value has its place."""
+    said = {"example": 8, "data_time": None, "prediction": [1.5, 7], "target": [1.25, 3],
+            "interval": [[1.375, 2], [2, 8]], "loss": 0.1}
+    for columns, name in [(80, "temper~earing"), (120, "temperatu~of_bearing")]:
+        with watched(directory, columns, 24) as (daemon, screen):
+            daemon.send("status", dict(STATUS, predictions=True, target_names="load, temperature_of_bearing"))
+            daemon.wait_for("prediction")
+            daemon.send("prediction", {"stream": "a", "example": 9, "prediction": [2, 2], "loss": 0.1,
+                                       "interval": [[1.5, 2.5], [1, 3]], "scored": said})
+            publish(daemon)
+            screen.until(r"forecast a\[load\] is 1.2500, said 1.5000")
+            screen.keys("c")
+            screen.until(rf"forecast a\[{name}\] is 3.0000, said 7.0000.*; next 2.0000")
+            assert len(name) <= columns // 5
+
+
 def test_resize(directory):
     with watched(directory, 80, 24) as (daemon, screen):
         daemon.send("status", STATUS)

@@ -168,6 +168,13 @@ def test_anomalies(directory):
     assert said[2].split() == ["2023-11-14", "22:13:20", "taxi", "[31m", "silent", "2.7500", "1.5000",
                                "-", "-", "-"], said
     assert len(said) == 4, said
+    named = Watch(daemon.endpoint, "-t", "anomaly", "-n", "2")
+    daemon.wait_for("event")
+    daemon.send("event", dict(event, columns=[dict(columns[0], name="oil_temperature")]))
+    daemon.send("event", dict(event, columns=[]))
+    said = named.end()[1]
+    assert said[0].split()[5] == "col" and said[1].split()[7:9] == ["oil_temperature", "25.000"], said
+    assert len({len(line) for line in said}) == 1, said
     assert [json.loads(line)["kind"] for line in whole.end()[1]] == ["anomaly"] * 3
     assert any("anomaly: it is abnormal" in line for line in usual.end()[1])
     daemon.close()
@@ -336,6 +343,28 @@ def test_truths_beside_what_was_said(directory):
     assert later in lines[3], lines[3]
     assert lines[5].split()[3:6] == ["0", "2.0000", "2.0000"], lines[5]  # the class, as it was said
     assert lines[6].startswith("   example 0 of 'd'"), lines[6]
+
+
+def test_targets_that_have_names(directory):
+    """Each line says which, beginning and end of a name that has no room, and none is longer than the terminal."""
+    names = "load, a, temperature_of_bearing_upper, temperature_of_bearing_lower"
+    said = {"example": 8, "prediction": [1.5, 2, 3, 4, 5], "target": [1.25, 3, 4, 5, 6], "baseline": [0.5] * 5,
+            "interval": [[1, 2]] * 5}
+    for columns, shown in [(100, ["load", "a", "temperature~earing_upper", "temperature~earing_lower", "4"]),
+                           (80, ["load", "a", "temper~_upper", "temper~_lower", "4"])]:
+        with Publisher(directory) as daemon:
+            screen = Terminal(daemon.endpoint, 24, columns, "xterm", "-t", "prediction")
+            daemon.wait_for("status", "prediction")
+            daemon.send("status", dict(STATUS, predictions=True, target_names=names))
+            daemon.send("prediction", {"stream": "a", "example": 9, "scored": said})
+            lines = screen.until(lambda lines: any(" 4 " in line for line in lines))
+            lines = [line for line in lines if not line.startswith("--")]
+            assert [line.split()[3] for line in lines[1:6]] == shown, lines
+            assert len({len(line.replace(" *", "")) for line in lines[:6]}) == 1, lines
+            assert max(map(len, lines)) <= columns and ("baseline" in lines[0]) == (columns > 80), lines
+            screen.process.kill()
+            screen.process.wait()
+            os.close(screen.master)
 
 
 def test_what_comes_next(directory):

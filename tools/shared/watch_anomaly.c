@@ -34,6 +34,7 @@ bool anomaly_of(const json_t *body, struct anomaly *a) {
 
 struct anomaly_column anomaly_column(const struct anomaly *a, size_t i) {
     const json_t *column = json_array_get(a->columns, i);
-    return (struct anomaly_column){number(column, "column"), number(column, "score"),
-                                   number(column, "forecast"), number(column, "truth")};
+    return (struct anomaly_column){number(column, "column"), string(column, "name"),
+                                   number(column, "score"), number(column, "forecast"),
+                                   number(column, "truth")};
 }

@@ -18,6 +18,7 @@ struct anomaly {
 
 struct anomaly_column {
     double column;          /* from 0; NaN = of none alone */
+    const char *name;       /* of the message; "" = columns have none */
     double score;           /* of this column */
     double forecast, truth; /* in original units; NaN = there is none */
 };

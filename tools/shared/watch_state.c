@@ -4,6 +4,7 @@
 
 #include "common/json_member.h"
 #include "common/text.h"
+#include "watch_names.h"
 
 #define MEMBER "member"
 
@@ -56,17 +57,8 @@ const char *state_member_name(const json_t *layer, int columns, char name[STATE_
     *name = '\0';
     if (!all)
         return name;
-    size_t length = strlen(all), room = (size_t)columns, head = (room - 1) / 2;
-    if (room >= STATE_NAME_SIZE || length <= room)
-        return text_copy(name, STATE_NAME_SIZE, all);
-    const char *tail = all + length - (room - 1 - head);
-    while ((*tail & 0xC0) == 0x80) /* not from the middle of a character on */
-        tail++;
-    text_copy(name, head + 1, all);
-    size_t used = strlen(name);
-    name[used++] = '~';
-    text_copy(name + used, STATE_NAME_SIZE - used, tail);
-    return name;
+    char cut[NAME_SIZE];
+    return text_copy(name, STATE_NAME_SIZE, names_cut(cut, all, columns));
 }
 
 int state_number_columns(const json_t *layers) {

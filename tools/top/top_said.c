@@ -8,10 +8,16 @@
 
 #include "common/fields.h"
 #include "common/format.h"
+#include "common/json_member.h"
 #include "common/text.h"
+#include "tools/shared/watch_names.h"
 #include "tools/shared/watch_truth.h"
 
-enum { STREAM_SIZE = 60, TEXT_SIZE = 240 };
+enum {
+    STREAM_SIZE = 60,
+    TEXT_SIZE = 240,
+    NAME_SHARE = 6 /* of the line, at most one in so many */
+};
 
 /* Of several horizons, or steps of one example, the first. */
 struct finding {
@@ -41,13 +47,15 @@ static size_t worst_column(const struct watched *w) {
     return worst;
 }
 
-/* The newest truth beside what was said of it; `whole`: with the interval. */
-static void format_truth(char text[TEXT_SIZE], const struct truth_row *row, bool whole) {
+/* The newest truth of the target of that name beside what was said of it; `whole`: with the
+   interval. */
+static void format_truth(char text[TEXT_SIZE], const struct truth_row *row, const char *name,
+                         bool whole) {
     char stream[STREAM_SIZE], number[4][FORMAT_SIZE], truth[FORMAT_SIZE + 4] = "was not observed";
     if (!isnan(row->target))
         snprintf(truth, sizeof truth, "is %s", format_number(number[0], row->target));
-    int used = snprintf(text, TEXT_SIZE, "%s[%zu] %s, said %s",
-                        text_copy(stream, sizeof stream, row->stream), row->column, truth,
+    int used = snprintf(text, TEXT_SIZE, "%s[%s] %s, said %s",
+                        text_copy(stream, sizeof stream, row->stream), name, truth,
                         isnan(row->prediction) ? "-" : format_number(number[1], row->prediction));
     if (whole && !isnan(row->low))
         used += snprintf(text + used, TEXT_SIZE - (size_t)used, ", from %s to %s",
@@ -121,7 +129,7 @@ static void format_worth(char text[TEXT_SIZE], const struct watched *w, size_t c
 void said_draw(struct canvas *c, const struct area *area, struct watched *w) {
     bool worst = w->look.column == SAID_WORST;
     struct finding finding = {.column = worst ? worst_column(w) : (size_t)w->look.column};
-    char text[TEXT_SIZE], next[TEXT_SIZE];
+    char text[TEXT_SIZE], next[TEXT_SIZE], name[NAME_SIZE];
     truth_rows_all(w->truth, take_row, &finding);
     if (!finding.found) {
         draw_word(c, area, w);
@@ -129,12 +137,14 @@ void said_draw(struct canvas *c, const struct area *area, struct watched *w) {
     }
     if (!worst)
         w->look.column = (int)finding.row.column;
+    names_target(name, member_string(w->status, fields_of_status[STATUS_target_names].key),
+                 finding.row.column, area->columns / NAME_SHARE);
     int brief = format_next(next, w, finding.row.column);
     int at = canvas_print(c, area, 0, 0, STYLE_DIM, worst ? "worst " : "forecast ");
     /* Where there is no room for both, the next value matters more than the newest interval. */
-    format_truth(text, &finding.row, true);
+    format_truth(text, &finding.row, name, true);
     if (at + (int)strlen(text) + brief > area->columns)
-        format_truth(text, &finding.row, false);
+        format_truth(text, &finding.row, name, false);
     at = canvas_print(c, area, 0, at, truth_missed(&finding.row) ? STYLE_WARN : STYLE_PLAIN, "%s",
                       text);
     if (at + (int)strlen(next) > area->columns)

@@ -44,7 +44,7 @@ struct watch {
     struct link *link;
     struct health health;
     struct table table;
-    unsigned long abnormal_header; /* see abnormal_print */
+    struct abnormal abnormal;
     struct pace pace;
     struct next next;
     bool pace_said, predictions_said, hindrance_said;
@@ -199,7 +199,7 @@ static void print_message(struct watch *w, const struct message *message) {
     if (w->options.json)
         print_json(w->lines, message);
     else if (abnormal)
-        abnormal_print(&w->abnormal_header, w->lines, &anomaly);
+        abnormal_print(&w->abnormal, w->lines, &anomaly);
     else if (!table_print(&w->table, w->lines, message))
         return;
     w->printed++;
@@ -237,6 +237,8 @@ static void take_message(struct watch *w, const struct message *message) {
     if (message->problem)
         return;
     check_predictions(w, message);
+    if (message->topic == TOPIC_STATUS)
+        table_names_take(&w->table, message->body);
     if (!is_printed(&w->options, message->topic))
         return;
     if (message->topic == TOPIC_PREDICTION && !w->options.json)
@@ -330,6 +332,7 @@ static int watch(const struct options *options) {
     link_close(&w.link);
     pace_close(&w.pace);
     next_close(&w.next);
+    table_close(&w.table);
     lines_close(&w.lines);
     return status;
 }

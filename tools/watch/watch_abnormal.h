@@ -6,7 +6,13 @@
 #include "tools/shared/watch_anomaly.h"
 #include "watch_lines.h"
 
-/* One line, after a header where that is due; `*header`: lines when it was printed, 0 = never. */
-void abnormal_print(unsigned long *header, struct lines *lines, const struct anomaly *anomaly);
+/* Zeros to begin with. */
+struct abnormal {
+    unsigned long header; /* lines when it was printed; 0 = never */
+    int name;             /* columns of the widest name so far */
+};
+
+/* One line, after a header where that is due. */
+void abnormal_print(struct abnormal *abnormal, struct lines *lines, const struct anomaly *anomaly);
 
 #endif

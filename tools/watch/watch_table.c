@@ -242,6 +242,22 @@ static bool print_status(struct table *table, struct lines *lines, const json_t 
 
 void table_restart(struct table *table) {
     *table->state = '\0';
+    table_close(table);
+    table->truth_header = 0;
+}
+
+void table_names_take(struct table *table, const json_t *status) {
+    const char *names = member_string(status, fields_of_status[STATUS_target_names].key);
+    if (strcmp(names ? names : "", table->names ? table->names : "") == 0)
+        return;
+    table_close(table);
+    table->names = names && *names ? strdup(names) : NULL;
+    table->truth_header = 0; /* another width */
+}
+
+void table_close(struct table *table) {
+    free(table->names);
+    table->names = NULL;
 }
 
 /* "-" when there is none. */

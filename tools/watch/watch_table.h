@@ -22,6 +22,7 @@ struct table {
     int count;
     unsigned long header;         /* lines when the header was printed; 0 = never */
     unsigned long truth_header;   /* likewise that of predictions */
+    char *names;                  /* of targets, as the newest `status` has them; NULL = none */
     char state[TABLE_STATE_SIZE]; /* of the daemon, as printed last; "" = none was */
     char self[TABLE_SELF_SIZE];   /* its name, device, parameters and model, likewise */
 };
@@ -39,6 +40,10 @@ bool table_print(struct table *table, struct lines *lines, const struct message 
 
 /* The daemon is another one: its first `status` is printed again. */
 void table_restart(struct table *table);
+
+/* What a `status` says of how targets are called. */
+void table_names_take(struct table *table, const json_t *status);
+void table_close(struct table *table);
 
 /* Print a sentence with the time of day. */
 void table_note(struct lines *lines, const char *sentence);
