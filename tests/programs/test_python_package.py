@@ -178,7 +178,19 @@ def test_a_notebook(directory):
     config["model"]["output"]["target"] = "later"
     assert runnel.run(config, [([0.0], 0), ([1.0], 1)] * 5)["loss"].notna().all()
 
+    # Of a model of one column a list is steps; what is surely a table of two columns is none of steps.
+    import numpy as np
     import pandas
+    one = {**config, "model": {**config["model"], "output": {"loss": "squared", "size": 1, "target": "next"}}}
+    assert runnel.run(one, [[1.0, 2.0], [3.0]]).equals(runnel.run(one, [[[1.0], [2.0]], [[3.0]]]))
+    for table in (pandas.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]}), np.ones((3, 2))):
+        try:
+            runnel.run(one, table)
+            raise AssertionError("no exception")
+        except ValueError as error:
+            assert "rows of 2, but a step of this model has 1 number: give (n, 1)" in str(error), error
+    assert len(runnel.run(one, pandas.DataFrame({"a": [1.0, 2.0]}))) == len(runnel.run(one, np.ones((2, 1)))) == 2
+
     words = {"loss": "softmax", "target": "given", "vocabulary": {"capacity": 2}}
     named = {**config, "model": {**config["model"], "output": words}}
     assert list(runnel.run(named, [([0.0], "free")])) == ["stream", "prediction_free", "prediction_1", "prediction_2", "loss"]

@@ -285,10 +285,16 @@ class Client(Feeder):
         return said._replace(names=self._shapes.names(said.values))
 
     def _items(self, values: Any) -> Any:
-        """The rows of a data frame; anything else as it is."""
-        if not hasattr(values, "to_numpy"):
+        """The rows of a data frame or an array; anything else as it is. ValueError: rows of another width, which a model of
+        one column would take for that many steps."""
+        if not hasattr(values, "ndim"):
             return values
         self._ask()
+        width, columns = values.shape[1] if values.ndim == 2 else None, self._shapes.columns
+        if width is not None and columns is not None and width != columns and not self._shapes.by_name:
+            raise ValueError(f"the items are rows of {width}, but a step of this model has {columns} "
+                             f"number{'s' if columns != 1 else ''}: give (n, {columns}), a row an item"
+                             + ("; list(items) makes each row that many steps" if columns == 1 else ""))
         return self._unframed(values, self._shapes.by_name)
 
     def _words(self) -> List[str]:

@@ -210,7 +210,9 @@ def run(config: Config, iterable: Iterable[Any], *, stream: str = "", runneld: O
     item, in their order. The daemon is ended in any case.
 
     config      as of Daemon
-    iterable    a data frame, of x alone; or of x; of (x, y), a tuple; or of dicts: columns by name, or x and some of y, stream, time, end, learn
+    iterable    a data frame, of x alone; or of x; of (x, y), a tuple; or of dicts: columns by name, or x and some of y, stream, time, end, learn.
+                x is as for Client.learn: of a model of one column [1, 2] are two steps of one example, as are [[1], [2]],
+                and a row; rows of a frame or an array are one step each, and are refused in another width
     stream      of items that name none
 
     Columns: `stream`; `time` where one has it; `prediction`, or `prediction_0`, `prediction_1`, ... (of the last
