@@ -67,7 +67,10 @@ static int next_message(struct kafka *kafka, int timeout, rd_kafka_message_t **m
         kafka_forget_log(kafka);
         return kafka_fail(kafka, code, error);
     }
-    return kafka_refuses(code) ? kafka_fail(kafka, code, error) : 0;
+    if (!kafka_refuses(code))
+        return 0;
+    kafka->aim = (struct kafka_aim){"Read", kafka->log, kafka->self->group};
+    return kafka_fail(kafka, code, error);
 }
 
 static uint64_t time_of(const rd_kafka_message_t *m) {

@@ -184,6 +184,16 @@ def test_states_beyond_the_end(directory):
             assert "use another examples.kafka.group" in bert.text(), bert.text()
 
 
+def test_not_admitted_any_more(directory):
+    """Who may not read the log any more ends, and is told what is missing."""
+    with fleet.Kafka() as cluster, fleet.Member(directory, cluster, "anna") as anna:
+        fleet.add(cluster, range(100), KEYS, PARTS)
+        fleet.all_learned(cluster, [anna], ["anna"])
+        cluster.ask("refuse 1 29")  # Fetch, TOPIC_AUTHORIZATION_FAILED
+        assert anna.process.wait(running.LIMIT) == CONFIGURATION, (anna.process.returncode, anna.text())
+        assert "to the topic fleet.fleet: it needs the operation Read on it" in anna.text(), anna.text()
+
+
 def test_topics(directory):
     """The fleet's topics: without them there is no fleet; not for everybody; with other partitions they are
     another fleet's; not with any name."""
