@@ -1,14 +1,17 @@
 #include "kafka_link.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sysexits.h>
+#include <time.h>
 
 #include "common/error.h"
 #include "url.h"
 
 enum { WHY_SIZE = 512, NAME_SIZE = 128, SECRET_SIZE = 1024 };
+enum { END_SECONDS = 1, END_POLL_MS = 100 };
 
 /* How librdkafka ends a reason: "(after 2ms in state CONNECT, 1 identical error(s) suppressed)". */
 #define WHY_TAIL " (after "
@@ -134,6 +137,33 @@ int kafka_client(rd_kafka_t **client, rd_kafka_type_t type, rd_kafka_conf_t *con
     return error_set(error, EX_USAGE, "librdkafka does not take these settings: %s", why);
 }
 
+/* A consumer is closed first: librdkafka would wait in a loop that takes a whole core. */
+static void *end_client(void *context) {
+    rd_kafka_t *client = context;
+    rd_kafka_queue_t *events = rd_kafka_queue_new(client);
+    rd_kafka_error_t *failed = rd_kafka_consumer_close_queue(client, events);
+    while (!failed && !rd_kafka_consumer_closed(client))
+        rd_kafka_event_destroy(rd_kafka_queue_poll(events, END_POLL_MS));
+    rd_kafka_error_destroy(failed); /* it is a producer, or closed */
+    rd_kafka_queue_destroy(events);
+    rd_kafka_destroy_flags(client, RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE);
+    return NULL;
+}
+
+void kafka_end(rd_kafka_t **client) {
+    struct timespec until;
+    pthread_t thread;
+    if (!*client)
+        return;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += END_SECONDS;
+    if (pthread_create(&thread, NULL, end_client, *client) != 0)
+        end_client(*client);
+    else if (pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &until) != 0)
+        pthread_detach(thread);
+    *client = NULL;
+}
+
 bool kafka_refuses(rd_kafka_resp_err_t code) {
     return code == RD_KAFKA_RESP_ERR__AUTHENTICATION ||
            code == RD_KAFKA_RESP_ERR_SASL_AUTHENTICATION_FAILED ||
@@ -204,4 +234,26 @@ bool kafka_answers(rd_kafka_t *client, int milliseconds) {
         return false;
     rd_kafka_metadata_destroy(metadata);
     return true;
+}
+
+/* RD_KAFKA_OFFSET_BEGINNING, RD_KAFKA_OFFSET_END: Kafka takes them where a time is asked for, too.
+ */
+static rd_kafka_resp_err_t ask_offset(rd_kafka_t *client, const char *topic, int32_t partition,
+                                      int64_t which, int64_t *offset, int milliseconds) {
+    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(1);
+    rd_kafka_topic_partition_list_add(list, topic, partition)->offset = which;
+    rd_kafka_resp_err_t code = rd_kafka_offsets_for_times(client, list, milliseconds);
+    if (!code)
+        code = list->elems[0].err;
+    *offset = list->elems[0].offset;
+    rd_kafka_topic_partition_list_destroy(list);
+    return code || *offset >= 0 ? code : RD_KAFKA_RESP_ERR__FAIL;
+}
+
+rd_kafka_resp_err_t kafka_ask_offsets(rd_kafka_t *client, const char *topic, int32_t partition,
+                                      int64_t *low, int64_t *high, int milliseconds) {
+    rd_kafka_resp_err_t code =
+        ask_offset(client, topic, partition, RD_KAFKA_OFFSET_BEGINNING, low, milliseconds);
+    return code ? code
+                : ask_offset(client, topic, partition, RD_KAFKA_OFFSET_END, high, milliseconds);
 }

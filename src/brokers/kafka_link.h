@@ -22,6 +22,12 @@ int kafka_configure(rd_kafka_conf_t *conf, const struct kafka_options *options,
 int kafka_client(rd_kafka_t **client, rd_kafka_type_t type, rd_kafka_conf_t *conf,
                  struct error *error);
 
+/* Destroys a client, whose topics and queues have been destroyed; a consumer leaves its group.
+   NULL: there is none. librdkafka waits for the answer to each commit, for minutes, and for ever
+   where a topic that it reads was deleted: after a second that goes on by itself, as long as the
+   process does, and calls nobody back. */
+void kafka_end(rd_kafka_t **client);
+
 /* What somebody wanted to do. */
 struct kafka_aim {
     const char *operation; /* "Read", as access lists call it, */
@@ -44,6 +50,11 @@ int kafka_say_away(struct error *error, const struct kafka_options *options,
 
 /* Whether what failed with the code may go well the next time, since servers come and go. */
 bool kafka_passes(rd_kafka_resp_err_t code);
+
+/* The first offset of a partition, and the next one to be written, as its server says within so
+   many milliseconds (rd_kafka_query_watermark_offsets has no limit: it may take minutes). */
+rd_kafka_resp_err_t kafka_ask_offsets(rd_kafka_t *client, const char *topic, int32_t partition,
+                                      int64_t *low, int64_t *high, int milliseconds);
 
 /* Whether a server answers within so many milliseconds. */
 bool kafka_answers(rd_kafka_t *client, int milliseconds);

@@ -73,11 +73,8 @@ static int make_client(struct consume *consume, struct error *error) {
 
 static void disconnect(struct consume *consume) {
     struct kafka *kafka = consume->broker;
-    if (kafka->client)
-        rd_kafka_destroy_flags(kafka->client, RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE);
-    if (kafka->writer)
-        rd_kafka_destroy(kafka->writer);
-    kafka->client = kafka->writer = NULL;
+    kafka_end(&kafka->client);
+    kafka_end(&kafka->writer);
 }
 
 /* The settings are tried at once: what is wrong with them is wrong with the configuration. */

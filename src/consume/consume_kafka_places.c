@@ -13,7 +13,7 @@
 #define SHORT_NS (10 * NS_PER_SECOND) /* a partition ends too early: for longer */
 #define COUNT_NS (10 * NS_PER_SECOND) /* between two questions how many partitions there are */
 
-enum { CLOSE_MS = 2000 /* for the last commit */, NOTE_SIZE = 40 };
+enum { COMMIT_MS = 2000 /* for an answer */, NOTE_SIZE = 40 };
 
 /* What is committed with an offset: that of the newest message before it, and 1. */
 #define NOTE "after %" PRIu64
@@ -129,15 +129,27 @@ static int set_start(struct consume *consume, struct consume_partition *p, int64
     const struct kafka *kafka = consume->broker;
     int64_t low = 0, high = 0;
     rd_kafka_resp_err_t code =
-        committed >= 0
-            ? RD_KAFKA_RESP_ERR_NO_ERROR
-            : rd_kafka_query_watermark_offsets(kafka->client, consume->config->consume.kafka.topic,
-                                               p->number, &low, &high, KAFKA_ASK_MS);
+        committed >= 0 ? RD_KAFKA_RESP_ERR_NO_ERROR
+                       : kafka_ask_offsets(kafka->client, consume->config->consume.kafka.topic,
+                                           p->number, &low, &high, KAFKA_ASK_MS);
     if (code)
         return error_set(error, EX_TEMPFAIL, "%s", rd_kafka_err2str(code));
     p->at.count = (uint64_t)(committed >= 0 ? committed : latest ? high : low);
     p->at.sequence = p->at.count ? p->at.count - 1 : 0;
     return 0;
+}
+
+/* librdkafka itself would wait for the answer without a limit. */
+static rd_kafka_resp_err_t commit(struct kafka *kafka, rd_kafka_topic_partition_list_t *list) {
+    rd_kafka_queue_t *answers = rd_kafka_queue_new(kafka->client);
+    rd_kafka_resp_err_t code = rd_kafka_commit_queue(kafka->client, list, answers, NULL, NULL);
+    if (!code) {
+        rd_kafka_event_t *event = rd_kafka_queue_poll(answers, COMMIT_MS);
+        code = event ? rd_kafka_event_error(event) : RD_KAFKA_RESP_ERR__TIMED_OUT;
+        rd_kafka_event_destroy(event);
+    }
+    rd_kafka_queue_destroy(answers);
+    return code;
 }
 
 /* Partitions that the journal does not know begin where the group stands, or as `from` says.
@@ -161,8 +173,8 @@ static int find_starts(struct consume *consume, rd_kafka_topic_partition_list_t 
             status = consume_kafka_check(consume, p, error);
         of->offset = (int64_t)p->at.count;
     }
-    rd_kafka_resp_err_t code = status == 0 && latest ? rd_kafka_commit(kafka->client, unknown, 0)
-                                                     : RD_KAFKA_RESP_ERR_NO_ERROR;
+    rd_kafka_resp_err_t code =
+        status == 0 && latest ? commit(kafka, unknown) : RD_KAFKA_RESP_ERR_NO_ERROR;
     rd_kafka_topic_partition_list_destroy(list);
     return code ? error_set(error, EX_TEMPFAIL, "%s", rd_kafka_err2str(code)) : status;
 }
@@ -202,8 +214,8 @@ int consume_kafka_check(struct consume *consume, struct consume_partition *p, st
     struct kafka *kafka = consume->broker;
     const char *topic = consume->config->consume.kafka.topic;
     int64_t low, high, next = consume_kafka_next(p);
-    rd_kafka_resp_err_t code = rd_kafka_query_watermark_offsets(kafka->client, topic, p->number,
-                                                                &low, &high, KAFKA_ASK_MS);
+    rd_kafka_resp_err_t code =
+        kafka_ask_offsets(kafka->client, topic, p->number, &low, &high, KAFKA_ASK_MS);
     if (code)
         return error_set(error, EX_TEMPFAIL, "%s", rd_kafka_err2str(code));
     if (next > high)
@@ -351,9 +363,7 @@ int consume_kafka_look(struct consume *consume, struct error *error) {
 void consume_kafka_commit_last(struct consume *consume) {
     struct kafka *kafka = consume->broker;
     rd_kafka_topic_partition_list_t *list = take_offsets(consume);
-    rd_kafka_queue_t *answers = rd_kafka_queue_new(kafka->client);
-    if (list->cnt > 0 && !rd_kafka_commit_queue(kafka->client, list, answers, NULL, NULL))
-        rd_kafka_event_destroy(rd_kafka_queue_poll(answers, CLOSE_MS));
-    rd_kafka_queue_destroy(answers);
+    if (list->cnt > 0)
+        commit(kafka, list);
     rd_kafka_topic_partition_list_destroy(list);
 }

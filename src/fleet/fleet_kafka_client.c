@@ -1,8 +1,6 @@
 /* Clients of Kafka, and writing. */
-#include <pthread.h>
 #include <string.h>
 #include <sysexits.h>
-#include <time.h>
 
 #include "common/clock.h"
 #include "common/log.h"
@@ -23,8 +21,6 @@ static void look_for_leaks(bool look) {
 
 #define FOLLOW_MS "500" /* a server waits so long for the next message, */
 #define READ_MS "10"    /* of states and parameters, which are there */
-
-enum { DROP_S = 5 };
 
 /* ---- What goes wrong ---- */
 
@@ -188,26 +184,6 @@ static int make_writer(struct kafka *kafka, struct error *error) {
     return 0;
 }
 
-static void *end_client(void *client) {
-    /* closing a consumer would wait for a server */
-    rd_kafka_destroy_flags(client, RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE);
-    return NULL;
-}
-
-/* librdkafka 2.0 waits for ever for a partition whose topic was deleted: the daemon does not. */
-static void drop_client(rd_kafka_t **client) {
-    struct timespec end;
-    pthread_t thread;
-    if (!*client)
-        return;
-    clock_gettime(CLOCK_REALTIME, &end);
-    end.tv_sec += DROP_S;
-    if (pthread_create(&thread, NULL, end_client, *client) == 0 &&
-        pthread_timedjoin_np(thread, NULL, &end))
-        pthread_detach(thread);
-    *client = NULL;
-}
-
 /* What it had under way is known to have been written, or never to be looked at. */
 static void drop_writer(struct kafka *kafka) {
     if (!kafka->writer)
@@ -218,7 +194,7 @@ static void drop_writer(struct kafka *kafka) {
             rd_kafka_topic_destroy(kafka->topics[n]);
     memset(kafka->topics, 0, sizeof kafka->topics);
     rd_kafka_purge(kafka->writer, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT);
-    drop_client(&kafka->writer);
+    kafka_end(&kafka->writer);
 }
 
 void kafka_disconnect(struct kafka *kafka) {
@@ -227,8 +203,8 @@ void kafka_disconnect(struct kafka *kafka) {
     if (kafka->answers)
         rd_kafka_queue_destroy(kafka->answers);
     kafka->answers = NULL;
-    drop_client(&kafka->reader);
-    drop_client(&kafka->follower);
+    kafka_end(&kafka->reader);
+    kafka_end(&kafka->follower);
 }
 
 /* ---- Connecting ---- */
@@ -295,7 +271,7 @@ int kafka_offsets(struct kafka *kafka, const char *topic, int32_t partition, int
                   int64_t *high, struct error *error) {
     kafka->aim = (struct kafka_aim){"Read", topic, kafka->self->group};
     rd_kafka_resp_err_t code =
-        rd_kafka_query_watermark_offsets(kafka->reader, topic, partition, low, high, KAFKA_ASK_MS);
+        kafka_ask_offsets(kafka->reader, topic, partition, low, high, KAFKA_ASK_MS);
     if (!code)
         return 0;
     return kafka_listen(kafka, error) ? -1 : kafka_fail(kafka, code, error);

@@ -20,9 +20,9 @@
 
 #define COMMIT_SECONDS 1.0 /* between two commits, */
 #define PROBE_SECONDS 1.0  /* and between two questions whether a server is back */
-#define CLOSE_SECONDS 2.0  /* for the last commit, and for leaving the group */
+#define CLOSE_SECONDS 2.0  /* for the last commit */
 
-enum { ID_SIZE = 320, NUMBER_SIZE = 16, POLL_MS = 20, PROBE_MS = 200 };
+enum { ID_SIZE = 320, NUMBER_SIZE = 16, PROBE_MS = 200 };
 
 /* A partition that messages have come from. */
 struct part {
@@ -325,16 +325,7 @@ static void close_client(struct kafka *kafka) {
         feed_say("%s: the last commit was not confirmed; Kafka may give messages again that the "
                  "daemon has (%zu), and it answers them as duplicates",
                  kafka->options.servers, settled_count);
-    bool closed = true;
-    if (kafka->event >= 0) {
-        rd_kafka_queue_t *events = rd_kafka_queue_new(kafka->client);
-        double until = clock_seconds() + CLOSE_SECONDS;
-        rd_kafka_error_destroy(rd_kafka_consumer_close_queue(kafka->client, events));
-        while (!(closed = rd_kafka_consumer_closed(kafka->client)) && clock_seconds() < until)
-            rd_kafka_event_destroy(rd_kafka_queue_poll(events, POLL_MS));
-        rd_kafka_queue_destroy(events);
-    }
-    rd_kafka_destroy_flags(kafka->client, closed ? 0 : RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE);
+    kafka_end(&kafka->client);
 }
 
 static void close_kafka(struct source **source) {

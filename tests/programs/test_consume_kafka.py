@@ -56,6 +56,28 @@ def test_kills(directory):
     assert blob == consuming.plain(directory / "plain", learned)
 
 
+def test_stopped(directory):
+    """The cluster is stopped (SIGSTOP), and answers no commit: the daemon ends meanwhile when it is asked to, and
+    nothing is lost or twice."""
+    with kafka.Kafka() as cluster:
+        cluster.ask("topic s 1")
+        cluster.ask("fill s 0 0 2000")
+        with daemon(directory, cluster) as d:
+            running.wait_learned(d, 10)
+            cluster.process.send_signal(signal.SIGSTOP)
+            try:
+                assert d.end() == 0, d.text()
+                d.start()
+                d.until(lambda: "trying again until it answers" in d.text())
+                assert d.end() == 0, d.text()
+                d.start()
+            finally:
+                cluster.process.send_signal(signal.SIGCONT)
+            cluster.ask("fill s 0 2000 2100")
+            wait_kept(d, 2100)
+    assert [x[0] for _, x in journal(directory)] == list(range(2100))
+
+
 def test_dead_letters(directory):
     """What is in messages is as runnel-feed has it; what is no example is written to the topic of dead letters
     with its key, and left."""

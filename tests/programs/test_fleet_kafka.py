@@ -227,6 +227,24 @@ def test_away(directory):
         fleet.once([bert], 100, KEYS)
 
 
+def test_stopped(directory):
+    """A cluster that is stopped (SIGSTOP) answers nothing: a daemon ends meanwhile when it is asked to, and
+    nothing is lost or twice."""
+    with fleet.Kafka() as cluster, fleet.Member(directory, cluster, "bert") as bert:
+        fleet.add(cluster, range(400), KEYS, PARTS)
+        running.wait_learned(bert, 10)
+        cluster.process.send_signal(signal.SIGSTOP)
+        try:
+            assert bert.stop() == 0, bert.text()
+        finally:
+            cluster.process.send_signal(signal.SIGCONT)
+        bert.start()
+        fleet.add(cluster, range(400, 500), KEYS, PARTS)
+        fleet.all_learned(cluster, [bert], ["bert"])
+        bert.kill()
+        fleet.once([bert], 500, KEYS)
+
+
 def test_average(directory):
     """After the same count of examples both daemons have the same parameters, and a replay of each journal
     leads to them, too."""
