@@ -213,6 +213,7 @@ static const struct fleet_link_ops kafka_ops = {
     .round = kafka_round,
     .parameters = kafka_parameters,
     .ends = ends,
+    .groups = kafka_groups,
     .drain = drain,
     .rebalance = rebalance,
 };

@@ -1,5 +1,6 @@
 /* The three topics of a fleet: that they are there, as they should be, or are made. */
 #include <stdio.h>
+#include <string.h>
 #include <sysexits.h>
 
 #include "common/clock.h"
@@ -44,6 +45,20 @@ static int ask_topic(struct kafka *kafka, const char *name, int *count, int *rep
 int kafka_count(struct kafka *kafka, const char *name, int *count, struct error *error) {
     int replicas;
     return ask_topic(kafka, name, count, &replicas, error);
+}
+
+int kafka_groups(struct fleet_link *link, struct fleet_groups *groups, struct error *error) {
+    struct kafka *kafka = (struct kafka *)link;
+    const struct rd_kafka_metadata *about;
+    kafka->aim = (struct kafka_aim){"Describe", "*", kafka->self->group};
+    rd_kafka_resp_err_t code = rd_kafka_metadata(kafka->reader, 1, NULL, &about, KAFKA_ASK_MS);
+    if (code)
+        return kafka_listen(kafka, error) ? -1 : kafka_fail(kafka, code, error);
+    for (int n = 0; n < about->topic_cnt; n++)
+        fleet_groups_add(groups, about->topics[n].topic, strlen(about->topics[n].topic), "",
+                         ".fleet");
+    rd_kafka_metadata_destroy(about);
+    return 0;
 }
 
 static int cannot_make(const struct kafka *kafka, const struct topic *topic, const char *why,

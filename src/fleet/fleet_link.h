@@ -127,6 +127,19 @@ struct fleet_ended {
     struct fleet_offset offset;
 };
 
+/* Fleets that a broker has, a few of them in no order. */
+enum { FLEET_GROUPS_MAX = 5 };
+struct fleet_groups {
+    char names[FLEET_GROUPS_MAX][FLEET_GROUP_MAX + 1];
+    size_t count;
+    bool more; /* there are others, or were not all looked for */
+};
+
+/* The group of the fleet whose key or topic is `key` of `size` bytes, which begins and ends as
+   said, is one more of them, unless that is no such key. */
+void fleet_groups_add(struct fleet_groups *groups, const char *key, size_t size, const char *begin,
+                      const char *end);
+
 /* Takes a stream's state; what it is given is valid during the call. */
 typedef int fleet_visit(void *context, const struct fleet_row *row, struct error *error);
 
@@ -208,6 +221,10 @@ struct fleet_link_ops {
        there. Rebalance: nobody is drained any more. */
     int (*drain)(struct fleet_link *link, const char *name, struct error *error);
     int (*rebalance)(struct fleet_link *link, struct error *error);
+
+    /* Which fleets there are at this broker: for who named none of them. Bounded: of a broker with
+       very many keys it says what it has found. */
+    int (*groups)(struct fleet_link *link, struct fleet_groups *groups, struct error *error);
 };
 
 struct fleet_link {

@@ -205,6 +205,32 @@ static int rebalance(struct fleet_link *link, struct error *error) {
     return result;
 }
 
+/* Keys of a fleet's hash. What was asked for so often and has not ended is left. */
+static int groups(struct fleet_link *link, struct fleet_groups *groups, struct error *error) {
+    enum { KEYS_AT_ONCE = 1000, ASKED_MAX = 200 };
+    struct fleet_redis *redis = (struct fleet_redis *)link;
+    char cursor[FLEET_NUMBER_SIZE] = "0";
+    if (fleet_redis_connect(redis, error))
+        return -1;
+    for (int asked = 0; asked < ASKED_MAX && !groups->more; asked++) {
+        redisReply *reply = redisCommand(redis->context, "SCAN %s MATCH runnel:{*}:fleet COUNT %d",
+                                         cursor, KEYS_AT_ONCE);
+        if (fleet_redis_check(redis, reply, &reply, error))
+            return -1;
+        snprintf(cursor, sizeof cursor, "%s", reply_text(reply, 0));
+        const redisReply *keys = reply->elements > 1 ? reply->element[1] : NULL;
+        for (size_t n = 0; keys && n < keys->elements; n++)
+            if (keys->element[n]->type == REDIS_REPLY_STRING)
+                fleet_groups_add(groups, keys->element[n]->str, keys->element[n]->len, "runnel:{",
+                                 "}:fleet");
+        freeReplyObject(reply);
+        if (!*cursor || strcmp(cursor, "0") == 0)
+            return 0;
+    }
+    groups->more = true;
+    return 0;
+}
+
 /* ---- Opening and closing ---- */
 
 static void close_redis(struct fleet_link **link) {
@@ -234,6 +260,7 @@ static const struct fleet_link_ops redis_ops = {
     .ends = ends,
     .drain = drain,
     .rebalance = rebalance,
+    .groups = groups,
 };
 
 int fleet_redis_open(struct fleet_link **link, const struct url *url, const struct fleet_self *self,

@@ -78,6 +78,22 @@ int fleet_view_find(const struct fleet_view *view, const char *name) {
     return found ? (int)(found - view->daemons) : -1;
 }
 
+void fleet_groups_add(struct fleet_groups *groups, const char *key, size_t size, const char *begin,
+                      const char *end) {
+    size_t before = strlen(begin), after = strlen(end);
+    if (size <= before + after || size - before - after > FLEET_GROUP_MAX ||
+        memcmp(key, begin, before) != 0 || memcmp(key + size - after, end, after) != 0)
+        return;
+    char name[FLEET_GROUP_MAX + 1] = "";
+    memcpy(name, key + before, size - before - after);
+    for (size_t n = 0; n < groups->count; n++)
+        if (strcmp(groups->names[n], name) == 0)
+            return;
+    groups->more = groups->more || groups->count == FLEET_GROUPS_MAX;
+    if (groups->count < FLEET_GROUPS_MAX)
+        strcpy(groups->names[groups->count++], name);
+}
+
 int fleet_run_draw(char run[FLEET_RUN_SIZE], struct error *error) {
     uint64_t random[2];
     if (getrandom(random, sizeof random, 0) != sizeof random)

@@ -372,6 +372,20 @@ def test_how_it_is_called(directory):
         assert code == 77 and "see --user and --password-file" in said, said
 
 
+def test_which_fleets_there_are(directory):
+    """Who names none of them, or a wrong one, is told a few."""
+    with brokers.Redis(directory) as redis:
+        assert "no daemon has joined it; --group names another" in fleet.act(redis, "status")[1]
+        redis.ask("HSET", "runnel:{pumps}:fleet", "stream", "x")
+        redis.ask("HSET", "runnel:{pumps}:fleet:other", "stream", "x")
+        assert fleet.act(redis, "status") == (UNAVAILABLE, "runnel-fleet: there is no fleet fleet: no daemon has joined "
+                                              "it; there is pumps: --group names one\n")
+        for n in range(6):
+            redis.ask("HSET", f"runnel:{{tanks{n}}}:fleet", "stream", "x")
+        said = fleet.act(redis, "drain", "anna")[1]
+        assert re.search(r"there are (\w+, ){5}\.\.\.: --group names one$", said), said
+
+
 def pinned(member, cpus):
     """Those of its threads that may not run anywhere."""
     found = []

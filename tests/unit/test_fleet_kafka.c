@@ -455,6 +455,16 @@ static void who_is_no_member_finds_no_fleet(void **unused) {
     assert_int_equal(link->ops->rebalance(link, &error), -1);
     assert_int_equal(error.status, EX_UNAVAILABLE);
     assert_non_null(strstr(error.text, "there is no fleet none"));
+    struct fleet_groups groups = {0};
+    assert_int_equal(rd_kafka_mock_topic_create(cluster, "plant.fleet", 1, 1), 0);
+    assert_int_equal(rd_kafka_mock_topic_create(cluster, "plant", 1, 1), 0);
+    assert_int_equal(link->ops->groups(link, &groups, &error), 0);
+    bool found = false; /* the other tests' are there, too */
+    for (size_t n = 0; n < groups.count; n++) {
+        found |= strcmp(groups.names[n], "plant") == 0;
+        assert_null(strstr(groups.names[n], ".fleet"));
+    }
+    assert_true(found || (groups.more && groups.count == FLEET_GROUPS_MAX));
     link->ops->close(&link);
 }
 

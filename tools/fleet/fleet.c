@@ -128,16 +128,35 @@ static int rebalance(struct fleet_link *link, const struct fleet_view *view, str
     return 0;
 }
 
+/* Which there are in place of the one that is not: a broker that does not say changes nothing. */
+static int no_fleet(const struct options *options, struct fleet_link *link, struct error *error) {
+    struct fleet_groups groups = {0};
+    struct error unsaid;
+    char names[TEXT_SIZE] = "", clean[TEXT_SIZE];
+    if (link->ops->groups(link, &groups, &unsaid))
+        groups.count = 0;
+    for (size_t n = 0, used = 0; n < groups.count && used < sizeof names; n++)
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", n ? ", " : "",
+                                 groups.names[n]);
+    text_copy(clean, sizeof clean, names);
+    return groups.count ? error_set(error, EX_UNAVAILABLE,
+                                    "there is no fleet %s: no daemon has joined it; there %s %s%s: "
+                                    "--group names one",
+                                    options->group, groups.count == 1 ? "is" : "are", clean,
+                                    groups.more ? ", ..." : "")
+                        : error_set(error, EX_UNAVAILABLE,
+                                    "there is no fleet %s: no daemon has joined it; --group "
+                                    "names another",
+                                    options->group);
+}
+
 /* What the command does in a fleet that has been. */
 static int command_run(const struct options *options, const struct command_row *command,
                        char **operands, struct fleet_link *link, struct error *error) {
     struct fleet_view view = {0};
     if (link->ops->look(link, &view, error))
         return -1;
-    int result = !view.stream                ? error_set(error, EX_UNAVAILABLE,
-                                                         "there is no fleet %s: no daemon has joined it; --group "
-                                                                        "names another",
-                                                         options->group)
+    int result = !view.stream                ? no_fleet(options, link, error)
                  : command == &drain_row     ? drain(link, &view, operands[0], error)
                  : command == &rebalance_row ? rebalance(link, &view, error)
                                              : print_status(options, link, &view, error);
