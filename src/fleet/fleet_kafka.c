@@ -12,7 +12,7 @@
 #include "common/clock.h"
 #include "fleet_kafka_internal.h"
 
-enum { SNAPSHOT_MESSAGES = 10000, RENEWALS_A_LEASE = 4 };
+enum { SNAPSHOT_MESSAGES = 10000 };
 
 /* ---- Members ---- */
 
@@ -78,7 +78,7 @@ int kafka_ask(struct kafka *kafka, struct fleet_command *command, struct fleet_a
 }
 
 static void is_renewed(struct kafka *kafka, double since) {
-    kafka->renew_due = since + kafka->self->lease / RENEWALS_A_LEASE;
+    kafka->renew_due = since + kafka->self->lease / FLEET_RENEWALS_A_LEASE;
 }
 
 static int join(struct fleet_link *link, const char *info, struct error *error) {

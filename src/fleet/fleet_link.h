@@ -33,6 +33,18 @@ enum {
 
 #define FLEET_DISPLACED UINT64_MAX /* no version is so large */
 
+/* A member renews its lease so often, and at least each so many seconds, since it sees with that
+   what has changed: a partition that goes from one to another waits for both. (Kafka's log is
+   written so often, and read each so many seconds.) The same in tools/figures/scale_plan.py. */
+enum { FLEET_RENEWALS_A_LEASE = 4 };
+#define FLEET_RENEWAL_MAX 0.2 /* seconds */
+
+/* Seconds from one renewal to the next. */
+static inline double fleet_renewal(double lease) {
+    double each = lease / FLEET_RENEWALS_A_LEASE;
+    return each < FLEET_RENEWAL_MAX ? each : FLEET_RENEWAL_MAX;
+}
+
 /* A place in a partition, as the number of the example there. */
 struct fleet_offset {
     uint32_t epoch;

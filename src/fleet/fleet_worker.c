@@ -19,13 +19,12 @@
 #include "fleet_worker_internal.h"
 
 #define SECOND ((double)NS_PER_SECOND)
-#define RENEWAL_MAX 0.2   /* seconds: a change of the fleet is seen after that */
 #define LOOK_INTERVAL 5.0 /* seconds, at what others say of themselves: for people */
 #define PAUSE_FIRST 0.05
 #define PAUSE_MAX 2.0
 #define SOON 10.0 /* seconds, and two leases: two of one name have noticed each other by then */
 
-enum { RENEWALS_A_LEASE = 4, LOOK_DAEMONS_MAX = 32, DISPLACED_MAX = 3 };
+enum { LOOK_DAEMONS_MAX = 32, DISPLACED_MAX = 3 };
 
 /* ---- What both threads have ---- */
 
@@ -277,8 +276,7 @@ int fleet_worker_renew(struct fleet_worker *worker, struct error *error) {
         return 0;
     if (keep_the_lease(worker, &version, error) || pass(worker, error))
         return -1;
-    double each = worker->self->lease / RENEWALS_A_LEASE;
-    worker->due = now + (each < RENEWAL_MAX ? each : RENEWAL_MAX);
+    worker->due = now + fleet_renewal(worker->self->lease);
     wanted |= version != worker->known.version || now >= worker->look_due;
     return wanted ? look(worker, error) : 0;
 }

@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -25,6 +26,7 @@ import scale_fleet  # noqa: E402  pylint: disable=wrong-import-position,import-e
 import scale_model  # noqa: E402  pylint: disable=wrong-import-position,import-error
 import scale_plan  # noqa: E402  pylint: disable=wrong-import-position,import-error
 import scale_redis  # noqa: E402  pylint: disable=wrong-import-position,import-error
+import scale_report  # noqa: E402  pylint: disable=wrong-import-position,import-error
 
 LIMIT = 300  # seconds: no result depends on it, it ends a test that hangs
 STEP, US = scale_fleet.STEP, scale_model.US
@@ -164,6 +166,29 @@ def test_nothing_is_lost_and_nothing_learned_twice():
         if plan.assign == "count":
             has = numpy.bincount(fleet.owner)
             assert has[4:13].max() <= -(-plan.partitions // 9) + 1, has
+
+
+def constant(path, name):
+    """NAME = 4, or #define NAME 0.2, in a file of the daemon's."""
+    text = (SOURCE / "src" / path).read_text(encoding="utf-8")
+    return float(re.search(rf"\b{name}\b(?: =)? ([\d.]+)", text)[1])
+
+
+def test_the_simulation_does_what_the_daemon_does():
+    """What is set in the daemon, and how often it renews and looks: a fleet at rest asks that often."""
+    each, most = (constant("fleet/fleet_link.h", f"FLEET_{name}") for name in ("RENEWALS_A_LEASE", "RENEWAL_MAX"))
+    assert (scale_model.RENEWALS_A_LEASE, scale_plan.Plan().renewal) == (each, most)
+    assert scale_report.ROUND_ASKED * constant("fleet/fleet_job.c", "ROUND_PAUSE_MAX_MS") == 1000
+    assert scale_model.MUCH * constant("daemon/fleet_states.c", "MUCH") == 1
+    free = dict.fromkeys(("look", "look_nothing", "look_change", "take", "commit"), 0.0)
+    cost = dataclasses.replace(scale_model.cost_of(COSTS, "gru64"), **free)
+    for lease in 0.5, 10.0, 3600.0:
+        plan = small(lease=lease)
+        looks = fleet_of(plan, cost, noise=False).run(20)
+        used = plan.daemons * cost.renew / min(lease / each, most) / US
+        assert abs(scale_model.demands(plan, cost)["leases: processor, at rest"][0] / used - 1) < 1e-9
+        simulated = sum(look["leases"] for look in looks) / len(looks)
+        assert abs(simulated / used - 1) < 0.05, (lease, simulated, used)
 
 
 def test_a_dead_daemon_is_replaced_after_its_lease():

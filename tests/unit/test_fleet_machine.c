@@ -53,6 +53,16 @@ static void a_lease_is_over_in_the_logs_time(void **unused) {
     assert_int_equal(do_it("bert", FLEET_COMMAND_RENEW), FLEET_STRANGER);
 }
 
+/* What is renewed once a lease, or not even that, is lost whenever a machine is busy. */
+static void a_lease_is_renewed_several_times(void **unused) {
+    (void)unused;
+    const double leases[] = {0.5, 1, 10, 86400};
+    for (size_t n = 0; n < sizeof leases / sizeof *leases; n++)
+        assert_true(fleet_renewal(leases[n]) > 0 && fleet_renewal(leases[n]) <= leases[n] / 4);
+    assert_true(fleet_renewal(0.5) == 0.125);
+    assert_true(fleet_renewal(10) == 0.2 && fleet_renewal(86400) == 0.2);
+}
+
 static enum fleet_verdict join_as(struct fleet_command command) {
     command.number = ++number;
     return apply(&command);
@@ -277,6 +287,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_fleet_that_has_never_been, machine_begin, machine_end),
         cmocka_unit_test_setup_teardown(a_lease_is_over_in_the_logs_time, machine_begin,
                                         machine_end),
+        cmocka_unit_test(a_lease_is_renewed_several_times),
         cmocka_unit_test_setup_teardown(strangers_are_refused, machine_begin, machine_end),
         cmocka_unit_test_setup_teardown(a_name_has_another_daemon_once_the_first_is_gone,
                                         machine_begin, machine_end),

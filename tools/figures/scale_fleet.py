@@ -1,6 +1,6 @@
 """A fleet by time, in steps of a quarter of a second: examples come to partitions, daemons learn them, die,
 join and are drained; partitions are freed when a lease is over, states are read, what came since they
-were published is replayed, and then the partition is learned again. docs/scale.md says what is assumed.
+were published is learned again, and then what comes. docs/scale.md says what is assumed.
 
 A partition is OWNED, FREE (nobody's, or not yet taken), LOADING (its states are read and adopted),
 REPLAYING, or RELEASING (its owner publishes its states before it gives it away)."""
@@ -12,7 +12,6 @@ import scale_model
 
 OWNED, FREE, LOADING, REPLAYING, RELEASING = range(5)
 RENEW, LOOK, TAKE = range(3)  # what a daemon asks
-RENEWALS, RENEWAL_MAX = 4, 1.0  # turns in a lease, seconds: src/fleet/fleet_worker.c
 TRIP = 0.001  # seconds between an answer and the next question
 STEP = 0.25  # seconds
 US = scale_model.US
@@ -42,7 +41,7 @@ class Fleet:
         self.frozen_until = numpy.zeros(everyone)
         # Leases and publications are spread evenly, by the golden ratio.
         spread = numpy.arange(everyone) * 0.6180339887 % 1
-        self.turn = min(plan.lease / RENEWALS, RENEWAL_MAX)
+        self.turn = scale_model.renewal(plan)
         self.lease = spread * self.turn + plan.lease - self.turn
         self.lease_first = 0.0
         self.seen = numpy.zeros(everyone, dtype=numpy.int64)  # the version that each daemon knows
@@ -283,7 +282,7 @@ class Fleet:
         replay = numpy.where(replaying, self.to_replay, 0.0)
         learning = numpy.where((self.state == OWNED) & self.alive[self.owner],
                                self.come - self.learned, 0.0)
-        wanted = numpy.bincount(self.owner, replay * cost.forward + learning * cost.learn, size)
+        wanted = numpy.bincount(self.owner, (replay + learning) * cost.learn, size)
         part = numpy.minimum(1.0, free / numpy.maximum(wanted, LITTLE))[self.owner]
         replay, learning = replay * part, learning * part
         # The shards: what is written comes first, then all the rest alike.
@@ -309,8 +308,7 @@ class Fleet:
         self.totals["down"] += down.sum()
         self.totals["up"] += up.sum() + release.sum()
         self.advance()
-        worked = (paid.sum() + adopted.sum() + replay.sum() * cost.forward
-                  + learning.sum() * cost.learn)
+        worked = paid.sum() + adopted.sum() + (replay.sum() + learning.sum()) * cost.learn
         self.used["learning"] = float(worked / max(living.sum() * STEP * US, 1))
 
     def share(self, free, wanted):

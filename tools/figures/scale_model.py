@@ -20,7 +20,7 @@ KEY = "k%08d"  # how keys are written
 US = 1e6
 ENTRY_WORDS = 50  # bytes of XADD and XREAD about a message: id, names, lengths
 SERVER_MEMORY = 64e9  # of a server of Redis
-RENEWALS = 1.0  # of leases a second, and commits: src/fleet/fleet_worker.c
+RENEWALS_A_LEASE = 4  # at least: src/fleet/fleet_link.h
 DISK = 100e6  # bytes a second, a daemon's share
 MUCH = 0.25  # of a partition's states: src/daemon/fleet_states.c
 STOPPED = 0.05  # of the time: what checkpoints may stop learning
@@ -30,7 +30,6 @@ STOPPED = 0.05  # of the time: what checkpoints may stop learning
 class Cost:
     """What the plan's network and broker cost, as measured."""
     learn: float         # of an example: of the daemon's busiest thread
-    forward: float       # of one that is replayed without learning
     adopt: float         # of a stream's state that is taken over
     export: float        # of one that is published
     blob: float          # bytes of a state
@@ -75,8 +74,7 @@ def cost_of(costs, network):
     adopt = made.get("adopt_us_a_stream", US * blob / made["resume_bytes_a_second"])
     export = made.get("export_us_a_stream", US * blob / made["checkpoint_thread_bytes_a_second"])
     learn = max(made["learning_thread_us"], made["other_thread_us"])
-    taking = learn - made["queued_us"]  # what an example costs beside its arithmetic
-    return Cost(learn=learn, forward=max(taking, 0) + made["forward_us"], adopt=adopt, export=export,
+    return Cost(learn=learn, adopt=adopt, export=export,
                 blob=blob, memory=made["memory_bytes_a_stream"],
                 blob_memory=interpolate(redis, "blob_memory_bytes", blob),
                 hset=interpolate(redis, "hset_us", blob),
@@ -186,6 +184,11 @@ def misses(rates, number, slots):
 # ---- What is carried ----
 
 
+def renewal(plan):
+    """Seconds from one renewal of a lease to the next: fleet_renewal of src/fleet/fleet_link.h."""
+    return min(plan.lease / RENEWALS_A_LEASE, plan.renewal)
+
+
 def publishes_all(plan, share):
     """Whether all states of a partition are published, where this share of them has changed."""
     return (plan.states == "all") | (share > MUCH)
@@ -210,7 +213,7 @@ def demands(plan, cost, busiest=1.0):
     fresh = published(plan, rates, number)
     stall = (cost.blob / cost.checkpoint * streams / plan.publish
              + cost.export * fresh / plan.daemons / US)
-    leases = plan.daemons * RENEWALS * (cost.renew + cost.commit * plan.partitions / plan.daemons)
+    leases = plan.daemons * cost.renew / renewal(plan) + plan.partitions * cost.commit / plan.publish
     examples = plan.rate * (cost.xadd + cost.xread) / US / plan.shards
     share = changed(rates, number, plan.publish) / plan.keys
     states = fresh * writing(plan, cost, share) / US / plan.shards

@@ -175,8 +175,8 @@ def table_intervals(plan, cost):
                      *(f"{fresh * cost.hset / US:.1f}" for fresh in each),
                      percent(stall), f"{streams * cost.blob / seconds / 1e6:.1f}",
                      f"{1.5 * seconds * plan.rate * cost.entry_memory / 1e9:,.0f}",
-                     short(mean * seconds / 2), f"{mean * seconds / 2 * cost.forward / US:.1f}",
-                     f"{rates[0] * seconds * cost.forward / US:.0f} s"])
+                     short(mean * seconds / 2), f"{mean * seconds / 2 * cost.learn / US:.1f}",
+                     f"{rates[0] * seconds * cost.learn / US:.0f} s"])
     return shared.table(rows)
 
 
