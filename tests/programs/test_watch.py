@@ -367,6 +367,22 @@ def test_targets_that_have_names(directory):
             os.close(screen.master)
 
 
+def test_a_name_of_any_length(directory):
+    """On a terminal of any width."""
+    said = {"example": 8, "prediction": [1.5], "target": [1.25], "baseline": [0.5], "interval": [[1, 2]]}
+    with Publisher(directory) as daemon:
+        screen = Terminal(daemon.endpoint, 24, 3000, "xterm", "-t", "prediction")
+        daemon.wait_for("status", "prediction")
+        daemon.send("status", dict(STATUS, predictions=True, target_names="first" + 2000 * "n" + "last"))
+        daemon.send("prediction", {"stream": "a", "example": 9, "scored": said})
+        lines = screen.until(lambda lines: any("0.5000" in line for line in lines))
+        line = next(line.split() for line in lines if "0.5000" in line)
+        assert line[3].startswith("firstnn") and len(line[3]) < 200 and line[4:6] == ["1.2500", "1.5000"], lines
+        screen.process.kill()
+        screen.process.wait()
+        os.close(screen.master)
+
+
 def test_what_comes_next(directory):
     """The open forecast of each stream, once no other has come for a moment."""
     daemon = Daemon(directory)

@@ -55,5 +55,7 @@ int names_longest(const char *names, int most) {
     size_t length, longest = 0;
     for (const char *at = name_at(names, &length); at; at = name_at(after(at, length), &length))
         longest = length > longest ? length : longest;
+    if (longest > NAME_SIZE - 1)
+        longest = NAME_SIZE - 1;
     return longest < (size_t)most ? (int)longest : most;
 }
