@@ -135,11 +135,13 @@ int kafka_listen(struct kafka *kafka, struct error *error);
 /* ---- fleet_kafka_topics.c ---- */
 
 /* How many partitions a topic has; 0: it is not there. */
-int kafka_groups(struct fleet_link *link, struct fleet_groups *groups, struct error *error);
 int kafka_count(struct kafka *kafka, const char *name, int *count, struct error *error);
 
 /* The fleet's topics, which are made where they are not there. */
 int kafka_have_topics(struct kafka *kafka, struct error *error);
+
+/* As of struct fleet_link_ops. */
+int kafka_groups(struct fleet_link *link, struct fleet_groups *groups, struct error *error);
 
 /* ---- fleet_kafka_log.c ---- */
 

@@ -48,7 +48,7 @@ int kafka_count(struct kafka *kafka, const char *name, int *count, struct error 
 }
 
 int kafka_groups(struct fleet_link *link, struct fleet_groups *groups, struct error *error) {
-    struct kafka *kafka = (struct kafka *)link;
+    struct kafka *kafka = kafka_of(link);
     const struct rd_kafka_metadata *about;
     kafka->aim = (struct kafka_aim){"Describe", "*", kafka->self->group};
     rd_kafka_resp_err_t code = rd_kafka_metadata(kafka->reader, 1, NULL, &about, KAFKA_ASK_MS);
