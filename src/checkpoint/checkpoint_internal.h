@@ -172,7 +172,7 @@ int checkpoint_read(const char *path, const struct config *config, struct learne
    before the newest `keep` - 2 stay. -1 with errno. */
 int checkpoint_rotate(int directory, unsigned keep);
 
-/* Whether all that are there have no example, and no entry of a journal. */
+/* Whether all that are there have no example, and no entry of the journal beside them. */
 bool checkpoint_is_unlearned(const struct checkpoint *checkpoint);
 
 /* -1 with errno. */

@@ -186,7 +186,10 @@ static void any_name_of(unsigned age, char name[CHECKPOINT_KEPT_NAME_SIZE]) {
         snprintf(name, CHECKPOINT_KEPT_NAME_SIZE, "%s", CHECKPOINT_FIRST);
 }
 
+/* What a daemon without a journal was told, such as an import, no counter knows. */
 bool checkpoint_is_unlearned(const struct checkpoint *checkpoint) {
+    if (!is_there(checkpoint, "journal.sqlite"))
+        return false;
     for (unsigned age = 1; age <= CHECKPOINT_KEEP_MAX + 1; age++) {
         struct checkpoint_kept kept;
         uint64_t counters[CHECKPOINT_COUNTERS];

@@ -248,6 +248,20 @@ def test_rollback(directory):
             good(b, "adopt", str(directory / "pump"))
 
 
+def test_kept_without_a_journal(directory):
+    """Neither an example nor an entry of a journal tells of them: who changes the configuration
+    before the first example is told where they are."""
+    without = configuration(directory).replace("keep: all", "enabled: false") \
+        .replace(", socket: router", "")
+    with running.Daemon(directory, without) as daemon:
+        (directory / "own.safetensors").write_bytes(daemon.export())
+        good(daemon, "import", str(directory / "own.safetensors"))
+        assert daemon.end() == 0
+    with running.Daemon(directory, configuration(directory, seed=4)) as daemon:
+        assert daemon.process.wait(running.LIMIT) == 78
+        assert "another configuration" in daemon.text(), daemon.text()
+
+
 def files(directory):
     return sorted(path.name for path in (directory / "state").glob("parameters.*"))
 
