@@ -504,6 +504,24 @@ def test_silence(directory):
     assert status == OK
 
 
+def test_nothing_to_print(directory):
+    """Who waits for messages that do not come is told once that somebody is there."""
+    daemon = Daemon(directory)
+    watches = [Watch(daemon.endpoint, *arguments, "-n", "1")
+               for arguments in [["-t", "loss"], ["-t", "loss", "--json"], ["-t", "loss", "-t", "status"]]]
+    daemon.wait_for("status", "loss", subscribers=3)
+    for _ in range(4):
+        daemon.send("status", STATUS)
+    daemon.send("loss", LOSS)
+    (_, lines, err), (_, _, err_json), (_, printed, _) = [watch.end() for watch in watches]
+    daemon.close()
+    said = "\n".join(lines)
+    for text in [said, err_json]:
+        assert text.count("nothing that is to be printed has come yet") == 1, text
+    assert f"{STATUS['name']} is there and has learned" in said and err == "", said
+    assert "nothing that is" not in "".join(printed)
+
+
 def test_a_daemon_that_comes_later(directory):
     watch = Watch(f"ipc://{directory}/statistics")
     lines = watch.until("waiting for a daemon at ipc://")

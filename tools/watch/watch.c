@@ -18,6 +18,7 @@
 #include "tools/shared/tool.h"
 #include "tools/shared/watch_health.h"
 #include "tools/shared/watch_link.h"
+#include "tools/shared/watch_names.h"
 #include "watch_abnormal.h"
 #include "watch_lines.h"
 #include "watch_next.h"
@@ -48,7 +49,8 @@ struct watch {
     struct pace pace;
     struct next next;
     bool pace_said, predictions_said, hindrance_said;
-    bool refused; /* by the daemon, for good */
+    unsigned statuses; /* that have come while there was nothing to print */
+    bool refused;      /* by the daemon, for good */
     uint64_t printed;
 };
 
@@ -229,6 +231,21 @@ static void check_predictions(struct watch *w, const struct message *message) {
             "'statistics:' in its configuration, or with --set statistics.predictions=true");
 }
 
+/* Who sees nothing wants to know whether anybody is there: said at the daemon's second status. */
+static void check_nothing(struct watch *w, const struct message *message) {
+    const char *name = json_string_value(json_object_get(message->body, "name"));
+    json_t *examples = json_object_get(message->body, "examples");
+    if (message->topic != TOPIC_STATUS || is_printed(&w->options, TOPIC_STATUS) || w->printed > 0 ||
+        !name || !json_is_integer(examples) || ++w->statuses != 2)
+        return;
+    char shown[NAME_SIZE], text[NAME_SIZE + 160];
+    snprintf(text, sizeof text,
+             "%s is there and has learned %" JSON_INTEGER_FORMAT
+             " examples; nothing that is to be printed has come yet",
+             names_cut(shown, name, NAME_SIZE), json_integer_value(examples));
+    note(w, text);
+}
+
 static void take_message(struct watch *w, const struct message *message) {
     if (health_message(&w->health, message)) {
         table_restart(&w->table);
@@ -237,6 +254,7 @@ static void take_message(struct watch *w, const struct message *message) {
     if (message->problem)
         return;
     check_predictions(w, message);
+    check_nothing(w, message);
     if (message->topic == TOPIC_STATUS)
         table_names_take(&w->table, message->body);
     if (!is_printed(&w->options, message->topic))
