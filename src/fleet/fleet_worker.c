@@ -58,13 +58,6 @@ void fleet_worker_ask(struct fleet_worker *worker, struct fleet_job *job) {
     pthread_mutex_unlock(&worker->mutex);
 }
 
-void fleet_worker_look(struct fleet_worker *worker) {
-    pthread_mutex_lock(&worker->mutex);
-    worker->look = true;
-    pthread_cond_signal(&worker->something);
-    pthread_mutex_unlock(&worker->mutex);
-}
-
 int fleet_worker_poll(struct fleet_worker *worker, struct fleet_job **done, struct fleet_view *view,
                       bool *seen, struct error *error) {
     uint64_t count;

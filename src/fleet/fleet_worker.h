@@ -89,9 +89,6 @@ void fleet_worker_ask(struct fleet_worker *worker, struct fleet_job *job);
 int fleet_worker_poll(struct fleet_worker *worker, struct fleet_job **done, struct fleet_view *view,
                       bool *seen, struct error *error);
 
-/* Look at the fleet again, though nothing may have changed. */
-void fleet_worker_look(struct fleet_worker *worker);
-
 /* Wait until there is something, `seconds` at most; false: nothing. */
 bool fleet_worker_wait(const struct fleet_worker *worker, double seconds);
 
