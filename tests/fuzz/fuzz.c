@@ -7,7 +7,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "common/error.h"
 #include "common/wire.h"
+#include "learner/engines.h"
+#include "learner/learner.h"
 
 enum { DESCRIPTOR_PATH_SIZE = 32 };
 
@@ -107,6 +110,27 @@ void *fuzz_contents(enum fuzz_file which, size_t *size) {
     void *bytes = malloc(*size);
     REQUIRE(bytes && pread(descriptor, bytes, *size, 0) == end, "a file in memory cannot be read");
     return bytes;
+}
+
+static void ignore_learned(void *context, const struct learned *learned) {
+    (void)context, (void)learned;
+}
+
+static void ignore_forgotten(void *context, const char *key, size_t key_size) {
+    (void)context, (void)key, (void)key_size;
+}
+
+struct learner *fuzz_learner(const struct config *config, const struct model *model,
+                             size_t plan_steps) {
+    static struct engines_choice choice;
+    const struct learner_observer observer = {.learned = ignore_learned,
+                                              .forgotten = ignore_forgotten};
+    struct learner *learner;
+    struct error error = {0};
+    REQUIRE(choice.ops || !engines_choose(&choice, "cpu", NULL, &error), "%s", error.text);
+    REQUIRE(!learner_open_empty(&learner, config, model, choice.ops, plan_steps, &observer, &error),
+            "%s", error.text);
+    return learner;
 }
 
 void fuzz_require_sentence(const char *text) {

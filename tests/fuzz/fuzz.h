@@ -60,6 +60,14 @@ const char *fuzz_file(enum fuzz_file which, const void *bytes, size_t size);
 int fuzz_descriptor(enum fuzz_file which);
 void *fuzz_contents(enum fuzz_file which, size_t *size);
 
+/* A new learner on the CPU without parameters, with plans of so many steps, which tells nobody
+   anything; to be closed. */
+struct config;
+struct model;
+struct learner;
+struct learner *fuzz_learner(const struct config *config, const struct model *model,
+                             size_t plan_steps);
+
 /* The sentence of an error: it says something, in UTF-8 of one line. */
 void fuzz_require_sentence(const char *text);
 

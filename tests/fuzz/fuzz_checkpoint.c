@@ -16,7 +16,6 @@
 #include "common/wire.h"
 #include "forecast/forecast.h"
 #include "fuzz.h"
-#include "learner/engines.h"
 #include "learner/example.h"
 #include "learner/learner.h"
 #include "learner/learner_state.h"
@@ -102,27 +101,6 @@ static struct side {
     unsigned char *good; /* a checkpoint */
     size_t good_size;
 } sides[LEARNERS];
-
-static void ignore_learned(void *context, const struct learned *learned) {
-    (void)context, (void)learned;
-}
-
-static void ignore_forgotten(void *context, const char *key, size_t key_size) {
-    (void)context, (void)key, (void)key_size;
-}
-
-static struct learner *open_learner(const struct side *side) {
-    static struct engines_choice choice;
-    const struct learner_observer observer = {.learned = ignore_learned,
-                                              .forgotten = ignore_forgotten};
-    struct learner *learner;
-    struct error error = {0};
-    REQUIRE(choice.ops || !engines_choose(&choice, "cpu", NULL, &error), "%s", error.text);
-    REQUIRE(!learner_open_empty(&learner, &side->config, &side->model, choice.ops, PLAN_STEPS,
-                                &observer, &error),
-            "%s", error.text);
-    return learner;
-}
 
 /* Of columns: a number that may be missing, a word, a symbol that may count as minus that, an hour;
    and a class that is a word. */
@@ -217,7 +195,7 @@ static const struct side *side_of(size_t which) {
     if (side->good)
         return side;
     describe(side, which);
-    struct learner *learner = open_learner(side);
+    struct learner *learner = fuzz_learner(&side->config, &side->model, PLAN_STEPS);
     struct error error = {0};
     REQUIRE(!learner_start(learner, &error), "%s", error.text);
     learn(learner, side, 0);
@@ -337,7 +315,7 @@ static void require_streams(const struct learner *learner) {
 static void require_same_state(struct learner *learner, const struct side *side) {
     size_t size, again;
     unsigned char *saved = save(learner, side, FUZZ_FIRST, &size);
-    struct learner *other = open_learner(side);
+    struct learner *other = fuzz_learner(&side->config, &side->model, PLAN_STEPS);
     static struct checkpoint_report report;
     struct error error = {0};
     const char *path = fuzz_file(FUZZ_FIRST, saved, size);
@@ -358,7 +336,7 @@ bool fuzz_checkpoint(const uint8_t *bytes, size_t size) {
                                       : high == CHOICE_WORDS  ? WORDS
                                                               : choice & CHOICE_LEARNER);
     bool untouched = !(choice & CHOICE_WHOLE) && input.size == 0;
-    struct learner *learner = open_learner(side);
+    struct learner *learner = fuzz_learner(&side->config, &side->model, PLAN_STEPS);
     static struct checkpoint_report report;
     struct error error = {0};
     const char *path = given(side, choice, input);

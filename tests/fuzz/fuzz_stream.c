@@ -15,7 +15,6 @@
 #include "checkpoint/stream_state.h"
 #include "common/error.h"
 #include "fuzz.h"
-#include "learner/engines.h"
 #include "learner/example.h"
 #include "learner/learner.h"
 
@@ -75,27 +74,6 @@ static struct side {
 
 /* ---- Learners ---- */
 
-static void ignore_learned(void *context, const struct learned *learned) {
-    (void)context, (void)learned;
-}
-
-static void ignore_forgotten(void *context, const char *key, size_t key_size) {
-    (void)context, (void)key, (void)key_size;
-}
-
-static struct learner *open_empty(const struct side *side) {
-    static struct engines_choice choice;
-    const struct learner_observer observer = {.learned = ignore_learned,
-                                              .forgotten = ignore_forgotten};
-    struct learner *learner;
-    struct error error = {0};
-    REQUIRE(choice.ops || !engines_choose(&choice, "cpu", NULL, &error), "%s", error.text);
-    REQUIRE(!learner_open_empty(&learner, &side->config, &side->model, choice.ops, PLAN_STEPS,
-                                &observer, &error),
-            "%s", error.text);
-    return learner;
-}
-
 static void take(struct learner *learner, const struct example *example) {
     struct error error = {0};
     REQUIRE(!learner_take(learner, example, &error), "%s", error.text);
@@ -147,7 +125,7 @@ static unsigned char *save(struct learner *learner, const struct side *side, siz
 
 static struct learner *load(const struct side *side, const void *bytes, size_t size) {
     static struct checkpoint_report report;
-    struct learner *learner = open_empty(side);
+    struct learner *learner = fuzz_learner(&side->config, &side->model, PLAN_STEPS);
     struct error error = {0};
     REQUIRE(!checkpoint_read(fuzz_file(FUZZ_GIVEN, bytes, size), &side->config, learner, &report,
                              &error),
@@ -198,7 +176,7 @@ static struct side *side_of(size_t which) {
     struct error error = {0};
     REQUIRE(side, "no memory");
     configure(side, texts[which]);
-    struct learner *learner = open_empty(side);
+    struct learner *learner = fuzz_learner(&side->config, &side->model, PLAN_STEPS);
     REQUIRE(!learner_start(learner, &error), "%s", error.text);
     side->before[0] = save(learner, side, &side->before_size[0]);
     learn(learner, side, 0, 'a');
