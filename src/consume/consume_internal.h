@@ -39,9 +39,9 @@ struct consume_partition {
     struct consume_place committed;
     bool grouped;     /* the group is there */
     uint64_t missing; /* ns: since when it is not there; 0: it is */
-    bool missing_said, behind_said;
-    bool behind;          /* Redis: the stream is not there, or ends before `first`, `second`, */
-    int64_t behind_count; /* and had so many entries then */
+    bool missing_said, short_said;
+    bool is_short;       /* Redis: the stream is not there, or ends before `first`, `second`, */
+    int64_t short_count; /* and had so many entries then */
 };
 
 /* A message that waits. */

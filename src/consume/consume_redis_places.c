@@ -170,31 +170,31 @@ static const char *way_out(const struct consume *consume) {
                  "examples.redis.group";
 }
 
-static void say_behind(struct consume *consume, struct consume_partition *p,
-                       const struct about *about) {
+static void say_short(struct consume *consume, struct consume_partition *p,
+                      const struct about *about) {
     char end[REDIS_ID_SIZE], place[REDIS_ID_SIZE];
     redis_id_print(end, about->last_first, about->last_second);
     redis_id_print(place, p->first, p->second);
-    if (!p->behind_said)
+    if (!p->short_said)
         log_warning("%s: %s ends at %s, before %s, up to which the group %s has learned it: it was "
                     "made again, or Redis has lost what it had; entries are read whose ids are "
                     "above that, and for others %s",
                     consume->endpoint, p->stream, end, place, group_of(consume), way_out(consume));
-    p->behind_said = true;
+    p->short_said = true;
 }
 
 /* What comes to a stream that ends before what is learned, and still does then, is never read. */
-static int check_behind(struct consume *consume, struct consume_partition *p,
-                        const struct about *about, struct error *error) {
+static int check_short(struct consume *consume, struct consume_partition *p,
+                       const struct about *about, struct error *error) {
     char end[REDIS_ID_SIZE], place[REDIS_ID_SIZE];
     const int64_t entries = about->added >= 0 ? about->added : about->length;
     bool learned = p->first || p->second;
-    bool is_behind =
+    bool ends_short =
         learned && compare(p->first, p->second, about->last_first, about->last_second) > 0;
-    bool more = is_behind && p->behind && entries > p->behind_count;
-    if (is_behind && !p->behind)
-        p->behind_count = entries;
-    p->behind = is_behind;
+    bool more = ends_short && p->is_short && entries > p->short_count;
+    if (ends_short && !p->is_short)
+        p->short_count = entries;
+    p->is_short = ends_short;
     if (!more)
         return 0;
     redis_id_print(end, about->last_first, about->last_second);
@@ -215,9 +215,9 @@ static void count(struct consume *consume, struct consume_partition *p, const st
     if (about->added < 0)
         return;
     if (end > 0)
-        say_behind(consume, p, about);
+        say_short(consume, p, about);
     else
-        p->behind_said = false;
+        p->short_said = false;
     if (end < 0 && !before)
         return;
     uint64_t come = (uint64_t)(end >= 0 ? about->added : about->added - about->length);
@@ -243,13 +243,13 @@ static int look(struct consume *consume, struct consume_partition *p, bool betwe
     redis->counts = !about.exists || about.added >= 0;
     if (!about.exists) {
         p->grouped = false;
-        p->behind = true;
-        p->behind_count = 0;
+        p->is_short = true;
+        p->short_count = 0;
         if (!p->first && !p->second) /* its first entry will be the first of all */
             p->counted = true;
         return 0;
     }
-    if (between && check_behind(consume, p, &about, error) < 0)
+    if (between && check_short(consume, p, &about, error) < 0)
         return -1;
     if (between)
         count(consume, p, &about);

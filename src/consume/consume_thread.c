@@ -120,7 +120,7 @@ bool consume_wanted(struct consume *consume, struct consume_partition *p, bool *
         p->at = p->start;
         p->counted = p->start.count > 0;
         p->committed = (struct consume_place){0};
-        p->grouped = p->behind_said = p->behind = false;
+        p->grouped = p->short_said = p->is_short = false;
     }
     pthread_mutex_unlock(&consume->mutex);
     return read;
