@@ -115,3 +115,8 @@ double machine_memory(const char *root) {
 double machine_cpus(const char *root) {
     return limit_of_process(root, &cpus);
 }
+
+const char *machine_root(void) {
+    const char *root = getenv("RUNNEL_MACHINE");
+    return root ? root : "";
+}

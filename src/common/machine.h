@@ -12,4 +12,7 @@ double machine_memory(const char *root);
    version 1; 1.5 are one and a half. INFINITY: there is no limit. */
 double machine_cpus(const char *root);
 
+/* The `root` of a program: "", or, for tests, what RUNNEL_MACHINE names. */
+const char *machine_root(void);
+
 #endif

@@ -221,10 +221,8 @@ static int open_streams(struct experiment *e, struct error *error) {
 
 /* CPUs that this process may use, or has the time of: of one and a half there are two. */
 static size_t processors(void) {
-    const char *root = getenv("RUNNEL_MACHINE"); /* for tests: files of the system are below it */
-    const size_t allowed = threads_cpus(NULL);
-    const double quota = ceil(machine_cpus(root ? root : ""));
-    return quota < 1 ? 1 : quota < (double)allowed ? (size_t)quota : allowed;
+    double quota = ceil(machine_cpus(machine_root()));
+    return (size_t)fmax(1, fmin(quota, (double)threads_cpus(NULL)));
 }
 
 static size_t jobs_of(const struct experiment *e) {

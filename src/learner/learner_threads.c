@@ -38,11 +38,10 @@ size_t learner_threads_default(size_t networks, size_t cpus, double quota) {
 }
 
 size_t learner_threads_count(const struct config *config) {
-    const char *root = getenv("RUNNEL_MACHINE"); /* for tests: files of the system are below it */
     size_t networks = config->members_given ? config->member_count : 1;
     return config->threads.count ? config->threads.count
                                  : learner_threads_default(networks, threads_cpus(NULL),
-                                                           machine_cpus(root ? root : ""));
+                                                           machine_cpus(machine_root()));
 }
 
 static int check_pins(const char *pin, size_t threads, size_t cpus, bool listed,
