@@ -146,15 +146,20 @@ def test_latest(directory):
     assert [x[0] for _, x in journal(directory)] == [10, 11, 20, 21]
 
 
+def learn_ten(directory, cluster):
+    """A daemon learns the first ten messages of the topic s, and ends."""
+    cluster.ask("topic s 1")
+    cluster.ask("fill s 0 0 10")
+    with daemon(directory, cluster) as d:
+        running.wait_learned(d, 10)
+        assert d.end() == 0
+
+
 def test_where_it_begins(directory):
     """The group knows what is durable: a daemon without a journal begins there, another group as `from`
     says."""
     with kafka.Kafka() as cluster:
-        cluster.ask("topic s 1")
-        cluster.ask("fill s 0 0 10")
-        with daemon(directory, cluster) as d:
-            running.wait_learned(d, 10)
-            assert d.end() == 0
+        learn_ten(directory, cluster)
         cluster.ask("fill s 0 10 12")
         for name, more, expected in [("same", "", [10, 11]), ("first", ", group: other", list(range(12)))]:
             other = directory / name
@@ -183,7 +188,7 @@ def test_the_group_is_beyond_the_end(directory):
             assert d.process.wait(running.LIMIT) == 69, d.text()
             assert "s[0] ends at offset 5, before 9, up to which the group runnel has learned it" in d.text(), d.text()
             assert "examples.kafka.group" in d.text(), d.text()
-        cluster.ask("fill s 0 5 10")  # a leader that had been behind: nothing is lost or twice
+        cluster.ask("fill s 0 5 10")  # a leader that had lagged: nothing is lost or twice
         with daemon(directory, cluster) as d:
             wait_kept(d, 1)
     assert [x[0] for _, x in journal(directory)] == [9]
@@ -208,11 +213,7 @@ def test_lost(directory):
     """What was gone before it was read is counted, and said; what is there is learned."""
     count, part = 2500, 500
     with kafka.Kafka() as cluster:
-        cluster.ask("topic s 1")
-        cluster.ask("fill s 0 0 10")
-        with daemon(directory, cluster) as d:
-            running.wait_learned(d, 10)
-            assert d.end() == 0
+        learn_ten(directory, cluster)
         for begin in range(10, count, part):  # the mock keeps the newest 5 MB of a partition
             cluster.load("s", [(0, "k", f"{n} {-n}" + 3500 * " ") for n in range(begin, min(begin + part, count))])
         with daemon(directory, cluster) as d:
