@@ -38,7 +38,7 @@ static const struct field {
     { #key, kinds, type, offsetof(struct fleet_command, key), max }
     FIELD(name, MEMBERS, TEXT, FLEET_NAME_SIZE - 1),
     FIELD(id, MEMBERS, TEXT, FLEET_ID_SIZE - 1),
-    FIELD(run, MEMBERS, TEXT, FLEET_RUN_SIZE - 1),
+    FIELD(run, MEMBERS, TEXT, FLEET_ID_SIZE - 1),
     FIELD(number, MEMBERS, NUMBER, NUMBER_MAX),
     FIELD(lease, KIND(JOIN) | KIND(RENEW) | KIND(ROUND), NUMBER, LEASE_MAX),
     FIELD(stream, KIND(JOIN), TEXT, FLEET_TEXT_MAX),

@@ -2,15 +2,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
 #include <unistd.h>
-
-#include <sys/random.h>
 
 #include "common/error.h"
 #include "common/sync.h"
@@ -25,11 +22,7 @@ static int is_damaged(const struct fleet_held *held, struct error *error) {
 }
 
 static int make_id(struct fleet_held *held, struct error *error) {
-    uint64_t random[2];
-    if (getrandom(random, sizeof random, 0) != sizeof random)
-        return error_set(error, EX_OSERR, "there are no random numbers: %s", strerror(errno));
-    snprintf(held->id, sizeof held->id, "%016" PRIx64 "%016" PRIx64, random[0], random[1]);
-    return fleet_held_write(held, error);
+    return fleet_id_draw(held->id, error) ? -1 : fleet_held_write(held, error);
 }
 
 static int read_claims(struct fleet_held *held, const json_t *claims, struct error *error) {

@@ -239,7 +239,7 @@ static int name_topics(struct kafka *kafka, struct error *error) {
 static int draw(struct kafka *kafka, struct error *error) {
     if (getrandom(&kafka->tag, sizeof kafka->tag, 0) != sizeof kafka->tag)
         return error_set(error, EX_OSERR, "there are no random numbers: %s", strerror(errno));
-    return fleet_run_draw(kafka->run, error);
+    return fleet_id_draw(kafka->run, error);
 }
 
 int fleet_kafka_open(struct fleet_link **link, const struct kafka_options *options,

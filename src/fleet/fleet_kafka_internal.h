@@ -62,7 +62,7 @@ struct kafka {
     int64_t next;                       /* offset of the message that comes next */
     int64_t restored;                   /* before that the machine is of long ago */
     bool snapshot_passed, snapshot_due; /* somebody is to write one; this daemon is */
-    char run[FLEET_RUN_SIZE];
+    char run[FLEET_ID_SIZE];
     uint64_t number;  /* of the last command */
     double renew_due; /* clock_seconds */
 

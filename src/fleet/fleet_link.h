@@ -25,8 +25,7 @@ struct error;
 
 enum {
     FLEET_NAME_SIZE = 65,
-    FLEET_ID_SIZE = 33,
-    FLEET_RUN_SIZE = 33, /* a number of 128 bits in hexadecimal, at most, and '\0' */
+    FLEET_ID_SIZE = 33, /* also of a run: 128 bits in hexadecimal, at most, and '\0' */
     FLEET_GROUP_MAX = 255,
     FLEET_PARTITIONS_MAX = 65536,
 };
@@ -155,8 +154,8 @@ void fleet_groups_add(struct fleet_groups *groups, const char *key, size_t size,
 /* Takes a stream's state; what it is given is valid during the call. */
 typedef int fleet_visit(void *context, const struct fleet_row *row, struct error *error);
 
-/* A run: one life of a daemon's link, at random. EX_OSERR. */
-int fleet_run_draw(char run[FLEET_RUN_SIZE], struct error *error);
+/* At random: the id of a state directory, or a run, one life of a daemon's link. EX_OSERR. */
+int fleet_id_draw(char id[FLEET_ID_SIZE], struct error *error);
 
 struct fleet_link;
 

@@ -273,7 +273,7 @@ int fleet_redis_open(struct fleet_link **link, const struct url *url, const stru
     redis->url = url;
     redis->self = self;
     snprintf(redis->prefix, sizeof redis->prefix, "runnel:{%s}:", self->group);
-    if (fleet_run_draw(redis->run, error)) {
+    if (fleet_id_draw(redis->run, error)) {
         free(redis);
         return -1;
     }

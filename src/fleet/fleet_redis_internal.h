@@ -26,7 +26,7 @@ struct fleet_redis {
     redisContext *context; /* NULL: not connected */
     bool anew;             /* connected since the last look: what changed before may be undone */
     char prefix[FLEET_PREFIX_SIZE];
-    char run[FLEET_RUN_SIZE];
+    char run[FLEET_ID_SIZE];
     char sha[FLEET_SCRIPTS][FLEET_SHA_SIZE]; /* "" = the server has not been given it */
 };
 

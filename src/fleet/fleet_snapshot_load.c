@@ -86,7 +86,7 @@ static void get_member(struct in *in, struct fleet_machine *machine) {
         return;
     }
     replace(&member->id, get_text(in, FLEET_ID_SIZE - 1, false));
-    replace(&member->run, get_text(in, FLEET_RUN_SIZE - 1, false));
+    replace(&member->run, get_text(in, FLEET_ID_SIZE - 1, false));
     replace(&member->info, get_text(in, FLEET_INFO_MAX, false));
     get_where(in, member->where);
     member->number = get(in, NUMBER_MAX);

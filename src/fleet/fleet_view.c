@@ -94,10 +94,10 @@ void fleet_groups_add(struct fleet_groups *groups, const char *key, size_t size,
         strcpy(groups->names[groups->count++], name);
 }
 
-int fleet_run_draw(char run[FLEET_RUN_SIZE], struct error *error) {
+int fleet_id_draw(char id[FLEET_ID_SIZE], struct error *error) {
     uint64_t random[2];
     if (getrandom(random, sizeof random, 0) != sizeof random)
         return error_set(error, EX_OSERR, "there are no random numbers: %s", strerror(errno));
-    snprintf(run, FLEET_RUN_SIZE, "%016" PRIx64 "%016" PRIx64, random[0], random[1]);
+    snprintf(id, FLEET_ID_SIZE, "%016" PRIx64 "%016" PRIx64, random[0], random[1]);
     return 0;
 }
