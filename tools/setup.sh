@@ -11,13 +11,34 @@ die() {
     exit 69
 }
 
-# Install the Debian packages among the arguments that are missing, with sudo when not root.
+# One list each of Debian packages: what the build needs, what tools/demo needs beside it (for a table), and
+# what tools/check does. `sh tools/demo --packages` and `sh tools/check --packages` print them;
+# tests/programs/test_structure.sh refuses a test that starts a program of no listed package.
+BUILD_PACKAGES='gcc libc6-dev make autoconf automake pkg-config libzmq3-dev libyaml-dev
+    libjansson-dev zlib1g-dev libdeflate-dev libsqlite3-dev
+    libncurses-dev libmicrohttpd-dev libjs-chart.js libcurl4-openssl-dev
+    libmosquitto-dev libhiredis-dev librdkafka-dev libnats-dev'
+TABLE_PACKAGES='python3 python3-matplotlib python3-numpy python3-yaml python3-zmq'
+CHECK_PACKAGES="$TABLE_PACKAGES binutils ccache g++ git libcmocka-dev libsystemd-dev xz-utils
+    clang libclang-rt-dev mandoc openssl procps strace systemd systemd-journal-remote tmux tzdata zsh
+    mosquitto mosquitto-clients nats-server prometheus redis-server
+    chromium chromium-driver python3-selenium
+    mypy python3-pandas python3-pip python3-prometheus-client python3-setuptools python3-venv python3-wheel"
+
+# print_packages LIST...: one line of names, separated by blanks.
+print_packages() {
+    # shellcheck disable=SC2086 # lists of words
+    echo $*
+}
+
+# Install the Debian packages among the arguments that are missing, with sudo when not root. Servers among
+# them are installed but not started: Debian asks policy-rc.d, which is in place for that long.
 install_packages() {
-    missing=
     if ! command -v dpkg-query >/dev/null 2>&1; then
-        say "This is no Debian: needed are what these packages hold: $*"
+        say "This is not Debian; required are the contents of these packages: $*"
         return 0
     fi
+    missing=
     for package; do
         case $(dpkg-query -W -f '${Status}' "$package" 2>/dev/null) in
         *' installed') ;;
@@ -28,21 +49,26 @@ install_packages() {
     say "Installing Debian packages:$missing"
     root=
     if [ "$(id -u)" -ne 0 ]; then
-        command -v sudo >/dev/null 2>&1 ||
-            die "there is no sudo; as root run: apt-get install$missing"
+        command -v sudo >/dev/null 2>&1 || {
+            say "sudo not found; as root run: apt-get install$missing"
+            return 1
+        }
         root=sudo
     fi
-    # shellcheck disable=SC2086 # lists of words
-    $root apt-get update -q >/dev/null &&
-        $root env DEBIAN_FRONTEND=noninteractive \
-            apt-get install -q -y --no-install-recommends $missing >/dev/null ||
-        die "apt-get could not install$missing"
+    # shellcheck disable=SC2016 # the inner shell expands
+    $root sh -c '
+        policy=/usr/sbin/policy-rc.d
+        [ -e "$policy" ] || {
+            trap "rm -f $policy" EXIT HUP INT TERM
+            printf "#!/bin/sh\nexit 101\n" >"$policy" && chmod 755 "$policy"
+        }
+        export DEBIAN_FRONTEND=noninteractive
+        apt-get update -q >/dev/null && apt-get install -q -y --no-install-recommends "$@" >/dev/null' \
+        install $missing || {
+        say "apt-get could not install$missing"
+        return 1
+    }
 }
-
-BUILD_PACKAGES='gcc libc6-dev make autoconf automake pkg-config libzmq3-dev libyaml-dev
-    libjansson-dev zlib1g-dev libdeflate-dev libsqlite3-dev
-    libncurses-dev libmicrohttpd-dev libjs-chart.js libcurl4-openssl-dev
-    libmosquitto-dev libhiredis-dev librdkafka-dev libnats-dev'
 
 # Choose $build, the directory of all builds: build/ in the checkout, or $RUNNEL_BUILD; when the
 # checkout cannot be written, one below the temporary directory, and $source becomes a copy there.

@@ -10,9 +10,9 @@ import socket
 import sqlite3
 import struct
 import subprocess
-import sys
 import time
 
+import cases
 import running
 
 LIBC = ctypes.CDLL(None)
@@ -26,10 +26,7 @@ def die_with_parent():
 
 def program(name):
     found = shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin")
-    if not found:
-        print(f"needs {name}")
-        sys.exit(77)
-    return found
+    return found or cases.skip(f"needs {name}")
 
 
 def knows(name):
@@ -38,10 +35,9 @@ def knows(name):
 
 
 def need(name):
-    """End the test as skipped unless they do."""
+    """End the case as skipped unless they do."""
     if not knows(name):
-        print(f"this build knows no {name}")
-        sys.exit(77)
+        cases.skip(f"this build does not support {name}")
 
 
 def until(condition, process=None):

@@ -7,6 +7,8 @@ import sys
 import tempfile
 import traceback
 
+SKIP = 77  # automake's exit code for a test that cannot run
+
 
 def end(processes):
     for process in processes:
@@ -15,9 +17,15 @@ def end(processes):
             process.wait()
 
 
-def passes(test):
-    """Whether the case, in a new directory if it takes one, ends without an exception. Processes that
-    it has started and not ended are killed (not what they have started)."""
+def skip(why):
+    """End the case, or the test before its cases run, as skipped: tools/check counts and names it."""
+    print(why)
+    raise SystemExit(SKIP)
+
+
+def play(test):
+    """"ok", "skip" or "FAIL": how the case ends, in a new directory if it takes one. Processes that it has
+    started and not ended are killed (not what they have started)."""
     started, begin = [], subprocess.Popen.__init__
 
     def remember(process, *arguments, **options):
@@ -31,23 +39,24 @@ def passes(test):
                 test(*[pathlib.Path(directory)][:test.__code__.co_argcount])
             finally:
                 end(started)
-        return True
-    except (Exception, SystemExit):
+        return "ok"
+    except (Exception, SystemExit) as end_of_case:
+        if isinstance(end_of_case, SystemExit) and end_of_case.code == SKIP:
+            return "skip"
         traceback.print_exc(file=sys.stdout)
-        return False
+        return "FAIL"
     finally:
         subprocess.Popen.__init__ = begin
 
 
 def run(names):
     """Run the functions test_... among a module's names, those of the command line or all, and exit:
-    1 when one has failed, or is not there."""
+    1 when one has failed or does not exist, else 77 when all were skipped."""
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # also under nohup, for the daemons
     tests = {name: test for name, test in names.items()
              if name.startswith("test_") and inspect.isfunction(test)}
-    failed = 0
+    ends = []
     for name in sys.argv[1:] or tests:
-        passed = name in tests and passes(tests[name])
-        failed += not passed
-        print(f"{'ok  ' if passed else 'FAIL'} {name}", flush=True)
-    sys.exit(1 if failed else 0)
+        ends.append(play(tests[name]) if name in tests else "FAIL")
+        print(f"{ends[-1]:4} {name}", flush=True)
+    sys.exit(1 if "FAIL" in ends else SKIP if set(ends) == {"skip"} else 0)

@@ -139,13 +139,12 @@ def is_gone_with_all(directory, act, status, what, name, *words, build=BUILD):
     brokers.until(lambda: script.poll() is not None or are_there())
     log = (directory / "log").read_text(encoding="utf-8")
     if script.returncode == SKIP:
-        return print(log)
+        cases.skip(log)
     assert script.poll() is None, log
     act(script)
     assert script.wait(LIMIT) == status, (script.returncode, (directory / "log").read_text(encoding="utf-8"))
     left = [found[process] for process in found if runs(process)]
     assert not left and not list(temporary.iterdir()), (left, list(temporary.iterdir()))
-    return None
 
 
 FLEET = {"runneld": 4, "redis-server": 1}
@@ -153,8 +152,7 @@ FLEET = {"runneld": 4, "redis-server": 1}
 
 def test_interrupted(directory):
     """Daemons and their server end with the script, and nothing of it stays on disk."""
-    if not brokers.knows("redis"):
-        return print("this build knows no redis")
+    brokers.need("redis")
     for number in signal.SIGTERM, signal.SIGINT:
         place = directory / number.name
         place.mkdir()
@@ -164,8 +162,7 @@ def test_interrupted(directory):
 
 def test_failed(directory):
     """So they do when it fails."""
-    if not brokers.knows("redis"):
-        return print("this build knows no redis")
+    brokers.need("redis")
     build = directory / "build"
     build.mkdir()
     (build / "runneld").symlink_to(BUILD / "runneld")
@@ -287,8 +284,7 @@ def test_fleet_text(directory):
     """Four daemons average after the counts that were asked for, all of them in each round; what one daemon
     has after the first part is the same, whatever it learns later; results that are kept are not measured
     again."""
-    if not brokers.knows("redis"):
-        return print("this build knows no redis")
+    brokers.need("redis")
     text, results, part = directory / "text", directory / "results.json", 1000
     text.write_text(" ".join(WORDS[n * n % 97 % len(WORDS)] for n in range(2000)))
     words = ["text", "--text", text, "--part", str(part), "--held", "4096", "--units", "4",
@@ -296,7 +292,7 @@ def test_fleet_text(directory):
              "--chart", directory / "chart.png"]
     done = run("fleet", *words)
     if done.returncode in (UNAVAILABLE, SKIP):
-        return print(done.stdout, done.stderr)  # needs redis-server, numpy, matplotlib
+        cases.skip(done.stdout + done.stderr)  # needs redis-server, numpy, matplotlib
     assert done.returncode in (0, 1), done
     assert "| four daemons, averaged each 200 bytes | 1,000 | 0.01 |" in done.stdout, done
     assert (directory / "chart.png").read_bytes().startswith(b"\x89PNG")

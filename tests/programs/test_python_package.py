@@ -152,16 +152,13 @@ def test_every_program_is_run(_):
     assert len(programs(PAGE)) == 13 and all("runnel" in text for text in programs(PAGE))
 
 
-def without_pandas():
-    if importlib.util.find_spec("pandas"):
-        return False
-    print("left out: needs python3-pandas")
-    return True
+def need_pandas():
+    if not importlib.util.find_spec("pandas"):
+        cases.skip("needs python3-pandas")
 
 
 def test_a_notebook(directory):
-    if without_pandas():
-        return
+    need_pandas()
     printed = result(programs(PAGE, "runnel.run("), directory)
     first, last = (float(line.split()[1]) for line in printed.strip().splitlines()[-3:-1])
     assert "2999" in printed and last < first, printed
@@ -222,8 +219,7 @@ def child(path):
 
 
 def test_a_recording(directory):
-    if without_pandas():
-        return
+    need_pandas()
     import runnel
     with daemon(directory) as one:
         recorder = subprocess.Popen([BUILD / "runnel-record", "--connect", one.endpoint("statistics"),
@@ -259,8 +255,7 @@ def test_a_recording(directory):
 
 def test_types(directory):
     if not shutil.which("mypy"):
-        print("left out: needs mypy")
-        return
+        cases.skip("needs mypy")
     text = (PACKAGE / "pyproject.toml").read_text(encoding="utf-8")
     assert "strict = true" in text and (PACKAGE / "runnel/py.typed").exists()
     done = subprocess.run(["mypy", "--strict", "--cache-dir", directory / "cache", "--python-executable", sys.executable,
@@ -279,8 +274,7 @@ def test_pip(directory):
     modules = {path.name for path in (PACKAGE / "runnel").iterdir() if path.is_file()}
     assert listed == modules, listed ^ modules
     if not all(importlib.util.find_spec(name) for name in ("pip", "setuptools", "wheel")):
-        print("left out: needs python3-pip, python3-setuptools and python3-wheel")
-        return
+        cases.skip("needs python3-pip, python3-setuptools and python3-wheel")
     shutil.copytree(PACKAGE, directory / "copy", copy_function=shutil.copyfile)
     for path in (directory / "copy", directory / "copy/runnel"):
         path.chmod(0o755)  # the sources may not be writable
@@ -293,13 +287,12 @@ def test_pip(directory):
 
 
 def python_of_river():
-    """A Python that has River and pyzmq; None: there is none here."""
+    """A Python that has River and pyzmq."""
     for python in filter(None, RIVERS):
         if pathlib.Path(python).exists() and not subprocess.run(
                 [python, "-c", "import river, zmq, numpy"], capture_output=True, check=False).returncode:
             return python
-    print("left out: no Python with river and pyzmq (RUNNEL_RIVER_PYTHON, or BUILD/river: tools/check makes one)")
-    return None
+    return cases.skip("needs a Python with river and pyzmq (RUNNEL_RIVER_PYTHON, or BUILD/river, which tools/check makes)")
 
 
 RIVER = """
@@ -358,10 +351,7 @@ with Classifier(classes=2, match="exact") as model:
 
 
 def test_river(directory):
-    python = python_of_river()
-    if not python:
-        return
-    print(result(RIVER, directory, python), end="")
+    print(result(RIVER, directory, python_of_river()), end="")
     score = programs(PAGE, "TrumpApproval")
     printed = result(score, directory, python)
     assert 0 < float(re.match(r"MAE: (\d+\.\d+)", printed)[1]) < 1.3, printed

@@ -4,6 +4,8 @@
 set -u
 cd "${srcdir:-.}" || exit 99
 failures=0
+scratch=$(mktemp -d) || exit 99
+trap 'rm -rf "$scratch"' EXIT
 
 # wrong WHAT LINES: one failure for every line.
 wrong() {
@@ -12,65 +14,72 @@ wrong() {
     failures=$((failures + $(printf '%s\n' "$2" | wc -l)))
 }
 
-# included FILE...: "FILE HEADER" for each #include, with the header's quotes or brackets.
-included() {
-    sed -n 's/^[[:space:]]*#[[:space:]]*include[[:space:]]*\(["<][^">]*[">]\).*/\1/p' "$1" |
-        sed "s|^|$1 |"
-}
-
-# room DIRECTORY ALLOWED...: its sources include, of other rooms, only headers that fit one of the
-# patterns. A header of the same directory stands without a path, one of another room with its room.
-room() {
-    directory=$1
-    shift
-    [ -n "$(find "$directory" -name '*.c' -o -name '*.cu')" ] || echo "$directory: there is nothing in it"
-    find "$directory" -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' | while read -r file; do
-        included "$file"
-    done | grep '"' | while read -r file header; do
-        name=$(printf '%s' "$header" | tr -d '"')
-        [ "$name" != build-config.h ] && [ ! -f "$(dirname "$file")/$name" ] || continue
-        fits=
-        for pattern; do
-            # shellcheck disable=SC2254 # patterns
-            case $name in
-            $pattern) fits=yes ;;
-            esac
-        done
-        [ -n "$fits" ] || echo "$file includes $header"
-    done
-}
-
-# sources: everything that is compiled, but for tests.
+# sources: everything that is compiled, except tests.
+find src kernels streams tools -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' | sort >"$scratch/sources"
 sources() {
-    find src kernels streams tools -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh'
+    cat "$scratch/sources"
 }
+find src kernels streams tools -type f >"$scratch/there"
 
-# From the ground up: no room includes one that stands above it. src/learner/engine.h is the one
-# header that a room further down includes: the kernels implement that interface, and
-# src/learner/engines.c alone names them (by the symbol cpu_engine and the module's).
-wrong 'not in its room' "$({
-    room src/common
-    room src/model 'common/*' kernels/kinds.h
-    room src/forecast 'common/*'
-    room src/anomaly 'common/*' 'forecast/vectors.h'
-    room src/config 'common/*' 'model/*' 'forecast/*' 'anomaly/*' kernels/kinds.def
-    room kernels 'common/error.h' 'common/log.h' 'common/denormals.h' 'common/threads.h' 'forecast/least_squares.h' 'model/*' 'learner/engine.h' 'learner/cuda_module.h' \
-        formulas.h kinds.h kinds.def unit.h cells.h 'cells/*' normalization.h 'norms/*' losses.h 'losses/*' \
-        optimizers.h 'optimizers/*' 'rules/*' updates.h
-    room src/learner 'common/*' 'model/*' 'forecast/*' 'anomaly/*' 'config/*'
-    room src/checkpoint 'common/*' 'model/*' 'config/*' 'learner/*'
-    room src/journal 'common/*' 'config/*' 'learner/*'
-    room src/sockets 'common/*' 'model/*' 'config/*' 'learner/*'
-    room src/consume 'common/*' 'model/*' 'config/*' 'learner/*' 'sockets/*' 'brokers/*'
-    room src/daemon 'common/*' 'model/*' 'config/*' 'learner/*' 'checkpoint/*' 'journal/*' 'fleet/*' 'sockets/*' 'consume/*' 'brokers/url.h' 'brokers/kafka_options.h'
-    room src/bench 'common/*' 'anomaly/*' 'model/*' 'config/*' 'learner/*' 'checkpoint/*' 'journal/*' 'fleet/*' 'cpu/*'
-    room src/experiment 'common/*' 'model/*' 'config/*' 'learner/*' 'journal/*' 'sockets/*' 'daemon/*'
-    room src/client 'common/*'
-    room src/brokers 'common/*'
-    room src/fleet 'common/*' 'brokers/*' 'model/*' 'config/*' 'learner/*' 'checkpoint/*' 'journal/*'
-    room streams 'common/*' 'brokers/*' runnel.h 'streams/*' 'journal/journal_block.h'
-    room tools 'common/*' 'brokers/*' 'fleet/*' runnel.h 'tools/shared/*' 'tools/history/*' 'experiment/experiment_store.h'
-})"
+# "FILE HEADER" for each #include, HEADER with its quotes or brackets.
+sources | xargs grep -oE '^[[:space:]]*#[[:space:]]*include[[:space:]]*(<[^>]*>|"[^"]*")' /dev/null |
+    sed 's/:[[:space:]]*#[[:space:]]*include[[:space:]]*/ /' >"$scratch/includes"
+
+# From the ground up: no room includes one that stands above it. A line is a room, then the patterns of
+# the headers of other rooms that it may include. A header of the same directory stands without a path,
+# one of another room with its room. src/learner/engine.h is the one header that a room further down
+# includes: the kernels implement that interface, and src/learner/engines.c alone names them (by the
+# symbol cpu_engine and the module's).
+cat >"$scratch/rooms" <<'END'
+src/common
+src/model common/* kernels/kinds.h
+src/forecast common/*
+src/anomaly common/* forecast/vectors.h
+src/config common/* model/* forecast/* anomaly/* kernels/kinds.def
+kernels common/error.h common/log.h common/denormals.h common/threads.h forecast/least_squares.h model/* learner/engine.h learner/cuda_module.h formulas.h kinds.h kinds.def unit.h cells.h cells/* normalization.h norms/* losses.h losses/* optimizers.h optimizers/* rules/* updates.h
+src/learner common/* model/* forecast/* anomaly/* config/*
+src/checkpoint common/* model/* config/* learner/*
+src/journal common/* config/* learner/*
+src/sockets common/* model/* config/* learner/*
+src/consume common/* model/* config/* learner/* sockets/* brokers/*
+src/daemon common/* model/* config/* learner/* checkpoint/* journal/* fleet/* sockets/* consume/* brokers/url.h brokers/kafka_options.h
+src/bench common/* anomaly/* model/* config/* learner/* checkpoint/* journal/* fleet/* cpu/*
+src/experiment common/* model/* config/* learner/* journal/* sockets/* daemon/*
+src/client common/*
+src/brokers common/*
+src/fleet common/* brokers/* model/* config/* learner/* checkpoint/* journal/*
+streams common/* brokers/* runnel.h streams/* journal/journal_block.h
+tools common/* brokers/* fleet/* runnel.h tools/shared/* tools/history/* experiment/experiment_store.h
+END
+wrong 'not in its room' "$(awk '
+    FILENAME ~ /rooms$/ {
+        room[++rooms] = $1
+        for (i = 2; i <= NF; i++) {
+            gsub(/\./, "\\.", $i)
+            gsub(/\*/, ".*", $i)
+            allowed[$1] = allowed[$1] "|" $i
+        }
+        next
+    }
+    FILENAME ~ /there$/ { there[$1] = 1; next }
+    $2 ~ /^"/ {
+        header = substr($2, 2, length($2) - 2)
+        directory = $1
+        sub(/[^\/]*$/, "", directory)
+        if (header == "build-config.h" || (directory header) in there)
+            next
+        for (i = 1; i <= rooms; i++)
+            if (index($1, room[i] "/") == 1 && header !~ ("^(" substr(allowed[room[i]], 2) ")$"))
+                print $1 " includes " $2
+    }
+    END {
+        for (file in there)
+            for (i = 1; i <= rooms; i++)
+                lived_in[i] += index(file, room[i] "/") == 1
+        for (i = 1; i <= rooms; i++)
+            if (!lived_in[i])
+                print room[i] ": there is nothing in it"
+    }' "$scratch/rooms" "$scratch/there" "$scratch/includes")"
 
 # Calls likewise: what a room's library leaves undefined, no library of a room above it defines.
 rooms='common model forecast anomaly config cpu learner journal checkpoint carry sockets brokers fleet consume daemon'
@@ -91,37 +100,42 @@ done | awk -v order="$rooms" '
 # The daemon's room: parts that stand one above the other (src/daemon/parts.h), each of which uses
 # only those before it. What a part has is declared in its own .c: no other can write it. What all
 # share is written by the file that opens it.
-parts='announce run observe journalling checkpoints settings learning feedback moving left_out replay rollback abnormal consuming fleet take status export commands daemon'
-below=
-for part in $parts; do
-    wrong 'uses a part above it' "$(included "src/daemon/$part.c" | while read -r file header; do
-        name=$(basename "$(printf '%s' "$header" | tr -d '"<>')" .h)
-        case " $parts " in
-        *" $name "*) case " $below $part " in *" $name "*) ;; *) echo "$file includes $header" ;; esac ;;
-        esac
-    done)"
-    below="$below $part"
-done
-owner() {
-    case $1 in
-    config) echo settings ;;
-    engine | learner) echo learning ;;
-    journal) echo journalling ;;
-    announcer) echo announce ;;
-    figures) echo observe ;;
-    run | labels | consuming | fleet | journalling | checkpoints | resolved | settings | moving) echo "$1" ;;
-    *) echo daemon ;;
-    esac
-}
+wrong 'uses a part above it' "$(awk -v order='announce run observe journalling checkpoints settings learning feedback moving left_out replay rollback abnormal consuming fleet take status export commands daemon' '
+    BEGIN { n = split(order, names, " "); for (i = 1; i <= n; i++) level[names[i]] = i }
+    {
+        part = $1
+        if (sub(/^src\/daemon\//, "", part) && sub(/\.c$/, "", part) && part in level) {
+            header = $2
+            gsub(/["<>]|\.h|.*\//, "", header)
+            if (header in level && level[header] > level[part])
+                print $1 " includes " $2
+        }
+    }' "$scratch/includes")"
 wrong 'declared where others can write it' "$(
     grep -nE '^struct (announcer|run|labels|consuming|figures|journalling|checkpoints|resolved|settings|moving) \{' src/daemon/*.h)"
 wrong 'writes what another file owns' "$(grep -noE \
     'daemon->[a-z_]+ (=|[-+|&]=) |&daemon->[a-z_]+|(\+\+|--)daemon->[a-z_]+|daemon->[a-z_]+(\+\+|--)' \
-    src/daemon/*.c | while IFS=: read -r file line what; do
-    field=$(printf '%s' "$what" | sed 's/.*daemon->\([a-z_]*\).*/\1/')
-    [ "$field" = model ] && case $what in '&'*) continue ;; esac # read by all, const
-    [ "$(basename "$file" .c)" = "$(owner "$field")" ] || echo "$file:$line: $what"
-done)"
+    src/daemon/*.c | awk '
+    BEGIN {
+        split("config settings engine learning learner learning journal journalling announcer announce figures observe", owners, " ")
+        for (i = 1; i in owners; i += 2)
+            owner[owners[i]] = owners[i + 1]
+        split("run labels consuming fleet journalling checkpoints resolved settings moving", own, " ")
+        for (i in own)
+            owner[own[i]] = own[i]
+    }
+    {
+        file = field = $0
+        sub(/:.*/, "", file)
+        sub(/.*\//, "", file)
+        sub(/\.c$/, "", file)
+        sub(/.*daemon->/, "", field)
+        sub(/[^a-z_].*/, "", field)
+        if (field == "model" && /:&/) # read by all, const
+            next
+        if (file != (field in owner ? owner[field] : "daemon"))
+            print
+    }')"
 
 # Of the tests, only the runtime that stands for CUDA's own (tests/hostcuda), and its tests.
 wrong 'a CUDA header outside of kernels/cuda' "$({
@@ -136,10 +150,8 @@ wrong 'a kernel without __launch_bounds__' "$(grep -n '__global__ ' kernels/cuda
     grep -vF '__launch_bounds__(')"
 
 # automake finds these by name alone.
-wrong 'not in Makefile.am' "$(find kernels/cuda tests/hostcuda -name '*.cu' -o -name '*.cuh' \
-    -o -name '*.cpp' -o -name '*.h' | while read -r file; do
-    grep -qF "$file" Makefile.am || echo "$file"
-done)"
+find kernels/cuda tests/hostcuda -name '*.cu' -o -name '*.cuh' -o -name '*.cpp' -o -name '*.h' >"$scratch/cuda"
+wrong 'not in Makefile.am' "$(tr -s ' \t' '\n\n' <Makefile.am | grep -vxFf - "$scratch/cuda")"
 
 # What a kind is stands in its own file: everybody else asks its description (kernels/kinds.h).
 wrong 'decides by the name of a kind' "$(find src kernels streams tools -type f |
@@ -163,6 +175,31 @@ place='\.\./sha''red'
 wrong 'depends on what is no part of the project' "$(written src kernels streams tests conf |
     xargs grep -In "$place")"
 
+# Programs that tests start belong to listed packages (tools/setup.sh), to what those depend on, or to every
+# Debian. NVIDIA's are in no package of Debian; tests skip what needs them.
+if command -v dpkg-query >/dev/null; then
+    listed=$(sh tools/check --packages)
+    # shellcheck disable=SC2086 # a list of words
+    known=" $({
+        echo $listed
+        dpkg-query -W -f '${Depends}, ${Pre-Depends}\n' $listed 2>/dev/null | sed 's/([^)]*)//g; s/:any//g; s/[,|]/ /g'
+        dpkg-query -W -f '${Priority} ${Package}\n' | sed -n 's/^required //p'
+    } | tr -s ' \n' ' ') "
+    wrong 'a program of no listed package' "$(find tests tools/figures -type f | grep -v '/__pycache__/' |
+        xargs grep -ohE "(which|program|run|Popen|check_output|check_call|call)\(\[?[\"'][a-z][a-z0-9_+.-]*[\"']|command -v [a-z][a-z0-9_+.-]*" |
+        sed "s/[\"']\$//; s/.*[\"' ]//" | sort -u |
+        grep -vE '^(runnel.*|nvcc|nvidia-smi|cuobjdump|compute-sanitizer)$' | while read -r program; do
+        path=$(PATH=/usr/bin:/usr/sbin:/bin:/sbin command -v "$program") || continue
+        real=$(readlink -f "$path")
+        for owner in $(dpkg-query -S "$path" "${path#/usr}" "$real" "${real#/usr}" 2>/dev/null | sed 's/[:,].*//') none; do
+            case $known in
+            *" $owner "*) break ;;
+            esac
+            [ "$owner" != none ] || echo "$program; see tools/setup.sh"
+        done
+    done)"
+fi
+
 # Manuals: each that is installed exists, and each program has one.
 wrong 'in Makefile.am, but not there' "$(grep -o 'docs/man/[a-z.-]*\.[1-8]' Makefile.am |
     while read -r page; do [ -f "$page" ] || echo "$page"; done)"
@@ -176,18 +213,19 @@ for program in $programs; do
     done
 done
 
-# broken_links PAGE: relative links to what is not there. Outside of code, a link is [text](target).
-broken_links() {
-    grep -o '](\([^)]*\))' "$1" | sed 's/^](//; s/)$//; s/#.*//' | sort -u | while read -r link; do
-        case $link in
-        '' | http://* | https://* | mailto:*) continue ;;
-        esac
-        [ -e "$(dirname "$1")/$link" ] || echo "$1: $link"
-    done
-}
+# Outside of code, a link is [text](target).
+wrong 'a link that leads nowhere' "$(grep -o '](\([^)]*\))' README.md docs/*.md | sed 's/^\([^:]*\):](/\1 /; s/)$//; s/#.*//' |
+    sort -u | while read -r page link; do
+    case $page in
+    */*) link=${page%/*}/$link ;;
+    esac
+    case $link in
+    *http://* | *https://* | *mailto:*) continue ;;
+    esac
+    [ -e "${link:-.}" ] || echo "$page: $link"
+done)"
 
 for page in README.md docs/*.md; do
-    wrong 'a link that leads nowhere' "$(broken_links "$page")"
     grep -qF "$page" Makefile.am || wrong 'a page not distributed' "$page"
 done
 for page in docs/*.md; do

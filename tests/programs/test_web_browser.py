@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """The page of runnel-web in Chromium, fed by daemons that are played here: what is drawn, how it grows,
 zooms, lays runs over one another, looks by night and on a phone, what it says of a daemon that was
-killed, what a wild value does to it, and what moves. With --figures it measures instead how fast it is
+killed, what a wild value does to it, and what moves. With test_figures as its argument it measures instead how fast it is
 (docs/web-api.md)."""
 import contextlib
 import json
@@ -811,7 +811,7 @@ function look() {
 look();"""
 
 
-def figures(directory):
+def test_figures(directory):
     """A day at 1 Hz and 100,000 points of one run, then four daemons at 10 messages a second."""
     daemons = [Daemon(directory, f"d{i}", run=f"{i:016x}") for i in range(4)]
     stop = threading.Event()
@@ -861,6 +861,6 @@ def figures(directory):
                 daemon.kind.join()
 
 
-run_tests([figures] if "--figures" in sys.argv else [
+run_tests([test_figures] if "test_figures" in sys.argv else [
     test_page_in_a_browser, test_wild_values, test_smoothing_looks_back_only, test_card_without_a_loss, test_cards, test_recording_alone,
     test_many_runs, test_settings, test_fleet, test_fleets, test_members, test_forecasts, test_anomalies, test_recorded_forecasts])

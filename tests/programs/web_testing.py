@@ -6,10 +6,11 @@ import select
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import urllib.error
 import urllib.request
+
+import cases
 
 try:
     import zmq
@@ -216,19 +217,17 @@ class Live:
 
 
 def run_tests(tests):
-    """All, or those that the command line names."""
-    named = [word for word in sys.argv[1:] if word.startswith("test_")]
-    for test in tests:
-        if named and test.__name__ not in named:
-            continue
-        try:
-            with tempfile.TemporaryDirectory() as temporary:
-                test(temporary)
-        finally:
-            for daemon in STARTED:
-                daemon.close()
-            STARTED.clear()
-        print("ok", test.__name__, flush=True)
+    """All, or those that the command line names; daemons that a test has started end with it."""
+    def closing(test):
+        def play(directory):
+            try:
+                test(str(directory))
+            finally:
+                for daemon in STARTED:
+                    daemon.close()
+                STARTED.clear()
+        return play
+    cases.run({test.__name__: closing(test) for test in tests})
 
 
 def readable(sockets, seconds):
