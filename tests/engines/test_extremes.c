@@ -96,7 +96,8 @@ static void losses_are_finite_for_extreme_inputs(void **state) {
             for (enum loss loss = 0; loss < LOSSES; loss++)
                 for (size_t n = 0; n < sizeof patterns / sizeof *patterns; n++) {
                     const struct architecture architecture = architecture_of(cell, norm, loss);
-                    play_extreme_input(&architecture, patterns[n]);
+                    if (under_test_plays())
+                        play_extreme_input(&architecture, patterns[n]);
                 }
 }
 
@@ -154,6 +155,8 @@ static void losses_are_finite_for_extreme_outputs(void **state) {
         unsigned by = under_test_is_cpu() || patterns < 256 ? 1 : 149;
         for (size_t n = 0; n < sizeof sizes / sizeof *sizes; n++)
             for (unsigned signs = 0; signs < patterns; signs += by) {
+                if (!under_test_plays())
+                    continue;
                 double found = loss_of_outputs(f, sizes[n], signs, y);
                 double a[ORACLE_OUTPUTS_MAX];
                 for (size_t k = 0; k < f->model.outputs; k++)

@@ -37,6 +37,8 @@ static void same_both_ways(struct played played) {
 static void members_of_one_shape(void **state) {
     const struct played *played = *state;
     struct played members = *played;
+    if (!under_test_plays())
+        return;
     members.members = MEMBERS;
     same_both_ways(members);
 }
@@ -78,7 +80,8 @@ static void members_on_a_full_device(void **state) {
         "cudaEventCreateWithFlags:2:cudaErrorMemoryAllocation",
     };
     for (size_t n = 0; n < sizeof FAILING / sizeof *FAILING; n++)
-        same_both_ways_where(played_members, FAILING[n]);
+        if (under_test_plays())
+            same_both_ways_where(played_members, FAILING[n]);
 }
 
 /* How often the runtime tells of that. */

@@ -22,7 +22,7 @@ USAGE, UNAVAILABLE, IO, CONFIGURATION = 64, 69, 74, 78
 SANITIZERS = "#define RUNNEL_SANITIZERS" in (BUILD / "build-config.h").read_text()
 MODULE = BUILD / "tests" / "hostcuda" / "runnel-cuda.so"
 GPU = {**os.environ, "RUNNEL_CUDA_MODULE": str(MODULE), "HOSTCUDA_SMS": "4",
-       "HOSTCUDA_MEMORY": str(256 << 20)}
+       "HOSTCUDA_MEMORY": str(64 << 20)}
 FLOAT = 4
 ADAM, NORM = 12, 2  # flops a parameter, see bench_floor.c
 FORWARD, BACKWARD = 6 * 7 + 3 * 16 + 7, 6 * 11 + 16  # elementwise flops of a gru, a unit

@@ -351,7 +351,8 @@ with Classifier(classes=2, match="exact") as model:
 
 
 def test_river(directory):
-    print(result(RIVER, directory, python_of_river()), end="")
+    python = python_of_river()
+    print(result(RIVER, directory, python), end="")
     score = programs(PAGE, "TrumpApproval")
     printed = result(score, directory, python)
     assert 0 < float(re.match(r"MAE: (\d+\.\d+)", printed)[1]) < 1.3, printed

@@ -382,5 +382,6 @@ def test_streams(directory):
 
 
 with BROWSER:
+    browser()  # before the cases: what a case starts ends with it
     run_tests([test_api, test_follows, test_refusals, test_without_an_experiment, test_table, test_curves, test_choosing,
                test_while_it_runs, test_many, test_streams])

@@ -3,6 +3,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,13 +51,27 @@ void under_test_above_engines(void) {
 #endif
 }
 
+bool under_test_plays(void) {
+#ifdef RUNNEL_SANITIZERS
+    static uint32_t count;
+    const uint32_t golden_ratio = 2654435769u; /* multiplied by it, consecutive numbers scatter */
+    return ++count * golden_ratio < UINT32_MAX / 3;
+#else
+    return true;
+#endif
+}
+
 const char *under_test_next(void) {
-    static const char *const sets[] = {"baseline", "avx2", "avx512"};
+    static const char *const sets[] = {"avx512", "avx2", "baseline"};
     static size_t next = 0;
     while (next < sizeof sets / sizeof *sets) {
         const char *name = sets[next++];
-        if (use_instruction_set(name))
+        if (use_instruction_set(name)) {
+#ifdef RUNNEL_SANITIZERS
+            next = sizeof sets / sizeof *sets;
+#endif
             return name;
+        }
     }
     const char *module = getenv("RUNNEL_CUDA_MODULE");
     unsetenv("RUNNEL_ISA");

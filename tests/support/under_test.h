@@ -1,6 +1,7 @@
-/* The engine that a test opens: the CPU engine with each of its instruction sets in turn, then the
-   CUDA engine of the module that $RUNNEL_CUDA_MODULE names, when it names one. `make check` names
-   the one that plays on the CPU (tests/hostcuda); somebody with a GPU names the real one. */
+/* The engine that a test opens: the CPU engine with each of its instruction sets in turn, widest
+   first, then the CUDA engine of the module that $RUNNEL_CUDA_MODULE names, when it names one.
+   `make check` names the one that plays on the CPU (tests/hostcuda); somebody with a GPU names the
+   real one. */
 #ifndef RUNNEL_TESTS_UNDER_TEST_H
 #define RUNNEL_TESTS_UNDER_TEST_H
 
@@ -21,6 +22,10 @@ bool under_test_is_cpu(void);
 /* For tests of what stands above engines: leave the CUDA engine out where it would take minutes and
    show nothing that the tests of engines do not, which is in a build with sanitizers. */
 void under_test_above_engines(void);
+
+/* Whether a case of a test's matrix is played: all of them as shipped, and about a third, the same
+   in each run, in a build with sanitizers, which also has only the widest instruction set. */
+bool under_test_plays(void);
 
 /* Run a group of cmocka tests once per engine; returns how many failed, and 1 when none could be
    had. */
