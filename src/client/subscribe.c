@@ -25,8 +25,7 @@ enum {
     FRAMES_MAX = 3,         /* topic, JSON, and one more to know that there are too many */
     MESSAGE_MAX = 64 << 20, /* bytes: a prediction may have thousands of steps */
     BODY_MAX = 1 << 20,     /* of all else, which has numbers of layers at most */
-    TOPIC_PREDICTION = 3,
-    HEARTBEAT_MS = 5000, /* a host that vanished is noticed within two of them */
+    HEARTBEAT_MS = 5000,    /* a host that vanished is noticed within two of them */
     RECONNECT_MS = 200,
     RECONNECT_MAX_MS = 2000,
     RECONNECT_LOCAL_MS = 50,
@@ -92,8 +91,8 @@ static int set_options(struct runnel_subscriber *s, const char *const *topics) {
         set_reconnection(s) || set_option(s, ZMQ_HEARTBEAT_IVL, HEARTBEAT_MS) ||
         zmq_setsockopt(s->socket, ZMQ_MAXMSGSIZE, &largest, sizeof largest))
         return -1;
-    for (int i = 0; topics ? topics[i] != NULL : i < TRACK_TOPICS; i++) {
-        const char *topic = topics ? topics[i] : track_topics[i];
+    for (int i = 0; topics ? topics[i] != NULL : i < TOPICS; i++) {
+        const char *topic = topics ? topics[i] : topic_names[i];
         if (zmq_setsockopt(s->socket, ZMQ_SUBSCRIBE, topic, strlen(topic)))
             return -1;
     }
@@ -187,15 +186,6 @@ static int receive_frames(struct runnel_subscriber *s, zmq_msg_t frames[FRAMES_M
     return count < FRAMES_MAX ? count : FRAMES_MAX;
 }
 
-static int find_topic(zmq_msg_t *frame) {
-    size_t size = zmq_msg_size(frame);
-    int topic = 0;
-    while (topic < TRACK_TOPICS && (strlen(track_topics[topic]) != size ||
-                                    memcmp(track_topics[topic], zmq_msg_data(frame), size) != 0))
-        topic++;
-    return topic;
-}
-
 /* The text with a NUL after it; false when out of memory. */
 static bool keep_text(struct runnel_subscriber *s, const char *text, size_t size) {
     if (size >= s->room) {
@@ -217,11 +207,11 @@ static bool parse(struct runnel_subscriber *s, zmq_msg_t frames[FRAMES_MAX], int
         news->problem = "it has not two frames, topic and JSON";
         return true;
     }
-    int topic = find_topic(&frames[0]);
+    enum topic topic = topic_find(zmq_msg_data(&frames[0]), zmq_msg_size(&frames[0]));
     size_t size = zmq_msg_size(&frames[1]);
-    if (topic == TRACK_TOPICS)
+    if (topic == TOPICS)
         return false;
-    news->topic = track_topics[topic];
+    news->topic = topic_names[topic];
     if (size > BODY_MAX && topic != TOPIC_PREDICTION) {
         news->problem = "it is larger than 1 MiB";
         return true;

@@ -8,8 +8,6 @@
 
 #define SEQUENCE_MAX 9007199254740992.0 /* 2^53 */
 
-enum { STATUS, LOSS };
-
 /* A smaller interval begins to count where it was set. */
 void runnel_gap_status(struct runnel_gap *gap, double every, double examples) {
     if (every < gap->every && examples > gap->newest && examples - gap->newest <= gap->every)
@@ -26,8 +24,6 @@ bool runnel_gap_loss(struct runnel_gap *gap, double examples, double unheard[2])
     unheard[1] = examples;
     return true;
 }
-
-const char *const track_topics[TRACK_TOPICS] = {"status", "loss", "state", "prediction", "event"};
 
 static double number(const json_t *body, const char *key) {
     const json_t *member = json_object_get(body, key);
@@ -61,7 +57,7 @@ static void take_run(struct track *track, const json_t *body, struct runnel_news
 
 /* A number that is not greater than the last is a repetition: the daemon sends its newest `status`
    again to each new subscriber. */
-static void take_sequence(struct track *track, int topic, const json_t *body,
+static void take_sequence(struct track *track, enum topic topic, const json_t *body,
                           struct runnel_news *news) {
     double value = number(body, "sequence");
     if (!(value >= 0 && value <= SEQUENCE_MAX))
@@ -87,12 +83,13 @@ static void take_loss(struct track *track, const json_t *body, struct runnel_new
         runnel_gap_loss(&track->gap, examples, news->unheard);
 }
 
-void track_message(struct track *track, int topic, const json_t *body, struct runnel_news *news) {
+void track_message(struct track *track, enum topic topic, const json_t *body,
+                   struct runnel_news *news) {
     take_run(track, body, news);
     take_sequence(track, topic, body, news);
-    if (topic == STATUS)
+    if (topic == TOPIC_STATUS)
         take_status(track, body);
-    if (topic == LOSS)
+    if (topic == TOPIC_LOSS)
         take_loss(track, body, news);
 }
 

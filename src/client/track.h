@@ -11,12 +11,10 @@
 
 #include <jansson.h>
 
+#include "common/topics.h"
 #include "runnel.h"
 
-enum { TRACK_TOPICS = 5, TRACK_RUN_SIZE = 64 };
-
-/* The topics, in the order of docs/protocol.md. */
-extern const char *const track_topics[TRACK_TOPICS];
+enum { TRACK_RUN_SIZE = 64 };
 
 /* Begins as TRACK_BEGIN. */
 struct track {
@@ -25,13 +23,14 @@ struct track {
     struct {
         bool counted; /* whether `sequence` is known */
         uint64_t sequence;
-    } topics[TRACK_TOPICS];
+    } topics[TOPICS];
     struct runnel_gap gap;
 };
 #define TRACK_BEGIN ((struct track){.gap = {NAN, NAN}})
 
-/* Take in a message of that topic (its index): fills in of the news what is missing before it. */
-void track_message(struct track *track, int topic, const json_t *body, struct runnel_news *news);
+/* Take in a message of that topic: fills in of the news what is missing before it. */
+void track_message(struct track *track, enum topic topic, const json_t *body,
+                   struct runnel_news *news);
 void track_close(struct track *track);
 
 #endif

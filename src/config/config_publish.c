@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/topics.h"
 #include "config_internal.h"
 
 enum { BROKERS = 4 };
@@ -66,17 +67,15 @@ int config_check_address(struct reading *reading, const char *key, const char *s
 
 /* What is published has to be there. */
 static int check_messages(struct reading *reading) {
-    static const char WORDS[] = "prediction|event|loss|state|status";
     const struct config *config = &reading->draft.config;
     const struct share_config *messages = &config->publish.messages;
     bool predictions = messages->count == 0;
     for (size_t n = 0; n < messages->count; n++) {
-        if (!config_words_contain(WORDS, messages->prefixes[n], NULL))
-            return config_fail(
-                reading, "publish.messages",
-                "found \"%s\"; allowed are prediction, event, loss, state and status",
-                messages->prefixes[n]);
-        predictions |= strcmp(messages->prefixes[n], "prediction") == 0;
+        enum topic topic = topic_find(messages->prefixes[n], strlen(messages->prefixes[n]));
+        if (topic == TOPICS)
+            return config_fail(reading, "publish.messages",
+                               "found \"%s\"; allowed are:" TOPIC_WORDS, messages->prefixes[n]);
+        predictions |= topic == TOPIC_PREDICTION;
     }
     if (predictions && config->predictions == PREDICTIONS_NONE)
         return config_fail(reading, "publish",

@@ -15,6 +15,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/topics.h"
+
 struct error;
 struct json_text;
 struct publish;
@@ -22,15 +24,6 @@ struct security;
 struct socket_config;
 
 enum { PUBLISH_QUEUE = 10000, PUBLISH_BYTES = 16 << 20 };
-
-enum topic {
-    TOPIC_STATUS,
-    TOPIC_LOSS,
-    TOPIC_STATE,
-    TOPIC_PREDICTION,
-    TOPIC_EVENT,
-    TOPICS,
-};
 
 /* Open the socket and start its thread. Errors: as endpoint_open. */
 int publish_open(struct publish **publish, void *zmq_context, struct security *security,

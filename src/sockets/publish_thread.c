@@ -22,11 +22,6 @@ enum {
     USELESS_MAX = 64,           /* subscriptions of a connection that fit no topic */
 };
 
-static const char *const topics[TOPICS] = {
-    [TOPIC_STATUS] = "status",         [TOPIC_LOSS] = "loss",   [TOPIC_STATE] = "state",
-    [TOPIC_PREDICTION] = "prediction", [TOPIC_EVENT] = "event",
-};
-
 /* What one connection subscribes to. */
 struct record {
     int descriptor;            /* -1: of those who cannot be told apart, */
@@ -103,7 +98,7 @@ static bool note(struct record *record, const unsigned char *frame, size_t size)
     bool status = false, useless = frame[0] == 1;
     size_t length = size - 1;
     for (unsigned t = 0; t < TOPICS; t++) {
-        if (length > strlen(topics[t]) || memcmp(topics[t], frame + 1, length))
+        if (length > strlen(topic_names[t]) || memcmp(topic_names[t], frame + 1, length))
             continue;
         uint32_t bit = UINT32_C(1) << length;
         if (frame[0])
@@ -200,7 +195,7 @@ static void send_messages(struct publish_thread *thread, int most) {
     unsigned topic;
     zmq_msg_t message;
     for (int n = 0; n != most && publish_queue_take(thread->queue, &topic, &message); n++) {
-        const char *name = topics[topic];
+        const char *name = topic_names[topic];
         if (zmq_send(thread->socket, name, strlen(name), ZMQ_SNDMORE | ZMQ_DONTWAIT) < 0 ||
             zmq_msg_send(&message, thread->socket, ZMQ_DONTWAIT) < 0)
             zmq_msg_close(&message);

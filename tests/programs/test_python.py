@@ -293,6 +293,11 @@ def test_reasons_are_those_of_the_daemon(_):
     assert list(wire.REASONS[1:]) == names[1:] and set(names[1:]) <= set(errors.REASONS), names
 
 
+def test_topics_are_those_of_the_daemon(_):
+    text = (SOURCE / "src/common/topics.h").read_text(encoding="utf-8")
+    assert list(runnel.watcher.TOPICS) == re.findall(r'^ *TOPIC\(\w+, "(\w+)"\)', text, re.MULTILINE)
+
+
 def test_push(directory):
     with daemon(directory, socket="pull") as one:
         with client(one, socket="push", control=one.endpoint("control")) as c:

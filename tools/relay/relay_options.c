@@ -43,8 +43,7 @@ static int take_topic_kind(void *values, const struct option_row *row, const cha
     struct options *o = values;
     enum topic topic = topic_find(text, strlen(text));
     if (topic == TOPICS)
-        return error_set(error, EX_USAGE,
-                         "--%s: found '%s', expected prediction, event, loss, state or status",
+        return error_set(error, EX_USAGE, "--%s: found '%s', expected one of:" TOPIC_WORDS,
                          row->name, text);
     if (o->published_from_file)
         memset(o->published, 0, sizeof o->published);
@@ -86,9 +85,8 @@ const struct option_row relay_options[] = {
      "runnel.{daemon}.{topic})",
      OPTION_TEXT(struct options, topic)},
     {"publish", 'p', "TOPIC",
-     "which messages: prediction (default), event, loss, state, status; may be repeated",
-     OPTION_TAKE(take_topic_kind), .complete = COMPLETE_WORDS,
-     .words = "prediction event loss state status"},
+     "which messages, may be repeated:" TOPIC_WORDS " (default: prediction)",
+     OPTION_TAKE(take_topic_kind), .complete = COMPLETE_WORDS, .words = TOPIC_WORDS},
     {"keep", 'k', "N", "redis: about so many entries a stream keeps, 0 = all (default 100000)",
      OPTION_COUNT(struct options, target.keep, 0, UINT32_MAX)},
     {"buffer", 0, "N", "messages that wait while the broker is away (default 100000)",

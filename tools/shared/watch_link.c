@@ -14,20 +14,10 @@
 
 enum { REFUSAL_SIZE = 512 };
 
-const char *const topic_names[TOPICS] = {"status", "loss", "state", "prediction", "event"};
-
 struct link {
     struct runnel_subscriber *subscriber;
     char refusal[REFUSAL_SIZE];
 };
-
-enum topic topic_find(const char *name, size_t size) {
-    int topic = 0;
-    while (topic < TOPICS &&
-           (strlen(topic_names[topic]) != size || memcmp(topic_names[topic], name, size) != 0))
-        topic++;
-    return (enum topic)topic;
-}
 
 int link_open(struct link **link, const struct runnel_peer *peer, const bool topics[TOPICS]) {
     const char *names[TOPICS + 1] = {NULL};

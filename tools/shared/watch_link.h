@@ -9,14 +9,8 @@
 
 #include <jansson.h>
 
+#include "common/topics.h"
 #include "runnel.h"
-
-enum topic { TOPIC_STATUS, TOPIC_LOSS, TOPIC_STATE, TOPIC_PREDICTION, TOPIC_EVENT, TOPICS };
-
-extern const char *const topic_names[TOPICS];
-
-/* The topic of that name (not terminated), TOPICS when there is none. */
-enum topic topic_find(const char *name, size_t size);
 
 struct message {
     enum topic topic;

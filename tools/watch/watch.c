@@ -100,10 +100,9 @@ static int take_topic(void *values, const struct option_row *row, const char *na
         return 0;
     }
     if (topic == TOPICS)
-        return error_set(
-            error, EX_USAGE,
-            "--%s: found '%s', expected status, loss, state, prediction, event or anomaly",
-            row->name, name);
+        return error_set(error, EX_USAGE,
+                         "--%s: found '%s', expected one of:" TOPIC_WORDS " anomaly", row->name,
+                         name);
     o->chosen[topic] = o->choice = true;
     return 0;
 }
@@ -123,12 +122,10 @@ static const struct option_row rows[] = {
      OPTION_TEXT(struct options, endpoint)},
     KEY_OPTIONS(struct options, keys),
     {"topic", 't', "TOPIC",
-     "print this topic and not the usual ones; may be repeated: status, loss, state, prediction, "
-     "event, anomaly: the events of this kind (default: loss, event and what is new of status; "
-     "with "
+     "print this topic and not the usual ones, may be repeated:" TOPIC_WORDS
+     ", or anomaly: the events of this kind (default: loss, event and what is new of status; with "
      "--json: all)",
-     OPTION_TAKE(take_topic), .complete = COMPLETE_WORDS,
-     .words = "status loss state prediction event anomaly"},
+     OPTION_TAKE(take_topic), .complete = COMPLETE_WORDS, .words = TOPIC_WORDS " anomaly"},
     {"columns", 'C', "LIST",
      "columns of the table, with commas between them, or all (default: those that fit)",
      OPTION_TAKE(take_columns)},
