@@ -4,29 +4,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/random.h"
+
 enum { DATA_EXAMPLES = 1024, DATA_BYTES = 1 << 20, DATA_EXAMPLES_MIN = 64 };
 
 static const double TAU = 6.283185307179586;
-
-/* Sebastiano Vigna's splitmix64, as a number in [0, 1). */
-static double next_random(uint64_t *state) {
-    uint64_t z = (*state += UINT64_C(0x9e3779b97f4a7c15));
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return (double)((z ^ (z >> 31)) >> 11) * 0x1p-53;
-}
 
 /* Whole periods fit into the data, so that its end leads on to its beginning. */
 static double signal(const struct bench_data *data, size_t step, size_t unit, uint64_t *state) {
     double periods = 1 + (double)(unit * 5 % 31);
     double phase = TAU * periods * (double)step / (double)data->count + (double)unit;
-    return sin(phase) + 0.2 * (next_random(state) - 0.5);
+    return sin(phase) + 0.2 * (random_uniform(state, 0, 1) - 0.5);
 }
 
 /* Mostly one on from the symbol before. */
 static uint32_t walk(uint32_t before, size_t alphabet, uint64_t *state) {
-    if (next_random(state) < 0.2)
-        return (uint32_t)(next_random(state) * (double)alphabet);
+    if (random_uniform(state, 0, 1) < 0.2)
+        return (uint32_t)(random_uniform(state, 0, 1) * (double)alphabet);
     return (uint32_t)((before + 1) % alphabet);
 }
 

@@ -8,6 +8,7 @@
 
 #include "common/error.h"
 #include "common/hash.h"
+#include "common/random.h"
 
 size_t tensor_size(const struct tensor *tensor) {
     return tensor->columns ? tensor->rows * tensor->columns : tensor->rows;
@@ -257,36 +258,22 @@ const struct tensor *model_named(const struct model *model, const char *name) {
     return NULL;
 }
 
-/* Random numbers: SplitMix64 (Steele, Lea and Flood 2014), started from the seed and the tensor's
-   name, so that no tensor's values depend on what other tensors the model has. */
-struct random {
-    uint64_t counter;
-};
-
-static uint64_t mixed(uint64_t z) {
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
-    return z ^ (z >> 31);
-}
-
-static uint64_t random_next(struct random *random) {
-    return mixed(random->counter += 0x9e3779b97f4a7c15U);
-}
-
-static struct random random_start(uint64_t seed, const char *name) {
-    return (struct random){mixed(mixed(seed) ^ hash_bytes(HASH_BEGIN, name, strlen(name)))};
+/* Started from the seed and the tensor's name, so that no tensor's values depend on what other
+   tensors the model has. */
+static uint64_t start(uint64_t seed, const char *name) {
+    return random_mix(random_mix(seed) ^ hash_bytes(HASH_BEGIN, name, strlen(name)));
 }
 
 /* Uniform in (-1, 1), symmetric about 0. */
-static double random_uniform(struct random *random) {
+static double uniform(uint64_t *random) {
     const double half_steps = 0x1p52;
-    return ((double)(random_next(random) >> 11) + 0.5 - half_steps) / half_steps;
+    return ((double)(random_bits(random) >> 11) + 0.5 - half_steps) / half_steps;
 }
 
 /* Standard normal: Marsaglia's polar method; the second of each pair is left. */
-static double random_normal(struct random *random) {
+static double normal(uint64_t *random) {
     for (;;) {
-        double u = random_uniform(random), v = random_uniform(random), s = u * u + v * v;
+        double u = uniform(random), v = uniform(random), s = u * u + v * v;
         if (s < 1.0 && s > 0.0)
             return u * sqrt(-2.0 * log(s) / s);
     }
@@ -311,13 +298,13 @@ static double dot(const double *restrict a, const double *restrict b, size_t n) 
    so that what its rounding leaves (at most about 1e-10) is lost in float.
    `work` is (size, size). */
 static void fill_orthogonal(float *values /* (size, size) */, size_t size, double *work,
-                            struct random *random) {
+                            uint64_t *random) {
     for (size_t row = 0; row < size; row++) {
         double *restrict v = work + row * size;
         double length = 0.0;
         while (length == 0.0) {
             for (size_t k = 0; k < size; k++)
-                v[k] = random_normal(random);
+                v[k] = normal(random);
             for (size_t done = 0; done < row; done++) {
                 const double *restrict q = work + done * size;
                 double along = dot(q, v, size);
@@ -333,7 +320,7 @@ static void fill_orthogonal(float *values /* (size, size) */, size_t size, doubl
     }
 }
 
-static int initialize_recurrent(const struct tensor *tensor, struct random *random, float *values,
+static int initialize_recurrent(const struct tensor *tensor, uint64_t *random, float *values,
                                 struct error *error) {
     size_t size = tensor->columns;
     double *work = calloc(size, size * sizeof *work);
@@ -347,10 +334,10 @@ static int initialize_recurrent(const struct tensor *tensor, struct random *rand
     return 0;
 }
 
-static void fill_uniform(float *values, size_t count, size_t fan_in, struct random *random) {
+static void fill_uniform(float *values, size_t count, size_t fan_in, uint64_t *random) {
     double bound = 1.0 / sqrt((double)fan_in);
     for (size_t k = 0; k < count; k++)
-        values[k] = (float)(bound * random_uniform(random));
+        values[k] = (float)(bound * uniform(random));
 }
 
 static void fill(float *values, size_t count, float value) {
@@ -368,7 +355,7 @@ int model_initialize(const struct model *model, const struct tensor *tensor, uin
                      float *values, struct error *error) {
     const struct layer *layer = &model->architecture.layers[tensor->layer];
     size_t count = tensor_size(tensor);
-    struct random random = random_start(seed, tensor->name);
+    uint64_t random = start(seed, tensor->name);
     bool normalized = is_normalized(layer);
     bool linear = cell_kind(layer->cell)->states == 0 && !normalized;
 

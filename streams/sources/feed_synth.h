@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "feed_random.h"
+#include "common/random.h"
 #include "streams/feed.h"
 
 /* The settings that generators share; each generator has its own meaning for them. */
@@ -27,7 +27,7 @@ struct synth {
     uint64_t settings[SYNTH_SETTINGS];
     double noise; /* standard deviation of normal noise on x (drift: on y) */
 
-    struct feed_random random;
+    uint64_t random;
     uint64_t steps;         /* yielded so far */
     float *x, *y;           /* the newest step of real numbers, sized by the source's shapes */
     uint32_t symbol, class; /* the newest step of classes */

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <sysexits.h>
 
+#include "common/random.h"
 #include "feed_input.h"
-#include "feed_random.h"
 #include "streams/feed.h"
 
 enum {
@@ -147,9 +147,9 @@ static int check(const struct idx *idx, struct error *error) {
 /* Pass number `pass`, in the order of the file or shuffled (Fisher and Yates). */
 static int rewind_idx(struct source *source, uint64_t pass, struct error *error) {
     struct idx *idx = (struct idx *)source;
-    struct feed_random random = {.state = idx->seed};
+    uint64_t random = idx->seed;
     (void)error;
-    random.state = random_bits(&random) + pass;
+    random = random_bits(&random) + pass;
     idx->position = 0;
     for (size_t i = 0; i < idx->images.count; i++)
         idx->order[i] = (uint32_t)i;

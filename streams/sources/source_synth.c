@@ -91,7 +91,7 @@ static int open_synth(struct source *source, char **operands, struct error *erro
     if (find_generator(synth, operands[0], error) < 0 || settle(own, error) < 0)
         return -1;
     source->label = synth->generator->name;
-    synth->random.state = synth->seed;
+    synth->random = synth->seed;
     if (synth->generator->open(synth, error) < 0)
         return -1;
     synth->x = calloc(source->x.count + 1, sizeof *synth->x);

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "common/error.h"
+#include "common/random.h"
 #include "common/wire.h"
 #include "hash_engine.h"
 #include "learner/learner.h"
@@ -105,7 +106,7 @@ static void take_all(struct run *run, const struct workload *workload) {
 /* ---- The protocol ---- */
 
 static size_t draw(uint64_t *state, size_t low, size_t high) {
-    return low + workload_random(state) % (high - low + 1);
+    return low + random_bits(state) % (high - low + 1);
 }
 
 /* A loss whose target is a class id, or one whose target are numbers. */
@@ -130,7 +131,7 @@ static struct workload_options random_options(uint64_t *state) {
         .end = draw(state, 0, 1) ? 0.2 : 0,
         .frozen = draw(state, 0, 1) ? 0.3 : 0,
         .missing = draw(state, 0, 1) ? 0.4 : 0,
-        .seed = workload_random(state),
+        .seed = random_bits(state),
     };
     struct input *input = &o.architecture.input;
     struct output *output = &o.architecture.output;

@@ -3,6 +3,8 @@
 #include <stdarg.h>
 #include <stdlib.h>
 
+#include "common/random.h"
+
 namespace hostcuda {
 
 namespace {
@@ -158,12 +160,8 @@ int device() {
     return now().device;
 }
 
-/* splitmix64 */
 uint64_t chance(uint64_t limit) {
-    uint64_t z = now().random += 0x9e3779b97f4a7c15u;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return (z ^ z >> 31) % limit;
+    return random_bits(&now().random) % limit;
 }
 
 void poison(void *at, size_t size) {

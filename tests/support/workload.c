@@ -10,17 +10,11 @@
 
 #include <cmocka.h>
 
+#include "common/random.h"
 #include "common/wire.h"
 
-uint64_t workload_random(uint64_t *state) {
-    uint64_t z = *state += 0x9E3779B97F4A7C15u;
-    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ z >> 27) * 0x94D049BB133111EBu;
-    return z ^ z >> 31;
-}
-
 static double uniform(uint64_t *state) {
-    return (double)(workload_random(state) >> 11) * 0x1p-53;
+    return (double)(random_bits(state) >> 11) * 0x1p-53;
 }
 
 static bool chance(uint64_t *state, double share) {
@@ -42,7 +36,7 @@ static void put(char *bytes, size_t index, union value value) {
 static void fill_input(const struct workload_options *options, uint64_t *state, char *x) {
     const struct input *input = &options->architecture.input;
     if (input->kind == INPUT_SYMBOL) {
-        put(x, 0, (union value){.id = (uint32_t)(workload_random(state) % input->size)});
+        put(x, 0, (union value){.id = (uint32_t)(random_bits(state) % input->size)});
         return;
     }
     for (size_t k = 0; k < input->size; k++)
@@ -55,7 +49,7 @@ static void fill_target(const struct workload_options *options, uint64_t *state,
     bool none = chance(state, options->missing);
     const struct loss_kind *loss = loss_kind(output->loss);
     if (loss->class_id) {
-        uint32_t id = (uint32_t)(workload_random(state) % output->size);
+        uint32_t id = (uint32_t)(random_bits(state) % output->size);
         put(y, 0, (union value){.id = none ? WIRE_NO_CLASS : id});
         return;
     }
@@ -88,7 +82,7 @@ static void describe(struct workload *workload, const struct workload_options *o
 static void make_label(struct workload *workload, size_t n, uint64_t *state) {
     enum { LATEST = 12 };
     struct example *label = &workload->examples[n];
-    size_t back = 1 + workload_random(state) % LATEST;
+    size_t back = 1 + random_bits(state) % LATEST;
     const struct example *of = back <= n ? &workload->examples[n - back] : NULL;
     bool same = of && !of->label && of->key_size == label->key_size &&
                 memcmp(of->key, label->key, of->key_size) == 0;
@@ -124,10 +118,10 @@ struct workload *workload_open(const struct workload_options *options) {
         struct example *example = &workload->examples[n];
         char *key = workload->bytes + n * room, *x = key + WIRE_KEY_MAX;
         char *y = x + options->steps * x_bytes + 1;
-        unsigned which = (unsigned)(workload_random(&state) % options->keys);
+        unsigned which = (unsigned)(random_bits(&state) % options->keys);
         example->key = key;
         example->key_size = which ? (size_t)snprintf(key, WIRE_KEY_MAX, "stream-%u", which) : 0;
-        example->steps = 1 + workload_random(&state) % options->steps;
+        example->steps = 1 + random_bits(&state) % options->steps;
         example->end = chance(&state, options->end);
         example->learn = !chance(&state, options->frozen);
         example->received = n + 1;

@@ -36,7 +36,4 @@ struct workload {
 struct workload *workload_open(const struct workload_options *options);
 void workload_close(struct workload **workload);
 
-/* splitmix64. */
-uint64_t workload_random(uint64_t *state);
-
 #endif

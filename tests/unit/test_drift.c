@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "common/random.h"
 #include "tools/alert/alert_adwin.h"
 #include "tools/alert/alert_page_hinkley.h"
 
@@ -32,12 +33,9 @@ static struct change add(struct detector *d, double value) {
     return d->is_adwin ? adwin_add(&d->adwin, value) : page_hinkley_add(&d->page_hinkley, value);
 }
 
-/* SplitMix64, and Box and Muller. */
+/* In (0, 1], and Box and Muller. */
 static double uniform(uint64_t *state) {
-    uint64_t z = *state += 0x9E3779B97F4A7C15;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
-    return ((double)((z ^ (z >> 31)) >> 11) + 0.5) * 0x1p-53;
+    return ((double)(random_bits(state) >> 11) + 0.5) * 0x1p-53;
 }
 
 static double normal(uint64_t *state) {

@@ -10,17 +10,11 @@
 
 #include <cmocka.h>
 
+#include "common/random.h"
 #include "example_messages.h"
 #include "example_rules.h"
 
 enum { MUTATIONS = 100000, ROOM = 512 };
-
-static uint64_t draw(uint64_t *seed) { /* splitmix64 */
-    uint64_t z = *seed += 0x9E3779B97F4A7C15;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
-    return z ^ (z >> 31);
-}
 
 /* Copy a frame into `room`, then flip a bit, overwrite a byte or a number, cut or lengthen it. */
 static void mutate(struct frame *frame, unsigned char room[ROOM], uint64_t *seed) {
@@ -28,25 +22,25 @@ static void mutate(struct frame *frame, unsigned char room[ROOM], uint64_t *seed
                                        5,          UINT32_MAX, 0x7F7FFFFF, 0,          3};
     size_t size = frame->size < ROOM - 16 ? frame->size : ROOM - 16;
     memcpy(room, frame->data, size);
-    for (uint64_t edits = draw(seed) % 4; edits > 0 && size > 0; edits--) {
-        size_t at = draw(seed) % size;
-        switch (draw(seed) % 5) {
+    for (uint64_t edits = random_bits(seed) % 4; edits > 0 && size > 0; edits--) {
+        size_t at = random_bits(seed) % size;
+        switch (random_bits(seed) % 5) {
         case 0:
-            room[at] ^= (unsigned char)(1U << draw(seed) % 8);
+            room[at] ^= (unsigned char)(1U << random_bits(seed) % 8);
             break;
         case 1:
-            room[at] = (unsigned char)draw(seed);
+            room[at] = (unsigned char)random_bits(seed);
             break;
         case 2:
             if (size >= 4)
-                memcpy(room + at % (size / 4) * 4, &numbers[draw(seed) % COUNT(numbers)], 4);
+                memcpy(room + at % (size / 4) * 4, &numbers[random_bits(seed) % COUNT(numbers)], 4);
             break;
         case 3:
-            size = draw(seed) % 4 ? size : at;
+            size = random_bits(seed) % 4 ? size : at;
             break;
         default:
-            memset(room + size, (int)draw(seed) % 256, 4);
-            size += size + 4 <= ROOM && draw(seed) % 4 == 0 ? 4 : 0;
+            memset(room + size, (int)random_bits(seed) % 256, 4);
+            size += size + 4 <= ROOM && random_bits(seed) % 4 == 0 ? 4 : 0;
         }
     }
     *frame = (struct frame){room, size};
@@ -54,22 +48,22 @@ static void mutate(struct frame *frame, unsigned char room[ROOM], uint64_t *seed
 
 static struct message draw_message(uint64_t *seed) {
     struct message m;
-    uint64_t kind = draw(seed) % 4;
+    uint64_t kind = random_bits(seed) % 4;
     if (kind == 0)
-        m = bad[draw(seed) % COUNT(bad)].message;
+        m = bad[random_bits(seed) % COUNT(bad)].message;
     else if (kind == 1)
         m = (struct message){.frames = {{0}}, .count = 1};
     else
-        m = good[draw(seed) % COUNT(good)].message;
+        m = good[random_bits(seed) % COUNT(good)].message;
     if (kind == 1) {
-        size_t n = draw(seed) % COUNT(pairs);
+        size_t n = random_bits(seed) % COUNT(pairs);
         m.model = pairs[n].message.model;
         m.frames[0] = (struct frame){pairs[n].json, strlen(pairs[n].json)};
     }
-    if (draw(seed) % 16 == 0)
-        m.model = (enum example_model)(draw(seed) % EXAMPLE_MODELS);
-    if (draw(seed) % 32 == 0)
-        m.count = draw(seed) % (EXAMPLE_FRAMES_MAX + 2);
+    if (random_bits(seed) % 16 == 0)
+        m.model = (enum example_model)(random_bits(seed) % EXAMPLE_MODELS);
+    if (random_bits(seed) % 32 == 0)
+        m.count = random_bits(seed) % (EXAMPLE_FRAMES_MAX + 2);
     return m;
 }
 

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "common/random.h"
 #include "common/wire.h"
 #include "learner/streams.h"
 #include "workload.h"
@@ -88,9 +89,9 @@ static void keeps_keys_and_order_of_use(void **unused) {
     uint64_t state = 3;
     assert_int_equal(streams_open(&streams, CAPACITY, NULL), 0);
     for (size_t round = 0; round < ROUNDS; round++) {
-        unsigned key = (unsigned)(workload_random(&state) % KEYS);
+        unsigned key = (unsigned)(random_bits(&state) % KEYS);
         size_t place = place_of(&list, key);
-        if (workload_random(&state) % 4 == 0 && place < list.count) {
+        if (random_bits(&state) % 4 == 0 && place < list.count) {
             streams_remove(streams, list.entries[place].slot);
             drop(&list, place);
         } else {
