@@ -1,9 +1,12 @@
 #include "ceilings.cuh"
 
-#include <stdlib.h>
 #include <time.h>
 
 #include "measuring.cuh"
+
+extern "C" {
+#include "common/quantile.h"
+}
 
 enum {
     CHAIN = 256,            /* further nodes in the long graph */
@@ -58,14 +61,9 @@ static double clock_now(void) {
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-static int compare(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 double measuring_median(double *values, size_t count) {
-    qsort(values, count, sizeof *values, compare);
-    return values[count / 2];
+    quantile_sort(values, count);
+    return quantile(values, count, 0.5);
 }
 
 /* ---- graphs ---- */

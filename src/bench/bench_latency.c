@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "common/quantile.h"
+
 int latencies_open(struct latencies *latencies) {
     latencies->count = 0;
     latencies->values = malloc(LATENCIES_MAX * sizeof *latencies->values);
@@ -18,14 +20,9 @@ void latencies_add(struct latencies *latencies, double value) {
         latencies->values[latencies->count++] = value;
 }
 
-static int compare(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 double latencies_quantile(struct latencies *latencies, double part) {
     if (latencies->count == 0)
         return 0;
-    qsort(latencies->values, latencies->count, sizeof *latencies->values, compare);
-    return latencies->values[(size_t)(part * (double)(latencies->count - 1))];
+    quantile_sort(latencies->values, latencies->count);
+    return quantile(latencies->values, latencies->count, part);
 }

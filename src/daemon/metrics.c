@@ -3,6 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "common/quantile.h"
+
 #define LN_2 0.69314718055994530942
 #define NS_PER_S 1e9
 #define NS_PER_US 1e3
@@ -106,14 +108,11 @@ void metrics_add(struct metrics *metrics, const struct learned *learned, uint64_
 }
 
 /* The latency below which a share of the interval's examples stayed, ns. */
-static double quantile(const struct metrics_interval *interval, double share) {
-    double wanted = share * (double)interval->examples, seen = 0;
-    for (unsigned b = interval->low; b < interval->high; b++) {
-        seen += interval->latency[b];
-        if (seen >= wanted)
-            return fmin(bucket_middle(b), (double)interval->latency_maximum);
-    }
-    return NAN;
+static double latency_quantile(const struct metrics_interval *interval, double share) {
+    unsigned low = interval->low, count = interval->high - low;
+    size_t bin = quantile_bin(interval->latency + low, count, interval->examples, share);
+    return bin < count ? fmin(bucket_middle(low + (unsigned)bin), (double)interval->latency_maximum)
+                       : NAN;
 }
 
 static void report_interval(const struct metrics *metrics, const struct metrics_interval *interval,
@@ -140,8 +139,8 @@ static void report_interval(const struct metrics *metrics, const struct metrics_
         report->metric_accuracy = (double)interval->correct / (double)interval->observed;
     }
     if (interval->examples) {
-        report->latency_us_p50 = quantile(interval, 0.50) / NS_PER_US;
-        report->latency_us_p99 = quantile(interval, 0.99) / NS_PER_US;
+        report->latency_us_p50 = latency_quantile(interval, 0.50) / NS_PER_US;
+        report->latency_us_p99 = latency_quantile(interval, 0.99) / NS_PER_US;
         report->latency_us_max = (double)interval->latency_maximum / NS_PER_US;
     }
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/quantile.h"
 #include "common/text.h"
 #include "report_grid.h"
 #include "report_scale.h"
@@ -89,11 +90,6 @@ static void label(FILE *to, double x, double y, const char *anchor, const char *
 
 /* ---- Scales of charts ---- */
 
-static int by_size(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Whether a value is left out: it is below the floor, and not all are. */
 static bool is_below(const double *floor, double value, double greatest) {
     return floor && value < *floor && greatest > *floor;
@@ -129,7 +125,7 @@ static struct scale scale_of_y(const struct svg_chart *chart) {
             if (isfinite(chart->curves[i].y[k]))
                 values[count++] = chart->curves[i].y[k];
     if (count) {
-        qsort(values, count, sizeof *values, by_size);
+        quantile_sort(values, count);
         double ordinary = values[(size_t)(ORDINARY_SHARE * (double)(count - 1))];
         s.low = values[0];
         s.high = values[count - 1];

@@ -36,7 +36,7 @@ src/model common/* kernels/kinds.h
 src/forecast common/*
 src/anomaly common/* forecast/vectors.h
 src/config common/* model/* forecast/* anomaly/* kernels/kinds.def
-kernels common/error.h common/log.h common/denormals.h common/threads.h forecast/least_squares.h model/* learner/engine.h learner/cuda_module.h formulas.h kinds.h kinds.def unit.h cells.h cells/* normalization.h norms/* losses.h losses/* optimizers.h optimizers/* rules/* updates.h
+kernels common/error.h common/log.h common/denormals.h common/threads.h common/quantile.h forecast/least_squares.h model/* learner/engine.h learner/cuda_module.h formulas.h kinds.h kinds.def unit.h cells.h cells/* normalization.h norms/* losses.h losses/* optimizers.h optimizers/* rules/* updates.h
 src/learner common/* model/* forecast/* anomaly/* config/*
 src/checkpoint common/* model/* config/* learner/*
 src/journal common/* config/* learner/*

@@ -17,6 +17,7 @@
 #include "common/format.h"
 #include "common/hash.h"
 #include "common/machine.h"
+#include "common/quantile.h"
 #include "common/text.h"
 
 enum { TEXT_SIZE = 64 };
@@ -186,12 +187,25 @@ static void test_machine(void **state) {
     assert_int_equal(system(command), 0);
 }
 
+static void test_quantiles(void **state) {
+    (void)state;
+    double values[] = {4, 1, INFINITY, 3, 2};
+    const uint32_t bins[] = {0, 1, 0, 3};
+    quantile_sort(values, 5);
+    assert_true(quantile(values, 4, 0.25) == 1.75 && quantile(values, 4, 0.5) == 2.5);
+    assert_true(quantile(values, 1, 0.99) == 1 && quantile(values, 4, 1) == 4);
+    assert_true(quantile(values, 5, 0.75) == 4 && quantile(values, 5, 1) == INFINITY);
+    assert_int_equal(quantile_bin(bins, 4, 4, 0.25), 1);
+    assert_int_equal(quantile_bin(bins, 4, 4, 0.26), 3);
+    assert_int_equal(quantile_bin(bins, 4, 5, 1), 4);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_clean),   cmocka_unit_test(test_copy_cuts_whole_characters),
         cmocka_unit_test(test_quote),   cmocka_unit_test(test_hash),
         cmocka_unit_test(test_format),  cmocka_unit_test(test_milliseconds),
-        cmocka_unit_test(test_machine),
+        cmocka_unit_test(test_machine), cmocka_unit_test(test_quantiles),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

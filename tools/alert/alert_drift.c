@@ -3,8 +3,9 @@
 #include "alert_drift.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "common/quantile.h"
 
 #define RISEN_LEAST 0.1 /* of a loss, or nats: less is not reported, however certain */
 #define SHARE 0.01      /* of the loss of the beginning */
@@ -50,16 +51,11 @@ static void add_to_trend(struct drift *d, double value) {
     d->block_count = 0;
 }
 
-static int compare(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static double median(const double values[DRIFT_MEDIAN]) {
     double sorted[DRIFT_MEDIAN];
     memcpy(sorted, values, sizeof sorted);
-    qsort(sorted, DRIFT_MEDIAN, sizeof *sorted, compare);
-    return sorted[DRIFT_MEDIAN / 2];
+    quantile_sort(sorted, DRIFT_MEDIAN);
+    return quantile(sorted, DRIFT_MEDIAN, 0.5);
 }
 
 /* Where it has grown, what was seen until now was measured by another floor. A rise that has been

@@ -12,6 +12,7 @@
 #include "common/clock.h"
 #include "common/complain.h"
 #include "common/options.h"
+#include "common/quantile.h"
 #include "runnel.h"
 
 enum {
@@ -168,11 +169,8 @@ static bool allocate(struct producer *p, const struct options *o) {
 }
 
 /* The latency, ms, that the share of all stayed below. */
-static double quantile(const uint32_t *bins, uint64_t all, double share) {
-    uint64_t below = 0;
-    size_t bin = 0;
-    while (bin < BINS - 1 && (double)(below += bins[bin]) < share * (double)all)
-        bin++;
+static double latency(const struct producer *sum, double share) {
+    size_t bin = quantile_bin(sum->bins, BINS - 1, sum->acknowledged, share);
     return (double)(bin + 1) * BIN_NS / NS_PER_MS;
 }
 
@@ -189,8 +187,8 @@ static int report(const struct options *o, struct producer *producers) {
     }
     printf("{\"sent\": %" PRIu64 ", \"acknowledged\": %" PRIu64 ", \"wrong\": %" PRIu64
            ", \"p50\": %.2f, \"p99\": %.2f, \"max\": %.2f}\n",
-           sum.sent, sum.acknowledged, sum.wrong, quantile(sum.bins, sum.acknowledged, 0.5),
-           quantile(sum.bins, sum.acknowledged, 0.99), (double)sum.longest / NS_PER_MS);
+           sum.sent, sum.acknowledged, sum.wrong, latency(&sum, 0.5), latency(&sum, 0.99),
+           (double)sum.longest / NS_PER_MS);
     return sum.wrong || sum.acknowledged < sum.sent ? EX_PROTOCOL : EX_OK;
 }
 

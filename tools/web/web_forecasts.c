@@ -8,6 +8,7 @@
 
 #include "common/clock.h"
 #include "common/json_member.h"
+#include "common/quantile.h"
 #include "tools/shared/watch_truth.h"
 
 enum {
@@ -198,11 +199,6 @@ static void take_row(void *context, const struct truth_row *truth) {
 
 /* ---- What comes next ---- */
 
-static int by_value(const void *a, const void *b) {
-    double left = *(const double *)a, right = *(const double *)b;
-    return (left > right) - (left < right);
-}
-
 /* Where something is expected: as far after what said it as the median of the newest steps. */
 static double expected(const struct forecast_series *series, enum forecast_place at,
                        enum forecast_place said) {
@@ -213,7 +209,7 @@ static double expected(const struct forecast_series *series, enum forecast_place
         if (!isnan(row[at] - row[said]))
             ahead[count++] = row[at] - row[said];
     }
-    qsort(ahead, count, sizeof *ahead, by_value);
+    quantile_sort(ahead, count);
     return count ? open_row(series)[said] + ahead[count / 2] : NAN;
 }
 
