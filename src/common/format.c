@@ -59,6 +59,8 @@ static char *format_prefixed(char text[FORMAT_SIZE], double value, int digits) {
 
 char *format_number(char text[FORMAT_SIZE], double value) {
     double size = fabs(value);
+    if (isnan(value))
+        return strcpy(text, "-");
     if (size >= 1e4)
         return format_prefixed(text, value, 4);
     if (size != 0 && size < 0.01)

@@ -7,7 +7,7 @@ enum { FORMAT_SIZE = 40 };
 
 typedef char *format_function(char text[FORMAT_SIZE], double value);
 
-/* A loss: 4 digits or decimals, at most 7 columns: 0.0123 12.345 1.23e-5 12.35k */
+/* A loss: 4 digits or decimals, at most 7 columns: 0.0123 12.345 1.23e-5 12.35k; "-" for NaN */
 format_function format_number;
 /* In as few digits as give the same number again */
 format_function format_exact;

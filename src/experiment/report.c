@@ -5,10 +5,10 @@
 #include <string.h>
 #include <sysexits.h>
 
+#include "common/grid.h"
 #include "report_against.h"
 #include "report_board.h"
 #include "report_csv.h"
-#include "report_grid.h"
 #include "report_html.h"
 #include "report_summary.h"
 #include "report_table.h"

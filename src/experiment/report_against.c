@@ -5,9 +5,9 @@
 #include <sysexits.h>
 
 #include "common/format.h"
+#include "common/grid.h"
 #include "common/json_text.h"
 #include "common/text.h"
-#include "report_grid.h"
 #include "report_table.h"
 
 /* ---- Who is who ---- */
@@ -197,11 +197,8 @@ static void print_streams(const struct against *a, FILE *to) {
 
 static void put(char *text, double value, bool sign) {
     char number[FORMAT_SIZE];
-    if (isnan(value))
-        snprintf(text, GRID_TEXT_SIZE, "-");
-    else
-        snprintf(text, GRID_TEXT_SIZE, "%s%s", sign && value >= 0 ? "+" : "",
-                 format_number(number, value));
+    snprintf(text, GRID_TEXT_SIZE, "%s%s", sign && value >= 0 ? "+" : "",
+             format_number(number, value));
 }
 
 static void put_note(char *text, const struct against_cell *cell) {
@@ -218,11 +215,8 @@ static int print_stream(const struct against *a, const struct summary_stream *st
     struct grid grid;
     char name[GRID_TEXT_SIZE];
     enum { NAME, HERE, THERE, APART, P, BITS, NOTE };
-    static const char *const titles[] = {"variant", "here", "there", "change", "p", "bits", ""};
-    if (grid_open(&grid, count))
+    if (grid_open(&grid, count, "-variant\there\tthere\tchange\t-p\tbits\t-"))
         return -1;
-    for (size_t i = 0; i < sizeof titles / sizeof *titles; i++)
-        grid_add(&grid, titles[i], i == NAME || i == P || i == NOTE, 0);
     grid.columns[NAME].shrink = true;
     for (size_t i = 0; i < count; i++) {
         const struct against_cell *cell = &a->cells[first + i];

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/grid.h"
 #include "common/quantile.h"
 #include "common/text.h"
-#include "report_grid.h"
 #include "report_scale.h"
 
 static const char *const dashes[] = {

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "common/format.h"
+#include "common/grid.h"
 #include "common/text.h"
-#include "report_grid.h"
 
 #define LIKELY 0.05
 #define VERY_LIKELY 0.01
@@ -30,7 +30,7 @@ static void put(char *text, size_t measure, double value) {
     if (experiment_measures[measure].larger_better && fabs(value) < SHARES_MOST)
         snprintf(text, GRID_TEXT_SIZE, "%.4f", value);
     else
-        snprintf(text, GRID_TEXT_SIZE, "%s", isnan(value) ? "-" : format_number(number, value));
+        snprintf(text, GRID_TEXT_SIZE, "%s", format_number(number, value));
 }
 
 static void put_signed(char *text, size_t measure, double value) {
@@ -209,13 +209,12 @@ static int print_stream(const struct summary *s, const struct summary_stream *st
                         int width) {
     struct grid grid;
     struct places at;
-    if (grid_open(&grid, s->results->variant_count))
+    if (grid_open(&grid, s->results->variant_count, "-"))
         return -1;
-    size_t mark = grid_add(&grid, "", true, ALWAYS);
     put_names(&grid, s, has_columns(s));
     add_columns(&grid, s, stream, &at);
     for (size_t i = 0; i < s->results->variant_count; i++) {
-        snprintf(grid_text(&grid, i, mark), GRID_TEXT_SIZE, stream->cells[i].best ? ">" : "");
+        snprintf(grid_text(&grid, i, 0), GRID_TEXT_SIZE, stream->cells[i].best ? ">" : "");
         put_cell(&grid, stream, i, &at);
     }
     print_heading(s, stream, to);
@@ -231,9 +230,8 @@ static int print_ranks(const struct summary *s, FILE *to, int width) {
     struct grid grid;
     if (s->results->stream_count < 2 || s->results->variant_count < 2)
         return 0;
-    if (grid_open(&grid, s->results->variant_count))
+    if (grid_open(&grid, s->results->variant_count, "-"))
         return -1;
-    grid_add(&grid, "", true, ALWAYS);
     put_names(&grid, s, has_columns(s));
     size_t all = grid_add(&grid, "all", false, ALWAYS);
     for (size_t i = 0; i < s->results->variant_count; i++)

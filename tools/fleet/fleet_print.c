@@ -8,11 +8,12 @@
 
 #include "common/error.h"
 #include "common/format.h"
+#include "common/grid.h"
 #include "common/json_member.h"
 #include "common/text.h"
 #include "fleet_notes.h"
 
-enum { TEXT_SIZE = 256, DIGEST_SHOWN = 12, NAME_LEAST = 8 };
+enum { TEXT_SIZE = 256, DIGEST_SHOWN = 12 };
 
 /* What of a partition is still to be done, in messages. */
 struct rest {
@@ -112,17 +113,6 @@ static const char *count_or_unknown(char text[FORMAT_SIZE], bool known, uint64_t
     return format_grouped(text, (double)count);
 }
 
-/* Columns of the longest name, so that none is cut. */
-static int name_width(const struct fleet_view *view) {
-    char name[TEXT_SIZE];
-    size_t width = NAME_LEAST;
-    for (size_t d = 0; d < view->daemon_count; d++) {
-        size_t length = strlen(text_copy(name, sizeof name, view->daemons[d].name));
-        width = length > width ? length : width;
-    }
-    return (int)width;
-}
-
 /* As state_of; who is to hand over what it has, and has some left, is not drained yet. */
 static const char *state_for_people(const struct fleet_daemon *daemon, const json_t *info,
                                     size_t partitions) {
@@ -130,65 +120,76 @@ static const char *state_for_people(const struct fleet_daemon *daemon, const jso
                                                                 : state_of(daemon, info);
 }
 
-static void print_line(int width, const char *name, const char *state, size_t partitions,
-                       const char *examples, const char *speed, const struct rest *rest,
-                       const char *control) {
+static void put_row(struct grid *grid, size_t row, const char *who, const char *learned,
+                    size_t partitions, const struct rest *rest) {
     char waiting[FORMAT_SIZE], uncommitted[FORMAT_SIZE];
-    printf("%-*s  %-9s %10zu %12s %7s %11s %11s%s%s\n", width, name, state, partitions, examples,
-           speed, count_or_unknown(waiting, rest->split_known, rest->waiting),
-           count_or_unknown(uncommitted, rest->split_known, rest->uncommitted),
-           *control ? "  " : "", control);
+    grid_put(grid, row, "%s\t%zu\t%s\t%s\t%s", who, partitions, learned,
+             count_or_unknown(waiting, rest->split_known, rest->waiting),
+             count_or_unknown(uncommitted, rest->split_known, rest->uncommitted));
 }
 
-static void print_daemon(const struct status *s, int d, int width) {
+static void put_daemon(struct grid *grid, const struct status *s, size_t d) {
+    enum { CONTROL = 7 };
     const struct fleet_daemon *daemon = &s->view->daemons[d];
     const json_t *info = s->infos[d];
     const char *control = member_string(info, "control");
     double examples = 0, rate = 0;
-    char name[TEXT_SIZE], where[TEXT_SIZE], state[TEXT_SIZE], learned[FORMAT_SIZE],
-        speed[FORMAT_SIZE];
+    char name[TEXT_SIZE], state[TEXT_SIZE], who[2 * TEXT_SIZE], count[FORMAT_SIZE],
+        speed[FORMAT_SIZE], learned[2 * FORMAT_SIZE];
     struct rest sum;
-    size_t partitions = sum_of(s, d, &sum);
+    size_t partitions = sum_of(s, (int)d, &sum);
     member_number(info, "examples", &examples);
     member_number(info, "rate", &rate);
-    print_line(width, text_copy(name, sizeof name, daemon->name),
-               text_copy(state, sizeof state, state_for_people(daemon, info, partitions)),
-               partitions, format_grouped(learned, examples),
-               daemon->living ? format_rate(speed, rate) : "-", &sum,
-               text_copy(where, sizeof where, control ? control : ""));
+    snprintf(who, sizeof who, "%s\t%s", text_copy(name, sizeof name, daemon->name),
+             text_copy(state, sizeof state, state_for_people(daemon, info, partitions)));
+    snprintf(learned, sizeof learned, "%s\t%s", format_grouped(count, examples),
+             daemon->living ? format_rate(speed, rate) : "-");
+    put_row(grid, d, who, learned, partitions, &sum);
+    text_copy(grid_text(grid, d, CONTROL), GRID_TEXT_SIZE, control ? control : "");
 }
 
-static void print_daemons(const struct status *s, int width) {
+static int print_daemons(const struct status *s) {
     struct rest sum;
-    printf("%-*s  %-9s %10s %12s %7s %11s %11s  %s\n", width, "daemon", "state", "partitions",
-           "examples", "per s", "waiting", "uncommitted", "control");
-    for (size_t d = 0; d < s->view->daemon_count; d++)
-        print_daemon(s, (int)d, width);
+    struct grid grid;
+    size_t row = s->view->daemon_count;
+    if (grid_open(&grid, row + 2,
+                  "-daemon\t-state\tpartitions\texamples\tper s\twaiting\t"
+                  "uncommitted\t-control"))
+        return -1;
+    for (size_t d = 0; d < row; d++)
+        put_daemon(&grid, s, d);
     size_t free = sum_of(s, OF_NOBODY, &sum);
     if (free > 0)
-        print_line(width, "nobody", "", free, "", "", &sum, "");
+        put_row(&grid, row++, "nobody\t", "\t", free, &sum);
     size_t all = sum_of(s, OF_ALL, &sum);
-    print_line(width, "all", "", all, "", "", &sum, "");
+    put_row(&grid, row++, "all\t", "\t", all, &sum);
+    grid.row_count = row;
+    grid_print(&grid, stdout, 0, grid_width());
+    grid_close(&grid);
+    return 0;
 }
 
-static void print_partition(const struct status *s, size_t p, int width) {
-    const struct fleet_partition *partition = &s->view->partitions[p];
-    const struct rest *rest = &s->rests[p];
-    const char *owner = partition->owner < 0 ? "nobody" : s->view->daemons[partition->owner].name;
-    char name[TEXT_SIZE], learned[FORMAT_SIZE], waiting[FORMAT_SIZE], uncommitted[FORMAT_SIZE],
-        streams[FORMAT_SIZE];
-    printf("%-9zu  %-*s %14s %11s %11s %11s\n", p, width, text_copy(name, sizeof name, owner),
-           format_grouped(learned, (double)partition->learned),
-           format_grouped(streams, (double)partition->states),
-           count_or_unknown(waiting, rest->split_known, rest->waiting),
-           count_or_unknown(uncommitted, rest->split_known, rest->uncommitted));
-}
-
-static void print_partitions(const struct status *s, int width) {
-    printf("\n%-9s  %-*s %14s %11s %11s %11s\n", "partition", width, "daemon", "committed",
-           "streams", "waiting", "uncommitted");
-    for (size_t p = 0; p < s->view->partition_count; p++)
-        print_partition(s, p, width);
+static int print_partitions(const struct status *s) {
+    struct grid grid;
+    if (grid_open(&grid, s->view->partition_count,
+                  "-partition\t-daemon\tcommitted\tstreams\twaiting\tuncommitted"))
+        return -1;
+    for (size_t p = 0; p < s->view->partition_count; p++) {
+        const struct fleet_partition *partition = &s->view->partitions[p];
+        const struct rest *rest = &s->rests[p];
+        char name[TEXT_SIZE] = "nobody", counts[4][FORMAT_SIZE];
+        if (partition->owner >= 0)
+            text_copy(name, sizeof name, s->view->daemons[partition->owner].name);
+        grid_put(&grid, p, "%zu\t%s\t%s\t%s\t%s\t%s", p, name,
+                 format_grouped(counts[0], (double)partition->learned),
+                 format_grouped(counts[1], (double)partition->states),
+                 count_or_unknown(counts[2], rest->split_known, rest->waiting),
+                 count_or_unknown(counts[3], rest->split_known, rest->uncommitted));
+    }
+    putchar('\n');
+    grid_print(&grid, stdout, 0, grid_width());
+    grid_close(&grid);
+    return 0;
 }
 
 /* Where there are averages: how many there have been, and who waits for the next. */
@@ -204,7 +205,7 @@ int fleet_print(const char *group, const struct fleet_view *view, const uint64_t
                 bool partitions, struct error *error) {
     char name[TEXT_SIZE], stream[TEXT_SIZE], digest[TEXT_SIZE];
     struct status status;
-    int width = name_width(view), result = status_open(&status, view, ends, error);
+    int result = status_open(&status, view, ends, error);
     if (result == 0) {
         printf("fleet %s: stream %s, %zu partition%s, configuration %.*s",
                text_copy(name, sizeof name, group), text_copy(stream, sizeof stream, view->stream),
@@ -212,9 +213,8 @@ int fleet_print(const char *group, const struct fleet_view *view, const uint64_t
                text_copy(digest, sizeof digest, view->digest));
         print_averages(view);
         printf("\n\n");
-        print_daemons(&status, width);
-        if (partitions)
-            print_partitions(&status, width);
+        if (print_daemons(&status) || (partitions && print_partitions(&status)))
+            result = error_no_memory(error);
         fleet_print_notes(view, status.infos);
     }
     status_close(&status);

@@ -56,7 +56,7 @@ static void format_truth(char text[TEXT_SIZE], const struct truth_row *row, cons
         snprintf(truth, sizeof truth, "is %s", format_number(number[0], row->target));
     int used = snprintf(text, TEXT_SIZE, "%s[%s] %s, said %s",
                         text_copy(stream, sizeof stream, row->stream), name, truth,
-                        isnan(row->prediction) ? "-" : format_number(number[1], row->prediction));
+                        format_number(number[1], row->prediction));
     if (whole && !isnan(row->low))
         used += snprintf(text + used, TEXT_SIZE - (size_t)used, ", from %s to %s",
                          format_number(number[2], row->low), format_number(number[3], row->high));

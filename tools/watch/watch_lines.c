@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <langinfo.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -12,6 +13,7 @@ enum {
     COLUMNS_DEFAULT = 80, /* a terminal that does not say */
     COLUMNS_LEAST = 20,
     HELD_START = 64 * 1024,
+    LINE_SIZE = 1024,
 };
 
 struct lines {
@@ -124,6 +126,31 @@ void lines_add(struct lines *l, const char *text) {
     make_safe(l, l->held + begin, l->held_size - begin);
     hold(l, "\n", 1);
     l->count++;
+}
+
+static void add_cells(struct lines *l, const struct lines_table *table, const char *const *texts,
+                      const char *rest) {
+    char line[LINE_SIZE];
+    size_t used = 0;
+    for (size_t n = 0; n < table->count && used < sizeof line; n++) {
+        int blanks = abs(table->widths[n]) - lines_width(texts[n]);
+        int left = table->widths[n] < 0 || blanks < 0 ? 0 : blanks;
+        int right = table->widths[n] < 0 && blanks > 0 ? blanks : 0;
+        used += (size_t)snprintf(line + used, sizeof line - used, "%s%*s%s%*s", n ? " " : "", left,
+                                 "", texts[n], right, "");
+    }
+    if (used < sizeof line)
+        snprintf(line + used, sizeof line - used, "%s", rest);
+    lines_add(l, line);
+}
+
+void lines_row(struct lines *l, const struct lines_table *table, unsigned long *header,
+               const char *const *texts, const char *rest) {
+    if (!*header || l->count - *header >= LINES_HEADER_EVERY) {
+        add_cells(l, table, table->titles, "");
+        *header = l->count;
+    }
+    add_cells(l, table, texts, rest);
 }
 
 int lines_flush(struct lines *l) {

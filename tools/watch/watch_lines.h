@@ -3,6 +3,7 @@
 #define RUNNEL_WATCH_LINES_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 struct lines;
 
@@ -31,6 +32,20 @@ void lines_resized(struct lines *lines);
 /* Add one. The text must be clean (text_copy) and have no newline. What is not ASCII becomes '?' on
    a terminal that does not show UTF-8. */
 void lines_add(struct lines *lines, const char *text);
+
+enum { LINES_HEADER_EVERY = 20 /* so that a terminal of 24 always shows one */ };
+
+/* A table whose rows come one by one. */
+struct lines_table {
+    const char *const *titles; /* (count,) */
+    const int *widths;         /* (count,); below 0: to the left */
+    size_t count;
+};
+
+/* Add a row of clean texts, then `rest`; before it a header, where the last one, of the line
+ *header (0 = none), is far above. */
+void lines_row(struct lines *lines, const struct lines_table *table, unsigned long *header,
+               const char *const *texts, const char *rest);
 
 /* Write what has been added. -1 when standard output takes no more; errno says why. EINTR is not an
    error: what was not written stays held. */

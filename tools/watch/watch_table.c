@@ -152,7 +152,7 @@ static void print_header(struct table *table, struct lines *lines) {
 }
 
 static void print_loss(struct table *table, struct lines *lines, const json_t *body) {
-    bool header = !table->header || lines_count(lines) - table->header >= TABLE_HEADER_EVERY;
+    bool header = !table->header || lines_count(lines) - table->header >= LINES_HEADER_EVERY;
     if (!table->chosen) {
         int fitting[TABLE_COLUMNS_MAX], count;
         find_columns();
@@ -260,12 +260,6 @@ void table_close(struct table *table) {
     table->names = NULL;
 }
 
-/* "-" when there is none. */
-static const char *layer_text(char text[FORMAT_SIZE], const json_t *layer, enum layer_field field) {
-    double value = layer_number(layer, field);
-    return isnan(value) ? strcpy(text, "-") : format_number(text, value);
-}
-
 static void append_histogram(char line[LINE_SIZE], const struct lines *lines, const json_t *layer) {
     double values[TREND_VALUES];
     char picture[TREND_PICTURE_SIZE];
@@ -304,10 +298,10 @@ static void print_layer(struct lines *lines, size_t index, const json_t *layers)
         snprintf(saturated, sizeof saturated, "%.1f%%", 100 * share);
     format_layer(label, lines, index, layers);
     snprintf(line, sizeof line, "%s hidden %7s +- %7s  saturated %6s  sums %7s +- %7s", label,
-             layer_text(numbers[0], layer, LAYER_hidden_mean),
-             layer_text(numbers[1], layer, LAYER_hidden_std), saturated,
-             layer_text(numbers[2], layer, LAYER_summed_inputs_mean),
-             layer_text(numbers[3], layer, LAYER_summed_inputs_std));
+             format_number(numbers[0], layer_number(layer, LAYER_hidden_mean)),
+             format_number(numbers[1], layer_number(layer, LAYER_hidden_std)), saturated,
+             format_number(numbers[2], layer_number(layer, LAYER_summed_inputs_mean)),
+             format_number(numbers[3], layer_number(layer, LAYER_summed_inputs_std)));
     append_histogram(line, lines, layer);
     lines_add(lines, line);
 }

@@ -9,7 +9,6 @@
 #include "watch_lines.h"
 
 enum {
-    TABLE_HEADER_EVERY = 20, /* lines, so that a terminal of 24 always shows it */
     TABLE_COLUMNS_MAX = 48,
     TABLE_STATE_SIZE = 32,
     TABLE_SELF_SIZE = 600,

@@ -11,8 +11,6 @@
 #include "tools/shared/watch_names.h"
 #include "tools/shared/watch_truth.h"
 
-enum { LINE_SIZE = 1024 };
-
 struct truths {
     struct table *table;
     struct lines *lines;
@@ -29,6 +27,7 @@ enum {
     TIME_COLUMNS = 19,
     TIME_SIZE = 64,
     WORD_COLUMNS = 16,
+    WORD_SIZE = 4 * WORD_COLUMNS,
     NUMBERED_COLUMNS = 3, /* where targets have no names */
     NAMED_COLUMNS = 12,   /* a name gets at least so many, before the baseline has a place */
     OTHER_COLUMNS = TIME_COLUMNS + 1 + STREAM_COLUMNS + 1 + 5 * (1 + NUMBER_COLUMNS) + 2,
@@ -45,93 +44,62 @@ static struct truths begin(struct table *table, struct lines *lines, double when
     return (struct truths){table, lines, when, 0, open, name, baseline};
 }
 
-static void print_truth_header(struct truths *t) {
-    char line[LINE_SIZE];
-    snprintf(line, sizeof line, "%-*s %-*s %*s %*s %*s %*s %*s%s", TIME_COLUMNS, "time",
-             STREAM_COLUMNS, "stream", t->name, "col", NUMBER_COLUMNS, "truth", NUMBER_COLUMNS,
-             "forecast", NUMBER_COLUMNS, "low", NUMBER_COLUMNS, "high",
-             t->baseline ? " baseline" : "");
-    lines_add(t->lines, line);
-    t->table->truth_header = lines_count(t->lines);
-}
-
-static const char *number_text(char text[FORMAT_SIZE], double value) {
-    return isnan(value) ? strcpy(text, "-") : format_number(text, value);
-}
-
-/* The time of the data where there is one, else when it was learned; of what comes "next". */
-static void print_truth(void *context, const struct truth_row *row) {
-    struct truths *t = context;
-    const double numbers[] = {row->target, row->prediction, row->low, row->high, row->baseline};
-    char line[LINE_SIZE], date[TIME_SIZE], number[FORMAT_SIZE], stream[4 * STREAM_COLUMNS];
-    char name[NAME_SIZE];
-    unsigned long header = t->table->truth_header;
-    if (!header || lines_count(t->lines) - header >= TABLE_HEADER_EVERY)
-        print_truth_header(t);
-    text_copy(stream, sizeof stream, row->stream);
-    if (t->open)
-        strcpy(date, "next");
-    else
+/* Before the `texts` of its own the time of the data where there is one, else when it was learned,
+   of what comes "next"; and the stream. */
+static void print_row(struct truths *t, const struct truth_row *row,
+                      const struct lines_table *table, const char **texts, bool missed) {
+    char date[TIME_SIZE] = "next", stream[4 * STREAM_COLUMNS], ahead[FORMAT_SIZE] = "",
+         rest[2 + FORMAT_SIZE];
+    if (!t->open)
         format_date(date, isnan(row->data_time) ? t->when : row->data_time);
-    int padding = STREAM_COLUMNS - lines_width(stream);
-    names_target(name, t->table->names, row->column, t->name);
-    int before = t->name - lines_width(name);
-    int used = snprintf(line, sizeof line, "%-*s %s%*s %*s%s", TIME_COLUMNS, date, stream,
-                        padding > 0 ? padding : 0, "", before > 0 ? before : 0, "", name);
-    for (size_t n = 0; n < sizeof numbers / sizeof *numbers - !t->baseline; n++)
-        used += snprintf(line + used, sizeof line - (size_t)used, " %*s", NUMBER_COLUMNS,
-                         number_text(number, numbers[n]));
-    used += snprintf(line + used, sizeof line - (size_t)used, "%s", truth_missed(row) ? " *" : "");
     if (row->ahead > 1)
-        snprintf(line + used, sizeof line - (size_t)used, " %.0f ahead", row->ahead);
-    lines_add(t->lines, line);
+        snprintf(ahead, sizeof ahead, " %.0f ahead", row->ahead);
+    snprintf(rest, sizeof rest, "%s%s", missed ? " *" : "", ahead);
+    texts[0] = date;
+    texts[1] = text_copy(stream, sizeof stream, row->stream);
+    lines_row(t->lines, table, &t->table->truth_header, texts, rest);
     t->count++;
+}
+
+static void print_truth(void *context, const struct truth_row *row) {
+    enum { NUMBERS = 5, OTHERS = 3 };
+    static const char *const titles[] = {"time",     "stream", "col",  "truth",
+                                         "forecast", "low",    "high", "baseline"};
+    struct truths *t = context;
+    const double numbers[NUMBERS] = {row->target, row->prediction, row->low, row->high,
+                                     row->baseline};
+    const int widths[] = {-TIME_COLUMNS,  -STREAM_COLUMNS, t->name,        NUMBER_COLUMNS,
+                          NUMBER_COLUMNS, NUMBER_COLUMNS,  NUMBER_COLUMNS, NUMBER_COLUMNS};
+    char name[NAME_SIZE], shown[NUMBERS][FORMAT_SIZE];
+    const char *texts[OTHERS + NUMBERS] = {
+        NULL, NULL, names_target(name, t->table->names, row->column, t->name)};
+    for (size_t n = 0; n < NUMBERS; n++)
+        texts[OTHERS + n] = format_number(shown[n], numbers[n]);
+    const struct lines_table table = {titles, widths, OTHERS + NUMBERS - !t->baseline};
+    print_row(t, row, &table, texts, truth_missed(row));
 }
 
 /* ---- Words ---- */
 
-static void print_word_header(struct truths *t) {
-    char line[LINE_SIZE];
-    snprintf(line, sizeof line, "%-*s %-*s %*s %*s %*s %*s", TIME_COLUMNS, "time", STREAM_COLUMNS,
-             "stream", WORD_COLUMNS, "truth", WORD_COLUMNS, "forecast", NUMBER_COLUMNS, "share",
-             WORD_COLUMNS, "baseline");
-    lines_add(t->lines, line);
-    t->table->truth_header = lines_count(t->lines);
-}
-
-/* To the right of its column; returns how many bytes. */
-static int put_word(char *line, size_t size, const char *word) {
-    char text[4 * WORD_COLUMNS];
-    text_copy(text, sizeof text, !word ? "-" : *word ? word : "(unknown)");
-    int padding = WORD_COLUMNS - lines_width(text);
-    int used = snprintf(line, size, " %*s%s", padding > 0 ? padding : 0, "", text);
-    return used < (int)size ? used : (int)size - 1;
+static const char *word_text(char text[WORD_SIZE], const char *word) {
+    return text_copy(text, WORD_SIZE, !word ? "-" : *word ? word : "(unknown)");
 }
 
 static void print_word(void *context, const struct truth_row *row) {
-    struct truths *t = context;
-    char line[LINE_SIZE], date[TIME_SIZE] = "next", stream[4 * STREAM_COLUMNS], share[FORMAT_SIZE];
-    unsigned long header = t->table->truth_header;
+    static const char *const titles[] = {"time",     "stream", "truth",
+                                         "forecast", "share",  "baseline"};
+    static const int widths[] = {-TIME_COLUMNS, -STREAM_COLUMNS, WORD_COLUMNS,
+                                 WORD_COLUMNS,  NUMBER_COLUMNS,  WORD_COLUMNS};
+    static const struct lines_table table = {titles, widths, sizeof widths / sizeof *widths};
     const char *came = row->words[TRUTH_CAME], *said = row->words[TRUTH_SAID];
-    if (!header || lines_count(t->lines) - header >= TABLE_HEADER_EVERY)
-        print_word_header(t);
-    if (!t->open)
-        format_date(date, isnan(row->data_time) ? t->when : row->data_time);
-    text_copy(stream, sizeof stream, row->stream);
-    int padding = STREAM_COLUMNS - lines_width(stream);
-    int used = snprintf(line, sizeof line, "%-*s %s%*s", TIME_COLUMNS, date, stream,
-                        padding > 0 ? padding : 0, "");
-    used += put_word(line + used, sizeof line - (size_t)used, came);
-    used += put_word(line + used, sizeof line - (size_t)used, said);
-    used += snprintf(line + used, sizeof line - (size_t)used, " %*s", NUMBER_COLUMNS,
-                     number_text(share, row->probability));
-    used += put_word(line + used, sizeof line - (size_t)used, row->words[TRUTH_BASELINE]);
-    used += snprintf(line + used, sizeof line - (size_t)used, "%s",
-                     came && strcmp(came, said) != 0 ? " *" : "");
-    if (row->ahead > 1)
-        snprintf(line + used, sizeof line - (size_t)used, " %.0f ahead", row->ahead);
-    lines_add(t->lines, line);
-    t->count++;
+    char words[3][WORD_SIZE], share[FORMAT_SIZE];
+    const char *texts[] = {NULL,
+                           NULL,
+                           word_text(words[0], came),
+                           word_text(words[1], said),
+                           format_number(share, row->probability),
+                           word_text(words[2], row->words[TRUTH_BASELINE])};
+    print_row(context, row, &table, texts, came && strcmp(came, said) != 0);
 }
 
 size_t truths_print(struct table *table, struct lines *lines, const json_t *body, double when) {

@@ -1,16 +1,22 @@
-#include "report_grid.h"
+#include "grid.h"
 
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "common/text.h"
+#include "text.h"
 
 enum { WIDTH_USUAL = 80, WIDTH_LEAST = 40, WIDTH_MOST = 160, SHRUNK_LEAST = 12, GAP = 2 };
+enum { LINE_SIZE = 8 * GRID_TEXT_SIZE };
 
-int grid_open(struct grid *grid, size_t rows) {
+int grid_open(struct grid *grid, size_t rows, const char *titles) {
+    char line[LINE_SIZE], *rest = line, *title;
     memset(grid, 0, sizeof *grid);
+    snprintf(line, sizeof line, "%s", titles);
+    while ((title = strsep(&rest, "\t")))
+        grid_add(grid, title + (*title == '-'), *title == '-', 0);
     grid->row_count = rows;
     grid->texts = calloc(rows * GRID_COLUMNS_MAX + 1, sizeof *grid->texts);
     return grid->texts ? 0 : -1;
@@ -33,6 +39,16 @@ size_t grid_add(struct grid *grid, const char *title, bool left, int rank) {
 
 char *grid_text(struct grid *grid, size_t row, size_t column) {
     return grid->texts[row * GRID_COLUMNS_MAX + column];
+}
+
+void grid_put(struct grid *grid, size_t row, const char *format, ...) {
+    char line[LINE_SIZE], *rest = line, *text;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    for (size_t column = 0; column < grid->column_count && (text = strsep(&rest, "\t")); column++)
+        text_copy(grid_text(grid, row, column), GRID_TEXT_SIZE, text);
 }
 
 static bool is_continued(char byte) {

@@ -1,7 +1,7 @@
 /* A table of texts on a terminal: columns as wide as what is in them, and no more of them than fit.
  */
-#ifndef RUNNEL_REPORT_GRID_H
-#define RUNNEL_REPORT_GRID_H
+#ifndef RUNNEL_GRID_H
+#define RUNNEL_GRID_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,12 +24,17 @@ struct grid {
     char (*texts)[GRID_TEXT_SIZE]; /* (row_count, GRID_COLUMNS_MAX) */
 };
 
-/* -1: out of memory. */
-int grid_open(struct grid *grid, size_t rows);
+/* With columns of these titles, a tab between them; '-' before one aligns it to the left. More can
+   be added. -1: out of memory. */
+int grid_open(struct grid *grid, size_t rows, const char *titles);
 void grid_close(struct grid *grid);
 
 /* Its number. Beyond GRID_COLUMNS_MAX the last one is returned. */
 size_t grid_add(struct grid *grid, const char *title, bool left, int rank);
+
+/* The texts of a row, from its first column on, with a tab between them. */
+void grid_put(struct grid *grid, size_t row, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* Empty at first; GRID_TEXT_SIZE bytes. */
 char *grid_text(struct grid *grid, size_t row, size_t column);
