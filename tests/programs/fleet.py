@@ -409,6 +409,10 @@ def said_in_words(directory, broker):
     """What learns with another clip, and that nothing is learned any more. A fleet of two, of which none is left."""
     with Member(directory, place(broker), "anna") as anna, Member(directory, place(broker), "bert") as bert:
         shared(broker, [anna, bert], ["anna", "anna", "bert", "bert"])
+        head, *rows = act(broker, "status", "--partitions")[1].splitlines()[2:]
+        assert [row[:head.index("  examples")].split() for row in rows[:3]] == [
+            ["anna", "learning", "2"], ["bert", "learning", "2"], ["all", "4"]], rows
+        assert sorted(row.split()[1] for row in rows[5:9]) == ["anna", "anna", "bert", "bert"], rows
         anna.ask("set", key="learning.clip", value=2)
         until(lambda: "anna learns with learning.clip 2, and this daemon with 0" in bert.text(), "bert", [anna, bert])
         until(lambda: "bert learns with learning.clip 0, and this daemon with 2" in anna.text(), "anna", [anna, bert])

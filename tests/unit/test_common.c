@@ -87,6 +87,7 @@ static void test_format(void **state) {
         {format_number, 12346, "12.35k"},
         {format_number, 9999.96, "10000.0"},
         {format_number, -1e300, "-1e300"},
+        {format_number, NAN, "-"},
         {format_setting, 0.0003, "0.0003"},
         {format_setting, 2.5e-5, "2.5e-5"},
         {format_rate, 20, "20.0"},
