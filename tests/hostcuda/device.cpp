@@ -25,10 +25,11 @@ struct state {
     settings set;
     std::vector<failure> failures;
     uint64_t random;
-    int device = 0;
     cudaError_t last = cudaSuccess, sticky = cudaSuccess;
     std::string reports;
 };
+
+thread_local int current_device;
 
 const char *variable(const char *name) {
     const char *text = getenv(name);
@@ -84,6 +85,7 @@ state read_environment() {
     s.set.driver = (int)number("HOSTCUDA_DRIVER", CUDART_VERSION);
     s.set.multiprocessors = (int)number("HOSTCUDA_SMS", 132);
     s.set.capability = (int)number("HOSTCUDA_CAPABILITY", CAPABILITY);
+    s.set.threads = (unsigned)number("HOSTCUDA_THREADS", THREADS_LIMIT);
     s.set.memory = number("HOSTCUDA_MEMORY", MEMORY);
     s.set.trace = number("HOSTCUDA_TRACE", 0) != 0;
     s.set.weak = number("HOSTCUDA_WEAK", 0) != 0;
@@ -157,7 +159,7 @@ const settings &setting() {
 }
 
 int device() {
-    return now().device;
+    return current_device;
 }
 
 uint64_t chance(uint64_t limit) {
@@ -250,13 +252,13 @@ cudaError_t cudaSetDevice(int device) {
     if (device < 0 || device >= setting().devices) {
         return note(cudaErrorInvalidDevice);
     }
-    now().device = device;
+    current_device = device;
     return cudaSuccess;
 }
 
 cudaError_t cudaGetDevice(int *device) {
     HOSTCUDA_BEGIN();
-    *device = now().device;
+    *device = current_device;
     return cudaSuccess;
 }
 
@@ -355,6 +357,7 @@ cudaError_t cudaDeviceReset(void) {
     release_kernels();
     race::reset_order();
     now() = read_environment();
+    current_device = 0;
     return cudaSuccess;
 }
 

@@ -12,7 +12,9 @@
 #define __grid_constant__
 #define __forceinline__ inline __attribute__((always_inline))
 #define __align__(n) __attribute__((aligned(n)))
-#define __launch_bounds__(...)
+/* A kernel has as many no-operations before its entry: kernel.cpp counts them. */
+#define __launch_bounds__(threads, ...)                                                            \
+    __attribute__((patchable_function_entry((threads) + 0, (threads) + 0)))
 #define __cluster_dims__(...)
 #ifndef __restrict__
 #    define __restrict__ __restrict

@@ -34,6 +34,7 @@ void poison(void *at, size_t size);
 struct settings {
     uint64_t seed;                                    /* 0: natural order */
     int devices, driver, multiprocessors, capability; /* 90: 9.0 */
+    unsigned threads;                                 /* that a block of any kernel may have */
     size_t memory;
     bool trace, weak;
     const char *simulator; /* nullptr: launches are not simulated as well */
@@ -106,6 +107,9 @@ void release_memory();
 /* Enqueue, or capture, `work` in `stream`. */
 cudaError_t enqueue(cudaStream_t stream, std::function<cudaError_t()> work);
 bool capturing(cudaStream_t stream);
+
+/* Whether the stream belongs to the current device, as a launch requires. */
+bool is_current(cudaStream_t stream);
 
 /* An error, and the capture is void, when a call that waits comes while one of `stream` (nullptr:
    any stream) is captured. */

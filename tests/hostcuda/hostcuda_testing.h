@@ -29,7 +29,7 @@ inline void with(const char *name, const char *value) {
 
 inline int fresh(void **) {
     for (const char *name :
-         {"SEED", "DEVICES", "DRIVER", "MEMORY", "FAIL", "TRACE", "SMS", "CAPABILITY"}) {
+         {"SEED", "DEVICES", "DRIVER", "MEMORY", "FAIL", "TRACE", "SMS", "CAPABILITY", "THREADS"}) {
         unsetenv((std::string("HOSTCUDA_") + name).c_str());
     }
     cudaDeviceReset();

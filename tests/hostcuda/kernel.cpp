@@ -50,6 +50,36 @@ cudaError_t load(const void *kernel, cudaStream_t stream) {
     return cudaSuccess;
 }
 
+/* Addresses of the no-operations before every kernel that has __launch_bounds__. */
+extern "C" {
+extern const unsigned char *const __start___patchable_function_entries[]
+    __attribute__((weak, visibility("hidden")));
+extern const unsigned char *const __stop___patchable_function_entries[]
+    __attribute__((weak, visibility("hidden")));
+}
+
+/* The first number of a kernel's __launch_bounds__; THREADS_LIMIT without them. */
+unsigned launch_bound(const void *kernel) {
+#ifdef __x86_64__
+    constexpr size_t INSTRUCTION = 1;
+#else
+    constexpr size_t INSTRUCTION = 4;
+#endif
+    for (auto at = __start___patchable_function_entries; at < __stop___patchable_function_entries;
+         ++at) {
+        const size_t bytes = (size_t)((const unsigned char *)kernel - *at);
+        if (bytes >= INSTRUCTION && bytes <= THREADS_LIMIT * INSTRUCTION &&
+            memcmp(*at, *at + INSTRUCTION, bytes - INSTRUCTION) == 0) {
+            return (unsigned)(bytes / INSTRUCTION);
+        }
+    }
+    return THREADS_LIMIT;
+}
+
+unsigned most_threads(const void *kernel) {
+    return min(launch_bound(kernel), setting().threads);
+}
+
 size_t volume(const dim3 &d) {
     return (size_t)d.x * d.y * d.z;
 }
@@ -80,6 +110,10 @@ cudaError_t check_sizes(const launch &work, size_t arguments) {
         return fail(cudaErrorInvalidConfiguration, "%s: a grid of (%u, %u, %u) x (%u, %u, %u)",
                     name.c_str(), work.grid.x, work.grid.y, work.grid.z, work.block.x, work.block.y,
                     work.block.z);
+    }
+    if (threads > most_threads(work.kernel)) {
+        return fail(cudaErrorInvalidValue, "%s: a block of %zu threads, of %u that are allowed",
+                    name.c_str(), threads, most_threads(work.kernel));
     }
     if (arguments > ARGUMENTS_LIMIT) {
         return fail(cudaErrorInvalidValue, "%s: %zu bytes of arguments, of %zu that are allowed",
@@ -144,6 +178,10 @@ cudaError_t hostcuda_enqueue_kernel(const cudaLaunchConfig_t *config, const void
                         place(kernel).c_str(), (int)a.id);
         }
     }
+    if (!is_current(config->stream)) {
+        return fail(cudaErrorInvalidResourceHandle, "%s: its stream belongs to another device",
+                    place(kernel).c_str());
+    }
     cudaError_t error = check_sizes(work, size);
     error = error ? error : check_shared(work);
     error = error ? error : check_cooperative(work);
@@ -193,7 +231,7 @@ cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const v
     HOSTCUDA_BEGIN();
     loaded.insert(kernel);
     *attributes = {};
-    attributes->maxThreadsPerBlock = THREADS_LIMIT;
+    attributes->maxThreadsPerBlock = (int)most_threads(kernel);
     attributes->numRegs = 32;
     attributes->ptxVersion = attributes->binaryVersion = 90;
     attributes->maxDynamicSharedSizeBytes = permissions[kernel].shared;
@@ -208,7 +246,8 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const voi
     if (threads <= 0) {
         return fail(cudaErrorInvalidValue, "%s: %d threads", __func__, threads);
     }
-    const bool fits = threads <= (int)THREADS_LIMIT && shared <= (size_t)permissions[kernel].shared;
+    const bool fits =
+        threads <= (int)most_threads(kernel) && shared <= (size_t)permissions[kernel].shared;
     *blocks = fits ? resident((size_t)threads, shared) : 0;
     return cudaSuccess;
 }
@@ -225,7 +264,7 @@ cudaError_t cudaOccupancyMaxActiveClusters(int *clusters, const void *kernel,
     }
     const size_t limit = permissions[kernel].large_clusters ? CLUSTER_LIMIT_ASKED : CLUSTER_LIMIT;
     const bool fits = cluster > 0 && cluster <= limit && volume(config->blockDim) > 0 &&
-                      volume(config->blockDim) <= THREADS_LIMIT &&
+                      volume(config->blockDim) <= most_threads(kernel) &&
                       config->dynamicSmemBytes <= (size_t)permissions[kernel].shared;
     *clusters = fits ? (int)((size_t)resident(volume(config->blockDim), config->dynamicSmemBytes) *
                              (size_t)setting().multiprocessors / cluster)

@@ -16,7 +16,7 @@ std::vector<std::unique_ptr<CUstream_st>> streams;
 std::vector<cudaEvent_t> events;
 
 CUstream_st &legacy() {
-    static CUstream_st stream = {true, false, {}, 0, 0, nullptr, {}};
+    static CUstream_st stream = {true, 0, false, {}, 0, 0, nullptr, {}};
     return stream;
 }
 
@@ -152,6 +152,11 @@ bool capturing(cudaStream_t stream) {
     return stream && stream->capture;
 }
 
+bool is_current(cudaStream_t handle) {
+    const CUstream_st *stream = stream_of(handle);
+    return !stream || stream == &legacy() || stream->device == device();
+}
+
 cudaError_t enqueue(cudaStream_t handle, action work) {
     CUstream_st *stream = stream_of(handle);
     if (!stream) {
@@ -191,7 +196,7 @@ void release_streams() {
         delete event;
     }
     events.clear();
-    legacy() = {true, false, {}, 0, 0, nullptr, {}};
+    legacy() = {true, 0, false, {}, 0, 0, nullptr, {}};
     release_graphs();
 }
 
@@ -226,6 +231,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags) {
     }
     streams.push_back(std::make_unique<CUstream_st>());
     streams.back()->blocking = !(flags & cudaStreamNonBlocking);
+    streams.back()->device = device();
     *stream = streams.back().get();
     return cudaSuccess;
 }

@@ -61,6 +61,7 @@ void release_graphs();
 /* Kept until cudaDeviceReset, so that marks in other queues stay good. */
 struct CUstream_st {
     bool blocking; /* waits for the legacy stream, and that one for it */
+    int device = 0;
     bool destroyed = false;
     std::deque<hostcuda::operation> queue;
     uint64_t enqueued = 0, done = 0;

@@ -309,6 +309,44 @@ static __global__ void take_more(arguments, int) {
 static __global__ void nothing() {
 }
 
+enum { FEW = 96 };
+static __global__ void __launch_bounds__(FEW) few() {
+}
+template <bool MORE> static __global__ void __launch_bounds__(MORE ? 2 * FEW : FEW, 1) either() {
+}
+
+static void launch_bounds_are_checked(void **) {
+    const struct {
+        void (*kernel)();
+        unsigned most;
+    } known[] = {{few, FEW}, {either<true>, 2 * FEW}, {either<false>, FEW}, {nothing, 1024}};
+    for (const auto &k : known) {
+        struct cudaFuncAttributes attributes;
+        assert_cuda(cudaFuncGetAttributes(&attributes, k.kernel));
+        assert_int_equal(attributes.maxThreadsPerBlock, k.most);
+        cudaLaunchConfig_t config = shape(1, k.most, 0);
+        assert_cuda(cudaLaunchKernelEx(&config, k.kernel));
+    }
+    cudaLaunchConfig_t config = shape(1, FEW + 1, 0);
+    assert_cuda(cudaLaunchKernelEx(&config, either<true>));
+    assert_error(cudaErrorInvalidValue, cudaLaunchKernelEx(&config, few));
+    assert_true(reported("few") && reported("97 threads, of 96 that are allowed"));
+    assert_error(cudaErrorInvalidValue, cudaLaunchKernelEx(&config, either<false>));
+    with("HOSTCUDA_THREADS", "64");
+    config = shape(1, 65, 0);
+    assert_error(cudaErrorInvalidValue, cudaLaunchKernelEx(&config, few));
+}
+
+static void streams_belong_to_devices(void **) {
+    with("HOSTCUDA_DEVICES", "2");
+    cudaLaunchConfig_t config = shape(1, 32, 0);
+    assert_cuda(cudaSetDevice(1));
+    assert_cuda(cudaStreamCreate(&config.stream));
+    assert_cuda(cudaLaunchKernelEx(&config, nothing));
+    assert_cuda(cudaSetDevice(0));
+    assert_error(cudaErrorInvalidResourceHandle, cudaLaunchKernelEx(&config, nothing));
+}
+
 static void launches_are_checked(void **) {
     cudaLaunchConfig_t config = shape(1, 1024, 48 << 10);
     assert_cuda(cudaLaunchKernelEx(&config, nothing));
@@ -437,6 +475,8 @@ int main(void) {
         cmocka_unit_test_setup(writes_beyond_are_reported, fresh),
         cmocka_unit_test_setup(bad_accesses_name_their_kernel, fresh),
 #endif
+        cmocka_unit_test_setup(launch_bounds_are_checked, fresh),
+        cmocka_unit_test_setup(streams_belong_to_devices, fresh),
         cmocka_unit_test_setup(launches_are_checked, fresh),
         cmocka_unit_test_setup(cooperative_grids_wait_for_all_blocks, fresh),
         cmocka_unit_test_setup(clusters_share_their_memory, fresh),
