@@ -360,11 +360,6 @@ size_t backward_shared(const struct network *n, unsigned threads) {
     return wave > output ? wave : output;
 }
 
-cudaError_t prepare_backward(const struct network *n, unsigned threads) {
-    cudaError_t status = allow_shared((const void *)backward_wave, wave_shared(n, threads));
-    return status ? status : prepare_output(n, threads);
-}
-
 cudaError_t launch_backward(const struct network *n, uint32_t length, unsigned threads,
                             cudaStream_t stream) {
     struct launch l = {dim3(n->blocks_backward, 1, n->members), threads, wave_shared(n, threads),

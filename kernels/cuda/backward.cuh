@@ -20,13 +20,10 @@ cudaError_t launch_backward(const struct network *n, uint32_t length, unsigned t
 cudaError_t launch_output_backward(const struct network *n, uint32_t length, unsigned threads,
                                    cudaStream_t stream);
 
-/* The most shared memory of all these with blocks of so many threads, in bytes; and leave to use
-   it. */
+/* The most shared memory of all these with blocks of so many threads, in bytes. */
 size_t backward_shared(const struct network *n, unsigned threads);
-cudaError_t prepare_backward(const struct network *n, unsigned threads);
 
 /* Of the output's part. */
 size_t output_shared(const struct network *n, unsigned threads);
-cudaError_t prepare_output(const struct network *n, unsigned threads);
 
 #endif

@@ -70,6 +70,23 @@ static cudaError_t enqueue_branch(const struct branch *b, const struct shape *sh
     return status;
 }
 
+/* Enqueues the longest segment, and an update whose gradient is not formed, without members: so
+   every kernel of the engine is prepared, with the block and shared memory of its launch. */
+int engine_prepare(const struct engine *e, struct error *error) {
+    const struct network *n = &e->network;
+    const struct branch b = {*n, e, e->stream};
+    struct shape all = {}, shorter = {};
+    all.steps = n->window < RUN_MAX ? n->window : RUN_MAX;
+    all.length = n->window;
+    all.recompute = all.measure = true;
+    all.lead_solve = e->model->solved > 0;
+    shorter.length = 1;
+    cudaError_t status = enqueue_branch(&b, &all);
+    if (status == cudaSuccess)
+        status = enqueue_branch(&b, &shorter);
+    return status ? prepare_failed(&e->device, status, e->way_out, error) : 0;
+}
+
 /* ---- who is in which ---- */
 
 static bool same(const struct shape *a, const struct shape *b) {

@@ -38,21 +38,29 @@ int cuda_select(struct cuda_device *device, struct error *error);
 /* 0, or -1 with "WHAT: the device's reason". */
 int cuda_check(cudaError_t status, const char *what, struct error *error);
 
-/* Leave for a kernel to be launched with `bytes` of shared memory, as much as it needs and no more:
-   the rest stays cache. It holds for all engines of the process, of which others may need more, so
-   that it only ever grows. */
-cudaError_t allow_shared(const void *kernel, size_t bytes);
-
 struct launch {
-    dim3 grid;
+    dim3 grid; /* z: members; 0: the launch is prepared, see prepare_kernel */
     unsigned threads;
     size_t shared; /* bytes */
     cudaStream_t stream;
 };
 
+/* Loads a kernel and checks that the device can run it with blocks of that size. Allows it that
+   much shared memory and no more, since the rest is cache: the limit belongs to the process, where
+   another engine may need more, so it never shrinks. */
+cudaError_t prepare_kernel(const char *name, const void *kernel, const struct launch *l);
+
+/* Sets `error` from a status of prepare_kernel: names the kernel that this thread prepared last. */
+int prepare_failed(const struct cuda_device *device, cudaError_t status, const char *way_out,
+                   struct error *error);
+
+#define launch_kernel(kernel, ...) launch_named(#kernel, kernel, __VA_ARGS__)
+
 template <typename... Expected, typename... Actual>
-static cudaError_t launch_kernel(void (*kernel)(Expected...), const struct launch *l,
-                                 Actual &&...arguments) {
+static cudaError_t launch_named(const char *name, void (*kernel)(Expected...),
+                                const struct launch *l, Actual &&...arguments) {
+    if (l->grid.z == 0)
+        return prepare_kernel(name, (const void *)kernel, l);
     cudaLaunchConfig_t config = {};
     config.gridDim = l->grid;
     config.blockDim = dim3(l->threads, 1, 1);

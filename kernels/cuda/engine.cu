@@ -59,6 +59,7 @@ static int cuda_open(struct engine **engine, const struct model *model,
         engine_allocate(e, error) ||
         (e->network.at.gradient && blas_open(&e->gradient.blas, e->stream,
                                              engine_at(e, e->at_workspace), e->way_out, error)) ||
+        engine_prepare(e, error) ||
         cuda_check(cudaDeviceSynchronize(), "starting the GPU", error)) {
         cuda_close(&e);
         return -1;

@@ -110,6 +110,11 @@ struct cutter {
 /* Cut the plan; the arrays have room for as many as it has operations. */
 void engine_cut(struct cutter *c);
 
+/* ---- branch.cu ---- */
+
+/* Checks that the device can run every kernel of the engine. */
+int engine_prepare(const struct engine *e, struct error *error);
+
 /* ---- plan.cu ---- */
 
 /* Bytes of the device that a play of such a plan takes. */

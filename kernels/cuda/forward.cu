@@ -358,11 +358,6 @@ size_t forward_shared(const struct network *n) {
     return wave_shared(n); /* its vectors of the output are no shorter than outputs_shared's */
 }
 
-cudaError_t prepare_forward(const struct network *n) {
-    cudaError_t status = allow_shared((const void *)wave, wave_shared(n));
-    return status ? status : allow_shared((const void *)solved_outputs, outputs_shared(n));
-}
-
 cudaError_t launch_forward(const struct network *n, enum steps_of of, uint32_t steps,
                            unsigned threads, cudaStream_t stream) {
     struct launch l = {dim3(n->blocks_forward, 1, n->members), threads, wave_shared(n), stream};

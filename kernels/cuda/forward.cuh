@@ -14,8 +14,7 @@ cudaError_t launch_forward(const struct network *n, enum steps_of of, uint32_t s
 cudaError_t launch_outputs(const struct network *n, uint32_t length, unsigned threads,
                            cudaStream_t stream);
 
-/* The most shared memory of all these, in bytes; and leave to use it. */
+/* The most shared memory of all these, in bytes. */
 size_t forward_shared(const struct network *n);
-cudaError_t prepare_forward(const struct network *n);
 
 #endif

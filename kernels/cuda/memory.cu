@@ -354,13 +354,10 @@ int engine_allocate(struct engine *e, struct error *error) {
         return -1;
     e->plans = need.plans;
     budget_taken(e, -(int64_t)e->plans);
-    cudaError_t status = prepare_forward(n);
-    if (status == cudaSuccess)
-        status = prepare_backward(n, e->threads);
     e->slot = (float *)malloc(n->slot.size * sizeof(float));
     if (!e->slot)
         return error_set(error, EX_UNAVAILABLE, "out of memory for the CUDA engine");
-    return cuda_check(status, "preparing the GPU's kernels", error);
+    return 0;
 }
 
 void engine_release(struct engine *e) {

@@ -185,13 +185,14 @@ static cudaError_t launch_kind(const struct network *n, const struct gradient_pl
                                uint32_t length, uint32_t partials, cudaStream_t stream) {
     static_assert((int)TILE_SHARED >= (int)SCRATCH, "reductions need their scratch");
     size_t floats = TILE_SHARED;
-    uint32_t blocks = plan->multiprocessors * resident_blocks(MOST) / n->members;
+    uint32_t blocks = plan->multiprocessors * resident_blocks(MOST);
+    blocks /= n->members ? n->members : 1;
     blocks = blocks < 1 ? 1 : blocks < plan->tiles ? blocks : plan->tiles;
     struct launch l = {dim3(blocks, 1, n->members), TILE_THREADS, floats * sizeof(float), stream};
     return gradient_is_formed(plan, length)
-               ? launch_kernel(optimize<true, MOST>, &l, *n, plan->tensors, plan->count,
+               ? launch_kernel((optimize<true, MOST>), &l, *n, plan->tensors, plan->count,
                                plan->tiles, length, partials)
-               : launch_kernel(optimize<false, MOST>, &l, *n, plan->tensors, plan->count,
+               : launch_kernel((optimize<false, MOST>), &l, *n, plan->tensors, plan->count,
                                plan->tiles, length, partials);
 }
 

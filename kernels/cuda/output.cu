@@ -71,10 +71,6 @@ size_t output_shared(const struct network *n, unsigned threads) {
            sizeof(float);
 }
 
-cudaError_t prepare_output(const struct network *n, unsigned threads) {
-    return allow_shared((const void *)output_backward, output_shared(n, threads));
-}
-
 cudaError_t launch_loss(const struct network *n, uint32_t length, unsigned threads,
                         cudaStream_t stream) {
     struct launch l = {dim3(length + 1, 1, n->members), threads, SCRATCH * sizeof(float), stream};

@@ -30,6 +30,8 @@ HOSTCUDA = "hostcuda" in MODULE
 UNAVAILABLE = 69
 NEAR = 1e-4  # how far the engines may be apart, in losses and parameters of about 1
 LARGE = 330  # units of an lstm that `auto` gives to a GPU
+NO_IMAGE = {"HOSTCUDA_FAIL": "cudaFuncGetAttributes:3:cudaErrorNoKernelImageForDevice"}
+FEW_THREADS = {"HOSTCUDA_THREADS": "256"}
 
 
 def members_of(directory, threads, *sizes):
@@ -188,6 +190,8 @@ def test_auto_says_which_and_why(directory):
                            ({"HOSTCUDA_DRIVER": "11080"}, "11.8"),
                            ({"HOSTCUDA_CAPABILITY": "75"}, "compute capability 7.5"),
                            ({"HOSTCUDA_MEMORY": "1000000"}, "MiB"),
+                           (NO_IMAGE, "cudaErrorNoKernelImageForDevice"),
+                           (FEW_THREADS, "blocks of 512 threads, got at most 256"),
                            ({"RUNNEL_CUDA_MODULE": "/nowhere.so"}, "/nowhere.so")):
         with tempfile.TemporaryDirectory(dir=directory) as place:
             line = started(place, "auto", LARGE, **variables)
@@ -224,6 +228,17 @@ def test_a_gpu_too_old_is_told_with_both_capabilities(directory):
     text = refused(directory, "cuda", HOSTCUDA_CAPABILITY="75")
     assert "7.5" in text and "8.0" in text and "device: cpu" in text, text
     assert started(directory, "cuda", HOSTCUDA_CAPABILITY="80").startswith("cuda ")
+
+
+def test_a_kernel_that_cannot_run_is_named_when_the_daemon_starts(directory):
+    if not HOSTCUDA:
+        return
+    text = refused(directory, "cuda", **NO_IMAGE)
+    assert re.search(r"cannot load kernel \w+ on hostcuda .*\(compute capability 9\.0\): no kernel image .*"
+                     r'rebuild with CUDA_ARCHITECTURES="90", or use device: cpu$', text), text
+    text = refused(directory, "cuda", LARGE, **FEW_THREADS)
+    assert re.search(r"cannot run kernel begin on hostcuda .*, or use device: cpu$", text), text
+    assert started(directory, "cuda", LARGE, HOSTCUDA_THREADS="512").startswith("cuda ")
 
 
 def test_long_windows_alone_need_cublas(directory):
