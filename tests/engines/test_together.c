@@ -2,11 +2,13 @@
    each gives when it is played alone, whatever they have apart, whether they are in step or not,
    and in whatever order blocks and branches run. Skipped without the tests' runtime: on a GPU the
    orders are its own. */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -200,9 +202,44 @@ static void members_come_and_go(void **state) {
     }
 }
 
+/* ---- threads ---- */
+
+static void *play_one(void *fixture) {
+    fixture_play(fixture, 0.01, 0.0);
+    return NULL;
+}
+
+static void play_on_the_second_device(void) {
+    struct fixture *f;
+    pthread_t thread;
+    setenv("HOSTCUDA_DEVICES", "2", 1);
+    under_test_use("cuda:1");
+    open_member(&f, 1);
+    learn(f, 0);
+    assert_int_equal(pthread_create(&thread, NULL, play_one, f), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    fixture_close(&f);
+}
+
+/* The current device of a thread is the first one until it chooses another. First of all tests: the
+   runtime reads its environment once. */
+static void another_thread_plays_than_opened(void **state) {
+    (void)state;
+    int status;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        play_on_the_second_device();
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
 int main(void) {
-    enum { OTHERS = 7 };
+    enum { OTHERS = 8 };
     struct CMUnitTest tests[PLAYED_CASES + OTHERS] = {
+        cmocka_unit_test(another_thread_plays_than_opened),
         cmocka_unit_test(members_of_two_shapes),
         cmocka_unit_test(members_out_of_step),
         cmocka_unit_test(very_many_members),

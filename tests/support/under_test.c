@@ -18,6 +18,10 @@ const char *under_test_device(void) {
     return device;
 }
 
+void under_test_use(const char *name) {
+    device = name;
+}
+
 bool under_test_is_cpu(void) {
     return strcmp(device, "cpu") == 0;
 }

@@ -19,6 +19,9 @@ const struct engine_ops *under_test_ops(void);
 const char *under_test_device(void);
 bool under_test_is_cpu(void);
 
+/* From here on that device, such as "cuda:1". */
+void under_test_use(const char *device);
+
 /* For tests of what stands above engines: leave the CUDA engine out where it would take minutes and
    show nothing that the tests of engines do not, which is in a build with sanitizers. */
 void under_test_above_engines(void);
