@@ -178,8 +178,8 @@ def launched(directory):
 
 def test_sentences(directory):
     """What is missing, and what to do."""
-    sentence(run(), "name the directory of a GPGPU-Sim that has been built with --simulator")
-    sentence(run("--simulator", directory), f"there is no lib/gcc-*/cuda-*/release/libcudart.so in {directory}")
+    sentence(run(), "missing --simulator DIRECTORY")
+    sentence(run("--simulator", directory), f"{directory} has no lib/gcc-*/cuda-*/release/libcudart.so")
     simulator(directory)
     sentence(run("--simulator", directory, "--nvcc", directory / "none"), f"there is no {directory}/none")
     nvcc = compiler(directory, ["wave"])
