@@ -20,7 +20,7 @@ struct gpu_work gpu_work(const struct config *config, const struct model *model,
            together = (double)plan < stride ? (double)plan : stride;
     double moments = (double)optimizer_moments(&config->learning.optimizer);
     double block = sizeof(float) * (double)model->learned;
-    struct gpu_work gpu = {.work = floor_work(config, model, plan), .launches = 1 / (double)plan};
+    struct gpu_work gpu = {.work = floor_work(config, model, plan), .launches = 1 / together};
     gpu.work.phases[PHASE_BACKWARD].updated = 0;
     gpu.work.phases[PHASE_OPTIMIZER].updated = 2 * block * (1 + moments) / stride + gpu.work.solved;
     gpu.work.updated_set = block * (1 + moments) + gpu.work.solved / 2;

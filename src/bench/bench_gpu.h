@@ -1,16 +1,16 @@
 /* How fast a GPU could learn at best with the stages that the CUDA engine has. What is counted and
    taken as given is that of bench_floor.h, but for this.
 
-   Stages. The engine plays a plan as a graph of kernels, each of which needs what the one before
-   it has computed. With T steps computed together, L layers and a window of W steps:
+   Stages. The engine plays each segment (the steps up to the next update, and the update) as a
+   graph of kernels, each of which needs what the one before it has computed. With T steps computed
+   together, L layers and a window of W steps:
      forward    T + L + 2: begin, a wave for each diagonal of steps and layers and one for the
                 output's, finish
      backward   loss, output, W + L - 1 waves, one more for an embedding;
                 stride < window: W + L before them, to recompute the window
      optimizer  norm, update
-   A stage takes `node` seconds. A plan takes another `graph_launch` less one node, until the host
-   sees its end: each example does where they come one at a time, all of a plan together where they
-   are queued.
+   A stage takes `node` seconds. A segment takes another `graph_launch` less one node: each example
+   does where they come one at a time, T of them together where they are queued.
 
    Bytes. Weights read are as in bench_floor.h. Updated: parameters and moments are read and
    written, 8 bytes each: 24 a parameter for adam, 8 for sgd without momentum. The gradient is not
@@ -36,7 +36,7 @@ struct cuda_figures;
 struct gpu_work {
     struct floor_work work;
     double nodes[PHASES]; /* stages, for one example */
-    double launches;      /* plans, for one example */
+    double launches;      /* segments, for one example */
 };
 
 /* `plan`: how many examples are computed in one plan, by so many networks. */

@@ -141,12 +141,12 @@ def test_work_on_a_gpu():
     assert "forward_single" not in found["us"] and "rest_us" not in found["single"]
     gpu = found["gpu"]
     assert all(gpu[key] >= 0 for key in gpu if key != "name"), gpu
-    for mode, together, plan in (("single", 1, 1), ("queued", 4, 8)):
+    for mode, together in ("single", 1), ("queued", 4):
         work = found[mode]
         assert stages(work) == [(together + 4) / together, 7 / 4, 2 / 4], work
         close(work["optimizer"]["updated"], FLOAT * 6 * found["parameters"] / 4)
         assert work["backward"]["updated"] == 0
-        close(work["launches"], 1 / plan)
+        close(work["launches"], 1 / together)
         floor = work["launches"] * (gpu["graph_launch_us"] - gpu["node_us"])
         for phase in ("forward", "backward", "optimizer"):
             close(work[phase]["stages_us"], work[phase]["nodes"] * gpu["node_us"])
