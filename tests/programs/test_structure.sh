@@ -149,6 +149,10 @@ wrong 'a CUDA header outside of kernels/cuda' "$({
 wrong 'a kernel without __launch_bounds__' "$(grep -n '__global__ ' kernels/cuda/*.cu kernels/cuda/*.cuh |
     grep -vF '__launch_bounds__(')"
 
+# The tests' runtime knows no shared memory but what a launch asks for.
+wrong 'a static __shared__ variable' "$(grep -n '__shared__' kernels/cuda/*.cu kernels/cuda/*.cuh |
+    grep -vF 'extern __shared__')"
+
 # automake finds these by name alone.
 find kernels/cuda tests/hostcuda -name '*.cu' -o -name '*.cuh' -o -name '*.cpp' -o -name '*.h' >"$scratch/cuda"
 wrong 'not in Makefile.am' "$(tr -s ' \t' '\n\n' <Makefile.am | grep -vxFf - "$scratch/cuda")"
