@@ -1,4 +1,4 @@
-/* Says in which kernel and thread a bad access was made, before the program ends of it. */
+/* Reports in which kernel and thread a bad access was made, before the program ends of it. */
 #include "grid.h"
 #include <signal.h>
 
@@ -8,7 +8,15 @@ namespace {
 
 /* Of its own, since the fault may be that of a stack without room. */
 alignas(16) char stack[64 << 10];
-struct sigaction before;
+struct sigaction before, before_traps;
+
+/* A trap of -fsanitize=alignment is an illegal instruction, at the address of the access. */
+void say_trap(int, siginfo_t *info, void *) {
+    if (current) {
+        report("%s: misaligned access at %s", whereabouts().c_str(), place(info->si_addr).c_str());
+    }
+    sigaction(SIGILL, &before_traps, nullptr);
+}
 
 void say(int, siginfo_t *info, void *) {
     if (current) {
@@ -36,8 +44,11 @@ void watch_accesses() {
     sigaltstack(&alternate, nullptr);
     before = now;
     sigaction(SIGSEGV, &ours, nullptr);
+    ours.sa_sigaction = say_trap;
+    sigaction(SIGILL, &ours, &before_traps);
 #else
     (void)say;
+    (void)say_trap;
     (void)stack;
 #endif
 }

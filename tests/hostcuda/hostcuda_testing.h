@@ -7,11 +7,14 @@
 #include <cublas_v2.h>
 #include <cuda_runtime.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 extern "C" {
 #include <cmocka.h>
@@ -38,6 +41,33 @@ inline int fresh(void **) {
 
 inline bool reported(const char *text) {
     return hostcuda::reports().find(text) != std::string::npos;
+}
+
+/* What a process prints that acts so and ends by that signal. */
+inline std::string last_words(void (*act)(), int expected) {
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        signal(SIGSEGV, SIG_DFL);
+        signal(SIGILL, SIG_DFL);
+        dup2(ends[1], STDERR_FILENO);
+        act();
+        _exit(0);
+    }
+    close(ends[1]);
+    char text[1024];
+    std::string words;
+    for (ssize_t got; (got = read(ends[0], text, sizeof text)) > 0;) {
+        words.append(text, (size_t)got);
+    }
+    close(ends[0]);
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status));
+    assert_int_equal(WTERMSIG(status), expected);
+    return words;
 }
 
 #define assert_cuda(call) assert_string_equal(cudaGetErrorName(call), "cudaSuccess")

@@ -3,9 +3,6 @@
  */
 #include "hostcuda_testing.h"
 #include <math.h>
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #define WHOLE_WARP 0xffffffffu
 
@@ -252,32 +249,6 @@ static void writes_beyond_are_reported(void **) {
     assert_true(reported("wrote around 40 bytes of device memory"));
 }
 
-/* What a child says on stderr before `act` ends it with SIGSEGV. */
-static std::string last_words(void (*act)()) {
-    int ends[2];
-    assert_int_equal(pipe(ends), 0);
-    const pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        signal(SIGSEGV, SIG_DFL);
-        dup2(ends[1], STDERR_FILENO);
-        act();
-        _exit(0);
-    }
-    close(ends[1]);
-    char text[1024];
-    std::string words;
-    for (ssize_t got; (got = read(ends[0], text, sizeof text)) > 0;) {
-        words.append(text, (size_t)got);
-    }
-    close(ends[0]);
-    int status;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFSIGNALED(status));
-    assert_int_equal(WTERMSIG(status), SIGSEGV);
-    return words;
-}
-
 static void far_write() {
     const cudaLaunchConfig_t config = shape(1, 2, 0);
     float *at = (float *)device_memory(40);
@@ -290,10 +261,11 @@ static void reach_from_the_host() {
 }
 
 static void bad_accesses_name_their_kernel(void **) {
-    const std::string far = last_words(far_write);
+    const std::string far = last_words(far_write, SIGSEGV);
     assert_true(far.find("write_beyond") != std::string::npos);
     assert_true(far.find("block (0, 0, 0), thread (0, 0, 0): bad access") != std::string::npos);
-    assert_true(last_words(reach_from_the_host).find("is the device's") != std::string::npos);
+    assert_true(last_words(reach_from_the_host, SIGSEGV).find("is the device's") !=
+                std::string::npos);
 }
 #endif
 

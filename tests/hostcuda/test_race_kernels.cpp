@@ -414,6 +414,26 @@ int read_weakly(bool weak, bool fence) {
     return read[2 * THREADS];
 }
 
+__global__ void read_quad(const float *at, float *out) {
+    *out = ((const float4 *)at)->x;
+}
+
+void read_a_quad_at_an_odd_number() {
+    float *at = (float *)device_memory(8 * sizeof *at);
+    cudaLaunchConfig_t config = shape(1, 1, 0);
+    assert_cuda(cudaMemset(at, 0, 8 * sizeof *at));
+    assert_cuda(cudaLaunchKernelEx(&config, read_quad, at, at + 7));
+    assert_cuda(cudaDeviceSynchronize());
+    assert_cuda(cudaLaunchKernelEx(&config, read_quad, at + 1, at + 7));
+    cudaDeviceSynchronize();
+}
+
+void misaligned_accesses_are_found(void **) {
+    const std::string words = last_words(read_a_quad_at_an_odd_number, SIGILL);
+    assert_true(words.find("read_quad") != std::string::npos);
+    assert_true(words.find("thread (0, 0, 0): misaligned access") != std::string::npos);
+}
+
 void weak_stores_wait_for_a_fence(void **) {
     assert_int_equal(read_weakly(false, false), 11);
     assert_int_equal(read_weakly(true, false), 0);
@@ -434,6 +454,7 @@ int main() {
         cmocka_unit_test(races_of_launches_are_found),
         cmocka_unit_test(races_with_the_host_are_found),
         cmocka_unit_test(a_report_says_where),
+        cmocka_unit_test(misaligned_accesses_are_found),
         cmocka_unit_test(weak_stores_wait_for_a_fence),
     };
     return cmocka_run_group_tests(tests, fresh, fresh);
