@@ -12,7 +12,7 @@
 #include "played.h"
 #include "under_test.h"
 
-enum { WINDOW = 4, STEPS = 6, SEEDS = 6, SKIP = 77 };
+enum { WINDOW = 4, STEPS = 6, RUNS = 3, SEEDS = 6, SKIP = 77 };
 
 /* Every cell, wider than a warp and no multiple of one. */
 static const struct architecture MODELS[] = {
@@ -62,7 +62,8 @@ static void schedules_change_no_bit(void **state) {
                                       .model = MODELS[n],
                                       .optimizer = OPTIMIZER_adam,
                                       .window = WINDOW,
-                                      .steps = STEPS};
+                                      .steps = STEPS,
+                                      .runs = RUNS};
         if (!under_test_plays())
             continue;
         FILE *natural = played_results(&played, (const char *[]){"HOSTCUDA_SEED", "0", NULL});

@@ -135,6 +135,7 @@ static void many_members_have_the_graphs_of_one(void **state) {
         .optimizer = OPTIMIZER_sgd,
         .window = 2,
         .steps = 6,
+        .runs = 3,
         .members = 1,
         .together = true};
     size_t one = times_told(&played, GRAPH);

@@ -218,6 +218,12 @@ void fixture_score(struct fixture *fixture, size_t slot, size_t position, const 
     fixture->plan.scores++;
 }
 
+void fixture_score_horizon(struct fixture *fixture, size_t slot, size_t position, size_t horizon,
+                           const union value *y) {
+    fixture_score(fixture, slot, position, y, true);
+    fixture->operations[fixture->plan.count - 1].horizon = (uint32_t)horizon;
+}
+
 void fixture_solve(struct fixture *fixture, size_t slot, const union value *y) {
     add(fixture, OPERATION_SOLVE, slot, 0)->value = add_target(fixture, y);
 }

@@ -52,6 +52,8 @@ void fixture_forget(struct fixture *fixture, size_t slot);
 void fixture_step(struct fixture *fixture, size_t slot, size_t position, const union value *x);
 void fixture_score(struct fixture *fixture, size_t slot, size_t position, const union value *y,
                    bool learn);
+void fixture_score_horizon(struct fixture *fixture, size_t slot, size_t position, size_t horizon,
+                           const union value *y);
 void fixture_solve(struct fixture *fixture, size_t slot, const union value *y);
 void fixture_update(struct fixture *fixture, size_t slot, size_t position, size_t length,
                     size_t closed, size_t terms, bool fresh);

@@ -11,7 +11,7 @@
 
 #include "fixture.h"
 
-enum { SLOTS = 2, SEED = 23, NUMBERS = 2048, AT_ONCE = 3, RUNS = 3, OTHERS = 3 };
+enum { SLOTS = 2, SEED = 23, NUMBERS = 2048, AT_ONCE = 3, OTHERS = 3 };
 
 struct members {
     const struct played *played;
@@ -30,15 +30,28 @@ static bool comes(const struct members *all, size_t m, size_t t, size_t every) {
     return !all->played->out_of_step || (t + m) % every > 0;
 }
 
+/* The targets that come with a step: of the step itself, and of older ones where it is their
+   horizon. */
+static void score_horizons(struct members *all, size_t m, size_t slot, size_t step) {
+    struct fixture *f = all->fixtures[m];
+    size_t positions = model_ring(&f->model, f->options.window);
+    for (size_t h = 0; h < f->model.horizons; h++) {
+        size_t before = output_ahead(&f->model.architecture.output, h) - 1;
+        if (step >= before)
+            fixture_score_horizon(f, slot, (step - before) % positions, h, all->y[m]);
+    }
+}
+
 static void gather(struct members *all, size_t m, size_t t) {
     enum { REST_EVERY = 4, UPDATE_EVERY = 3, MEASURE_EVERY = 2 };
     struct fixture *f = all->fixtures[m];
-    size_t window = f->options.window, positions = window + 1, slot = t % SLOTS, step = t / SLOTS;
+    size_t window = f->options.window, slot = t % SLOTS, step = t / SLOTS;
+    size_t positions = model_ring(&f->model, window);
     bool enough = step + 1 >= window && comes(all, m, t, UPDATE_EVERY);
     fixture_random_input(f, all->x[m]);
     fixture_random_target(f, all->y[m]);
     fixture_step(f, slot, step % positions, all->x[m]);
-    fixture_score(f, slot, step % positions, all->y[m], true);
+    score_horizons(all, m, slot, step);
     if (enough)
         fixture_update(f, slot, (step + 1 - window) % positions, window, window, window, false);
     if (f->model.solved && comes(all, m, t, REST_EVERY))
@@ -47,20 +60,22 @@ static void gather(struct members *all, size_t m, size_t t) {
         fixture_measure(f, slot);
 }
 
-/* Runs of a window's steps: one that is learned from as it is, and one whose last step is scored
-   late, when the next sequence's steps use its position again: they clear its mark. */
+/* A late score marks a position that the steps after it use again: they clear its mark. In the same
+   sequence there are as many of them as there are positions. */
 static void gather_run(struct members *all, size_t m, size_t run) {
     struct fixture *f = all->fixtures[m];
-    size_t window = f->options.window;
-    if (run == 2)
+    size_t window = f->options.window, positions = model_ring(&f->model, window);
+    size_t first = run == 3 ? window : 0, steps = run == 3 ? positions : window;
+    if (run >= 2)
         fixture_score(f, 0, window - 1, all->y[m], true);
-    fixture_forget(f, 0);
-    for (size_t t = 0; t < window; t++) {
+    if (run < 3)
+        fixture_forget(f, 0);
+    for (size_t t = 0; t < steps; t++) {
         if (run == 0) {
             fixture_random_input(f, all->x[m]);
             fixture_random_target(f, all->y[m]);
         }
-        fixture_step(f, 0, t, all->x[m]);
+        fixture_step(f, 0, (first + t) % positions, all->x[m]);
         if (run == 0)
             fixture_score(f, 0, t, all->y[m], true);
     }
@@ -141,7 +156,7 @@ static void play(FILE *file, const struct played *played) {
         if (t % AT_ONCE == 0 || last)
             play_all(file, all);
     }
-    for (size_t run = 0; run < RUNS; run++) {
+    for (size_t run = 0; run < played->runs; run++) {
         for (size_t m = 0; m < all->count; m++)
             gather_run(all, m, run);
         play_all(file, all);

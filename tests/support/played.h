@@ -13,8 +13,11 @@ struct played {
     const char *name;
     struct architecture model;
     enum optimizer_id optimizer;
-    size_t window; /* also of each update; a run of as many steps comes once, too */
-    size_t steps;  /* of each of the two slots; with 0 there are only the runs */
+    size_t window; /* also of each update */
+    size_t steps;  /* of each of the two slots */
+    size_t runs; /* after them, of a window's steps: 1 is learned from; 2 is not; the last step of 2
+                    is scored late, before 3 begins another sequence; and that of 3, before 4
+                    goes on with the same one */
 
     /* Networks that learn side by side, each with start values, rate, clip and constants of the
        optimizer and of norms of its own; 0: one. */

@@ -5,7 +5,7 @@
 
 #include "played.h"
 
-enum { PLAYED_CASES = 12 };
+enum { PLAYED_CASES = 15 };
 
 extern const struct played played_cases[PLAYED_CASES];
 
