@@ -101,7 +101,7 @@ static int visit(void *context, struct journal_entry *entry, struct error *error
     const struct wanted *wanted = search->wanted;
     if (rollback_look_around(search->daemon, &search->entries, error))
         return -1;
-    if (rollback_is(entry->command))
+    if (entry->kind == JOURNAL_ROLLBACK)
         return left_out_note(&search->list, entry, error);
     if (entry->command || entry->example.label || entry->example.key_size != wanted->key_size ||
         memcmp(entry->example.key, wanted->key, wanted->key_size) != 0)

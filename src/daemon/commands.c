@@ -95,8 +95,9 @@ static char *value_text(const json_t *value) {
 }
 
 /* What is answered outlives the daemon. */
-static int journal_command(struct daemon *daemon, json_t *command, struct error *error) {
-    journalling_append_command(daemon, command);
+static int journal_command(struct daemon *daemon, enum journal_kind kind, json_t *command,
+                           struct error *error) {
+    journalling_append_command(daemon, kind, command);
     return journalling_sync(daemon, error) ? run_fail(daemon, error) : 0;
 }
 
@@ -115,7 +116,7 @@ static int set(void *context, const json_t *request, struct control_answer *answ
     if (settings_set(daemon, json_string_value(key), text, error))
         goto done;
     if (settings_is_learned_with(json_string_value(key)) &&
-        journal_command(daemon,
+        journal_command(daemon, JOURNAL_SET,
                         json_pack("{s:s, s:O, s:s}", "command", "set", "key", key, "value", text),
                         error))
         goto done;
@@ -202,7 +203,7 @@ static int reset(void *context, const json_t *request, struct control_answer *an
     json_t *command = json_pack("{s:s}", "command", "reset");
     if (member)
         json_object_set_new(command, "member", json_string(member));
-    if (journal_command(daemon, command, error))
+    if (journal_command(daemon, JOURNAL_RESET, command, error))
         return -1;
     if (member)
         return say_reset(daemon, member, answer);
@@ -265,8 +266,8 @@ static int forget_states(struct daemon *daemon, json_t *streams, struct control_
         }
         count += forgotten == 0;
     }
-    if (journal_command(daemon, json_pack("{s:s, s:O}", "command", "forget", "streams", streams),
-                        error))
+    if (journal_command(daemon, JOURNAL_FORGET,
+                        json_pack("{s:s, s:O}", "command", "forget", "streams", streams), error))
         return -1;
     checkpoints_changed(daemon);
     log_info("forgot the states of %" PRIu64 " stream%s", (uint64_t)count, text_s((uint64_t)count));

@@ -12,6 +12,7 @@
 #include "common/fields.h"
 #include "common/log.h"
 #include "consume/consume.h"
+#include "journal/journal.h"
 #include "journalling.h"
 #include "learner/example.h"
 #include "parts.h"
@@ -168,12 +169,14 @@ int consuming_begin(struct daemon *daemon, struct error *error) {
 static void note(struct daemon *daemon, const struct consume_message *message) {
     char place[CONSUME_PLACE_SIZE];
     consume_print(daemon->consume, &message->place, place);
-    journalling_append_place(daemon,
+    const struct journal_place to = {.epoch = message->place.epoch,
+                                     .sequence = message->place.sequence,
+                                     .count = message->place.count};
+    journalling_append_place(daemon, JOURNAL_SKIP,
                              json_pack("{s:s, s:s, s:s, s:s}", "command", "skip", "partition",
                                        consume_name(daemon->consume, message->partition), "place",
                                        place, "reason", message->text),
-                             daemon->consuming->numbers[message->partition], message->place.epoch,
-                             message->place.sequence, message->place.count);
+                             daemon->consuming->numbers[message->partition], &to);
 }
 
 int consuming_take(struct daemon *daemon, uint64_t now, struct example *example,

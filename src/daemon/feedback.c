@@ -51,7 +51,7 @@ static int journal(struct daemon *daemon, const json_t *request, const struct an
         json_pack("{s:s, s:O}", "command", "normal", "stream", json_object_get(request, "stream"));
     if (found->time > 0)
         json_object_set_new(command, "at", json_real(found->time));
-    journalling_append_command(daemon, command);
+    journalling_append_command(daemon, JOURNAL_FEEDBACK, command);
     return journalling_sync(daemon, error) ? run_fail(daemon, error) : 0;
 }
 

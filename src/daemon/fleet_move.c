@@ -15,6 +15,7 @@
 #include "consuming.h"
 #include "fleet/carry.h"
 #include "fleet_internal.h"
+#include "journal/journal.h"
 #include "journalling.h"
 #include "learner/learner.h"
 #include "left_out.h"
@@ -42,9 +43,10 @@ static int begin_one(struct daemon *daemon, const struct fleet_claim *claim,
     struct fleet *fleet = daemon->fleet;
     uint64_t adopted = 0;
     /* The journal's row of it is what is committed, whatever that was. */
-    journalling_append_place(daemon, partition_command(daemon, claim),
-                             fleet->shares[claim->partition].number, claim->offset.epoch,
-                             claim->offset.sequence, claim->learned);
+    const struct journal_place place = {
+        .epoch = claim->offset.epoch, .sequence = claim->offset.sequence, .count = claim->learned};
+    journalling_append_place(daemon, JOURNAL_PARTITION, partition_command(daemon, claim),
+                             fleet->shares[claim->partition].number, &place);
     if (fleet_adopt(daemon, claim->partition, states, &adopted, error))
         return -1;
     fleet->shares[claim->partition].claim = claim->claim;

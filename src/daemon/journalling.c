@@ -268,21 +268,20 @@ int journalling_append(struct daemon *daemon, const struct example *example, uin
                      example->steps);
 }
 
-void journalling_append_command(struct daemon *daemon, json_t *command) {
+void journalling_append_command(struct daemon *daemon, enum journal_kind kind, json_t *command) {
     char *text = daemon->journal ? json_dumps(command, JSON_COMPACT) : NULL;
     if (text)
-        learner_set_position(daemon->learner, journal_append_command(daemon->journal, text));
+        learner_set_position(daemon->learner, journal_append_command(daemon->journal, kind, text));
     free(text);
     json_decref(command);
 }
 
-void journalling_append_place(struct daemon *daemon, json_t *command, uint32_t partition,
-                              uint32_t epoch, uint64_t sequence, uint64_t count) {
-    const struct journal_place place = {.epoch = epoch, .sequence = sequence, .count = count};
+void journalling_append_place(struct daemon *daemon, enum journal_kind kind, json_t *command,
+                              uint32_t partition, const struct journal_place *place) {
     char *text = json_dumps(command, JSON_COMPACT);
     if (text)
         learner_set_position(daemon->learner,
-                             journal_append_place(daemon->journal, text, partition, &place));
+                             journal_append_place(daemon->journal, kind, text, partition, place));
     free(text);
     json_decref(command);
 }

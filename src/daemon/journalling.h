@@ -9,11 +9,13 @@
 #include <stdint.h>
 
 #include "common/wire.h"
+#include "journal/journal_kind.h"
 #include "sockets/frames.h"
 
 struct daemon;
 struct error;
 struct example;
+struct journal_place;
 struct status_fields;
 
 /* Open the journal, if there is to be one; the checkpoint has been loaded. */
@@ -41,12 +43,12 @@ int journalling_append(struct daemon *daemon, const struct example *example, uin
 
 /* Append a command that has changed learning; the object is taken over. A `set` says "configured"
    when the configuration itself has changed: a reset goes back to that. */
-void journalling_append_command(struct daemon *daemon, json_t *command);
+void journalling_append_command(struct daemon *daemon, enum journal_kind kind, json_t *command);
 
 /* The same for one that says how far a partition of a broker is: journal_partition and its place.
  */
-void journalling_append_place(struct daemon *daemon, json_t *command, uint32_t partition,
-                              uint32_t epoch, uint64_t sequence, uint64_t count);
+void journalling_append_place(struct daemon *daemon, enum journal_kind kind, json_t *command,
+                              uint32_t partition, const struct journal_place *place);
 
 /* Whether the journal keeps numbers of the stream: 1, 0, or -1 when the journal has failed. */
 int journalling_has_stream(struct daemon *daemon, const char *key, size_t key_size,

@@ -10,10 +10,6 @@
 
 /* ---- One ---- */
 
-bool rollback_is(const char *command) {
-    return command && !strncmp(command, ROLLBACK_BEGIN, sizeof ROLLBACK_BEGIN - 1);
-}
-
 static bool is_key(const json_t *value) {
     return json_is_string(value) && json_string_length(value) <= WIRE_KEY_MAX;
 }

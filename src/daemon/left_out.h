@@ -43,10 +43,6 @@ struct rollback {
 /* A sequence, -1 in JSON: what is before it is nothing. */
 #define ROLLBACK_ALL UINT64_MAX
 
-/* How the text of one in the journal begins, and of nothing else. */
-#define ROLLBACK_BEGIN "{\"command\":\"rollback\""
-bool rollback_is(const char *command);
-
 /* Streams, spans and partitions from a command, the journal's or a client's: `without`, a list of
    keys; `spans`, a list of [first, last] and [first, last, key]; `beyond`, a list of [producer,
    epoch, sequence, name]; each may be missing. EX_USAGE. */

@@ -67,39 +67,51 @@ static int replay_gone(struct daemon *daemon, const json_t *streams, struct erro
     return 0;
 }
 
-static int replay_command(struct replay *replay, const char *text, uint64_t position,
-                          struct error *error) {
-    struct daemon *daemon = replay->daemon;
-    json_t *request = json_loads(text, 0, NULL);
-    const char *name = json_string_value(json_object_get(request, "command"));
+static int replay_set(struct daemon *daemon, const json_t *request, struct error *error) {
     const char *key = json_string_value(json_object_get(request, "key"));
     const char *value = json_string_value(json_object_get(request, "value"));
-    const json_t *stream = json_object_get(request, "stream"),
-                 *streams = json_object_get(request, "streams");
-    int result;
-    if (name && !strcmp(name, "reset"))
-        result =
-            settings_reset(daemon, json_string_value(json_object_get(request, "member")), error);
-    else if (name && !strcmp(name, "set") && key && value)
-        result = settings_replay(daemon, key, value,
-                                 json_is_true(json_object_get(request, "configured")), error);
-    else if (name && !strcmp(name, "forget") && json_is_string(stream))
-        result = replay_forget(daemon, stream, error);
-    else if (name && !strcmp(name, "forget") && json_is_array(streams))
-        result = replay_gone(daemon, streams, error);
-    else if (name && !strcmp(name, "adopt"))
-        result = moving_replay_adopt(daemon, request, error);
-    else if (name && !strcmp(name, "import"))
-        result = moving_replay_import(daemon, request, error);
-    else if (name && (!strcmp(name, "skip") || !strcmp(name, "partition"))) /* only a place */
-        result = 0;
-    else if (name && !strcmp(name, "normal"))
-        result = feedback_replay(daemon, request, error);
-    else if (name && !strcmp(name, "rollback"))
-        result = note_rollback(replay, request, position, error);
-    else
-        result = error_set(error, EX_IOERR,
-                           "the journal has a command that this program does not know: %s", text);
+    if (!key || !value)
+        return error_set(error, EX_IOERR, "the journal has a `set` without key and value");
+    return settings_replay(daemon, key, value, json_is_true(json_object_get(request, "configured")),
+                           error);
+}
+
+static int replay_request(struct replay *replay, const struct journal_entry *entry,
+                          const json_t *request, struct error *error) {
+    struct daemon *daemon = replay->daemon;
+    const json_t *stream = json_object_get(request, "stream");
+    switch (entry->kind) {
+    case JOURNAL_RESET:
+        return settings_reset(daemon, json_string_value(json_object_get(request, "member")), error);
+    case JOURNAL_SET:
+        return replay_set(daemon, request, error);
+    case JOURNAL_FORGET:
+        return json_is_string(stream)
+                   ? replay_forget(daemon, stream, error)
+                   : replay_gone(daemon, json_object_get(request, "streams"), error);
+    case JOURNAL_ADOPT:
+        return moving_replay_adopt(daemon, request, error);
+    case JOURNAL_IMPORT:
+        return moving_replay_import(daemon, request, error);
+    case JOURNAL_SKIP:
+    case JOURNAL_PARTITION: /* only a place */
+        return 0;
+    case JOURNAL_FEEDBACK:
+        return feedback_replay(daemon, request, error);
+    case JOURNAL_ROLLBACK:
+        return note_rollback(replay, request, entry->position, error);
+    case JOURNAL_EXAMPLE:
+    case JOURNAL_COMMAND:
+    case JOURNAL_KINDS:
+        break;
+    }
+    return error_set(error, EX_IOERR, "the journal has an unknown command: %s", entry->command);
+}
+
+static int replay_command(struct replay *replay, const struct journal_entry *entry,
+                          struct error *error) {
+    json_t *request = json_loads(entry->command, 0, NULL);
+    int result = replay_request(replay, entry, request, error);
     json_decref(request);
     return result ? -1 : 0;
 }
@@ -139,15 +151,16 @@ static int replay_entry(void *context, struct journal_entry *entry, struct error
     look_around(replay, entry->position);
     if (run_is_stopping(daemon))
         return error_set(error, EX_TEMPFAIL, "stopped while the journal was replayed");
-    if (!rollback_is(entry->command) && leave_out(replay, entry)) {
+    bool rollback = entry->kind == JOURNAL_ROLLBACK;
+    if (!rollback && leave_out(replay, entry)) {
         learner_set_position(daemon->learner, entry->position);
         return 0;
     }
-    replay->replayed.entries += !rollback_is(entry->command);
-    if (rollback_is(entry->command)) /* by what it leaves out streams are others than they were */
+    replay->replayed.entries += !rollback;
+    if (rollback) /* by what it leaves out streams are others than they were */
         learner_all_changed(daemon->learner);
     if (entry->command) {
-        if (replay_command(replay, entry->command, entry->position, error))
+        if (replay_command(replay, entry, error))
             return -1;
     } else {
         entry->example.received = observe_played(daemon); /* latencies are those of replaying */
@@ -242,9 +255,9 @@ int replay_without(struct daemon *daemon, struct left_out *list, const struct ro
 static int collect(void *context, struct journal_entry *entry, struct error *error) {
     struct replay *replay = context;
     notify_alive();
-    if (!rollback_is(entry->command))
+    if (entry->kind != JOURNAL_ROLLBACK)
         return 0;
-    if (replay_command(replay, entry->command, entry->position, error) && !replay->again)
+    if (replay_command(replay, entry, error) && !replay->again)
         return -1;
     return 0;
 }
@@ -255,7 +268,7 @@ static int find_rollbacks(struct replay *replay, struct checkpoint_kept *kept,
                           struct error *error) {
     struct daemon *daemon = replay->daemon;
     uint64_t from = learner_counters(daemon->learner).position;
-    int found = journal_mentions(daemon->journal, from, ROLLBACK_BEGIN, error);
+    int found = journal_has_kind(daemon->journal, from, JOURNAL_ROLLBACK, error);
     if (found <= 0)
         return found;
     if (journal_replay(daemon->journal, from, collect, replay, error))

@@ -148,7 +148,7 @@ static int scan_entry(void *context, struct journal_entry *entry, struct error *
     struct rollback *rollback = scan->rollback;
     if (rollback_look_around(scan->daemon, &scan->entries, error))
         return -1;
-    if (rollback_is(entry->command))
+    if (entry->kind == JOURNAL_ROLLBACK)
         return left_out_note(scan->list, entry, error);
     if (!scan->began && scan->goal->has_time && entry->time <= scan->goal->time) {
         rollback->after = entry->position;
@@ -206,7 +206,7 @@ static void say(struct daemon *daemon, const struct rollback_report *r) {
 static int journal_rollback(struct daemon *daemon, const struct rollback *rollback,
                             struct error *error) {
     learner_all_changed(daemon->learner);
-    journalling_append_command(daemon, rollback_command(rollback));
+    journalling_append_command(daemon, JOURNAL_ROLLBACK, rollback_command(rollback));
     if (journalling_sync(daemon, error))
         return -1;
     checkpoints_soon(daemon);

@@ -31,7 +31,7 @@ static void collect(void *context, const char *key, const char *value) {
 /* A key's value is another than before. */
 static void journal_key(struct daemon *daemon, const char *key, double value) {
     char text[FORMAT_SIZE];
-    journalling_append_command(daemon,
+    journalling_append_command(daemon, JOURNAL_SET,
                                json_pack("{s:s, s:s, s:s, s:b}", "command", "set", "key", key,
                                          "value", format_exact(text, value), "configured", 1));
 }

@@ -54,12 +54,13 @@ void carry_close(struct carry **carry) {
 }
 
 /* Takes the object over; NULL: out of memory. What the journal cannot take does not come here. */
-static int append(struct carry *carry, json_t *command, struct error *error) {
+static int append(struct carry *carry, enum journal_kind kind, json_t *command,
+                  struct error *error) {
     char *text = json_dumps(command, JSON_COMPACT);
     json_decref(command);
     if (!text)
         return error_no_memory(error);
-    learner_set_position(carry->learner, journal_append_command(carry->journal, text));
+    learner_set_position(carry->learner, journal_append_command(carry->journal, kind, text));
     free(text);
     return 0;
 }
@@ -186,7 +187,8 @@ static void append_piece(struct carry *carry, const char *key, size_t part, size
                     key, part, parts);
     base64_write(piece, size, text);
     strcpy(text + base64_size(size), "\"}");
-    learner_set_position(carry->learner, journal_append_command(carry->journal, carry->text));
+    learner_set_position(carry->learner,
+                         journal_append_command(carry->journal, JOURNAL_ADOPT, carry->text));
 }
 
 /* The blob in pieces, each as a control socket takes it. */
@@ -222,7 +224,7 @@ enum { FORGET_KEYS = WIRE_PIECE / 6 };
 static int append_forgotten(struct carry *carry, json_t **keys, struct error *error) {
     json_t *command = json_pack("{s:s, s:o}", "command", "forget", "streams", *keys);
     *keys = json_array();
-    return append(carry, command, error);
+    return append(carry, JOURNAL_FORGET, command, error);
 }
 
 static int forget(struct carry *carry, const struct carry_visitor *visitor, json_t **keys,
@@ -307,5 +309,5 @@ int carry_write_parameters(struct carry *carry, const float *values, struct erro
         }
         values += learner_member_model(carry->learner, m)->parameters;
     }
-    return carry->journal ? append(carry, command, error) : 0;
+    return carry->journal ? append(carry, JOURNAL_IMPORT, command, error) : 0;
 }

@@ -299,7 +299,7 @@ uint64_t journal_forget(struct journal *journal, const char *text, const char *k
     journal->forget_size = key_size;
     journal->forgets = true;
     pthread_mutex_unlock(&journal->mutex);
-    uint64_t position = journal_append_command(journal, text);
+    uint64_t position = journal_append_command(journal, JOURNAL_FORGET, text);
     if (journal_sync(journal, error))
         return 0;
     streams_clear(journal->keys); /* all that it knew is in the file */

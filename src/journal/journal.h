@@ -27,6 +27,7 @@
 #include <stdint.h>
 
 #include "config/config.h"
+#include "journal_kind.h"
 #include "learner/example.h"
 
 struct error;
@@ -114,7 +115,7 @@ bool journal_has_room(struct journal *journal);
    command more than JOURNAL_COMMAND_BYTES. After an error of the disk the entry gets a position and
    is dropped. */
 uint64_t journal_append_example(struct journal *journal, const struct example *example);
-uint64_t journal_append_command(struct journal *journal, const char *text);
+uint64_t journal_append_command(struct journal *journal, enum journal_kind kind, const char *text);
 
 /* ---- Places in the partitions of a broker, which the daemon reads itself ---- */
 
@@ -140,8 +141,8 @@ bool journal_place(struct journal *journal, uint32_t partition, struct journal_p
 
 /* Append a command after which the partition is at that place (`position` does not count), which
    may be before the one that it had. Returns the position as journal_append_command. */
-uint64_t journal_append_place(struct journal *journal, const char *text, uint32_t partition,
-                              const struct journal_place *place);
+uint64_t journal_append_place(struct journal *journal, enum journal_kind kind, const char *text,
+                              uint32_t partition, const struct journal_place *place);
 
 /* Whether an entry of the stream was numbered, and its numbers are kept: 1 or 0; -1 as
    journal_last. Waits until everything appended is durable. */
@@ -207,7 +208,8 @@ void journal_let_go(struct journal *journal);
 
 struct journal_entry {
     uint64_t position;
-    double time;         /* Unix time at which it was appended */
+    double time; /* Unix time at which it was appended */
+    enum journal_kind kind;
     const char *command; /* its text, or NULL: it is */
     struct example
         example; /* an example. `received` is 0. Its pointers are valid during the call */
@@ -222,9 +224,9 @@ typedef int journal_visit(void *context, struct journal_entry *entry, struct err
 int journal_replay(struct journal *journal, uint64_t after, journal_visit *visit, void *context,
                    struct error *error);
 
-/* Whether an entry after `after` may have the text in its bytes: 1, or 0 when none has. Much faster
-   than journal_replay. -1 when the file cannot be read (EX_IOERR). */
-int journal_mentions(struct journal *journal, uint64_t after, const char *text,
+/* Whether an entry after `after`, or one of its block, is a command of this kind: 1 or 0. An index
+   has the answer. -1 when the file cannot be read (EX_IOERR). */
+int journal_has_kind(struct journal *journal, uint64_t after, enum journal_kind kind,
                      struct error *error);
 
 struct journal_figures {

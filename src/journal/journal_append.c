@@ -194,9 +194,9 @@ uint64_t journal_append_example(struct journal *journal, const struct example *e
     return position;
 }
 
-static uint64_t append_command(struct journal *journal, const char *text, uint32_t partition,
-                               const struct journal_place *place) {
-    struct journal_record record = {.kind = JOURNAL_COMMAND,
+static uint64_t append_command(struct journal *journal, enum journal_kind kind, const char *text,
+                               uint32_t partition, const struct journal_place *place) {
+    struct journal_record record = {.kind = (uint8_t)kind,
                                     .key = "",
                                     .x = text,
                                     .x_size = strlen(text) + 1,
@@ -207,12 +207,12 @@ static uint64_t append_command(struct journal *journal, const char *text, uint32
     return record.x_size > JOURNAL_COMMAND_BYTES ? 0 : append(journal, &record);
 }
 
-uint64_t journal_append_command(struct journal *journal, const char *text) {
+uint64_t journal_append_command(struct journal *journal, enum journal_kind kind, const char *text) {
     static const struct journal_place none;
-    return append_command(journal, text, 0, &none);
+    return append_command(journal, kind, text, 0, &none);
 }
 
-uint64_t journal_append_place(struct journal *journal, const char *text, uint32_t partition,
-                              const struct journal_place *place) {
-    return append_command(journal, text, partition, place);
+uint64_t journal_append_place(struct journal *journal, enum journal_kind kind, const char *text,
+                              uint32_t partition, const struct journal_place *place) {
+    return append_command(journal, kind, text, partition, place);
 }

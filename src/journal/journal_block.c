@@ -139,6 +139,7 @@ bool journal_packer_add(struct journal_packer *packer, const struct journal_reco
     block->data_size += size;
     block->last = record->position;
     block->count++;
+    block->kinds |= 1u << record->kind;
     return true;
 }
 
@@ -193,7 +194,7 @@ static bool take_fields(struct journal_unpacker *unpacker, struct field fields[F
     if (!take(unpacker, unpacker->done ? ",[" : "[[", 2))
         return false;
     for (int n = 0; n < FIELDS; n++) {
-        if (n == COMMAND_FIELDS && fields[KIND].number == JOURNAL_COMMAND)
+        if (n == COMMAND_FIELDS && fields[KIND].number != JOURNAL_EXAMPLE)
             break;
         if ((n == PRODUCER || n == OF_EPOCH || n == WORDS) && take(unpacker, "]", 1))
             return true;
@@ -259,7 +260,7 @@ static bool read_entry(struct journal_unpacker *unpacker, const struct field fie
         (fields[Y].given && !(record->y = cut(unpacker, &fields[Y]))) ||
         (fields[WORDS].given && !(record->words = cut(unpacker, &fields[WORDS]))))
         return false;
-    if (fields[KIND].number == JOURNAL_COMMAND)
+    if (fields[KIND].number > JOURNAL_EXAMPLE && fields[KIND].number < JOURNAL_KINDS)
         return record->x_size > 0 && !((const char *)record->x)[record->x_size - 1];
     return fields[KIND].number == JOURNAL_EXAMPLE && read_example(fields, record);
 }
@@ -269,11 +270,13 @@ int journal_unpacker_next(struct journal_unpacker *unpacker, struct journal_reco
     const struct journal_block *block = &unpacker->block;
     if (unpacker->done == block->count)
         return take(unpacker, "]", 1) && unpacker->next == block->about + block->about_size &&
-                       unpacker->used == block->data_size
+                       unpacker->used == block->data_size &&
+                       (!block->kinds || unpacker->kinds == block->kinds)
                    ? 0
                    : -1;
     if (!take_fields(unpacker, fields) || !read_entry(unpacker, fields, record))
         return -1;
     unpacker->done++;
+    unpacker->kinds |= 1u << record->kind;
     return 1;
 }

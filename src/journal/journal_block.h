@@ -22,17 +22,18 @@
 #include <stdint.h>
 
 #include "common/wire.h"
+#include "journal_kind.h"
 
 enum {
-    JOURNAL_FORMAT = 3,           /* of the file: PRAGMA user_version */
-    JOURNAL_FORMAT_OLDEST = 2,    /* whose blocks, without producers, can be read too */
+    JOURNAL_FORMAT = 4,           /* of the file: PRAGMA user_version */
+    JOURNAL_FORMAT_KINDS = 4,     /* from which on commands have kinds, and blocks `kinds`, */
+    JOURNAL_FORMAT_PRODUCERS = 3, /* and streams producers */
+    JOURNAL_FORMAT_OLDEST = 2,    /* that can be read */
     JOURNAL_ID = 1381322316,      /* "RUNL": PRAGMA application_id */
     JOURNAL_BLOCK_BYTES = 4032,   /* of text and bytes: a row then just fits in a page of 4096 */
     JOURNAL_BLOCK_ENTRIES = 256,  /* at most: the shortest text of an entry has 16 bytes */
     JOURNAL_ENTRY_TEXT_MAX = 192, /* of one entry's list */
 };
-
-enum journal_kind { JOURNAL_EXAMPLE = 1, JOURNAL_COMMAND = 2 };
 
 /* An entry. Of one that is read from a block, `appended` and `size` are 0. */
 struct journal_record {
@@ -63,9 +64,22 @@ static inline size_t journal_record_bytes(const struct journal_record *record) {
     return record->key_size + record->x_size + record->y_size + record->words_size;
 }
 
-/* The table: a column for each field below but the sizes, and the checksum. */
-#define JOURNAL_BLOCK_COLUMNS "last, count, about, data, crc"
-enum journal_column { JOURNAL_LAST, JOURNAL_COUNT, JOURNAL_ABOUT, JOURNAL_DATA, JOURNAL_CRC };
+/* The table: a column for each field below but the sizes, and the checksum. The last column is in
+   files from JOURNAL_FORMAT_KINDS on. */
+#define JOURNAL_BLOCK_COLUMNS_OLDEST "last, count, about, data, crc"
+#define JOURNAL_BLOCK_COLUMNS JOURNAL_BLOCK_COLUMNS_OLDEST ", kinds"
+enum journal_column {
+    JOURNAL_LAST,
+    JOURNAL_COUNT,
+    JOURNAL_ABOUT,
+    JOURNAL_DATA,
+    JOURNAL_CRC,
+    JOURNAL_BLOCK_KINDS
+};
+
+/* In SQL: `kinds` of a block without a command, 1 << JOURNAL_EXAMPLE; a block with one. */
+#define JOURNAL_ONLY_EXAMPLES "2"
+#define JOURNAL_HAS_COMMAND "kinds <> " JOURNAL_ONLY_EXAMPLES
 
 struct journal_block {
     uint64_t last; /* position of its last entry */
@@ -74,6 +88,7 @@ struct journal_block {
     size_t about_size;
     const void *data; /* (data_size,) */
     size_t data_size;
+    uint32_t kinds; /* of its entries: the bits 1 << kind; 0 = unknown, in an earlier format */
 };
 
 /* CRC-32 of the bytes that `checksum` is of (0: none), followed by these. */
@@ -106,6 +121,7 @@ struct journal_unpacker {
     const char *next; /* in the text */
     size_t used;      /* of the bytes */
     size_t done;      /* entries */
+    uint32_t kinds;   /* of those */
 };
 
 /* Text and bytes must be valid until the last entry has been read. */

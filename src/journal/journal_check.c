@@ -278,7 +278,7 @@ static int check_streams(struct journal_store *store, const struct journal_total
                          struct error *error) {
     sqlite3_stmt *row =
         prepare(store,
-                store->format == JOURNAL_FORMAT
+                store->format >= JOURNAL_FORMAT_PRODUCERS
                     ? "SELECT key, epoch, sequence, position, crc, producer, time FROM streams"
                     : "SELECT key, epoch, sequence, position, crc, 0, 0 FROM streams",
                 error);

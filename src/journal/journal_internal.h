@@ -151,8 +151,9 @@ struct journal {
 
 /* The statements that make tables, */
 extern const char journal_tables[];
-extern const char journal_streams[]; /* that of streams apart, with its index, */
-extern const char journal_view[];    /* and the view */
+extern const char journal_streams[];  /* that of streams apart, with its index, */
+extern const char journal_commands[]; /* the index of blocks with commands, */
+extern const char journal_view[];     /* and the view */
 
 extern const char journal_places[]; /* that of places, made when a broker is read */
 

@@ -89,14 +89,15 @@ int journal_read_age(struct journal *journal, double *time, struct error *error)
     return status;
 }
 
-int journal_mentions(struct journal *journal, uint64_t after, const char *text,
+int journal_has_kind(struct journal *journal, uint64_t after, enum journal_kind kind,
                      struct error *error) {
-    static const char sql[] = "SELECT 1 FROM blocks WHERE last > ? AND instr(data, ?) LIMIT 1";
+    static const char sql[] =
+        "SELECT 1 FROM blocks WHERE last > ? AND " JOURNAL_HAS_COMMAND " AND kinds & ? LIMIT 1";
     sqlite3_stmt *look;
     if (sqlite3_prepare_v2(journal->reading, sql, -1, &look, NULL) != SQLITE_OK)
         return journal_read_error(journal, error);
     sqlite3_bind_int64(look, 1, (sqlite3_int64)after);
-    sqlite3_bind_blob(look, 2, text, (int)strlen(text), SQLITE_STATIC);
+    sqlite3_bind_int64(look, 2, (sqlite3_int64)1 << kind);
     int code = sqlite3_step(look);
     int status = code == SQLITE_ROW    ? 1
                  : code == SQLITE_DONE ? 0

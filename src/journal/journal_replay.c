@@ -43,15 +43,17 @@ bool journal_read_block(sqlite3_stmt *row, struct journal_block *block) {
         .about_size = (size_t)sqlite3_column_bytes(row, JOURNAL_ABOUT),
         .data = sqlite3_column_blob(row, JOURNAL_DATA),
         .data_size = (size_t)sqlite3_column_bytes(row, JOURNAL_DATA),
+        .kinds = (uint32_t)sqlite3_column_int64(row, JOURNAL_BLOCK_KINDS),
     };
-    return block->about && sqlite3_column_int64(row, JOURNAL_CRC) == journal_block_checksum(block);
+    return block->about && block->kinds &&
+           sqlite3_column_int64(row, JOURNAL_CRC) == journal_block_checksum(block);
 }
 
 /* Whether the example is one of this daemon's. */
 static bool fits(const struct journal *journal, const struct journal_record *r) {
     size_t inputs = r->flags & WIRE_LABEL ? 0 : r->steps;
     return journal_record_bytes(r) <= journal->largest &&
-           (r->kind == JOURNAL_COMMAND ||
+           (r->kind != JOURNAL_EXAMPLE ||
             (r->x_size == inputs * journal->input_bytes &&
              (!r->y || r->y_size == r->steps * journal->target_bytes)));
 }
@@ -163,8 +165,8 @@ static void *reader_thread(void *context) {
 /* ---- The caller ---- */
 
 static struct journal_entry entry_of(const struct journal_record *r) {
-    struct journal_entry entry = {.position = r->position, .time = r->time};
-    if (r->kind == JOURNAL_COMMAND) {
+    struct journal_entry entry = {.position = r->position, .time = r->time, .kind = r->kind};
+    if (r->kind != JOURNAL_EXAMPLE) {
         entry.command = r->x;
         return entry;
     }

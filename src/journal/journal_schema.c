@@ -9,8 +9,11 @@ const char journal_tables[] =
     " crc INTEGER NOT NULL);"
     "CREATE TABLE blocks ("
     " last INTEGER PRIMARY KEY, count INTEGER NOT NULL,"
-    " about TEXT NOT NULL, data BLOB NOT NULL, crc INTEGER NOT NULL);"
+    " about TEXT NOT NULL, data BLOB NOT NULL, crc INTEGER NOT NULL, kinds INTEGER NOT NULL);"
     "INSERT INTO journal VALUES (1, '', '', '', 1, 0, 0, 0);";
+
+const char journal_commands[] =
+    "CREATE INDEX blocks_with_commands ON blocks (last) WHERE " JOURNAL_HAS_COMMAND ";";
 
 /* Which streams of which producers have been idle longest, the index says. */
 const char journal_streams[] =
@@ -47,6 +50,6 @@ const char journal_view[] =
     "   END * CASE WHEN stamp < 0 THEN -1 ELSE 1 END AS stamp,"
     "  flags, steps, CASE kind WHEN 1 THEN substr(data, at + key_size, x_size) END AS x,"
     "  CASE WHEN y_size NOT NULL THEN substr(data, at + key_size + x_size, y_size) END AS y,"
-    "  CASE kind WHEN 2 THEN CAST(substr(data, at, x_size - 1) AS TEXT) END AS command,"
+    "  CASE WHEN kind > 1 THEN CAST(substr(data, at, x_size - 1) AS TEXT) END AS command,"
     "  CASE WHEN sequence NOT NULL THEN producer END AS producer"
     " FROM fields";

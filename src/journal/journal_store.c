@@ -56,7 +56,8 @@ uint32_t journal_stream_checksum(const struct journal_record *r, int format) {
     enum { NUMBERS_OLDEST = 4 };
     const uint64_t numbers[] = {r->position, r->epoch,    r->sequence,
                                 r->key_size, r->producer, (uint64_t)r->time};
-    size_t size = format == JOURNAL_FORMAT ? sizeof numbers : NUMBERS_OLDEST * sizeof *numbers;
+    size_t size =
+        format >= JOURNAL_FORMAT_PRODUCERS ? sizeof numbers : NUMBERS_OLDEST * sizeof *numbers;
     return journal_checksum(journal_checksum(0, numbers, size), r->key, r->key_size);
 }
 
@@ -102,6 +103,7 @@ int journal_store_insert(struct journal_store *store, const struct journal_block
     sqlite3_bind_text(insert, 3, block->about, (int)block->about_size, SQLITE_STATIC);
     bind_bytes(insert, 4, block->data, block->data_size);
     sqlite3_bind_int64(insert, 5, journal_block_checksum(block));
+    sqlite3_bind_int64(insert, 6, block->kinds);
     return run(store, insert, error);
 }
 
@@ -323,7 +325,7 @@ int journal_store_prepare(struct journal_store *store, bool torn, struct error *
     } statements[] = {
         {&store->begin, "BEGIN IMMEDIATE"},
         {&store->commit, "COMMIT"},
-        {&store->insert, "INSERT INTO blocks VALUES (?, ?, ?, ?, ?)"},
+        {&store->insert, "INSERT INTO blocks VALUES (?, ?, ?, ?, ?, ?)"},
         {&store->update_stream, "UPDATE streams SET epoch = ?2, sequence = ?3, position = ?4, "
                                 "time = ?7, crc = ?5 WHERE key = ?1 AND producer = ?6"},
         {&store->insert_stream, "INSERT INTO streams VALUES (?1, ?6, ?2, ?3, ?4, ?7, ?5)"},
@@ -370,7 +372,7 @@ static int fill(const char *path, const struct journal_totals *totals, struct er
              JOURNAL_ID, JOURNAL_FORMAT);
     if (!connect_to(&store, path, error) && !execute(&store, settings, error) &&
         !execute(&store, journal_tables, error) && !execute(&store, journal_streams, error) &&
-        !execute(&store, journal_view, error)) {
+        !execute(&store, journal_commands, error) && !execute(&store, journal_view, error)) {
         if (sqlite3_prepare_v2(store.file, TOTALS, -1, &store.totals, NULL) == SQLITE_OK)
             status = journal_store_totals(&store, totals, error);
         else

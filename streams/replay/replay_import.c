@@ -12,13 +12,7 @@
 #include "common/wire.h"
 #include "replay_control.h"
 
-#define IMPORT_BEGIN "{\"command\":\"import\""
-
 enum { PATH_SIZE = 4096 };
-
-bool replay_is_import(const char *command) {
-    return !strncmp(command, IMPORT_BEGIN, strlen(IMPORT_BEGIN));
-}
 
 /* Beside the journal. */
 static FILE *open_file(const char *journal, const char *name, char path[PATH_SIZE],

@@ -9,8 +9,6 @@
 
 struct error;
 
-bool replay_is_import(const char *command);
-
 /* Send the file in pieces; `path` is that of the journal's file. Errors as replay_command, and
    EX_NOINPUT: it is not there. */
 int replay_import(const struct runnel_peer *peer, const char *path, const char *command,

@@ -19,6 +19,7 @@ struct replay_journal {
     sqlite3 *file;
     sqlite3_stmt *look_up;
     uint64_t oldest, newest;
+    bool kinds; /* blocks say which kinds they have: the format is not an earlier one */
     struct journal_unpacker unpacker; /* of the block read last, */
     char *bytes;                      /* which is here (capacity,) */
     size_t capacity;
@@ -61,11 +62,12 @@ static int check_format(struct replay_journal *journal, struct error *error) {
                          "%s: its format is %lld, and this program knows %d to %d: use that of the "
                          "version that wrote it",
                          journal->path, (long long)format, JOURNAL_FORMAT_OLDEST, JOURNAL_FORMAT);
+    journal->kinds = format >= JOURNAL_FORMAT_KINDS;
     return 0;
 }
 
 static int prepare(struct replay_journal *journal, struct error *error) {
-    static const char LOOK_UP[] = "SELECT " JOURNAL_BLOCK_COLUMNS " FROM blocks "
+    static const char LOOK_UP[] = "SELECT " JOURNAL_BLOCK_COLUMNS_OLDEST " FROM blocks "
                                   "WHERE last >= ? ORDER BY last LIMIT 1";
     sqlite3_int64 ends[2];
     if (check_format(journal, error) < 0 ||
@@ -210,15 +212,19 @@ static int find_record(struct replay_journal *journal, uint64_t position,
     return 0;
 }
 
-int replay_journal_find(struct replay_journal *journal, uint64_t from, const char *text,
+int replay_journal_find(struct replay_journal *journal, uint64_t from, enum journal_kind kind,
                         uint64_t *first, uint64_t *last, struct error *error) {
-    static const char FIND[] = "SELECT last, count FROM blocks WHERE last >= ? AND instr(data, ?) "
+    static const char FIND[] = "SELECT last, count FROM blocks WHERE last >= ?1 "
+                               "AND " JOURNAL_HAS_COMMAND " AND kinds & ?2 ORDER BY last LIMIT 1";
+    static const char NEXT[] = "SELECT last, count FROM blocks WHERE last >= ?1 "
                                "ORDER BY last LIMIT 1";
     sqlite3_stmt *look = NULL;
-    if (sqlite3_prepare_v2(journal->file, FIND, -1, &look, NULL) != SQLITE_OK)
+    if (sqlite3_prepare_v2(journal->file, journal->kinds ? FIND : NEXT, -1, &look, NULL) !=
+        SQLITE_OK)
         return file_error(journal, error);
     sqlite3_bind_int64(look, 1, (sqlite3_int64)from);
-    sqlite3_bind_blob(look, 2, text, (int)strlen(text), SQLITE_STATIC);
+    if (journal->kinds)
+        sqlite3_bind_int64(look, 2, (sqlite3_int64)1 << kind);
     int code = sqlite3_step(look);
     if (code == SQLITE_ROW) {
         *last = (uint64_t)sqlite3_column_int64(look, 0);
@@ -238,8 +244,11 @@ int replay_journal_read(struct replay_journal *journal, uint64_t position,
     if (find_record(journal, position, &record, error) < 0)
         return -1;
     entry->time = record.time;
-    if (record.kind == JOURNAL_COMMAND) {
+    entry->kind = record.kind;
+    if (record.kind != JOURNAL_EXAMPLE) {
         entry->command = record.x;
+        if (record.kind == JOURNAL_COMMAND)
+            entry->kind = journal_command_kind(record.x);
         return 0;
     }
     if (stream_name(&entry->stream, record.key, record.key_size))

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "journal/journal_kind.h"
 #include "streams/feed.h"
 
 struct replay_journal;
@@ -15,7 +16,8 @@ struct replay_journal;
 /* An example, or a command. Pointers are valid until the next entry is read. */
 struct replay_entry {
     uint64_t position;
-    double time;               /* Unix time at which the daemon took it */
+    double time; /* Unix time at which the daemon took it */
+    enum journal_kind kind;
     const char *command;       /* its JSON; NULL: it is an example */
     struct stream stream;      /* named */
     bool numbered;             /* the header has epoch and sequence, */
@@ -43,9 +45,10 @@ uint64_t replay_journal_newest(const struct replay_journal *journal);
 int replay_journal_read(struct replay_journal *journal, uint64_t position,
                         struct replay_entry *entry, struct error *error);
 
-/* The next block from an entry on that has this text somewhere, perhaps in a command: its entries
-   from `first` (>= `from`) to `last`. 1; 0: there is none; -1 as above. */
-int replay_journal_find(struct replay_journal *journal, uint64_t from, const char *text,
+/* The next block from an entry on that may have a command of this kind (in a file of an earlier
+   format, just the next block): its entries from `first` (>= `from`) to `last`. 1; 0: there is
+   none; -1 as above. */
+int replay_journal_find(struct replay_journal *journal, uint64_t from, enum journal_kind kind,
                         uint64_t *first, uint64_t *last, struct error *error);
 
 #endif

@@ -8,8 +8,6 @@
 #include "common/error.h"
 #include "replay_journal.h"
 
-#define ROLLBACK_BEGIN "{\"command\":\"rollback\""
-
 /* One partition of one rollback: examples of the producer between two entries, numbered after. */
 struct beyond {
     uint64_t after, position;
@@ -24,10 +22,6 @@ struct replay_left_out {
     uint64_t *unsent; /* positions, from the first on */
     size_t unsent_count, unsent_room;
 };
-
-bool replay_is_rollback(const char *command) {
-    return !strncmp(command, ROLLBACK_BEGIN, strlen(ROLLBACK_BEGIN));
-}
 
 /* ---- Those of the journal ---- */
 
@@ -88,7 +82,7 @@ static int look_at(struct replay_left_out *left_out, struct replay_journal *jour
     struct replay_entry entry;
     if (replay_journal_read(journal, position, &entry, error))
         return -1;
-    if (!entry.command || !replay_is_rollback(entry.command))
+    if (entry.kind != JOURNAL_ROLLBACK)
         return 0;
     return take_rollback(left_out, &entry, replay_journal_oldest(journal), first, error);
 }
@@ -98,7 +92,7 @@ static int look_through(struct replay_left_out *left_out, struct replay_journal 
     uint64_t from = first, begin = 0, end = 0;
     int found = 1;
     while (from <= last && found > 0) {
-        found = replay_journal_find(journal, from, ROLLBACK_BEGIN, &begin, &end, error);
+        found = replay_journal_find(journal, from, JOURNAL_ROLLBACK, &begin, &end, error);
         for (; found > 0 && begin <= end && begin <= last; begin++)
             if (look_at(left_out, journal, begin, first, error))
                 return -1;

@@ -28,6 +28,4 @@ int replay_left_out_note(struct replay_left_out *left_out, uint64_t position, st
 /* A rollback as the daemon that learns has the positions, to be freed; NULL: out of memory. */
 char *replay_left_out_rollback(const struct replay_left_out *left_out, const char *command);
 
-bool replay_is_rollback(const char *command);
-
 #endif

@@ -165,10 +165,8 @@ static int send_example(struct replay *replay, struct replay_entry *entry, struc
 }
 
 /* The place of a broker's partition: it changes nothing of what is learned. */
-static bool is_place(const char *command) {
-    static const char *const places[] = {"{\"command\":\"skip\"", "{\"command\":\"partition\""};
-    return !strncmp(command, places[0], strlen(places[0])) ||
-           !strncmp(command, places[1], strlen(places[1]));
+static bool is_place(const struct replay_entry *entry) {
+    return entry->kind == JOURNAL_SKIP || entry->kind == JOURNAL_PARTITION;
 }
 
 static int carry_out(const struct replay *replay, const struct replay_entry *entry,
@@ -176,9 +174,9 @@ static int carry_out(const struct replay *replay, const struct replay_entry *ent
     const struct replay_settings *settings = replay->settings;
     struct runnel_peer peer = {settings->control, settings->common.to.keys.server,
                                settings->common.to.keys.own};
-    if (replay_is_import(entry->command))
+    if (entry->kind == JOURNAL_IMPORT)
         return replay_import(&peer, replay_journal_path(replay->journal), entry->command, error);
-    if (!replay_is_rollback(entry->command))
+    if (entry->kind != JOURNAL_ROLLBACK)
         return replay_command(&peer, entry->command, error);
     char *text = replay_left_out_rollback(replay->left_out, entry->command);
     int status = text ? replay_command(&peer, text, error) : error_no_memory(error);
@@ -203,8 +201,7 @@ static int send_command(struct replay *replay, const struct replay_entry *entry,
 }
 
 static int send_entry(struct replay *replay, struct replay_entry *entry, struct error *error) {
-    if ((entry->command && is_place(entry->command)) ||
-        replay_left_out_has(replay->left_out, entry))
+    if (is_place(entry) || replay_left_out_has(replay->left_out, entry))
         return replay_left_out_note(replay->left_out, entry->position, error);
     return entry->command ? send_command(replay, entry, error) : send_example(replay, entry, error);
 }

@@ -48,7 +48,7 @@ def rows(directory, query):
 
 def skips(directory):
     """The places that the journal left, in their order."""
-    found = rows(directory, "SELECT command FROM entries WHERE kind = 2 ORDER BY position")
+    found = rows(directory, "SELECT command FROM entries WHERE kind > 1 ORDER BY position")
     return [json.loads(text)["place"] for text, in found if json.loads(text)["command"] == "skip"]
 
 

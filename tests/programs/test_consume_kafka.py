@@ -121,7 +121,7 @@ def test_hostile_messages(directory):
         dead = cluster.ask("dump s.dead 1")
         assert [line.split()[2:] for line in dead] == [["1", "2"], [], []], dead
         commands = [json.loads(text) for text, in consuming.rows(
-            directory, "SELECT command FROM entries WHERE kind = 2 ORDER BY position")]
+            directory, "SELECT command FROM entries WHERE kind > 1 ORDER BY position")]
         reasons = [command["reason"] for command in commands if command["command"] == "skip"]
     assert "no text of UTF-8" in reasons[0] and reasons[1] == "it has no value: a tombstone", reasons
     assert journal(directory) == [("b", (1, 2)), ("b", (3, 4))]

@@ -3,8 +3,9 @@
 earlier program exported, journals are replayed, and learning continues with the same bits.
 
 tests/support/versions/VERSION/CASE/ holds a state directory as the program of that version left it, and
-the parameters that it exported at its last checkpoint. `test_versions.py write VERSION`, with builddir
+the parameters that it exported at its last checkpoint. `test_versions.py write VERSION CASE...`, with builddir
 at that version's build tree, has written them."""
+import base64
 import contextlib
 import json
 import os
@@ -13,6 +14,7 @@ import random
 import shutil
 import sqlite3
 import struct
+import subprocess
 import sys
 import tempfile
 import time
@@ -30,7 +32,8 @@ BEFORE, AFTER = 60, 40  # examples that the checkpoint has, and that only the jo
 SET, RATE = 80, 0.004  # after so many, learning.optimizer.rate is set: the journal has the command
 STREAMS = 5  # more than max_streams: some are forgotten and come back
 SEED = 7
-FORMAT = 3  # of the journal, whichever it had
+FORMAT = 4  # of the journal, whichever it had
+CHECKPOINT = "checkpoint.safetensors"
 os.environ["RUNNEL_ISA"] = "baseline"  # the set that every machine has: those files were written with it
 
 CASES = {
@@ -60,7 +63,16 @@ model:
 learning:
   {window: 6, stride: 3, optimizer: {kind: sgd, rate: 0.05, momentum: 0.9, nesterov: true}, max_streams: 3}
 """, 0, None),
+    # Its journal, of format 3, has commands of several kinds: see send_commands.
+    "commands": ("""
+model:
+  input: {kind: real, size: 2}
+  layers: [{cell: gru, size: 4, norm: layer}]
+  output: {loss: squared, size: 2, target: next}
+learning: {window: 4, stride: 2, optimizer: {kind: adam, rate: 0.01}, max_streams: 4}
+""", 2, None),
 }
+LEFT_OUT = {"commands": 5}  # examples, by a rollback after the last of them
 
 
 def configuration(case, directory):
@@ -129,13 +141,37 @@ def wait_for(daemon, count):
         time.sleep(0.01)
 
 
-def feed_rest(daemon, messages):
+def send_commands(daemon, exported):
+    """One of each kind of command that a journal without brokers and anomalies has."""
+    _, state = daemon.request("export", stream="stream-1")
+    daemon.ask("reset")
+    daemon.ask("import", blob=base64.b64encode(exported).decode())
+    daemon.ask("adopt", blob=base64.b64encode(state).decode())
+    daemon.ask("forget", stream="stream-3")
+    daemon.ask("forget", streams=["stream-2"])
+
+
+def feed_rest(daemon, case):
     """What comes after the checkpoint."""
+    messages = list(examples(case))
+    exported = daemon.export()
     feed(daemon, messages[BEFORE:SET])
     wait_for(daemon, SET)
+    if case in LEFT_OUT:
+        send_commands(daemon, exported)
     daemon.ask("set", key="learning.optimizer.rate", value=RATE)
     feed(daemon, messages[SET:])
-    wait_for(daemon, BEFORE + AFTER)
+    wait_learned(daemon, case, rolled_back=False)
+    if case in LEFT_OUT:
+        newest = daemon.ask("status")["journal"]["position"]
+        daemon.ask("rollback", spans=[[newest - LEFT_OUT[case] + 1, newest]])
+        wait_learned(daemon, case)
+
+
+def wait_learned(daemon, case, rolled_back=True):
+    """All of the case; a reset lets examples count anew."""
+    count = AFTER - (SET - BEFORE) if case in LEFT_OUT else BEFORE + AFTER
+    wait_for(daemon, count - (LEFT_OUT.get(case, 0) if rolled_back else 0))
 
 
 def journal_format(state):
@@ -143,14 +179,21 @@ def journal_format(state):
         return file.execute("PRAGMA user_version").fetchone()[0]
 
 
+def kinds(state):
+    """Of the commands, by position."""
+    with contextlib.closing(sqlite3.connect(state / "journal.sqlite")) as file:
+        return file.execute("SELECT position, kind, json_extract(command, '$.command') FROM entries "
+                            "WHERE kind > 1 ORDER BY position").fetchall()
+
+
 def without_journal(state, to):
     shutil.copytree(state, to, ignore=shutil.ignore_patterns("journal*"))
     return to
 
 
-def write(version):
+def write(version, cases):
     """Leave what this build writes in VERSIONS / version."""
-    for case in CASES:
+    for case in cases:
         place = VERSIONS / version / case
         place.mkdir(parents=True)
         messages = list(examples(case))
@@ -158,13 +201,15 @@ def write(version):
             feed(daemon, messages[:BEFORE])
             wait_for(daemon, BEFORE)
             daemon.ask("checkpoint")
+            checkpoint = (daemon.directory / "state" / CHECKPOINT).read_bytes()
             (place / "exported.safetensors").write_bytes(daemon.export())
-            feed_rest(daemon, messages)
+            feed_rest(daemon, case)
             (place / "continued.safetensors").write_bytes(daemon.export())
             daemon.process.kill()
             daemon.process.wait()
             shutil.copytree(daemon.directory / "state", place / "state",
-                            ignore=shutil.ignore_patterns("*.previous.*", "*-shm", "lock"))
+                            ignore=shutil.ignore_patterns("*.previous.*", "*.first.*", "*.tmp", "*-shm", "lock"))
+            (place / "state" / CHECKPOINT).write_bytes(checkpoint)  # before what a rollback has written
         print(place, json.dumps(sorted(path.name for path in (place / "state").iterdir())))
 
 
@@ -205,10 +250,10 @@ def test_journal(directory):
         own = without_journal(state, pathlib.Path(directory, f"{state.parts[-3]}-{case}"))
         with started(case, own) as daemon:
             wait_for(daemon, BEFORE)
-            feed_rest(daemon, list(examples(case)))
+            feed_rest(daemon, case)
             fed = daemon.export()
         with started(case, state) as daemon:
-            wait_for(daemon, BEFORE + AFTER)
+            wait_learned(daemon, case)
             assert daemon.ask("status")["rate"] == RATE
             assert daemon.export() == fed, state
             with daemon.socket(zmq.DEALER, "examples") as socket:  # its numbers are known, too
@@ -220,6 +265,34 @@ def test_journal(directory):
                     assert answer.status == status, answer
             assert daemon.end() == 0, daemon.text()
             assert journal_format(daemon.directory / "state") == FORMAT
+            if case in LEFT_OUT:
+                assert kinds(daemon.directory / "state") == [
+                    (81, 3, "reset"), (82, 7, "import"), (83, 6, "adopt"), (84, 5, "forget"),
+                    (85, 5, "forget"), (86, 4, "set"), (107, 11, "rollback")]
+
+
+def test_replay(directory):
+    """runnel-replay reads the journal as the earlier program left it, and a daemon's after it has brought it
+    to its own format: with the same parameters."""
+    for state in kept():
+        case, exports = state.parent.name, []
+        old, new = (pathlib.Path(directory, f"{state.parts[-3]}-{case}-{age}") for age in ("old", "new"))
+        shutil.copytree(state, old)
+        with started(case, state) as daemon:
+            wait_learned(daemon, case)
+            assert daemon.end() == 0, daemon.text()
+            shutil.copytree(daemon.directory / "state", new)
+        for journal, wanted in ((old, None), (new, FORMAT)):
+            with started(case) as daemon:
+                assert wanted in (None, journal_format(journal))
+                run = subprocess.run(
+                    [BUILD / "runnel-replay", "--socket", "router", "--connect", daemon.endpoint("examples"),
+                     "--control", daemon.endpoint("control"), journal / "journal.sqlite"],
+                    capture_output=True, text=True, timeout=running.LIMIT, check=False)
+                assert run.returncode == 0, (state, run)
+                wait_learned(daemon, case)
+                exports.append(daemon.export())
+        assert exports[0] == exports[1], state
 
 
 def test_bits(directory):
@@ -230,7 +303,7 @@ def test_bits(directory):
     for state in kept():
         case = state.parent.name
         with started(case, state) as daemon:
-            wait_for(daemon, BEFORE + AFTER)
+            wait_learned(daemon, case)
             if not daemon.ask("status").get("resumed_warning") and "warning" not in daemon.text():
                 expected = (state.parent / "continued.safetensors").read_bytes()
                 assert tensors(daemon.export()) == tensors(expected), (state, daemon.text())
@@ -238,6 +311,6 @@ def test_bits(directory):
 
 
 if sys.argv[1:2] == ["write"]:
-    write(sys.argv[2])
+    write(sys.argv[2], sys.argv[3:] or CASES)
 else:
     cases.run(globals())

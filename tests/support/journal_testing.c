@@ -75,7 +75,7 @@ struct made {
     struct example example;
     char key[WIRE_KEY_MAX];
     uint32_t x[STEPS_MAX * INPUTS], y[STEPS_MAX * TARGETS];
-    char command[32]; /* "" = it is an example */
+    char command[48]; /* "" = it is an example */
 };
 
 static size_t key_of(unsigned stream, char key[WIRE_KEY_MAX]) {
@@ -99,7 +99,7 @@ static void make(uint64_t position, struct made *made) {
     unsigned stream = (unsigned)(position % STREAMS);
     memset(made, 0, sizeof *made);
     if (position % COMMAND_EVERY == 0) {
-        snprintf(made->command, sizeof made->command, "{\"set\": %llu}",
+        snprintf(made->command, sizeof made->command, "{\"command\":\"set\",\"n\":%llu}",
                  (unsigned long long)position);
         return;
     }
@@ -129,7 +129,7 @@ void append_entries(struct journal *journal, int count) {
     for (struct made made; count > 0; count--) {
         uint64_t position = journal_position(journal) + 1;
         make(position, &made);
-        uint64_t given = *made.command ? journal_append_command(journal, made.command)
+        uint64_t given = *made.command ? journal_append_command(journal, JOURNAL_SET, made.command)
                                        : journal_append_example(journal, &made.example);
         assert_int_equal(given, position);
         assert_int_equal(journal_position(journal), position);
@@ -246,7 +246,8 @@ int assert_rows(void) {
         make((uint64_t)++count, &made);
         assert_int_equal(sqlite3_column_int64(row, POSITION), count);
         assert_true(sqlite3_column_double(row, TIME) > 1e9);
-        assert_int_equal(sqlite3_column_int64(row, KIND), *made.command ? 2 : 1);
+        assert_int_equal(sqlite3_column_int64(row, KIND),
+                         *made.command ? JOURNAL_SET : JOURNAL_EXAMPLE);
         if (!*made.command) {
             assert_example_row(row, &made.example);
             continue;

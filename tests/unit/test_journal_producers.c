@@ -296,6 +296,7 @@ static void make_format_2(int count) {
              "CREATE TABLE streams (key BLOB PRIMARY KEY, epoch INTEGER NOT NULL, sequence INTEGER "
              "NOT NULL, position INTEGER NOT NULL, crc INTEGER NOT NULL) WITHOUT ROWID;"
              "INSERT INTO streams VALUES (CAST('k' AS BLOB), 7, %d, %d, %u);"
+             "DROP INDEX blocks_with_commands; ALTER TABLE blocks DROP COLUMN kinds;"
              "PRAGMA user_version = %d;",
              count, count, journal_stream_checksum(&record, JOURNAL_FORMAT_OLDEST),
              JOURNAL_FORMAT_OLDEST);
@@ -339,6 +340,96 @@ static void takes_over_format_2(void **unused) {
     assert_taken_over(COUNT);
 }
 
+static const char *const texts[JOURNAL_KINDS] = {
+    [JOURNAL_COMMAND] = "{\"command\":\"dance\",\"set\":\"{\\\"command\\\":\\\"set\\\"\"}",
+    [JOURNAL_RESET] = "{\"command\":\"reset\"}",
+    [JOURNAL_SET] = "{\"command\":\"set\",\"key\":\"learning.clip\",\"value\":\"1\"}",
+    [JOURNAL_FORGET] = "{\"command\":\"forget\",\"streams\":[\"a\"]}",
+    [JOURNAL_ADOPT] =
+        "{\"command\":\"adopt\",\"stream\":\"a\",\"part\":1,\"parts\":1,\"blob\":\"\"}",
+    [JOURNAL_IMPORT] = "{\"command\":\"import\",\"file\":\"parameters.5.safetensors\"}",
+    [JOURNAL_SKIP] = "{\"command\":\"skip\",\"partition\":\"redis:a\"}",
+    [JOURNAL_PARTITION] = "{\"command\":\"partition\",\"name\":\"redis:a\"}",
+    [JOURNAL_FEEDBACK] = "{\"command\":\"normal\",\"stream\":\"a\"}",
+    [JOURNAL_ROLLBACK] = "{\"command\":\"rollback\",\"to\":3}",
+};
+
+/* Rounds of one example and one command of each kind, as the program of format 3 wrote them. */
+static void make_format_3(int rounds) {
+    struct journal *journal = open_plain();
+    for (int n = 1; n <= rounds; n++) {
+        struct example example = numbered(0, (uint64_t)n);
+        journal_append_example(journal, &example);
+        for (int kind = JOURNAL_COMMAND; kind < JOURNAL_KINDS; kind++)
+            journal_append_command(journal, JOURNAL_COMMAND, texts[kind]);
+    }
+    journal_close(&journal);
+    execute("DROP VIEW entries; CREATE VIEW entries AS SELECT 1; DROP INDEX blocks_with_commands;"
+            "ALTER TABLE blocks DROP COLUMN kinds; PRAGMA user_version = 3;");
+}
+
+static int check_kind(void *context, struct journal_entry *entry, struct error *error) {
+    (void)context, (void)error;
+    enum journal_kind kind = (entry->position - 1) % (JOURNAL_KINDS - 1) + JOURNAL_EXAMPLE;
+    assert_int_equal(entry->kind, kind);
+    if (kind == JOURNAL_EXAMPLE)
+        assert_null(entry->command);
+    else
+        assert_string_equal(entry->command, texts[kind]);
+    return 0;
+}
+
+/* Each command by its text, and blocks say which they have; other blocks stay as they were. */
+static void gives_commands_of_format_3_kinds(void **unused) {
+    (void)unused;
+    enum { ROUNDS = 100, EXAMPLES = 50 };
+    make_format_3(ROUNDS);
+    struct journal *journal = open_plain();
+    assert_int_equal(journal_replay(journal, 0, check_kind, NULL, NULL), 0);
+    for (int n = 1; n <= EXAMPLES; n++) {
+        struct example example = numbered(0, (uint64_t)(ROUNDS + n));
+        journal_append_example(journal, &example);
+    }
+    assert_int_equal(journal_sync(journal, NULL), 0);
+    for (enum journal_kind kind = JOURNAL_COMMAND; kind < JOURNAL_KINDS; kind++)
+        assert_int_equal(journal_has_kind(journal, 0, kind, NULL), 1);
+    uint64_t last = (uint64_t)ROUNDS * (JOURNAL_KINDS - 1);
+    assert_int_equal(journal_has_kind(journal, last, JOURNAL_ROLLBACK, NULL), 0);
+    journal_close(&journal);
+    assert_int_equal(number_of("PRAGMA user_version"), JOURNAL_FORMAT);
+    assert_int_equal(number_of("SELECT count(*) FROM entries WHERE kind = 11"), ROUNDS);
+    assert_int_equal(number_of("SELECT count(*) FROM entries WHERE kind = 1"), ROUNDS + EXAMPLES);
+    journal = open_plain(); /* and its checksums hold */
+    journal_close(&journal);
+}
+
+/* What a replay reports is not hidden: a damaged block stays as it is. */
+static void keeps_damage_of_format_3(void **unused) {
+    (void)unused;
+    struct error error;
+    make_format_3(100);
+    execute("UPDATE blocks SET crc = crc + 1 WHERE last = (SELECT min(last) FROM blocks)");
+    struct journal *journal = open_plain();
+    assert_int_equal(journal_replay(journal, 0, check_kind, NULL, &error), -1);
+    assert_non_null(strstr(error.text, "is not what was written"));
+    journal_close(&journal);
+}
+
+/* A block whose `kinds` are not those of its entries is damaged. */
+static void compares_kinds(void **unused) {
+    (void)unused;
+    struct error error;
+    struct journal *journal = open_plain();
+    struct example example = numbered(0, 1);
+    journal_append_example(journal, &example);
+    journal_close(&journal);
+    execute("UPDATE blocks SET kinds = 2 + (1 << 11)");
+    journal = open_plain();
+    assert_int_equal(journal_replay(journal, 0, check_kind, NULL, &error), -1);
+    assert_non_null(strstr(error.text, "is not what was written"));
+    journal_close(&journal);
+}
+
 /* Killed before, and within, each write and sync that this takes. */
 static void survives_kills_meanwhile(void **unused) {
     enum { COUNT = 20, WRITES_MIN = 10 };
@@ -373,10 +464,17 @@ static void survives_kills_meanwhile(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(numbers_each_producer_apart),   TEST(recognizes_what_it_has),
-        TEST(remembers_everyone_in_a_crowd), TEST(drops_the_longest_idle),
-        TEST(drops_what_is_too_old),         TEST(drops_nothing_for_a_clock_that_jumps),
-        TEST(forgets_while_it_prunes),       TEST(takes_over_format_2),
+        TEST(numbers_each_producer_apart),
+        TEST(recognizes_what_it_has),
+        TEST(remembers_everyone_in_a_crowd),
+        TEST(drops_the_longest_idle),
+        TEST(drops_what_is_too_old),
+        TEST(drops_nothing_for_a_clock_that_jumps),
+        TEST(forgets_while_it_prunes),
+        TEST(takes_over_format_2),
+        TEST(gives_commands_of_format_3_kinds),
+        TEST(keeps_damage_of_format_3),
+        TEST(compares_kinds),
         TEST(survives_kills_meanwhile),
     };
     faulty_disk_install();
