@@ -217,8 +217,7 @@ def learned(directory):
     """(key, n) of each message that counts in the daemon's journal, in its order: without what its
     rollbacks leave out."""
     rows = entries(directory)
-    backs = [(row[0], json.loads(row[4])) for row in rows if row[4] and "rollback" in row[4]]
-    backs = [(position, back) for position, back in backs if back["command"] == "rollback"]
+    backs = [(row[0], json.loads(row[4])) for row in rows if row[1] == ROLLBACK]
 
     def left_out(row):
         for position, back in backs:
@@ -229,7 +228,7 @@ def learned(directory):
         return False
 
     return [(row[2].decode(), int(struct.unpack("<f", row[3][:4])[0])) for row in rows
-            if row[1] == 1 and not left_out(row)]
+            if row[1] == EXAMPLE and not left_out(row)]
 
 
 def left_out(directory):

@@ -27,7 +27,7 @@ except ImportError:
 INPUTS = 3
 END, DO_NOT_LEARN = 1, 2
 ACCEPTED, DUPLICATE, REJECTED = 0, 1, 2
-EXAMPLE, COMMAND = 1, 2  # kinds of an entry
+EXAMPLE = 1  # the kind of an entry; others are commands
 SILENCE_MS = 150  # without an answer: the daemon was killed, or is learning again
 FRUITLESS, SILENCE_DOUBLINGS = 4, 5  # after so many silences it may be slow: each is twice as long
 NEVER_MS = 2**31 - 1
@@ -276,7 +276,7 @@ def play(daemon, entries, exports=(), first=0):
         found[count] = digest(daemon.export())
     with daemon.socket(zmq.PUSH, "examples") as socket:
         for entry in entries:
-            if entry.kind == COMMAND:
+            if entry.kind != EXAMPLE:
                 wait_for_examples(daemon, count)
                 daemon.ask(**json.loads(entry.command))
                 continue
