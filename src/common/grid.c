@@ -1,5 +1,6 @@
 #include "grid.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,34 +12,40 @@
 enum { WIDTH_USUAL = 80, WIDTH_LEAST = 40, WIDTH_MOST = 160, SHRUNK_LEAST = 12, GAP = 2 };
 enum { LINE_SIZE = 8 * GRID_TEXT_SIZE };
 
-int grid_open(struct grid *grid, size_t rows, const char *titles) {
+int grid_open(struct grid *grid, size_t rows, size_t more, const char *titles) {
     char line[LINE_SIZE], *rest = line, *title;
-    memset(grid, 0, sizeof *grid);
+    *grid = (struct grid){.row_count = rows, .columns_max = 1 + more};
     snprintf(line, sizeof line, "%s", titles);
+    for (const char *at = line; (at = strchr(at, '\t')); at++)
+        grid->columns_max++;
+    grid->columns = calloc(grid->columns_max, sizeof *grid->columns);
+    grid->texts = calloc(rows * grid->columns_max + 1, sizeof *grid->texts);
+    if (!grid->columns || !grid->texts) {
+        grid_close(grid);
+        return -1;
+    }
     while ((title = strsep(&rest, "\t")))
         grid_add(grid, title + (*title == '-'), *title == '-', 0);
-    grid->row_count = rows;
-    grid->texts = calloc(rows * GRID_COLUMNS_MAX + 1, sizeof *grid->texts);
-    return grid->texts ? 0 : -1;
+    return 0;
 }
 
 void grid_close(struct grid *grid) {
+    free(grid->columns);
     free(grid->texts);
+    grid->columns = NULL;
     grid->texts = NULL;
 }
 
 size_t grid_add(struct grid *grid, const char *title, bool left, int rank) {
-    size_t place = grid->column_count;
-    if (place == GRID_COLUMNS_MAX)
-        return place - 1;
-    grid->column_count++;
+    size_t place = grid->column_count++;
+    assert(place < grid->columns_max);
     grid->columns[place] = (struct grid_column){.left = left, .rank = rank, .shown = true};
     text_copy(grid->columns[place].title, GRID_TEXT_SIZE, title);
     return place;
 }
 
 char *grid_text(struct grid *grid, size_t row, size_t column) {
-    return grid->texts[row * GRID_COLUMNS_MAX + column];
+    return grid->texts[row * grid->columns_max + column];
 }
 
 void grid_put(struct grid *grid, size_t row, const char *format, ...) {

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-enum { GRID_TEXT_SIZE = 256, GRID_COLUMNS_MAX = 24 };
+enum { GRID_TEXT_SIZE = 256 };
 
 struct grid_column {
     char title[GRID_TEXT_SIZE];
@@ -19,17 +19,17 @@ struct grid_column {
 };
 
 struct grid {
-    struct grid_column columns[GRID_COLUMNS_MAX];
-    size_t column_count, row_count;
-    char (*texts)[GRID_TEXT_SIZE]; /* (row_count, GRID_COLUMNS_MAX) */
+    struct grid_column *columns; /* (columns_max,) */
+    size_t column_count, columns_max, row_count;
+    char (*texts)[GRID_TEXT_SIZE]; /* (row_count, columns_max) */
 };
 
-/* With columns of these titles, a tab between them; '-' before one aligns it to the left. More can
-   be added. -1: out of memory. */
-int grid_open(struct grid *grid, size_t rows, const char *titles);
+/* With columns of these titles, a tab between them; '-' before one aligns it to the left; and room
+   for so many more. -1: out of memory. */
+int grid_open(struct grid *grid, size_t rows, size_t more, const char *titles);
 void grid_close(struct grid *grid);
 
-/* Its number. Beyond GRID_COLUMNS_MAX the last one is returned. */
+/* Its number. There must be room. */
 size_t grid_add(struct grid *grid, const char *title, bool left, int rank);
 
 /* The texts of a row, from its first column on, with a tab between them. */

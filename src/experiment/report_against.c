@@ -215,7 +215,7 @@ static int print_stream(const struct against *a, const struct summary_stream *st
     struct grid grid;
     char name[GRID_TEXT_SIZE];
     enum { NAME, HERE, THERE, APART, P, BITS, NOTE };
-    if (grid_open(&grid, count, "-variant\there\tthere\tchange\t-p\tbits\t-"))
+    if (grid_open(&grid, count, 0, "-variant\there\tthere\tchange\t-p\tbits\t-"))
         return -1;
     grid.columns[NAME].shrink = true;
     for (size_t i = 0; i < count; i++) {

@@ -1,6 +1,7 @@
 #include "report_table.h"
 
 #include <math.h>
+#include <stdint.h>
 #include <string.h>
 
 #include "common/format.h"
@@ -54,8 +55,12 @@ static void put_p(char *text, double p) {
 /* ---- A stream ---- */
 
 struct places {
-    size_t name, settings, measure, deviation, other, rank, difference, p, time, runs;
+    size_t measure, deviation, other, rank, difference, p, time, runs;
 };
+
+/* The columns of a stream's figures; of the mark of the best variant, and of the names of variants,
+   in place of which their settings may stand. */
+enum { FIGURE_COLUMNS = sizeof(struct places) / sizeof(size_t), NAME_COLUMN = 1 };
 
 /* Whether the settings stand in columns of their own, in place of names. */
 static bool has_columns(const struct summary *s) {
@@ -113,7 +118,7 @@ static void put_names(struct grid *grid, const struct summary *s, bool columns) 
 static void add_columns(struct grid *grid, const struct summary *s,
                         const struct summary_stream *stream, struct places *at) {
     bool several = s->results->variant_count > 1, skill = has_skill(s, stream);
-    size_t other = other_measure(stream), none = GRID_COLUMNS_MAX;
+    size_t other = other_measure(stream), none = SIZE_MAX;
     *at = (struct places){.deviation = none,
                           .other = none,
                           .rank = none,
@@ -141,7 +146,7 @@ static void add_columns(struct grid *grid, const struct summary *s,
 static void put_cell(struct grid *grid, const struct summary_stream *stream, size_t row,
                      const struct places *at) {
     const struct summary_cell *cell = &stream->cells[row];
-    size_t none = GRID_COLUMNS_MAX, measure = stream->measure, other = other_measure(stream);
+    size_t none = SIZE_MAX, measure = stream->measure, other = other_measure(stream);
     char number[FORMAT_SIZE];
     put(grid_text(grid, row, at->measure), measure, cell->measure.mean);
     if (!cell->done && cell->nonfinite)
@@ -209,7 +214,8 @@ static int print_stream(const struct summary *s, const struct summary_stream *st
                         int width) {
     struct grid grid;
     struct places at;
-    if (grid_open(&grid, s->results->variant_count, "-"))
+    if (grid_open(&grid, s->results->variant_count, NAME_COLUMN + s->key_count + FIGURE_COLUMNS,
+                  "-"))
         return -1;
     put_names(&grid, s, has_columns(s));
     add_columns(&grid, s, stream, &at);
@@ -226,18 +232,21 @@ static int print_stream(const struct summary *s, const struct summary_stream *st
 
 /* ---- All streams ---- */
 
+enum { ALL_COLUMN = 1 };
+
 static int print_ranks(const struct summary *s, FILE *to, int width) {
     struct grid grid;
     if (s->results->stream_count < 2 || s->results->variant_count < 2)
         return 0;
-    if (grid_open(&grid, s->results->variant_count, "-"))
+    if (grid_open(&grid, s->results->variant_count,
+                  NAME_COLUMN + s->key_count + ALL_COLUMN + s->results->stream_count, "-"))
         return -1;
     put_names(&grid, s, has_columns(s));
     size_t all = grid_add(&grid, "all", false, ALWAYS);
     for (size_t i = 0; i < s->results->variant_count; i++)
         snprintf(grid_text(&grid, i, all), GRID_TEXT_SIZE, isnan(s->ranks[i]) ? "-" : "%.2f",
                  s->ranks[i]);
-    for (size_t k = 0; k < s->results->stream_count && grid.column_count < GRID_COLUMNS_MAX; k++) {
+    for (size_t k = 0; k < s->results->stream_count; k++) {
         size_t place = grid_add(&grid, s->streams[k].stream->name, false, (int)k + 1);
         for (size_t i = 0; i < s->results->variant_count; i++)
             snprintf(grid_text(&grid, i, place), GRID_TEXT_SIZE,

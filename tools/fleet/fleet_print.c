@@ -152,7 +152,7 @@ static int print_daemons(const struct status *s) {
     struct rest sum;
     struct grid grid;
     size_t row = s->view->daemon_count;
-    if (grid_open(&grid, row + 2,
+    if (grid_open(&grid, row + 2, 0,
                   "-daemon\t-state\tpartitions\texamples\tper s\twaiting\t"
                   "uncommitted\t-control"))
         return -1;
@@ -171,7 +171,7 @@ static int print_daemons(const struct status *s) {
 
 static int print_partitions(const struct status *s) {
     struct grid grid;
-    if (grid_open(&grid, s->view->partition_count,
+    if (grid_open(&grid, s->view->partition_count, 0,
                   "-partition\t-daemon\tcommitted\tstreams\twaiting\tuncommitted"))
         return -1;
     for (size_t p = 0; p < s->view->partition_count; p++) {
