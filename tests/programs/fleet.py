@@ -19,6 +19,7 @@ import kafka
 import running
 
 TOOL = pathlib.Path(os.environ.get("builddir", "."), "runnel-fleet").resolve()
+EXAMPLE, ROLLBACK = 1, 11  # kinds of entries
 
 CONFIG = """
 name: {name}
