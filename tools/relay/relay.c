@@ -138,20 +138,8 @@ static void take_message(struct relay *r, struct message *message) {
     make_topic(r, message, topic);
     bool named = make_id(message, id);
     const char *stream = member_string(message->body, "stream");
-    struct sink_message out = {.topic = strdup(topic), .text = message->text};
-    if (named)
-        out.id = strdup(id);
-    if (stream)
-        out.key = strdup(stream);
-    if (!out.topic || (named && !out.id) || (stream && !out.key)) {
-        free(out.topic);
-        free(out.id);
-        free(out.key);
-        return;
-    }
-    out.size = strlen(out.text);
+    queue_add(r->queue, topic, stream, named ? id : NULL, message->text);
     message->text = NULL; /* the queue's now */
-    queue_add(r->queue, &out);
     r->taken++;
 }
 

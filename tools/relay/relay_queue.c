@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <sysexits.h>
 #include <time.h>
@@ -28,6 +29,7 @@ struct queue {
     pthread_t thread;
     bool started;
     int event; /* eventfd: refused */
+    bool memory_said, room_said;
 
     pthread_mutex_t mutex; /* of all that follows */
     pthread_cond_t changed;
@@ -201,16 +203,36 @@ int queue_open(struct queue **result, const struct sink_type *type, struct sink 
     return start(queue, error);
 }
 
-void queue_add(struct queue *queue, const struct sink_message *message) {
-    struct sink_message oldest = {0};
+static void drop(struct queue *queue, struct sink_message *message) {
+    clear(message);
+    pthread_mutex_lock(&queue->mutex);
+    queue->counts.dropped++;
+    pthread_mutex_unlock(&queue->mutex);
+    if (!queue->memory_said)
+        complain(EX_OK, "out of memory: messages are dropped");
+    queue->memory_said = true;
+}
+
+void queue_add(struct queue *queue, const char *topic, const char *key, const char *id,
+               char *text) {
+    struct sink_message oldest = {0}, message = {.topic = strdup(topic),
+                                                 .key = key ? strdup(key) : NULL,
+                                                 .id = id ? strdup(id) : NULL,
+                                                 .text = text,
+                                                 .size = strlen(text)};
+    if (!message.topic || (key && !message.key) || (id && !message.id)) {
+        drop(queue, &message);
+        return;
+    }
     pthread_mutex_lock(&queue->mutex);
     if (queue->count == queue->room) {
         oldest = queue->ring[queue->oldest];
         queue->oldest = (queue->oldest + 1) % queue->room;
         queue->count--;
     }
-    queue->ring[(queue->oldest + queue->count++) % queue->room] = *message;
-    bool first = oldest.text && queue->counts.dropped == 0;
+    queue->ring[(queue->oldest + queue->count++) % queue->room] = message;
+    bool first = oldest.text && !queue->room_said;
+    queue->room_said |= first;
     queue->counts.dropped += oldest.text != NULL;
     pthread_cond_signal(&queue->changed);
     pthread_mutex_unlock(&queue->mutex);

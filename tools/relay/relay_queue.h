@@ -14,7 +14,7 @@ struct queue;
 struct queue_counts {
     uint64_t written;   /* confirmed by the broker */
     uint64_t too_large; /* the broker takes none of their size */
-    uint64_t dropped;   /* there was no room for them */
+    uint64_t dropped;   /* there was no room, or no memory, for them */
     uint64_t left;      /* none of these */
 };
 
@@ -22,8 +22,9 @@ struct queue_counts {
 int queue_open(struct queue **queue, const struct sink_type *type, struct sink *sink,
                const char *broker, size_t room, struct error *error);
 
-/* The message is the queue's now; the oldest is dropped when there is no room. */
-void queue_add(struct queue *queue, const struct sink_message *message);
+/* Copies topic, key and id (both may be NULL); the text is the queue's now. The oldest message is
+   dropped when there is no room, this one when there is no memory. */
+void queue_add(struct queue *queue, const char *topic, const char *key, const char *id, char *text);
 
 /* Readable once the broker refuses for good: queue_close says why. */
 int queue_descriptor(const struct queue *queue);
