@@ -1,10 +1,11 @@
-/* Puts the tables of fields (common/fields.def) into docs/protocol.md: reads the page on standard
-   input and writes it with what stands between
+/* Puts the tables of fields (common/fields.def) into docs/protocol.md, and lists of them into
+   docs/man/runneld.8: reads a page on standard input and writes it with what stands between
 
      <!-- fields of NAME: written by `make documents` -->
      <!-- end of fields -->
 
-   brought up to date. Exit status: 0, or 65 when a table is not known or has no end. */
+   or, in a manual, the same lines as comments of mdoc, brought up to date. Exit status: 0, or 65
+   when a table is not known or has no end. */
 #include "build-config.h"
 
 #include <stdio.h>
@@ -14,8 +15,10 @@
 
 #include "common/fields.h"
 
-#define BEGIN "<!-- fields of "
-#define END "<!-- end of fields -->\n"
+struct page {
+    const char *begin, *end; /* lines around a table; the name follows `begin` */
+    void (*put)(const struct field_table *table);
+};
 
 /* What a table has in any of its rows gets a column. */
 struct columns {
@@ -65,6 +68,44 @@ static void put_table(const struct field_table *table) {
     }
 }
 
+/* Markdown as running text of mdoc, each sentence on a line: of links only the text is left, of
+   code what is quoted. */
+static void put_plain(const char *text) {
+    if (*text == '.' || *text == '\'')
+        fputs("\\&", stdout);
+    for (; *text; text++)
+        if (*text == '\\')
+            fputs("\\e", stdout);
+        else if (!strncmp(text, "](", 2))
+            text += strcspn(text, ")");
+        else if (!strncmp(text, ". ", 2))
+            puts("."), text++;
+        else if (!strchr("`[", *text))
+            putchar(*text);
+}
+
+static void put_list(const struct field_table *table) {
+    puts(".Bl -tag -width Ds -compact");
+    for (int i = 0; i < table->count; i++) {
+        printf(".It Va %s\n", table->fields[i].path);
+        put_plain(table->fields[i].meaning);
+        putchar('\n');
+    }
+    puts(".El");
+}
+
+static const struct page pages[] = {
+    {"<!-- fields of ", "<!-- end of fields -->\n", put_table},
+    {".\\\" fields of ", ".\\\" end of fields\n", put_list},
+};
+
+static const struct page *find_page(const char *line) {
+    for (size_t n = 0; n < sizeof pages / sizeof *pages; n++)
+        if (strncmp(line, pages[n].begin, strlen(pages[n].begin)) == 0)
+            return &pages[n];
+    return NULL;
+}
+
 /* The table of that name, which ends with a colon. */
 static const struct field_table *find_table(const char *name) {
     size_t size = strcspn(name, ":");
@@ -75,9 +116,9 @@ static const struct field_table *find_table(const char *name) {
 }
 
 /* Skip the old table. */
-static bool skip_table(char **line, size_t *size) {
+static bool skip_table(const struct page *page, char **line, size_t *size) {
     while (getline(line, size, stdin) >= 0)
-        if (strcmp(*line, END) == 0)
+        if (strcmp(*line, page->end) == 0)
             return true;
     return false;
 }
@@ -88,13 +129,14 @@ int main(void) {
     int status = EX_OK;
     while (status == EX_OK && getline(&line, &size, stdin) >= 0) {
         fputs(line, stdout);
-        if (strncmp(line, BEGIN, strlen(BEGIN)) != 0)
+        const struct page *page = find_page(line);
+        if (!page)
             continue;
-        const struct field_table *table = find_table(line + strlen(BEGIN));
+        const struct field_table *table = find_table(line + strlen(page->begin));
         if (table)
-            put_table(table);
-        if (table && skip_table(&line, &size)) {
-            fputs(END, stdout);
+            page->put(table);
+        if (table && skip_table(page, &line, &size)) {
+            fputs(page->end, stdout);
             continue;
         }
         fprintf(stderr, "protocol_tables: no such table, or it has no end: %s", line);
