@@ -7,8 +7,6 @@
 #include <sys/stat.h>
 #include <sysexits.h>
 
-#include "journal/journal_block.h"
-
 enum {
     BUSY_MS = 10000,
     PATH_SIZE = 4096,

@@ -103,11 +103,11 @@ static int look_through(struct replay_left_out *left_out, struct replay_journal 
 
 int replay_left_out_open(struct replay_left_out **left_out, struct replay_journal *journal,
                          const char *path, uint64_t first, uint64_t last, struct error *error) {
-    struct replay_left_out *new = *left_out = calloc(1, sizeof *new);
-    if (!new)
+    struct replay_left_out *opened = *left_out = calloc(1, sizeof *opened);
+    if (!opened)
         return error_no_memory(error);
-    new->path = path;
-    if (look_through(new, journal, first, last, error) == 0)
+    opened->path = path;
+    if (look_through(opened, journal, first, last, error) == 0)
         return 0;
     replay_left_out_close(left_out);
     return -1;
