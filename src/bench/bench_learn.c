@@ -36,15 +36,15 @@ static void observe(void *context, const struct learned *learned) {
 int bench_learner_open(struct bench_learner **learner, const struct config *config,
                        const struct model *model, const struct engine_ops *engine,
                        const struct bench_data *data, size_t plan, struct error *error) {
-    struct bench_learner *new = *learner = calloc(1, sizeof *new);
-    if (!new)
+    struct bench_learner *opened = *learner = calloc(1, sizeof *opened);
+    if (!opened)
         return error_set(error, EX_OSERR, "out of memory for a learner");
-    new->model = model;
-    new->data = data;
-    new->digest = config->digest;
-    new->stride = config->learning.stride;
-    struct learner_observer observer = {.context = new, .learned = observe};
-    if (learner_open(&new->learner, config, model, engine, plan, &observer, error)) {
+    opened->model = model;
+    opened->data = data;
+    opened->digest = config->digest;
+    opened->stride = config->learning.stride;
+    struct learner_observer observer = {.context = opened, .learned = observe};
+    if (learner_open(&opened->learner, config, model, engine, plan, &observer, error)) {
         bench_learner_close(learner);
         return -1;
     }

@@ -63,26 +63,26 @@ static size_t kept_bytes(const struct network *n) {
 int bench_split_open(struct bench_split **split, const struct config *config,
                      const struct model *model, const struct bench_data *data,
                      const char *instructions, struct error *error) {
-    struct bench_split *new = *split = calloc(1, sizeof *new);
-    if (!new)
+    struct bench_split *opened = *split = calloc(1, sizeof *opened);
+    if (!opened)
         return error_set(error, EX_OSERR, "out of memory for a network");
-    new->data = data;
-    new->kernels = find_kernels(instructions);
-    new->optimizer = config->learning.optimizer;
-    new->clip = config->learning.clip;
-    new->window = config->learning.window;
-    new->stride = config->learning.stride;
+    opened->data = data;
+    opened->kernels = find_kernels(instructions);
+    opened->optimizer = config->learning.optimizer;
+    opened->clip = config->learning.clip;
+    opened->window = config->learning.window;
+    opened->stride = config->learning.stride;
     bool lone = !config->members_given || config->member_count < 2; /* each of several has one */
-    if ((lone && learner_threads_open(&new->threads, config, &cpu_engine, error)) ||
-        network_open(&new->network, model, config->learning.rule, new->window,
-                     optimizer_moments(&new->optimizer), new->threads, error) ||
-        write_parameters(new, config, model, error))
+    if ((lone && learner_threads_open(&opened->threads, config, &cpu_engine, error)) ||
+        network_open(&opened->network, model, config->learning.rule, opened->window,
+                     optimizer_moments(&opened->optimizer), opened->threads, error) ||
+        write_parameters(opened, config, model, error))
         goto fail;
-    new->state = memory_reserve(new->network.state * sizeof *new->state);
-    new->kept = memory_reserve(kept_bytes(&new->network));
-    new->inputs = calloc(new->window, sizeof *new->inputs);
-    new->targets = calloc(new->window * model->horizons, sizeof *new->targets);
-    if (new->state &&new->kept &&new->inputs &&new->targets)
+    opened->state = memory_reserve(opened->network.state * sizeof *opened->state);
+    opened->kept = memory_reserve(kept_bytes(&opened->network));
+    opened->inputs = calloc(opened->window, sizeof *opened->inputs);
+    opened->targets = calloc(opened->window * model->horizons, sizeof *opened->targets);
+    if (opened->state && opened->kept && opened->inputs && opened->targets)
         return 0;
     error_set(error, EX_OSERR, "out of memory for a network");
 fail:

@@ -99,16 +99,16 @@ static int open_directory(struct checkpoint *checkpoint, struct error *error) {
 }
 
 int checkpoint_open(struct checkpoint **checkpoint, const char *directory, struct error *error) {
-    struct checkpoint *new = calloc(1, sizeof *new);
-    *checkpoint = new;
-    if (!new)
+    struct checkpoint *opened = calloc(1, sizeof *opened);
+    *checkpoint = opened;
+    if (!opened)
         return error_set(error, EX_UNAVAILABLE, "out of memory for checkpoints");
-    new->directory_file = new->lock = new->file = new->spare = -1;
-    snprintf(new->directory, sizeof new->directory, "%s", directory);
-    new->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (new->event < 0)
+    opened->directory_file = opened->lock = opened->file = opened->spare = -1;
+    snprintf(opened->directory, sizeof opened->directory, "%s", directory);
+    opened->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (opened->event < 0)
         error_set(error, EX_UNAVAILABLE, "checkpoints cannot be prepared: %s", strerror(errno));
-    else if (open_directory(new, error) == 0)
+    else if (open_directory(opened, error) == 0)
         return 0;
     checkpoint_close(checkpoint);
     return -1;

@@ -39,15 +39,15 @@ int stream_state_open(struct stream_state **state, const struct config *config,
         return error_set(error, EX_CONFIG,
                          "streams of a model with a vocabulary stay where they are: the numbers of "
                          "its words are this daemon's own; with hash instead of words they can go");
-    struct stream_state *new = *state = calloc(1, sizeof *new);
-    if (!new)
+    struct stream_state *opened = *state = calloc(1, sizeof *opened);
+    if (!opened)
         return error_no_memory(error);
-    new->config = config;
-    new->learner = learner;
+    opened->config = config;
+    opened->learner = learner;
     if (learner_shared(learner))
-        checkpoint_share(config, new->share);
-    int status = checkpoint_layout_open(&new->layout, learner, 1, error);
-    if (status == 0 && !(new->buffer = malloc(checkpoint_buffer_size(&new->layout))))
+        checkpoint_share(config, opened->share);
+    int status = checkpoint_layout_open(&opened->layout, learner, 1, error);
+    if (status == 0 && !(opened->buffer = malloc(checkpoint_buffer_size(&opened->layout))))
         status = error_no_memory(error);
     if (status)
         stream_state_close(state);

@@ -251,20 +251,20 @@ int threads_open(struct threads **threads, size_t count, const int *cpus, struct
     *threads = NULL;
     if (cpus && check_cpus(cpus, count, error))
         return -1;
-    struct threads *new = aligned_alloc(LINE, sizeof *new);
-    if (!new)
+    struct threads *opened = aligned_alloc(LINE, sizeof *opened);
+    if (!opened)
         return error_set(error, EX_OSERR, "out of memory for %zu threads", count);
-    memset(new, 0, sizeof *new);
-    pthread_mutex_init(&new->mutex, NULL);
-    pthread_cond_init(&new->work, NULL);
-    pthread_cond_init(&new->done, NULL);
-    new->count = count;
-    new->pinned = cpus != NULL;
+    memset(opened, 0, sizeof *opened);
+    pthread_mutex_init(&opened->mutex, NULL);
+    pthread_cond_init(&opened->work, NULL);
+    pthread_cond_init(&opened->done, NULL);
+    opened->count = count;
+    opened->pinned = cpus != NULL;
     if (cpus)
-        memcpy(new->cpus, cpus, count * sizeof *cpus);
-    *threads = new;
+        memcpy(opened->cpus, cpus, count * sizeof *cpus);
+    *threads = opened;
     for (size_t index = 1; index < count; index++) {
-        int status = start(new, index);
+        int status = start(opened, index);
         if (!status)
             continue;
         error_set(error, EX_OSERR, "cannot start thread %zu of %zu: %s; lower learning.threads",

@@ -191,11 +191,11 @@ static int read_file(struct time_zone *zone, const char *name, struct error *err
 }
 
 int time_zone_open(struct time_zone **zone, const char *name, struct error *error) {
-    struct time_zone *new = calloc(1, sizeof *new);
-    *zone = new;
-    if (!new)
+    struct time_zone *opened = calloc(1, sizeof *opened);
+    *zone = opened;
+    if (!opened)
         return error_no_memory(error);
-    if (strcmp(name, "UTC") == 0 || (time_zone_good(name) && read_file(new, name, error) == 0))
+    if (strcmp(name, "UTC") == 0 || (time_zone_good(name) && read_file(opened, name, error) == 0))
         return 0;
     if (!time_zone_good(name))
         error_set(error, EX_CONFIG, shown, name, "which is no name of a time zone");

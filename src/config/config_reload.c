@@ -43,23 +43,23 @@ static void print(const struct config_key *key, size_t layer, const struct confi
 static int refuse(const struct config_key *key, size_t layer, const struct config *before,
                   const struct config *after, struct error *error) {
     enum { SHOWN_MAX = 100 };
-    char path[CONFIG_KEY_SIZE], old[CONFIG_TEXT_SIZE], new[CONFIG_TEXT_SIZE];
+    char path[CONFIG_KEY_SIZE], old[CONFIG_TEXT_SIZE], found[CONFIG_TEXT_SIZE];
     name(key, layer, after, path);
     print(key, layer, before, old, sizeof old);
-    print(key, layer, after, new, sizeof new);
+    print(key, layer, after, found, sizeof found);
     return error_set(error, EX_CONFIG,
                      "%s: found %.*s%s, but the daemon runs with %.*s%s; restart it to change that",
-                     path, SHOWN_MAX, new, *new ? "" : "nothing", SHOWN_MAX, old,
+                     path, SHOWN_MAX, found, *found ? "" : "nothing", SHOWN_MAX, old,
                      *old ? "" : "none");
 }
 
 static int check(const struct config *before, const struct config *after, struct error *error) {
-    size_t old = before->architecture.layer_count, new = after->architecture.layer_count;
-    if (old != new)
+    size_t old = before->architecture.layer_count, found = after->architecture.layer_count;
+    if (old != found)
         return error_set(error, EX_CONFIG,
                          "model.layers: found %zu of them, but the daemon runs with %zu; restart "
                          "it to change that",
-                         new, old);
+                         found, old);
     for (size_t k = 0; k < config_key_count; k++) {
         const struct config_key *key = &config_keys[k];
         if (!is_compared(key) || key->flags & (KEY_IN_FLIGHT | KEY_RELOAD))

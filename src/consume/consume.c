@@ -145,17 +145,17 @@ void consume_announce(struct consume *consume) {
 /* ---- Partitions ---- */
 
 struct consume_partition *consume_add(struct consume *consume, const char *kind, const char *name) {
-    struct consume_partition *new =
-        consume->count < CONSUME_PARTITIONS_MAX ? calloc(1, sizeof *new) : NULL;
-    if (!new)
+    struct consume_partition *added =
+        consume->count < CONSUME_PARTITIONS_MAX ? calloc(1, sizeof *added) : NULL;
+    if (!added)
         return NULL;
-    snprintf(new->name, sizeof new->name, "%s:%s", kind, name);
-    new->stream = new->name + strlen(kind) + 1;
-    new->producer = hash_bytes(HASH_BEGIN, new->name, strlen(new->name) + 1);
-    new->producer += new->producer == 0;
-    new->lag = -1;
-    consume->partitions[consume->count++] = new;
-    return new;
+    snprintf(added->name, sizeof added->name, "%s:%s", kind, name);
+    added->stream = added->name + strlen(kind) + 1;
+    added->producer = hash_bytes(HASH_BEGIN, added->name, strlen(added->name) + 1);
+    added->producer += added->producer == 0;
+    added->lag = -1;
+    consume->partitions[consume->count++] = added;
+    return added;
 }
 
 static struct consume_partition *of(const struct consume *consume, size_t partition) {

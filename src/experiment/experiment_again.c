@@ -27,10 +27,11 @@ static const char *join(const char *directory, const char *name, char path[PATH_
 /* `name` of one directory into another one; what is not there stays so. */
 static int move(const char *from, const char *to, const char *name, const char *as,
                 struct error *error) {
-    char old[PATH_SIZE], new[PATH_SIZE];
-    if (rename(join(from, name, old), join(to, as, new)) == 0 || errno == ENOENT)
+    char old[PATH_SIZE], target[PATH_SIZE];
+    if (rename(join(from, name, old), join(to, as, target)) == 0 || errno == ENOENT)
         return 0;
-    return error_set(error, EX_IOERR, "%s cannot be renamed to %s: %s", old, new, strerror(errno));
+    return error_set(error, EX_IOERR, "%s cannot be renamed to %s: %s", old, target,
+                     strerror(errno));
 }
 
 static int move_all(const char *from, const char *to, struct error *error) {

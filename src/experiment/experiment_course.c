@@ -117,19 +117,19 @@ static int open_course(struct course *course, struct error *error) {
 
 int course_open(struct course **course, const struct course_options *options,
                 const struct model *model, struct learner *learner, struct error *error) {
-    struct course *new = *course = calloc(1, sizeof *new);
-    if (!new)
+    struct course *opened = *course = calloc(1, sizeof *opened);
+    if (!opened)
         return error_no_memory(error);
-    new->options = *options;
-    if (new->options.points > options->messages)
-        new->options.points = options->messages ? options->messages : 1;
-    new->model = model;
-    new->learner = learner;
-    new->losses_hash = HASH_BEGIN;
-    new->recent_from =
+    opened->options = *options;
+    if (opened->options.points > options->messages)
+        opened->options.points = options->messages ? options->messages : 1;
+    opened->model = model;
+    opened->learner = learner;
+    opened->losses_hash = HASH_BEGIN;
+    opened->recent_from =
         options->messages - (size_t)((double)options->messages * options->recent + 0.5);
-    new->is_recent = new->recent_from == 0;
-    return open_course(new, error);
+    opened->is_recent = opened->recent_from == 0;
+    return open_course(opened, error);
 }
 
 void course_close(struct course **course) {

@@ -189,12 +189,12 @@ static int open_file(struct experiment_store *store, const char *path, struct er
 
 int experiment_store_open(struct experiment_store **store, const char *path,
                           enum experiment_access access, struct error *error) {
-    struct experiment_store *new = *store = calloc(1, sizeof *new);
-    if (!new)
+    struct experiment_store *opened = *store = calloc(1, sizeof *opened);
+    if (!opened)
         return error_no_memory(error);
-    new->writes = access == EXPERIMENT_WRITE;
-    if (open_file(new, path, error) || set_modes(new, error) || check_format(new, error)) {
-        new->writes = false; /* nothing is to be tidied */
+    opened->writes = access == EXPERIMENT_WRITE;
+    if (open_file(opened, path, error) || set_modes(opened, error) || check_format(opened, error)) {
+        opened->writes = false; /* nothing is to be tidied */
         experiment_store_close(store);
         return -1;
     }

@@ -133,14 +133,14 @@ static void put_head(FILE *to, const struct summary *s) {
 
 /* ---- A stream's table ---- */
 
-static void put_th(FILE *to, const char *class, const char *text) {
-    fprintf(to, "<th%s%s%s>", *class ? " class=\"" : "", class, *class ? "\"" : "");
+static void put_th(FILE *to, const char *style, const char *text) {
+    fprintf(to, "<th%s%s%s>", *style ? " class=\"" : "", style, *style ? "\"" : "");
     svg_text(to, text);
     fputs("</th>", to);
 }
 
-static void put_text(FILE *to, const char *class, const char *text) {
-    fprintf(to, "<td class=\"%s\">", class);
+static void put_text(FILE *to, const char *style, const char *text) {
+    fprintf(to, "<td class=\"%s\">", style);
     svg_text(to, text ? text : "");
     fputs("</td>", to);
 }

@@ -32,13 +32,13 @@ struct carry {
 
 int carry_open(struct carry **carry, const struct config *config, struct learner *learner,
                struct journal *journal, struct error *error) {
-    struct carry *new = *carry = calloc(1, sizeof *new);
-    if (!new)
+    struct carry *opened = *carry = calloc(1, sizeof *opened);
+    if (!opened)
         return error_no_memory(error);
-    *new = (struct carry){.config = config, .learner = learner, .journal = journal};
-    new->text = malloc(COMMAND_SIZE);
-    int status =
-        new->text ? stream_state_open(&new->state, config, learner, error) : error_no_memory(error);
+    *opened = (struct carry){.config = config, .learner = learner, .journal = journal};
+    opened->text = malloc(COMMAND_SIZE);
+    int status = opened->text ? stream_state_open(&opened->state, config, learner, error)
+                              : error_no_memory(error);
     if (status)
         carry_close(carry);
     return status;

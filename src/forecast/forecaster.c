@@ -98,10 +98,10 @@ static bool allocate(struct forecaster *f, size_t slots) {
 
 int forecaster_open(struct forecaster **forecaster, size_t columns, unsigned experts,
                     const size_t *ahead, size_t horizons, size_t slots, struct error *error) {
-    struct forecaster *new = *forecaster = calloc(1, sizeof *new);
-    if (new) {
-        describe(new, columns, experts, ahead, horizons);
-        if (allocate(new, slots))
+    struct forecaster *opened = *forecaster = calloc(1, sizeof *opened);
+    if (opened) {
+        describe(opened, columns, experts, ahead, horizons);
+        if (allocate(opened, slots))
             return 0;
     }
     forecaster_close(forecaster);

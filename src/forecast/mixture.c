@@ -78,16 +78,16 @@ static void describe(struct mixture *m, const size_t *ahead, size_t horizons) {
 
 int mixture_open(struct mixture **mixture, size_t columns, size_t forecasts, unsigned combine,
                  const size_t *ahead, size_t horizons, size_t slots, struct error *error) {
-    struct mixture *new = *mixture = calloc(1, sizeof *new);
-    if (new) {
-        new->columns = columns;
-        new->forecasts = forecasts;
-        new->combine = combine;
-        describe(new, ahead, horizons);
-        new->states = calloc(slots, new->size * sizeof *new->states);
-        new->judged = calloc(2, (columns + forecasts) * sizeof *new->judged);
+    struct mixture *opened = *mixture = calloc(1, sizeof *opened);
+    if (opened) {
+        opened->columns = columns;
+        opened->forecasts = forecasts;
+        opened->combine = combine;
+        describe(opened, ahead, horizons);
+        opened->states = calloc(slots, opened->size * sizeof *opened->states);
+        opened->judged = calloc(2, (columns + forecasts) * sizeof *opened->judged);
     }
-    if (new &&new->states &&new->judged)
+    if (opened && opened->states && opened->judged)
         return 0;
     mixture_close(mixture);
     return error_set(error, EX_UNAVAILABLE,

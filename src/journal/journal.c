@@ -167,19 +167,19 @@ static int start(struct journal *journal, struct error *error) {
 
 int journal_open(struct journal **journal, const char *directory,
                  const struct journal_options *options, struct error *error) {
-    struct journal *new = calloc(1, sizeof *new);
-    *journal = new;
-    if (!new)
+    struct journal *opened = calloc(1, sizeof *opened);
+    *journal = opened;
+    if (!opened)
         return error_set(error, EX_UNAVAILABLE, "out of memory for the journal");
-    new->event = new->mark = -1;
-    new->sync = options->sync;
-    new->keep = options->keep;
-    new->input_bytes = options->input_bytes;
-    new->target_bytes = options->target_bytes;
-    snprintf(new->path, sizeof new->path, "%s/%s", directory, JOURNAL_NAME);
-    if (!allocate(new, options, error) && !synchronize(new, error) &&
-        !journal_mark_open(new, directory, error) && !open_file(new, options, error) &&
-        !start(new, error))
+    opened->event = opened->mark = -1;
+    opened->sync = options->sync;
+    opened->keep = options->keep;
+    opened->input_bytes = options->input_bytes;
+    opened->target_bytes = options->target_bytes;
+    snprintf(opened->path, sizeof opened->path, "%s/%s", directory, JOURNAL_NAME);
+    if (!allocate(opened, options, error) && !synchronize(opened, error) &&
+        !journal_mark_open(opened, directory, error) && !open_file(opened, options, error) &&
+        !start(opened, error))
         return 0;
     journal_close(journal);
     return -1;

@@ -16,14 +16,14 @@ uint32_t journal_partition(struct journal *journal, const char *name) {
     for (uint32_t n = 1; n <= journal->partition_count; n++)
         if (strcmp(of(journal, n)->name, name) == 0)
             return n;
-    struct journal_partition *new =
-        journal->partition_count < JOURNAL_PARTITIONS &&strlen(name) < JOURNAL_PARTITION_NAME
-            ? calloc(1, sizeof *new)
+    struct journal_partition *added =
+        journal->partition_count < JOURNAL_PARTITIONS && strlen(name) < JOURNAL_PARTITION_NAME
+            ? calloc(1, sizeof *added)
             : NULL;
-    if (!new)
+    if (!added)
         return 0;
-    strcpy(new->name, name);
-    journal->partitions[journal->partition_count] = new; /* records that name it come later */
+    strcpy(added->name, name);
+    journal->partitions[journal->partition_count] = added; /* records that name it come later */
     return ++journal->partition_count;
 }
 

@@ -18,15 +18,16 @@ struct journal_recent {
 };
 
 int journal_recent_open(struct journal_recent **recent, struct error *error) {
-    struct journal_recent *new = *recent = calloc(1, sizeof *new);
-    if (new)
-        new->places = calloc(JOURNAL_RECENT_PLACES, sizeof *new->places);
-    if (!new || !new->places) {
+    struct journal_recent *opened = *recent = calloc(1, sizeof *opened);
+    if (opened)
+        opened->places = calloc(JOURNAL_RECENT_PLACES, sizeof *opened->places);
+    if (!opened || !opened->places) {
         journal_recent_close(recent);
         return error_set(error, EX_UNAVAILABLE, "out of memory for the journal");
     }
-    if (getrandom(&new->seed, sizeof new->seed, GRND_NONBLOCK) != sizeof new->seed)
-        new->seed = (uint64_t)(uintptr_t) new->places; /* early at boot: the address has to do */
+    if (getrandom(&opened->seed, sizeof opened->seed, GRND_NONBLOCK) != sizeof opened->seed)
+        opened->seed =
+            (uint64_t)(uintptr_t)opened->places; /* early at boot: the address has to do */
     return 0;
 }
 

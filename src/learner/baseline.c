@@ -38,15 +38,15 @@ static size_t state_size(enum loss_baseline kind, size_t numbers) {
 
 int baseline_open(struct baseline **baseline, enum loss_baseline kind, bool next, size_t numbers,
                   size_t slots, struct error *error) {
-    struct baseline *new = *baseline = calloc(1, sizeof *new);
-    if (new) {
-        new->kind = kind;
-        new->next = next;
-        new->numbers = new->classes = numbers;
-        new->size = state_size(kind, numbers);
-        new->states = calloc(slots, new->size * sizeof *new->states);
+    struct baseline *opened = *baseline = calloc(1, sizeof *opened);
+    if (opened) {
+        opened->kind = kind;
+        opened->next = next;
+        opened->numbers = opened->classes = numbers;
+        opened->size = state_size(kind, numbers);
+        opened->states = calloc(slots, opened->size * sizeof *opened->states);
     }
-    if (new &&new->states)
+    if (opened && opened->states)
         return 0;
     baseline_close(baseline);
     return error_set(error, EX_UNAVAILABLE,

@@ -13,13 +13,13 @@ struct changes {
 };
 
 int changes_open(struct changes **changes, size_t slots, struct error *error) {
-    struct changes *new = *changes = calloc(1, sizeof *new);
-    if (!new)
+    struct changes *opened = *changes = calloc(1, sizeof *opened);
+    if (!opened)
         return error_no_memory(error);
-    new->marks = calloc(slots, sizeof *new->marks);
-    new->left_with = calloc(slots, sizeof *new->left_with);
-    int status = new->marks &&new->left_with ? streams_open(&new->left, slots, error)
-                                             : error_no_memory(error);
+    opened->marks = calloc(slots, sizeof *opened->marks);
+    opened->left_with = calloc(slots, sizeof *opened->left_with);
+    int status = opened->marks && opened->left_with ? streams_open(&opened->left, slots, error)
+                                                    : error_no_memory(error);
     if (status)
         changes_close(changes);
     return status;

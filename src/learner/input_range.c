@@ -18,17 +18,17 @@ struct input_range {
 };
 
 int input_range_open(struct input_range **range, size_t columns, struct error *error) {
-    struct input_range *new = calloc(1, sizeof *new);
-    *range = new;
-    if (new) {
-        new->columns = columns;
-        new->largest = calloc(columns, sizeof *new->largest);
-        new->usual = calloc(columns, sizeof *new->usual);
-        new->seen = calloc(columns, sizeof *new->seen);
-        new->ignored = calloc(columns, sizeof *new->ignored);
+    struct input_range *opened = calloc(1, sizeof *opened);
+    *range = opened;
+    if (opened) {
+        opened->columns = columns;
+        opened->largest = calloc(columns, sizeof *opened->largest);
+        opened->usual = calloc(columns, sizeof *opened->usual);
+        opened->seen = calloc(columns, sizeof *opened->seen);
+        opened->ignored = calloc(columns, sizeof *opened->ignored);
     }
-    if (new &&new->largest &&new->usual &&new->seen &&new->ignored) {
-        input_range_reset(new);
+    if (opened && opened->largest && opened->usual && opened->seen && opened->ignored) {
+        input_range_reset(opened);
         return 0;
     }
     input_range_close(range);

@@ -157,14 +157,14 @@ int learner_open_empty(struct learner **learner, const struct config *config,
                        size_t plan_steps, const struct learner_observer *observer,
                        struct error *error) {
     assert(plan_steps > 0 && config->learning.stride <= config->learning.window);
-    struct learner *new = calloc(1, sizeof *new);
-    *learner = new;
-    if (!new)
+    struct learner *opened = calloc(1, sizeof *opened);
+    *learner = opened;
+    if (!opened)
         return error_set(error, EX_UNAVAILABLE, "out of memory for the learner");
-    new->model = model;
-    new->ops = engine;
-    new->observer = *observer;
-    if (open_parts(new, config, plan_steps, error) == 0)
+    opened->model = model;
+    opened->ops = engine;
+    opened->observer = *observer;
+    if (open_parts(opened, config, plan_steps, error) == 0)
         return 0;
     learner_close(learner);
     return -1;

@@ -33,21 +33,21 @@ struct scaler {
 
 int scaler_open(struct scaler **scaler, size_t size, uint64_t memory, double limit,
                 struct error *error) {
-    struct scaler *new = calloc(1, sizeof *new);
-    *scaler = new;
-    if (new) {
-        new->size = size;
-        new->rules = calloc(size, sizeof *new->rules);
-        new->first = limit > 0 ? calloc(size, SCALER_FIRST * sizeof *new->first) : NULL;
-        new->counts = calloc(size, sizeof *new->counts);
-        new->means = calloc(size, sizeof *new->means);
-        new->squares = calloc(size, sizeof *new->squares);
-        new->deviations = calloc(size, sizeof *new->deviations);
+    struct scaler *opened = calloc(1, sizeof *opened);
+    *scaler = opened;
+    if (opened) {
+        opened->size = size;
+        opened->rules = calloc(size, sizeof *opened->rules);
+        opened->first = limit > 0 ? calloc(size, SCALER_FIRST * sizeof *opened->first) : NULL;
+        opened->counts = calloc(size, sizeof *opened->counts);
+        opened->means = calloc(size, sizeof *opened->means);
+        opened->squares = calloc(size, sizeof *opened->squares);
+        opened->deviations = calloc(size, sizeof *opened->deviations);
     }
-    if (new && (limit == 0 || new->first) &&
-        new->rules &&new->counts &&new->means &&new->squares &&new->deviations) {
+    if (opened && (limit == 0 || opened->first) && opened->rules && opened->counts &&
+        opened->means && opened->squares && opened->deviations) {
         for (size_t k = 0; k < size; k++)
-            new->rules[k] = (struct rule){false, memory, limit};
+            opened->rules[k] = (struct rule){false, memory, limit};
         return 0;
     }
     scaler_close(scaler);

@@ -32,20 +32,20 @@ struct streams {
 
 int streams_open(struct streams **streams, size_t capacity, struct error *error) {
     assert(capacity > 0 && capacity < STREAMS_NONE);
-    struct streams *new = calloc(1, sizeof *new);
-    *streams = new;
-    if (new) {
-        new->capacity = capacity;
+    struct streams *opened = calloc(1, sizeof *opened);
+    *streams = opened;
+    if (opened) {
+        opened->capacity = capacity;
         size_t buckets = 1;
         while (buckets < 2 * capacity)
             buckets *= 2;
-        new->mask = buckets - 1;
-        new->buckets = calloc(buckets, sizeof *new->buckets);
-        new->entries = calloc(capacity, sizeof *new->entries);
-        if (getrandom(&new->seed, sizeof new->seed, GRND_NONBLOCK) != sizeof new->seed)
-            new->seed = (uint64_t)(uintptr_t) new; /* early at boot: the address has to do */
+        opened->mask = buckets - 1;
+        opened->buckets = calloc(buckets, sizeof *opened->buckets);
+        opened->entries = calloc(capacity, sizeof *opened->entries);
+        if (getrandom(&opened->seed, sizeof opened->seed, GRND_NONBLOCK) != sizeof opened->seed)
+            opened->seed = (uint64_t)(uintptr_t)opened; /* early at boot: the address has to do */
     }
-    if (new &&new->buckets &&new->entries)
+    if (opened && opened->buckets && opened->entries)
         return 0;
     streams_close(streams);
     return error_set(error, EX_UNAVAILABLE,

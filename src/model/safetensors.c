@@ -248,15 +248,15 @@ static int read_entries(struct safetensors *file, struct error *error) {
 }
 
 int safetensors_open(struct safetensors **file, const char *path, struct error *error) {
-    struct safetensors *new = calloc(1, sizeof *new);
-    *file = new;
-    if (new)
-        new->descriptor = -1;
-    if (!new || !(new->path = strdup(path))) {
+    struct safetensors *opened = calloc(1, sizeof *opened);
+    *file = opened;
+    if (opened)
+        opened->descriptor = -1;
+    if (!opened || !(opened->path = strdup(path))) {
         safetensors_close(file);
         return error_set(error, EX_UNAVAILABLE, "out of memory while reading %s", path);
     }
-    if (read_header(new, error) || read_metadata(new, error) || read_entries(new, error)) {
+    if (read_header(opened, error) || read_metadata(opened, error) || read_entries(opened, error)) {
         safetensors_close(file);
         return -1;
     }

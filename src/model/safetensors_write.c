@@ -116,15 +116,15 @@ int safetensors_start(struct safetensors_writer **writer, struct safetensors_ent
                       size_t entry_count, const struct safetensors_text *metadata,
                       size_t metadata_count, safetensors_sink *sink, void *context,
                       struct error *error) {
-    struct safetensors_writer *new = malloc(sizeof *new);
-    if (!new)
+    struct safetensors_writer *opened = malloc(sizeof *opened);
+    if (!opened)
         return error_set(error, EX_UNAVAILABLE, "out of memory while writing tensors");
-    *writer = new;
-    new->sink = sink;
-    new->context = context;
-    new->data_size = new->given = new->gathered = 0;
-    json_t *header = describe(new, entries, entry_count, metadata, metadata_count, error);
-    if (!header || write_header(new, header, error))
+    *writer = opened;
+    opened->sink = sink;
+    opened->context = context;
+    opened->data_size = opened->given = opened->gathered = 0;
+    json_t *header = describe(opened, entries, entry_count, metadata, metadata_count, error);
+    if (!header || write_header(opened, header, error))
         safetensors_abandon(writer);
     json_decref(header);
     return *writer ? 0 : -1;

@@ -71,7 +71,7 @@ int decoder_open(struct decoder **decoder, const struct model *model, bool many,
     const struct input *input = &model->architecture.input;
     const struct output *output = &model->architecture.output;
     const struct loss_kind *loss = loss_kind(output->loss);
-    bool symbol = input->kind == INPUT_SYMBOL, class = loss->class_id;
+    bool symbol = input->kind == INPUT_SYMBOL, classes = loss->class_id;
     d->target = output->target;
     d->many = many;
     bool next = d->target == TARGET_NEXT;
@@ -84,7 +84,7 @@ int decoder_open(struct decoder **decoder, const struct model *model, bool many,
                           .wrong_size = REJECT_X_SIZE,
                           .wrong_value = REJECT_X_VALUE};
     d->y = (struct shape){.name = "y",
-                          .whole = class,
+                          .whole = classes,
                           .width = model->target_size,
                           .null_allowed = true,
                           .words = output->vocabulary.capacity > 0,
@@ -101,7 +101,7 @@ int decoder_open(struct decoder **decoder, const struct model *model, bool many,
                                 !symbol && input->hold,
                                 input->vocabulary.capacity > 0,
                                 input->hash > 0};
-    d->y_range = (struct range){class,
+    d->y_range = (struct range){classes,
                                 loss->name,
                                 (uint32_t)output->size,
                                 unit ? 0 : -FLT_MAX,

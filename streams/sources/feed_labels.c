@@ -86,17 +86,17 @@ static int select_columns(struct labels *labels, const struct labels_options *op
     if (labels->timed && !options->timed)
         return error_set(error, EX_USAGE,
                          "%s: its labels have times, but rows have none: see --time COLUMN", file);
-    if (options->targets && options->class)
+    if (options->targets && options->class_name)
         return error_set(error, EX_USAGE, "--targets and --class exclude each other");
-    const char *list = options->targets ? options->targets : options->class;
+    const char *list = options->targets ? options->targets : options->class_name;
     const char *option = options->targets ? "--targets" : "--class";
     if (list ? columns_select(&labels->columns, option, list, &labels->targets, error)
              : select_others(labels, error))
         return -1;
-    if (options->class && labels->targets.count != 1)
+    if (options->class_name && labels->targets.count != 1)
         return error_set(error, EX_USAGE, "--class: found '%s', expected one column", list);
     labels->shape =
-        (struct shape){options->class ? VALUE_CLASS : VALUE_REAL, labels->targets.count};
+        (struct shape){options->class_name ? VALUE_CLASS : VALUE_REAL, labels->targets.count};
     return 0;
 }
 

@@ -18,7 +18,7 @@ struct labels;
 struct labels_options {
     const char *path;
     char delimiter;
-    const char *targets, *class;
+    const char *targets, *class_name;
     bool timed;
 };
 

@@ -28,10 +28,10 @@ struct synth {
     double noise; /* standard deviation of normal noise on x (drift: on y) */
 
     uint64_t random;
-    uint64_t steps;         /* yielded so far */
-    float *x, *y;           /* the newest step of real numbers, sized by the source's shapes */
-    uint32_t symbol, class; /* the newest step of classes */
-    void *state;            /* the generator's own; freed with free() */
+    uint64_t steps;            /* yielded so far */
+    float *x, *y;              /* the newest step of real numbers, sized by the source's shapes */
+    uint32_t symbol, class_id; /* the newest step of classes */
+    void *state;               /* the generator's own; freed with free() */
 };
 
 /* What a setting may be; `maximum` 0: the generator does not have it. */

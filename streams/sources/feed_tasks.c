@@ -95,7 +95,7 @@ static void copy_next(struct synth *synth, struct step *step) {
     if (t < length)
         copy->symbols[t] = (uint32_t)random_below(&synth->random, alphabet);
     synth->symbol = t < length ? copy->symbols[t] : t == answers - 1 ? alphabet + 1 : alphabet;
-    synth->class = t < answers ? WIRE_NO_CLASS : copy->symbols[t - answers];
+    synth->class_id = t < answers ? WIRE_NO_CLASS : copy->symbols[t - answers];
     step->end = copy->position == answers + length;
     if (step->end)
         copy->position = 0;

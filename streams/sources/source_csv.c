@@ -156,7 +156,7 @@ static int open_labels(struct csv *csv, struct error *error) {
     const struct labels_options options = {.path = csv->label_path,
                                            .delimiter = csv->delimiter,
                                            .targets = csv->targets_list,
-                                           .class = csv->class_name,
+                                           .class_name = csv->class_name,
                                            .timed = csv->time != NONE};
     if (!csv->label_path)
         return 0;

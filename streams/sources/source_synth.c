@@ -105,7 +105,7 @@ static int next(struct source *source, struct step *step, struct error *error) {
     synth->generator->next(synth, step);
     synth->steps++;
     step->x = source->x.kind == VALUE_CLASS ? (const void *)&synth->symbol : synth->x;
-    step->y = source->y.kind == VALUE_CLASS ? (const void *)&synth->class : synth->y;
+    step->y = source->y.kind == VALUE_CLASS ? (const void *)&synth->class_id : synth->y;
     return 1;
 }
 

@@ -41,12 +41,12 @@ ssize_t __real_write(int file, const void *bytes, size_t size);
 ssize_t __wrap_write(int file, const void *bytes, size_t size);
 int __real_fsync(int file);
 int __wrap_fsync(int file);
-int __real_linkat(int from, const char *old, int to, const char *new, int flags);
-int __wrap_linkat(int from, const char *old, int to, const char *new, int flags);
+int __real_linkat(int from, const char *old, int to, const char *newer, int flags);
+int __wrap_linkat(int from, const char *old, int to, const char *newer, int flags);
 int __real_unlinkat(int directory, const char *name, int flags);
 int __wrap_unlinkat(int directory, const char *name, int flags);
-int __real_renameat(int from, const char *old, int to, const char *new);
-int __wrap_renameat(int from, const char *old, int to, const char *new);
+int __real_renameat(int from, const char *old, int to, const char *newer);
+int __wrap_renameat(int from, const char *old, int to, const char *newer);
 
 ssize_t __wrap_write(int file, const void *bytes, size_t size) {
     return strike("write") ? -1 : __real_write(file, bytes, size);
@@ -56,16 +56,16 @@ int __wrap_fsync(int file) {
     return strike("fsync") ? -1 : __real_fsync(file);
 }
 
-int __wrap_linkat(int from, const char *old, int to, const char *new, int flags) {
-    return strike("linkat") ? -1 : __real_linkat(from, old, to, new, flags);
+int __wrap_linkat(int from, const char *old, int to, const char *newer, int flags) {
+    return strike("linkat") ? -1 : __real_linkat(from, old, to, newer, flags);
 }
 
 int __wrap_unlinkat(int directory, const char *name, int flags) {
     return strike("unlinkat") ? -1 : __real_unlinkat(directory, name, flags);
 }
 
-int __wrap_renameat(int from, const char *old, int to, const char *new) {
-    return strike("renameat") ? -1 : __real_renameat(from, old, to, new);
+int __wrap_renameat(int from, const char *old, int to, const char *newer) {
+    return strike("renameat") ? -1 : __real_renameat(from, old, to, newer);
 }
 
 /* ---- The directory ---- */
@@ -225,7 +225,7 @@ static void death_leaves_a_whole_checkpoint(void **unused) {
     (void)unused;
     enum { CALLS = 1000 }; /* many more than there are: one for each that may be kept, and some */
     struct workload *workload = sensor_workload();
-    bool died = true, old = false, new = false;
+    bool died = true, old = false, newer = false;
     int deaths = 0;
     for (int call = 0; died && call < CALLS; call++) {
         run_close(write_two(workload));
@@ -237,14 +237,14 @@ static void death_leaves_a_whole_checkpoint(void **unused) {
         if (load(run, workload, &report, &error) != 1)
             fail_msg("after death at call %d: %s", call, error.text);
         old |= report.examples == 20;
-        new |= report.examples == 30;
+        newer |= report.examples == 30;
         save(run, workload); /* what is left over does not matter */
         run_close(run);
         unlink(file_in_state("checkpoint.safetensors"));
         unlink(file_in_state("checkpoint.previous.safetensors"));
     }
     assert_false(died);
-    assert_true(old && new &&deaths >= 6); /* write, fsync, unlink, link, rename, fsync */
+    assert_true(old && newer && deaths >= 6); /* write, fsync, unlink, link, rename, fsync */
     workload_close(&workload);
 }
 

@@ -425,10 +425,10 @@ static void a_stream_begins_with_nothing(void **state) {
     for
         EACH_RULE(rule) {
             const struct architecture architecture = network_for(rule);
-            struct fixture *used, *new;
+            struct fixture *used, *fresh;
             struct sequence before, s;
             open_rule(&used, &architecture, rule, OPTIMIZER_sgd, 1);
-            open_rule(&new, &architecture, rule, OPTIMIZER_sgd, 1);
+            open_rule(&fresh, &architecture, rule, OPTIMIZER_sgd, 1);
             make_sequence(used, &before);
             make_sequence(used, &s);
             for (size_t cycle = 0; cycle < ALL_CYCLES; cycle++)
@@ -437,13 +437,13 @@ static void a_stream_begins_with_nothing(void **state) {
             fixture_play(used, 0.0, 0.0);
             for (size_t cycle = 0; cycle < ALL_CYCLES; cycle++) {
                 gather(used, 0, &s, cycle, true);
-                gather(new, 0, &s, cycle, true);
+                gather(fresh, 0, &s, cycle, true);
             }
             fixture_play(used, 0.01, 1.0);
-            fixture_play(new, 0.01, 1.0);
-            assert_same(used, new);
+            fixture_play(fresh, 0.01, 1.0);
+            assert_same(used, fresh);
             fixture_close(&used);
-            fixture_close(&new);
+            fixture_close(&fresh);
         }
 }
 

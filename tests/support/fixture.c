@@ -70,36 +70,37 @@ void fixture_open(struct fixture **fixture, const struct architecture *architect
 
 void fixture_open_with(struct fixture **fixture, const struct architecture *architecture,
                        const struct engine_options *options, uint64_t seed) {
-    struct fixture *new = calloc(1, sizeof *new);
-    assert_non_null(new);
-    *fixture = new;
+    struct fixture *opened = calloc(1, sizeof *opened);
+    assert_non_null(opened);
+    *fixture = opened;
     struct architecture complete = *architecture;
     for (size_t n = 0; n < complete.layer_count; n++) {
         struct layer *layer = &complete.layers[n];
         layer->norm_momentum = layer->norm_momentum > 0.0F ? layer->norm_momentum : 0.25F;
         layer->norm_steps = layer->norm_steps ? layer->norm_steps : 5;
     }
-    model_build(&new->model, &complete);
-    new->options = *options;
-    new->inputs = new->model.features;
-    new->random = seed;
-    new->plan.operations = new->operations;
-    new->plan.inputs = new->x;
-    new->plan.targets = new->y;
-    new->plan.outputs = true;
+    model_build(&opened->model, &complete);
+    opened->options = *options;
+    opened->inputs = opened->model.features;
+    opened->random = seed;
+    opened->plan.operations = opened->operations;
+    opened->plan.inputs = opened->x;
+    opened->plan.targets = opened->y;
+    opened->plan.outputs = true;
 
     struct error error;
-    new->ops = under_test_ops();
-    if (new->ops->open(&new->engine, &new->model, &new->options, under_test_device(), &error))
+    opened->ops = under_test_ops();
+    if (opened->ops->open(&opened->engine, &opened->model, &opened->options, under_test_device(),
+                          &error))
         fail_msg("%s", error.text);
-    begin_solution(new);
-    float *values = calloc(new->model.parameters, sizeof *values);
-    for (size_t n = 0; n < new->model.tensor_count; n++) {
-        const struct tensor *tensor = &new->model.tensors[n];
+    begin_solution(opened);
+    float *values = calloc(opened->model.parameters, sizeof *values);
+    for (size_t n = 0; n < opened->model.tensor_count; n++) {
+        const struct tensor *tensor = &opened->model.tensors[n];
         for (size_t k = 0; k < tensor_size(tensor); k++)
-            values[tensor->offset + k] = (float)random_parameter(new, tensor);
+            values[tensor->offset + k] = (float)random_parameter(opened, tensor);
     }
-    fixture_write(new, ENGINE_PARAMETERS, values);
+    fixture_write(opened, ENGINE_PARAMETERS, values);
     free(values);
 }
 

@@ -122,16 +122,16 @@ static int hash_open(struct engine **engine, const struct model *model,
     (void)error;
     assert_string_equal(device, "cpu");
     assert_true(model_ring(model, options->window) <= RING_MAX);
-    struct engine *new = calloc(1, sizeof *new);
-    assert_non_null(new);
-    new->model = model;
-    new->window = options->window;
-    new->ring = model_ring(model, options->window);
-    new->slot_count = options->slots;
-    new->inputs = model->features;
-    new->slots = calloc(options->slots, sizeof *new->slots);
-    assert_non_null(new->slots);
-    *engine = opened_last = new;
+    struct engine *opened = calloc(1, sizeof *opened);
+    assert_non_null(opened);
+    opened->model = model;
+    opened->window = options->window;
+    opened->ring = model_ring(model, options->window);
+    opened->slot_count = options->slots;
+    opened->inputs = model->features;
+    opened->slots = calloc(options->slots, sizeof *opened->slots);
+    assert_non_null(opened->slots);
+    *engine = opened_last = opened;
     return 0;
 }
 
