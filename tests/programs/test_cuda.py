@@ -538,7 +538,7 @@ def member_tensors(directory, names, **variables):
         with environment(**added):
             daemon = running.Daemon(directory, yaml.safe_dump(config))
         with daemon, daemon.socket(zmq.PUSH, "examples") as push:
-            for _ in range(60):
+            for _ in range(20 if running.SANITIZERS else 60):
                 x = struct.pack("<2f", math.sin(0.3 * count), math.cos(0.17 * count))
                 push.send_multipart([b"a" if count % 3 else b"b", x])
                 count += 1
