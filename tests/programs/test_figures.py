@@ -24,8 +24,8 @@ UNAVAILABLE, USAGE, SKIP = 69, 2, 77
 NEEDED = {"alerts": ["synth"], "batch-size": [], "bits": [], "bench": [], "compare": ["--against", BUILD],
           "brokers": [], "fleet": ["kills"], "flood": [], "gpu-report": [], "gpu-simulate": [], "gpu-static": [], "invariances": [], "kill-loop": [], "ladder": ["table.csv"],
           "nab": [], "paper": [], "python-client": [], "reliability": [], "repeat": [], "scale": ["--measure", "--costs", os.devnull], "subscribers-cost": [], "threads": [], "top-cost": []}
-# Called in other ways: one is to be called with another Python, and one looks for many files.
-OTHERS = {"pytorch", "gpu-carry"}
+# Called in other ways: one builds a Debian, one needs another Python, and one looks for many files.
+OTHERS = {"clean-root", "pytorch", "gpu-carry"}
 
 
 def run(name, *arguments, build=BUILD, **options):
