@@ -51,8 +51,8 @@ def test_all_are_called_alike(directory):
         assert run(name, "--no-such-option", *needed).returncode == USAGE, name
         missing = run(name, *needed, build=directory)
         assert missing.returncode == UNAVAILABLE and missing.stdout == "", (name, missing)
-        told = "name the directory of " if name == "gpu-simulate" else f"there is no {directory}/"
-        assert re.fullmatch(rf"{name}: {told}.*buil[dt].*\n", missing.stderr), (name, missing.stderr)
+        told = "missing --simulator DIRECTORY: " if name == "gpu-simulate" else f"there is no {directory}/"
+        assert re.fullmatch(rf"{name}: {told}.*(buil[dt]|install).*\n", missing.stderr), (name, missing.stderr)
 
 
 def bits(other, *arguments):

@@ -680,7 +680,7 @@ def on_terminal(directory, rows, columns):
     impatient.until(lambda lines: "is silent" in "".join(lines))
     daemon.close()
     for one in terminal, impatient:
-        one.until(lambda lines: any("the connection to" in line for line in lines))
+        one.until(lambda lines: "for its return" in "".join(lines))  # to its end, however it wraps
         status, lines = one.end()
         assert status == OK and lines[-1] == "^C" and b"\033" not in one.bytes, lines
 
