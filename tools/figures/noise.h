@@ -1,6 +1,6 @@
 /* Noise of a seed, for streams in which nothing happens. */
-#ifndef RUNNEL_BENCH_NOISE_H
-#define RUNNEL_BENCH_NOISE_H
+#ifndef RUNNEL_NOISE_H
+#define RUNNEL_NOISE_H
 
 #include "common/random.h"
 

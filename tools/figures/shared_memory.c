@@ -11,9 +11,9 @@
 
 #include "anomaly/alarm.h"
 #include "anomaly/novelty.h"
-#include "bench_noise.h"
 #include "common/complain.h"
 #include "common/options.h"
+#include "noise.h"
 
 enum {
     STREAMS = 50,
