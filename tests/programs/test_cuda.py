@@ -401,7 +401,7 @@ def graphs_of(text):
 def test_graphs_stay_within_their_memory(directory):
     """Windows of 25 lengths, which come in turn: their graphs would have more nodes than the budget of
     4,096. Those that came first stay; making others in their place would cost more than it brings."""
-    if not HOSTCUDA:
+    if not HOSTCUDA or running.SANITIZERS:
         return
     config = yaml.safe_load(configuration(directory, "cuda", 2))
     config["model"]["output"] = {"loss": "squared", "size": 1, "target": "given"}
@@ -592,7 +592,7 @@ def test_what_plans_take_is_budgeted_by_need(directory):
 
 def test_members_that_cannot_be_side_by_side(directory):
     """What that takes of the GPU cannot be had, again and again: said once, with what it costs."""
-    if not HOSTCUDA:
+    if not HOSTCUDA or running.SANITIZERS:
         return
     together, text = member_tensors(directory / "together", list(MEMBERS))
     assert "one after the other" not in text, text
