@@ -14,9 +14,10 @@ static const char *const beginnings[JOURNAL_KINDS] = {
     [JOURNAL_ROLLBACK] = "{\"command\":\"rollback\"",
 };
 
-enum journal_kind journal_command_kind(const char *text) {
+enum journal_kind journal_command_kind(const char *text, size_t size) {
     for (enum journal_kind kind = JOURNAL_RESET; kind < JOURNAL_KINDS; kind++)
-        if (!strncmp(text, beginnings[kind], strlen(beginnings[kind])))
+        if (size >= strlen(beginnings[kind]) &&
+            !memcmp(text, beginnings[kind], strlen(beginnings[kind])))
             return kind;
     return JOURNAL_COMMAND;
 }

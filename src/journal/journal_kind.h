@@ -3,6 +3,8 @@
 #ifndef RUNNEL_JOURNAL_KIND_H
 #define RUNNEL_JOURNAL_KIND_H
 
+#include <stddef.h>
+
 enum journal_kind {
     JOURNAL_EXAMPLE = 1,
     JOURNAL_COMMAND, /* any command before format 4; since then one that this version cannot name */
@@ -19,6 +21,6 @@ enum journal_kind {
 };
 
 /* The kind of a command by the beginning of its text, for files of earlier formats. */
-enum journal_kind journal_command_kind(const char *text);
+enum journal_kind journal_command_kind(const char *text, size_t size);
 
 #endif

@@ -67,7 +67,7 @@ static char *put_kinds(struct journal_block *block, bool *no_memory) {
                            (got = journal_unpacker_next(&unpacker, &record)) == 1;) {
         unsigned kind = record.kind;
         if (kind == JOURNAL_COMMAND)
-            kind = journal_command_kind(record.x);
+            kind = journal_command_kind(record.x, record.x_size);
         block->kinds |= 1u << kind;
         end = put_entry(end, text, unpacker.next, kind);
     }

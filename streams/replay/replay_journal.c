@@ -246,7 +246,7 @@ int replay_journal_read(struct replay_journal *journal, uint64_t position,
     if (record.kind != JOURNAL_EXAMPLE) {
         entry->command = record.x;
         if (record.kind == JOURNAL_COMMAND)
-            entry->kind = journal_command_kind(record.x);
+            entry->kind = journal_command_kind(record.x, record.x_size);
         return 0;
     }
     if (stream_name(&entry->stream, record.key, record.key_size))
