@@ -60,7 +60,7 @@ def end_children():
 def end_children_with_script():
     """From now on: at its end, with an exception, and when it is told to end. Then it unwinds without them,
     which removes its temporary directories, or, where that waits for something, ends all the same."""
-    script = os.getpid()
+    script, status = os.getpid(), []
 
     def end(number, _):
         if os.getpid() != script:  # a copy of it
@@ -71,9 +71,12 @@ def end_children_with_script():
             signal.signal(other, signal.SIG_IGN)
         signal.signal(signal.SIGALRM, lambda *_: (end_children(), os._exit(128 + number)))
         signal.alarm(PATIENCE)
+        status.append(128 + number)
         end_children()
         sys.exit(128 + number)
 
+    # Where Python ignores that exit (in a destructor, say), the script fails without its children instead.
+    atexit.register(lambda: status and os._exit(status[0]))
     for number in ENDS:
         if signal.getsignal(number) != signal.SIG_IGN:  # nohup
             signal.signal(number, end)
