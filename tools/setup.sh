@@ -59,8 +59,9 @@ install_packages() {
     $root sh -c '
         policy=/usr/sbin/policy-rc.d
         [ -e "$policy" ] || {
-            trap "rm -f $policy" EXIT HUP INT TERM
-            printf "#!/bin/sh\nexit 101\n" >"$policy" && chmod 755 "$policy"
+            trap "rm -f $policy" EXIT
+            trap "exit 130" HUP INT TERM
+            printf "#!/bin/sh\nexit 101\n" >"$policy" && chmod 755 "$policy" || exit 1
         }
         export DEBIAN_FRONTEND=noninteractive
         apt-get update -q >/dev/null && apt-get install -q -y --no-install-recommends "$@" >/dev/null' \

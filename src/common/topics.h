@@ -4,8 +4,8 @@
 
 #include <stddef.h>
 
-/* The one list: TOPIC(number, name), in the order of docs/protocol.md. It is no file to include, so
-   that it can stand inside of an expression. */
+/* The one list: TOPIC(number, name), in the order of docs/protocol.md. It is not a file to include,
+   so that it can stand inside of an expression. */
 #define TOPIC_LIST(TOPIC)                                                                          \
     TOPIC(STATUS, "status")                                                                        \
     TOPIC(LOSS, "loss")                                                                            \

@@ -60,6 +60,8 @@ static int replay_forget(struct daemon *daemon, const json_t *stream, struct err
 static int replay_gone(struct daemon *daemon, const json_t *streams, struct error *error) {
     size_t n;
     json_t *stream;
+    if (!json_is_array(streams))
+        return error_set(error, EX_IOERR, "the journal has a `forget` without streams");
     json_array_foreach(streams, n, stream) {
         if (json_is_string(stream) && replay_forget(daemon, stream, error))
             return -1;
@@ -111,7 +113,11 @@ static int replay_request(struct replay *replay, const struct journal_entry *ent
 static int replay_command(struct replay *replay, const struct journal_entry *entry,
                           struct error *error) {
     json_t *request = json_loads(entry->command, 0, NULL);
-    int result = replay_request(replay, entry, request, error);
+    int result = request ? replay_request(replay, entry, request, error)
+                         : error_set(error, EX_IOERR,
+                                     "cannot read the command at position %" PRIu64
+                                     " of the journal: invalid JSON, or out of memory",
+                                     entry->position);
     json_decref(request);
     return result ? -1 : 0;
 }

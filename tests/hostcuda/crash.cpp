@@ -11,7 +11,7 @@ alignas(16) char stack[64 << 10];
 struct sigaction before, before_traps;
 
 /* A trap of -fsanitize=alignment is an illegal instruction, at the address of the access. */
-void say_trap(int, siginfo_t *info, void *) {
+void report_trap(int, siginfo_t *info, void *) {
     if (current) {
         report("%s: misaligned access at %s", whereabouts().c_str(), place(info->si_addr).c_str());
     }
@@ -44,11 +44,11 @@ void watch_accesses() {
     sigaltstack(&alternate, nullptr);
     before = now;
     sigaction(SIGSEGV, &ours, nullptr);
-    ours.sa_sigaction = say_trap;
+    ours.sa_sigaction = report_trap;
     sigaction(SIGILL, &ours, &before_traps);
 #else
     (void)say;
-    (void)say_trap;
+    (void)report_trap;
     (void)stack;
 #endif
 }

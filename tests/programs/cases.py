@@ -19,7 +19,7 @@ def end(processes):
 
 def skip(why):
     """End the case, or the test before its cases run, as skipped: tools/check counts and names it."""
-    print(why)
+    print(why.rstrip())
     raise SystemExit(SKIP)
 
 

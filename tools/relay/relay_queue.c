@@ -29,7 +29,7 @@ struct queue {
     pthread_t thread;
     bool started;
     int event; /* eventfd: refused */
-    bool memory_said, room_said;
+    bool memory_reported, room_reported;
 
     pthread_mutex_t mutex; /* of all that follows */
     pthread_cond_t changed;
@@ -208,9 +208,9 @@ static void drop(struct queue *queue, struct sink_message *message) {
     pthread_mutex_lock(&queue->mutex);
     queue->counts.dropped++;
     pthread_mutex_unlock(&queue->mutex);
-    if (!queue->memory_said)
+    if (!queue->memory_reported)
         complain(EX_OK, "out of memory: messages are dropped");
-    queue->memory_said = true;
+    queue->memory_reported = true;
 }
 
 void queue_add(struct queue *queue, const char *topic, const char *key, const char *id,
@@ -231,8 +231,8 @@ void queue_add(struct queue *queue, const char *topic, const char *key, const ch
         queue->count--;
     }
     queue->ring[(queue->oldest + queue->count++) % queue->room] = message;
-    bool first = oldest.text && !queue->room_said;
-    queue->room_said |= first;
+    bool first = oldest.text && !queue->room_reported;
+    queue->room_reported |= first;
     queue->counts.dropped += oldest.text != NULL;
     pthread_cond_signal(&queue->changed);
     pthread_mutex_unlock(&queue->mutex);

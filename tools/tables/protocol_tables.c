@@ -77,7 +77,8 @@ static void put_plain(const char *text) {
         if (*text == '\\')
             fputs("\\e", stdout);
         else if (!strncmp(text, "](", 2))
-            text += strcspn(text, ")");
+            text +=
+                strcspn(text, ")") - !strchr(text, ')'); /* not beyond the end of an open link */
         else if (!strncmp(text, ". ", 2))
             puts("."), text++;
         else if (!strchr("`[", *text))
