@@ -15,8 +15,9 @@
                                 experts and mixture (scale: forecast), or else baseline; said
                                 (predictions that wait for their truth), levels and errors of their
                                 intervals (squared, gaussian); of open steps scales (where targets
-                                are scaled), bases and lasts (where they are relative) and open
-                                (where more than one can be)
+                                are scaled), bases and lasts (where they are relative), open (where
+                                more than one can be) and open_classes (that had appeared before,
+                                where classes have a vocabulary)
      learner.coverage           (1, 4) of the intervals: numbers, held, both of late. This and
                                 streams.said, levels, errors are there where predictions can be
                                 asked for; a checkpoint without begins them anew, and

@@ -83,6 +83,7 @@ enum checkpoint_part {
     PART_LASTS,
     PART_OPEN,
     PART_OPEN_TIMES,
+    PART_OPEN_CLASSES,
     PART_COUNTS, /* of the scaler of inputs; the four of targets have the same order */
     PART_MEANS,
     PART_SQUARES,

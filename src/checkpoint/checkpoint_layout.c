@@ -120,6 +120,9 @@ static void add_open(struct checkpoint_layout *layout, struct learner *learner, 
                    places * CHECKPOINT_OPEN);
     if (learner_open_step(learner, 0, 0) && model->architecture.output.target == TARGET_LATER)
         add_later(layout, PART_OPEN_TIMES, "streams.open_times", SAFETENSORS_F64, streams, places);
+    if (learner_lexicon_of_classes(learner) != SIZE_MAX && !given)
+        add_later(layout, PART_OPEN_CLASSES, "streams.open_classes", SAFETENSORS_I64, streams,
+                  places);
 }
 
 static void add_scaler(struct checkpoint_layout *layout, enum checkpoint_part first,

@@ -137,6 +137,24 @@ static int read_open_times(const struct reading *reading, size_t row, uint32_t s
     return 0;
 }
 
+/* Where the file lacks them, all classes that it has appeared before. */
+static int read_open_classes(const struct reading *reading, size_t row, uint32_t slot,
+                             struct error *error) {
+    struct learner *learner = reading->learner;
+    size_t places = learner_places(learner);
+    uint64_t most = learner_lexicon(learner, learner_lexicon_of_classes(learner)).count;
+    for (size_t place = 0; place < places; place++) {
+        uint64_t *classes = &learner_open_step(learner, slot, place)->classes;
+        *classes = most;
+        if (reading_row(reading, PART_OPEN_CLASSES, row * places + place, classes, sizeof *classes,
+                        error))
+            return -1;
+        if (*classes > most)
+            return reading_damaged(reading, "the classes of an open step cannot be", error);
+    }
+    return 0;
+}
+
 static int read_floats(const struct reading *reading, enum checkpoint_part part, size_t row,
                        float *values, size_t count, struct error *error) {
     if (reading_row(reading, part, row, values, count * sizeof *values, error))
@@ -165,7 +183,10 @@ static int read_open(const struct reading *reading, size_t row, uint32_t slot,
         return -1;
     if (reading_has(reading, PART_OPEN) && read_open_steps(reading, row, slot, error))
         return -1;
-    return reading_has(reading, PART_OPEN_TIMES) ? read_open_times(reading, row, slot, error) : 0;
+    if (reading_has(reading, PART_OPEN_TIMES) && read_open_times(reading, row, slot, error))
+        return -1;
+    return reading_has(reading, PART_OPEN_CLASSES) ? read_open_classes(reading, row, slot, error)
+                                                   : 0;
 }
 
 static int read_forecast(const struct reading *reading, size_t row, uint32_t slot,

@@ -56,6 +56,15 @@ static int put_open_times(struct writing *writing, uint32_t slot, struct error *
     return 0;
 }
 
+static int put_open_classes(struct writing *writing, uint32_t slot, struct error *error) {
+    for (size_t place = 0; place < learner_places(writing->learner); place++) {
+        uint64_t classes = learner_open_step(writing->learner, slot, place)->classes;
+        if (writing_put(writing, &classes, sizeof classes, error))
+            return -1;
+    }
+    return 0;
+}
+
 static int put_truth(struct writing *writing, enum checkpoint_part part, uint32_t slot,
                      struct error *error) {
     const struct truth_state s = truth_state(learner_truth(writing->learner), slot);
@@ -113,6 +122,8 @@ int writing_row(struct writing *writing, const struct checkpoint_entry *of, uint
         return put_open(writing, slot, error);
     case PART_OPEN_TIMES:
         return put_open_times(writing, slot, error);
+    case PART_OPEN_CLASSES:
+        return put_open_classes(writing, slot, error);
     case PART_EXPERTS:
         return writing_put(writing, forecast.experts, forecast.experts_size * sizeof(double),
                            error);

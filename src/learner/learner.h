@@ -288,6 +288,7 @@ struct learner_lexicon {
     const struct streams
         *words;               /* slots are ids, 0 .. size - 1; by order of use with forget: lru */
     const uint64_t *appeared; /* (size,) by id: greater is newer */
+    uint64_t count;           /* that have appeared */
 };
 size_t learner_lexicons(const struct learner *learner);
 struct learner_lexicon learner_lexicon(const struct learner *learner, size_t n);

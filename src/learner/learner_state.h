@@ -24,6 +24,7 @@ struct learner_open {
     uint32_t known;              /* 1: its target has come, or it is known that there is none */
     uint32_t terms;              /* its targets that are to be learned from */
     double time;                 /* of its example's header, 0 = unknown */
+    uint64_t classes;            /* of a vocabulary: appeared before its example */
 };
 
 /* The rate and clip in effect, and those of the configuration (learner_open, learner_configure):

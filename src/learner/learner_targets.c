@@ -130,6 +130,7 @@ void targets_keep(struct learner *learner, uint32_t slot, const struct example *
         .epoch = example->epoch,
         .steps = example->numbered ? (uint32_t)example->steps : 0,
         .time = example->time,
+        .classes = learner->words ? learner->words->classes : 0,
     };
     if (scale) {
         memcpy(scale, targets_scale(learner, row, false), size * sizeof *scale);
@@ -204,6 +205,9 @@ static void score(struct learner *learner, uint32_t slot, size_t age, size_t hor
     const double *scale = learner_scale(learner, slot, place);
     if (!is_observed(learner->model, target))
         return;
+    if (learner->words && loss_kind(output_of(learner)->loss)->class_id)
+        target->id =
+            words_target(learner, target->id, learner_open_step(learner, slot, place)->classes);
     if (scale)
         keep_score_scale(learner, scale, base, y);
     learner_baseline_score(learner, slot, place, horizon, target, y);
@@ -221,8 +225,6 @@ static void score(struct learner *learner, uint32_t slot, size_t age, size_t hor
 static void fill_next(const struct learner *learner, const void *x, const union value *input,
                       union value *target) {
     memcpy(target, input, learner->target_row * sizeof *target);
-    if (learner->words && loss_kind(output_of(learner)->loss)->class_id)
-        target->id = words_target(learner, target->id);
     if (loss_kind(output_of(learner)->loss)->class_id)
         return;
     for (size_t k = 0; k < learner->target_row; k++) {
@@ -278,8 +280,6 @@ static void score_sent(struct learner *learner, uint32_t slot, size_t age, const
     union value *target = plan->targets + plan->rows * size;
     float *last = learner_last(learner, slot);
     memcpy(target, y, size * sizeof *target);
-    if (learner->words && loss_kind(output_of(learner)->loss)->class_id)
-        target->id = words_target(learner, target->id);
     for (size_t k = 0; learner->output_scaler && k < size; k++)
         if (!isnan(target[k].real))
             target[k].real = scaler_scale(learner->output_scaler, k, target[k].real);

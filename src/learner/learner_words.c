@@ -6,9 +6,10 @@
    forget: lru it gets the id that was used longest ago, unless this very example uses that too).
 
    A class takes part in predictions from the example after that in which it came: until then its
-   output's bias is so low that its probability is 0, and it is learned not to be anything. What it
-   is in its first example is scored and learned as the unknown, which so learns how often something
-   new comes. Whatever gets an id, or one that another had, begins with starting values: see
+   output's bias is so low that its probability is 0, and it is learned not to be anything. As the
+   target of a prediction that was made before, it is scored and learned as the unknown, which so
+   learns how often something new comes. Whatever gets an id, or one that another had, begins with
+   starting values: see
    learner_rows.c. */
 #include <jansson.h>
 #include <stdio.h>
@@ -229,16 +230,10 @@ static int resolve(struct learner *learner, struct lexicon *lexicon, uint32_t ce
     return 0;
 }
 
-static bool is_fresh(const struct words *words, const struct lexicon *lexicon, uint32_t id) {
-    for (size_t n = 0; n < words->fresh_count; n++)
-        if (words->fresh[n].id == id && &words->of[words->fresh[n].lexicon] == lexicon)
-            return true;
-    return false;
-}
-
-uint32_t words_target(const struct learner *learner, uint32_t id) {
+uint32_t words_target(const struct learner *learner, uint32_t id, uint64_t classes) {
     const struct lexicon *lexicon = words_of_classes(learner);
-    return lexicon && is_fresh(learner->words, lexicon, id) ? words_unknown(lexicon) : id;
+    bool late = lexicon && id < lexicon->of.capacity && lexicon->appeared[id] > classes;
+    return late ? words_unknown(lexicon) : id;
 }
 
 /* ---- Examples ---- */
@@ -272,7 +267,9 @@ int words_take(struct learner *learner, struct example *example, struct error *e
     struct words *words = learner->words;
     const unsigned char *word = (const unsigned char *)example->words;
     struct lexicon *y = lexicon_of_y(words);
+    const struct lexicon *classes = words_of_classes(learner);
     words->fresh_count = 0;
+    words->classes = classes ? classes->count : 0;
     if (has_x(words) && !example->label) {
         if (resolve_all(learner, words->of_column, learner->input_row, &words->x, example->x,
                         example->steps, &word, error))
@@ -387,6 +384,7 @@ struct learner_lexicon learner_lexicon(const struct learner *learner, size_t n) 
         .forgets = lexicon->of.lru,
         .words = lexicon->words,
         .appeared = lexicon->appeared,
+        .count = lexicon->count,
     };
 }
 

@@ -48,6 +48,7 @@ struct words {
     float *buffer; /* (of the largest tensor that is by ids,) */
     size_t buffer_size;
     size_t hidden;                     /* classes that have not come, as the engines have it */
+    uint64_t classes;                  /* that had appeared before the example that is taken */
     struct json_t *initial;            /* by name the words of model.initial; NULL: it has none */
     float *start[][MODEL_TENSORS_MAX]; /* (members,) starting values, once asked for */
 };
@@ -65,8 +66,9 @@ void words_reset(struct learner *learner);
 int words_take(struct learner *learner, struct example *example, struct error *error);
 int words_taken(struct learner *learner, struct error *error);
 
-/* The class that a symbol of the example that is taken is as a target. */
-uint32_t words_target(const struct learner *learner, uint32_t id);
+/* The class that an id is as a target of a step: the unknown if the class appeared after the step,
+   which `classes` had appeared before. */
+uint32_t words_target(const struct learner *learner, uint32_t id, uint64_t classes);
 
 /* The vocabulary of classes; NULL: there is none. */
 struct lexicon *words_of_classes(const struct learner *learner);

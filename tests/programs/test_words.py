@@ -261,6 +261,40 @@ def test_classes_that_have_not_come_stay_out():
             daemon.end()
 
 
+def test_a_class_that_comes_while_a_prediction_waits():
+    """Another stream, or a label, brings a class after a prediction was made and before its target,
+    which is that class: it is scored as the unknown. Through kills and ends between, with the same bits."""
+    rng = random.Random(12)
+    words = [as_json(stream=f"s{n % 5}", x=rng.choice(NAMES[:2 + n // 15])) for n in range(120)]
+    words += [as_json(stream=s, x=w) for w in ("x", "y", "z") for s in ("s0", "s1", "s2")]
+    labels = []
+    for n in range(60):
+        labels.append(as_json(stream="s", x=[n % 2], sequence=2 * n))
+        if n > 2:
+            labels.append(as_json(stream="s", label_of=2 * (n - 3), y=NAMES[n // 8],
+                                  sequence=2 * n + 1))
+    ways = [("kind: symbol, " + vocabulary(20), NEXT, words),
+            ("kind: symbol, " + vocabulary(4, forget="lru"), NEXT + ", ahead: [1, 3]", words),
+            ("kind: real, size: 1", "loss: softmax, target: later, patience: 9, " + vocabulary(20), labels)]
+    for inputs, output, messages in ways:
+        found = []
+        for stops in ([], [len(messages) - 5, len(messages) - 2]):
+            with tempfile.TemporaryDirectory() as directory, \
+                    Daemon(directory, configuration(directory, inputs, output)) as daemon:
+                for n, (begin, end) in enumerate(zip([0, *stops], [*stops, len(messages)])):
+                    heard = running.subscribe(daemon, (b"loss",))
+                    learn(daemon, messages[begin:end])
+                    said = running.messages(daemon, heard, b"loss", end - begin)
+                    losses = [s["loss"] for s in said if s["loss"] is not None]
+                    assert losses and max(losses) < 20, (inputs, output, max(losses))
+                    if stops[n:]:
+                        daemon.end((signal.SIGTERM, signal.SIGKILL)[n])
+                        daemon.start()
+                found.append(exported(daemon))
+                daemon.end()
+        assert found[0] == found[1], (inputs, output)
+
+
 def test_people_see_words():
     """runnel-watch tells the class that came beside the most probable one, by name."""
     with tempfile.TemporaryDirectory() as directory, \
