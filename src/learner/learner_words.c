@@ -2,8 +2,8 @@
    their order alone, so ids are given while an example is taken, and never before.
 
    A vocabulary gives ids in the order of appearance until its capacity is reached. Then a word more
-   is the unknown, whose id is the capacity (or its example is rejected before it is taken, or with
-   forget: lru it gets the id that was used longest ago, unless this very example uses that too).
+   is the unknown, whose id is the capacity (or its example is rejected before it is taken). With
+   forget: lru it gets the id that was used longest ago, unless all are used by this very example.
 
    A class takes part in predictions from the example after that in which it came: until then its
    output's bias is so low that its probability is 0, and it is learned not to be anything. As the
@@ -45,7 +45,7 @@ static int add_lexicon(struct learner *learner, const char *name, const struct v
     lexicon->used = calloc(of->capacity, sizeof *lexicon->used);
     size_t most = of->capacity < NEWCOMERS_MAX ? of->capacity : NEWCOMERS_MAX;
     if (streams_open(&lexicon->words, of->capacity, error) ||
-        (of->reject && !of->lru && streams_open(&lexicon->newcomers, most, error)))
+        (of->reject && streams_open(&lexicon->newcomers, most, error)))
         return -1;
     return lexicon->appeared && lexicon->used ? 0 : error_no_memory(error);
 }
@@ -263,20 +263,39 @@ static int resolve_all(struct learner *learner, struct lexicon *const *lexicons,
     return 0;
 }
 
+/* Ids that the example uses are not given to its new words. */
+static void touch_known(const struct learner *learner, struct lexicon *const *lexicons,
+                        size_t width, const void *cells, size_t count, const unsigned char **word) {
+    for (size_t i = 0, k = 0; i < count; i++, k = k + 1 < width ? k + 1 : 0) {
+        if (!lexicons[k])
+            continue;
+        uint32_t id = unaligned_id(cells, i);
+        if (id == WIRE_WORD) {
+            id = streams_find(lexicons[k]->words, (const char *)*word + 1, **word);
+            *word += 1 + **word;
+        }
+        if (id < streams_count(lexicons[k]->words))
+            touch(learner, lexicons[k], id);
+    }
+}
+
 int words_take(struct learner *learner, struct example *example, struct error *error) {
     struct words *words = learner->words;
-    const unsigned char *word = (const unsigned char *)example->words;
+    const unsigned char *word = (const unsigned char *)example->words, *known = word;
     struct lexicon *y = lexicon_of_y(words);
     const struct lexicon *classes = words_of_classes(learner);
     words->fresh_count = 0;
     words->classes = classes ? classes->count : 0;
     if (has_x(words) && !example->label) {
+        touch_known(learner, words->of_column, learner->input_row, example->x,
+                    example->steps * learner->input_row, &known);
         if (resolve_all(learner, words->of_column, learner->input_row, &words->x, example->x,
                         example->steps, &word, error))
             return -1;
         example->x = words->x.values;
     }
     if (y && example->y) {
+        touch_known(learner, &y, 1, example->y, example->steps, &known);
         if (resolve_all(learner, &y, 1, &words->y, example->y, example->steps, &word, error))
             return -1;
         example->y = words->y.values;
@@ -309,20 +328,26 @@ int words_taken(struct learner *learner, struct error *error) {
 
 /* ---- What is rejected ---- */
 
-/* Whether the cell is known, or can get a place beside what is new in this example before it. */
+/* Whether the cell is known, or can get a place beside what is new in this example before it; with
+   forget: lru, beside all that this example has before it. */
 static bool has_place(const struct lexicon *lexicon, uint32_t cell, const unsigned char *word) {
     struct streams *newcomers = lexicon->newcomers;
-    if (cell != WIRE_WORD)
-        return find_number(lexicon, cell) != words_unknown(lexicon);
-    const char *key = (const char *)word + 1;
-    if (streams_find(lexicon->words, key, *word) != STREAMS_NONE ||
-        streams_find(newcomers, key, *word) != STREAMS_NONE)
+    bool lru = lexicon->of.lru;
+    size_t size, known = streams_count(lexicon->words), count = streams_count(newcomers);
+    if (cell == WIRE_NO_CLASS)
         return true;
-    size_t count = streams_count(newcomers);
-    if (count + streams_count(lexicon->words) == lexicon->of.capacity ||
-        count == streams_capacity(newcomers))
+    if (cell != WIRE_WORD && cell >= known)
         return false;
-    streams_add(newcomers, key, *word);
+    const char *key =
+        cell == WIRE_WORD ? (const char *)word + 1 : streams_key(lexicon->words, cell, &size);
+    if (cell == WIRE_WORD)
+        size = *word;
+    if ((!lru && streams_find(lexicon->words, key, size) != STREAMS_NONE) ||
+        streams_find(newcomers, key, size) != STREAMS_NONE)
+        return true;
+    if (count + (lru ? 0 : known) == lexicon->of.capacity || count == streams_capacity(newcomers))
+        return false;
+    streams_add(newcomers, key, size);
     return true;
 }
 

@@ -388,6 +388,27 @@ def test_words_beyond_the_capacity_are_rejected():
         assert "'b' is not in the vocabulary of x's column w, which is full" in daemon.text()
 
 
+def test_an_example_forgets_none_of_its_own_words():
+    """With forget: lru an example with a new word keeps those that it has after it, too, by word and by
+    id. What then has no place is the unknown, or with unknown: reject its example is rejected."""
+    for unknown in ("share", "reject"):
+        inputs = "kind: symbol, embedding: 3, " + vocabulary(3, forget="lru", unknown=unknown)
+        with tempfile.TemporaryDirectory() as directory, \
+                Daemon(directory, configuration(directory, inputs, "loss: squared, size: 1")) as daemon:
+            learn(daemon, [as_json(x=w, y=1) for w in "abc"])
+            learn(daemon, [as_json(x=["d", "a"], y=[1, 1])])
+            assert exported(daemon)[1] == {"input": ["a", "d", "c"]}, exported(daemon)[1]
+            learn(daemon, [as_json(x=["e", "c", "a"], y=[1, 1, 1])])
+            assert exported(daemon)[1] == {"input": ["a", "e", "c"]}, exported(daemon)[1]
+            many = [as_json(x=["f", "e", "c", "a"], y=[1] * 4), as_json(x=["g", "a"], y=[1, 1]),
+                    [b"", struct.pack("<III", WORD, 0, 2), b"", header(0, WORDS), packed("h")]]
+            rejected = 0 if unknown == "share" else 1
+            status = learn(daemon, many, rejected)
+            assert status["rejected_by"] == ({"vocabulary": 1} if rejected else {}), status["rejected_by"]
+            assert exported(daemon)[1] == {"input": ["a", "h", "c"]}, exported(daemon)[1]
+            daemon.end()
+
+
 def header(number, flags=0):
     return struct.pack("<BBHIQd", 1, flags, 0, 0, number, 0)
 
