@@ -5,6 +5,7 @@
 
    A symbol that no example has had, and a class whose probability is 0, have gradients of 0: their
    rows stay what they are without being written, but for weight decay. */
+#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -171,14 +172,63 @@ static void hide_class(const struct model *model, uint32_t id, size_t n, float *
             values[(h * classes + id) * width + k] = bias ? HIDDEN : 0;
 }
 
-void rows_hide(struct learner *learner, const struct model *model, float *values) {
+/* Whether the id has a word, and the file of model.initial the values of that. */
+static bool is_of_file(const struct learner *learner, size_t n, uint32_t id) {
+    const struct words *words = learner->words;
+    const json_t *list = json_object_get(words->initial, words->of[n].name);
+    const json_t *word = json_array_get(list, id);
+    size_t size;
+    const char *own = learner_word(learner, n, id, &size);
+    return own && word && json_string_length(word) == size &&
+           memcmp(json_string_value(word), own, size) == 0;
+}
+
+/* What a member has of an id, from the seed. */
+static int start_id(struct learner *learner, size_t m, const struct lexicon *lexicon, uint32_t id,
+                    float *values, struct error *error) {
+    const struct model *model = learner->members[m].model;
+    size_t classes = model->outputs / model->horizons;
+    for (size_t n = 0; n < model->tensor_count; n++) {
+        const struct tensor *tensor = &model->tensors[n];
+        bool columns, symbols;
+        size_t first;
+        symbols = lexicon->x && is_by_symbols(model, tensor, lexicon->column, &columns, &first);
+        if (!symbols && !(lexicon->y && is_by_classes(tensor)))
+            continue;
+        const float *start = start_of(learner, m, n, error);
+        if (!start)
+            return -1;
+        if (symbols)
+            copy_one(tensor, columns, first + id, values + tensor->offset, start);
+        for (size_t h = 0; lexicon->y && is_by_classes(tensor) && h < model->horizons; h++)
+            copy_one(tensor, false, h * classes + id, values + tensor->offset, start);
+    }
+    return 0;
+}
+
+/* A file that no vocabulary belongs to, or another's, has nothing of the words that come here. */
+static int start_ids(struct learner *learner, size_t m, float *values, struct error *error) {
+    const struct words *words = learner->words;
+    for (size_t n = 0; *learner->initial && n < words->count; n++)
+        for (uint32_t id = 0; id < words->of[n].of.capacity; id++)
+            if (!is_of_file(learner, n, id) &&
+                start_id(learner, m, &words->of[n], id, values, error))
+                return -1;
+    return 0;
+}
+
+int rows_start(struct learner *learner, size_t m, float *values, struct error *error) {
+    const struct model *model = learner->members[m].model;
     const struct lexicon *lexicon = words_of_classes(learner);
+    if (learner->words && start_ids(learner, m, values, error))
+        return -1;
     if (!lexicon)
-        return;
+        return 0;
     learner->words->hidden = lexicon->of.capacity - streams_count(lexicon->words);
     for (size_t n = 0; n < model->tensor_count; n++)
         for (size_t id = streams_count(lexicon->words); id < lexicon->of.capacity; id++)
             hide_class(model, (uint32_t)id, n, values + model->tensors[n].offset);
+    return 0;
 }
 
 /* Classes from the first to before the end are nothing until they are shown. */

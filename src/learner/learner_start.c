@@ -90,9 +90,9 @@ int learner_start(struct learner *learner, struct error *error) {
         words_write_initial(learner);
     for (size_t m = 0; m < learner->member_count && status == 0; m++) {
         float *values = starting_values(learner, &learner->members[m], error);
-        if (values && learner->words)
-            rows_hide(learner, learner->members[m].model, values);
-        status = values ? write_values(learner, m, values, error) : -1;
+        status = values && rows_start(learner, m, values, error) == 0
+                     ? write_values(learner, m, values, error)
+                     : -1;
         free(values);
     }
     return status;
@@ -103,10 +103,9 @@ static int begin_again(struct learner *learner, float *const *values, struct err
         return -1;
     words_reset(learner);
     words_write_initial(learner);
-    for (size_t m = 0; learner->words && m < learner->member_count; m++)
-        rows_hide(learner, learner->members[m].model, values[m]);
     for (size_t m = 0; m < learner->member_count; m++)
-        if (write_values(learner, m, values[m], error) || write_zeros(learner, m, values[m], error))
+        if (rows_start(learner, m, values[m], error) ||
+            write_values(learner, m, values[m], error) || write_zeros(learner, m, values[m], error))
             return -1;
     if (learner->scaler)
         scaler_reset(learner->scaler);
@@ -146,9 +145,8 @@ int learner_reset(struct learner *learner, struct error *error) {
 
 static int begin_member(struct learner *learner, size_t member, float *values,
                         struct error *error) {
-    if (learner->words)
-        rows_hide(learner, learner->members[member].model, values);
-    if (learner_flush(learner, error) || learner_forget_member(learner, member, error) ||
+    if (rows_start(learner, member, values, error) || learner_flush(learner, error) ||
+        learner_forget_member(learner, member, error) ||
         write_values(learner, member, values, error) || write_zeros(learner, member, values, error))
         return -1;
     struct learner_rates *rates = &learner->members[member].rates;

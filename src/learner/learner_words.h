@@ -92,8 +92,9 @@ int rows_begin(struct learner *learner, const struct lexicon *lexicon, uint32_t 
                struct error *error);
 int rows_show(struct learner *learner, uint32_t first, uint32_t count, struct error *error);
 
-/* Of starting values (parameters,) of a member: classes that have not come take no part. */
-void rows_hide(struct learner *learner, const struct model *model, float *values);
+/* Of starting values (parameters,) of a member: an id that has no word of model.initial begins as
+   the seed gives it, and classes that have not come take no part. */
+int rows_start(struct learner *learner, size_t m, float *values, struct error *error);
 
 /* Weight decay moves what has no gradient: hide again the classes that have not come. */
 int rows_keep_hidden(struct learner *learner, struct error *error);

@@ -594,6 +594,66 @@ def test_weights_of_a_file_bring_their_words():
                 assert "is of another model" in daemon.text(), daemon.text()
 
 
+def decoded(blob):
+    """Header and numbers of a safetensors file."""
+    size = int.from_bytes(blob[:8], "little")
+    return json.loads(blob[8:8 + size]), struct.unpack(f"<{(len(blob) - 8 - size) // 4}f", blob[8 + size:])
+
+
+def made_by_hand(blob):
+    """The same tensors, each number 0.25 more, and nothing else."""
+    header, numbers = decoded(blob)
+    del header["__metadata__"]
+    text = json.dumps(header).encode()
+    return len(text).to_bytes(8, "little") + text + struct.pack(f"<{len(numbers)}f",
+                                                                *(n + 0.25 for n in numbers))
+
+
+def test_words_that_a_file_lacks_begin_with_the_values_of_the_seed():
+    """A word that model.initial has no row for, a file made by hand or an export, begins as without a
+    file, also with decay, skip and lru. What is not known begins with the file's row."""
+    for embedding, lru, skip, optimizer in (
+            (", embedding: 3", "", "", "rate: 0.01"), ("", "", ", skip: true", "rate: 0.01"),
+            (", embedding: 3", "", "", "rate: 0.01, kind: adamw, weight_decay: 0.5"),
+            ("", ", forget: lru", ", skip: true", "kind: cocob")):
+        inputs = f"columns: [{{name: n}}, {{name: w, kind: symbol{embedding}, " + \
+                 f"vocabulary: {{capacity: 4{lru}}}}}]"
+        output = f"loss: softmax, vocabulary: {{capacity: 4{lru}}}{skip}"
+
+        def rows(tensors, symbol, kind):
+            return [tensors["embedding.w.weight"][symbol] if embedding else
+                    [row[1 + symbol] for row in tensors["layers.0.weight_ih"]],
+                    *(tensors[name][kind] for name in ("output.weight", "output.bias", "output.skip")
+                      if name in tensors)]
+
+        def run(file, word, kind):
+            """What a daemon began with, what it has of two that come (no update follows), and its export."""
+            with tempfile.TemporaryDirectory() as directory:
+                text = configuration(directory, inputs, output, optimizer=optimizer, others="seed: 5")
+                if file:
+                    pathlib.Path(directory, "file").write_bytes(file)
+                    text = text.replace("model: {", f"model: {{initial: {directory}/file, ")
+                with Daemon(directory, text) as daemon:
+                    start = exported(daemon)[0]
+                    learn(daemon, [as_json(x=[0.5, "a"])] * 3 + [as_json(x=[0.5, "a"], y="free")] * 10)
+                    learn(daemon, [as_json(x=[0.5, "a"], y=kind), as_json(x=[0.5, word])])
+                    tensors, words = exported(daemon)
+                    found = rows(tensors, words["w"].index(word), words["output"].index(kind))
+                    blob = daemon.export()
+                    daemon.end()
+            return start, found, blob
+
+        way = embedding, lru, skip, optimizer
+        without, seeds, blob = run(None, "b", "busy")
+        start, found, other = run(made_by_hand(blob), "b", "busy")
+        assert found == seeds, way
+        unknown = rows(start, 4, 4)
+        assert unknown[0] != rows(without, 4, 4)[0] and unknown[1] != rows(without, 4, 4)[1], way
+        start, found, _ = run(other, "c", "down")  # that has a, b, free, busy
+        assert found[:2] == rows(without, 2, 2)[:2], way
+        assert start["output.bias"][0][0] > -100 > start["output.bias"][2][0], way
+
+
 # ---- Columns by name ----
 
 MIXED = """columns: [{name: load, missing: hold}, {name: host, kind: symbol, embedding: 2,
