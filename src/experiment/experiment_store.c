@@ -76,13 +76,14 @@ size_t experiment_measure_named(const char *name) {
 
 int store_error(struct experiment_store *store, const char *doing, struct error *error) {
     int code = sqlite3_errcode(store->file) & 0xFF, reason = sqlite3_system_errno(store->file);
-    if (code == SQLITE_CORRUPT || code == SQLITE_NOTADB)
+    bool refused = code == SQLITE_ERROR || code == SQLITE_TOOBIG || code == SQLITE_INTERRUPT;
+    if (code == SQLITE_CORRUPT || code == SQLITE_NOTADB || (refused && !store->writes))
         return error_set(
             error, EX_DATAERR,
             "%s is damaged, or no results of runnel-experiment (%s): restore a copy of "
             "it, or run the experiment again into another directory with -o, or here "
             "with --again",
-            store->path, sqlite3_errmsg(store->file));
+            store->path, database_message(store->file));
     if (code == SQLITE_NOMEM)
         return error_set(error, EX_OSERR, "out of memory for %s", store->path);
     if (code == SQLITE_FULL || reason == ENOSPC || reason == EDQUOT || reason == EFBIG)
@@ -93,8 +94,8 @@ int store_error(struct experiment_store *store, const char *doing, struct error 
     bool known = (code == SQLITE_IOERR || code == SQLITE_CANTOPEN) && reason;
     bool disk = code == SQLITE_IOERR && store->writes;
     return error_set(error, EX_IOERR, "%s cannot be %s: %s%s%s%s%s", store->path, doing,
-                     sqlite3_errmsg(store->file), known ? " (" : "", known ? strerror(reason) : "",
-                     known ? ")" : "",
+                     database_message(store->file), known ? " (" : "",
+                     known ? strerror(reason) : "", known ? ")" : "",
                      disk ? "; once the disk works and has room, the same command resumes" : "");
 }
 
@@ -182,7 +183,8 @@ static int open_file(struct experiment_store *store, const char *path, struct er
         return error_set(error, EX_NOINPUT, "%s: %s: no results of an experiment are here",
                          store->path, strerror(errno));
     int flags = store->writes ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READONLY;
-    if (sqlite3_open_v2(store->path, &store->file, flags | SQLITE_OPEN_NOMUTEX, NULL))
+    store->clock.limit = DATABASE_READ_SECONDS;
+    if (database_open(&store->file, store->path, flags | SQLITE_OPEN_NOMUTEX, &store->clock))
         return store->file ? store_error(store, "opened", error) : error_no_memory(error);
     return 0;
 }

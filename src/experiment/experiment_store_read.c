@@ -1,3 +1,4 @@
+#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,9 +40,12 @@ static int take_column(struct experiment_results *results, sqlite3_stmt *stateme
                        const struct store_column *column, void *row) {
     void *to = (char *)row + column->at;
     const char *text = NULL;
-    if (column->type == STORE_TEXT || column->type == STORE_NAME || column->type == STORE_STATE)
+    if (column->type <= STORE_STATE)
         text = (const char *)sqlite3_column_text(statement, n);
     switch (column->type) {
+    case STORE_LABEL:
+        text = text ? text : "";
+        /* fall through */
     case STORE_TEXT:
         *(const char **)to = text ? experiment_results_copy(results, text) : NULL;
         return text && !*(const char **)to ? -1 : 0;
@@ -73,13 +77,37 @@ static void select_sql(char sql[SQL_SIZE], const struct store_table *table, cons
              *where ? " WHERE " : "", where, *where ? " = ?" : "", table->order);
 }
 
+static int too_large(const struct experiment_store *store, const char *name, struct error *error) {
+    return error_set(error, EX_DATAERR,
+                     "%s: too many rows, or texts that are too long, in the table %s", store->path,
+                     name);
+}
+
+static bool texts_fit(struct experiment_store *store, sqlite3_stmt *statement) {
+    enum { TEXTS_MAX = 1 << 30 };
+    for (int n = 0; n < sqlite3_column_count(statement); n++)
+        if (sqlite3_column_type(statement, n) == SQLITE_TEXT)
+            store->texts += (size_t)sqlite3_column_bytes(statement, n);
+    return store->texts <= TEXTS_MAX;
+}
+
+static bool grow(char **array, size_t used, size_t *room, size_t size) {
+    enum { FIRST = 16 };
+    if (used < *room)
+        return true;
+    *room = *room ? 2 * *room : FIRST;
+    char *larger = realloc(*array, *room * size);
+    *array = larger ? larger : *array;
+    return larger;
+}
+
 /* All rows, in an array that grows; `results` has their texts. */
 static int read_rows(struct experiment_store *store, const struct store_table *table,
                      const char *where, int64_t is, struct experiment_results *results, void **rows,
                      size_t *count, struct error *error) {
-    enum { FIRST = 16 };
     char sql[SQL_SIZE], *array = NULL;
     size_t room = 0, used = 0;
+    int status = 0;
     sqlite3_stmt *statement;
     *rows = NULL;
     *count = 0;
@@ -89,30 +117,29 @@ static int read_rows(struct experiment_store *store, const struct store_table *t
     if (*where)
         sqlite3_bind_int64(statement, 1, is);
     int code;
-    while ((code = sqlite3_step(statement)) == SQLITE_ROW) {
-        if (used == room) {
-            room = room ? 2 * room : FIRST;
-            char *larger = realloc(array, room * table->size);
-            if (!larger)
-                break;
-            array = larger;
-        }
+    while (!status && (code = sqlite3_step(statement)) == SQLITE_ROW) {
+        if (used == table->most || !texts_fit(store, statement))
+            status = too_large(store, table->name, error);
+        else if (!grow(&array, used, &room, table->size))
+            status = error_no_memory(error);
+        if (status)
+            break;
         char *row = array + used++ * table->size;
         memset(row, 0, table->size);
-        for (size_t n = 0; n < table->count; n++)
+        for (size_t n = 0; !status && n < table->count; n++)
             if (take_column(results, statement, (int)n, &table->columns[n], row))
-                goto done;
+                status = error_no_memory(error);
     }
-done:
-    if (code != SQLITE_DONE) {
-        free(array);
-        code == SQLITE_ROW ? error_no_memory(error) : store_error(store, "read", error);
-    } else {
-        *rows = array;
-        *count = used;
-    }
+    if (!status && code != SQLITE_DONE)
+        status = store_error(store, "read", error);
     sqlite3_finalize(statement);
-    return code == SQLITE_DONE ? 0 : -1;
+    if (status) {
+        free(array);
+        return -1;
+    }
+    *rows = array;
+    *count = used;
+    return 0;
 }
 
 /* The same, into the memory of the results. */
@@ -131,24 +158,16 @@ static int read_table(struct experiment_store *store, const struct store_table *
 
 /* ---- Results ---- */
 
-static int take_seeds(struct experiment_results *results, const char *list) {
-    size_t count = 0;
-    for (const char *c = list; *c; c++)
-        count += *c == ',' || *c == '[';
+/* -1: out of memory. A text that is not a list gives an empty one. */
+static int take_seeds(struct experiment_results *results, const char *text) {
+    json_t *list = json_loads(text, 0, NULL);
+    size_t count = json_array_size(list);
     results->seeds = experiment_results_memory(results, count * sizeof *results->seeds + 1);
-    if (!results->seeds)
-        return -1;
-    for (const char *c = list; *c;) {
-        char *end;
-        long long seed = strtoll(c, &end, 10);
-        if (end == c) {
-            c++;
-            continue;
-        }
-        results->seeds[results->seed_count++] = seed;
-        c = end;
-    }
-    return 0;
+    results->seed_count = results->seeds ? count : 0;
+    for (size_t n = 0; n < results->seed_count; n++)
+        results->seeds[n] = json_integer_value(json_array_get(list, n));
+    json_decref(list);
+    return results->seeds ? 0 : -1;
 }
 
 /* -1: out of memory. */
@@ -186,13 +205,16 @@ static int read_sayings(struct experiment_store *store, struct experiment_result
                         struct error *error) {
     sqlite3_stmt *statement;
     results->started = results->finished = NAN;
+    results->name = "";
     if (store_prepare(store, "SELECT key, value FROM experiment", &statement, error))
         return -1;
     int code, result = 0;
     while (result == 0 && (code = sqlite3_step(statement)) == SQLITE_ROW) {
         const char *key = (const char *)sqlite3_column_text(statement, 0);
         const char *value = (const char *)sqlite3_column_text(statement, 1);
-        if (key && value && take_saying(results, key, value))
+        if (!texts_fit(store, statement))
+            result = too_large(store, "experiment", error);
+        else if (key && value && take_saying(results, key, value))
             result = error_no_memory(error);
     }
     if (result == 0 && code != SQLITE_DONE)
@@ -227,6 +249,7 @@ static int read_all(struct experiment_store *store, struct experiment_results *r
 int experiment_store_read(struct experiment_store *store, struct experiment_results *results,
                           struct error *error) {
     memset(results, 0, sizeof *results);
+    store->texts = 0;
     bool inside = !sqlite3_get_autocommit(store->file);
     if (!inside && store_execute(store, "BEGIN", error)) /* all of one moment */
         return -1;
@@ -260,6 +283,7 @@ int experiment_store_progress(struct experiment_store *store, struct experiment_
 static int read_course(struct experiment_store *store, const struct store_table *table, int64_t run,
                        void *array, size_t *count, struct error *error) {
     void *rows;
+    store->texts = 0;
     int result = read_rows(store, table, "run", run, NULL, &rows, count, error);
     memcpy(array, &rows, sizeof rows);
     return result;

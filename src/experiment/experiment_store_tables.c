@@ -3,12 +3,12 @@
 
 #define OF(type, struct_name, name, field)                                                         \
     { name, STORE_##type, offsetof(struct struct_name, field) }
-#define TABLE(of, struct_name, text, order)                                                        \
-    { text, of, sizeof of / sizeof *of, sizeof(struct struct_name), order }
+#define TABLE(of, struct_name, text, order, most)                                                  \
+    { text, of, sizeof of / sizeof *of, sizeof(struct struct_name), order, most }
 
 static const struct store_column of_streams[] = {
     OF(COUNT, experiment_stream, "stream", stream),
-    OF(TEXT, experiment_stream, "name", name),
+    OF(LABEL, experiment_stream, "name", name),
     OF(TEXT, experiment_stream, "command", command),
     OF(TEXT, experiment_stream, "digest", digest),
     OF(COUNT, experiment_stream, "examples", examples),
@@ -17,12 +17,12 @@ static const struct store_column of_streams[] = {
 };
 static const struct store_column of_variants[] = {
     OF(COUNT, experiment_variant, "variant", variant),
-    OF(TEXT, experiment_variant, "name", name),
+    OF(LABEL, experiment_variant, "name", name),
 };
 static const struct store_column of_settings[] = {
-    OF(TEXT, experiment_setting, "key", key),
+    OF(LABEL, experiment_setting, "key", key),
     OF(TEXT, experiment_setting, "short", brief),
-    OF(TEXT, experiment_setting, "value", value),
+    OF(LABEL, experiment_setting, "value", value),
 };
 #define RUN(type, name) OF(type, experiment_run, #name, name)
 #define FIGURE(name) OF(REAL, experiment_run, #name, figures.name)
@@ -85,14 +85,13 @@ static const struct store_column of_weights[] = {
     OF(REAL, experiment_weight, "change", change),
 };
 
-const struct store_table store_streams = TABLE(of_streams, experiment_stream, "streams", "stream"),
-                         store_variants =
-                             TABLE(of_variants, experiment_variant, "variants", "variant"),
-                         store_settings = TABLE(of_settings, experiment_setting, "settings", "key"),
-                         store_runs =
-                             TABLE(of_runs, experiment_run, "runs", "variant, stream, seed"),
-                         store_points = TABLE(of_points, experiment_point, "curves", "point"),
-                         store_columns = TABLE(of_columns, experiment_column, "columns", "place"),
-                         store_experts = TABLE(of_experts, experiment_expert, "experts", "place"),
-                         store_weights =
-                             TABLE(of_weights, experiment_weight, "weights", "point, place");
+enum { FEW = 1 << 16, MANY = 1 << 20 };
+const struct store_table
+    store_streams = TABLE(of_streams, experiment_stream, "streams", "stream", FEW),
+    store_variants = TABLE(of_variants, experiment_variant, "variants", "variant", FEW),
+    store_settings = TABLE(of_settings, experiment_setting, "settings", "key", FEW),
+    store_runs = TABLE(of_runs, experiment_run, "runs", "variant, stream, seed", MANY),
+    store_points = TABLE(of_points, experiment_point, "curves", "point", MANY),
+    store_columns = TABLE(of_columns, experiment_column, "columns", "place", FEW),
+    store_experts = TABLE(of_experts, experiment_expert, "experts", "place", FEW),
+    store_weights = TABLE(of_weights, experiment_weight, "weights", "point, place", MANY);

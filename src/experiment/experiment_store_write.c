@@ -41,6 +41,7 @@ static void bind(sqlite3_stmt *statement, int n, const struct store_column *colu
     double number;
     switch (column->type) {
     case STORE_TEXT:
+    case STORE_LABEL:
         bind_text(statement, n, *(const char *const *)from);
         break;
     case STORE_NAME:

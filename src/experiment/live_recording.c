@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sysexits.h>
 
+#include "common/database.h"
 #include "common/error.h"
 #include "experiment_store.h"
 
@@ -17,6 +18,7 @@ enum { FACTOR = 10, LEVELS_MOST = 16, BUSY_MS = 10000, SQL_SIZE = 512 };
 
 struct recording {
     sqlite3 *file;
+    struct database_clock clock;
     const char *path;
     int64_t run;
     int64_t messages; /* of loss, in the run */
@@ -27,7 +29,7 @@ struct recording {
 
 static int fail(const struct recording *r, struct error *error) {
     return error_set(error, EX_DATAERR, "%s cannot be read as a recording: %s", r->path,
-                     sqlite3_errmsg(r->file));
+                     database_message(r->file));
 }
 
 static sqlite3_stmt *prepare(const struct recording *r, const char *sql, struct error *error) {
@@ -187,7 +189,7 @@ static int add_level(const struct recording *r, const struct recorded *of, int l
     int64_t first = *end;
     snprintf(sql, sizeof sql,
              "SELECT number, examples, messages, %s%s, messages%s%s%s FROM %s%s WHERE run = ?1%s%s"
-             " AND (number + 1) * ?3 <= ?4 ORDER BY number DESC",
+             " AND number >= 0 AND (number + 1) * ?3 <= ?4 ORDER BY number DESC",
              of->name, level ? "_mean" : "", level ? " - coalesce(" : "", level ? of->name : "",
              level ? "_missing, 0)" : "", of->table, level ? "_levels" : "",
              of->expert < 0 ? "" : " AND expert = ?2", level ? " AND level = ?5" : "");
@@ -235,7 +237,8 @@ static int add_column(const struct recording *r, const struct recorded *of, doub
 }
 
 static int count_messages(struct recording *r, struct error *error) {
-    sqlite3_stmt *select = prepare(r, "SELECT max(number) + 1 FROM loss WHERE run = ?", error);
+    sqlite3_stmt *select = prepare(
+        r, "SELECT max(number) + 1 FROM loss WHERE run = ? AND number < 1000000000000000", error);
     if (!select)
         return -1;
     sqlite3_bind_int64(select, 1, r->run);
@@ -336,13 +339,13 @@ static int fill(struct recording *r, const struct experiment_plan *plan, const s
 
 int live_report(const struct experiment_plan *plan, const char *path,
                 const struct report_options *options, struct error *error) {
-    struct recording r = {.path = path};
+    struct recording r = {.path = path, .clock.limit = DATABASE_READ_SECONDS};
     struct experiment_results results = {0};
     struct live *live = live_resolve(plan, error);
     if (!live)
         return -1;
     int status = 0;
-    if (sqlite3_open_v2(path, &r.file, SQLITE_OPEN_READONLY, NULL) != SQLITE_OK)
+    if (database_open(&r.file, path, SQLITE_OPEN_READONLY, &r.clock) != SQLITE_OK)
         status = error_set(error, EX_NOINPUT, "%s cannot be opened: %s", path,
                            r.file ? sqlite3_errmsg(r.file) : "out of memory");
     if (!status) {

@@ -51,7 +51,7 @@ static int find_keys(struct summary *summary, struct experiment_results *results
 /* Where "rate 1e-4, norm layer" names what it sets; NULL: it does not. */
 static const char *place_in_name(const struct experiment_variant *variant, const char *brief,
                                  const char *value) {
-    for (const char *at = variant->name; value && (at = strstr(at, brief)); at++) {
+    for (const char *at = variant->name; value && *at && (at = strstr(at, brief)); at++) {
         const char *rest = at + strlen(brief);
         if (*rest == ' ' && !strncmp(rest + 1, value, strlen(value)))
             return at;

@@ -7,6 +7,8 @@
 #include <sys/stat.h>
 #include <sysexits.h>
 
+#include "common/database.h"
+
 enum {
     BUSY_MS = 10000,
     PATH_SIZE = 4096,
@@ -15,6 +17,7 @@ enum {
 struct replay_journal {
     char path[PATH_SIZE];
     sqlite3 *file;
+    struct database_clock clock;
     sqlite3_stmt *look_up;
     uint64_t oldest, newest;
     bool kinds; /* blocks say which kinds they have: the format is not an earlier one */
@@ -30,7 +33,7 @@ static int file_error(const struct replay_journal *journal, struct error *error)
                          "%s: cannot be opened: %s; reading needs a directory that can be written",
                          journal->path, sqlite3_errmsg(journal->file));
     return error_set(error, code == SQLITE_NOTADB ? EX_DATAERR : EX_IOERR, "%s: cannot be read: %s",
-                     journal->path, sqlite3_errmsg(journal->file));
+                     journal->path, database_message(journal->file));
 }
 
 /* The numbers of the statement's one row; -1 also when there is none. */
@@ -85,7 +88,9 @@ int replay_journal_open(struct replay_journal **result, const char *path, struct
         return error_no_memory(error);
     bool directory = stat(path, &status) == 0 && S_ISDIR(status.st_mode);
     snprintf(journal->path, sizeof journal->path, "%s%s", path, directory ? "/journal.sqlite" : "");
-    if (sqlite3_open_v2(journal->path, &journal->file, SQLITE_OPEN_READONLY, NULL) != SQLITE_OK) {
+    journal->clock.limit = DATABASE_READ_SECONDS;
+    if (database_open(&journal->file, journal->path, SQLITE_OPEN_READONLY, &journal->clock) !=
+        SQLITE_OK) {
         int reason = sqlite3_system_errno(journal->file);
         error_set(error, EX_NOINPUT, "%s: cannot be opened: %s", journal->path,
                   reason ? strerror(reason) : sqlite3_errmsg(journal->file));

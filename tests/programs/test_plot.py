@@ -393,6 +393,12 @@ def test_what_cannot_be_drawn(directory):
             (CANNOT_MAKE, ["-o", "no/where.png"], "no/where.png")]:
         said = plot(directory, *arguments, status=status)
         assert text in said, (arguments, said)
+    with contextlib.closing(sqlite3.connect(f"{directory}/runnel.db")) as file:
+        columns = [row[1] for row in file.execute("PRAGMA table_info(loss)")]
+        file.execute("DROP TABLE loss")
+        file.execute(f"CREATE VIEW loss ({', '.join(columns)}) AS WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1"
+                     f" FROM n) SELECT {', '.join(['i'] * len(columns))} FROM n")
+    assert "cannot be read" in plot(directory, status=DATA)
     assert subprocess.run([PROGRAM, "--version"], capture_output=True, timeout=2 * LIMIT,
                           check=True).stdout.startswith(b"runnel-plot 0.")
     assert "--histogram" in plot(directory, "--help")

@@ -2,12 +2,14 @@
 """The Python package as users have it: the programs of docs/python.md and of README.md run, it is typed, pip installs it,
 and a notebook, a recording and River get what they ask for."""
 import ast
+import contextlib
 import importlib.util
 import math
 import os
 import pathlib
 import re
 import shutil
+import sqlite3
 import subprocess
 import sys
 import time
@@ -244,7 +246,11 @@ def test_a_recording(directory):
     for table in "columns", "experts", "anomalies", "events", "runs", "layers":
         assert runnel.read_recording(directory / "waves.db", table) is not None
     (directory / "text").write_text("no file of SQLite\n" * 100)
-    for path, table, kind in (("none", "losses", FileNotFoundError), ("text", "losses", ValueError),
+    with contextlib.closing(sqlite3.connect(directory / "view.db")) as file: # a view with endless rows
+        file.execute("CREATE TABLE runs (id, name)")
+        file.execute("CREATE VIEW loss (run, time) AS WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)"
+                     " SELECT i, i FROM n")
+    for path, table, kind in (("none", "losses", FileNotFoundError), ("text", "losses", ValueError), ("view.db", "losses", ValueError),
                               ("waves.db", "tables", ValueError)):
         try:
             runnel.read_recording(directory / path, table)

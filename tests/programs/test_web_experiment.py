@@ -124,6 +124,41 @@ def test_refusals(directory):
     assert refused(good, good)[0] == USAGE
 
 
+def make_endless(file, table):
+    """A view in the place of a table, whose rows do not end."""
+    columns = [row[1] for row in file.execute(f"PRAGMA table_info({table})")]
+    file.execute(f"DROP TABLE {table}")
+    file.execute(f"CREATE VIEW {table} ({', '.join(columns)}) AS WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1"
+                 f" FROM n) SELECT {', '.join(['i'] * len(columns))} FROM n")
+
+
+def test_crafted(directory):
+    """Files that were made to do harm: an endless view is refused; lists that are longer than they look, names
+    that are NULL and numbers out of range are read within their bounds."""
+    for table in ["runs", "experiment", "settings"]:
+        path = results.make(f"{directory}/{table}", VARIANTS)
+        with database(path) as file:
+            make_endless(file, table)
+        status, said = refused(str(path))
+        assert status == DATA and str(path) in said, (status, said)
+    path = results.make(f"{directory}/odd", VARIANTS)
+    with database(path) as file:
+        file.execute("UPDATE experiment SET value = ? WHERE key = 'seeds'", (" 1" * 100000,))
+        file.execute("UPDATE experiment SET value = '1e999' WHERE key IN ('recent', 'points', 'total')")
+        file.execute("DROP TABLE variants")
+        file.execute("CREATE TABLE variants (variant INTEGER, name TEXT)")
+        file.execute("INSERT INTO variants VALUES (-1, NULL), (NULL, NULL)")
+        file.execute("DROP TABLE settings")
+        file.execute("CREATE TABLE settings (variant INTEGER, key TEXT, short TEXT, value TEXT)")
+        file.execute("INSERT INTO settings VALUES (-1, NULL, '', NULL), (-1, '', '', ''), (0, NULL, NULL, NULL)")
+    with Web(directory, results=str(path)) as web:
+        assert web.get("api/experiment")["variants"][0]["name"] == ""
+        assert web.end() == 0
+    done = subprocess.run([PROGRAM.with_name("runnel-experiment"), "--html", "-", path], capture_output=True, text=True,
+                          timeout=LIMIT, check=False)
+    assert done.returncode in (0, DATA), done
+
+
 def test_without_an_experiment(directory):
     daemon = Daemon(directory)
     with Web(directory, daemon.endpoint) as web:
@@ -383,5 +418,5 @@ def test_streams(directory):
 
 with BROWSER:
     browser()  # before the cases: what a case starts ends with it
-    run_tests([test_api, test_follows, test_refusals, test_without_an_experiment, test_table, test_curves, test_choosing,
+    run_tests([test_api, test_follows, test_refusals, test_crafted, test_without_an_experiment, test_table, test_curves, test_choosing,
                test_while_it_runs, test_many, test_streams])

@@ -15,6 +15,7 @@
 #include <cmocka.h>
 #include <sqlite3.h>
 
+#include "common/database.h"
 #include "tools/history/history.h"
 
 #define ENDPOINT "tcp://127.0.0.1:5571"
@@ -666,6 +667,73 @@ static void columns_come_and_go(void **unused) {
     sqlite3_close(file);
 }
 
+static void execute(const char *sql) {
+    sqlite3 *file;
+    assert_int_equal(sqlite3_open(path, &file), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(file, sql, NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(file);
+}
+
+static void record(int messages) {
+    struct history *history = open_history(&DEFAULTS);
+    take_losses(history, RUN, 0, messages);
+    history_close(&history);
+}
+
+#define ENDLESS "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "
+
+static void endless_views_are_refused(void **unused) {
+    (void)unused;
+    struct history_runs runs;
+    record(10);
+    execute("DROP TABLE runs; CREATE VIEW runs (id, part, name) AS " ENDLESS
+            "SELECT i, i, i FROM n");
+    struct history *history = open_history(NULL);
+    assert_int_equal(history_runs(history, &runs), -1);
+    history_close(&history);
+    assert_int_equal(history_open(&history, path, &DEFAULTS), EX_IOERR);
+}
+
+static void numbers_out_of_range_are_ignored(void **unused) {
+    (void)unused;
+    enum { MESSAGES = 2000, POINTS = 50 };
+    static const char *const numbers[] = {"-1", "-9223372036854775807 - 1", "9223372036854775807"};
+    char sql[512];
+    record(MESSAGES);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        snprintf(
+            sql, sizeof sql,
+            "INSERT INTO loss (run, number, examples, messages) SELECT id, %s, 5, -1 FROM runs;"
+            "INSERT INTO loss_levels (run, level, number, examples, messages)"
+            " SELECT id, 8, %s, 5, -1 FROM runs",
+            numbers[i], numbers[i]);
+        execute(sql);
+    }
+    struct history *history = open_history(NULL);
+    struct history_series series;
+    const struct history_range range = {HISTORY_EXAMPLES, -INFINITY, INFINITY, POINTS};
+    assert_int_equal(history_loss(history, 1, &range, &series), 0);
+    check_points(&series, 0, MESSAGES);
+    history_series_clear(&series);
+    history_close(&history);
+    history = open_history(&DEFAULTS);
+    take_losses(history, RUN, MESSAGES, MESSAGES + 10);
+    history_close(&history);
+}
+
+static void reading_has_a_time_limit(void **unused) {
+    (void)unused;
+    struct database_clock clock = {.limit = 0};
+    sqlite3 *file;
+    assert_int_equal(
+        database_open(&file, ":memory:", SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, &clock),
+        SQLITE_OK);
+    assert_int_equal(sqlite3_exec(file, ENDLESS "SELECT count(*) FROM n", NULL, NULL, NULL),
+                     SQLITE_INTERRUPT);
+    assert_string_equal(database_message(file), "reading timed out");
+    sqlite3_close(file);
+}
+
 static void other_files_are_left_alone(void **unused) {
     (void)unused;
     struct history *history = NULL;
@@ -783,6 +851,9 @@ int main(void) {
         TEST(the_past_gets_coarser),
         TEST(files_stay_within_their_bytes),
         TEST(columns_come_and_go),
+        TEST(endless_views_are_refused),
+        TEST(numbers_out_of_range_are_ignored),
+        TEST(reading_has_a_time_limit),
         TEST(other_files_are_left_alone),
         TEST(odd_messages_do_no_harm),
         TEST(words_of_any_length_are_cut),

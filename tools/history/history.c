@@ -24,13 +24,19 @@ int history_fail(struct history *h) {
     int code = sqlite3_errcode(h->file) & 0xff, reason = sqlite3_system_errno(h->file);
     bool known = (code == SQLITE_IOERR || code == SQLITE_CANTOPEN) && reason;
     snprintf(h->error, sizeof h->error, "the recording %s: %s%s%s%s", h->path,
-             code == SQLITE_FULL ? "the disk is full" : sqlite3_errmsg(h->file), known ? " (" : "",
-             known ? strerror(reason) : "", known ? ")" : "");
+             code == SQLITE_FULL ? "the disk is full" : database_message(h->file),
+             known ? " (" : "", known ? strerror(reason) : "", known ? ")" : "");
     return -1;
 }
 
 int history_memory(struct history *h) {
     snprintf(h->error, sizeof h->error, "the recording %s: out of memory", h->path);
+    return -1;
+}
+
+int history_too_long(struct history *h) {
+    snprintf(h->error, sizeof h->error, "the recording %s: more than %d rows at once", h->path,
+             HISTORY_ROWS_MAX);
     return -1;
 }
 
@@ -106,9 +112,11 @@ static int open_file(struct history *h) {
     bool writer = h->lock >= 0;
     int flags = writer ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READONLY;
     snprintf(cache, sizeof cache, "PRAGMA cache_size = -%d", CACHE_KIB);
-    if (sqlite3_open_v2(h->path, &h->file, flags | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK)
+    h->clock.limit = DATABASE_READ_SECONDS;
+    if (database_open(&h->file, h->path, flags | SQLITE_OPEN_NOMUTEX, &h->clock) != SQLITE_OK)
         return h->file ? history_fail(h) : history_memory(h);
     sqlite3_extended_result_codes(h->file, 1);
+    sqlite3_limit(h->file, SQLITE_LIMIT_LENGTH, HISTORY_ROW_SIZE);
     sqlite3_busy_timeout(h->file, BUSY_MS);
     if (history_run_sql(h, cache) || (writer && history_run_sql(h, WRITER)))
         return -1;

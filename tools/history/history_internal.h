@@ -4,6 +4,7 @@
 
 #include <sqlite3.h>
 
+#include "common/database.h"
 #include "history.h"
 #include "tools/shared/watch_gap.h"
 
@@ -19,6 +20,8 @@ enum {
     HISTORY_RUN_SIZE = 81,       /* of a run's digits */
     HISTORY_TEXT_SIZE = 2048,    /* of a text of a daemon; longer ones are truncated */
     HISTORY_JSON_SIZE = 1 << 20, /* of a value of JSON; longer ones are left out */
+    HISTORY_ROW_SIZE = 1 << 24,  /* of a row that is read */
+    HISTORY_ROWS_MAX = 1 << 22,  /* that are read at once */
 };
 
 /* The kinds of tables: `loss` with `loss_levels`, `state` with `state_levels`, and so on. */
@@ -34,6 +37,10 @@ struct history_table {
     uint64_t share; /* of the rows to keep, one in so many is kept of each part */
 };
 extern const struct history_table history_tables[KINDS];
+
+/* Greatest number of a row. A file with greater ones was not written by this program: they are
+   ignored. */
+#define HISTORY_NUMBER_MAX 1000000000000000
 
 /* What belongs together in a table: the rows of one level. */
 struct history_place {
@@ -76,6 +83,7 @@ struct history_statements {
 
 struct history {
     sqlite3 *file;
+    struct database_clock clock;
     char *path;
     int lock;     /* held by the one writer; -1 = a reader */
     bool writing; /* within a transaction */
@@ -96,6 +104,7 @@ struct history {
 /* Fill the error from what SQLite says; -1. */
 int history_fail(struct history *history);
 int history_memory(struct history *history);
+int history_too_long(struct history *history);
 
 /* Run SQL without results; prepare one statement (NULL: failed, the error is filled). */
 int history_run_sql(struct history *history, const char *sql);

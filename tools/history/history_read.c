@@ -94,14 +94,17 @@ int history_runs(struct history *h, struct history_runs *runs) {
     int code, status = 0;
     while (!status && (code = sqlite3_step(select)) == SQLITE_ROW) {
         void *list = runs->runs;
-        if (grow(&list, runs->count, sizeof *runs->runs) == 0) {
+        if (runs->count < HISTORY_ROWS_MAX && grow(&list, runs->count, sizeof *runs->runs) == 0) {
             runs->runs = list;
             status = read_run(&runs->runs[runs->count++], select, &texts);
         } else {
             status = -1;
         }
     }
-    status = status ? history_memory(h) : code == SQLITE_DONE ? 0 : history_fail(h);
+    status = runs->count == HISTORY_ROWS_MAX ? history_too_long(h)
+             : status                        ? history_memory(h)
+             : code == SQLITE_DONE           ? 0
+                                             : history_fail(h);
     sqlite3_finalize(select);
     runs->text = texts.text;
     for (size_t i = 0; !status && i < runs->count; i++)
@@ -247,6 +250,10 @@ struct gathering {
 
 static bool flush_point(struct gathering *g) {
     struct history_series *s = g->series;
+    if (s->points == HISTORY_ROWS_MAX) {
+        g->short_of_memory = true;
+        return false;
+    }
     if (s->points == g->room) {
         size_t room = g->room ? 2 * g->room : LIST_STEP;
         struct history_point *at = realloc(s->at, room * sizeof *at);
@@ -288,10 +295,10 @@ static int gather_levels(struct history *h, struct history_place place, int64_t 
         double position[HISTORY_AXES];
         int64_t last;
         g->raw = place.level == 0;
-        if (history_rows(h, &place, first, INT64_MAX, gather, g) ||
+        if (history_rows(h, &place, first, HISTORY_NUMBER_MAX, gather, g) ||
             history_row_last(h, &place, &last, position))
             return -1;
-        if (g->raw || g->done || g->short_of_memory)
+        if (g->raw || g->done || g->short_of_memory || first > HISTORY_NUMBER_MAX)
             return 0;
         first = (last >= first ? last + 1 : first) * HISTORY_FACTOR;
     }

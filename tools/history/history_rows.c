@@ -55,7 +55,7 @@ static sqlite3_stmt *prepare(struct history *h, enum history_kind kind, bool raw
     } else {
         sqlite3_str_appendall(sql, "SELECT number, examples, steps, time FROM");
         add_where(sql, table, raw);
-        sqlite3_str_appendf(sql, " AND number >= ?4 ORDER BY number%s LIMIT 1",
+        sqlite3_str_appendf(sql, " AND number BETWEEN ?4 AND ?5 ORDER BY number%s LIMIT 1",
                             verb == NEWEST ? " DESC" : "");
     }
     return history_prepare_made(h, sql);
@@ -147,7 +147,7 @@ int history_collect(struct history *h, sqlite3_stmt *select, history_read_one *r
     *list = NULL;
     *count = 0;
     while (!status && (code = sqlite3_step(select)) == SQLITE_ROW) {
-        status = grow(h, list, *count, size);
+        status = *count < HISTORY_ROWS_MAX ? grow(h, list, *count, size) : history_too_long(h);
         if (!status)
             read(select, (char *)*list + (*count)++ * size);
     }
@@ -215,6 +215,7 @@ static int find(struct history *h, const struct history_place *place, enum verb 
     if (!select)
         return -1;
     sqlite3_bind_int64(select, NUMBER, from);
+    sqlite3_bind_int64(select, LAST, HISTORY_NUMBER_MAX);
     int code = sqlite3_step(select);
     *number = code == SQLITE_ROW ? sqlite3_column_int64(select, 0) : -1;
     for (int axis = 0; axis < HISTORY_AXES; axis++)

@@ -26,6 +26,14 @@ def need_pandas() -> Any:
     return found
 
 
+def restrict(database: sqlite3.Connection) -> None:
+    """For a file that somebody else may have made: no view is read, since its rows may not end, and Ctrl-C ends a
+    read."""
+    database.execute("PRAGMA trusted_schema = OFF")
+    database.set_authorizer(lambda action, one, two, base, view: sqlite3.SQLITE_DENY if view else sqlite3.SQLITE_OK)
+    database.set_progress_handler(lambda: 0, 100000)
+
+
 def read_recording(path: Union[str, "os.PathLike[str]"], table: str = "losses") -> "pandas.DataFrame":
     """A table of a file that runnel-record has written, or is writing, as a data frame: a row for each message
     (or part of one) with the columns of docs/watching.md; `date` is its `time` as a date in UTC, `daemon` the
@@ -45,6 +53,7 @@ def read_recording(path: Union[str, "os.PathLike[str]"], table: str = "losses") 
     name = TABLES[table]
     with contextlib.closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)) as database:
         try:
+            restrict(database)
             there = {row[0] for row in database.execute("SELECT name FROM sqlite_master")}
             if not {"runs", "loss"} <= there:
                 raise ValueError(f"{path}: this is no recording of runnel-record")
@@ -55,7 +64,7 @@ def read_recording(path: Union[str, "os.PathLike[str]"], table: str = "losses") 
             join = "" if name == "runs" else "LEFT JOIN runs r ON r.id = t.run"
             order = {"rowid": "t.run"}.get(order, "t.id")
             frame = pandas.read_sql_query(f"SELECT t.*{joined} FROM {name} t {join} ORDER BY {order}", database)
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, pandas.errors.DatabaseError) as error:
             raise ValueError(f"{path}: this is no recording: {error}") from None
     if "time" in frame:
         frame["date"] = pandas.to_datetime(frame["time"], unit="s", utc=True)
