@@ -34,7 +34,8 @@ static int ask_for(struct daemon *daemon, enum fleet_job_kind kind, const size_t
                                               .offset = known->offset,
                                               .learned = known->learned,
                                               .states = known->states};
-        job->ended[n].claim = fleet->shares[partitions[n]].claim;
+        job->ended[n] = (struct fleet_ended){.claim = fleet->shares[partitions[n]].claim,
+                                             .partition = partitions[n]};
     }
     fleet_ask(daemon, job);
     return 0;

@@ -51,6 +51,8 @@ static int begin_one(struct daemon *daemon, const struct fleet_claim *claim,
         return -1;
     fleet->shares[claim->partition].claim = claim->claim;
     fleet->held.claims[claim->partition] = claim->claim;
+    fleet->held.begins[claim->partition] =
+        (struct fleet_held_begin){true, claim->committed, claim->offset};
     fleet->adopted += adopted;
     fleet->taken++;
     log_info("partition %s: learned here from now on, %" PRIu64 " stream%s taken over",
@@ -161,37 +163,37 @@ int fleet_released(struct daemon *daemon, struct fleet_job *job, struct error *e
 
 /* ---- Lost ---- */
 
-static bool is_after(const struct journal_place *place, struct fleet_offset offset) {
-    return place->epoch != offset.epoch ? place->epoch > offset.epoch
-                                        : place->sequence > offset.sequence;
+static bool is_later(struct fleet_offset one, struct fleet_offset other) {
+    return one.epoch != other.epoch ? one.epoch > other.epoch : one.sequence > other.sequence;
 }
 
-/* Where what counts ends; false: nothing counts. The broker may have lost what it had answered:
-   then it is what it has. */
-static bool find_end(const struct daemon *daemon, size_t partition, const struct fleet_ended *ended,
+/* Where what counts ends; false: nothing counts. A broker that has lost a claim has lost all of its
+   commits: nothing counts since it began, nor beyond what others began with afterwards. */
+static bool find_end(const struct daemon *daemon, const struct fleet_ended *ended,
                      struct fleet_offset *end) {
     const struct fleet *fleet = daemon->fleet;
-    const struct fleet_view *view = &fleet->view;
+    const struct fleet_held_begin *begin = &fleet->held.begins[ended->partition];
     *end = ended->offset;
-    if (ended->is_over)
+    if (!ended->is_lost)
         return ended->is_known;
-    log_warning("%s knows nothing of the claim %" PRIu64 " of partition %s: it has lost what it "
-                "had answered, as without %s",
-                fleet->broker.where, ended->claim, name_of(daemon, partition), fleet->broker.keeps);
-    if (partition >= view->partition_count)
-        return false;
-    *end = view->partitions[partition].offset;
-    return view->partitions[partition].committed;
+    log_warning("claim %" PRIu64 " of partition %s not found at %s: it has lost what it "
+                "had answered, as without %s; examples since the claim began are left out",
+                ended->claim, name_of(daemon, ended->partition), fleet->broker.where,
+                fleet->broker.keeps);
+    if (begin->is_kept && begin->committed && is_later(*end, begin->offset))
+        *end = begin->offset;
+    return ended->is_known && (!begin->is_kept || begin->committed);
 }
 
 /* Of a lost partition, what is to be left out; NULL: nothing. */
-static json_t *beyond(const struct daemon *daemon, size_t partition,
-                      const struct fleet_ended *ended) {
+static json_t *beyond(const struct daemon *daemon, const struct fleet_ended *ended) {
+    const size_t partition = ended->partition;
     struct journal_place place;
     struct fleet_offset end;
-    bool some = find_end(daemon, partition, ended, &end);
+    bool some = find_end(daemon, ended, &end);
     if (!journal_place(daemon->journal, daemon->fleet->shares[partition].number, &place) ||
-        !(some ? is_after(&place, end) : place.count || place.sequence || place.epoch))
+        !(some ? is_later((struct fleet_offset){place.epoch, place.sequence}, end)
+               : place.count || place.sequence || place.epoch))
         return NULL;
     if (!some)
         end = (struct fleet_offset){.sequence = ROLLBACK_ALL};
@@ -224,15 +226,14 @@ static json_t *sort_out(struct daemon *daemon, const struct fleet_job *job, bool
     struct fleet *fleet = daemon->fleet;
     json_t *list = json_array();
     for (size_t n = 0; n < job->count; n++) {
-        for (size_t p = 0; p < fleet->count; p++) {
-            struct share *share = &fleet->shares[p];
-            if (share->state != SHARE_LOST || share->claim != job->ended[n].claim)
-                continue;
-            chosen[p] = true;
-            json_t *one = beyond(daemon, p, &job->ended[n]);
-            if (one)
-                json_array_append_new(list, one);
-        }
+        const struct fleet_ended *ended = &job->ended[n];
+        const struct share *share = &fleet->shares[ended->partition];
+        if (share->state != SHARE_LOST || share->claim != ended->claim)
+            continue;
+        chosen[ended->partition] = true;
+        json_t *one = beyond(daemon, ended);
+        if (one)
+            json_array_append_new(list, one);
     }
     return list;
 }
@@ -247,9 +248,14 @@ int fleet_come_back(struct daemon *daemon, struct fleet_job *job, struct error *
         return run_break(daemon);
     }
     json_t *list = sort_out(daemon, job, chosen);
-    log_warning("%zu partition%s another daemon's: this one was away for longer than fleet.lease; "
-                "what it learned of %s since the last commit is left out",
-                job->count, job->count == 1 ? " is" : "s are", job->count == 1 ? "it" : "them");
+    size_t over = 0;
+    for (size_t n = 0; n < job->count; n++)
+        over += !job->ended[n].is_lost;
+    if (over)
+        log_warning(
+            "%zu partition%s another daemon's: this one was away for longer than fleet.lease; "
+            "what it learned of %s since the last commit is left out",
+            over, over == 1 ? " is" : "s are", over == 1 ? "it" : "them");
     int result = json_array_size(list) ? leave_out(daemon, list, error) : 0;
     if (result == 0)
         result = let_go(daemon, chosen, error);

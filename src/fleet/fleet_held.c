@@ -12,7 +12,11 @@
 #include "common/error.h"
 #include "common/sync.h"
 
-enum { MODE = 0600, TEMPORARY_SIZE = sizeof((struct fleet_held *)0)->path + 8 };
+enum {
+    MODE = 0600,
+    PARTITION_SIZE = 24,
+    TEMPORARY_SIZE = sizeof((struct fleet_held *)0)->path + 8
+};
 
 static int is_damaged(const struct fleet_held *held, struct error *error) {
     return error_set(error, EX_IOERR,
@@ -38,6 +42,26 @@ static int read_claims(struct fleet_held *held, const json_t *claims, struct err
     return 0;
 }
 
+/* [] of a partition of which nothing was committed, or [epoch, sequence]. */
+static int read_begins(struct fleet_held *held, const json_t *begins, struct error *error) {
+    json_t *begin;
+    for (size_t n = 0; n < held->count; n++) {
+        char partition[PARTITION_SIZE];
+        json_int_t epoch = 0, sequence = 0;
+        snprintf(partition, sizeof partition, "%zu", n);
+        if (!held->claims[n] || !(begin = json_object_get(begins, partition)))
+            continue;
+        bool committed = json_array_size(begin) > 0;
+        if (!json_is_array(begin) ||
+            (committed && json_unpack(begin, "[I, I!]", &epoch, &sequence)) || epoch < 0 ||
+            epoch > UINT32_MAX || sequence < 0)
+            return is_damaged(held, error);
+        held->begins[n] =
+            (struct fleet_held_begin){true, committed, {(uint32_t)epoch, (uint64_t)sequence}};
+    }
+    return 0;
+}
+
 static int read_all(struct fleet_held *held, const json_t *file, struct error *error) {
     const char *id = json_string_value(json_object_get(file, "id"));
     const char *group = json_string_value(json_object_get(file, "group"));
@@ -53,7 +77,10 @@ static int read_all(struct fleet_held *held, const json_t *file, struct error *e
                          "let it stop in order there first, or begin with another state directory",
                          held->path, group, held->group);
     }
-    return read_claims(held, claims, error);
+    return read_claims(held, claims, error) ||
+                   read_begins(held, json_object_get(file, "began"), error)
+               ? -1
+               : 0;
 }
 
 static void make_path(struct fleet_held *held, const char *directory) {
@@ -68,8 +95,10 @@ bool fleet_held_is_there(const char *directory) {
 
 int fleet_held_open(struct fleet_held *held, const char *directory, const char *group, size_t count,
                     struct error *error) {
-    *held = (struct fleet_held){.count = count, .claims = calloc(count + 1, sizeof *held->claims)};
-    if (!held->claims)
+    *held = (struct fleet_held){.count = count,
+                                .claims = calloc(count + 1, sizeof *held->claims),
+                                .begins = calloc(count + 1, sizeof *held->begins)};
+    if (!held->claims || !held->begins)
         return error_no_memory(error);
     make_path(held, directory);
     snprintf(held->group, sizeof held->group, "%s", group);
@@ -83,21 +112,30 @@ int fleet_held_open(struct fleet_held *held, const char *directory, const char *
 
 void fleet_held_close(struct fleet_held *held) {
     free(held->claims);
+    free(held->begins);
     held->claims = NULL;
+    held->begins = NULL;
 }
 
 static char *text_of(const struct fleet_held *held) {
-    json_t *claims = json_object();
+    json_t *claims = json_object(), *begins = json_object();
     bool all = true; /* a claim that is not in the file would be learned again */
     for (size_t n = 0; n < held->count; n++)
         if (held->claims[n]) {
-            char partition[24];
+            const struct fleet_held_begin *begin = &held->begins[n];
+            char partition[PARTITION_SIZE];
             snprintf(partition, sizeof partition, "%zu", n);
             all &=
                 !json_object_set_new(claims, partition, json_integer((json_int_t)held->claims[n]));
+            if (begin->is_kept)
+                all &= !json_object_set_new(
+                    begins, partition,
+                    begin->committed ? json_pack("[I, I]", (json_int_t)begin->offset.epoch,
+                                                 (json_int_t)begin->offset.sequence)
+                                     : json_array());
         }
-    json_t *file =
-        json_pack("{s:s, s:s, s:o}", "id", held->id, "group", held->group, "claims", claims);
+    json_t *file = json_pack("{s:s, s:s, s:o, s:o}", "id", held->id, "group", held->group, "claims",
+                             claims, "began", begins);
     char *text = file && all ? json_dumps(file, JSON_INDENT(1)) : NULL;
     json_decref(file);
     return text;

@@ -14,11 +14,19 @@ struct error;
 
 #define FLEET_HELD_NAME "fleet.json"
 
+/* What was committed of a partition when a claim began. */
+struct fleet_held_begin {
+    bool is_kept; /* false: an older version made the claim, and kept no offset */
+    bool committed;
+    struct fleet_offset offset;
+};
+
 struct fleet_held {
     char path[CONFIG_PATH_SIZE + sizeof "/" FLEET_HELD_NAME];
     char id[FLEET_ID_SIZE]; /* of the state directory, made when the file is */
     char group[FLEET_GROUP_MAX + 1];
-    uint64_t *claims; /* (count,) by partition; 0 = none */
+    uint64_t *claims;                /* (count,) by partition; 0 = none */
+    struct fleet_held_begin *begins; /* (count,) with claims */
     size_t count;
 };
 

@@ -61,7 +61,13 @@ int kafka_ended(struct fleet_link *link, struct fleet_ended *claims, size_t coun
     if (kafka_follow(kafka, true, error))
         return -1;
     for (size_t n = 0; n < count; n++) {
+        struct fleet_claim now = {.partition = claims[n].partition};
         fleet_machine_ended(kafka->machine, &claims[n]);
+        if (!claims[n].is_over && fleet_machine_claim(kafka->machine, &now)) {
+            claims[n].is_lost = now.claim != claims[n].claim;
+            claims[n].is_known = now.committed;
+            claims[n].offset = now.offset;
+        }
         claims[n].is_known &= kafka_from_log(&claims[n].offset);
     }
     return 0;

@@ -131,10 +131,13 @@ struct fleet_commit {
                       */
 };
 
-/* How a claim ended. */
+/* How a claim of a partition ended. */
 struct fleet_ended {
     uint64_t claim;
-    bool is_over, is_known; /* is_known: there is an offset, */
+    size_t partition;
+    bool is_over;  /* its end is kept; else: */
+    bool is_lost;  /* the broker has lost that there was such a claim */
+    bool is_known; /* there is an offset: where it ended, or from where others may learn now */
     struct fleet_offset offset;
 };
 

@@ -114,5 +114,7 @@ const struct fleet_publication *fleet_machine_states(const struct fleet_machine 
 
 void fleet_machine_ended(const struct fleet_machine *machine, struct fleet_ended *ended) {
     const struct fleet_ended *found = fleet_claims_find(&machine->ended, ended->claim);
+    const size_t partition = ended->partition;
     *ended = found ? *found : (struct fleet_ended){.claim = ended->claim};
+    ended->partition = partition;
 }

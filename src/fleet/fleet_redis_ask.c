@@ -101,6 +101,8 @@ int fleet_redis_judge(const struct fleet_redis *redis, const char *text, struct 
         return fleet_redis_name_is_taken(redis, error);
     if (!strcmp(text, "stale"))
         return error_set(error, EX_TEMPFAIL, "another daemon of this one's name has joined since");
+    if (!strcmp(text, "lost"))
+        return error_set(error, EX_TEMPFAIL, "it does not remember this daemon");
     return fleet_redis_no_sense(redis, error);
 }
 

@@ -58,38 +58,25 @@ int fleet_redis_take(struct fleet_link *link, struct fleet_claim *claims, size_t
 
 /* ---- How they ended ---- */
 
-/* COMMAND `ended` CLAIM... ; the reply is to be freed. `each`: bytes from one claim's number to the
-   next one's. */
-static int ask_of_ended(struct fleet_redis *redis, const char *command, const uint64_t *claims,
-                        size_t each, size_t count, redisReply **reply, struct error *error) {
-    enum { WORDS = 2 };
-    char key[FLEET_KEY_SIZE];
-    struct fleet_words words;
-    *reply = NULL;
-    if (fleet_words_open(&words, WORDS + count, error))
-        return -1;
-    snprintf(key, sizeof key, "%sended", redis->prefix);
-    fleet_add(&words, command);
-    fleet_add(&words, key);
-    for (size_t n = 0; n < count; n++)
-        fleet_add_number(&words, *(const uint64_t *)((const char *)claims + n * each));
-    int result = fleet_redis_ask(redis, &words, reply, error);
-    fleet_words_free(&words);
-    return result;
-}
-
 int fleet_redis_ended(struct fleet_link *link, struct fleet_ended *claims, size_t count,
                       struct error *error) {
     struct fleet_redis *redis = (struct fleet_redis *)link;
+    enum { EACH = 2 };
+    struct fleet_words words;
     redisReply *reply;
-    if (count == 0)
-        return 0;
-    int result = ask_of_ended(redis, "HMGET", &claims->claim, sizeof *claims, count, &reply, error);
+    if (fleet_words_of_script(redis, &words, EACH * count, error))
+        return -1;
+    for (size_t n = 0; n < count; n++) {
+        fleet_add_number(&words, claims[n].partition);
+        fleet_add_number(&words, claims[n].claim);
+    }
+    int result = fleet_redis_run(redis, SCRIPT_ENDED, &words, &reply, error);
     for (size_t n = 0; result == 0 && n < count; n++) {
-        const char *text = reply_text(reply, n);
-        claims[n].is_over = *text != '\0';
-        claims[n].is_known = reply_offset(text, &claims[n].offset);
-        if (claims[n].is_over && !claims[n].is_known && strcmp(text, "-") != 0)
+        const char *text = reply_text(reply, n), *offset = strchr(text, ' ');
+        claims[n].is_over = strncmp(text, "over ", strlen("over ")) == 0;
+        claims[n].is_lost = strncmp(text, "lost ", strlen("lost ")) == 0;
+        claims[n].is_known = offset && reply_offset(offset + 1, &claims[n].offset);
+        if (!claims[n].is_known && (!offset || strcmp(offset, " -") != 0))
             result = fleet_redis_no_sense(redis, error);
     }
     freeReplyObject(reply);
@@ -99,10 +86,19 @@ int fleet_redis_ended(struct fleet_link *link, struct fleet_ended *claims, size_
 int fleet_redis_settle(struct fleet_link *link, const uint64_t *claims, size_t count,
                        struct error *error) {
     struct fleet_redis *redis = (struct fleet_redis *)link;
+    enum { WORDS = 2 };
+    char key[FLEET_KEY_SIZE];
+    struct fleet_words words;
     redisReply *reply;
-    if (count == 0)
-        return 0;
-    int result = ask_of_ended(redis, "HDEL", claims, sizeof *claims, count, &reply, error);
+    if (fleet_words_open(&words, WORDS + count, error))
+        return -1;
+    snprintf(key, sizeof key, "%sended", redis->prefix);
+    fleet_add(&words, "HDEL");
+    fleet_add(&words, key);
+    for (size_t n = 0; n < count; n++)
+        fleet_add_number(&words, claims[n]);
+    int result = fleet_redis_ask(redis, &words, &reply, error);
+    fleet_words_free(&words);
     freeReplyObject(reply);
     return result;
 }

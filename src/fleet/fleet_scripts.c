@@ -2,7 +2,7 @@
 
 /* `at`: how keys begin. `changed`: a partition ("p3") or a daemon ("dNAME") is not as it was.
    `holds` one partition more, or one less. `finish`: the claim ends, and its owner can learn of it.
-   `judge`: why the daemon may not do what it asks for; nil: it may.
+   `judge`: why the daemon may not do what it asks for; nil: it may. `least`: of two offsets.
    `sweep`: those whose leases are over are no members. */
 const char fleet_script_words[] =
     "local call, at, version = redis.call, KEYS[1]\n"
@@ -43,7 +43,8 @@ const char fleet_script_words[] =
     "  end\n"
     "end\n"
     "local function judge(name, id, run)\n"
-    "  if call('HGET', at .. 'ids', name) ~= id then return 'name' end\n"
+    "  local had = call('HGET', at .. 'ids', name)\n"
+    "  if had ~= id then return had and 'name' or 'lost' end\n"
     "  local newest = call('HGET', at .. 'runs', name)\n"
     "  return newest and newest ~= run and 'stale' or nil\n"
     "end\n"
@@ -60,10 +61,10 @@ const char fleet_script_words[] =
     "end\n"
     "local function finish(n, claim, name)\n"
     "  local offset = call('HGET', at .. 'offsets', n)\n"
-    "  offset = offset and offset:match('^%d+ %d+') or '-'\n"
+    "  offset = offset and offset:match('^%d+ %d+')\n"
     "  own(n, claim, '')\n"
     "  holds(name, -1)\n"
-    "  call('HSET', at .. 'ended', claim, offset)\n"
+    "  call('HSET', at .. 'ended', claim, offset and offset .. ' ' .. n or '-')\n"
     "end\n"
     "local function finish_all(name)\n"
     "  if call('HEXISTS', at .. 'holds', name) == 0 then return end\n"
@@ -72,6 +73,14 @@ const char fleet_script_words[] =
     "    local claim, who = split(owners[i + 1])\n"
     "    if who == name then finish(owners[i], claim, name) end\n"
     "  end\n"
+    "end\n"
+    "local function least(one, other)\n"
+    "  if one == '-' or other == '-' then return '-' end\n"
+    "  local e1, s1 = one:match('^(%d+) (%d+)$')\n"
+    "  local e2, s2 = other:match('^(%d+) (%d+)$')\n"
+    "  if e1 == e2 then e1, e2 = s1, s2 end\n"
+    "  if #e1 ~= #e2 then return #e1 < #e2 and one or other end\n"
+    "  return e1 < e2 and one or other\n"
     "end\n";
 
 const char *const fleet_script_texts[FLEET_SCRIPTS] = {
@@ -180,6 +189,29 @@ const char *const fleet_script_texts[FLEET_SCRIPTS] = {
         "end\n"
         "end\n"
         "return {head[1], head[2], head[3], 0, leases, draining, daemons, owners, offsets, gone}\n",
+    /* Of each PARTITION CLAIM -> "over " and where the claim has ended, "EPOCH SEQUENCE" or "-";
+       else "held ", or "lost " where nothing is known of it, and the least offset from which
+       another may learn since. */
+    [SCRIPT_ENDED] =
+        "local out = {}\n"
+        "for i = 1, #ARGV, 2 do\n"
+        "  local n, claim, began = ARGV[i], ARGV[i + 1], at .. 'began:' .. ARGV[i]\n"
+        "  local text = call('HGET', at .. 'ended', claim)\n"
+        "  if text and (text == '-' or (text .. ' ' .. n):match('^%d+ %d+ (%d+)') == n) then\n"
+        "    text = 'over ' .. (text:match('^%d+ %d+') or '-')\n"
+        "  else\n"
+        "    local offset = call('HGET', at .. 'offsets', n) or ''\n"
+        "    text = offset:match('^%d+ %d+') or '-'\n"
+        "    for _, one in ipairs(call('ZRANGEBYSCORE', began, '(' .. claim, '+inf')) do\n"
+        "      text = least(text, one:match('^%d+ (.*)$'))\n"
+        "    end\n"
+        "    local known = owner(n) == claim or call('ZCOUNT', began, claim, claim) > 0 or\n"
+        "                  offset:match('^%d+ %d+ %d+ %d+ %d+ (%d+)$') == claim\n"
+        "    text = (known and 'held ' or 'lost ') .. text\n"
+        "  end\n"
+        "  out[#out + 1] = text\n"
+        "end\n"
+        "return out\n",
     /* NAME ID RUN, of each PARTITION CLAIM as it was seen -> "ok" PARTITION CLAIM COMMITTED... */
     [SCRIPT_TAKE] =
         "local name, out = ARGV[1], {'ok'}\n"
@@ -191,12 +223,18 @@ const char *const fleet_script_texts[FLEET_SCRIPTS] = {
         "  local before, who = owner(n)\n"
         "  if before == ARGV[i + 1] and (who == '' or not lives(who)) then\n"
         "    if who ~= '' then finish(n, before, who) end\n"
-        "    local claim = string.format('%d', call('HINCRBY', at .. 'fleet', 'claim', 1))\n"
+        "    local newest = (call('HGET', at .. 'fleet', 'claim') or 0) + 1\n"
+        "    local claim = string.format('%d', math.max(newest, time[1] * 1000000 + time[2]))\n"
+        "    local had = call('HGET', at .. 'offsets', n) or ''\n"
+        "    call('HSET', at .. 'fleet', 'claim', claim)\n"
+        "    call('ZADD', at .. 'began:' .. n, claim, claim .. ' ' .. (had:match('^%d+ %d+') or "
+        "'-'))\n"
+        "    call('ZREMRANGEBYRANK', at .. 'began:' .. n, 0, -101)\n"
         "    own(n, claim, name)\n"
         "    holds(name, 1)\n"
         "    out[#out + 1] = n\n"
         "    out[#out + 1] = claim\n"
-        "    out[#out + 1] = call('HGET', at .. 'offsets', n) or ''\n"
+        "    out[#out + 1] = had\n"
         "  end\n"
         "end\n"
         "if #out > 1 then await(name) end\n"
@@ -209,7 +247,8 @@ const char *const fleet_script_texts[FLEET_SCRIPTS] = {
         "ARGV[7]\n"
         "local streams, serial, rows, whole = ARGV[9], ARGV[10], tonumber(ARGV[11]), ARGV[12] == "
         "'1'\n"
-        "if judge(name, ARGV[2], ARGV[3]) == 'stale' then return 'stale' end\n"
+        "local wrong = judge(name, ARGV[2], ARGV[3])\n"
+        "if wrong and wrong ~= 'name' then return wrong end\n"
         "local states = at .. 'states:' .. n\n"
         "local staged = states .. ':' .. claim .. ':' .. serial\n"
         "local newest, who = owner(n)\n"
@@ -219,8 +258,9 @@ const char *const fleet_script_texts[FLEET_SCRIPTS] = {
         "  return answer\n"
         "end\n"
         "if who ~= name or newest ~= claim then\n"
-        "  local over = release and call('HGET', at .. 'ended', claim) == offset\n"
-        "  return done(over and 'ok' or 'refused')\n"
+        "  local ended = release and call('HGET', at .. 'ended', claim)\n"
+        "  return done(ended and (ended .. ' '):find(offset .. ' ', 1, true) == 1 and 'ok'\n"
+        "              or 'refused')\n"
         "end\n"
         "local text = offset .. ' ' .. ARGV[8] .. ' ' .. streams .. ' ' .. serial .. ' ' .. claim\n"
         "if had ~= text or serial == '0' then\n"

@@ -15,7 +15,11 @@
      holds      hash: name -> how many partitions it has, unless none
      offsets    hash: partition -> "EPOCH SEQUENCE LEARNED STREAMS SERIAL CLAIM": what is committed;
                 the last two say by which commit
-     ended      hash: claim -> "EPOCH SEQUENCE", or "-" where nothing was committed
+     ended      hash: claim -> "EPOCH SEQUENCE PARTITION", or "-" where nothing was committed; older
+   versions write no partition
+     began:PARTITION                 sorted set: "CLAIM EPOCH SEQUENCE" or "CLAIM -", by the claim:
+   what was committed when it began, of the newest 100. A server that loses what it had answered
+   gives no claim's number again: each is at least its clock's, in us
      states:PARTITION                hash: stream -> state
      states:PARTITION:CLAIM:SERIAL   the same, staged; "": the stream is forgotten
      arrived    set: names, in the open round; arrivals: hash: name -> "SERIAL ROUND", its newest
@@ -33,6 +37,7 @@ enum fleet_script {
     SCRIPT_RENEW,
     SCRIPT_LEAVE,
     SCRIPT_LOOK,
+    SCRIPT_ENDED,
     SCRIPT_TAKE,
     SCRIPT_COMMIT,
     SCRIPT_ARRIVE,

@@ -426,6 +426,53 @@ def test_server_that_lost_all(directory):
         assert anna.ask("status")["examples"] == 100
 
 
+def comes_back(redis, anna, bert, count):
+    """Bert has learned again what the server has lost, and goes on; anna comes back late."""
+    fleet.all_learned(redis, [bert], ["bert"])
+    anna.start()
+    fleet.until(lambda: fleet.status(anna)["partitions"] == fleet.status(bert)["partitions"] == 2, "shared", [anna, bert])
+    fleet.add(redis, range(count, count + 100), KEYS, PARTS)
+    fleet.all_learned(redis, [anna, bert], ["anna", "bert"])
+    anna.kill()
+    bert.kill()
+    fleet.once([anna, bert], count + 100, KEYS)
+
+
+def test_the_newest_writes_are_lost(directory):
+    """A server that is back with less of its file than it had answered, while the daemon that learned is away."""
+    for part in 0, 0.5, 0.9:  # of what the daemon wrote stays
+        place = directory / str(part)
+        place.mkdir()
+        with brokers.Redis(place) as redis:
+            fleet.add(redis, range(400), KEYS, PARTS)
+            file = max(place.glob("appendonlydir/*.incr.aof"))
+            before = file.stat().st_size
+            with fleet.Member(place, redis.url, "anna", every=20) as anna:
+                fleet.all_learned(redis, [anna], ["anna"])
+                anna.kill()
+                redis.kill()
+                os.truncate(file, before + int(part * (file.stat().st_size - before)))
+                redis.start()
+                with fleet.Member(place, redis.url, "bert") as bert:
+                    comes_back(redis, anna, bert, 400)
+
+
+def test_a_fleet_whose_keys_are_lost(directory):
+    """Twice, of which the second comes after partitions had moved: nothing is learned twice, and no number of a
+    claim names another partition's."""
+    with brokers.Redis(directory) as redis, fleet.Member(directory, redis.url, "anna") as anna:
+        fleet.add(redis, range(300), KEYS, PARTS)
+        fleet.all_learned(redis, [anna], ["anna"])
+        assert anna.stop() == 0
+        anna.start()  # its claims begin where it ended
+        fleet.add(redis, range(300, 400), KEYS, PARTS)
+        fleet.all_learned(redis, [anna], ["anna"])
+        anna.kill()
+        redis.ask("DEL", *redis.ask("KEYS", "runnel:{fleet}:*"))
+        with fleet.Member(directory, redis.url, "bert") as bert:
+            comes_back(redis, anna, bert, 400)
+
+
 def averaging(directory, redis, name, lease):
     """A daemon that averages each 50 examples."""
     return fleet.Member(directory, redis.url, name, parts=2, lease=lease, average=50)

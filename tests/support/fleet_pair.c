@@ -129,8 +129,8 @@ const char *states(struct fleet_link *link, size_t partition) {
     return text;
 }
 
-struct fleet_ended ended(struct fleet_link *link, uint64_t claim) {
-    struct fleet_ended one = {.claim = claim};
+struct fleet_ended ended(struct fleet_link *link, size_t partition, uint64_t claim) {
+    struct fleet_ended one = {.claim = claim, .partition = partition};
     good(link->ops->ended(link, &one, 1, &error));
     return one;
 }

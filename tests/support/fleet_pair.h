@@ -54,7 +54,7 @@ void commit(struct fleet_link *link, struct fleet_commit *one, bool release);
 /* "key=state " of all that is committed, by the key. */
 const char *states(struct fleet_link *link, size_t partition);
 
-struct fleet_ended ended(struct fleet_link *link, uint64_t claim);
+struct fleet_ended ended(struct fleet_link *link, size_t partition, uint64_t claim);
 
 /* Runs the group, or says that there is no redis-server: main's result. */
 #define PAIR_RUN(tests)                                                                            \

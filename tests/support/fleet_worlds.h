@@ -59,8 +59,11 @@ struct fleet_view worlds_look(void);
 /* Whether the version has changed since the last time, once leases that are over have been seen. */
 void same_versions(void);
 
-/* How each claim so far has ended. */
-void same_claims(uint64_t newest_claim);
+/* Claims are numbered from here in both: Redis begins with its clock otherwise. */
+#define CLAIM_FIRST UINT64_C(4000000000000000)
+
+/* How each claim so far has ended, of the partition that it was of. */
+void same_claims(uint64_t newest_claim, const size_t *partitions);
 
 /* The states of a partition, "key=state" in order. */
 enum { KEYS = 8, ROWS_SIZE = 16 };

@@ -15,8 +15,9 @@ void machine_world_close(struct machine_world **world);
 int machine_link_open(struct fleet_link **link, struct machine_world *world,
                       const struct fleet_self *self);
 
-/* What no command does: a daemon's lease is over; the open round waits since long ago; the machine
-   becomes one that was loaded from its snapshot. */
+/* What no command does: the first claim gets this number; a daemon's lease is over; the open round
+   waits since long ago; the machine becomes one that was loaded from its snapshot. */
+void machine_first_claim(struct machine_world *world, uint64_t claim);
 void machine_end_lease(struct machine_world *world, const char *name);
 void machine_round_is_old(struct machine_world *world);
 void machine_save_and_load(struct machine_world *world);

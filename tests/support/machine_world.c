@@ -52,6 +52,10 @@ void machine_world_close(struct machine_world **closed) {
     *closed = NULL;
 }
 
+void machine_first_claim(struct machine_world *world, uint64_t claim) {
+    world->machine->claim = claim - 1;
+}
+
 void machine_end_lease(struct machine_world *world, const char *name) {
     struct member *member = machine_find(world->machine, name);
     assert_non_null(member);

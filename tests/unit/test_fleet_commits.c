@@ -49,12 +49,12 @@ static void handed_over_in_order(void **unused) {
     assert_int_equal(theirs.states, 1);
     assert_string_equal(states(b, 2), "x=twenty ");
 
-    struct fleet_ended over = ended(a, mine.claim);
+    struct fleet_ended over = ended(a, mine.partition, mine.claim);
     assert_true(over.is_over && over.is_known);
     assert_int_equal(over.offset.sequence, 20);
     good(a->ops->settle(a, &mine.claim, 1, &error));
-    assert_false(ended(a, mine.claim).is_over);
-    assert_false(ended(b, theirs.claim).is_over);
+    assert_false(ended(a, mine.partition, mine.claim).is_over);
+    assert_false(ended(b, theirs.partition, theirs.claim).is_over);
 }
 
 static void the_dead_one_is_refused(void **unused) {
@@ -78,10 +78,10 @@ static void the_dead_one_is_refused(void **unused) {
     assert_string_equal(states(b, 0), "");
     commit(a, late, true); /* nor in order */
     assert_true(late[0].refused);
-    struct fleet_ended over = ended(a, mine[0].claim);
+    struct fleet_ended over = ended(a, 0, mine[0].claim);
     assert_true(over.is_over && over.is_known);
     assert_int_equal(over.offset.sequence, 10);
-    assert_false(ended(a, mine[1].claim).is_over);
+    assert_false(ended(a, 1, mine[1].claim).is_over);
     has_keys(0); /* what it had staged is gone */
 }
 

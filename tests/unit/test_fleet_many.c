@@ -361,14 +361,15 @@ static void costs_the_same(const struct cost few[ASKED], const struct cost many[
 /* ---- The test ---- */
 
 /* Every other one says so, and the rest are not heard of any more. What they had. */
-static size_t a_third_is_gone(uint64_t claims[PARTS], uint64_t ended_at[PARTS]) {
+static size_t a_third_is_gone(struct fleet_ended gone[PARTS]) {
     size_t lost = 0;
     for (size_t n = 0; n < MEMBERS; n += MEMBERS / GONE) {
         members[n].is_there = false;
         for (size_t p = 0; p < PARTS; p++)
             if (holder[p] == (int)n) {
-                claims[lost] = claimed[p];
-                ended_at[lost++] = position[p];
+                gone[lost].partition = p;
+                gone[lost].claim = claimed[p];
+                gone[lost++].offset.sequence = position[p];
             }
         if (n % 2)
             good(members[n].link->ops->leave(members[n].link, &error));
@@ -379,16 +380,16 @@ static size_t a_third_is_gone(uint64_t claims[PARTS], uint64_t ended_at[PARTS]) 
 }
 
 /* How the claims of those who are gone have ended. */
-static void all_have_ended(const uint64_t *claims, const uint64_t *ended_at, size_t count) {
+static void all_have_ended(const struct fleet_ended *gone, size_t count) {
     for (size_t n = 0; n < count; n++) {
-        struct fleet_ended one = ended(members[1].link, claims[n]);
+        struct fleet_ended one = ended(members[1].link, gone[n].partition, gone[n].claim);
         assert_true(one.is_over && one.is_known);
-        assert_int_equal(one.offset.sequence, ended_at[n]);
+        assert_int_equal(one.offset.sequence, gone[n].offset.sequence);
     }
 }
 
 static void many_come_and_many_go(void **unused) {
-    static uint64_t claims[PARTS], ended_at[PARTS];
+    static struct fleet_ended gone[PARTS];
     static const float parameters[] = {1, 2};
     struct cost few[ASKED], many[ASKED];
     uint64_t round;
@@ -416,14 +417,14 @@ static void many_come_and_many_go(void **unused) {
     costs_the_same(few, many);
 
     taken = released = 0;
-    size_t lost = a_third_is_gone(claims, ended_at);
+    size_t lost = a_third_is_gone(gone);
     redis_do("CONFIG RESETSTAT");
     settle();
     const struct cost cost = spent();
     assert_int_equal(released, 0); /* who is there keeps what it has */
     assert_int_equal(taken, lost);
     all_is_shared_out(MEMBERS - GONE);
-    all_have_ended(claims, ended_at, lost);
+    all_have_ended(gone, lost);
     /* Each reads what has changed, and not all of the fleet each time. */
     const uint64_t changes = GONE + 2 * lost, left = MEMBERS - GONE;
     assert_in_range(cost.bytes, left, left * changes * BYTES_OF_A_CHANGE);

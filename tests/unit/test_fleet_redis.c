@@ -117,7 +117,7 @@ static void a_name_has_another_daemon_once_the_first_is_gone(void **unused) {
     self.id = "3";
     struct fleet_link *link = pair_open(&self);
     good(link->ops->join(link, "{}", &error));
-    assert_true(ended(link, claims[0].claim).is_over); /* what the first had is nobody's */
+    assert_true(ended(link, 0, claims[0].claim).is_over); /* what the first had is nobody's */
     assert_int_equal(a->ops->renew(a, "{}", &known, &error), -1);
     assert_int_equal(error.status, EX_CONFIG);
     link->ops->close(&link);
@@ -166,7 +166,7 @@ static void dead_before_anything_was_committed(void **unused) {
     end_lease("anna");
     take(b, &theirs, 1, 1);
     assert_false(theirs.committed);
-    struct fleet_ended over = ended(a, mine.claim);
+    struct fleet_ended over = ended(a, mine.partition, mine.claim);
     assert_true(over.is_over);
     assert_false(over.is_known);
 }
@@ -183,7 +183,7 @@ static void leaving_ends_claims(void **unused) {
     good(b->ops->look(b, &view, &error));
     assert_int_equal(view.partitions[2].owner, -1);
     fleet_view_free(&view);
-    assert_int_equal(ended(a, mine.claim).offset.sequence, 10);
+    assert_int_equal(ended(a, mine.partition, mine.claim).offset.sequence, 10);
     good(a->ops->join(a, "{}", &error));
     assert_int_equal(take(b, &theirs, 2, 1), 1);
 }
@@ -255,6 +255,45 @@ static void is_known_no_more(struct fleet_link *link) {
     good(link->ops->renew(link, "{}", &version, &error));
     assert_int_equal(version, 0);
     good(link->ops->join(link, "{}", &error));
+}
+
+/* What a server has lost is asked for by who had it, and by others: a number names one claim of one
+   partition, and whoever is not known joins again. */
+static void a_claim_that_was_lost_is_no_others(void **unused) {
+    struct fleet_claim lost, mine, next;
+    uint64_t version;
+    size_t taken;
+    (void)unused;
+    assert_int_equal(take(a, &lost, 0, 1), 1);
+    redis_do("FLUSHALL");
+    next = (struct fleet_claim){.partition = 1};
+    assert_int_equal(a->ops->take(a, &next, 1, &taken, &error), -1);
+    assert_int_equal(error.status, EX_TEMPFAIL);
+    struct fleet_commit late = learned(&lost, 10);
+    assert_int_equal(a->ops->commit(a, &late, 1, false, &error), -1);
+    assert_int_equal(error.status, EX_TEMPFAIL);
+    good(a->ops->renew(a, "{}", &version, &error));
+    assert_int_equal(version, 0);
+
+    good(b->ops->join(b, "{}", &error));
+    assert_int_equal(take(b, &mine, 0, 1), 1);
+    assert_true(mine.claim > lost.claim);
+    late = learned(&mine, 5);
+    commit(b, &late, true);
+    assert_int_equal(take(b, &mine, 0, 1), 1);
+    late = learned(&mine, 9);
+    commit(b, &late, false);
+    struct fleet_ended one = ended(a, 0, lost.claim);
+    assert_true(one.is_lost && !one.is_over &&
+                !one.is_known); /* the first of them had begun anew */
+    assert_false(ended(b, 0, mine.claim).is_lost);
+    one = ended(a, 0, mine.claim - 1);
+    assert_true(one.is_lost && one.is_known);
+    assert_int_equal(one.offset.sequence, 5);
+
+    redis_do("HSET runnel:{g}:ended %llu %s", (unsigned long long)lost.claim, "7 20 3");
+    assert_true(ended(a, 0, lost.claim).is_lost);
+    assert_int_equal(ended(a, 3, lost.claim).offset.sequence, 20);
 }
 
 /* Another's version of the same number is another view. */
@@ -400,9 +439,9 @@ static void a_fleet_of_before_goes_on(void **unused) {
     assert_string_equal(view.digest, "d");
     assert_int_equal(view.round, 3);
     fleet_view_free(&view);
-    assert_int_equal(ended(a, 5).offset.sequence, 20);
+    assert_int_equal(ended(a, 1, 5).offset.sequence, 20);
     assert_int_equal(take(a, &mine, 1, 1), 1);
-    assert_int_equal(mine.claim, 6);
+    assert_true(mine.claim > 5);
     assert_int_equal(mine.offset.sequence, 20);
     assert_int_equal(mine.states, 2);
     assert_string_equal(states(a, 1), "x=one y=two ");
@@ -423,6 +462,7 @@ int main(void) {
         joined(dead_before_anything_was_committed),
         joined(leaving_ends_claims),
         joined(what_has_changed_is_all_that_is_needed),
+        joined(a_claim_that_was_lost_is_no_others),
         joined(a_server_that_lost_something_is_looked_at_anew),
         joined(drained_and_back),
         joined(a_server_that_was_away),

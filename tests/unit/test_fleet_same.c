@@ -16,12 +16,14 @@
 enum {
     SEEDS = 10,
     STEPS = 300,
+    CLAIMS_MAX = 4 * STEPS,
     SKIPPED = 77,
     WRONG = 1000, /* so many states there never are */
 };
 
-static bool is_member[ACTORS];  /* and nobody else has its name since, and it has not left */
-static bool has_joined[ACTORS]; /* somebody of its name has */
+static bool is_member[ACTORS];     /* and nobody else has its name since, and it has not left */
+static bool has_joined[ACTORS];    /* somebody of its name has */
+static size_t claimed[CLAIMS_MAX]; /* which partition, by the claim */
 static uint64_t seed, counter, newest_claim, last_serial[ACTORS];
 
 static size_t below(size_t limit) {
@@ -31,6 +33,11 @@ static size_t below(size_t limit) {
 
 static bool one_in(size_t count) {
     return below(count) == 0;
+}
+
+/* One that there has been, or the next. */
+static uint64_t some_claim(void) {
+    return CLAIM_FIRST + below((size_t)(newest_claim + 2 - CLAIM_FIRST));
 }
 
 /* ---- What daemons do ---- */
@@ -85,8 +92,7 @@ static void take(size_t actor, const struct fleet_view *view) {
     for (size_t p = 0; p < PARTITIONS && view->partition_count; p++)
         if (one_in(2))
             claims[REDIS][count++] = (struct fleet_claim){
-                .partition = p,
-                .claim = one_in(8) ? below(newest_claim + 1) : view->partitions[p].claim};
+                .partition = p, .claim = one_in(8) ? some_claim() : view->partitions[p].claim};
     memcpy(claims[MACHINE], claims[REDIS], sizeof claims[REDIS]);
     if (count == 0)
         return;
@@ -107,6 +113,8 @@ static void take(size_t actor, const struct fleet_view *view) {
         same_number("learned", one->learned, other->learned);
         same_number("states", one->states, other->states);
         newest_claim = one->claim > newest_claim ? one->claim : newest_claim;
+        assert_true(one->claim - CLAIM_FIRST < CLAIMS_MAX);
+        claimed[one->claim - CLAIM_FIRST] = one->partition;
     }
 }
 
@@ -172,12 +180,11 @@ static void commit(size_t actor, const struct fleet_view *view) {
         if (!(is_own ? one_in(2) : one_in(10)))
             continue;
         struct fleet_commit *one = &commits[count++];
-        *one =
-            (struct fleet_commit){.partition = p,
-                                  .claim = one_in(12) ? 1 + below(newest_claim + 1) : known->claim,
-                                  .offset = {3, ++counter},
-                                  .learned = counter,
-                                  .streams = known->states};
+        *one = (struct fleet_commit){.partition = p,
+                                     .claim = one_in(12) ? some_claim() : known->claim,
+                                     .offset = {3, ++counter},
+                                     .learned = counter,
+                                     .streams = known->states};
         if (!one_in(3))
             stage(actor, one);
         if (one_in(10))
@@ -189,7 +196,7 @@ static void commit(size_t actor, const struct fleet_view *view) {
 
 static void settle(size_t actor, const struct fleet_view *view) {
     (void)view;
-    const uint64_t claim = 1 + below(newest_claim + 1);
+    const uint64_t claim = some_claim();
     bool good;
     both(good, actor, settle, &claim, 1, );
     assert_true(good);
@@ -371,7 +378,7 @@ static void play(void) {
         if (one_in(2))
             same_versions();
         if (one_in(8))
-            same_claims(newest_claim);
+            same_claims(newest_claim, claimed);
     }
 }
 
@@ -380,7 +387,8 @@ static void begin(uint64_t s) {
         is_member[n] = has_joined[n] = false;
         last_serial[n] = 0;
     }
-    counter = newest_claim = 0;
+    counter = 0;
+    newest_claim = CLAIM_FIRST - 1;
     seed = s;
 }
 
