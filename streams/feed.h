@@ -78,6 +78,12 @@ struct step {
     bool own_number; /* it came with the number */
 };
 
+/* Where JSON has what an example needs: feed_fields.h. */
+struct field_options {
+    struct option_list columns;           /* COLUMN=PATH */
+    const char *key, *time, *time_format; /* or NULL */
+};
+
 /* What all sources have; each one's own struct begins with it. */
 struct source {
     const struct source_type *type;
@@ -94,7 +100,8 @@ struct source {
     bool named;          /* x is an object of columns by name; set by open */
     bool skip_bad;       /* --skip-bad was given */
     bool strict;         /* an example that the daemon rejects is an error at once */
-    uint64_t skipped;    /* bad rows skipped */
+    struct field_options fields;
+    uint64_t skipped; /* bad rows skipped */
 };
 
 struct source_type {
@@ -106,6 +113,7 @@ struct source_type {
     bool spans;                 /* each of which covers the time since the one before, or open */
     bool endless;               /* it has no passes that could be repeated */
     bool ready;                 /* its examples are JSON, and sent as they are */
+    bool maps;                  /* --field makes examples of other JSON */
     bool bundles;               /* --steps may put several steps into one example */
 
     /* Allocate the source with its defaults; NULL when out of memory. */

@@ -105,11 +105,10 @@ static int check_strict(const struct delivery *delivery, struct error *error) {
     if (!delivery->strict || !delivery->sender)
         return 0;
     const struct runnel_counts *counts = runnel_sender_counts(delivery->sender);
-    return counts->rejected ? error_set(error, EX_DATAERR,
-                                        "the daemon rejects an example: %s; it is left to the "
-                                        "broker (--strict)",
-                                        counts->reason)
-                            : 0;
+    return counts->rejected
+               ? error_set(error, EX_DATAERR, "the daemon rejects an example: %s (--strict)",
+                           counts->reason)
+               : 0;
 }
 
 static void tell_duplicate(struct delivery *delivery, const struct runnel_report *report) {
@@ -123,9 +122,12 @@ static void tell_rejected(struct delivery *delivery, const struct runnel_report 
     if (!strcmp(report->why, "conflict"))
         note_clash(delivery, report, "the daemon has another example with that number");
     else if (runnel_sender_counts(delivery->sender)->rejected == 1)
-        feed_say("the daemon rejects an example: %s (stream %.*s, number %llu)%s%s", report->why,
+        feed_say("the daemon rejects an example: %s (stream %.*s, number %llu)%s%s%s", report->why,
                  (int)report->key_size, report->key, (unsigned long long)report->sequence,
-                 report->sentence ? ": " : "", report->sentence ? report->sentence : "");
+                 report->sentence ? ": " : "", report->sentence ? report->sentence : "",
+                 delivery->maps && !strcmp(report->why, "json")
+                     ? "; --field COLUMN=PATH sends only the fields that it names"
+                     : "");
 }
 
 static void tell(void *context, const struct runnel_report *report) {

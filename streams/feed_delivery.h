@@ -33,6 +33,7 @@ struct delivery {
     void (*settled)(void *source, uint64_t count); /* struct source_type's; or NULL */
     void *source;
     bool strict; /* struct source's */
+    bool maps;   /* struct source_type's */
 
     struct progress progress; /* what delivery_send has sent */
     struct runnel_sender *sender;

@@ -278,7 +278,8 @@ int feed_run(struct source *source, const struct feed_settings *settings, struct
                                         .context = &feeder,
                                         .settled = source->type->settled ? settled : NULL,
                                         .source = source,
-                                        .strict = source->strict};
+                                        .strict = source->strict,
+                                        .maps = source->type->maps};
     feeder.x = malloc(settings->steps * source->x.count * VALUE_SIZE + 1);
     feeder.y = malloc(settings->steps * source->y.count * VALUE_SIZE + 1);
     int status = feeder.x && feeder.y ? start(&feeder, error) : error_no_memory(error);

@@ -6,7 +6,6 @@
 #include <string.h>
 #include <strings.h>
 #include <sysexits.h>
-#include <time.h>
 
 #include "streams/feed.h"
 
@@ -188,34 +187,5 @@ bool cell_class(const char *cell, uint32_t *value, char why[CELL_WHY_SIZE]) {
     if (*cell < '0' || *cell > '9' || end[strspn(end, BLANKS)] || parsed >= WIRE_NO_CLASS)
         return expected(cell, "a class: a whole number from 0", why);
     *value = (uint32_t)parsed;
-    return true;
-}
-
-bool cell_time(const char *cell, double *value, char why[CELL_WHY_SIZE]) {
-    static const char WANTED[] = "a time: Unix seconds or 2016-07-01 12:34:56";
-    struct tm tm = {0};
-    char *end;
-    *value = strtod(cell, &end);
-    if (end > cell && *end == '\0')
-        return isfinite(*value) || expected(cell, WANTED, why);
-    const char *rest = strptime(cell, "%Y-%m-%d", &tm);
-    double fraction = 0;
-    if (rest && (*rest == 'T' || *rest == ' ')) {
-        rest = strptime(rest + 1, "%H:%M", &tm);
-        if (rest && *rest == ':')
-            rest = strptime(rest + 1, "%S", &tm);
-        if (rest && *rest == '.') {
-            fraction = strtod(rest, &end);
-            rest = end;
-        }
-    }
-    long offset = 0;
-    if (rest && *rest) {
-        rest = strptime(rest, "%z", &tm);
-        offset = tm.tm_gmtoff;
-    }
-    if (!rest || *rest)
-        return expected(cell, WANTED, why);
-    *value = (double)(timegm(&tm) - offset) + fraction;
     return true;
 }

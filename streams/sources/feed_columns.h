@@ -8,7 +8,7 @@
 
 struct error;
 
-enum { CELL_WHY_SIZE = 160 };
+enum { CELL_WHY_SIZE = 160 }; /* also of a time: feed_time.h */
 
 struct columns {
     const char *file; /* for messages */
@@ -41,10 +41,8 @@ int columns_multiply(struct columns *columns, const char *option, const char *li
 
 /* What a cell says; false: `why` says in a clause what was found and what is expected.
      real   a number, times `factor`, that fits 32 bits; nothing, nan or NA is NaN
-     class  a whole number below WIRE_NO_CLASS; nothing, nan or NA is WIRE_NO_CLASS
-     time   Unix seconds, or 2016-07-01 [00:00[:00[.0]]] [Z|+01:00], UTC unless it says another */
+     class  a whole number below WIRE_NO_CLASS; nothing, nan or NA is WIRE_NO_CLASS */
 bool cell_real(const char *cell, double factor, float *value, char why[CELL_WHY_SIZE]);
 bool cell_class(const char *cell, uint32_t *value, char why[CELL_WHY_SIZE]);
-bool cell_time(const char *cell, double *value, char why[CELL_WHY_SIZE]);
 
 #endif

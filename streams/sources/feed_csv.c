@@ -47,6 +47,15 @@ static bool read_names(const struct csv *csv, size_t *column, char why[CELL_WHY_
     return true;
 }
 
+const char *csv_moment(struct csv *csv) {
+    const size_t *columns = csv->time.indices;
+    if (csv->time.count == 1)
+        return csv->row.fields[columns[0]];
+    snprintf(csv->moment, sizeof csv->moment, "%s %s", csv->row.fields[columns[0]],
+             csv->row.fields[columns[1]]);
+    return csv->moment;
+}
+
 /* Read x, y and time of the row. False: `why` says what is wrong, `*column` with which one. */
 static bool read_values(struct csv *csv, size_t *column, char why[CELL_WHY_SIZE]) {
     struct values *values = &csv->values;
@@ -68,8 +77,10 @@ static bool read_values(struct csv *csv, size_t *column, char why[CELL_WHY_SIZE]
         if (!read_cell(csv, *column, csv->source.y.kind, number, why))
             return false;
     }
-    *column = csv->time;
-    return csv->time == NONE || cell_time(csv->row.fields[csv->time], &values->time, why);
+    if (csv->time.count == 0)
+        return true;
+    *column = csv->time.indices[0];
+    return time_read(&csv->times, csv_moment(csv), &values->time, why);
 }
 
 /* Without --columns a column of x may be one that was not meant to be. */
@@ -110,7 +121,7 @@ int csv_read_row(struct csv *csv, struct error *error) {
             return status;
         if (check_row(csv, &bad))
             return 1;
-        if (!csv->source.skip_bad) {
+        if (!csv->source.skip_bad || csv->times.unclear) {
             *error = bad;
             return -1;
         }

@@ -11,16 +11,19 @@
 #include "feed_labels.h"
 #include "feed_named.h"
 #include "feed_rows.h"
+#include "feed_time.h"
 #include "streams/feed.h"
 #include "streams/feed_streams.h"
 
 /* No such column. */
 #define NONE SIZE_MAX
 
+enum { MOMENT_SIZE = 128 };
+
 struct csv {
     struct source source;
     const char *columns_list, *targets_list, *multiply_list; /* as given, or NULL */
-    const char *symbol_name, *class_name, *sequence_name, *key_name, *time_name;
+    const char *symbol_name, *class_name, *sequence_name, *key_name, *time_list;
     const char *label_path;
     char delimiter;
     bool header, end;
@@ -34,7 +37,10 @@ struct csv {
     bool row_waits; /* the first row was read when the columns were counted */
     struct columns columns;
     struct selection x, y;
-    size_t sequence, key, time; /* indices of columns */
+    size_t sequence, key;  /* indices of columns */
+    struct selection time; /* a column, or those of date and time of day */
+    struct time_reader times;
+    char moment[MOMENT_SIZE]; /* both of a row */
 
     struct values values; /* of the newest row */
     struct streams streams;
@@ -53,6 +59,9 @@ const char *csv_file(const struct csv *csv);
 
 /* Read the first line, which is the header or shows how many columns there are. */
 int csv_read_first(struct csv *csv, struct error *error);
+
+/* The row's time as it stands, of one column or two. */
+const char *csv_moment(struct csv *csv);
 
 /* The next good row, in csv->row and csv->values: 1; 0 at the end. A bad one is an error, or with
    --skip-bad counted. */

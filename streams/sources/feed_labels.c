@@ -35,7 +35,8 @@ struct labels {
     struct selection targets;
     size_t row, after, time; /* indices of columns, or NONE */
     struct shape shape;
-    bool timed;             /* `due` is a time */
+    bool timed; /* `due` is a time */
+    struct time_reader reader;
     struct label_row *list; /* (count,) */
     unsigned char *values;  /* (count, shape.count) of VALUE_SIZE */
     size_t count, capacity, next;
@@ -83,9 +84,11 @@ static int select_columns(struct labels *labels, const struct labels_options *op
                          "column 'time', when it comes",
                          file);
     labels->timed = labels->time != NONE;
-    if (labels->timed && !options->timed)
+    if (labels->timed && !options->time)
         return error_set(error, EX_USAGE,
                          "%s: its labels have times, but rows have none: see --time COLUMN", file);
+    if (labels->timed)
+        labels->reader = *options->time;
     if (options->targets && options->class_name)
         return error_set(error, EX_USAGE, "--targets and --class exclude each other");
     const char *list = options->targets ? options->targets : options->class_name;
@@ -143,7 +146,7 @@ static bool read_cells(struct labels *labels, char **fields, size_t *column,
     label->row = (uint64_t)row;
     label->time = 0;
     *column = labels->timed ? labels->time : labels->after;
-    if (labels->timed ? !cell_time(fields[*column], &label->time, why)
+    if (labels->timed ? !time_read(&labels->reader, fields[*column], &label->time, why)
                       : !read_number(fields[*column], &label->due, why))
         return false;
     if (labels->timed)

@@ -9,17 +9,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "feed_time.h"
 #include "streams/feed.h"
 
 struct error;
 struct labels;
 
-/* What --delimiter, --targets and --class say; `timed`: rows have a time, and so may labels. */
+/* What --delimiter, --targets and --class say; `time`: how times of rows are
+   written, and of labels; NULL: rows have none. */
 struct labels_options {
     const char *path;
     char delimiter;
     const char *targets, *class_name;
-    bool timed;
+    const struct time_reader *time;
 };
 
 /* Read the file; `y` is what a target is. Errors (EX_USAGE, EX_DATAERR, EX_NOINPUT) name file,

@@ -26,8 +26,7 @@ static bool is_digit(char c) {
     return c >= '0' && c <= '9';
 }
 
-/* ".789" or ",789", or nothing. */
-static const char *read_fraction(const char *text, double *fraction) {
+const char *stamp_fraction(const char *text, double *fraction) {
     *fraction = 0;
     if ((*text != '.' && *text != ',') || !is_digit(text[1]))
         return text;
@@ -44,12 +43,10 @@ static const char *read_clock(const char *text, struct tm *tm, double *fraction)
         !(text = digits(text, 2, &tm->tm_sec)) || tm->tm_hour > 23 || tm->tm_min > 59 ||
         tm->tm_sec > 60)
         return NULL;
-    return read_fraction(text, fraction);
+    return stamp_fraction(text, fraction);
 }
 
-/* "Z", "+01:00", "+0100", "+01", also after a blank: what follows, and the offset in seconds. NULL:
-   there is none. */
-static const char *read_zone(const char *text, long *offset) {
+const char *stamp_zone(const char *text, long *offset) {
     int hours, minutes;
     text += *text == ' ';
     if (*text == 'Z') {
@@ -83,7 +80,7 @@ static const char *read_iso(const char *text, double *time) {
         return NULL;
     tm.tm_year -= 1900;
     tm.tm_mon--;
-    const char *rest = read_zone(text, &offset);
+    const char *rest = stamp_zone(text, &offset);
     *time = (rest ? (double)(timegm(&tm) - offset) : local_time(tm)) + fraction;
     return rest ? rest : text;
 }
@@ -113,7 +110,7 @@ static const char *read_unix(const char *text, double *time) {
     if (strspn(text, "0123456789") != DIGITS)
         return NULL;
     *time = (double)strtoll(text, NULL, 10);
-    text = read_fraction(text + DIGITS, &fraction);
+    text = stamp_fraction(text + DIGITS, &fraction);
     *time += fraction;
     return text;
 }

@@ -13,4 +13,11 @@
    time, that of TZ. */
 const char *stamp_read(const char *line, double now, double *time);
 
+/* ".789" or ",789", or nothing: what follows. */
+const char *stamp_fraction(const char *text, double *fraction);
+
+/* "Z", "+01:00", "+0100", "+01", also after a blank: what follows, and the offset in seconds. NULL:
+   the text has no zone. */
+const char *stamp_zone(const char *text, long *offset);
+
 #endif

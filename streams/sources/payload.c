@@ -14,7 +14,8 @@ struct payload {
     struct streams streams; /* that we number */
     struct stream other;    /* of the newest example that the broker has numbered */
     struct message_text text;
-    struct step *step; /* that is being made */
+    struct fields *fields; /* NULL: messages are examples as they are */
+    struct step *step;     /* that is being made */
 };
 
 int payload_open(struct payload **result, struct source *source, struct error *error) {
@@ -23,13 +24,14 @@ int payload_open(struct payload **result, struct source *source, struct error *e
         return error_no_memory(error);
     payload->source = source;
     payload->streams.numbers = 1; /* rows are not held here */
-    return 0;
+    return fields_open(&payload->fields, source, error);
 }
 
 void payload_close(struct payload **payload) {
     if (!*payload)
         return;
     streams_close(&(*payload)->streams);
+    fields_close(&(*payload)->fields);
     message_text_free(&(*payload)->text);
     free(*payload);
     *payload = NULL;
@@ -135,8 +137,11 @@ static int refuse(struct payload *payload, const struct message *message, char *
 int payload_step(struct payload *payload, const struct message *message, struct step *step,
                  struct error *error) {
     char why[MESSAGE_WHY_SIZE];
+    struct message mapped = *message;
     payload->step = step;
-    int status = message_example(&payload->text, message, payload->source->forced, number_step,
+    int status = payload->fields ? fields_message(payload->fields, &mapped, why, error) : 1;
+    if (status > 0)
+        status = message_example(&payload->text, &mapped, payload->source->forced, number_step,
                                  payload, why, error);
     if (status == 0)
         return refuse(payload, message, why, error);

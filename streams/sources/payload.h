@@ -4,6 +4,7 @@
 #define RUNNEL_FEED_PAYLOAD_H
 
 #include "brokers/message.h"
+#include "feed_fields.h"
 #include "streams/feed.h"
 
 struct payload;
@@ -11,10 +12,11 @@ struct payload;
 /* Rows of a source's options: `type` is its struct, whose first field is a struct source named
    `source`. */
 #define PAYLOAD_OPTIONS(type)                                                                      \
-    {                                                                                              \
+    FIELD_OPTIONS(type), {                                                                         \
         "strict", 0, NULL,                                                                         \
-            "end with a message that is no example, or one that the daemon rejects, and leave it " \
-            "to the broker (default: count it, say so, and acknowledge it)",                       \
+            "end with a message that is no example, that has fields which no option names, or "    \
+            "that the daemon rejects, and leave it to the broker (default: count it, say so, and " \
+            "acknowledge it)",                                                                     \
             OPTION_FLAG(type, source.strict)                                                       \
     }
 #define PAYLOAD_NOTES                                                                              \

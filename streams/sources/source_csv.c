@@ -42,8 +42,11 @@ static const struct option_row OPTIONS[] = {
      OPTION_TEXT(struct csv, sequence_name)},
     {"end", 0, NULL, "the end of the file ends a sequence", OPTION_FLAG(struct csv, end)},
     {"stream-column", 0, "COLUMN", "names the stream of a row", OPTION_TEXT(struct csv, key_name)},
-    {"time", 0, "COLUMN", "Unix seconds or 2016-07-01 12:34:56 (UTC), sent in the header",
-     OPTION_TEXT(struct csv, time_name)},
+    {"time", 0, "COLUMN",
+     "the time, sent in the header: Unix time, 2016-07-01 12:34:56 or 31/12/2014, UTC unless it "
+     "has a zone; DATE,TIME of two columns",
+     OPTION_TEXT(struct csv, time_list)},
+    {"time-format", 0, "FORMAT", TIME_FORMAT_HELP, OPTION_TEXT(struct csv, times.format)},
     {"label-file", 0, "FILE",
      "targets come later, from this table: columns row, after or time, and the targets",
      OPTION_TEXT(struct csv, label_path), .complete = COMPLETE_FILE},
@@ -88,9 +91,11 @@ static int select_others(struct csv *csv, struct error *error) {
     if (!csv->x.indices)
         return error_no_memory(error);
     for (size_t i = 0; i < csv->columns.count; i++) {
-        bool used = i == csv->sequence || i == csv->key || i == csv->time;
+        bool used = i == csv->sequence || i == csv->key;
         for (size_t j = 0; j < csv->y.count; j++)
             used |= csv->y.indices[j] == i;
+        for (size_t j = 0; j < csv->time.count; j++)
+            used |= csv->time.indices[j] == i;
         if (!used)
             csv->x.indices[csv->x.count++] = i;
     }
@@ -99,10 +104,36 @@ static int select_others(struct csv *csv, struct error *error) {
     return 0;
 }
 
+/* The columns of --time: one, or two. A name may have a comma. */
+static int select_time(struct csv *csv, struct error *error) {
+    const char *list = csv->time_list;
+    struct error ignored;
+    size_t whole;
+    if (time_check(csv->times.format, error) < 0)
+        return -1;
+    if (!list)
+        return csv->times.format
+                   ? error_set(error, EX_USAGE, "--time-format: only with --time COLUMN")
+                   : 0;
+    csv->times.name = list;
+    if (strchr(list, ',') && columns_find(&csv->columns, "--time", list, &whole, &ignored) == 0) {
+        csv->time.indices = malloc(sizeof *csv->time.indices);
+        if (!csv->time.indices)
+            return error_no_memory(error);
+        csv->time.indices[csv->time.count++] = whole;
+        return 0;
+    }
+    if (columns_select(&csv->columns, "--time", list, &csv->time, error) < 0)
+        return -1;
+    return csv->time.count > 2 ? error_set(error, EX_USAGE,
+                                           "--time: found '%s', expected COLUMN or DATE,TIME", list)
+                               : 0;
+}
+
 static int select_columns(struct csv *csv, struct error *error) {
     if (find_optional(csv, "--sequence", csv->sequence_name, &csv->sequence, error) < 0 ||
         find_optional(csv, "--stream-column", csv->key_name, &csv->key, error) < 0 ||
-        find_optional(csv, "--time", csv->time_name, &csv->time, error) < 0 ||
+        select_time(csv, error) < 0 ||
         (!csv->label_path && select_some(csv, "--targets", csv->targets_list, "--class",
                                          csv->class_name, &csv->y, error) < 0) ||
         select_some(csv, "--columns", csv->columns_list, "--symbol", csv->symbol_name, &csv->x,
@@ -157,7 +188,7 @@ static int open_labels(struct csv *csv, struct error *error) {
                                            .delimiter = csv->delimiter,
                                            .targets = csv->targets_list,
                                            .class_name = csv->class_name,
-                                           .timed = csv->time != NONE};
+                                           .time = csv->time.count ? &csv->times : NULL};
     if (!csv->label_path)
         return 0;
     if (csv->end || csv->sequence != NONE || csv->names)
@@ -166,13 +197,42 @@ static int open_labels(struct csv *csv, struct error *error) {
     return labels_open(&csv->labels, &options, &csv->source.y, error);
 }
 
+/* Whether 02/03/2014 begins with the day, other rows say: those of a file are read for it first. */
+static int find_order(struct csv *csv, struct error *error) {
+    char why[TIME_WHY_SIZE], unclear[TIME_WHY_SIZE] = "";
+    struct error ignored; /* comes again when the rows are sent */
+    uint64_t line = 0;
+    double time;
+    bool header = csv->header, decided = false;
+    if (csv->time.count == 0 || input_is_pipe(rows_input(csv->rows)))
+        return 0;
+    for (int status = 1; status > 0 && !decided;
+         status = rows_next(csv->rows, &csv->row, &ignored), header = false) {
+        if (header || csv->row.wrong || csv->row.count != csv->columns.count)
+            continue;
+        const char *moment = csv_moment(csv);
+        decided = time_look(&csv->times, moment);
+        if (decided || line || time_read(&csv->times, moment, &time, why) || !csv->times.unclear)
+            continue;
+        memcpy(unclear, why, sizeof unclear);
+        line = csv->row.line;
+    }
+    csv->times.unclear = false;
+    if (line && !decided)
+        return error_set(error, EX_USAGE, "%s:%llu: column '%s': %s", csv_file(csv),
+                         (unsigned long long)line, csv->columns.names[csv->time.indices[0]],
+                         unclear);
+    return input_rewind(rows_input(csv->rows), error) < 0 ? -1 : csv_read_first(csv, error);
+}
+
 static int open_csv(struct source *source, char **operands, struct error *error) {
     struct csv *csv = (struct csv *)source;
     if (rows_open(&csv->rows, operands[0], csv->delimiter, error) < 0 ||
         csv_read_first(csv, error) < 0 ||
         columns_open(&csv->columns, csv_file(csv), csv->row.fields, csv->row.count, csv->header,
                      error) < 0 ||
-        select_columns(csv, error) < 0 || open_labels(csv, error) < 0 || open_names(csv, error) < 0)
+        select_columns(csv, error) < 0 || find_order(csv, error) < 0 ||
+        open_labels(csv, error) < 0 || open_names(csv, error) < 0)
         return -1;
     if (csv->key_name && source->forced)
         return error_set(error, EX_USAGE, "--stream-column and --stream exclude each other");
@@ -321,6 +381,7 @@ static void close_csv(struct source **source) {
     free(csv->values.numbers);
     free(csv->x.indices);
     free(csv->y.indices);
+    free(csv->time.indices);
     columns_close(&csv->columns);
     rows_close(&csv->rows);
     free(csv);

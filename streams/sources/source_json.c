@@ -9,12 +9,13 @@
 #include <string.h>
 #include <sysexits.h>
 
+#include "feed_fields.h"
 #include "feed_input.h"
 #include "feed_numbers.h"
 #include "streams/feed.h"
 #include "streams/feed_streams.h"
 
-enum { WHY_SIZE = 256 };
+enum { WHY_SIZE = MESSAGE_WHY_SIZE };
 static const json_int_t SEQUENCE_MAX = ((json_int_t)1 << 53) - 1; /* exact in any reader of JSON */
 
 struct json {
@@ -22,6 +23,7 @@ struct json {
     struct input *input;
     struct streams streams; /* that have been numbered */
     char *written;          /* the newest line with what was added, or NULL */
+    struct fields *fields;  /* NULL: lines are examples as they are */
 };
 
 static struct source *create(void) {
@@ -29,12 +31,24 @@ static struct source *create(void) {
     return json ? &json->source : NULL;
 }
 
+static const struct option_row OPTIONS[] = {
+    FIELD_OPTION(struct json),
+    FIELD_OPTIONS(struct json),
+    {"strict", 0, NULL,
+     "a line with fields that no option names is bad; end with the first line that the daemon "
+     "rejects",
+     OPTION_FLAG(struct json, source.strict)},
+    OPTIONS_END,
+};
+
 static int open_json(struct source *source, char **operands, struct error *error) {
     struct json *json = (struct json *)source;
     if (input_open(&json->input, operands[0] ? operands[0] : "-", error) < 0)
         return -1;
     source->x = (struct shape){VALUE_REAL, 0};
     json->streams.numbers = 1; /* rows are not held here */
+    if (fields_open(&json->fields, source, error) < 0)
+        return -1;
     source->label = "json";
     source->once = input_is_pipe(json->input);
     return 0;
@@ -167,7 +181,7 @@ static int complete(struct json *json, json_t *value, struct step *step, struct 
     if (named)
         json_object_set_new(value, "stream", json_string(json->source.forced));
     int numbered = json->source.numbers ? number(json, value, step, error) : 0;
-    if (numbered < 0 || (!named && !numbered))
+    if (numbered < 0 || (!named && !numbered && !json->fields))
         return numbered;
     free(json->written);
     json->written = json_dumps(value, JSON_COMPACT);
@@ -187,10 +201,18 @@ static int take(struct json *json, const char *line, size_t size, struct step *s
         snprintf(why, WHY_SIZE, "column %d: %s", reason.column, reason.text);
         return 0;
     }
-    int status = is_example(value, why);
+    int status = 1;
+    if (json->fields) {
+        json_t *example = NULL;
+        status = fields_map(json->fields, value, &example, why, error);
+        json_decref(value);
+        value = example;
+    }
+    if (status > 0)
+        status = is_example(value, why);
     step->json = line;
     step->json_size = size;
-    if (status && complete(json, value, step, error) < 0)
+    if (status > 0 && complete(json, value, step, error) < 0)
         status = -1;
     json_decref(value);
     if (status < 0 && error->status == EX_DATAERR)
@@ -236,6 +258,7 @@ static void close_json(struct source **source) {
     struct json *json = (struct json *)*source;
     input_close(&json->input);
     streams_close(&json->streams);
+    fields_close(&json->fields);
     free(json->written);
     free(json);
     *source = NULL;
@@ -243,11 +266,12 @@ static void close_json(struct source **source) {
 
 const struct source_type source_json = {
     .command = {"json", "[FILE]", "lines of JSON, from standard input unless a file is named",
-                .complete = COMPLETE_FILE},
+                .complete = COMPLETE_FILE, .rows = OPTIONS},
     .notes = "A line is one example: {\"stream\": \"a\", \"x\": [1, 2], \"y\": [3], \"end\": true, "
              "\"learn\": false}; x alone is needed, null is a missing number. --stream names the "
-             "stream of lines that name none.",
+             "stream of lines that name none. Other JSON: see --field.",
     .ready = true,
+    .maps = true,
     .create = create,
     .open = open_json,
     .next = next,

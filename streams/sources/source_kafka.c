@@ -75,6 +75,7 @@ static const struct option_row OPTIONS[] = {
      OPTION_TEXT(struct kafka, from)},
     {"by-key", 0, NULL, "a message's key names its stream (default: its topic)",
      OPTION_FLAG(struct kafka, by_key)},
+    FIELD_OPTION(struct kafka),
     PAYLOAD_OPTIONS(struct kafka),
     OPTIONS_END,
 };
@@ -352,6 +353,7 @@ const struct source_type source_kafka = {
     .notes = PAYLOAD_NOTES "Its stream is named as its topic, or with --by-key as its key.",
     .endless = true,
     .ready = true,
+    .maps = true,
     .create = create,
     .open = open_kafka,
     .next = next,

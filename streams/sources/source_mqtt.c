@@ -88,6 +88,7 @@ static const struct option_row OPTIONS[] = {
      OPTION_TEXT(struct mqtt, name)},
     {"retained", 0, NULL, "take the messages that topics retain, too, at each subscription",
      OPTION_FLAG(struct mqtt, retained)},
+    FIELD_OPTION(struct mqtt),
     PAYLOAD_OPTIONS(struct mqtt),
     OPTIONS_END,
 };
@@ -378,6 +379,7 @@ const struct source_type source_mqtt = {
     .notes = PAYLOAD_NOTES "Its stream is named as its topic.",
     .endless = true,
     .ready = true,
+    .maps = true,
     .create = create,
     .open = open_mqtt,
     .next = next,

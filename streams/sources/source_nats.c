@@ -77,6 +77,7 @@ static const struct option_row OPTIONS[] = {
      OPTION_TEXT(struct nats, filter)},
     {"from", 0, "NUMBER", "where a consumer begins that is new: this message (default: the first)",
      OPTION_COUNT(struct nats, from, 0, UINT64_MAX)},
+    FIELD_OPTION(struct nats),
     PAYLOAD_OPTIONS(struct nats),
     OPTIONS_END,
 };
@@ -348,6 +349,7 @@ const struct source_type source_nats = {
     .notes = PAYLOAD_NOTES "Its stream is named as its subject.",
     .endless = true,
     .ready = true,
+    .maps = true,
     .create = create,
     .open = open_nats,
     .next = next,

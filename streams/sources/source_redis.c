@@ -44,6 +44,20 @@ static struct source *create(void) {
     return &redis->source;
 }
 
+static int take_field(void *values, const struct option_row *row, const char *text,
+                      struct error *error) {
+    struct redis *redis = values;
+    struct option_list *columns = &redis->source.fields.columns;
+    if (!strchr(text, '='))
+        redis->field = text;
+    else if (columns->count < OPTION_LIST_MAX)
+        columns->values[columns->count++] = text;
+    else
+        return error_set(error, EX_USAGE, "--%s: may be given at most %d times", row->name,
+                         OPTION_LIST_MAX);
+    return 0;
+}
+
 static const struct option_row OPTIONS[] = {
     {"url", 0, "URL", "the server: " REDIS_URL_FORM " (default " REDIS_URL ")",
      OPTION_TEXT(struct redis, url)},
@@ -61,8 +75,9 @@ static const struct option_row OPTIONS[] = {
      "(default 0)",
      OPTION_TEXT(struct redis, reader.from)},
     {"field", 0, "NAME",
-     "the field that holds the example (default: the only one; several are columns)",
-     OPTION_TEXT(struct redis, field)},
+     "the field of an entry that holds the example (default: the only one; several are an object); "
+     "as COLUMN=PATH " FIELD_OPTION_HELP,
+     OPTION_TAKE(take_field)},
     {"batch", 0, "N", "entries to ask for at once (default 500)",
      OPTION_COUNT(struct redis, reader.batch, 1, 100000)},
     {"take-over", 0, "SECONDS",
@@ -158,6 +173,7 @@ const struct source_type source_redis = {
     "that names columns.",
     .endless = true,
     .ready = true,
+    .maps = true,
     .create = create,
     .open = open_redis,
     .next = next,

@@ -237,6 +237,45 @@ def daemon(directory, kind="router", more=""):
     return running.Daemon(directory, CONFIG.format(d=directory, kind=kind) + more)
 
 
+def named(directory):
+    """A daemon whose columns have names, for JSON_WORDS."""
+    config = CONFIG.format(d=directory, kind="router")
+    return running.Daemon(directory, config.replace(
+        "kind: real, size: 2}\n  layers", "columns: [{name: t}, {name: load}]}\n  layers"))
+
+
+# What a device writes, the options that make it an example, and what is learned of it.
+JSON_WORDS = ("--field", "t=data.temperature", "--field", "load=load", "--key-field", "sensor",
+              "--time-field", "ts")
+JSON_MESSAGES = (
+    '{"sensor":"a","ts":1700000000123,"data":{"temperature":21.5,"unit":"C"},"load":0.5,"site":"x"}',
+    '{"sensor":7,"ts":"2023-11-14T22:13:21Z","load":2,"data":{"temperature":-3}}',
+    '{"ts":1700000002,"load":2,"data":{"temperature":-3}}')
+JSON_LEARNED = [("a", (21.5, 0.5), 1700000000.123), ("7", (-3, 2), 1700000001)]
+
+
+JSON_PROBE = '{"sensor":"probe","ts":1,"load":1,"data":{"temperature":1}}'
+
+
+def check_json(directory, feed, process):
+    """The first two are learned, the third has no sensor and is counted."""
+    def learned():
+        file = sqlite3.connect(f"file:{directory}/state/journal.sqlite?mode=ro", uri=True)
+        rows = file.execute("SELECT stream, x, stamp FROM entries WHERE kind = 1 AND stream != ? "
+                            "ORDER BY position", (b"probe",)).fetchall()
+        file.close()
+        return [(stream.decode(), struct.unpack("<2f", x), round(time, 3)) for stream, x, time in rows]
+
+    running.wait_learned(process, len(JSON_LEARNED))
+    until(lambda: len(learned()) == len(JSON_LEARNED), feed)
+    assert learned() == JSON_LEARNED, learned()
+    said = await_text(feed, "is no example")
+    status, err = finish(feed)
+    said += err
+    assert status == 0 and "field 'sensor': not found" in said, (status, said)
+    assert said.count("ignored field") == 1 and ": data.unit, site (--field" in said, said
+
+
 def finish(process, number=signal.SIGTERM):
     process.send_signal(number)
     _, err = process.communicate(timeout=running.LIMIT)

@@ -100,6 +100,15 @@ def test_what_is_in_messages(directory):
     assert journal(directory)[:4] == [("a", (1, 2)), ("b", (3, 4)), ("c", (5, 6)), ("größe", (7, 8))]
 
 
+def test_json(directory):
+    """A device's JSON as it is, with the fields that options name."""
+    with kafka.Kafka() as cluster, brokers.named(directory) as d:
+        cluster.ask("topic s 1")
+        for text in brokers.JSON_MESSAGES:
+            cluster.ask(f"put s 0 - {text}")
+        brokers.check_json(directory, feeder(directory, cluster, "s", *brokers.JSON_WORDS), d)
+
+
 def test_who_is_not_admitted():
     with kafka.Kafka() as cluster:
         cluster.ask("topic s 1")

@@ -162,6 +162,20 @@ def test_labels(directory):
         assert status == OK, (status, err)
 
 
+def test_json(directory):
+    """A device's JSON as it is, with the fields that options name."""
+    with brokers.Mosquitto(directory) as broker, brokers.named(directory) as d:
+        feed = feeder(directory, "s", *brokers.JSON_WORDS)
+
+        def arrives():  # a feeder's session begins when it is first there
+            broker.publish("s", [brokers.JSON_PROBE])
+            return d.ask("status")["examples"] > 0
+
+        brokers.until(arrives, feed)
+        broker.publish("s", brokers.JSON_MESSAGES)
+        brokers.check_json(directory, feed, d)
+
+
 def test_daemon_away(directory):
     """Nothing is acknowledged that the daemon does not have."""
     with brokers.Mosquitto(directory) as broker:

@@ -141,6 +141,14 @@ def test_what_is_in_messages(directory):
                                   ("e", (7, 8))]
 
 
+def test_json(directory):
+    """A device's JSON as it is, with the fields that options name."""
+    with nats.Nats(directory) as server, brokers.named(directory) as d:
+        server.stream("S", "s.>")
+        server.publish([("s.a", text.encode()) for text in brokers.JSON_MESSAGES])
+        brokers.check_json(directory, feeder(directory, server, "S", *brokers.JSON_WORDS), d)
+
+
 def test_two_feeders_need_two_consumers(directory):
     with nats.Nats(directory) as server, daemon(directory) as d:
         server.stream("S", "s.>")

@@ -170,6 +170,21 @@ def test_payloads(directory):
     assert [key for key, _ in journal(directory)].count("other") == 1
 
 
+def test_json(directory):
+    """A device's JSON as it is, in one field of an entry or as its fields."""
+    with brokers.Redis(directory) as redis, brokers.named(directory) as d:
+        feed = feeder(directory, "s", *brokers.JSON_WORDS, "--field", "p")
+        redis.pipeline([("XADD", "s", "*", "p", text) for text in brokers.JSON_MESSAGES])
+        brokers.check_json(directory, feed, d)
+        feed = feeder(directory, "u", "--field", "t=temperature", "--field", "load=load", "--key-field", "sensor")
+        redis.ask("XADD", "u", "*", "sensor", "b", "temperature", "4", "load", "1", "site", "x")
+        running.wait_learned(d, len(brokers.JSON_LEARNED) + 1)
+        status, err = finish(feed)
+        assert status == OK and "ignored field: site" in err, (status, err)
+        stream, x = journal(directory)[-1]
+        assert stream == "b" and x == (4, 1), (stream, x)
+
+
 def test_labels(directory):
     """A label names the number that its example's id is; epoch and producer are the broker's."""
     with brokers.later(directory) as d, brokers.Redis(directory) as redis:
