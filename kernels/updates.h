@@ -22,4 +22,9 @@ FORMULA bool update_applies(double loss, double squares, double factor) {
     return loss - loss == 0 && squares * factor * factor <= (double)FLT_MAX;
 }
 
+/* Whether the bias of a class that has not come stays as it is. */
+FORMULA bool update_keeps(float weight, float gradient) {
+    return weight == ENGINE_HIDDEN_BIAS && gradient == 0.0f;
+}
+
 #endif

@@ -5,6 +5,7 @@
 
 #include "network.h"
 #include "split.h"
+#include "updates.h"
 
 /* What a number costs, to say what is worth a thread: adam's square root and division. */
 enum { AS_MULTIPLY_ADDS = 8 };
@@ -39,6 +40,7 @@ struct arrays {
             float w = weight[i], g = gradient[i] * a->factor;                                      \
             float next = name##_number(&constants, kept, w, g, MOMENT(0), MOMENT(1), MOMENT(2),    \
                                        MOMENT(3), MOMENT(4));                                      \
+            next = update_keeps(w, g) ? w : next;                                                  \
             float d = next - w;                                                                    \
             weight[i] = next;                                                                      \
             change += d * d;                                                                       \

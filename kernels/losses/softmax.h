@@ -14,9 +14,11 @@ static const struct loss_kind softmax_kind = {
 };
 
 /* One class's term of the sum over all K, `most` being the largest activation. The gradient of a
-   class is its term's share of the sum, less 1 for the target's. */
+   class is its term's share of the sum, less 1 for the target's. Where e^x leaves float32 it is 0,
+   and so is the gradient (formula_exp ends at e^-87). */
 FORMULA float softmax_term(float a, float most) {
-    return formula_exp(a - most);
+    float x = a - most;
+    return x < -87.0f ? 0.0f : formula_exp(x);
 }
 
 /* -log softmax(a)_y = log sum_k e^(a_k - m) + m - a_y with m = max a; of the class: a_y */

@@ -151,6 +151,11 @@ static inline struct least_squares engine_solution(const struct model *model) {
     return least_squares_of(model->solved, model->outputs, keep, level ? of_level : of_change);
 }
 
+/* The output's bias of a class that has not come: beside any other logit its share is 0 in float32,
+   and so is its gradient. No update moves a parameter of this value whose gradient is 0: neither
+   does weight decay. */
+#define ENGINE_HIDDEN_BIAS (-200.0F)
+
 /* What an error counts for at most in that. */
 #define ENGINE_SOLUTION_MOST 6.0
 

@@ -4,7 +4,8 @@
    comes anew once, or with forget: lru as often as one is forgotten.
 
    A symbol that no example has had, and a class whose probability is 0, have gradients of 0: their
-   rows stay what they are without being written, but for weight decay. */
+   rows stay what they are without being written, but for weight decay, which leaves the bias of
+   such a class alone (ENGINE_HIDDEN_BIAS). */
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -13,10 +14,6 @@
 #include <sysexits.h>
 
 #include "learner_internal.h"
-
-/* The output's bias of a class that has not come: beside any other logit its share is 0 in
-   float32, and so is its gradient. */
-#define HIDDEN (-200.0F)
 
 /* Part of a tensor: rows that follow each other, or columns. */
 struct part {
@@ -169,7 +166,7 @@ static void hide_class(const struct model *model, uint32_t id, size_t n, float *
     size_t width = bias ? 1 : tensor->columns;
     for (size_t h = 0; h < model->horizons && is_hidden(tensor); h++)
         for (size_t k = 0; k < width; k++)
-            values[(h * classes + id) * width + k] = bias ? HIDDEN : 0;
+            values[(h * classes + id) * width + k] = bias ? ENGINE_HIDDEN_BIAS : 0;
 }
 
 /* Whether the id has a word, and the file of model.initial the values of that. */
@@ -231,9 +228,8 @@ int rows_start(struct learner *learner, size_t m, float *values, struct error *e
     return 0;
 }
 
-/* Classes from the first to before the end are nothing until they are shown. */
-static int hide_again(struct learner *learner, size_t m, size_t first, size_t end,
-                      struct error *error) {
+/* A class is nothing until it is shown. */
+static int hide_again(struct learner *learner, size_t m, uint32_t id, struct error *error) {
     const struct model *model = learner->members[m].model;
     for (size_t n = 0; n < model->tensor_count; n++) {
         if (!is_hidden(&model->tensors[n]))
@@ -241,8 +237,7 @@ static int hide_again(struct learner *learner, size_t m, size_t first, size_t en
         if (get_buffer(learner->words, tensor_size(&model->tensors[n]), error) ||
             learner_read(learner, m, ENGINE_PARAMETERS, n, learner->words->buffer, error))
             return -1;
-        for (size_t id = first; id < end; id++)
-            hide_class(model, (uint32_t)id, n, learner->words->buffer);
+        hide_class(model, id, n, learner->words->buffer);
         if (learner_write(learner, m, ENGINE_PARAMETERS, n, learner->words->buffer, error))
             return -1;
     }
@@ -278,7 +273,7 @@ int rows_begin(struct learner *learner, const struct lexicon *lexicon, uint32_t 
         return -1;
     for (size_t m = 0; m < learner->member_count; m++)
         if ((symbols && begin_symbol(learner, m, lexicon->column, id, error)) ||
-            (lexicon->y && again && hide_again(learner, m, id, id + 1, error)))
+            (lexicon->y && again && hide_again(learner, m, id, error)))
             return -1;
     if (!lexicon->y || !again)
         return 0;
@@ -300,18 +295,9 @@ int rows_show(struct learner *learner, uint32_t first, uint32_t count, struct er
     return 0;
 }
 
-int rows_keep_hidden(struct learner *learner, struct error *error) {
-    const struct lexicon *lexicon = words_of_classes(learner);
-    if (pause(learner, error))
-        return -1;
-    for (size_t m = 0; m < learner->member_count; m++)
-        if (hide_again(learner, m, streams_count(lexicon->words), lexicon->of.capacity, error))
-            return -1;
-    return 0;
-}
-
 double rows_share(const struct learner *learner, double squares) {
     size_t hidden = learner->words ? learner->words->hidden : 0;
-    double theirs = (double)(hidden * learner->model->horizons) * HIDDEN * HIDDEN;
+    double theirs =
+        (double)(hidden * learner->model->horizons) * (ENGINE_HIDDEN_BIAS * ENGINE_HIDDEN_BIAS);
     return hidden && squares > theirs ? sqrt(squares / (squares - theirs)) : 1;
 }

@@ -24,7 +24,6 @@
 enum {
     FRESH_FIRST = 16,
     NEWCOMERS_MAX = EXAMPLE_STEPS_MAX, /* words of one vocabulary in an example */
-    HIDE_EVERY = 64, /* examples: weight decay moves a class that has not come little in these */
 };
 
 /* ---- Memory ---- */
@@ -322,8 +321,7 @@ int words_taken(struct learner *learner, struct error *error) {
     words->fresh_count = 0;
     if (count)
         words_count_classes(learner);
-    bool moved = learner->decays && words->hidden && learner->taken % HIDE_EVERY == 0;
-    return moved ? rows_keep_hidden(learner, error) : 0;
+    return 0;
 }
 
 /* ---- What is rejected ---- */

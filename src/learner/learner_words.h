@@ -96,9 +96,6 @@ int rows_show(struct learner *learner, uint32_t first, uint32_t count, struct er
    the seed gives it, and classes that have not come take no part. */
 int rows_start(struct learner *learner, size_t m, float *values, struct error *error);
 
-/* Weight decay moves what has no gradient: hide again the classes that have not come. */
-int rows_keep_hidden(struct learner *learner, struct error *error);
-
 /* The classes that have not come have biases that are no part of what is learned: the norm of all
    parameters, whose sum of squares this is, over that of the others. */
 double rows_share(const struct learner *learner, double squares);
