@@ -139,7 +139,8 @@ static struct config_key rows[] = {
      .example = "30",
      .more = "After a column's first 30 values one that is further away moves mean and deviation "
              "as if it were that far, and no input goes beyond it. Of the first 30, up to three that are a "
-             "thousand deviations of all others away are left out once the 30 are complete."},
+             "thousand deviations of all others away are left out once the 30 are complete. Mean and "
+             "deviation of the others then count as those of 30 values."},
     {"model.input.missing", VALUE_CHOICE, AT(architecture.input.hold), .words = "reject|hold",
      .meanings = "the example is rejected and counted|the stream's last value takes its place",
      .fallback = "reject", WHEN("model.input.kind", "real"), .flags = KEY_DIGEST,
