@@ -325,6 +325,7 @@ static int stop(void *context, const json_t *request, struct control_answer *ans
                 struct error *error) {
     (void)request, (void)error;
     run_stop(context, "shutdown was asked for");
+    answer->last = true;
     json_object_set_new(answer->fields, "state", json_string(run_state(context)));
     return 0;
 }

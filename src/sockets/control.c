@@ -4,14 +4,18 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
+#include <time.h>
 #include <zmq.h>
 
+#include "common/clock.h"
 #include "common/error.h"
 #include "common/json_text.h"
 #include "common/text.h"
 #include "config/config.h"
 #include "endpoint.h"
 #include "security.h"
+
+#define LINGER NS_PER_SECOND /* that the last reply may wait for its reader */
 
 enum {
     NAMES_SIZE = 256,
@@ -32,6 +36,8 @@ struct control {
     const struct control_command *commands;
     void *context;
     bool waiting;
+    uint64_t last_reply; /* when the reply after which the daemon ends was sent; 0 = not yet */
+    size_t connections;  /* at that time */
     zmq_msg_t envelope[ENVELOPE_MAX]; /* of the newest request */
     size_t envelope_frames;
     char *request; /* (CONTROL_REQUEST_MAX,) */
@@ -78,9 +84,23 @@ int control_renew(struct control *control, struct security *security,
     return endpoint_renew(control->socket, security, config, key, control->endpoint, error);
 }
 
+/* A client that finds the end of the connection together with the reply drops both: libzmq ends the
+   pipe of a client with ZMQ_IMMEDIATE at once. */
+static void await_reader(const struct control *control) {
+    static const struct timespec pause = {.tv_nsec = 1000000};
+    size_t open = security_connections(control->security, SOCKET_CONTROL);
+    size_t most = open > control->connections ? open : control->connections;
+    while (open > 0 && open >= most && clock_ns() < control->last_reply + LINGER) {
+        nanosleep(&pause, NULL);
+        open = security_connections(control->security, SOCKET_CONTROL);
+    }
+}
+
 void control_close(struct control **control) {
     if (!*control)
         return;
+    if ((*control)->last_reply)
+        await_reader(*control);
     for (size_t i = 0; i < ENVELOPE_MAX; i++)
         zmq_msg_close(&(*control)->envelope[i]);
     endpoint_close(&(*control)->socket);
@@ -296,6 +316,10 @@ bool control_handle(struct control *control) {
         control->waiting = true;
     else
         send_reply(control, answer.fields, result ? &error : NULL, answer.blob, answer.blob_size);
+    if (answer.last) {
+        control->last_reply = clock_ns();
+        control->connections = security_connections(control->security, SOCKET_CONTROL);
+    }
     json_decref(answer.fields);
     return true;
 }

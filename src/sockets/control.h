@@ -26,6 +26,7 @@ struct control_answer {
     unsigned char *blob; /* second frame, or NULL; freed by control */
     size_t blob_size;
     bool later; /* control_reply will be called: nothing is sent now */
+    bool last;  /* the daemon ends after this reply: control_close waits until it is read */
 };
 
 struct control_command {

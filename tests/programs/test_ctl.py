@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import pathlib
+import signal
 import struct
 import subprocess
 import sys
@@ -17,6 +18,7 @@ except ImportError:
     sys.exit(77)
 
 import cases
+import running
 
 PROGRAM = str(pathlib.Path(os.environ.get("builddir", "."), "runnel-ctl"))
 OK, USAGE, UNAVAILABLE, REFUSED, IO = 0, 64, 69, 70, 74
@@ -52,6 +54,15 @@ del NOT_YET["journal"], NOT_YET["security"]
 
 HEADER = json.dumps({"output.bias": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}})
 PARAMETERS = struct.pack("<Q", len(HEADER)) + HEADER.encode() + struct.pack("<2f", 1.5, -2.5)
+
+
+REAL = """
+name: a
+model:
+  input: {kind: real, size: 2}
+  layers: [{cell: gru, size: 4}]
+  output: {loss: squared, size: 2, target: next}
+"""
 
 
 @contextlib.contextmanager
@@ -197,6 +208,27 @@ def test_plain_commands(directory):
         (status, out, err), requests = ask(directory, [dict(reply, ok=True)], command)
         assert (status, err, requests) == (OK, "", [{"command": command}])
         assert word in out, out
+
+
+def test_shutdown_is_answered(directory):
+    """Also when the program is held up while the daemon ends."""
+    for turn in range(5):
+        (directory / str(turn)).mkdir()
+        sockets = "".join(f"{name}: {{bind: 'ipc://{directory}/{turn}/{name}'}}\n" for name in ("statistics", "control"))
+        with running.Daemon(directory / str(turn), f"{REAL}{sockets}state: {{directory: '{directory}/{turn}/state', "
+                            f"journal: {{}}}}\nexamples: {{bind: 'ipc://{directory}/{turn}/examples', socket: router}}\n") as one:
+            one.until(lambda: one.ask("status")["ok"])
+            program = subprocess.Popen([PROGRAM, "--connect", one.endpoint("control"), "shutdown"],
+                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            while "stopping" not in one.text() and program.poll() is None:
+                pass
+            program.send_signal(signal.SIGSTOP)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                one.process.wait(0.2)
+            program.send_signal(signal.SIGCONT)
+            out, err = program.communicate(timeout=LIMIT)
+            assert (program.returncode, err) == (OK, "") and "draining" in out, err
+            assert one.process.wait(LIMIT) == OK
 
 
 def test_reset_of_a_member(directory):
