@@ -190,8 +190,12 @@ bool journalling_has_room(const struct daemon *daemon) {
     return !daemon->journal || journal_has_room(daemon->journal);
 }
 
-/* Examples that a producer numbered and that never came. */
-static void count_missing(struct daemon *daemon, const struct example *example, uint64_t count) {
+/* Examples that a producer numbered, after `newest`, and that never came. */
+static void count_missing(struct daemon *daemon, const struct example *example, uint64_t newest) {
+    uint64_t count = example->sequence - newest - 1;
+    count -= ingest_rejected_numbers(daemon->ingest, example, newest + 1, example->sequence - 1);
+    if (count == 0)
+        return;
     struct journalling *journalling = daemon->journalling;
     journalling->missing += count < INT64_MAX - journalling->missing ? count : 0;
     announce_count(daemon, ANNOUNCE_GAP, count, example->key, example->key_size, example->time);
@@ -254,7 +258,7 @@ int journalling_judge(struct daemon *daemon, const struct example *example, stru
     } else if (most && example->sequence - newest > most) {
         judge_jump(daemon, example, newest, verdict);
     } else if (example->sequence > newest + 1) {
-        count_missing(daemon, example, example->sequence - newest - 1);
+        count_missing(daemon, example, newest);
     }
     return 0;
 }

@@ -8,6 +8,7 @@
 #include <zmq.h>
 
 #include "common/error.h"
+#include "common/hash.h"
 #include "common/text.h"
 #include "common/wire.h"
 #include "config/config.h"
@@ -23,6 +24,8 @@ enum {
     PEERS_KNOWN = 256,
     SCHEMA_SIZE = 192, /* of the model's own, in JSON */
 };
+
+enum { NUMBERS_KNOWN = 1024 };
 
 static const uint64_t announcement_interval = 1000000000; /* ns */
 
@@ -57,6 +60,7 @@ struct ingest {
     zmq_msg_t messages[MESSAGE_FRAMES_MAX];
     zmq_msg_t surplus;
     struct rejections rejections[REJECT_REASONS];
+    uint64_t numbers[NUMBERS_KNOWN]; /* hashes of numbers that were rejected, 0 = none */
 };
 
 static int open_socket(struct ingest *ingest, void *zmq_context, struct security *security,
@@ -246,6 +250,22 @@ static void answer_schema(struct ingest *ingest, const struct example *example) 
     free(more);
 }
 
+static uint64_t hash_number(const struct example *example, uint64_t sequence) {
+    const uint64_t numbers[] = {example->producer, example->epoch, sequence};
+    return hash_bytes(hash_bytes(HASH_BEGIN, numbers, sizeof numbers), example->key,
+                      example->key_size);
+}
+
+uint64_t ingest_rejected_numbers(const struct ingest *ingest, const struct example *example,
+                                 uint64_t first, uint64_t last) {
+    uint64_t count = 0, most = NUMBERS_KNOWN;
+    for (uint64_t n = last; n >= first && n > 0 && most > 0; n--, most--) {
+        uint64_t hash = hash_number(example, n);
+        count += ingest->numbers[hash % NUMBERS_KNOWN] == hash;
+    }
+    return count;
+}
+
 static void count_rejection(struct ingest *ingest, enum reject_reason reason,
                             const struct example *example, const char *why) {
     struct rejections *r = &ingest->rejections[reason];
@@ -260,6 +280,10 @@ void ingest_reject(struct ingest *ingest, const struct example *example, enum re
                    const char *why) {
     answer(ingest, example, reason, why);
     count_rejection(ingest, reason, example, why);
+    if (example->sequence > 0) {
+        uint64_t hash = hash_number(example, example->sequence);
+        ingest->numbers[hash % NUMBERS_KNOWN] = hash;
+    }
 }
 
 void ingest_refuse_label(struct ingest *ingest, const struct example *label, const char *why) {

@@ -75,6 +75,11 @@ void ingest_idle(struct ingest *ingest);
 /* Messages rejected since open: for one reason, or for all with REJECT_NOT. */
 uint64_t ingest_rejected(const struct ingest *ingest, enum reject_reason reason);
 
+/* How many of the numbers first..last of the example's stream, producer and epoch were rejected
+   lately: those have come. */
+uint64_t ingest_rejected_numbers(const struct ingest *ingest, const struct example *example,
+                                 uint64_t first, uint64_t last);
+
 /* Write one sentence about rejections that have not been announced, for people, in printable UTF-8
    without newline; false when none is due at `now` (as above). Each reason is due at most once a
    second, and its sentence counts every rejection since the one before. UINT64_MAX makes all due:

@@ -140,6 +140,18 @@ def test_jump(directory):
         assert named and int(named[1]) in (FAR, 3 + JUMP + 1), d.text()  # the last when it was told
 
 
+def test_rejected_is_not_missing(directory):
+    """A number that came with a rejected example is not announced as one that never came."""
+    with daemon(directory) as d:
+        bad = message(b"a", (1, 1), 2)
+        bad[1] = b"x"
+        rejected = answers(d, message(b"a", (1, 1), 1), bad, message(b"a", (1, 1), 3), message(b"a", (1, 1), 5))[1]
+        assert rejected[0] == recovery.REJECTED, rejected
+        assert d.ask("status")["journal"]["missing"] == 1
+        d.end()
+        assert d.text().count("never came") == 1 and "1 example never came" in d.text(), d.text()
+
+
 def test_another_producer_stops_nobody(directory):
     """Whoever knows a stream's key and epoch, but not its producer, cannot make it a duplicate."""
     with daemon(directory) as d:
