@@ -379,7 +379,7 @@ def abnormal(stream="taxi", data_time=1420068600, score=2.5, **fields):
 
 
 def test_anomaly(directory):
-    """Each is reported with its score, at most one of a stream within the interval of its data time."""
+    """Each is reported with its score; within the interval of its data time the second at once, and then none."""
     daemon = Publisher(directory)
     hour, begin = 3600, 1420068600
     with Alert(directory, "-c", daemon.endpoint, f"--interval={hour}", "--silence=0") as alert:
@@ -389,20 +389,27 @@ def test_anomaly(directory):
         assert (first["stream"], first["value"], first["limit"]) == ("taxi", 2.5, 1.5), first
         assert first["data_time"] == first["data_since"] == begin, first
         assert first["text"] == "stream 'taxi' is abnormal" and first["times"] == 1, first
-        # Another stream, though its data is older; a later hour; not within an hour.
+        # Another stream, though its data is older; that it continues, at once; a later hour; not within an hour.
         daemon.send("event", **abnormal("cpu", begin - 10 * hour))
+        daemon.send("event", **abnormal(data_time=begin + hour / 4, score=2))
+        continued = alert.until("anomaly", count=3)
+        assert (continued["value"], continued["state"], continued["times"]) == (2, "began", 1), continued
         daemon.send("event", **abnormal(data_time=begin + hour / 2))
         daemon.send("event", **abnormal(data_time=begin + 2 * hour, score=3))
-        third = alert.until("anomaly", count=3)
-        assert (third["value"], third["times"], third["data_since"]) == (3, 2, begin + 2 * hour), third
+        later = alert.until("anomaly", count=4)
+        assert (later["value"], later["times"], later["data_since"]) == (3, 2, begin + 2 * hour), later
+        daemon.send("event", **abnormal(data_time=begin + 2.25 * hour))
+        alert.until("anomaly", count=5)
         daemon.send("event", **abnormal(data_time=begin + 2.5 * hour, score=4))
+        daemon.send("event", kind="gap", text="1 example never came, of stream 'cpu'", stream="cpu", count=1)
+        assert alert.until("gap")["stream"] == "cpu"
         daemon.send("event", kind="anomaly", text=7, stream=[], columns={}, data_time="now")
-        assert alert.until("anomaly", count=4)["value"] is None
+        assert alert.until("anomaly", count=6)["value"] is None
         for i in range(1000):
             daemon.send("event", **abnormal(f"s{i}", None))
-        alert.until("anomaly", count=1004)
+        alert.until("anomaly", count=1006)
         alert.end()
-    assert {one["data_time"] for one in alert.said if one["stream"].startswith("s")} == {None}
+    assert {one["data_time"] for one in alert.said if one["stream"] and one["stream"].startswith("s")} == {None}
     held = [one for one in alert.said if one["state"] == "passed"]
     assert [(one["stream"], one["value"], one["data_time"]) for one in held] == [
         ("taxi", 4, begin + 2.5 * hour)], held

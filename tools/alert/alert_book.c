@@ -61,6 +61,7 @@ static bool is_held_back(const struct condition *c) {
 
 static void say_beginning(struct book *book, struct condition *c, double now) {
     c->said = c->holds;
+    c->continued = false;
     c->said_last = (struct moment){now, book->data_time};
     c->reminded = now;
     say(book, c, c->holds ? ALERT_BEGAN : ALERT_PASSED, now);
@@ -79,6 +80,14 @@ static bool may_say(const struct book *book, const struct condition *c, double n
     return elapsed(book, c->said_last, now) >= book->interval;
 }
 
+/* The time since the last report goes on. */
+static void say_continued(struct book *book, struct condition *c, double now) {
+    const struct moment last = c->said_last;
+    say_beginning(book, c, now);
+    c->said_last = last;
+    c->continued = true;
+}
+
 static void begin(struct book *book, struct condition *c, const struct alert *alert, double calm,
                   const char *format, va_list arguments) {
     c->calm = calm;
@@ -89,6 +98,8 @@ static void begin(struct book *book, struct condition *c, const struct alert *al
     c->holds = true;
     c->alert = *alert;
     c->alert.times = times;
+    if (book->stream)
+        text_copy(c->alert.stream, sizeof c->alert.stream, book->stream);
     c->alert.data_since = book->data_time;
     vsnprintf(c->alert.text, sizeof c->alert.text, format, arguments);
     if (may_say(book, c, alert->now))
@@ -138,6 +149,8 @@ static void begin_text(struct book *book, struct condition *c, const struct aler
     va_start(arguments, format);
     begin(book, c, alert, 0, format, arguments);
     va_end(arguments);
+    if (is_held_back(c) && !c->continued)
+        say_continued(book, c, alert->now);
     c->holds = c->said = false;
 }
 

@@ -1,7 +1,8 @@
 /* What is wrong with one daemon, kept so that nothing is reported twice: a condition is reported
    when it begins and when it is over, and between two beginnings of one kind is a least time. What
    comes sooner is reported when that time has passed: as a beginning if the condition still holds,
-   else as passed, with a count.
+   else as passed, with a count. The second event of a stream is reported at once, and only further
+   ones wait: so an alarm is never late.
 
    Times are on two clocks: that of who calls, and the data's, where it is known. What may be
    reported after so many seconds may be once either has moved on so far: so a year that is replayed
@@ -61,7 +62,7 @@ struct alert {
     enum alert_kind kind;
     enum alert_state state;
     char text[ALERT_TEXT_SIZE];   /* a sentence */
-    char stream[ALERT_NAME_SIZE]; /* that it is about; only with book_event */
+    char stream[ALERT_NAME_SIZE]; /* that it is about; "" = none is known */
     double value, limit;          /* what was measured and its limit; NAN = no number */
     double now, since;            /* since when the condition has held */
     double data_time, data_since; /* the same in data time; NAN = not known */
@@ -70,15 +71,17 @@ struct alert {
 
 struct book {
     bool watched[ALERT_KINDS];
-    double data_time; /* of the newest message that has one; NAN = none yet. Set it at will */
-    double interval;  /* seconds between two beginnings of a kind */
-    double again;     /* seconds after which what still holds is reported again; 0 = never */
-    double ticked;    /* when the last tick was */
+    double data_time;   /* of the newest message that has one; NAN = none yet. Set it at will */
+    const char *stream; /* that what begins now is about; NULL = none. Set it at will */
+    double interval;    /* seconds between two beginnings of a kind */
+    double again;       /* seconds after which what still holds is reported again; 0 = never */
+    double ticked;      /* when the last tick was */
     void (*say)(void *context, const struct alert *alert);
     void *context;
     struct condition {
         bool holds, said;
-        double calm; /* seconds after which it is over; INFINITY = when book_over is called */
+        bool continued; /* reported a second time within the interval */
+        double calm;    /* seconds after which it is over; INFINITY = when book_over is called */
         struct moment {
             double now, data;
         } renewed, said_last; /* its last and its reported beginning; -INFINITY = never */

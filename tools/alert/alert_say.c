@@ -44,9 +44,9 @@ json_t *say_json(const struct watcher *w, const struct alert *alert, double unix
                      string(alert->text), "time", number(alert->now + unix_offset), "since",
                      number(since), "data_time", number(alert->data_time), "data_since",
                      number(alert->data_since), "stream",
-                     alert->kind == ALERT_ANOMALY ? string(alert->stream) : json_null(), "run",
-                     string(w->run), "examples", count(w->examples), "value", number(alert->value),
-                     "limit", number(alert->limit), "times", (json_int_t)alert->times);
+                     *alert->stream ? string(alert->stream) : json_null(), "run", string(w->run),
+                     "examples", count(w->examples), "value", number(alert->value), "limit",
+                     number(alert->limit), "times", (json_int_t)alert->times);
 }
 
 /* "at example 50,090, in data of 2014-12-31 23:30:00": what is known of it. */

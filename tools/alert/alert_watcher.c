@@ -260,7 +260,7 @@ static void take_anomaly(struct watcher *w, const struct anomaly *anomaly, const
         w->book.data_time = newest;
 }
 
-static void take_event(struct watcher *w, const json_t *body, double now) {
+static void take_kind(struct watcher *w, const json_t *body, double now) {
     const char *kind = member_string(body, "kind"), *text = member_string(body, "text");
     char clean[ALERT_TEXT_SIZE];
     struct anomaly anomaly;
@@ -282,6 +282,12 @@ static void take_event(struct watcher *w, const json_t *body, double now) {
         take_anomaly(w, &anomaly, clean, now);
     else if (strcmp(kind, "disk") == 0)
         book_begin(&w->book, ALERT_DISK, now, NAN, w->limits->disk, "%s", clean);
+}
+
+static void take_event(struct watcher *w, const json_t *body, double now) {
+    w->book.stream = member_string(body, "stream");
+    take_kind(w, body, now);
+    w->book.stream = NULL;
 }
 
 void watcher_message(struct watcher *w, const struct message *message, double now) {
