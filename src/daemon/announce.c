@@ -270,7 +270,12 @@ void announce_counted(struct daemon *daemon, bool all) {
     char text[INGEST_ANNOUNCEMENT_SIZE];
     while (ingest_announce(daemon->ingest, until, text, sizeof text)) {
         log_warning("%s", text);
-        announce_event(daemon, "rejected", NULL, "%s", text);
+        size_t key_size;
+        const char *key = ingest_announced_stream(daemon->ingest, &key_size);
+        json_t *details = json_object();
+        if (key_size > 0)
+            json_object_set_new(details, "stream", json_of_text(key, key_size));
+        announce_event(daemon, "rejected", details, "%s", text);
     }
     announce_refusals(daemon, until);
     for (size_t i = 0; i < ANNOUNCE_KINDS; i++) {

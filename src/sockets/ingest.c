@@ -36,6 +36,8 @@ struct rejections {
     uint64_t due;       /* no announcement before */
     char last[REJECT_WHY_SIZE];
     char stream[TEXT_QUOTE_SIZE]; /* of the last, "" = unknown */
+    char key[WIRE_KEY_MAX];       /* the same, (key_size,) */
+    size_t key_size;
 };
 
 /* The connection of a peer that libzmq has named: a zero byte and a number that it gives once. A
@@ -60,7 +62,8 @@ struct ingest {
     zmq_msg_t messages[MESSAGE_FRAMES_MAX];
     zmq_msg_t surplus;
     struct rejections rejections[REJECT_REASONS];
-    uint64_t numbers[NUMBERS_KNOWN]; /* hashes of numbers that were rejected, 0 = none */
+    const struct rejections *announced; /* newest */
+    uint64_t numbers[NUMBERS_KNOWN];    /* hashes of numbers that were rejected, 0 = none */
 };
 
 static int open_socket(struct ingest *ingest, void *zmq_context, struct security *security,
@@ -272,6 +275,8 @@ static void count_rejection(struct ingest *ingest, enum reject_reason reason,
     r->count++;
     strcpy(r->last, why);
     r->stream[0] = '\0';
+    r->key_size = example->key_size <= sizeof r->key ? example->key_size : 0;
+    memcpy(r->key, example->key, r->key_size);
     if (example->key_size > 0)
         text_quote(r->stream, example->key, example->key_size);
 }
@@ -376,10 +381,16 @@ bool ingest_announce(struct ingest *ingest, uint64_t now, char *text, size_t siz
             continue;
         announce(r, (enum reject_reason)reason, text, size);
         r->announced = r->count;
+        ingest->announced = r;
         r->due = now < UINT64_MAX - announcement_interval ? now + announcement_interval : now;
         return true;
     }
     return false;
+}
+
+const char *ingest_announced_stream(const struct ingest *ingest, size_t *size) {
+    *size = ingest->announced->key_size;
+    return ingest->announced->key;
 }
 
 uint64_t ingest_announcement_due(const struct ingest *ingest) {

@@ -86,6 +86,9 @@ uint64_t ingest_rejected_numbers(const struct ingest *ingest, const struct examp
    call until false before closing. */
 bool ingest_announce(struct ingest *ingest, uint64_t now, char *text, size_t size);
 
+/* The stream that the newest sentence names; size 0: none. */
+const char *ingest_announced_stream(const struct ingest *ingest, size_t *size);
+
 /* When the next announcement is due, so that a poll need not sleep longer; UINT64_MAX: none. */
 uint64_t ingest_announcement_due(const struct ingest *ingest);
 

@@ -145,9 +145,16 @@ def test_rejected_is_not_missing(directory):
     with daemon(directory) as d:
         bad = message(b"a", (1, 1), 2)
         bad[1] = b"x"
+        events = d.socket(zmq.SUB, "statistics")
+        events.subscribe(b"event")
+        d.ask("status")
         rejected = answers(d, message(b"a", (1, 1), 1), bad, message(b"a", (1, 1), 3), message(b"a", (1, 1), 5))[1]
         assert rejected[0] == recovery.REJECTED, rejected
         assert d.ask("status")["journal"]["missing"] == 1
+        while (event := json.loads(d.next_message(events)[-1]))["kind"] != "rejected":
+            pass
+        assert event["stream"] == "a", event
+        events.close()
         d.end()
         assert d.text().count("never came") == 1 and "1 example never came" in d.text(), d.text()
 
