@@ -42,7 +42,6 @@ static int exit_code(int status) {
     case EX_NOINPUT:
         return EX_CONFIG;
     case EX_DATAERR:
-    case EX_NOPERM:
     case EX_CANTCREAT:
         return EX_IOERR;
     case EX_OSERR:

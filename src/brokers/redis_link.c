@@ -39,7 +39,7 @@ int redis_judge(const struct url *url, const char *text, struct error *error) {
                                           "ERR max number of clients"};
     char user[BROKER_KEY_SIZE], file[BROKER_KEY_SIZE];
     for (size_t n = 0; n < sizeof FORBIDDEN / sizeof *FORBIDDEN; n++)
-        if (begins(text, FORBIDDEN[n]))
+        if (begins(text, FORBIDDEN[n]) || strstr(text, "The user executing the script"))
             return error_set(error, EX_NOPERM, "%s does not let this client in: %s; see %s and %s",
                              url->name, text, broker_key(user, url->section, "user"),
                              broker_key(file, url->section, "password-file"));

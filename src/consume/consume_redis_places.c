@@ -21,7 +21,8 @@ struct about {
     bool exists;
     int64_t added, length; /* added -1: the server does not say */
     uint64_t last_first, last_second;
-    uint64_t first_first, first_second; /* of the oldest entry, with a length */
+    uint64_t first_first, first_second;   /* of the oldest entry, with a length, */
+    uint64_t newest_first, newest_second; /* and of the newest one: others were deleted since */
 };
 
 /* A count that is below 0 is none. */
@@ -37,6 +38,7 @@ static void read_about(const redisReply *reply, struct about *about) {
         return;
     const redisReply *last = redis_member(reply, "last-generated-id");
     const redisReply *entry = redis_member(reply, "first-entry");
+    const redisReply *newest = redis_member(reply, "last-entry");
     about->added = number_at(reply, "entries-added", -1);
     about->length = number_at(reply, "length", 0);
     if (about->added < about->length) /* all that is there was added */
@@ -45,6 +47,8 @@ static void read_about(const redisReply *reply, struct about *about) {
         redis_id_parse(last->str, &about->last_first, &about->last_second);
     if (entry && entry->elements == 2 && entry->element[0]->str)
         redis_id_parse(entry->element[0]->str, &about->first_first, &about->first_second);
+    if (newest && newest->elements == 2 && newest->element[0]->str)
+        redis_id_parse(newest->element[0]->str, &about->newest_first, &about->newest_second);
 }
 
 static int compare(uint64_t a_first, uint64_t a_second, uint64_t b_first, uint64_t b_second) {
@@ -260,6 +264,10 @@ static int look(struct consume *consume, struct consume_partition *p, bool betwe
     bool began = durable.count || (!durable.epoch && !durable.sequence);
     if (p->counted && began && p->reading == p->generation && about.added >= 0)
         p->lag = about.added > from ? about.added - from : 0;
+    bool is_durable = durable.epoch == p->at.epoch && durable.sequence == p->at.sequence;
+    if (between && is_durable &&
+        compare(p->first, p->second, about.newest_first, about.newest_second) >= 0)
+        p->lag = 0; /* whatever was added, and was gone before it was read */
     pthread_mutex_unlock(&consume->mutex);
     if (!commits)
         return 0;

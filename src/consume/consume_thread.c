@@ -48,8 +48,6 @@ static void fail(struct consume *consume, const struct error *error) {
         consume->failure = *error;
     if (final)
         consume->failure.status = EX_UNAVAILABLE;
-    else if (!answered && error->status == EX_NOPERM) /* who is to be let in is configured */
-        consume->failure.status = EX_CONFIG;
     pthread_mutex_unlock(&consume->mutex);
     if (!answered || final)
         consume_announce(consume);

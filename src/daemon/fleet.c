@@ -225,11 +225,8 @@ static int poll_worker(struct daemon *daemon, struct error *error) {
     struct fleet_job *done;
     struct fleet_view view;
     bool seen;
-    if (fleet_worker_poll(fleet->worker, &done, &view, &seen, error)) {
-        if (error->status == EX_NOPERM) /* who is to be let in is configured */
-            error->status = EX_CONFIG;
+    if (fleet_worker_poll(fleet->worker, &done, &view, &seen, error))
         return -1;
-    }
     int result = 0;
     if (done) {
         fleet->busy = false;

@@ -16,7 +16,7 @@ from consuming import consumer, wait_kept
 brokers.need("kafka")
 import kafka  # noqa: E402  pylint: disable=wrong-import-position
 
-CONFIGURATION = 78
+CONFIGURATION, NO_PERMISSION = 78, 77
 PRODUCE, FIND_COORDINATOR, NO_TOPIC, TOPIC_REFUSED, GROUP_REFUSED = 0, 10, 3, 29, 30  # numbers of Kafka's protocol
 
 
@@ -231,7 +231,7 @@ def test_who_is_not_admitted(directory):
         cluster.ask("topic s.dead 1")
         cluster.ask(f"wrong s {TOPIC_REFUSED}")
         with daemon(directory, cluster) as d:
-            assert d.process.wait(running.LIMIT) == CONFIGURATION, d.text()
+            assert d.process.wait(running.LIMIT) == NO_PERMISSION, d.text()
             assert "--operation Read --topic s), or see examples.kafka.user" in d.text(), d.text()
         cluster.ask("wrong s 0")
         cluster.ask("put s 0 a nonsense")
@@ -243,7 +243,7 @@ def test_who_is_not_admitted(directory):
             assert d.end() == 0
         cluster.ask(f"refuse {FIND_COORDINATOR} {GROUP_REFUSED}")
         with daemon(directory, cluster, "topic: s, group: other") as d:
-            assert d.process.wait(running.LIMIT) == CONFIGURATION, d.text()
+            assert d.process.wait(running.LIMIT) == NO_PERMISSION, d.text()
             assert "--operation Read --group other), or see examples.kafka.user" in d.text(), d.text()
 
 

@@ -370,7 +370,7 @@ def test_wrong(directory):
         (directory / "secret").write_text("wrong\n")
         login = "stream: s, user: known, password_file: secret"
         refused(directory, "does not let this client in", "examples.redis.password_file",
-                more=login, code=CONFIGURATION)
+                more=login, code=77)
         refused(directory, "examples.redis.password_file: ", "none cannot be opened", code=CONFIGURATION,
                 more="stream: s, user: known, password_file: none")
         (directory / "secret").write_text("secret\n")

@@ -20,7 +20,7 @@ import fleet
 import running
 
 brokers.need("redis")
-CONFIGURATION, USAGE, UNAVAILABLE = 78, 64, 69
+CONFIGURATION, USAGE, UNAVAILABLE, NO_PERMISSION = 78, 64, 69, 77
 KEYS, PARTS = 20, 4
 
 
@@ -324,7 +324,7 @@ def test_adopted_by_hand(directory):
 def test_broker(directory):
     """A server that is not there yet, and one that wants a password."""
     with brokers.Redis(directory, "--requirepass", "secret") as redis:
-        fleet.ends(directory, redis, "anna", CONFIGURATION, "examples.redis.password_file")
+        fleet.ends(directory, redis, "anna", NO_PERMISSION, "examples.redis.password_file")
     with brokers.Redis(directory) as redis:
         redis.kill()
         with fleet.Member(directory, redis.url, "bert") as bert:
@@ -340,6 +340,35 @@ def test_broker(directory):
             running.wait_learned(bert, 100)
             fleet.until(lambda: fleet.status(bert)["away"] == 0, "back", [bert])
             assert bert.text().count("is back for the fleet") == 2
+
+
+def test_what_its_user_may_not_do(directory):
+    """Whether a renewal or a job finds out first, the daemon ends with one exit code."""
+    for n, command in enumerate(("evalsha", "hget", "hset")):
+        place = directory / str(n)
+        place.mkdir()
+        with brokers.Redis(place) as redis, fleet.Member(place, redis.url, "anna") as anna:
+            fleet.add(redis, range(100), KEYS, PARTS)
+            fleet.all_learned(redis, [anna], ["anna"])
+            redis.ask("ACL", "SETUSER", "default", f"-{command}")
+            with contextlib.suppress(RuntimeError):
+                fleet.add(redis, range(100, 200), KEYS, PARTS)
+            assert anna.process.wait(running.LIMIT) == NO_PERMISSION, anna.text()
+
+
+def test_what_is_deleted_waits_no_more(directory):
+    """Entries that are gone before they are read, whether all of them or the newest one alone."""
+    with brokers.Redis(directory) as redis, fleet.Member(directory, redis.url, "anna") as anna:
+        fleet.add(redis, range(100), KEYS, PARTS)
+        fleet.all_learned(redis, [anna], ["anna"])
+
+        def waiting():
+            return [part["waiting"] for part in fleet.look(redis)["partitions"]]
+
+        for gone in ("XTRIM", "s.1", "MAXLEN", "0"), ("XDEL", "s.2", "9999999999999-3"):
+            redis.ask("EVAL", "for n = 1, 3 do redis.call('XADD', KEYS[1], '9999999999999-' .. n, 'example', '{}') end "
+                      "return redis.call(unpack(ARGV))", "1", gone[1], *gone)
+        fleet.until(lambda: waiting() == [0] * PARTS, "waiting", [anna])
 
 
 def test_a_broker_that_forgets(directory):

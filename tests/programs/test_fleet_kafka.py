@@ -11,7 +11,7 @@ import kafka
 import running
 
 brokers.need("kafka")
-CONFIGURATION, USAGE, UNAVAILABLE = 78, 64, 69
+CONFIGURATION, USAGE, UNAVAILABLE, NO_PERMISSION = 78, 64, 69, 77
 KEYS, PARTS = 20, 4
 
 
@@ -190,7 +190,7 @@ def test_not_admitted_any_more(directory):
         fleet.add(cluster, range(100), KEYS, PARTS)
         fleet.all_learned(cluster, [anna], ["anna"])
         cluster.ask("refuse 1 29")  # Fetch, TOPIC_AUTHORIZATION_FAILED
-        assert anna.process.wait(running.LIMIT) == CONFIGURATION, (anna.process.returncode, anna.text())
+        assert anna.process.wait(running.LIMIT) == NO_PERMISSION, (anna.process.returncode, anna.text())
         assert "to the topic fleet.fleet: it needs the operation Read on it" in anna.text(), anna.text()
 
 
@@ -201,7 +201,7 @@ def test_topics(directory):
         code, said = fleet.act(cluster, "status", group="none")
         assert code == UNAVAILABLE and "no fleet none" in said, said
         cluster.ask("wrong plant.fleet 29")  # TOPIC_AUTHORIZATION_FAILED
-        fleet.ends(directory, cluster, "anna", CONFIGURATION, "does not admit this user to the topic plant.fleet", "examples.kafka.user",
+        fleet.ends(directory, cluster, "anna", NO_PERMISSION, "does not admit this user to the topic plant.fleet", "examples.kafka.user",
                    change=("group: fleet", "group: plant"))
         cluster.ask("topic wide.fleet 2")
         fleet.ends(directory, cluster, "bert", CONFIGURATION, "wide.fleet has 2 partitions",
