@@ -26,7 +26,7 @@ static void add_rates(json_t *rates, const char *prefix, const struct learning *
 
 json_t *fleet_own_rates(const struct daemon *daemon) {
     const struct config *config = daemon->config;
-    json_t *rates = json_object();
+    json_t *rates = json_pack("{s:f}", "fleet.lease", config->fleet.lease);
     if (!config->members_given)
         add_rates(rates, "", &config->learning);
     for (size_t m = 0; config->members_given && m < config->member_count; m++) {
@@ -86,7 +86,7 @@ void fleet_compare_rates(struct daemon *daemon) {
         snprintf(more, sizeof more, " (and %zu more daemon%s with another one than this)", news - 1,
                  text_s(news - 1));
     if (news)
-        log_warning("of the fleet %s, %s%s: runnel-ctl set gives all the same",
+        log_warning("of the fleet %s, %s%s: give all daemons the same value",
                     text_copy(group, sizeof group, fleet->self.group), first, more);
     json_decref(fleet->differences);
     fleet->differences = now;

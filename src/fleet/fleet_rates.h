@@ -1,6 +1,6 @@
 /* What may differ between the daemons of a fleet of all that decides what is learned: learning
-   rates and clips, which are set while they run. Each says its own with the rest that it says of
-   itself (fleet_link.h: info), as members of the object `learning`, by their keys:
+   rates and clips, which are set while they run, and the lease. Each says its own with the rest
+   that it says of itself (fleet_link.h: info), as members of the object `learning`, by their keys:
 
      {"learning.optimizer.rate": 0.001, "learning.clip": 1}
 

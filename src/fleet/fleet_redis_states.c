@@ -7,6 +7,7 @@
 
 #include "brokers/url.h"
 #include "common/error.h"
+#include "common/log.h"
 #include "fleet_redis_internal.h"
 #include "fleet_replies.h"
 
@@ -83,14 +84,11 @@ static int look_at_states(struct fleet_redis *redis, size_t partition, uint64_t 
                         !reply_number(reply->element[1], &there) ||
                         !reply_committed(reply_text(reply, 0), &claim)))
         result = fleet_redis_no_sense(redis, error);
-    if (result == 0 && claim.committed && there != claim.states)
-        result =
-            error_set(error, EX_UNAVAILABLE,
-                      "%s has %" PRIu64 " of the %" PRIu64
-                      " states of streams that the fleet %s has committed of partition %zu, as "
-                      "when maxmemory-policy lets it remove keys: restore its data, or begin "
-                      "with another examples.redis.group",
-                      redis->url->name, there, claim.states, redis->self->group, partition);
+    if (result == 0 && claim.committed && there < claim.states)
+        log_warning("%s has %" PRIu64 " of the %" PRIu64
+                    " states of streams that the fleet %s has committed of partition %zu, as when "
+                    "maxmemory-policy lets it remove keys: streams without a state begin anew",
+                    redis->url->name, there, claim.states, redis->self->group, partition);
     *committed = result == 0 && claim.committed ? there : 0;
     freeReplyObject(reply);
     return result;

@@ -3,7 +3,8 @@
 /* `at`: how keys begin. `changed`: a partition ("p3") or a daemon ("dNAME") is not as it was.
    `holds` one partition more, or one less. `finish`: the claim ends, and its owner can learn of it.
    `judge`: why the daemon may not do what it asks for; nil: it may. `least`: of two offsets.
-   `sweep`: those whose leases are over are no members. */
+   `sweep`: those whose leases are over are no members.
+   `tick`: when the server's clock has gone back, leases last as long as before. */
 const char fleet_script_words[] =
     "local call, at, version = redis.call, KEYS[1]\n"
     "local time = call('TIME')\n"
@@ -35,6 +36,18 @@ const char fleet_script_words[] =
     "    call('SREM', at .. 'awaited', name)\n"
     "    changed('d' .. name)\n"
     "  end\n"
+    "end\n"
+    "local function tick()\n"
+    "  local last = tonumber(call('HGET', at .. 'fleet', 'time') or now)\n"
+    "  if last > now + 1000 then\n"
+    "    for _, name in ipairs(call('ZRANGE', at .. 'leases', 0, -1)) do\n"
+    "      call('ZINCRBY', at .. 'leases', string.format('%d', now - last), name)\n"
+    "    end\n"
+    "    local since = call('HGET', at .. 'fleet', 'since')\n"
+    "    if since then call('HINCRBY', at .. 'fleet', 'since', string.format('%d', now - last)) "
+    "end\n"
+    "  end\n"
+    "  call('HSET', at .. 'fleet', 'time', string.format('%d', now))\n"
     "end\n"
     "local function renew(name, lease)\n"
     "  if call('ZADD', at .. 'leases', string.format('%d', now + lease), name) == 1 then\n"
@@ -137,6 +150,7 @@ const char *const fleet_script_texts[FLEET_SCRIPTS] = {
                      "if call('HEXISTS', at .. 'ids', name) == 0 then return 0 end\n"
                      "local wrong = judge(name, ARGV[2], ARGV[3])\n"
                      "if wrong then return wrong end\n"
+                     "tick()\n"
                      "renew(name, ARGV[4])\n"
                      "call('HSET', at .. 'daemons', name, ARGV[5])\n"
                      "sweep()\n"

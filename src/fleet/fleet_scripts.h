@@ -4,7 +4,7 @@
      fleet      hash: stream, partitions, every, as the first daemon had them; digest, likewise,
    with which form all of this has: "runnel 2: DIGEST"; version, of all that decides who has what;
    claim, the newest claim's number; round, the open round, and since, when the first daemon arrived
-   there (ms) changes    sorted set: "pPARTITION" or "dNAME", by the version of its newest change
+   there (ms); time, of the newest renewal (ms) changes    sorted set: "pPARTITION" or "dNAME", by the version of its newest change
      leases     sorted set: a member's name, by when its lease ends (ms, the server's clock)
      ids        hash: name -> the id of the daemon that has it
      runs       hash: name -> the run of its newest daemon: one life of a process. That it is

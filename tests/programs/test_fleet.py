@@ -356,6 +356,31 @@ def test_what_its_user_may_not_do(directory):
             assert anna.process.wait(running.LIMIT) == NO_PERMISSION, anna.text()
 
 
+def test_leases_that_differ(directory):
+    """Who takes over when depends on whose lease it was: the others and runnel-fleet report it."""
+    with brokers.Redis(directory) as redis, fleet.Member(directory, redis.url, "anna", lease=2) as anna, \
+            fleet.Member(directory, redis.url, "bert", lease=1) as bert:
+        fleet.until(lambda: "anna learns with fleet.lease 2, and this daemon with 1" in bert.text(), "said", [anna, bert])
+        fleet.says(redis, "fleet.lease differs: 2 with anna, 1 with bert")
+
+
+def test_a_state_that_is_missing(directory):
+    """And a dead owner: who takes the partition goes on without it, and no daemon after the other ends."""
+    with brokers.Redis(directory) as redis, fleet.Member(directory, redis.url, "anna") as anna:
+        fleet.add(redis, range(100), KEYS, PARTS)
+        fleet.all_learned(redis, [anna], ["anna"])
+        anna.kill()
+        keys = redis.ask("HKEYS", "runnel:{fleet}:states:1")
+        assert redis.ask("HDEL", "runnel:{fleet}:states:1", keys[0]) == 1
+        with fleet.Member(directory, redis.url, "bert") as bert:
+            fleet.add(redis, range(100, 200), KEYS, PARTS)
+            fleet.all_learned(redis, [bert], ["bert"])
+            assert f"{len(keys) - 1} of the {len(keys)} states" in bert.text()
+            bert.kill()
+            fleet.once([anna, bert], 200, KEYS)
+            assert len(redis.ask("HKEYS", "runnel:{fleet}:states:1")) == len(keys)
+
+
 def test_what_is_deleted_waits_no_more(directory):
     """Entries that are gone before they are read, whether all of them or the newest one alone."""
     with brokers.Redis(directory) as redis, fleet.Member(directory, redis.url, "anna") as anna:

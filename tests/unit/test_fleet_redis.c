@@ -257,6 +257,24 @@ static void is_known_no_more(struct fleet_link *link) {
     good(link->ops->join(link, "{}", &error));
 }
 
+/* The time that is left of a lease counts, also when the server's clock goes back an hour. */
+static void a_clock_that_goes_back(void **unused) {
+    uint64_t version;
+    (void)unused;
+    good(a->ops->renew(a, "{}", &version, &error));
+    redisReply *time = redis_ask("HGET runnel:{g}:fleet time");
+    assert_int_equal(time->type, REDIS_REPLY_STRING);
+    const unsigned long long later = strtoull(time->str, NULL, 10) + 3600 * 1000;
+    freeReplyObject(time);
+    redis_do("HSET runnel:{g}:fleet time %llu", later);
+    redis_do("ZADD runnel:{g}:leases %llu bert", later - 1);
+    good(a->ops->renew(a, "{}", &version, &error));
+    struct fleet_view view = look(a);
+    assert_true(view.daemons[0].living);
+    assert_false(view.daemons[1].living);
+    fleet_view_free(&view);
+}
+
 /* What a server has lost is asked for by who had it, and by others: a number names one claim of one
    partition, and whoever is not known joins again. */
 static void a_claim_that_was_lost_is_no_others(void **unused) {
@@ -462,6 +480,7 @@ int main(void) {
         joined(dead_before_anything_was_committed),
         joined(leaving_ends_claims),
         joined(what_has_changed_is_all_that_is_needed),
+        joined(a_clock_that_goes_back),
         joined(a_claim_that_was_lost_is_no_others),
         joined(a_server_that_lost_something_is_looked_at_anew),
         joined(drained_and_back),

@@ -129,7 +129,7 @@ static void print_key(struct notes *notes, const char *key) {
     }
     if (values > shown)
         printf(" and %zu more values", values - shown);
-    puts("; runnel-ctl set gives all the same");
+    puts("; give all daemons the same value");
 }
 
 /* Of the first daemon that is there and says its own: whoever else says has the same keys. */
