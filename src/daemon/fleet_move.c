@@ -174,6 +174,10 @@ static bool find_end(const struct daemon *daemon, const struct fleet_ended *ende
     const struct fleet *fleet = daemon->fleet;
     const struct fleet_held_begin *begin = &fleet->held.begins[ended->partition];
     *end = ended->offset;
+    if (!ended->is_over && !ended->is_lost)
+        log_warning("partition %s belongs to an earlier name of this daemon: examples since the "
+                    "last commit are left out",
+                    name_of(daemon, ended->partition));
     if (!ended->is_lost)
         return ended->is_known;
     log_warning("claim %" PRIu64 " of partition %s not found at %s: it has lost what it "
@@ -250,7 +254,7 @@ int fleet_come_back(struct daemon *daemon, struct fleet_job *job, struct error *
     json_t *list = sort_out(daemon, job, chosen);
     size_t over = 0;
     for (size_t n = 0; n < job->count; n++)
-        over += !job->ended[n].is_lost;
+        over += job->ended[n].is_over;
     if (over)
         log_warning(
             "%zu partition%s another daemon's: this one was away for longer than fleet.lease; "

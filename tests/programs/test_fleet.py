@@ -381,6 +381,21 @@ def test_a_state_that_is_missing(directory):
             assert len(redis.ask("HKEYS", "runnel:{fleet}:states:1")) == len(keys)
 
 
+def test_another_name(directory):
+    """A state directory whose daemon has another name now: neither was it away, nor has Redis lost anything."""
+    with brokers.Redis(directory) as redis, fleet.Member(directory, redis.url, "anna", lease=5) as anna:
+        fleet.add(redis, range(100), KEYS, PARTS)
+        fleet.all_learned(redis, [anna], ["anna"])
+        anna.kill()
+        with fleet.Changed(directory, redis.url, "anna", lease=5, change=("name: anna", "name: bert")) as bert:
+            fleet.add(redis, range(100, 200), KEYS, PARTS)
+            fleet.all_learned(redis, [bert], ["bert"])
+            bert.kill()
+            fleet.once([bert], 200, KEYS)
+            assert "an earlier name of this daemon" in bert.text()
+            assert "lost what it had" not in bert.text() and "away for longer" not in bert.text(), bert.text()
+
+
 def test_what_is_deleted_waits_no_more(directory):
     """Entries that are gone before they are read, whether all of them or the newest one alone."""
     with brokers.Redis(directory) as redis, fleet.Member(directory, redis.url, "anna") as anna:
