@@ -193,12 +193,29 @@ def test_what_a_table_says(directory):
         lambda t: day(t + 10 * (t > 20)), wave, header="when,a")
     assert "backwards" not in said(day, wave, header="when,a")
     assert "time: 't'" in said(lambda t: 1600000000 + 60 * t, wave, header="t,a")
-    assert f"'t' {tool.NO_TIME}" in said(lambda t: 1600000000000 + 60000 * t, wave, header="t,a")
-    assert f"'d' {tool.NO_TIME}" in said(lambda t: f"{1 + t % 28:02d}.03.2023 00:15", wave, header="d,a")
+    assert "time: 't'" in said(lambda t: 1600000000000 + 60000 * t, wave, header="t,a")
+    assert "time: 'd'" in said(lambda t: f"{1 + t % 28:02d}.03.2023 00:15", wave, header="d,a")
+    assert "--time-format '%d/%m/%Y' or '%m/%d/%Y'" in said(lambda t: f"0{1 + t % 9}/11/2023", wave, header="d,a")
     assert "(found '11,705.88'): write it without the commas" in said(
         lambda t: '"11,705.88"', wave, header="sales,a")
     assert "2 rows are skipped: another number of fields" in said(
         lambda t: wave(t) + ",1" * (t % 50 == 7), wave, header="a,b", count=60)
+
+
+def test_times_are_those_of_the_feeder(directory):
+    def table(*columns, header, time_format=None):
+        return tool.Table(write(directory, rows_of(*columns, header=header)), 0, time_format)
+
+    for form, first in ((lambda t: 1600000000000 + 60000 * t, 1600000000),
+                        (lambda t: f"{1 + t % 28:02d}/03/2023 00:15", 1677629700),
+                        (lambda t: f"03/{1 + t % 28:02d}/2023 12:15 AM", 1677629700)):
+        found = table(form, wave, header="t,a")
+        assert found.time == 0 and found.moments[0] == first, (found.moments[:2], list(found.describe()))
+    found = table(lambda t: f"{1 + t // 24:02d}.01.2024", lambda t: f"{t % 24:02d}:30", wave, header="d,c,a")
+    assert found.moments[:2] == [1704069000, 1704072600] and found.names() == ["a"], found.moments[:2]
+    assert found.source()[4:6] == ["--time", "d,c"], found.source()
+    found = table(lambda t: f"0{1 + t % 9}/11/2023", wave, header="d,a", time_format="%d/%m/%Y")
+    assert found.moments[0] == 1698796800 and found.source()[-3:-1] == ["--time-format", "%d/%m/%Y"]
 
 
 def test_without_header(directory):

@@ -6,6 +6,7 @@ _arguments -s -S \
     '(-e --experts)'{-e,--experts}'[compare with each expert and member, too]' \
     '(-r --rivals)'{-r+,--rivals=}'[compare with these methods only]:LIST:_values -s , method seasonal ar var snarimax holt-winters arf none' \
     '(-n --count)'{-n+,--count=}'[read so many rows of a table at most]:N: ' \
+    '--time-format=[how times of a table are written]:FORMAT: ' \
     '(-o --plot)'{-o+,--plot=}'[draw forecasts and skill]:FILE:_files' \
     '(-j --json)'{-j,--json}'[print the figures as one object of JSON]' \
     '(-h --help)'{-h,--help}'[print the options and end]' \

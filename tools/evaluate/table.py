@@ -5,12 +5,14 @@
 # this file into runnel-evaluate.
 import collections
 import csv
-import datetime
 import gzip
+import json
 import pathlib
 import re
 import shlex
 import shutil
+import subprocess
+import tempfile
 
 DELIMITERS = {";": ";", "\t": "tab", "|": "|", ",": ",", " ": " "}  # in this order; as runnel-feed has it
 SAMPLE = 200        # lines that decide on the delimiter
@@ -20,16 +22,16 @@ COLUMNS_MAX = 32
 FOUND = 20          # characters of what is no number
 MISSING = {"", "nan", "NaN", "NAN", "NA"}
 NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*")
-TIME = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?(Z|[-+]\d{2}:?\d{2})?")
 TIME_NAME = re.compile(r"(.*[^a-z])?(date|time|datetime|timestamp|ts|year|month|day|hour|epoch)([^a-z].*)?",
                        re.IGNORECASE)
 INDEX_NAME = re.compile(r"|id|index|row|no|nr|number|unnamed.*", re.IGNORECASE)
-DATE = re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}([T ,].*)?")  # of any kind
+DATE = re.compile(r"(\d{1,4}[./-]\d{1,2}[./-]\d{1,4}|\d{8}(?=[T ]))([T ,].*)?")  # of any kind
+CLOCK = re.compile(r"\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?( ?[AaPp][Mm])?")
 THOUSANDS = re.compile(r"[-+]?\d{1,3}(,\d{3})+(\.\d*)?")
 GAP = 1.5           # times the usual step of time
-UNIX_SECONDS = 1e8, 1e10  # 1973 to 2286
+UNIX_LEAST = 1e8    # seconds: 1973
 UNIX_MILLISECONDS = 1e13
-NO_TIME = "is a time, but neither Unix seconds nor like 2016-07-01 12:34:56"
+NO_TIME = "is a time in an unknown form (see --time-format)"
 LARGEST = 3.4028235e38    # of 32 bits
 
 Column = collections.namedtuple("Column", "name kind why")  # kind: number, time, other
@@ -41,15 +43,15 @@ class Unusable(Exception):
 
 class Table:
     """path, delimiter, header, decimal_comma, rows (of the part that was read), columns; the indices
-    `numbers` and `time` (or None)."""
+    `numbers`, `time` (or None) and `clock`, the time of day where that has a column of its own."""
 
-    def __init__(self, path, most):
-        self.path = pathlib.Path(path)
+    def __init__(self, path, most, time_format=None):
+        self.path, self.time_format = pathlib.Path(path), time_format
         lines = self.read_lines()
         self.delimiter = find_delimiter(lines[:SAMPLE])
         rows = self.read_rows(lines, most)
         first = rows[0]
-        self.header = not any(is_number(cell, False) or TIME.fullmatch(cell.strip()) for cell in first)
+        self.header = not any(is_number(cell, False) or DATE.fullmatch(cell.strip()) for cell in first)
         names = [cell.strip() for cell in first] if self.header else [""] * len(first)
         rows = rows[1:] if self.header else rows
         good = [row for row in rows if len(row) == len(first)][:most or None]
@@ -67,8 +69,9 @@ class Table:
             not is_numbers(c, False) and is_numbers(c, True) for c in cells)
         self.columns = [describe(n, name, c, self.decimal_comma)
                         for n, (name, c) in enumerate(zip(names, cells), start=1)]
+        self.moments = []
+        self.find_time(cells)
         self.choose()
-        self.moments = [] if self.time is None else [moment(cell) for cell in cells[self.time]]
 
     def read_lines(self):
         if not self.path.exists():
@@ -102,8 +105,23 @@ class Table:
         except csv.Error as problem:
             raise Unusable(f"{self.path} is no CSV file: {problem}")
 
+    def find_time(self, cells):
+        """The first column that looks like a time and can be read."""
+        self.time = self.clock = None
+        for n in [n for n, c in enumerate(self.columns) if c.kind == "time"]:
+            clock = next((m for m in (n + 1, n - 1) if 0 <= m < len(cells) and is_clock(cells[m])), None)
+            if clock is not None and any(":" in cell for cell in cells[n]):
+                clock = None
+            times = cells[n] if clock is None else [" ".join(pair) for pair in zip(cells[n], cells[clock])]
+            moments, wrong = read_times(times, self.time_format)
+            if self.time is None and len(cells[n]) - sum(m is not None for m in moments) <= FEW * len(moments):
+                self.time, self.clock, self.moments = n, clock, moments
+                if clock is not None:
+                    self.columns[clock] = self.columns[clock]._replace(kind="time", why="is the time of day")
+            else:
+                self.columns[n] = self.columns[n]._replace(kind="other", why=wrong or NO_TIME)
+
     def choose(self):
-        self.time = next((n for n, c in enumerate(self.columns) if c.kind == "time"), None)
         self.numbers = [n for n, c in enumerate(self.columns) if c.kind == "number"]
         if not self.numbers:
             found = "; ".join(f"'{c.name}' {c.why}" for c in self.columns[:4])
@@ -120,7 +138,8 @@ class Table:
         words = ["csv", "-" if self.decimal_comma else str(self.path),
                  "--columns", self.listed(self.numbers)]
         if self.time is not None:
-            words += ["--time", self.listed([self.time])]
+            words += ["--time", self.listed([n for n in (self.time, self.clock) if n is not None])]
+            words += ["--time-format", self.time_format] if self.time_format else []
         if self.delimiter != ",":
             words += ["--delimiter", DELIMITERS[self.delimiter]]
         return words + ["--no-header"] * (not self.header) + ["--skip-bad"]
@@ -254,22 +273,32 @@ def find_delimiter(lines):
     return ","
 
 
-def moment(cell):
-    """Seconds, or None."""
-    cell = cell.strip()
-    try:
-        if TIME.fullmatch(cell):
-            known = datetime.datetime.fromisoformat(re.sub(r"Z$", "+00:00", cell))
-            return (known if known.tzinfo else known.replace(tzinfo=datetime.timezone.utc)).timestamp()
-        return float(cell)
-    except ValueError:
-        return None
+def is_clock(cells):
+    return all(CLOCK.fullmatch(cell.strip()) for cell in cells)
+
+
+def read_times(cells, time_format):
+    """Unix seconds of each cell, or None, as runnel-feed reads them; and why it reads none, or None."""
+    with tempfile.NamedTemporaryFile("w", prefix="evaluate.", suffix=".csv", encoding="utf-8",
+                                     newline="") as file:
+        csv.writer(file).writerows([("t", "n"), *((cell, n) for n, cell in enumerate(cells))])
+        file.flush()
+        words = ["--time-format", time_format] if time_format else []
+        done = subprocess.run([program("runnel-feed"), "csv", file.name, "--time", "t", "--columns", "n",
+                               "--print", "--quiet", "--skip-bad", *words],
+                              capture_output=True, text=True, check=False)
+    moments = [None] * len(cells)
+    for line in done.stdout.splitlines():
+        example = json.loads(line)
+        moments[int(example["x"][0])] = example.get("time", 0.0)
+    unclear = re.search(r"column 't': (.*--time-format.*)", done.stderr)
+    return moments, f"is a time, but {unclear[1]}" if done.returncode and unclear else None
 
 
 def why_no_number(name, cells, decimal_comma):
     found = next(cell.strip() for cell in cells
                  if cell.strip() not in MISSING and not is_number(cell, decimal_comma))
-    if TIME_NAME.fullmatch(name) or DATE.fullmatch(found):
+    if TIME_NAME.fullmatch(name):
         return NO_TIME
     way = ": write it without the commas" if THOUSANDS.fullmatch(found) else ""
     return f"is no number (found '{found[:FOUND]}'){way}"
@@ -277,7 +306,7 @@ def why_no_number(name, cells, decimal_comma):
 
 def describe(number, name, cells, decimal_comma):
     shown = name or f"column {number}"
-    times = sum(bool(TIME.fullmatch(cell.strip())) for cell in cells)
+    times = sum(bool(DATE.fullmatch(cell.strip())) for cell in cells)
     if len(cells) - times <= FEW * len(cells):
         return Column(shown, "time", "is the time")
     if all(cell.strip() in MISSING for cell in cells):
@@ -289,10 +318,10 @@ def describe(number, name, cells, decimal_comma):
     steps = {round(b - a, 9) for a, b in zip(values, values[1:])}
     rising = bool(steps) and min(steps) > 0
     if rising and (TIME_NAME.fullmatch(name) or
-                   len(steps) == 1 and UNIX_SECONDS[0] <= values[0] <= UNIX_MILLISECONDS):
-        if UNIX_SECONDS[0] <= values[0] and values[-1] <= UNIX_SECONDS[1] and len(values) == len(cells):
-            return Column(shown, "time", "is the time")
-        return Column(shown, "other", NO_TIME)
+                   len(steps) == 1 and UNIX_LEAST <= values[0] <= UNIX_MILLISECONDS):
+        known = len(values) == len(cells) and (values[0] >= UNIX_LEAST or all(
+            len(cell.strip()) == 8 for cell in cells))
+        return Column(shown, "time" if known else "other", "is the time" if known else NO_TIME)
     if rising and (len(steps) == 1 or INDEX_NAME.fullmatch(name)):
         return Column(shown, "other", "only counts rows")
     return Column(shown, "number", "never changes" if len(set(values)) == 1 else "")
