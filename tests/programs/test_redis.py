@@ -183,6 +183,11 @@ def test_json(directory):
         assert status == OK and "ignored field: site" in err, (status, err)
         stream, x = journal(directory)[-1]
         assert stream == "b" and x == (4, 1), (stream, x)
+        feed = feeder(directory, "v")  # without options the rejection names them
+        redis.ask("XADD", "v", "*", "t", "4", "load", "1", "site", "x")
+        said = await_text(feed, "rejects an example")
+        finish(feed)
+        assert "unknown column 'site'" in said and "--field COLUMN=PATH sends only" in said, said
 
 
 def test_labels(directory):
