@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "common/finite.h"
 #include "habit.h"
 
 bool alarm_raised(struct alarm *alarm, const struct alarm_rule *rule, double score, uint64_t step) {
@@ -20,5 +21,5 @@ bool alarm_raised(struct alarm *alarm, const struct alarm_rule *rule, double sco
 }
 
 bool alarm_valid(const struct alarm *alarm) {
-    return alarm->tired >= 0 && isfinite(alarm->tired) && habit_is_count(alarm->last);
+    return alarm->tired >= 0 && alarm->tired <= FINITE_MOST && habit_is_count(alarm->last);
 }

@@ -153,7 +153,8 @@ struct anomaly_contexts {
 enum { ANOMALY_CONTEXT = NOVELTY_CONTEXT };
 struct anomaly_contexts anomaly_contexts(struct anomaly *anomaly, uint32_t slot, size_t k);
 
-/* It has been written: false when it cannot have come from here. */
+/* Whether it can have come from here. Likewise, after it has been written. */
+bool anomaly_valid(struct anomaly *anomaly, uint32_t slot);
 bool anomaly_written(struct anomaly *anomaly, uint32_t slot);
 
 /* A slot is to be written with what another daemon kept of its stream, and has been: the clock of

@@ -48,11 +48,9 @@ static bool held_valid(const struct anomaly *anomaly, uint32_t slot, size_t k) {
                          memory_size(anomaly, slot));
 }
 
-bool anomaly_written(struct anomaly *anomaly, uint32_t slot) {
+bool anomaly_valid(struct anomaly *anomaly, uint32_t slot) {
     const struct stream *stream = stream_of(anomaly, slot);
     bool valid = silence_valid(heard_of(anomaly, slot));
-    if (valid)
-        silence_go_on(&anomaly->silence, heard_of(anomaly, slot));
     if (!valid || stream->begun == 0)
         return valid;
     valid = stream->begun == 1 && habit_is_count(stream->steps) && alarm_valid(&stream->novelty) &&
@@ -64,6 +62,12 @@ bool anomaly_written(struct anomaly *anomaly, uint32_t slot) {
         valid = column_valid(anomaly, slot, k) &&
                 (stream->apart != HELD || held_valid(anomaly, slot, k));
     return valid && (!anomaly->options.symbols || recent_valid(recent_of(anomaly, slot)));
+}
+
+bool anomaly_written(struct anomaly *anomaly, uint32_t slot) {
+    if (silence_valid(heard_of(anomaly, slot)))
+        silence_go_on(&anomaly->silence, heard_of(anomaly, slot));
+    return anomaly_valid(anomaly, slot);
 }
 
 void anomaly_expect(struct anomaly *anomaly, uint32_t slot) {

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "common/finite.h"
 #include "habit.h"
 
 #define NEAR 1.0 /* seconds: people see whole ones */
@@ -104,7 +105,7 @@ bool kept_valid(const struct kept *kept, size_t columns) {
     for (size_t a = 0; valid && a < KEPT_ALARMS; a++) {
         const struct kept_alarm *alarm = &kept->alarms[a];
         valid = habit_is_count(alarm->steps) && isfinite(alarm->time) && alarm->time >= 0 &&
-                isfinite(alarm->score) && (alarm->normal == 0 || alarm->normal == 1);
+                fabs(alarm->score) <= FINITE_MOST && (alarm->normal == 0 || alarm->normal == 1);
         for (size_t k = 0; valid && k < columns; k++)
             valid = contexts_valid(contexts_in(kept, k, a));
     }

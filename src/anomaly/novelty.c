@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "common/finite.h"
 #include "forecast/vectors.h"
 #include "habit.h"
 
@@ -378,7 +379,7 @@ bool novelty_valid(const struct novelty *novelty, const float *floats, size_t me
                  is_count(novelty->random[1], UINT32_MAX) && random_of(novelty) &&
                  fabs(novelty->first) <= (double)FLT_MAX && fabs(novelty->mean) <= most &&
                  (novelty->used == 0 || novelty->count > 0 || novelty->first > 0) &&
-                 isfinite(novelty->squares) && novelty->squares >= 0 &&
+                 novelty->squares >= 0 && novelty->squares <= FINITE_MOST &&
                  tail_valid(&novelty->novel) && tail_valid(&novelty->quiet) &&
                  tail_valid(&novelty->level);
     for (size_t n = 0; valid && n < NOVELTY_RING; n++)

@@ -1,11 +1,11 @@
 #include "recent.h"
 
 #include <math.h>
-
-#include "habit.h"
 #include <stdint.h>
 #include <string.h>
 
+#include "common/finite.h"
+#include "habit.h"
 #include "novelty.h"
 
 void recent_begin(struct recent *recent) {
@@ -38,6 +38,6 @@ double recent_take(struct recent *recent, double loss, bool learn) {
 bool recent_valid(const struct recent *recent) {
     bool valid = habit_is_count(recent->count) && tail_valid(&recent->tail);
     for (size_t n = 0; valid && n < RECENT_SPAN; n++)
-        valid = recent->losses[n] >= 0 && isfinite(recent->losses[n]);
+        valid = recent->losses[n] >= 0 && recent->losses[n] <= FINITE_MOST;
     return valid;
 }

@@ -11,6 +11,7 @@
 #define LEAST_FEATURE 1e-12
 #define HIGHEST (TAIL_BINS - 1.01)
 #define WEIGHT_MOST 1e6   /* then all is divided by it, */
+#define TOTAL_MOST 4096.0 /* in weights: their sum comes to 2001 */
 #define ROUNDING 1e-6     /* of the total, beside the sum of what it is the total of */
 #define MASS_LEAST 1e-100 /* and what is left of a value of long ago is nothing */
 
@@ -80,9 +81,9 @@ bool tail_valid(const struct tail *tail) {
     double sum = 0;
     bool valid = tail->weight >= 1 && tail->weight <= WEIGHT_MOST && tail->top >= 0 &&
                  tail->top < TAIL_BINS && tail->top == floor(tail->top) && tail->total >= 0 &&
-                 isfinite(tail->total);
+                 tail->total <= TOTAL_MOST * tail->weight;
     for (int i = 0; valid && i < TAIL_BINS; i++) {
-        valid = tail->mass[i] >= 0 && isfinite(tail->mass[i]) && !(i > tail->top && tail->mass[i]);
+        valid = tail->mass[i] >= 0 && !(i > tail->top && tail->mass[i]);
         sum += tail->mass[i];
     }
     return valid && fabs(tail->total - sum) <= ROUNDING * tail->total;

@@ -4,6 +4,7 @@
 #include <sysexits.h>
 
 #include "checkpoint_reading.h"
+#include "common/finite.h"
 #include "learner/scaler.h"
 #include "learner/truth.h"
 
@@ -46,13 +47,6 @@ int reading_member_row(const struct reading *reading, enum checkpoint_part part,
 int reading_row(const struct reading *reading, enum checkpoint_part part, size_t row, void *bytes,
                 size_t size, struct error *error) {
     return reading_member_row(reading, part, 0, row, bytes, size, error);
-}
-
-bool reading_finite(const double *values, size_t count) {
-    for (size_t k = 0; k < count; k++)
-        if (!isfinite(values[k]))
-            return false;
-    return true;
 }
 
 static bool all_finite(const float *values, size_t count) {
@@ -189,7 +183,7 @@ static int read_solution(struct reading *reading, size_t n, struct error *error)
     const struct safetensors_entry *entry = &reading->layout.entries[n];
     if (safetensors_read(reading->file, entry, 0, reading->buffer, entry->size, error))
         return -1;
-    if (!reading_finite(reading->buffer, entry->shape[0]))
+    if (!finite_within(reading->buffer, entry->shape[0], DBL_MAX))
         return error_set(error, EX_IOERR, "%s is damaged: %s is not finite", reading->path,
                          entry->name);
     return learner_write(reading->learner, reading->layout.of[n].member, ENGINE_SOLUTION, 0,

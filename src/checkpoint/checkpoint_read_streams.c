@@ -25,8 +25,8 @@ static bool input_fits(const struct model *model, const float *x) {
     return input->kind != INPUT_SYMBOL || symbol_fits(x, input->size, input->hash > 0);
 }
 
-/* Whether an engine can resume from a record: symbols of the alphabet, classes of the output, and
-   as many targets among the closed steps as the window says. Other numbers may be anything. */
+/* Whether an engine can resume from a record whose states are finite: symbols of the alphabet,
+   classes of the output, and as many targets among the closed steps as the window says. */
 static bool record_valid(const struct reading *reading, size_t member, const float *record,
                          const struct learner_window *window) {
     const struct model *model = learner_member_model(reading->learner, member);
@@ -66,19 +66,6 @@ static int read_window(const struct reading *reading, size_t member, size_t row,
                                       (uint32_t)w[3], (uint32_t)w[4]};
     if (!learner_window_valid(reading->learner, member, window))
         return reading_damaged(reading, "a stream's window cannot be", error);
-    return 0;
-}
-
-/* A mean may be NaN: nothing had been observed. */
-static int read_scales(const struct reading *reading, size_t row, double *scales,
-                       struct error *error) {
-    size_t size = reading->model->target_size, places = learner_places(reading->learner);
-    if (reading_row(reading, PART_SCALES, row, scales, places * 2 * size * sizeof *scales, error))
-        return -1;
-    for (size_t n = 0; n < places; n++, scales += 2 * size)
-        for (size_t k = 0; k < size; k++)
-            if (isinf(scales[k]) || !isfinite(scales[size + k]) || scales[size + k] < 0)
-                return reading_damaged(reading, "a stream's scale cannot be", error);
     return 0;
 }
 
@@ -155,32 +142,26 @@ static int read_open_classes(const struct reading *reading, size_t row, uint32_t
     return 0;
 }
 
-static int read_floats(const struct reading *reading, enum checkpoint_part part, size_t row,
-                       float *values, size_t count, struct error *error) {
-    if (reading_row(reading, part, row, values, count * sizeof *values, error))
-        return -1;
-    for (size_t k = 0; k < count; k++)
-        if (isinf(values[k]))
-            return reading_damaged(reading, "what a stream's targets are relative to cannot be",
-                                   error);
-    return 0;
-}
-
-/* What waits for targets. */
+/* What waits for targets, and the last x. */
 static int read_open(const struct reading *reading, size_t row, uint32_t slot,
                      struct error *error) {
     struct learner *learner = reading->learner;
     size_t size = reading->model->target_size, places = learner_places(learner);
-    double *scales = learner_scale(learner, slot, 0);
-    float *bases = learner_base(learner, slot, 0), *last = learner_last(learner, slot);
-    if (reading_has(reading, PART_SCALES) && read_scales(reading, row, scales, error))
+    size_t inputs = reading->model->architecture.input.size;
+    float *held = learner_held(learner, slot);
+    if ((held && reading_row(reading, PART_HELD, row, held, inputs * sizeof *held, error)) ||
+        (reading_has(reading, PART_SCALES) &&
+         reading_row(reading, PART_SCALES, row, learner_scale(learner, slot, 0),
+                     places * 2 * size * sizeof(double), error)) ||
+        (reading_has(reading, PART_BASES) &&
+         reading_row(reading, PART_BASES, row, learner_base(learner, slot, 0),
+                     places * size * sizeof(float), error)) ||
+        (reading_has(reading, PART_LASTS) &&
+         reading_row(reading, PART_LASTS, row, learner_last(learner, slot), size * sizeof(float),
+                     error)))
         return -1;
-    if (reading_has(reading, PART_BASES) &&
-        read_floats(reading, PART_BASES, row, bases, places * size, error))
-        return -1;
-    if (reading_has(reading, PART_LASTS) &&
-        read_floats(reading, PART_LASTS, row, last, size, error))
-        return -1;
+    if (!learner_targets_valid(learner, slot))
+        return reading_damaged(reading, "what a stream's targets are relative to cannot be", error);
     if (reading_has(reading, PART_OPEN) && read_open_steps(reading, row, slot, error))
         return -1;
     if (reading_has(reading, PART_OPEN_TIMES) && read_open_times(reading, row, slot, error))
@@ -199,8 +180,7 @@ static int read_forecast(const struct reading *reading, size_t row, uint32_t slo
         reading_row(reading, PART_MIXTURE, row, forecast.mixture,
                     forecast.mixture_size * sizeof(double), error))
         return -1;
-    if (!reading_finite(forecast.mixture, forecast.mixture_size) ||
-        !learner_forecast_valid(reading->learner, slot))
+    if (!learner_forecast_valid(reading->learner, slot))
         return reading_damaged(reading, "what a stream's experts keep cannot be", error);
     return 0;
 }
@@ -291,7 +271,8 @@ static int read_member_stream(const struct reading *reading, size_t member, size
     if (read_window(reading, member, row, &window, error) ||
         reading_member_row(reading, PART_RECORDS, member, row, reading->buffer, size, error))
         return -1;
-    if (!record_valid(reading, member, reading->buffer, &window))
+    if (!learner_record_finite(learner, member, reading->buffer) ||
+        !record_valid(reading, member, reading->buffer, &window))
         return reading_damaged(reading, "a stream's record cannot be", error);
     learner_write_window(learner, member, slot, &window);
     return learner_write(learner, member, ENGINE_SLOT, slot, reading->buffer, error);
@@ -314,10 +295,6 @@ int reading_stream(struct reading *reading, size_t row, uint32_t slot, struct er
     for (size_t m = 0; m < learner_members(learner); m++)
         if (read_member_stream(reading, m, row, slot, error))
             return -1;
-    float *held = learner_held(learner, slot);
-    size_t size = reading->model->architecture.input.size;
-    if (held && reading_row(reading, PART_HELD, row, held, size * sizeof *held, error))
-        return -1;
     if (read_times(reading, row, slot, error) || read_open(reading, row, slot, error))
         return -1;
     if (read_baseline(reading, row, slot, error))

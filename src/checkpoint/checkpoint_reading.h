@@ -39,8 +39,6 @@ static inline bool reading_has(const struct reading *reading, enum checkpoint_pa
     return reading->layout.parts[0][part] != SIZE_MAX;
 }
 
-bool reading_finite(const double *values, size_t count);
-
 /* Whatever the format, the checksum is the last entry. Fills `report` but for its warnings.
    EX_IOERR: the file is not whole, or no checkpoint. */
 int reading_verify(const struct safetensors *file, const char *path,

@@ -24,6 +24,9 @@ struct stream_state {
     struct safetensors_memory blob;    /* that was exported last */
     struct safetensors_memory kept;    /* what an adoption displaces */
     char share[CHECKPOINT_SHARE_SIZE]; /* as a checkpoint has it; zeros: nothing is shared */
+    char lost[UINT8_MAX];              /* the stream that the last adoption could not restore */
+    size_t lost_size;
+    bool loses;
 };
 
 /* What all blobs of one learner begin with, after magic, format and checksum. */
@@ -384,6 +387,20 @@ static int find(struct stream_state *state, const void *bytes, size_t size, cons
     return status ? status : find_rows(state, &blob, &origin, error);
 }
 
+/* What was kept of the stream cannot be read again: it is forgotten. */
+static int lose(struct stream_state *state, uint32_t slot, struct error *error) {
+    const char *key = streams_key(learner_streams_table(state->learner), slot, &state->lost_size);
+    memcpy(state->lost, key, state->lost_size);
+    state->loses = true;
+    return learner_forget(state->learner, state->lost, state->lost_size, error);
+}
+
+bool stream_state_lost(const struct stream_state *state, const char **key, size_t *key_size) {
+    *key = state->lost;
+    *key_size = state->lost_size;
+    return state->loses;
+}
+
 /* What could not be read has changed nothing: what it had displaced is back. */
 static int undo(struct stream_state *state, const struct learner_place *place,
                 struct error *error) {
@@ -394,10 +411,12 @@ static int undo(struct stream_state *state, const struct learner_place *place,
     if (learner_withdraw(state->learner, place, &slot, error))
         return -1;
     if (slot != STREAMS_NONE) {
-        if (find(state, state->kept.bytes, state->kept.size, &key, &key_size, error) ||
-            write_slot(state, state->kept.bytes, slot, error))
-            return -1;
+        int status = find(state, state->kept.bytes, state->kept.size, &key, &key_size, error);
+        if (status == 0)
+            status = write_slot(state, state->kept.bytes, slot, error);
         learner_restored(state->learner, slot);
+        if (status < 0 || (status > 0 && lose(state, slot, error)))
+            return -1;
     }
     *error = why;
     return 1;
@@ -410,6 +429,7 @@ int stream_state_adopt(struct stream_state *state, const void *bytes, size_t siz
     const char *key, *displaced;
     size_t key_size, displaced_size;
     int status = find(state, bytes, size, &key, &key_size, error);
+    state->loses = false;
     if (status)
         return status;
     if (learner_flush(learner, error) ||

@@ -52,8 +52,12 @@ int stream_state_look(const struct stream_state *state, const void *bytes, size_
 
 /* The stream goes on from there, as the most recently used; what was kept of it is gone, and
    without room the least recently used stream. 0; 1 with a sentence (EX_DATAERR), and nothing has
-   changed; -1: the device has failed, or out of memory. */
+   changed, unless a stream was lost; -1: the device has failed, or out of memory. */
 int stream_state_adopt(struct stream_state *state, const void *bytes, size_t size,
                        struct error *error);
+
+/* Whether the last adoption was refused and the stream that it had displaced could not be restored:
+   that one was forgotten. */
+bool stream_state_lost(const struct stream_state *state, const char **key, size_t *key_size);
 
 #endif

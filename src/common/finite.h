@@ -1,9 +1,33 @@
-/* Into the range of float. */
+/* Into the range of float, and whether numbers are within a range. */
 #ifndef RUNNEL_FINITE_H
 #define RUNNEL_FINITE_H
 
 #include <float.h>
 #include <math.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Bounds of what is computed from float values, in double. Whatever is kept lies within them, so
+   that its squares and products stay finite. */
+#define FINITE_VALUE_MOST 1e40  /* a value, a difference of two, a deviation */
+#define FINITE_SQUARE_MOST 1e80 /* a mean of such squares */
+#define FINITE_MOST 1e100       /* a quotient, or a sum of squares */
+
+/* Whether all numbers are within -most..most. NaN is not. */
+static inline bool finite_within(const double *numbers, size_t count, double most) {
+    bool within = true;
+    for (size_t n = 0; n < count; n++)
+        within &= fabs(numbers[n]) <= most;
+    return within;
+}
+
+/* Likewise, but NaN is. */
+static inline bool finite_or_nan(const double *numbers, size_t count, double most) {
+    bool within = true;
+    for (size_t n = 0; n < count; n++)
+        within &= !(fabs(numbers[n]) > most);
+    return within;
+}
 
 /* The float next to x: of what lies beyond all of them the last one, where a cast says infinity.
    NaN stays NaN. */

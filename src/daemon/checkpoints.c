@@ -14,6 +14,7 @@
 #include "common/json_text.h"
 #include "common/log.h"
 #include "common/text.h"
+#include "damaged.h"
 #include "journalling.h"
 #include "notify.h"
 #include "parts.h"
@@ -140,7 +141,7 @@ static int postpone(struct daemon *daemon, const struct error *error) {
 /* A checkpoint must not know examples that the journal may lose: they will be sent again. */
 static int start(struct daemon *daemon, struct error *error) {
     struct checkpoints *checkpoints = daemon->checkpoints;
-    if (learner_flush(daemon->learner, error) || journalling_sync(daemon, error) ||
+    if (damaged_check(daemon, 0, error) || journalling_sync(daemon, error) ||
         (checkpoints->guard && checkpoints->guard->begins(daemon, error)))
         return failed(daemon, error);
     if (checkpoint_start(daemon->checkpoint, daemon->config, daemon->learner, error))

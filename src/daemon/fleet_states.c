@@ -9,10 +9,12 @@
 #include "common/log.h"
 #include "common/text.h"
 #include "consuming.h"
+#include "damaged.h"
 #include "fleet/carry.h"
 #include "fleet_internal.h"
 #include "journalling.h"
 #include "learner/learner.h"
+#include "moving.h"
 #include "parts.h"
 #include "run.h"
 
@@ -186,6 +188,18 @@ static size_t count_of(const struct fleet *fleet, enum share_state state) {
     return count;
 }
 
+/* From where on what is exported may have changed; 0: all of it. */
+static uint64_t oldest_since(const struct fleet *fleet, enum share_state state) {
+    uint64_t oldest = UINT64_MAX;
+    for (size_t p = 0; p < fleet->count; p++) {
+        const struct share *share = &fleet->shares[p];
+        uint64_t since = share->whole ? 0 : share->since;
+        if (share->state == state && since < oldest)
+            oldest = since;
+    }
+    return oldest;
+}
+
 struct fleet_job *fleet_export(struct daemon *daemon, enum share_state state, struct error *error) {
     struct fleet *fleet = daemon->fleet;
     size_t filled = 0, *at = malloc((fleet->count + 1) * sizeof *at);
@@ -194,7 +208,8 @@ struct fleet_job *fleet_export(struct daemon *daemon, enum share_state state, st
         error_no_memory(error);
         goto fail;
     }
-    if (learner_flush(daemon->learner, error) || journalling_sync(daemon, error)) {
+    if (damaged_check(daemon, oldest_since(fleet, state), error) ||
+        journalling_sync(daemon, error)) {
         run_break(daemon);
         goto fail;
     }
@@ -271,8 +286,8 @@ static int is_its_own(const struct carry *carry, const struct fleet_row *row, st
 }
 
 /* A state that is not understood is one of a stream that is new here. */
-static int adopt(struct carry *carry, const struct fleet_row *row, uint64_t *adopted,
-                 struct error *error) {
+static int adopt(struct daemon *daemon, struct carry *carry, const struct fleet_row *row,
+                 uint64_t *adopted, struct error *error) {
     char quoted[TEXT_QUOTE_SIZE];
     int result = row->state_size < ORDER_SIZE
                      ? (error_set(error, EX_DATAERR, "the state is too short"), 1)
@@ -280,6 +295,7 @@ static int adopt(struct carry *carry, const struct fleet_row *row, uint64_t *ado
     if (result == 0)
         result = carry_adopt(carry, (const unsigned char *)row->state + ORDER_SIZE,
                              row->state_size - ORDER_SIZE, error);
+    moving_lost(daemon, carry);
     if (result > 0)
         log_warning("stream %s begins anew here: %s", text_quote(quoted, row->key, row->key_size),
                     error->text);
@@ -300,7 +316,7 @@ int fleet_adopt(struct daemon *daemon, size_t partition, struct fleet_states *st
     if (states->count)
         qsort(states->rows, states->count, sizeof *states->rows, by_order);
     for (size_t n = 0; n < states->count && result == 0; n++)
-        result = adopt(carry, &states->rows[n], adopted, error);
+        result = adopt(daemon, carry, &states->rows[n], adopted, error);
     if (states->count) /* what changes here comes after all of these */
         share->order = order_of(&states->rows[states->count - 1]) + 1;
     share->since = carry_position(carry);

@@ -17,6 +17,7 @@
 #include "common/log.h"
 #include "common/text.h"
 #include "common/wire.h"
+#include "damaged.h"
 #include "fleet/carry.h"
 #include "journalling.h"
 #include "learner/learner_state.h"
@@ -60,6 +61,15 @@ static int broken(struct daemon *daemon, const struct error *error) {
     return run_fail(daemon, error);
 }
 
+void moving_lost(struct daemon *daemon, const struct carry *carry) {
+    const char *key;
+    size_t key_size;
+    if (!carry_lost(carry, &key, &key_size))
+        return;
+    damaged_announce(daemon, key, key_size);
+    checkpoints_changed(daemon);
+}
+
 /* ---- A stream ---- */
 
 int moving_export(struct daemon *daemon, const json_t *request, struct control_answer *answer,
@@ -75,6 +85,8 @@ int moving_export(struct daemon *daemon, const json_t *request, struct control_a
                          "export takes a stream of at most %d bytes, or nothing: {\"command\": "
                          "\"export\", \"stream\": \"host-3\"}",
                          WIRE_KEY_MAX);
+    if (damaged_check(daemon, 0, error))
+        return broken(daemon, error);
     if (carry_open(&carry, daemon->config, daemon->learner, NULL, error))
         return -1;
     int status = carry_export(carry, key, key_size, &blob, error);
@@ -115,6 +127,7 @@ static int adopt(struct daemon *daemon, struct carry *carry, const struct pieces
         (may && may(daemon, key, key_size, error)))
         return -1;
     int status = carry_adopt(carry, pieces->bytes, pieces->size, error);
+    moving_lost(daemon, carry);
     if (status)
         return status < 0 ? broken(daemon, error) : -1;
     checkpoints_changed(daemon);
@@ -177,7 +190,9 @@ int moving_replay_adopt(struct daemon *daemon, const json_t *command, struct err
     status = stream_state_adopt(state, pieces->bytes, pieces->size, error);
     stream_state_close(&state);
     pieces_free(pieces);
-    return status ? -1 : 0;
+    if (status > 0) /* an earlier version accepted more */
+        log_warning("an adoption is left out: %s", error->text);
+    return status < 0 ? -1 : 0;
 }
 
 /* ---- Parameters ---- */

@@ -29,6 +29,10 @@ int moving_adopt(void *context, const json_t *request, struct control_answer *an
 int moving_import(void *context, const json_t *request, struct control_answer *answer,
                   struct error *error);
 
+/* A refused adoption may have lost the stream that it displaced (carry_lost): it is announced. */
+struct carry;
+void moving_lost(struct daemon *daemon, const struct carry *carry);
+
 /* The same of the journal. -1: it cannot be, or the device has failed. */
 int moving_replay_adopt(struct daemon *daemon, const json_t *command, struct error *error);
 int moving_replay_import(struct daemon *daemon, const json_t *command, struct error *error);

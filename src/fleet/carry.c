@@ -217,6 +217,10 @@ int carry_adopt(struct carry *carry, const void *bytes, size_t size, struct erro
     return status || !carry->journal ? status : append_adoption(carry, bytes, size, error);
 }
 
+bool carry_lost(const struct carry *carry, const char **key, size_t *key_size) {
+    return stream_state_lost(carry->state, key, key_size);
+}
+
 /* How many bytes of keys go into one command, so that a control socket takes it: each may become
    six times as long in JSON. */
 enum { FORGET_KEYS = WIRE_PIECE / 6 };

@@ -7,6 +7,7 @@
 #ifndef RUNNEL_CARRY_H
 #define RUNNEL_CARRY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -74,6 +75,10 @@ int carry_look(const struct carry *carry, const void *bytes, size_t size, const 
    gone; without room the least recently used is forgotten, as with an example of a new stream. 0;
    1 with a sentence (EX_DATAERR), and nothing is changed; -1 when the device has failed. */
 int carry_adopt(struct carry *carry, const void *bytes, size_t size, struct error *error);
+
+/* Whether a refused adoption has lost the stream that it had displaced (stream_state_lost): the
+   journal must be told to forget it. */
+bool carry_lost(const struct carry *carry, const char **key, size_t *key_size);
 
 /* Another daemon has them now: all those that `wants` says are forgotten, with as few commands as
    they fit into. -1: the device has failed, or out of memory. */

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "common/finite.h"
 #include "common/wild.h"
 #include "forecast.h"
 
@@ -82,4 +83,18 @@ void column_take(struct column *c, double value, double t) {
     lag_take(&c->lag, c->u, t);
     size_t lag = (size_t)c->lag.now;
     c->v = lag && t >= (double)lag ? (c->x[lag - 1] - c->x[lag]) / c->ds : 0;
+}
+
+static bool is_unit(const struct column *c, double unit) {
+    return unit >= (c->count > 0 ? LEAST : 0) && unit <= FINITE_VALUE_MOST;
+}
+
+bool column_valid(const struct column *c) {
+    return c->count >= 0 && c->count <= FINITE_VALUE_MOST && is_unit(c, c->sd) &&
+           is_unit(c, c->ds) && c->variance >= 0 && c->variance <= FINITE_SQUARE_MOST &&
+           c->change >= 0 && c->change <= FINITE_SQUARE_MOST &&
+           fabs(c->mean) <= FINITE_VALUE_MOST && fabs(c->ewma) <= FINITE_VALUE_MOST &&
+           fabs(c->v) <= FINITE_MOST && finite_within(c->x, COLUMN_PAST, FINITE_VALUE_MOST) &&
+           finite_within(c->u, COLUMN_PAST, FORECAST_FEATURE_MOST) &&
+           finite_within(c->z, COLUMN_LEVELS, FORECAST_FEATURE_MOST) && lag_valid(&c->lag);
 }

@@ -35,6 +35,9 @@ struct column {
    of all others are left out. A missing value is held, and moves no statistics. */
 void column_take(struct column *c, double value, double t);
 
+/* Whether a column can have come from here. */
+bool column_valid(const struct column *c);
+
 /* Whether the first values are complete. */
 static inline bool column_is_settled(const struct column *c) {
     return c->count > COLUMN_FIRST;

@@ -154,7 +154,7 @@ static int by_size(const void *a, const void *b) {
     return (left > right) - (left < right);
 }
 
-bool conformal_written(struct conformal *conformal, uint32_t slot) {
+bool conformal_valid(const struct conformal *conformal, uint32_t slot) {
     static const double target = 1 - CONFORMAL_COVERAGE;
     for (size_t k = 0; k < conformal->columns; k++) {
         struct column column = column_of(conformal, slot, k);
@@ -165,6 +165,15 @@ bool conformal_written(struct conformal *conformal, uint32_t slot) {
         for (size_t n = 0; n < CONFORMAL_ERRORS; n++)
             if (!isfinite(column.errors[n]))
                 return false;
+    }
+    return true;
+}
+
+bool conformal_written(struct conformal *conformal, uint32_t slot) {
+    if (!conformal_valid(conformal, slot))
+        return false;
+    for (size_t k = 0; k < conformal->columns; k++) {
+        struct column column = column_of(conformal, slot, k);
         memcpy(column.sorted, column.errors, CONFORMAL_ERRORS * sizeof *column.sorted);
         qsort(column.sorted, kept(&column), sizeof *column.sorted, by_size);
     }

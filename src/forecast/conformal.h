@@ -69,7 +69,8 @@ void conformal_learn(struct conformal *conformal, uint32_t slot, size_t k, doubl
 double *conformal_state(struct conformal *conformal, uint32_t slot);
 float *conformal_errors(struct conformal *conformal, uint32_t slot);
 
-/* They have been written: false when they cannot have come from here. */
+/* Whether they can have come from here. Likewise, after they have been written. */
+bool conformal_valid(const struct conformal *conformal, uint32_t slot);
 bool conformal_written(struct conformal *conformal, uint32_t slot);
 
 #endif

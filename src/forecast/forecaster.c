@@ -6,6 +6,7 @@
 #include <sysexits.h>
 
 #include "common/error.h"
+#include "common/finite.h"
 #include "common/unaligned.h"
 #include "horizon.h"
 
@@ -147,21 +148,13 @@ void forecaster_begin(struct forecaster *forecaster, uint32_t slot) {
         horizon_begin(&forecaster->of[n], block_of(forecaster, slot, n));
 }
 
-/* All that counts, chooses or divides; other numbers may be anything. */
-static bool column_valid(const struct column *c) {
-    bool divides = c->count > 0 ? c->sd > 0 && c->ds > 0 : c->sd >= 0 && c->ds >= 0;
-    return divides && c->count >= 0 && c->lag.now >= 0 && c->lag.now <= LAG_LONGEST;
-}
-
 bool forecaster_state_valid(const struct forecaster *forecaster, const double *state, size_t open) {
     const struct head *head = (const void *)state;
     const struct column *columns = (const void *)(state + IN_DOUBLES(struct head));
     bool valid = head->steps >= (double)open && head->steps <= STEPS_MOST &&
-                 floor(head->steps) == head->steps && (head->waits == 0 || head->waits == 1);
-    for (size_t n = 0; n < forecaster->outcomes; n++)
-        valid &= isfinite(state[n]) != 0;
-    if (!valid)
-        return false;
+                 floor(head->steps) == head->steps && (head->waits == 0 || head->waits == 1) &&
+                 finite_or_nan(state + forecaster->outcomes,
+                               forecaster->size - forecaster->outcomes, FINITE_MOST);
     for (size_t k = 0; k < forecaster->columns; k++)
         valid &= column_valid(&columns[k]);
     for (size_t n = 0; n < forecaster->horizons; n++)

@@ -3,9 +3,11 @@
 #include <math.h>
 #include <string.h>
 
+#include "common/finite.h"
 #include "common/unaligned.h"
 
 #define LAG_MOST 10 /* changes */
+#define UNIT_LEAST 1e-30
 
 #define IN_DOUBLES(type) (sizeof(type) / sizeof(double))
 
@@ -43,17 +45,23 @@ static struct waiting *waiting_of(const struct horizon *h, double *block, size_t
     return (struct waiting *)(void *)(block + h->waiting) + place * h->columns;
 }
 
-/* All that counts or divides; other numbers may be anything. */
+/* A unit of many steps may be smaller than that of one. */
+static bool waiting_valid(const struct waiting *w) {
+    double least = w->known > 0 ? UNIT_LEAST : 0;
+    return w->known >= 0 && w->known <= 1 && fabs(w->x) <= FINITE_VALUE_MOST &&
+           fabs(w->mean) <= FINITE_VALUE_MOST && w->sd >= least && w->sd <= FINITE_VALUE_MOST &&
+           w->ds >= least && w->ds <= FINITE_VALUE_MOST;
+}
+
 bool horizon_valid(const struct horizon *h, const double *block) {
     const struct unit *units = (const void *)(block + h->units);
     const struct waiting *waiting = (const void *)(block + h->waiting);
-    bool valid = true;
-    if (h->ahead == 1)
-        return true;
-    for (size_t k = 0; k < h->columns; k++)
-        valid &= units[k].count >= 0 && units[k].change >= 0;
-    for (size_t n = 0; n < h->ahead * h->columns; n++)
-        valid &= !(waiting[n].known > 0) || (waiting[n].sd > 0 && waiting[n].ds > 0);
+    bool valid = regressions_valid(&h->regressions, block);
+    for (size_t k = 0; h->ahead > 1 && k < h->columns; k++)
+        valid &= units[k].count >= 0 && units[k].count <= FINITE_VALUE_MOST &&
+                 units[k].change >= 0 && units[k].change <= FINITE_SQUARE_MOST;
+    for (size_t n = 0; h->ahead > 1 && n < h->ahead * h->columns; n++)
+        valid &= waiting_valid(&waiting[n]);
     return valid;
 }
 

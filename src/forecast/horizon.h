@@ -27,7 +27,7 @@ struct horizon {
 void horizon_describe(struct horizon *h, size_t ahead, size_t columns, unsigned experts);
 void horizon_begin(const struct horizon *h, double *block);
 
-/* Whether a block, all finite, can have come from here. */
+/* Whether a block can have come from here. */
 bool horizon_valid(const struct horizon *h, const double *block);
 
 /* Step t's x (columns,), maybe unaligned, as the truth of the step `ahead` before, t >= ahead.

@@ -3,6 +3,8 @@
 #include <math.h>
 #include <stddef.h>
 
+#include "common/finite.h"
+#include "forecast.h"
 #include "vectors.h"
 
 #define KEEP 0.9998
@@ -70,4 +72,13 @@ void lag_take(struct lag *lag, const double *past, double t) {
         add(lag->products + FIRST, lag->squares + FIRST, past + FIRST, top + 1 - FIRST, u);
     if (fmod(t, EVERY) == 0)
         choose(lag, top, t);
+}
+
+bool lag_valid(const struct lag *lag) {
+    static const double weight = 2 / (1 - KEEP),
+                        most = weight * FORECAST_FEATURE_MOST * FORECAST_FEATURE_MOST;
+    return lag->now >= 0 && lag->now <= LAG_LONGEST && lag->weight >= 0 && lag->weight <= weight &&
+           lag->total >= 0 && lag->total <= most &&
+           finite_within(lag->products, LAG_LONGEST + 1, most) &&
+           finite_within(lag->squares, LAG_LONGEST + 1, most);
 }

@@ -8,6 +8,8 @@
 #ifndef RUNNEL_FORECAST_LAG_H
 #define RUNNEL_FORECAST_LAG_H
 
+#include <stdbool.h>
+
 enum { LAG_LONGEST = 400 };
 
 struct lag {
@@ -19,5 +21,8 @@ struct lag {
 /* past[l] is u of l steps ago, past[0] the newest; `t` steps came before it: past[0..t] count, up
    to LAG_LONGEST. */
 void lag_take(struct lag *lag, const double *past, double t);
+
+/* Whether a lag can have come from here. */
+bool lag_valid(const struct lag *lag);
 
 #endif

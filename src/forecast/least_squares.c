@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "common/finite.h"
 #include "vectors.h"
 
 struct least_squares least_squares_of(size_t inputs, size_t outputs, double keep, double prior) {
@@ -34,6 +35,19 @@ static void begin_covariance(const struct least_squares *ls, double *p) {
 void least_squares_begin(const struct least_squares *ls, double *block) {
     begin_covariance(ls, block);
     memset(least_squares_weights(ls, block), 0, ls->outputs * ls->stride * sizeof *block);
+}
+
+#define WEIGHT_MOST 1e12
+#define GROW_MOST 2
+
+bool least_squares_valid(const struct least_squares *ls, const double *block) {
+    static const double margin = 100;
+    const double most = margin * LEAST_SQUARES_TRACE_MOST * (double)ls->inputs;
+    const double *weights = block + ls->inputs * ls->stride,
+                 *t = weights + ls->outputs * ls->stride, *grow = t + ls->stride;
+    return finite_within(block, ls->inputs * ls->stride, most) &&
+           finite_within(weights, ls->outputs * ls->stride, WEIGHT_MOST) &&
+           finite_within(t, ls->stride, most) && *grow >= 1 && *grow <= GROW_MOST;
 }
 
 /* ---- Products: every sum has one order ---- */

@@ -17,6 +17,7 @@
 #ifndef RUNNEL_FORECAST_LEAST_SQUARES_H
 #define RUNNEL_FORECAST_LEAST_SQUARES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* From which on P begins again, and above which nothing is forgotten: of q, of the trace an input.
@@ -36,6 +37,9 @@ struct least_squares least_squares_of(size_t inputs, size_t outputs, double keep
 /* Numbers in a block, and in `work`. */
 size_t least_squares_size(const struct least_squares *ls);
 size_t least_squares_work(const struct least_squares *ls);
+
+/* Whether a block can have come from here: P is bounded by its trace, and W by it. */
+bool least_squares_valid(const struct least_squares *ls, const double *block);
 
 void least_squares_begin(const struct least_squares *ls, double *block);
 

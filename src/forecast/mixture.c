@@ -6,6 +6,7 @@
 #include <sysexits.h>
 
 #include "common/error.h"
+#include "common/finite.h"
 #include "forecast.h"
 
 #define KEEP 0.999
@@ -124,6 +125,36 @@ void mixture_begin(struct mixture *mixture, uint32_t slot) {
         even(c.weights, mixture->forecasts);
         even(c.weights + mixture->forecasts, mixture->forecasts);
     }
+}
+
+/* Bounds of what a column keeps, twice as far as sums of their most can come. */
+#define SLOPE_MOST (2 * (FORECAST_MOST + TARGET_MOST))
+#define REGRET_MOST (2.0 * SLOPE_MOST * 2 * FORECAST_MOST)
+
+static bool place_valid(const struct mixture *m, const double *place) {
+    const double said = 2 * FORECAST_MOST;
+    return fabs(place[0]) <= said && place[1] >= 0 && place[1] <= FINITE_VALUE_MOST &&
+           finite_within(place + 2, LOSSES, said) &&
+           finite_within(place + ALONE, m->forecasts, said);
+}
+
+bool mixture_state_valid(const struct mixture *m, const double *state) {
+    const size_t n = m->forecasts, both = LOSSES * n;
+    bool valid = true;
+    for (size_t h = 0; h < m->horizons; h++)
+        for (size_t k = 0; k < m->columns; k++) {
+            const double *at = state + m->of[h].begin + k * column_size(m, h);
+            for (size_t place = 0; place < m->of[h].ahead; place++, at += place_size(m))
+                valid &= place_valid(m, at);
+            valid &= finite_within(at, n, 2 * LOSS_MOST * LOSS_MOST) &&
+                     finite_within(at + n, both, REGRET_MOST / (1 - KEEP)) &&
+                     finite_within(at + n + both, both, REGRET_MOST * REGRET_MOST / (1 - KEEP)) &&
+                     finite_within(at + n + 2 * both, both, REGRET_MOST * REGRET_MOST) &&
+                     finite_within(at + n + 3 * both, both, 2);
+            for (size_t i = 0; i < n + 4 * both; i++)
+                valid &= at[i] >= 0 || (i >= n && i < n + both);
+        }
+    return valid;
 }
 
 /* ---- Saying ---- */

@@ -28,6 +28,9 @@ void mixture_close(struct mixture **mixture);
 size_t mixture_size(const struct mixture *mixture);
 double *mixture_state(struct mixture *mixture, uint32_t slot);
 
+/* Whether a state can have come from a mixture. */
+bool mixture_state_valid(const struct mixture *mixture, const double *state);
+
 /* A stream begins: all weights are equal. */
 void mixture_begin(struct mixture *mixture, uint32_t slot);
 

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "common/finite.h"
+
 #define FEATURE_MOST 10
 #define LEVEL_FEATURE_MOST 4
 
@@ -73,6 +75,26 @@ void regressions_begin(const struct regressions *r, double *block) {
     for (enum expert expert = 0; expert < EXPERTS; expert++)
         for (size_t n = 0; r->of[expert].there && n < r->groups; n++)
             least_squares_begin(&r->of[expert].ls, group_of(r, block, expert, n));
+}
+
+static bool group_valid(const struct regressions *r, const struct regression *g,
+                        const double *numbers) {
+    bool valid = least_squares_valid(&g->ls, numbers);
+    const double *phi = numbers + least_squares_size(&g->ls);
+    for (size_t place = 0; place < r->places; place++, phi += g->ls.stride + g->ls.outputs)
+        valid &= finite_within(phi, g->ls.stride, FEATURE_MOST) &&
+                 finite_within(phi + g->ls.stride, g->ls.outputs, FINITE_MOST);
+    return valid;
+}
+
+bool regressions_valid(const struct regressions *r, const double *block) {
+    bool valid = finite_within(block + r->said, r->size - r->said, FINITE_MOST);
+    for (enum expert expert = 0; expert < EXPERTS; expert++) {
+        const struct regression *g = &r->of[expert];
+        for (size_t n = 0; g->there && n < r->groups; n++)
+            valid &= group_valid(r, g, block + g->begin + n * group_size(r, g));
+    }
+    return valid;
 }
 
 bool regressions_have(const struct regressions *r, enum expert expert) {

@@ -38,6 +38,9 @@ struct regressions {
 void regressions_describe(struct regressions *r, size_t columns, unsigned experts, size_t places);
 void regressions_begin(const struct regressions *r, double *block);
 
+/* Whether a block can have come from here. */
+bool regressions_valid(const struct regressions *r, const double *block);
+
 bool regressions_have(const struct regressions *r, enum expert expert);
 
 /* Forecast from the columns, with the unit and v of the horizon (columns,), and remember at that

@@ -6,6 +6,7 @@
 #include <sysexits.h>
 
 #include "common/error.h"
+#include "common/finite.h"
 #include "common/unaligned.h"
 
 #define LOG_2PI 1.83787706640934548356
@@ -99,13 +100,13 @@ void baseline_lost(struct baseline *b, uint32_t slot) {
         array_of(b, slot, SCALED)[k] = NAN;
 }
 
-/* Counts, and sums of what is not negative; a value may be anything. */
+/* Values, then counts, and sums of what is not negative. */
 bool baseline_state_valid(const struct baseline *b, const double *state) {
     size_t values = is_value(b) ? (b->next ? SCALED + 1 : VALUE + 1) * b->numbers : 0;
     for (size_t n = values; n < b->size; n++)
-        if (!(state[n] >= 0 && isfinite(state[n])))
+        if (!(state[n] >= 0 && state[n] <= FINITE_MOST))
             return false;
-    return true;
+    return finite_or_nan(state, values, FINITE_VALUE_MOST);
 }
 
 /* ---- What it says ---- */

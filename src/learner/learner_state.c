@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "common/finite.h"
 #include "input_range.h"
 #include "learner_internal.h"
 #include "model/rule.h"
@@ -52,7 +53,72 @@ bool learner_forecast_valid(const struct learner *learner, uint32_t slot) {
         if (learner->members[m].windows[slot].open > open)
             open = learner->members[m].windows[slot].open;
     return forecaster_state_valid(learner->forecaster, forecaster_state(learner->forecaster, slot),
-                                  open);
+                                  open) &&
+           mixture_state_valid(learner->mixture, mixture_state(learner->mixture, slot));
+}
+
+static bool floats_finite(const float *values, size_t count) {
+    for (size_t k = 0; k < count; k++)
+        if (!isfinite(values[k]))
+            return false;
+    return true;
+}
+
+static bool has_infinite(const float *values, size_t count) {
+    for (size_t k = 0; values && k < count; k++)
+        if (isinf(values[k]))
+            return true;
+    return false;
+}
+
+/* Of (places, 2, size) means and deviations: a mean is NaN where nothing had been observed. */
+static bool scales_valid(const double *scales, size_t places, size_t size) {
+    bool valid = true;
+    for (size_t n = 0; scales && n < places; n++, scales += 2 * size) {
+        valid &= finite_or_nan(scales, size, FINITE_VALUE_MOST) &&
+                 finite_within(scales + size, size, FINITE_VALUE_MOST);
+        for (size_t k = size; k < 2 * size; k++)
+            valid &= scales[k] >= 0;
+    }
+    return valid;
+}
+
+bool learner_targets_valid(struct learner *learner, uint32_t slot) {
+    size_t size = learner->target_row, places = learner->places;
+    return !has_infinite(learner_held(learner, slot), learner->input_row) &&
+           !has_infinite(learner_base(learner, slot, 0), places * size) &&
+           !has_infinite(learner_last(learner, slot), size) &&
+           scales_valid(learner_scale(learner, slot, 0), places, size);
+}
+
+bool learner_record_finite(const struct learner *learner, size_t member, const float *record) {
+    const struct model *model = learner->members[member].model;
+    size_t size = model->state_size, ring = learner_ring(learner, member);
+    size_t places = model->open == 1 ? 1 : ring, solved = model->solved ? model->solved - 1 : 0;
+    size_t stride = size + model->features + model->horizons * (model->target_size + 1);
+    const float *positions = record + size + places * (model->outputs + solved);
+    bool finite = floats_finite(record, size);
+    for (size_t p = 0; p < ring; p++)
+        finite &= floats_finite(positions + p * stride, size);
+    return finite;
+}
+
+int learner_check_stream(struct learner *learner, uint32_t slot, float *buffer,
+                         struct error *error) {
+    for (size_t m = 0; m < learner->member_count; m++) {
+        if (learner_read(learner, m, ENGINE_SLOT, slot, buffer, error))
+            return -1;
+        if (!learner_record_finite(learner, m, buffer))
+            return 1;
+    }
+    return learner_targets_valid(learner, slot) &&
+                   (!learner->time.kept || learner_times_valid(learner, slot)) &&
+                   (!learner->baseline || learner_baseline_valid(learner, slot)) &&
+                   (!learner->truth || truth_valid(learner->truth, slot)) &&
+                   (!learner->watch.anomaly || anomaly_valid(learner->watch.anomaly, slot)) &&
+                   (!learner->forecaster || learner_forecast_valid(learner, slot))
+               ? 0
+               : 1;
 }
 
 struct truth *learner_truth(struct learner *learner) {

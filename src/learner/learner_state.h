@@ -72,6 +72,9 @@ struct learner_open *learner_open_step(struct learner *learner, uint32_t slot, s
    are relative to it. */
 float *learner_last(struct learner *learner, uint32_t slot);
 
+/* Whether the last x and what is kept of open steps can have come from this learner. */
+bool learner_targets_valid(struct learner *learner, uint32_t slot);
+
 /* scale: forecast: what experts and mixture keep of a stream, doubles (learner_forecast_size,);
    that is 0 and they are NULL otherwise. */
 struct learner_forecast {
@@ -101,6 +104,13 @@ struct truth *learner_truth(struct learner *learner);
 struct anomaly_state learner_anomaly(struct learner *learner, uint32_t slot);
 struct anomaly_contexts learner_contexts(struct learner *learner, uint32_t slot, size_t k);
 bool learner_anomaly_written(struct learner *learner, uint32_t slot);
+
+/* Whether all of this, and the states in the members' records, can have come from this learner: a
+   stream with other numbers could not be read again. The buffer has room for a record. 1: it
+   cannot; -1: the device has failed. */
+int learner_check_stream(struct learner *learner, uint32_t slot, float *buffer,
+                         struct error *error);
+bool learner_record_finite(const struct learner *learner, size_t member, const float *record);
 
 /* How many memories are shared by streams: each is kept in a slot after those of streams. */
 size_t learner_shared(const struct learner *learner);

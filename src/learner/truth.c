@@ -285,12 +285,17 @@ static bool is_count(double number) {
     return number >= 0 && number <= most && number == floor(number);
 }
 
-bool truth_written(struct truth *truth, uint32_t slot) {
+bool truth_valid(const struct truth *truth, uint32_t slot) {
     const double *said = said_of(truth, slot);
     for (size_t n = 0; n < truth->shape.open; n++) {
         const double *row = said + 1 + n * truth->kept.size;
-        if (!is_count(row[ROW_EXAMPLE]) || !is_count(row[ROW_STEP]) || isnan(row[ROW_TIME]))
+        if (!is_count(row[ROW_EXAMPLE]) || !is_count(row[ROW_STEP]) || !isfinite(row[ROW_TIME]))
             return false;
     }
-    return is_count(*said) && (!truth->conformal || conformal_written(truth->conformal, slot));
+    return is_count(*said) && (!truth->conformal || conformal_valid(truth->conformal, slot));
+}
+
+bool truth_written(struct truth *truth, uint32_t slot) {
+    return truth_valid(truth, slot) &&
+           (!truth->conformal || conformal_written(truth->conformal, slot));
 }

@@ -117,7 +117,8 @@ struct truth_state {
 };
 struct truth_state truth_state(struct truth *truth, uint32_t slot);
 
-/* It has been written: false when it cannot have come from here. */
+/* Whether it can have come from here. Likewise, after it has been written. */
+bool truth_valid(const struct truth *truth, uint32_t slot);
 bool truth_written(struct truth *truth, uint32_t slot);
 
 #endif

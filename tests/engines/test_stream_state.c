@@ -1,5 +1,6 @@
 /* What is kept of a stream goes elsewhere and comes back: nothing is lost on the way, whatever the
    configuration, and what cannot be adopted changes nothing. */
+#include <float.h>
 #include <inttypes.h>
 #include <libdeflate.h>
 #include <math.h>
@@ -7,6 +8,7 @@
 
 #include "checkpoint/checkpoint_internal.h"
 #include "checkpoint/stream_state.h"
+#include "learner/example.h"
 #include "learner/streams.h"
 #include "moving_play.h"
 #include "under_test.h"
@@ -222,6 +224,197 @@ static void refuses_what_cannot_be(void **unused) {
     assert_true(refused > 50);
 }
 
+/* ---- Numbers that no learner has ---- */
+
+struct row {
+    const char *name;
+    size_t name_size, at, size; /* bytes of the blob */
+};
+
+/* Returns where the next one begins. */
+static size_t row_at(const struct bytes *blob, size_t at, struct row *row) {
+    uint64_t size;
+    row->name_size = blob->bytes[at];
+    row->name = (const char *)blob->bytes + at + 1;
+    at += 1 + row->name_size;
+    memcpy(&size, blob->bytes + at, sizeof size);
+    row->at = at + sizeof size;
+    row->size = (size_t)size;
+    return row->at + row->size;
+}
+
+static bool is_named(const struct row *row, const char *const *names) {
+    for (; *names; names++) {
+        size_t size = strlen(*names);
+        if (row->name_size >= size && !memcmp(row->name + row->name_size - size, *names, size))
+            return true;
+    }
+    return false;
+}
+
+static void assert_valid(struct play *play, const struct row *row, double number) {
+    const struct streams *streams = learner_streams_table(play->learner);
+    static float record[1 << 20];
+    for (uint32_t slot = streams_oldest(streams); slot != STREAMS_NONE;
+         slot = streams_newer(streams, slot))
+        if (learner_check_stream(play->learner, slot, record, NULL))
+            fail_msg("%g in %.*s is adopted, and later the stream cannot be read", number,
+                     (int)row->name_size, row->name);
+}
+
+/* A checkpoint of it can be read. */
+static void assert_readable(struct play *play, const char *text) {
+    static struct checkpoint_report report;
+    struct bytes state = play_state(play);
+    struct play *other = play_open(text);
+    FILE *file = tmpfile();
+    char path[64];
+    struct error error;
+    assert_non_null(file);
+    assert_int_equal(fwrite(state.bytes, 1, state.size, file), state.size);
+    fflush(file);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fileno(file));
+    if (checkpoint_read(path, other->config, other->learner, &report, &error))
+        fail_msg("%s", error.text);
+    fclose(file);
+    free(state.bytes);
+    play_close(other);
+}
+
+static size_t try_number(struct play *play, struct bytes *blob, const struct row *row, size_t at,
+                         double number) {
+    static const char *const floats[] = {"records",  "held",   "bases", "lasts",
+                                         "contexts", "errors", NULL};
+    const float single = (float)number;
+    const bool small = is_named(row, floats);
+    const size_t size = small ? sizeof single : sizeof number;
+    unsigned char was[sizeof number], *to = blob->bytes + row->at + at / size * size;
+    struct error error;
+    memcpy(was, to, size);
+    memcpy(to, small ? (const void *)&single : &number, size);
+    sum_again(blob);
+    struct stream_state *state = open_state(play);
+    int status = stream_state_adopt(state, blob->bytes, blob->size, &error);
+    assert_true(status == 0 || (status == 1 && error.status == EX_DATAERR));
+    stream_state_close(&state);
+    memcpy(to, was, size);
+    if (status == 0) {
+        play_take(play, play_examples(), 15);
+        assert_valid(play, row, number);
+    }
+    return status == 1;
+}
+
+/* In every row that has floats. What is adopted is learned on with, saved and read again. */
+static void huge_numbers_are_refused(void **unused) {
+    (void)unused;
+    enum { HEAD = SUMMED_FROM + 17 + 17 + 8, TRIES = 16 };
+    static const char *const whole[] = {"windows", "open", NULL};
+    static const double numbers[] = {1e308, -1e308, 1e200, -1e200, 1e120, INFINITY, NAN};
+    if (!under_test_is_cpu())
+        skip();
+    for (size_t n = 0; n < PLAY_CASES; n++) {
+        struct play *play = play_open(play_cases[n].text);
+        struct bytes blobs[STREAMS];
+        size_t refused = 0;
+        play_take(play, 0, play_examples());
+        size_t count = export_all(play, blobs);
+        struct bytes *blob = &blobs[count - 1];
+        struct row row;
+        for (size_t at = HEAD + 1 + blob->bytes[HEAD] + 2; at < blob->size;) {
+            at = row_at(blob, at, &row);
+            for (size_t k = 0; !is_named(&row, whole) && row.size && k < TRIES; k++)
+                for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+                    refused += try_number(play, blob, &row,
+                                          play_random(play, (unsigned)row.size - 7), numbers[i]);
+            assert_readable(play, play_cases[n].text);
+        }
+        assert_true(refused > 0);
+        free_all(blobs, count);
+        play_close(play);
+    }
+}
+
+/* Whatever comes in float, what is kept of it is valid. */
+static void extreme_values_are_kept(void **unused) {
+    (void)unused;
+    static const float extremes[] = {FLT_MAX, -FLT_MAX, 0, 1e-45F, 1, 1e30F, FLT_MAX, 3, FLT_MIN};
+    enum { EXTREMES = sizeof extremes / sizeof *extremes, STEPS = 900 };
+    if (!under_test_is_cpu())
+        skip();
+    for (size_t n = 0; n < PLAY_CASES; n++) {
+        struct play *play = play_open(play_cases[n].text);
+        const struct row row = {.name = play_cases[n].name, .name_size = strlen(row.name)};
+        if (play->config->architecture.input.kind != INPUT_REAL) {
+            play_close(play);
+            continue;
+        }
+        for (size_t t = 0; t < STEPS; t++) {
+            /* Some constant for long, then wild; some always. */
+            float x[3], y[3];
+            bool wild = t % 200 > 150;
+            for (size_t k = 0; k < 3; k++) {
+                x[k] = wild || k == 1 ? extremes[(t * (k + 1)) % EXTREMES] : 1e-3F;
+                y[k] = extremes[(t + k) % EXTREMES];
+            }
+            const struct example example = {
+                .key = t % 3 ? "a" : "b",
+                .key_size = 1,
+                .steps = 1,
+                .learn = true,
+                .x = x,
+                .y = play->config->architecture.output.target == TARGET_GIVEN ? y : NULL,
+                .time = 1.7e9 + (double)t};
+            assert_int_equal(learner_take(play->learner, &example, NULL), 0);
+            assert_int_equal(learner_flush(play->learner, NULL), 0);
+            assert_valid(play, &row, (double)t);
+        }
+        assert_readable(play, play_cases[n].text);
+        play_close(play);
+    }
+}
+
+/* What is kept of a stream is not valid, and a refused adoption has displaced it: the stream is
+   forgotten, and all others are what they were. */
+static void forgets_what_it_cannot_restore(void **unused) {
+    (void)unused;
+    if (!under_test_is_cpu())
+        skip();
+    struct play *play = play_open(play_cases[7].text);
+    struct bytes blobs[STREAMS];
+    const char *key, *lost;
+    size_t key_size, lost_size;
+    play_take(play, 0, play_examples());
+    size_t count = export_all(play, blobs);
+    struct stream_state *state = open_state(play);
+    struct bytes *blob = &blobs[1];
+    struct error error;
+    assert_int_equal(stream_state_look(state, blob->bytes, blob->size, &key, &key_size, &error), 0);
+    uint32_t slot = streams_find(learner_streams_table(play->learner), key, key_size);
+    float *record = malloc(learner_record_size(play->learner, 0) * sizeof *record);
+    assert_non_null(record);
+    assert_int_equal(learner_check_stream(play->learner, slot, record, &error), 0);
+    *learner_forecast(play->learner, slot).mixture = NAN;
+    assert_int_equal(learner_check_stream(play->learner, slot, record, &error), 1);
+    free(record);
+    memset(blob->bytes + blob->size - 8, 0xFF, 8);
+    sum_again(blob);
+    assert_int_equal(stream_state_adopt(state, blob->bytes, blob->size, &error), 1);
+    assert_int_equal(error.status, EX_DATAERR);
+    assert_true(stream_state_lost(state, &lost, &lost_size));
+    assert_int_equal(lost_size, key_size);
+    assert_memory_equal(lost, key, key_size);
+    assert_false(learner_has_stream(play->learner, key, key_size));
+    assert_int_equal(learner_streams(play->learner), count - 1);
+    assert_int_equal(stream_state_adopt(state, blobs[2].bytes, blobs[2].size, &error), 0);
+    assert_false(stream_state_lost(state, &lost, &lost_size));
+    stream_state_close(&state);
+    play_take(play, play_examples(), 50);
+    assert_readable(play, play_cases[7].text);
+    free_all(blobs, count);
+    play_close(play);
+}
+
 static void refuses_another_configuration(void **unused) {
     (void)unused;
     struct play *from = play_open(play_cases[0].text), *to = play_open(play_cases[4].text);
@@ -280,6 +473,9 @@ int main(void) {
         cmocka_unit_test(takes_a_place),
         cmocka_unit_test(refuses_what_is_damaged),
         cmocka_unit_test(refuses_what_cannot_be),
+        cmocka_unit_test(huge_numbers_are_refused),
+        cmocka_unit_test(extreme_values_are_kept),
+        cmocka_unit_test(forgets_what_it_cannot_restore),
         cmocka_unit_test(refuses_another_configuration),
         cmocka_unit_test(refuses_vocabularies),
         cmocka_unit_test(other_memories_begin_anew),

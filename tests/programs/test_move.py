@@ -497,6 +497,45 @@ def test_refused(directory):
         assert b.export() == before
 
 
+def rows_of(blob):
+    """Where the numbers of each row are."""
+    at = 16 + 17 + 17 + 8
+    at += 1 + blob[at] + 2
+    while at < len(blob):
+        name = blob[at + 1:at + 1 + blob[at]].decode()
+        at += 1 + blob[at]
+        size, = struct.unpack_from("<Q", blob, at)
+        at += 8
+        yield name, at, size
+        at += size
+
+
+def test_huge_numbers(directory):
+    """A state with numbers that no daemon has changes nothing: the checkpoint after it can be read."""
+    with start(directory / "a", FORECAST) as a:
+        feed(a, examples("pump", 60))
+        blob, path = state_of(a, "pump"), directory / "pump"
+        for name, at, size in rows_of(blob):
+            if name not in ("streams.experts", "streams.mixture"):
+                continue
+            for number in (1e308, 1e200, -1e200, float("inf")):
+                for place in range(at, at + size, 8 * max(1, size // 8 // 20)):
+                    changed = bytearray(blob)
+                    struct.pack_into("<d", changed, place, number)
+                    struct.pack_into("<I", changed, 12, zlib.crc32(changed[16:]))
+                    path.write_bytes(changed)
+                    status, _, err = ctl(a, "adopt", str(path))
+                    assert status == 70 and "damaged" in err, (name, place, number, status, err)
+        assert state_of(a, "pump") == blob
+        feed(a, examples("pump", 30, 60))
+        a.ask("checkpoint")
+        assert a.end() == 0, a.text()
+        a.log.close()
+        a.start()
+        assert a.ask("status")["examples"] == 90
+        feed(a, examples("pump", 10, 90))
+
+
 def test_vocabularies():
     """A word's number is a daemon's own."""
     with tempfile.TemporaryDirectory(prefix="move-") as name:
