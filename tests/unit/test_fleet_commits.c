@@ -175,7 +175,7 @@ static void states_that_are_gone_are_not_committed(void **unused) {
     redisReply *left = redis_ask("TTL runnel:{g}:states:0");
     assert_int_equal(left->integer, -1); /* they stay */
     freeReplyObject(left);
-    redis_do("DEL runnel:{g}:states:0"); /* as a server does that runs out of memory */
+    redis_do("DEL runnel:{g}:states:0");   /* as a server does that runs out of memory */
     assert_string_equal(states(a, 0), ""); /* who takes the partition begins them anew */
 }
 
