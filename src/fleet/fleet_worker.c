@@ -67,17 +67,17 @@ int fleet_worker_poll(struct fleet_worker *worker, struct fleet_job **done, stru
     int result = worker->failed ? -1 : 0;
     if (result)
         *error = worker->error;
-    *done = worker->done;
+    *done = result ? NULL : worker->done;
     if (*done) {
         worker->done = (*done)->next;
         (*done)->next = NULL;
     }
-    *seen = worker->seen;
-    if (*seen)
+    *seen = !result && worker->seen;
+    if (*seen) {
         *view = worker->view;
-    if (*seen)
         worker->view = (struct fleet_view){0};
-    worker->seen = false;
+        worker->seen = false;
+    }
     if (worker->done)
         wake(worker);
     pthread_mutex_unlock(&worker->mutex);
