@@ -130,11 +130,13 @@ def leases(server, daemons=DAEMONS, partitions=PARTITIONS):
 
     def commit(n, partition, claim):
         return call("COMMIT", *names(n), 0, partition, claim, "425 123456789", 123456, 0, 0, 0, 0)
+    claims = []  # of each daemon, their numbers
     for n in range(daemons):
         mine = range(n * owned, partitions if n == daemons - 1 else (n + 1) * owned)
         taken = server.ask(*call("TAKE", *names(n), *[word for p in mine for word in (p, 0)]))
         assert len(taken) == 1 + 3 * len(mine), taken
-        done = server.pipeline([commit(n, p, claim) for p, claim in zip(mine, taken[2::3], strict=True)])
+        claims.append(list(zip(mine, taken[2::3], strict=True)))
+        done = server.pipeline([commit(n, p, claim) for p, claim in claims[n]])
         assert done == ["ok"] * len(mine), done
     newest = int(server.ask("HGET", at + "fleet", "version"))
     made = {"daemons": daemons, "partitions": partitions, "commit_partitions": owned}
@@ -145,7 +147,7 @@ def leases(server, daemons=DAEMONS, partitions=PARTITIONS):
     made["look_nothing_us"] = server.cost([call("LOOK", newest)] * 200, 200, lambda reply: not reply[7])
     made["look_change_us"] = server.cost([call("LOOK", newest - 20)] * 50, 50 * 20 * owned,
                                          lambda reply: len(reply[7]) >= 2 * 20 * owned)
-    made["commit_us"] = server.cost([commit(0, p, 1 + p) for p in range(owned)] * 200, 200,
+    made["commit_us"] = server.cost([commit(0, p, claim) for p, claim in claims[0]] * 200, 200,
                                     lambda reply: reply == "ok")
     # A take of what another has taken since it was seen.
     made["take_us"] = server.cost(
