@@ -267,7 +267,7 @@ int engine_play(struct engine *e, const struct plan *plan, const struct results 
     return engine_play_together(&part, 1, error);
 }
 
-/* At most TOGETHER_MAX; or one after the other, where there is no memory for it. Another thread may
+/* At most TOGETHER_MAX; or one after the other, where memory lacks. Another thread may
    have opened the engines, and each thread has a current device of its own. */
 static int play_some(const struct engine_part *parts, size_t count, struct error *error) {
     if (cuda_check(cudaSetDevice(parts[0].engine->device.index), "choosing the GPU", error))

@@ -23,7 +23,7 @@ int queue_open(struct queue **queue, const struct sink_type *type, struct sink *
                const char *broker, size_t room, struct error *error);
 
 /* Copies topic, key and id (both may be NULL); the text is the queue's now. The oldest message is
-   dropped when there is no room, this one when there is no memory. */
+   dropped without room, this one without memory. */
 void queue_add(struct queue *queue, const char *topic, const char *key, const char *id, char *text);
 
 /* Readable once the broker refuses for good: queue_close says why. */
