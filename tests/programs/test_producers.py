@@ -142,19 +142,15 @@ def test_jump(directory):
 
 def test_rejected_is_not_missing(directory):
     """A number that came with a rejected example is not announced as one that never came."""
-    with daemon(directory) as d:
+    with daemon(directory) as d, running.subscribe(d, (b"event",)) as events:
         bad = message(b"a", (1, 1), 2)
         bad[1] = b"x"
-        events = d.socket(zmq.SUB, "statistics")
-        events.subscribe(b"event")
-        d.ask("status")
         rejected = answers(d, message(b"a", (1, 1), 1), bad, message(b"a", (1, 1), 3), message(b"a", (1, 1), 5))[1]
         assert rejected[0] == recovery.REJECTED, rejected
         assert d.ask("status")["journal"]["missing"] == 1
-        while (event := json.loads(d.next_message(events)[-1]))["kind"] != "rejected":
-            pass
+        while (event := running.messages(d, events, b"event", 1)[0])["kind"] != "rejected":
+            continue
         assert event["stream"] == "a", event
-        events.close()
         d.end()
         assert d.text().count("never came") == 1 and "1 example never came" in d.text(), d.text()
 
