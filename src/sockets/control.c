@@ -37,7 +37,8 @@ struct control {
     void *context;
     bool waiting;
     uint64_t last_reply; /* when the reply after which the daemon ends was sent; 0 = not yet */
-    size_t connections;  /* at that time */
+    int reader;          /* the descriptor of the client that it was sent to */
+    uint64_t connection; /* and the number of its connection; 0: it has gone */
     zmq_msg_t envelope[ENVELOPE_MAX]; /* of the newest request */
     size_t envelope_frames;
     char *request; /* (CONTROL_REQUEST_MAX,) */
@@ -88,12 +89,10 @@ int control_renew(struct control *control, struct security *security,
    pipe of a client with ZMQ_IMMEDIATE at once. */
 static void await_reader(const struct control *control) {
     static const struct timespec pause = {.tv_nsec = 1000000};
-    size_t open = security_connections(control->security, SOCKET_CONTROL);
-    size_t most = open > control->connections ? open : control->connections;
-    while (open > 0 && open >= most && clock_ns() < control->last_reply + LINGER) {
+    while (control->connection && clock_ns() < control->last_reply + LINGER &&
+           security_connection(control->security, SOCKET_CONTROL, control->reader) ==
+               control->connection)
         nanosleep(&pause, NULL);
-        open = security_connections(control->security, SOCKET_CONTROL);
-    }
 }
 
 void control_close(struct control **control) {
@@ -312,14 +311,17 @@ bool control_handle(struct control *control) {
         free(answer.blob);
         answer.blob = NULL;
     }
+    if (answer.last) {
+        control->reader = zmq_msg_get(&control->envelope[1], ZMQ_SRCFD);
+        control->connection =
+            security_connection(control->security, SOCKET_CONTROL, control->reader);
+    }
     if (result == 0 && answer.later)
         control->waiting = true;
     else
         send_reply(control, answer.fields, result ? &error : NULL, answer.blob, answer.blob_size);
-    if (answer.last) {
+    if (answer.last)
         control->last_reply = clock_ns();
-        control->connections = security_connections(control->security, SOCKET_CONTROL);
-    }
     json_decref(answer.fields);
     return true;
 }

@@ -83,7 +83,8 @@ static void forget_gone(struct publish_thread *thread) {
     size_t kept = 0;
     for (size_t i = 0; i < thread->count; i++) {
         struct record *r = &thread->records[i];
-        bool gone = r->number ? security_subscriber(thread->security, r->descriptor) != r->number
+        bool gone = r->number ? security_connection(thread->security, SOCKET_STATISTICS,
+                                                    r->descriptor) != r->number
                               : thread->security &&
                                     security_connections(thread->security, SOCKET_STATISTICS) == 0;
         if (!gone)
@@ -132,7 +133,8 @@ static void find_sender(struct publish_thread *thread, zmq_msg_t *message, struc
     if (property && property == sender->property)
         return;
     int descriptor = property ? zmq_msg_get(message, ZMQ_SRCFD) : -1;
-    uint64_t number = descriptor < 0 ? 0 : security_subscriber(thread->security, descriptor);
+    uint64_t number =
+        descriptor < 0 ? 0 : security_connection(thread->security, SOCKET_STATISTICS, descriptor);
     *sender = (struct sender){property, descriptor, number};
 }
 

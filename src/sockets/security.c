@@ -353,13 +353,12 @@ bool security_may_send(const struct security *security, zmq_msg_t *message, cons
 
 /* --- subscribers ------------------------------------------------------------------------------ */
 
-uint64_t security_subscriber(struct security *security, int descriptor) {
+uint64_t security_connection(struct security *security, int role, int descriptor) {
     if (!security)
         return 0;
     pthread_mutex_lock(&security->lock);
     security_take_events(security, SECURITY_ALL);
-    const struct connection *c =
-        security_find(security, &security->sockets[SOCKET_STATISTICS], descriptor);
+    const struct connection *c = security_find(security, &security->sockets[role], descriptor);
     uint64_t number = c && !c->ended ? c->serial : 0;
     pthread_mutex_unlock(&security->lock);
     return number;

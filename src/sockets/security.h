@@ -99,10 +99,10 @@ bool security_may_send(const struct security *security, zmq_msg_t *message, cons
    error for it. */
 bool security_may_ask(struct security *security, zmq_msg_t *message, struct error *error);
 
-/* For who reads the statistics socket, from any thread: a number for the connection that has the
-   descriptor, another one for each connection, or 0 where it has none any more. Who has received a
-   message knows that its connection is found. */
-uint64_t security_subscriber(struct security *security, int descriptor);
+/* From any thread: a number for the socket's connection (enum socket_role) that has the descriptor,
+   another one for each connection; 0 when it has ended. The connection over which a message came is
+   found. */
+uint64_t security_connection(struct security *security, int role, int descriptor);
 
 /* Connections that there are, to one of the sockets (enum socket_role). */
 size_t security_connections(struct security *security, int role);
