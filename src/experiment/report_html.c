@@ -240,13 +240,16 @@ static void put_table(FILE *to, const struct summary *s, const struct summary_st
     fputs("</tr></thead><tbody>\n", to);
     for (size_t i = 0; i < s->results->variant_count; i++)
         put_row(to, s, stream, i);
+    fputs("</tbody></table></div>\n", to);
+    if (stream->verdict)
+        fprintf(to, "<p class=\"verdict\">%s</p>\n", stream->verdict);
     fputs(
-        "</tbody></table></div>\n<p class=\"note\">Means over seeds, of the runs that are done; "
+        "<p class=\"note\">Means over seeds, of the runs that are done; "
         "deviation: of a sample, over seeds. rank: mean place, 1 is the best; what is not done is "
         "last. to 1st: difference to the first variant on the same seeds; p: two-sided t-test of "
         "these pairs, adjusted for the number of variants as Holm (1979) has it, * below 0.05, ** "
-        "below 0.01. us/example: processor time. The best is coloured; a click on a column's head "
-        "sorts.</p>\n",
+        "below 0.01. us/example: processor time. The best is coloured where it differs from all "
+        "others (p below 0.05, adjusted in the same way); a click on a column's head sorts.</p>\n",
         to);
 }
 

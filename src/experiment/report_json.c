@@ -60,11 +60,12 @@ static json_t *json_of_stream(const struct summary *summary, const struct summar
     for (size_t i = 0; i < summary->results->variant_count; i++)
         json_array_append_new(
             cells, json_of_cell(&summary->results->variants[i], &stream->cells[i], i == 0));
-    return json_pack("{so so so so so so}", "name", text_or_null(stream->stream->name), "digest",
+    return json_pack("{so so so so so so so}", "name", text_or_null(stream->stream->name), "digest",
                      text_or_null(stream->stream->digest), "examples",
                      count_of(stream->stream->examples), "measure",
                      text_or_null(experiment_measures[stream->measure].name), "baseline",
-                     json_of_number(stream->baseline), "variants", cells);
+                     json_of_number(stream->baseline), "verdict", text_or_null(stream->verdict),
+                     "variants", cells);
 }
 
 json_t *report_json(const struct summary *summary) {

@@ -28,6 +28,9 @@ struct statistics_test {
 };
 struct statistics_test statistics_paired(const double *differences /* (count,) */, size_t count);
 
+/* A difference with a smaller p is taken for one. */
+#define STATISTICS_LIKELY 0.05
+
 /* P(|T| >= |t|) of Student's distribution. */
 double statistics_student(double t, double degrees);
 

@@ -215,17 +215,24 @@ static size_t rank_stream(const struct summary *summary, struct summary_stream *
     return seeds;
 }
 
-/* Each variant against variant 0, seed by seed. */
+/* A variant against another one, seed by seed. */
+static struct statistics_test test_pair(const struct summary_stream *stream, size_t one,
+                                        size_t other, double *differences) {
+    const struct summary_cell *cell = &stream->cells[one];
+    for (size_t s = 0; s < cell->run_count; s++)
+        differences[s] =
+            value_of(&cell->runs[s], stream->measure) -
+            value_of(run_of(&stream->cells[other], cell->runs[s].seed), stream->measure);
+    return statistics_paired(differences, cell->run_count);
+}
+
+/* Each variant against variant 0. */
 static void test_stream(const struct summary *summary, struct summary_stream *stream,
                         struct numbers *numbers) {
     size_t count = summary->results->variant_count;
     for (size_t i = 0; i < count; i++) {
         struct summary_cell *cell = &stream->cells[i];
-        for (size_t s = 0; s < cell->run_count; s++)
-            numbers->measure[s] =
-                value_of(&cell->runs[s], stream->measure) -
-                value_of(run_of(&stream->cells[0], cell->runs[s].seed), stream->measure);
-        cell->test = statistics_paired(numbers->measure, cell->run_count);
+        cell->test = test_pair(stream, i, 0, numbers->measure);
         numbers->mean[i] = i ? cell->test.p : NAN;
     }
     statistics_holm(numbers->mean, count);
@@ -233,18 +240,47 @@ static void test_stream(const struct summary *summary, struct summary_stream *st
         stream->cells[i].holm = numbers->mean[i];
 }
 
-static void find_best(const struct summary *summary, struct summary_stream *stream) {
+/* The variant with the best mean among those that lost no run; `count`: none. */
+static size_t find_leader(const struct summary_stream *stream, size_t count) {
     double sign = experiment_measures[stream->measure].larger_better ? 1 : -1;
-    struct summary_cell *best = NULL;
-    for (size_t i = 0; i < summary->results->variant_count; i++) {
-        struct summary_cell *cell = &stream->cells[i];
+    size_t leader = count;
+    for (size_t i = 0; i < count; i++) {
+        const struct summary_cell *cell = &stream->cells[i];
         bool whole = cell->done && !cell->nonfinite && !cell->failed;
         if (whole && isfinite(cell->measure.mean) &&
-            (!best || sign * cell->measure.mean > sign * best->measure.mean))
-            best = cell;
+            (leader == count ||
+             sign * cell->measure.mean > sign * stream->cells[leader].measure.mean))
+            leader = i;
     }
-    if (best && summary->results->variant_count > 1)
-        best->best = true;
+    return leader;
+}
+
+static const char *find_verdict(const struct summary_stream *stream, size_t count) {
+    if (stream->seeds < 2)
+        return "one seed: differences between variants are not tested";
+    for (size_t i = 1; i < count; i++)
+        if (stream->cells[i].holm < STATISTICS_LIKELY)
+            return "no variant differs from all others";
+    return "no variant differs from the first";
+}
+
+/* The leader is the best where it differs from each other variant that has a run done. */
+static void find_best(const struct summary *summary, struct summary_stream *stream,
+                      struct numbers *numbers) {
+    size_t count = summary->results->variant_count, others = 0, apart = 0;
+    size_t leader = find_leader(stream, count);
+    if (leader == count)
+        return;
+    for (size_t i = 0; i < count; i++)
+        numbers->mean[i] = i == leader ? NAN : test_pair(stream, i, leader, numbers->measure).p;
+    statistics_holm(numbers->mean, count);
+    for (size_t i = 0; i < count; i++) {
+        others += i != leader && stream->cells[i].done;
+        apart += numbers->mean[i] < STATISTICS_LIKELY;
+    }
+    stream->cells[leader].best = others && apart == others;
+    if (others && apart < others)
+        stream->verdict = find_verdict(stream, count);
 }
 
 /* ---- Streams ---- */
@@ -365,7 +401,7 @@ int summary_make(struct summary *summary, struct experiment_results *results, co
         lacking += lacks_measure(stream, variants);
         ranked += rank_stream(summary, stream, &numbers);
         test_stream(summary, stream, &numbers);
-        find_best(summary, stream);
+        find_best(summary, stream, &numbers);
     }
     if (measure && lacking && !has_figure(results, chosen)) /* dashes are no answer */
         return refuse(results, measure, error);

@@ -16,7 +16,7 @@ struct summary_cell {
     struct statistics_test test; /* against variant 0, on the seeds that both have done */
     double holm;                 /* its p, adjusted over all variants of the stream */
     double seconds;              /* of the processor, an example; NaN: nothing was measured */
-    bool best;                   /* of the stream, by the mean of the measure */
+    bool best; /* the mean of the measure is the best, and differs from that of all others */
 };
 
 struct summary_stream {
@@ -26,6 +26,7 @@ struct summary_stream {
     double baseline;            /* of all variants, where it is the same; else NaN */
     size_t seeds;               /* with a run that is over */
     size_t nonfinite, failed;   /* runs */
+    const char *verdict;        /* why no variant is the best; NULL: one is, or there is only one */
     struct summary_cell *cells; /* (variant_count,) */
 };
 

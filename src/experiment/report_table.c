@@ -8,7 +8,6 @@
 #include "common/grid.h"
 #include "common/text.h"
 
-#define LIKELY 0.05
 #define VERY_LIKELY 0.01
 #define P_LEAST 0.001
 #define SHARES_MOST 10
@@ -20,7 +19,7 @@ enum { ALWAYS = 0, LAST = 1, LATE = 2, EARLY = 3, FIRST = 4 };
 static const double MICRO = 1e6;
 
 const char *report_mark(double p) {
-    return isnan(p) || p >= LIKELY ? "" : p >= VERY_LIKELY ? "*" : "**";
+    return isnan(p) || p >= STATISTICS_LIKELY ? "" : p >= VERY_LIKELY ? "*" : "**";
 }
 
 /* ---- One number ---- */
@@ -225,6 +224,8 @@ static int print_stream(const struct summary *s, const struct summary_stream *st
     }
     print_heading(s, stream, to);
     grid_print(&grid, to, 0, width);
+    if (stream->verdict)
+        fprintf(to, "%*s%s\n", MARGIN, "", stream->verdict);
     print_losses(s, stream, to);
     grid_close(&grid);
     return 0;
@@ -275,8 +276,8 @@ static void print_meaning(const struct summary *s, FILE *to) {
     }
     fputs("\n", to);
     if (s->results->variant_count > 1)
-        fputs("> best. rank: mean place, 1 is the best. to 1st: difference to the first variant"
-              "\n",
+        fputs("> best, where it differs from all others. rank: mean place, 1 is the best\n"
+              "to 1st: difference to the first variant\n",
               to);
     if (s->results->variant_count > 1 && seeds > 1)
         fputs("p: t-test of it, paired by seed, adjusted (Holm); * below 0.05, ** below 0.01"

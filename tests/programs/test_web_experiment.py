@@ -266,6 +266,28 @@ def test_table(directory):
         page.until("document.querySelectorAll('#results-body tr').length", lambda count: count == 6)
 
 
+def test_best_is_marked_where_it_differs(directory):
+    """As the report has it: by the paired test, adjusted, from each other variant; the first is mean[0]."""
+    def marked(name, means, spread, seeds=(1, 2, 3, 4, 5)):
+        path = results.make(pathlib.Path(directory, name), VARIANTS[:len(means)], seeds=seeds,
+                            change=lambda variant, seed: means[variant] + spread * results.noise(variant, seed) -
+                            results.loss(variant, seed))
+        with opened(directory, path) as page:
+            row = page.value("[...document.querySelectorAll('#results-body tr')].findIndex((row) => row.querySelector('.best'))")
+            return column(page, "skill")[row].split()[0] if row >= 0 else None, page.text("#verdict")
+    assert marked("last", [0.3, 0.29, 0.1], 0.001)[0].startswith("0.8")
+    skill, verdict = marked("first", [0.1, 0.2, 0.3], 0.001)
+    assert skill.startswith("0.8") and verdict == "", (skill, verdict)
+    assert marked("chance", [0.3, 0.299, 0.298], 0.05) == (None, "skill: no variant differs from the first (p < 0.05)")
+    assert marked("two", [0.3, 0.1, 0.1], 0.001) == (None, "skill: no variant differs from all others (p < 0.05)")
+    with opened(directory, make(directory)) as page: # the same p as the report's, whatever the degrees of freedom
+        for t, degrees, p in (2, 1, 0.2951672353), (-2, 2, 0.1835034191), (3, 3, 0.0576688856), (2.5, 4, 0.0667665), (
+                4.1, 9, 0.0026767):
+            found = page.driver.execute_async_script("const end = arguments[2]; import('./experiment_data.js').then("
+                                                     "({ student }) => end(student(arguments[0], arguments[1])))", t, degrees)
+            assert math.isclose(found, p, rel_tol=1e-3), (t, degrees, found, p)
+
+
 def test_curves(directory):
     """Mean and band over seeds, smoothing that looks back only, logarithms, zoom, baseline, legend."""
     path = make(directory)
@@ -418,5 +440,6 @@ def test_streams(directory):
 
 with BROWSER:
     browser()  # before the cases: what a case starts ends with it
-    run_tests([test_api, test_follows, test_refusals, test_crafted, test_without_an_experiment, test_table, test_curves, test_choosing,
+    run_tests([test_api, test_follows, test_refusals, test_crafted, test_without_an_experiment, test_table,
+               test_best_is_marked_where_it_differs, test_curves, test_choosing,
                test_while_it_runs, test_many, test_streams])

@@ -69,7 +69,7 @@ const hasCurve = ({ runs }) => runs.some(({ state }) => state === "done" || stat
 function showRows() {
   const { about } = experiment;
   const measure = about.measures.find(({ name }) => name === experiment.measure());
-  showTable({ columns: shown.columns, groups: shown.groups, sort: view.sort, measure, selected,
+  showTable({ columns: shown.columns, groups: shown.groups, keys: view.keys, sort: view.sort, measure, selected,
     drawn: new Map(shown.drawn.map(({ id, style }) => [id, style])), act: { sort: sortBy, choose } });
   const of = shown.runs.length === experiment.runs.length ? "" : ` of ${grouped(experiment.runs.length)}`;
   $("count").textContent = `${grouped(shown.runs.length)}${of} runs` +

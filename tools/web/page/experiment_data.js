@@ -188,6 +188,34 @@ export function meanAndDeviation(values) {
   return [mean, Math.sqrt(squares / (values.length - 1))];
 }
 
+// P(|T| >= |t|) of Student's distribution: its sum for whole degrees of freedom (Abramowitz and Stegun, 26.7.3-4).
+export function student(t, degrees) {
+  const angle = Math.atan(Math.abs(t) / Math.sqrt(degrees)), square = Math.cos(angle) ** 2, odd = degrees % 2;
+  let term = odd ? Math.cos(angle) : 1, sum = degrees > 1 ? term : 0;
+  for (let k = odd ? 3 : 2; k < degrees; k += 2) sum += term *= square * (k - 1) / k;
+  return 1 - (odd ? (angle + Math.sin(angle) * sum) * 2 / Math.PI : Math.sin(angle) * sum);
+}
+
+// The p of Student's t-test of two groups, paired by seed; null with less than two pairs, or when all differ by the
+// same. Of a seed with several runs it is their mean.
+export function pairedTest(one, other, name) {
+  const bySeed = ({ runs }, seed) => meanAndDeviation(runs.filter((run) => run.seed === seed && run.state === "done")
+    .map(({ values }) => values[name]).filter((value) => typeof value === "number"))[0];
+  const pairs = [...new Set(one.runs.map(({ seed }) => seed))].map((seed) => [bySeed(one, seed), bySeed(other, seed)])
+    .filter((pair) => !pair.includes(null));
+  const [mean, deviation] = meanAndDeviation(pairs.map(([a, b]) => a - b));
+  if (!deviation) return deviation === 0 && mean === 0 ? 1 : null;
+  return student(mean / (deviation / Math.sqrt(pairs.length)), pairs.length - 1);
+}
+
+// Holm's adjustment: those that are null are not tests.
+export function holm(all) {
+  const order = all.map((p, i) => [p, i]).filter(([p]) => p !== null).sort(([a], [b]) => a - b);
+  const adjusted = all.map(() => null);
+  order.reduce((least, [p, i], k) => (adjusted[i] = Math.max(least, Math.min(1, (order.length - k) * p))), 0);
+  return adjusted;
+}
+
 // "3 done", or all that there are: "2 done, 1 not finite".
 function statesOf(runs) {
   if (runs.length === 1) return runs[0].values.state;

@@ -1,10 +1,12 @@
 // The table of an experiment's runs, or of groups of them: columns that sort, rows that are chosen.
 
 import { $, make } from "./dom.js";
+import { holm, pairedTest } from "./experiment_data.js";
 import { grouped, number } from "./format.js";
 
 const COUNTED = new Set(["parameters", "examples", "skipped"]);
 const HIDDEN = new Set(["baseline_recent"]); // what the table leaves out
+const LIKELY = 0.05; // a difference with a smaller p is taken for one
 const MINUS = "−";
 
 // [{ key, title, kind }] of what is shown: kind is "text" or "figure".
@@ -39,17 +41,30 @@ export function sortGroups(groups, { key, down }) {
   });
 }
 
-// The best mean of the measure among groups that are done, for each stream.
-function bestOf(groups, measure) {
-  const best = new Map();
-  for (const group of groups) {
-    const value = group.values[measure.name];
-    if (!group.done || typeof value !== "number") continue;
-    const before = best.get(group.values.stream)?.values[measure.name];
-    if (before === undefined || (measure.larger_better ? value > before : value < before))
-      best.set(group.values.stream, group);
-  }
-  return new Set([...best.values()].map(({ id }) => id));
+// Of the groups of a stream: the one with the best mean, where it differs from each other (`id`), or why none is
+// marked (`verdict`).
+function judge(groups, { name, larger_better: larger }) {
+  const done = groups.filter((group) => group.done && typeof group.values[name] === "number");
+  if (done.length < 2) return {};
+  const [first] = [...done].sort((a, b) => a.place - b.place);
+  const lost = ({ runs }) => runs.some(({ state }) => state === "failed" || state === "nonfinite");
+  const better = (a, b) => (larger ? a.values[name] > b.values[name] : a.values[name] < b.values[name]);
+  const leader = done.filter((group) => !lost(group)).reduce((best, group) => (best && !better(group, best) ? best : group), null);
+  if (!leader) return {};
+  const differ = (from) => holm(done.filter((group) => group !== from).map((group) => pairedTest(group, from, name)))
+    .map((p) => p !== null && p < LIKELY);
+  if (differ(leader).every(Boolean)) return { id: leader.id };
+  return { verdict: differ(first).some(Boolean) ? "no variant differs from all others" : "no variant differs from the first" };
+}
+
+// Of each stream. Single runs are not compared.
+function judgeAll(groups, keys, measure) {
+  const streams = [...new Set(groups.map(({ values }) => values.stream))];
+  if (!keys.length) return { ids: new Set(), verdict: "" };
+  const all = streams.map((stream) => [stream, judge(groups.filter(({ values }) => values.stream === stream), measure)]);
+  const verdicts = all.filter(([, { verdict }]) => verdict)
+    .map(([stream, { verdict }]) => (streams.length > 1 ? `${stream}: ${verdict}` : verdict));
+  return { ids: new Set(all.map(([, { id }]) => id).filter((id) => id !== undefined)), verdict: verdicts.join("; ") };
 }
 
 export const signed = (value) => number(value).replace(/^-/, MINUS);
@@ -105,8 +120,9 @@ export function nameOf(group) {
   return group.name ?? group.id.replace(/\n/g, ", ");
 }
 
-export function showTable({ columns, groups, sort, measure, ...of }) {
-  const best = { measure: measure.name, ids: bestOf(groups, measure) };
+export function showTable({ columns, groups, keys, sort, measure, ...of }) {
+  const { ids, verdict } = judgeAll(groups, keys, measure), best = { measure: measure.name, ids };
+  $("verdict").textContent = verdict && `${measure.title}: ${verdict} (p < ${LIKELY})`;
   $("results-head").replaceChildren(make("tr", {}, make("th"), ...columns.map((column) => {
     const sorts = sort.key === column.key;
     const button = make("button", { type: "button", textContent: column.title,
