@@ -201,6 +201,20 @@ def test_predictions(directory):
             assert "0 were dropped, 0 are left" in err, err
 
 
+def test_columns_are_named(directory):
+    """What is a list by place has the names of the places beside it, in each message by itself."""
+    name, server, reader_of = BROKERS[-1]
+    config = CONFIG.replace("{{kind: real, size: 2}}", "{{columns: [{{name: load}}, {{name: oil}}]}}").replace(
+        "size: 2, target: next", "target: next")
+    with server(directory) as broker, running.Daemon(directory, config.format(d=directory, kind="pull")) as d, \
+            d.socket(zmq.PUSH, "examples") as socket:
+        reader = reader_of(broker)
+        process = relay(directory, *reader.words())
+        warm_up(d, socket, reader, process)
+        assert all(message["target_names"] == ["load", "oil"] for message in reader.messages()), (name, reader.messages())
+        assert finish(process)[0] == OK
+
+
 def test_streams_that_are_no_topics(directory):
     """What a stream may be called and a topic of MQTT may not ends nothing."""
     if not brokers.knows("mqtt"):

@@ -409,12 +409,12 @@ def test_metrics(directory):
     daemon, web = start(directory)
     other = Daemon(directory, 'o"\\ther')
     web.end()
-    with Web(directory, daemon.endpoint, other.endpoint) as web:
+    with Web(directory, daemon.endpoint, other.endpoint, arguments=["--forecasts"]) as web:
         empty = web.open("/metrics")[2]
         check_classic(empty)
         for one in daemon, other:
             one.await_subscriber()
-            one.status(journal={"position": 70, "durable": 60, "oldest": 1, "entries": 70,
+            one.status(predictions=True, target_names="load, oil" if one is daemon else None, journal={"position": 70, "durable": 60, "oldest": 1, "entries": 70,
                                 "bytes": 8192, "free_bytes": 1e9, "waiting": 0.25,
                                 "replaying": False, "duplicates": 3, "missing": 4,
                                 "sync": "full", "keep": "all"},
@@ -432,6 +432,10 @@ def test_metrics(directory):
             one["loss"] and one["loss"]["examples"] == 10 * (1 + one["daemon"])
             and one["state"] and one["state"]["examples"] == 10 * (1 + one["daemon"])
             for one in answer["daemons"]))
+        for one, stream, target, more in [(daemon, "plant/a", [3.0, None], {}), (other, 'a"b', [7.0, 8.0], {"ahead": 6})]:
+            one.await_predictions()
+            one.predict([2.5, 20.5], target, stream=stream, band=1.5, **more)
+            web.until(f"api/forecasts?daemon={one is other:d}", lambda answer: answer["series"])
         _, headers, text = web.open("/metrics")
         uptime, = re.findall(rb"(?m)^runnel_uptime_seconds.*waves.* ([0-9.e+]+)$", text)
         assert 12.5 < float(uptime) < 12.5 + LIMIT, uptime # counted on since the status
@@ -455,8 +459,14 @@ def test_metrics(directory):
                      f"runnel_anomaly_score{labels}}} 2.5", f"runnel_anomalies_total{labels}}} 3",
                      f"runnel_data_timestamp_seconds{labels}}} 1420068600",
                      f"runnel_skill{labels}}} 0.25", f"runnel_skill_recent{labels}}} NaN",
-                     f'runnel_column_rmse{labels},column="1"}} 30.5',
-                     f'runnel_column_skill{labels},column="0"}} NaN',
+                     f'runnel_column_rmse{labels},column="oil"}} 30.5',
+                     f'runnel_column_skill{labels},column="load"}} NaN',
+                     f'runnel_reading{labels},stream="plant/a",column="load"}} 3',
+                     f'runnel_reading{labels},stream="plant/a",column="oil"}} NaN',
+                     f'runnel_forecast{labels},stream="plant/a",column="oil"}} 20.5',
+                     f'runnel_forecast_low{labels},stream="plant/a",column="load"}} 1',
+                     f'runnel_forecast_high{labels},stream="plant/a",column="load"}} 4',
+                     f'runnel_reading{theirs},stream="a\\"b",column="1",ahead="6"}} 8',
                      f'runnel_expert_weight{labels},expert="ar12"}} 0.625',
                      f'runnel_refused_connections_total{labels},reason="no_key"}} 6',
                      f'runnel_events_total{labels},kind="checkpoint"}} 1']:
@@ -470,6 +480,17 @@ def test_metrics(directory):
         _, headers, text = web.open("/metrics", Accept="application/openmetrics-text;version=1.0.0")
         assert headers["Content-Type"].startswith("application/openmetrics-text; version=1.0.0")
         check_open(text.decode())
+        assert web.end() == 0
+
+
+def test_forecasts_are_exported_when_asked_for(directory):
+    daemon, web = start(directory)
+    with web:
+        daemon.status(predictions=True)
+        daemon.await_predictions()
+        daemon.predict([2.5], [3.0])
+        web.until("api/forecasts?daemon=0", lambda answer: answer["series"])
+        assert b"runnel_reading" not in web.open("/metrics")[2] # as many as streams and columns
         assert web.end() == 0
 
 
@@ -693,5 +714,6 @@ def test_bad_clients(directory):
 run_tests([test_page, test_options, test_api, test_forecasts, test_metrics_have_checkers,
            test_more_predictions_than_can_be_read, test_live,
            test_daemon_is_killed_and_comes_back, test_history_survives, test_all_is_rejected, test_metrics,
+           test_forecasts_are_exported_when_asked_for,
            test_odd_statistics, test_who_may_read,
            test_guessing_tokens, test_bad_clients])

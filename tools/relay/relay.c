@@ -10,6 +10,7 @@
 
 #include "common/clock.h"
 #include "common/complain.h"
+#include "common/fields.h"
 #include "common/hash.h"
 #include "common/json_member.h"
 #include "common/options.h"
@@ -23,6 +24,7 @@
 #include "tools/shared/tool.h"
 #include "tools/shared/watch_health.h"
 #include "tools/shared/watch_link.h"
+#include "tools/shared/watch_names.h"
 
 #define LINGER_SECONDS 5.0
 #define TICK_SECONDS 1.0
@@ -30,7 +32,7 @@
 enum {
     MESSAGES_AT_ONCE = 1000, /* between two looks at signals and the clock */
     TOPIC_SIZE = 1024,
-    NAME_SIZE = 65,
+    DAEMON_SIZE = 65,
     ID_SIZE = 128,
 };
 
@@ -40,7 +42,8 @@ struct relay {
     struct queue *queue;
     struct link *link;
     struct health health;
-    char name[NAME_SIZE]; /* of the daemon */
+    char name[DAEMON_SIZE]; /* of the daemon */
+    char *target_names;   /* JSON: a list; NULL: they have none */
     bool refused, no_predictions_said, hindrance_said;
     uint64_t taken; /* messages given to the queue */
 };
@@ -100,9 +103,38 @@ static void make_topic(const struct relay *r, const struct message *message,
     fit_topic(r->options.type, topic);
 }
 
+/* As `status` has them, with commas between, but as a list. */
+static void take_names(struct relay *r, const char *names) {
+    json_t *list = json_array();
+    size_t length;
+    const char *name;
+    for (size_t n = 0; (name = names_find(names, n, &length)); n++)
+        json_array_append_new(list, json_stringn(name, length));
+    free(r->target_names);
+    r->target_names = json_array_size(list) ? json_dumps(list, JSON_COMPACT) : NULL;
+    json_decref(list);
+}
+
+/* A last member of the message: the names of the columns that its lists have by place. */
+static void add_names(const struct relay *r, struct message *message) {
+    static const char form[] = ",\"target_names\":%s}";
+    bool has_lists = message->topic == TOPIC_PREDICTION || message->topic == TOPIC_LOSS;
+    char *end = strrchr(message->text, '}');
+    if (!has_lists || !r->target_names || !end || end == strchr(message->text, '{') + 1)
+        return;
+    size_t used = (size_t)(end - message->text);
+    size_t size = strlen(r->target_names) + sizeof form;
+    char *text = realloc(message->text, used + size);
+    if (!text)
+        return;
+    message->text = text;
+    snprintf(text + used, size, form, r->target_names);
+}
+
 static void take_status(struct relay *r, const json_t *body) {
     const char *name = member_string(body, "name");
     const json_t *predictions = json_object_get(body, "predictions");
+    take_names(r, member_string(body, fields_of_status[STATUS_target_names].key));
     if (name)
         snprintf(r->name, sizeof r->name, "%s", name);
     bool none = json_is_false(predictions) && r->options.published[TOPIC_PREDICTION];
@@ -137,6 +169,7 @@ static void take_message(struct relay *r, struct message *message) {
         return;
     make_topic(r, message, topic);
     bool named = make_id(message, id);
+    add_names(r, message);
     const char *stream = member_string(message->body, "stream");
     queue_add(r->queue, topic, stream, named ? id : NULL, message->text);
     message->text = NULL; /* the queue's now */
@@ -263,5 +296,6 @@ int main(int argc, char **argv) {
     if (status == OPTIONS_GO_ON)
         status = relay(&r);
     relay_config_close(&config);
+    free(r.target_names);
     return status;
 }

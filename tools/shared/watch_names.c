@@ -38,12 +38,17 @@ const char *names_cut(char name[NAME_SIZE], const char *text, int width) {
     return name;
 }
 
+const char *names_find(const char *names, size_t target, size_t *length) {
+    const char *at = name_at(names, length);
+    for (size_t n = 0; at && n < target; n++)
+        at = name_at(after(at, *length), length);
+    return at;
+}
+
 const char *names_target(char name[NAME_SIZE], const char *names, size_t target, int width) {
     char whole[NAME_SIZE];
     size_t length;
-    const char *at = name_at(names, &length);
-    for (size_t n = 0; at && n < target; n++)
-        at = name_at(after(at, length), &length);
+    const char *at = names_find(names, target, &length);
     if (at)
         snprintf(whole, sizeof whole, "%.*s", (int)length, at);
     else

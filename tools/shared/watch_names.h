@@ -12,6 +12,9 @@ enum { NAME_SIZE = 132 /* bytes of a name as it is printed, with '\0' */ };
    there. `names`: `target_names` of a `status`, or NULL. Returns `name`. */
 const char *names_target(char name[NAME_SIZE], const char *names, size_t target, int width);
 
+/* The same as it is, `length` bytes that no '\0' ends; NULL: it has none. */
+const char *names_find(const char *names, size_t target, size_t *length);
+
 /* The bytes that the longest takes as it is printed, at most `most`; 0: they have none. */
 int names_longest(const char *names, int most);
 

@@ -25,6 +25,7 @@ struct options {
     struct option_list endpoints;
     struct key_options keys;
     const char *history, *recording;
+    bool forecasts;
     const char *experiment; /* an operand */
     struct server_options server;
 };
@@ -43,6 +44,9 @@ static const struct option_row rows[] = {
      "keep what is shown in this file (default web.history in $XDG_STATE_HOME/runnel, else "
      "~/.local/state/runnel)",
      OPTION_FILE(struct options, history)},
+    {"forecasts", 'f', NULL,
+     "add the newest reading, forecast and 90% interval of each stream and column to /metrics",
+     OPTION_FLAG(struct options, forecasts)},
     {"recording", 'r', "FILE",
      "show this recording of runnel-record or runnel-web, which is only read, instead of daemons",
      OPTION_FILE(struct options, recording)},
@@ -129,6 +133,7 @@ static int web(const struct options *options, int signals) {
         status = feeds_open_experiment(&feeds, options->experiment, &experiment, live);
     else if (status == EX_OK)
         status = open_feeds(&feeds, options, history, live);
+    feeds.exports_forecasts = options->forecasts;
     if (status == EX_OK)
         status = server_open(&server, &options->server, &feeds);
     if (status == EX_OK) {

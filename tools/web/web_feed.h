@@ -67,6 +67,7 @@ struct feeds {
     struct experiment *experiment; /* NULL = none; with one there is no history */
     struct history *history;
     struct live *live;
+    bool exports_forecasts; /* /metrics has readings and forecasts */
     double committed; /* when the history was, or the recording was looked at, clock_seconds() */
     bool complained;  /* of the history */
 };

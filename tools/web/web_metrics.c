@@ -9,12 +9,14 @@
 #include "common/format.h"
 #include "common/json_member.h"
 #include "common/text.h"
+#include "tools/shared/watch_names.h"
 
 enum {
     LABEL_SIZE = 512,
     HELP_SIZE = 512,
     ROWS_MOST = 64,
-    REASONS_MOST = 64, /* of a tally: a daemon that has more is none */
+    FORECASTS_MOST = 1024, /* columns of streams, of a daemon */
+    REASONS_MOST = 64,     /* of a tally: a daemon that has more is none */
 };
 
 /* What fields are (METRIC_...), and what the daemon is: labels. */
@@ -126,11 +128,24 @@ static void write_tally(FILE *stream, const struct field *field, const struct fe
     }
 }
 
+/* A column's name, else its number. */
+static const char *column_label(char label[LABEL_SIZE], const struct feed *feed, size_t column) {
+    const char *names =
+        member_string(feed->newest[TOPIC_STATUS], fields_of_status[STATUS_target_names].key);
+    char name[LABEL_SIZE / 2];
+    size_t length;
+    const char *found = names_find(names, column, &length);
+    if (found)
+        snprintf(name, sizeof name, "%.*s", (int)length, found);
+    else
+        snprintf(name, sizeof name, "%zu", column);
+    escape(label, name);
+    return label;
+}
+
 /* Of rows: a metric for each member, with a label that says which row: its name, or from 0 on. */
 static void write_row(FILE *stream, const struct field *field, const struct feed *feed,
-                      const struct field *member, const char *row, double value) {
-    char label[LABEL_SIZE];
-    escape(label, row);
+                      const struct field *member, const char *label, double value) {
     fprintf(stream, "runnel_%s_%s", field->metric.name, member->name);
     write_labels(stream, feed);
     fprintf(stream, ",%s=\"%s\"}", field->metric.name, label);
@@ -139,18 +154,20 @@ static void write_row(FILE *stream, const struct field *field, const struct feed
 
 static void write_rows(FILE *stream, const struct field *field, const struct feed *feed,
                        json_t *rows, const struct field *member) {
-    char number[FORMAT_SIZE];
+    char label[LABEL_SIZE];
     const char *name;
     json_t *row;
     size_t n;
     int written = 0;
     json_array_foreach(rows, n, row) {
-        snprintf(number, sizeof number, "%zu", n);
         if (n < ROWS_MOST)
-            write_row(stream, field, feed, member, number, field_number(member, row));
+            write_row(stream, field, feed, member, column_label(label, feed, n),
+                      field_number(member, row));
     }
-    json_object_foreach(rows, name, row) if (written++ < ROWS_MOST)
-        write_row(stream, field, feed, member, name, field_number(member, row));
+    json_object_foreach(rows, name, row) if (written++ < ROWS_MOST) {
+        escape(label, name);
+        write_row(stream, field, feed, member, label, field_number(member, row));
+    }
 }
 
 /* One member of all feeds' rows. */
@@ -297,6 +314,47 @@ static void write_events(FILE *stream, const struct feeds *feeds, bool open) {
         }
 }
 
+/* One value of the newest step that was scored, of each stream, horizon and column. */
+static void write_forecast(FILE *stream, const struct feeds *feeds, const char *name,
+                           enum forecast_value value) {
+    for (size_t i = 0; i < feeds->count; i++) {
+        const struct feed *feed = &feeds->feed[i];
+        size_t written = 0;
+        for (const struct forecast_series *series = feed->forecasts.series; series;
+             series = series->following)
+            for (size_t column = 0; series->count && column < series->columns; column++) {
+                char key[LABEL_SIZE], label[LABEL_SIZE];
+                if (written++ == FORECASTS_MOST)
+                    break;
+                escape(key, series->stream);
+                write_name(stream, name, METRIC_GAUGE);
+                write_labels(stream, feed);
+                fprintf(stream, ",stream=\"%s\",column=\"%s\"", key,
+                        column_label(label, feed, column));
+                if (series->ahead)
+                    fprintf(stream, ",ahead=\"%zu\"", series->ahead);
+                fputc('}', stream);
+                write_number(stream, forecast_value(series, series->count - 1, column, value));
+            }
+    }
+}
+
+static void write_forecasts(FILE *stream, const struct feeds *feeds, bool open) {
+    static const struct {
+        const char *name, *help;
+        enum forecast_value value;
+    } rows[] = {
+        {"reading", "Newest value of a column that was forecast.", FORECAST_TARGET},
+        {"forecast", "Forecast of this value.", FORECAST_PREDICTION},
+        {"forecast_low", "Lower end of the 90% interval of the forecast.", FORECAST_LOW},
+        {"forecast_high", "Upper end of the 90% interval of the forecast.", FORECAST_HIGH},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        write_head(stream, open, rows[i].name, METRIC_GAUGE, NULL, rows[i].help);
+        write_forecast(stream, feeds, rows[i].name, rows[i].value);
+    }
+}
+
 /* Of runnel-web itself. */
 static void write_guesses(FILE *stream, const struct guesses *guesses, bool open) {
     write_head(stream, open, "web_wrong_tokens", METRIC_COUNTER, NULL,
@@ -324,6 +382,8 @@ struct reply metrics_answer(const struct feeds *feeds, const struct guesses *gue
         if (fields_of_layer[i].metric.name)
             write_layers(text.stream, feeds, open, &fields_of_layer[i]);
     write_events(text.stream, feeds, open);
+    if (feeds->exports_forecasts)
+        write_forecasts(text.stream, feeds, open);
     if (guesses)
         write_guesses(text.stream, guesses, open);
     if (open)
