@@ -11,6 +11,7 @@ import pathlib
 import re
 import shutil
 import socket
+import sqlite3
 import subprocess
 import time
 
@@ -351,6 +352,52 @@ def test_history_survives(directory):
     with Web(directory, daemon.endpoint) as web:
         assert web.get("api/series?run=1")["columns"]["mean"]["mean"] == [1.0 + i for i in range(30)]
         assert web.get("api/daemons")["daemons"][0]["presence"] == "expected"
+        assert web.end() == 0
+
+
+def test_steps_that_are_kept_no_longer(directory):
+    """They come from the history, where a recording has them; else the answer is that they are gone."""
+    daemon = Daemon(directory)
+    record = pathlib.Path(os.environ.get("builddir", "."), "runnel-record").resolve()
+    recorder = subprocess.Popen([record, "-c", daemon.endpoint, "-o", f"{directory}/history"], stderr=subprocess.DEVNULL)
+    try:
+        daemon.await_predictions()
+        daemon.status(predictions=True)
+        daemon.learn(0.5)
+        for i in range(100):
+            daemon.predict([i, 2 * i], [i + 0.25, 2 * i + 1], data_time=START + i)
+        deadline = time.monotonic() + LIMIT
+        while True:
+            with sqlite3.connect(f"file:{directory}/history?mode=ro", uri=True) as file:
+                count = file.execute("SELECT count(*) FROM sqlite_master WHERE name = 'predictions'").fetchone()[0]
+                if count and file.execute("SELECT count(*) FROM predictions").fetchone()[0] >= 198:
+                    break
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        recorder.terminate()
+        assert recorder.wait(LIMIT) == 0
+    finally:
+        recorder.kill()
+    sequences = daemon.sequences
+    daemon.close()
+    daemon.open(daemon.run)
+    daemon.sequences = sequences
+    with Web(directory, daemon.endpoint) as web:
+        daemon.await_subscriber()
+        daemon.status(predictions=True)
+        daemon.await_predictions()
+        daemon.learn(0.5)
+        for i in range(100, 150):
+            daemon.predict([i, 2 * i], [i + 0.25, 2 * i + 1], data_time=START + i)
+        daemon.predict([1.0], [2.0], stream="new")
+        ask = "api/forecasts?daemon=0&stream=a&column=1&points=10"
+        web.until(ask, lambda answer: len(answer["example"]) == 10 and answer["target"][-1] == 299)
+        first = web.get("api/forecasts?daemon=0&stream=a&column=1")["example"][0]
+        old = web.get(f"{ask}&around=60")
+        assert old["run"] and len(old["example"]) == 10 and min(old["example"]) < 60 < max(old["example"]) < first, old
+        assert old["target"] == [2 * (example - 11) + 1 for example in old["example"]], old
+        status, _, text = web.open("api/forecasts?daemon=0&stream=new&around=3")
+        assert status == 410 and b"example 3 " in text, (status, text)
         assert web.end() == 0
 
 
@@ -711,7 +758,8 @@ def test_bad_clients(directory):
         assert web.end() == 0
 
 
-run_tests([test_page, test_options, test_api, test_forecasts, test_metrics_have_checkers,
+run_tests([test_page, test_options, test_api, test_forecasts, test_steps_that_are_kept_no_longer,
+           test_metrics_have_checkers,
            test_more_predictions_than_can_be_read, test_live,
            test_daemon_is_killed_and_comes_back, test_history_survives, test_all_is_rejected, test_metrics,
            test_forecasts_are_exported_when_asked_for,

@@ -272,6 +272,26 @@ static struct reply steps_recorded(const struct feeds *feeds, const struct query
     return begun ? reply_end(&text, REPLY_JSON) : count ? no_memory() : unknown();
 }
 
+/* Whether all steps around the example came before those that are kept. */
+static bool is_gone(const struct forecast_series *series, const struct query *query) {
+    const double *oldest = series->count ? forecast_row(series, 0) : NULL;
+    return oldest && isfinite(query->around) &&
+           query->around < fmin(oldest[FORECAST_POSITION], oldest[FORECAST_SAID]);
+}
+
+/* Steps that a daemon's series has no more, from the history. */
+static struct reply steps_gone(const struct feeds *feeds, struct query *query,
+                               const struct feed *feed) {
+    query->run = (size_t)history_current(feeds->history, feed->endpoint);
+    query->ahead = query->ahead ? query->ahead : 1; /* as recordings have the only horizon */
+    struct reply reply = steps_recorded(feeds, query);
+    if (reply.status != MHD_HTTP_NOT_FOUND)
+        return reply;
+    return reply_error(MHD_HTTP_GONE,
+                       "example %.0f is older than the steps that are kept, and not recorded here",
+                       query->around);
+}
+
 struct reply forecast_answer(const struct feeds *feeds, struct MHD_Connection *connection) {
     struct query query;
     struct reply_text text;
@@ -285,6 +305,8 @@ struct reply forecast_answer(const struct feeds *feeds, struct MHD_Connection *c
         query.stream ? forecasts_find(&feed->forecasts, query.stream, query.ahead) : NULL;
     if (query.stream && (!series || query.column >= series->columns))
         return unknown();
+    if (series && is_gone(series, &query))
+        return steps_gone(feeds, &query, feed);
     if (!reply_begin(&text))
         return no_memory();
     if (series)

@@ -10,6 +10,7 @@ import { columnName, daemons, loading, name, recording, store, view } from "./st
 
 const FETCH_EVERY = 300;  // ms between two answers that somebody could read
 const LIST_EVERY = 3000;  // ms between two lists of streams
+const GONE = 410;         // of an answer: what was asked for is kept no longer
 const MARGIN = 0.01;      // of the chart's width, to the right of the forecast of the next value
 const SHOWN = ["target", "prediction", "low", "high", "baseline", "score"];
 
@@ -18,6 +19,7 @@ const SHOWN = ["target", "prediction", "low", "high", "baseline", "score"];
 export const chosen = { daemon: null, stream: null, ahead: 0, column: 0, points: 200, around: null, byHand: false };
 let known = null; // the newest answer that lists streams
 let steps = null; // the newest answer with steps of what is chosen
+let gone = "";    // why there are none around the example that is chosen
 const score = new Score();
 let panel = null, redraw = () => {}, keep = () => {};
 
@@ -65,6 +67,7 @@ function choose(key, value) {
 function chooseAgain() {
   chosen.byHand = true;
   steps = null;
+  gone = "";
   showChoices();
   keep();
   listed = -Infinity;
@@ -154,7 +157,7 @@ const limit = () => (recording() ? null : daemons[chosen.daemon]?.loss?.anomaly?
 function paint() {
   if (!panel.plot) openPlot();
   const empty = whyEmpty();
-  if (!steps) forecastSoon();
+  if (!steps && !gone) forecastSoon();
   if (painted.steps === steps && painted.theme === theme.version && painted.empty === empty &&
     painted.abnormal === abnormal.version && painted.limit === limit()) return;
   Object.assign(painted, { steps, theme: theme.version, empty, abnormal: abnormal.version, limit: limit() });
@@ -169,7 +172,7 @@ function paint() {
   panel.plot.draw({ ...of, lines: panel.shown, robust: true, range: null });
   score.draw(steps, positions, limit(), of);
   if (chosen.around !== null) point(null);
-  const summary = empty ? "" : [summarize(), ...(panel.shown[3] ? [`Next: ${nextWords().join(", ")}.`] : [])].join(" ");
+  const summary = empty ? "" : [summarize(), ...(recording() || steps.run === undefined ? [] : ["From the recording."]), ...(panel.shown[3] ? [`Next: ${nextWords().join(", ")}.`] : [])].join(" ");
   if ($("forecast-summary").textContent !== summary) $("forecast-summary").textContent = summary;
   panel.plot.canvas.setAttribute("aria-label", `Truth and forecast: ${empty || summary}`);
 }
@@ -187,6 +190,7 @@ function whyEmpty() {
   if (!known.series.length)
     return known.wordless ? "what this daemon predicts are no numbers: only numbers have a chart"
       : "no prediction has met its target yet";
+  if (gone) return gone;
   if (!steps) return "loading";
   return steps.example.length ? "" : "nothing was scored of this column yet";
 }
@@ -300,7 +304,9 @@ async function fetchNow() {
       showChoices();
     }
     if (chosen.stream !== null && known?.series.length) await fetchSteps();
-  } catch { /* the next message asks again */ }
+  } catch (error) { // what is gone stays so; else the next message asks again
+    if (error.status === GONE && around === chosen.around && stream === chosen.stream) gone = error.message;
+  }
   busy = false;
   fetched = performance.now();
   if (stream !== chosen.stream || ahead !== chosen.ahead || column !== chosen.column || points !== chosen.points ||

@@ -12,6 +12,7 @@ import { moved } from "./view.js";
 
 const EVENTS_LISTED = 200;
 const FIGURES = 8; // on a card
+const TROUBLE = 3600; // seconds, after which what no longer grows is not marked
 const STATES = { expected: ["waiting for it", "warn"], silent: ["silent", "bad"], gone: ["gone", "bad"] };
 
 // ---- Daemons ----
@@ -107,13 +108,20 @@ function newest(status, loss, key) {
   return newer?.[key] ?? older?.[key];
 }
 
+// Whether a counter of the run has been where it is for long.
+function isOver(run, column, count, now) {
+  const series = store.get(run, "loss");
+  const reached = series?.columns[column]?.maximum.findIndex((value) => value !== null && value >= count) ?? -1;
+  return reached >= 0 && now - series.time[reached] > TROUBLE;
+}
+
 // Always as many, whatever there is to say, so that nothing moves: [term, value, kind, what it is].
-function figures({ status, loss, missed }) {
+function figures({ status, loss, missed, run_id: run }) {
   const now = (key) => newest(status, loss, key);
   const { rmse, accuracy, bits } = loss?.metric || {};
   const metric = typeof accuracy === "number" ? ["accuracy", percent(accuracy)]
     : typeof bits === "number" ? ["bits", number(bits)] : ["rmse", number(rmse)];
-  const trouble = (term, count) => [term, counted(count), count ? "bad" : "none"];
+  const trouble = (term, count) => [term, counted(count), count && !isOver(run, term, count, now("time")) ? "bad" : "none"];
   const unfinite = loss && loss.mean === null;
   return [["examples", counted(now("examples"))],
     ["loss", unfinite ? "not finite" : number(loss?.mean), unfinite ? "bad" : ""],

@@ -7,6 +7,7 @@ import { forecastSoon, predicted, showChoices, wasAbnormal } from "./forecast.js
 import { isThere, showDaemons, showEvents, showLayers, showRuns } from "./lists.js";
 import { showSettings } from "./settings.js";
 import { adoptRuns, daemons, layersOf, loading, recording, setRecording, shownRuns, store, view } from "./state.js";
+import { chooseAxis } from "./view.js";
 
 const REFRESH_AFTER = 300;    // ms, in which more may come that asks for it
 const TRY_AGAIN = 2000;       // ms
@@ -45,6 +46,7 @@ export async function load(asked = [store.fetchDaemons(), store.fetchRuns()]) {
   const [{ daemons: list, recording: file }] = await Promise.all(asked);
   daemons.splice(0, daemons.length, ...list);
   setRecording(file);
+  chooseAxis();
   adoptRuns();
   loading.runs = false;
   const fetched = fetchSeries(true);

@@ -7,10 +7,13 @@ import { DARK, DASHES, LIGHT } from "./palette.js";
 
 const RECORDED = 8; // daemons of a recording that are shown at first
 
+// Of several daemons time is the axis that they have in common, unless another one is chosen.
+export const usualAxis = () => (daemons.length > 1 ? "time" : "examples");
+
 export const AXES = ["examples", "steps", "time", "elapsed"];
 
 export const store = new Store();
-export const view = { axis: "examples", from: null, to: null, follow: false, smooth: 0.01, band: true,
+export const view = { axis: "examples", axisByHand: false, from: null, to: null, follow: false, smooth: 0.01, band: true,
   log: false, marks: true, layer: 0, paused: false, heat: null };
 export const daemons = [];      // as /api/daemons has them
 export const shown = new Set(); // ids of runs

@@ -3,7 +3,7 @@
 
 import { $ } from "./dom.js";
 import { chosen } from "./forecast.js";
-import { AXES, bounds, extent, isCurrent, shown, view } from "./state.js";
+import { AXES, bounds, extent, isCurrent, shown, usualAxis, view } from "./state.js";
 
 const SMOOTH = 0.01, SMOOTH_MOST = 0.1;
 const before = []; // views to go back to
@@ -66,9 +66,15 @@ export function goBack() {
 
 export function setAxis(axis) {
   remember();
-  Object.assign(view, { axis, from: null, to: null, follow: false });
+  Object.assign(view, { axis, axisByHand: true, from: null, to: null, follow: false });
   $("axis").value = axis;
   moved();
+}
+
+// The daemons are known: their usual axis, unless one was chosen or the view was moved.
+export function chooseAxis() {
+  if (view.axisByHand || view.from !== null) return;
+  view.axis = $("axis").value = usualAxis();
 }
 
 // Of a zoom that ends at the newest value: it moves along with it.
@@ -82,7 +88,7 @@ export function advance() {
 
 export function keepView() {
   const query = new URLSearchParams();
-  if (view.axis !== "examples") query.set("axis", view.axis);
+  if (view.axisByHand) query.set("axis", view.axis);
   if (view.from !== null && !view.follow) {
     query.set("from", view.from);
     query.set("to", view.to);
@@ -108,7 +114,7 @@ export function keepView() {
 export function readView() {
   const query = new URLSearchParams(location.hash.slice(1));
   const value = (key) => (query.has(key) ? Number(query.get(key)) : null);
-  if (AXES.includes(query.get("axis"))) view.axis = query.get("axis");
+  if (AXES.includes(query.get("axis"))) Object.assign(view, { axis: query.get("axis"), axisByHand: true });
   if (value("from") !== null && value("to") > value("from"))
     Object.assign(view, { from: value("from"), to: value("to") });
   if (value("smooth") >= 0 && query.has("smooth"))
