@@ -54,7 +54,13 @@ def test_page_in_a_browser(directory):
             check_console(page, web)
 
 
+def show_learning(page):
+    """Below the forecasts."""
+    page.run("document.querySelector('#panel-loss').scrollIntoView({block: 'center'})")
+
+
 def look_at_charts(page, one, two, runs):
+    show_learning(page)
     page.wait_for_newest(one, runs["one"])
     page.wait_for_newest(two, runs["two"])
     colors = [rgb(page.value(f"runnel.store.runs.get({runs[name]}).color")) for name in ("one", "two")]
@@ -86,7 +92,7 @@ def look_at_charts(page, one, two, runs):
     page.until("document.querySelector('#panel-heat .empty').hidden")
     page.until_colored([253, 231, 37], "heat", pixels=100)
     page.until("document.querySelector('#layers').textContent", lambda text: "layer 0: gru 32" in text)
-    page.run("window.scrollTo(0, 0)")
+    show_learning(page)
     page.until(f"{LOSS}.inSight")
 
 
@@ -589,8 +595,18 @@ def test_forecasts(directory):
                    lambda streams: streams == ["pump", "tank"])
         summary = "document.querySelector('#forecast-summary').textContent"
         page.until(summary, lambda text: "held 54 of 54 (100%)" in text and "rmse 0.5, of the baseline 1.5" in text)
-        choose(page, "column", 1)
+        # All columns are side by side, under their names; a click shows one large.
+        small = "[...document.querySelectorAll('.multiples button')]"
+        page.until(f"{small}.map((one) => [one.querySelector('span').textContent, one.getAttribute('aria-pressed')])",
+                   lambda found: found == [["0", "true"], ["1", "false"]])
+        for name in "text", "accent":
+            page.until_colored(rgb(page.value(f"runnel.colors().{name}")), "multiples")
+        page.run(f"{small}[1].click()")
+        page.until("document.querySelector('#panel-forecast h3 span').textContent", lambda text: text == "pump · 1")
         page.until(summary, lambda text: "held 54 of 60 (90%)" in text)
+        places = page.value("['forecasts', 'panel-skill', 'panel-loss'].map((id) => "
+                            "document.getElementById(id).getBoundingClientRect().top)")
+        assert places == sorted(places), places # forecasts, then skill, then learning
         assert page.value(f"{PANEL}.shown[0].misses.filter(Boolean).length") == 6
         page.until(f"{PANEL}.plot.axis", lambda axis: axis == "time")
         assert page.value(f"{PANEL}.shown[0].data[1].x") == START + 3600

@@ -52,6 +52,7 @@ EMBED(frame, "frame.js")
 EMBED(heat, "heat.js")
 EMBED(lists, "lists.js")
 EMBED(live, "live.js")
+EMBED(multiples, "multiples.js")
 EMBED_FROM(RUNNEL_WEB_BUILT, palette, "palette.js")
 EMBED(panels, "panels.js")
 EMBED(pointer, "pointer.js")
@@ -97,6 +98,7 @@ static const struct page {
     MODULE(heat),
     MODULE(lists),
     MODULE(live),
+    MODULE(multiples),
     MODULE(palette),
     MODULE(panels),
     MODULE(pointer),

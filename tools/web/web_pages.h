@@ -5,7 +5,7 @@
 
 #include "web_reply.h"
 
-enum { PAGES = 37, PAGE_ETAG_SIZE = 20 };
+enum { PAGES = 38, PAGE_ETAG_SIZE = 20 };
 
 struct pages {
     char *chart; /* owned */

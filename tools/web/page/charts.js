@@ -44,17 +44,17 @@ function makePanel(spec, isLayer) {
 }
 
 export function makePanels() {
-  const groups = [[LEARNING, "learning", false], [SKILL, "forecasts", false], [HIDDEN, "hidden", true],
+  const groups = [[LEARNING, "learning", false], [SKILL, "skill", false], [HIDDEN, "hidden", true],
     [HEALTH, "health", false]];
   for (const [specs, place, isLayer] of groups)
     for (const spec of specs) {
       const panel = makePanel(spec, isLayer);
       panels.push(panel);
-      $(place).append(panel.element);
+      if (place === "skill") $(place).prepend(panel.element);
+      else $(place).append(panel.element);
       inSight.observe(panel.element);
     }
   const forecast = makeForecast(drawSoon, keepView);
-  forecast.element.after($("panel-anomalies"), panels.find(({ spec }) => spec.id === "skill").element);
   panels.push(forecast);
   inSight.observe(forecast.element);
   const heat = panels.find((panel) => panel.heat);

@@ -5,10 +5,12 @@ import { abnormal, abnormalAt, makeAnomalies, unpick, wantAnomalies } from "./an
 import { $, make } from "./dom.js";
 import { Plot, theme } from "./draw.js";
 import { number, percent, position, skill } from "./format.js";
+import { MOST, Multiples } from "./multiples.js";
 import { limitOf, Score } from "./score.js";
 import { columnName, daemons, loading, name, recording, store, view } from "./state.js";
 
 const FETCH_EVERY = 300;  // ms between two answers that somebody could read
+const ALL_EVERY = 1000;   // ms between two answers of all columns
 const LIST_EVERY = 3000;  // ms between two lists of streams
 const GONE = 410;         // of an answer: what was asked for is kept no longer
 const MARGIN = 0.01;      // of the chart's width, to the right of the forecast of the next value
@@ -20,7 +22,9 @@ export const chosen = { daemon: null, stream: null, ahead: 0, column: 0, points:
 let known = null; // the newest answer that lists streams
 let steps = null; // the newest answer with steps of what is chosen
 let gone = "";    // why there are none around the example that is chosen
+let all = [];     // the newest answers of all columns, in their order; less than two: there is one
 const score = new Score();
+const multiples = new Multiples((column) => choose("column", column));
 let panel = null, redraw = () => {}, keep = () => {};
 
 // ---- The panel ----
@@ -38,9 +42,10 @@ export function makeForecast(soon, keepChoice) {
   const element = make("article", { className: "panel wide", id: "panel-forecast" },
     make("h3", {}, make("span", { textContent: "Truth and forecast" }), readout), legend(),
     make("div", { className: "plot" }), score.legend, score.element, make("p", { id: "forecast-summary" }));
-  panel = { spec: { id: "forecast" }, element, readout, shown: [], inSight: false, waits: true, drawn: 0, paint };
-  element.panel = panel;
-  $("forecasts").prepend(element);
+  const both = make("div", { className: "overview" }, multiples.element, element);
+  panel = { spec: { id: "forecast" }, element: both, large: element, readout, shown: [], inSight: false, waits: true, drawn: 0, paint };
+  both.panel = panel;
+  $("forecasts").prepend(both);
   for (const key of ["daemon", "stream", "column", "ahead", "points"])
     $(`forecast-${key}`).addEventListener("change", ({ target }) => choose(key, target.value));
   $("forecast-newest").addEventListener("click", () => choose("around", null));
@@ -52,14 +57,14 @@ export function makeForecast(soon, keepChoice) {
 function showAround(stream, column, example) {
   Object.assign(chosen, { stream, column: column ?? 0, around: example });
   chooseAgain();
-  panel.element.scrollIntoView({ block: "nearest" });
+  panel.large.scrollIntoView({ block: "nearest" });
 }
 
 function choose(key, value) {
   chosen[key] = key === "stream" || value === null ? value : Number(value);
   if (key === "daemon") Object.assign(chosen, { stream: null, ahead: 0, column: 0 });
   if (key === "daemon") known = null;
-  if (key !== "points") chosen.around = null;
+  if (key !== "points" && key !== "column") chosen.around = null;
   if (chosen.around === null) unpick();
   chooseAgain();
 }
@@ -68,6 +73,9 @@ function chooseAgain() {
   chosen.byHand = true;
   steps = null;
   gone = "";
+  const same = (answer) => answer.stream === chosen.stream && (answer.daemon ?? answer.run) === chosen.daemon;
+  if (!all.every(same)) all = [];
+  gathered = -Infinity;
   showChoices();
   keep();
   listed = -Infinity;
@@ -76,7 +84,7 @@ function chooseAgain() {
 }
 
 function openPlot() {
-  const element = panel.element.querySelector(".plot");
+  const element = panel.large.querySelector(".plot");
   panel.plot = new Plot(element);
   for (const place of [element, score.element]) {
     place.addEventListener("pointermove", (event) => point(event.clientX - place.getBoundingClientRect().left));
@@ -110,23 +118,44 @@ function point(pixel) {
 
 // ---- What is drawn ----
 
-const isMiss = (i) => steps.low[i] !== null && steps.high[i] !== null && steps.target[i] !== null &&
-  (steps.target[i] < steps.low[i] || steps.target[i] > steps.high[i]);
+const isMiss = (i, of = steps) => of.low[i] !== null && of.high[i] !== null && of.target[i] !== null &&
+  (of.target[i] < of.low[i] || of.target[i] > of.high[i]);
 
-function line(positions, name, color, more = {}) {
-  const data = positions.map((x, i) => ({ x, y: steps[name][i], value: steps[name][i], raw: steps[name][i] }));
+function line(of, positions, name, color, more = {}) {
+  const data = positions.map((x, i) => ({ x, y: of[name][i], value: of[name][i], raw: of[name][i] }));
   return { spec: {}, data, color, borderColor: color, borderWidth: 1.7, borderDash: [], ...more };
 }
 
-function lines(positions) {
-  const { text, accent, faint } = theme.colors;
+// Truth and forecast, of the steps of any column.
+function both(of, positions) {
+  const { text, accent } = theme.colors;
   return [
-    line(positions, "target", text, { borderWidth: 1.5, misses: positions.map((_, i) => isMiss(i)) }),
-    line(positions, "prediction", accent,
-      { low: steps.low, high: steps.high, spec: { band: "interval" }, bandShare: 0.28 }),
-    line(positions, "baseline", faint, { borderWidth: 1.2, borderDash: [4, 3] }),
+    line(of, positions, "target", text, { borderWidth: 1.5, misses: positions.map((_, i) => isMiss(i, of)) }),
+    line(of, positions, "prediction", accent,
+      { low: of.low, high: of.high, spec: { band: "interval" }, bandShare: 0.28 })];
+}
+
+function lines(positions) {
+  return [...both(steps, positions),
+    line(steps, positions, "baseline", theme.colors.faint, { borderWidth: 1.2, borderDash: [4, 3] }),
     ...nextLine(positions)];
 }
+
+function drawAll() {
+  multiples.draw(all.map((of, column) => {
+    const isTimed = of.data_time.every((time) => time !== null), positions = isTimed ? of.data_time : of.example;
+    const events = abnormalAt(chosen.stream, column, of.example).map((i) => ({ kind: "anomaly", x: positions[i] }));
+    const from = positions[0] ?? 0, to = positions[positions.length - 1] ?? 0;
+    return { name: columnName(chosen.daemon, column), lines: both(of, positions), axis: isTimed ? "time" : "examples",
+      log: false, events, bounds: [from, to > from ? to : from + 1], robust: true, range: null,
+      empty: positions.length ? "" : "nothing was scored yet" };
+  }), chosen.column);
+}
+
+// The data that is shown.
+const nameShown = () => [chosen.stream, (all.length > 1 || chosen.column > 0 ||
+  columnName(chosen.daemon, 0) !== "0") && columnName(chosen.daemon, chosen.column),
+chosen.ahead && `${chosen.ahead} ahead`].filter(Boolean).join(" · ") || "Truth and forecast";
 
 // The forecast whose truth has not come: a point and its band after the last forecast, where it has a place.
 function nextAt() {
@@ -148,7 +177,7 @@ function nextLine(positions) {
 const timed = () => steps.data_time.every((time) => time !== null);
 
 // It is drawn again when one of them is another.
-const painted = { steps: null, theme: 0, empty: null, abnormal: 0, limit: null };
+const painted = { steps: null, all: null, theme: 0, empty: null, abnormal: 0, limit: null };
 
 // From which score on there is an alarm.
 const limit = () => (recording() ? null : daemons[chosen.daemon]?.loss?.anomaly?.threshold) ??
@@ -158,9 +187,11 @@ function paint() {
   if (!panel.plot) openPlot();
   const empty = whyEmpty();
   if (!steps && !gone) forecastSoon();
-  if (painted.steps === steps && painted.theme === theme.version && painted.empty === empty &&
+  if (painted.steps === steps && painted.all === all && painted.theme === theme.version && painted.empty === empty &&
     painted.abnormal === abnormal.version && painted.limit === limit()) return;
-  Object.assign(painted, { steps, theme: theme.version, empty, abnormal: abnormal.version, limit: limit() });
+  Object.assign(painted, { steps, all, theme: theme.version, empty, abnormal: abnormal.version, limit: limit() });
+  drawAll();
+  panel.large.querySelector("h3 span").textContent = empty ? "Truth and forecast" : nameShown();
   const positions = empty ? [] : timed() ? steps.data_time : steps.example;
   panel.shown = empty ? [] : lines(positions);
   const from = positions[0], last = positions[positions.length - 1], next = panel.shown[3]?.data[1].x ?? -Infinity;
@@ -278,7 +309,7 @@ export function wasAbnormal(id) {
 
 // ---- Fetching ----
 
-let timer = null, busy = false, fetched = -Infinity, listed = -Infinity;
+let timer = null, busy = false, fetched = -Infinity, listed = -Infinity, gathered = -Infinity;
 
 // What the server tells: this daemon has predicted.
 export function predicted(number) {
@@ -304,6 +335,7 @@ async function fetchNow() {
       showChoices();
     }
     if (chosen.stream !== null && known?.series.length) await fetchSteps();
+    if (steps && performance.now() - gathered > ALL_EVERY) await fetchAll();
   } catch (error) { // what is gone stays so; else the next message asks again
     if (error.status === GONE && around === chosen.around && stream === chosen.stream) gone = error.message;
   }
@@ -321,6 +353,20 @@ async function fetchSteps() {
   const still = daemon === chosen.daemon && stream === chosen.stream && ahead === chosen.ahead &&
     column === chosen.column && points === chosen.points && around === chosen.around;
   if (still && SHOWN.every((name) => Array.isArray(answer[name]))) steps = inOrder(answer);
+}
+
+// The same of all columns.
+async function fetchAll() {
+  const { daemon, stream, ahead, points, around } = chosen;
+  const one = known.series.find((series) => series.stream === stream && series.ahead === ahead);
+  const columns = Array.from({ length: Math.min(MOST, one?.columns ?? 0) }, (_, column) => column);
+  const place = around === null ? {} : { around };
+  gathered = performance.now();
+  const answers = columns.length < 2 ? [] : await Promise.all(columns.map((column) =>
+    store.fetchForecasts({ ...source(), stream, ahead, column, points, ...place })));
+  const still = daemon === chosen.daemon && stream === chosen.stream && ahead === chosen.ahead &&
+    points === chosen.points && around === chosen.around;
+  if (still) all = answers.map(inOrder);
 }
 
 // Along their data time, if all have one; what was measured earlier may have come later.
