@@ -101,11 +101,20 @@ static int journal_command(struct daemon *daemon, enum journal_kind kind, json_t
     return journalling_sync(daemon, error) ? run_fail(daemon, error) : 0;
 }
 
+/* Short names of keys, as in experiments; a member's keys are written out. */
+static int find_key(const char *name, char path[CONFIG_KEY_NAME_SIZE], struct error *error) {
+    static const char MEMBERS[] = "members.";
+    if (strncmp(name, MEMBERS, sizeof MEMBERS - 1) != 0 || strlen(name) >= CONFIG_KEY_NAME_SIZE)
+        return config_key_meant(name, path, error);
+    strcpy(path, name);
+    return 0;
+}
+
 static int set(void *context, const json_t *request, struct control_answer *answer,
                struct error *error) {
     struct daemon *daemon = context;
     const json_t *key = json_object_get(request, "key"), *value = json_object_get(request, "value");
-    char *text = value_text(value), quoted[TEXT_QUOTE_SIZE];
+    char *text = value_text(value), quoted[TEXT_QUOTE_SIZE], path[CONFIG_KEY_NAME_SIZE];
     int result = -1;
     if (!json_is_string(key) || !text) {
         error_set(error, EX_USAGE,
@@ -113,20 +122,19 @@ static int set(void *context, const json_t *request, struct control_answer *answ
                   "\"learning.optimizer.rate\", \"value\": 0.0003}");
         goto done;
     }
-    if (settings_set(daemon, json_string_value(key), text, error))
+    if (find_key(json_string_value(key), path, error) || settings_set(daemon, path, text, error))
         goto done;
-    if (settings_is_learned_with(json_string_value(key)) &&
+    if (settings_is_learned_with(path) &&
         journal_command(daemon, JOURNAL_SET,
-                        json_pack("{s:s, s:O, s:s}", "command", "set", "key", key, "value", text),
+                        json_pack("{s:s, s:s, s:s}", "command", "set", "key", path, "value", text),
                         error))
         goto done;
     text_quote(quoted, text, strlen(text));
-    log_info("%s set to %s", json_string_value(key), quoted);
-    announce_event(daemon, "set",
-                   json_pack("{s:s, s:O}", "key", json_string_value(key), "value", value),
-                   "%s set to %s", json_string_value(key), quoted);
+    log_info("%s set to %s", path, quoted);
+    announce_event(daemon, "set", json_pack("{s:s, s:O}", "key", path, "value", value),
+                   "%s set to %s", path, quoted);
     announce_status(daemon);
-    json_object_set(answer->fields, "key", (json_t *)key);
+    json_object_set_new(answer->fields, "key", json_string(path));
     json_object_set(answer->fields, "value", (json_t *)value);
     result = 0;
 done:

@@ -323,6 +323,9 @@ def test_keys_are_set_in_flight(directory):
         daemon.ask("set", key="learning.optimizer.rate", value=0.0003)
         body = daemon.receive(socket, "event", lambda b: b["kind"] == "set")
         assert (body["key"], body["value"]) == ("learning.optimizer.rate", 0.0003)
+        reply = daemon.ask("set", key="rate", value=0.0003)
+        assert reply["key"] == "learning.optimizer.rate"
+        assert "ambiguous" in daemon.refused("set", key="kind", value=1)
         daemon.ask("set", key="learning.clip", value=0)
         daemon.ask("set", key="statistics.every", value=7)
         status = daemon.receive(socket, "status", lambda b: b["every"] == 7)
