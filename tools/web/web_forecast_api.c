@@ -249,7 +249,15 @@ static void write_rows(FILE *stream, const struct history_prediction *rows, size
     }
 }
 
-static struct reply steps_recorded(const struct feeds *feeds, const struct query *query) {
+static struct reply gone(const struct query *query) {
+    return reply_error(MHD_HTTP_GONE,
+                       "example %.0f is older than the steps that are kept, and not recorded here",
+                       query->around);
+}
+
+/* `kept`: whether the run has all its steps there; if not, those missing are gone. */
+static struct reply steps_recorded(const struct feeds *feeds, const struct query *query,
+                                   bool kept) {
     struct history_predicted of = {.column = (int)query->column, .ahead = (int)query->ahead};
     struct history_prediction *rows;
     struct reply_text text;
@@ -269,7 +277,10 @@ static struct reply steps_recorded(const struct feeds *feeds, const struct query
         fputs(",\"next\":null}", text.stream);
     }
     free(rows);
-    return begun ? reply_end(&text, REPLY_JSON) : count ? no_memory() : unknown();
+    return begun   ? reply_end(&text, REPLY_JSON)
+           : count ? no_memory()
+           : kept  ? unknown()
+                   : gone(query);
 }
 
 /* Whether all steps around the example came before those that are kept. */
@@ -284,12 +295,7 @@ static struct reply steps_gone(const struct feeds *feeds, struct query *query,
                                const struct feed *feed) {
     query->run = (size_t)history_current(feeds->history, feed->endpoint);
     query->ahead = query->ahead ? query->ahead : 1; /* as recordings have the only horizon */
-    struct reply reply = steps_recorded(feeds, query);
-    if (reply.status != MHD_HTTP_NOT_FOUND)
-        return reply;
-    return reply_error(MHD_HTTP_GONE,
-                       "example %.0f is older than the steps that are kept, and not recorded here",
-                       query->around);
+    return steps_recorded(feeds, query, false);
 }
 
 struct reply forecast_answer(const struct feeds *feeds, struct MHD_Connection *connection) {
@@ -299,7 +305,7 @@ struct reply forecast_answer(const struct feeds *feeds, struct MHD_Connection *c
     if (wrong)
         return reply_error(MHD_HTTP_BAD_REQUEST, "%s", wrong);
     if (feeds->recording)
-        return query.stream ? steps_recorded(feeds, &query) : list_recorded(feeds, &query);
+        return query.stream ? steps_recorded(feeds, &query, true) : list_recorded(feeds, &query);
     const struct feed *feed = &feeds->feed[query.daemon];
     const struct forecast_series *series =
         query.stream ? forecasts_find(&feed->forecasts, query.stream, query.ahead) : NULL;
