@@ -275,7 +275,7 @@ def looks_further_ahead_than_the_last_value():
 
 def a_kill_changes_no_bit_further_ahead():
     """Nor does it in the middle of what waits: streams have fewer steps than are waited for, too."""
-    for ahead in ("4", "[1, 3, 50]"):
+    for ahead in ["[1, 3, 50]"] if SANITIZERS else ["4", "[1, 3, 50]"]:
         calm, calm_blob = played(f"{CHANGE}, {LEVEL}", ahead=ahead)
         killed, killed_blob = played(f"{CHANGE}, {LEVEL}", kill=True, ahead=ahead)
         assert said(calm) == said(killed) and calm_blob == killed_blob
@@ -366,12 +366,14 @@ def near(found, expected):
     return bool(np.all((np.isnan(a) & np.isnan(b)) | (np.abs(a - b) < NEAR)))
 
 
-tests = [carries_experts_and_weights, is_better_than_the_last_value, null_where_nothing_was_seen,
+tests = [carries_experts_and_weights, null_where_nothing_was_seen,
          a_member_has_the_bits_it_has_alone, there_can_be_64_members, a_kill_changes_no_bit,
          however_steps_are_bundled, horizons_say_what_they_say_alone, every_horizon_is_scored_when_its_x_comes,
-         looks_further_ahead_than_the_last_value, a_kill_changes_no_bit_further_ahead,
+         a_kill_changes_no_bit_further_ahead,
          says_that_it_has_no_network, sets_and_resets_members,
          sets_and_resets_members_further_ahead]
+if not SANITIZERS:  # how good forecasts are: no other code than the cases before
+    tests += [is_better_than_the_last_value, looks_further_ahead_than_the_last_value]
 if os.environ.get("RUNNEL_CUDA_MODULE"):
     tests.append(a_gpu_says_the_same)
 for test in tests:
