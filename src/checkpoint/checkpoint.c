@@ -20,6 +20,7 @@
 #include "common/sync.h"
 #include "common/text.h"
 #include "common/threads.h"
+#include "learner/learner.h"
 
 enum {
     DIRECTORY_MODE = 0700,

@@ -7,9 +7,10 @@
 #include <string.h>
 #include <sysexits.h>
 
-#include "checkpoint_reading.h"
-#include "checkpoint_writing.h"
+#include "checkpoint_file.h"
 #include "common/text.h"
+#include "common/wire.h"
+#include "learner/learner_state.h"
 #include "learner/streams.h"
 
 #define MAGIC "RNSTREAM"
@@ -20,7 +21,6 @@ struct stream_state {
     const struct config *config;
     struct learner *learner;
     struct checkpoint_layout layout;   /* of one stream */
-    void *buffer;                      /* (checkpoint_buffer_size) */
     struct safetensors_memory blob;    /* that was exported last */
     struct safetensors_memory kept;    /* what an adoption displaces */
     char share[CHECKPOINT_SHARE_SIZE]; /* as a checkpoint has it; zeros: nothing is shared */
@@ -50,8 +50,6 @@ int stream_state_open(struct stream_state **state, const struct config *config,
     if (learner_shared(learner))
         checkpoint_share(config, opened->share);
     int status = checkpoint_layout_open(&opened->layout, learner, 1, error);
-    if (status == 0 && !(opened->buffer = malloc(checkpoint_buffer_size(&opened->layout))))
-        status = error_no_memory(error);
     if (status)
         stream_state_close(state);
     return status;
@@ -60,7 +58,6 @@ int stream_state_open(struct stream_state **state, const struct config *config,
 void stream_state_close(struct stream_state **state) {
     if (*state) {
         checkpoint_layout_close(&(*state)->layout);
-        free((*state)->buffer);
         free((*state)->blob.bytes);
         free((*state)->kept.bytes);
     }
@@ -68,97 +65,81 @@ void stream_state_close(struct stream_state **state) {
     *state = NULL;
 }
 
-/* The key has a place of its own. */
-static bool goes_along(const struct checkpoint_entry *of) {
-    return of->rows && of->part != PART_KEYS;
-}
-
-/* Bytes of a row of an entry: of one whose rows are not streams', of one of those. */
-static size_t row_size(const struct safetensors_entry *entry) {
-    struct safetensors_entry one = *entry;
-    uint64_t size = 0;
-    one.shape[0] = 1;
-    safetensors_measure(&one, &size);
-    return (size_t)size;
-}
-
 size_t stream_state_size(const struct stream_state *state) {
     const struct checkpoint_layout *layout = &state->layout;
     size_t size = SUMMED_FROM + sizeof(struct origin) + UINT8_MAX + 2 * sizeof(uint16_t);
-    for (size_t n = 0; n < layout->count; n++)
-        if (layout->of[n].rows)
-            size += UINT8_MAX + 2 * sizeof(uint64_t) + row_size(&layout->entries[n]);
-    if (!learner_watches(state->learner))
-        return size;
-    return size + learner_anomaly(state->learner, 0).contexts_size * sizeof(float);
+    for (size_t n = 0; n < layout->count; n++) {
+        const struct state_row *row = layout->of[n].row;
+        const struct state_place place = {.learner = state->learner, .row = row};
+        if (checkpoint_is_row(&layout->of[n]))
+            size += UINT8_MAX + 2 * sizeof(uint64_t) +
+                    (row->used ? row->most(&place) : 1) * checkpoint_row_size(&layout->entries[n]);
+    }
+    return size;
 }
 
 /* ---- Export ---- */
 
-static int put_origin(const struct stream_state *state, struct writing *writing,
+static int put(struct safetensors_memory *memory, const void *bytes, size_t size,
+               struct error *error) {
+    return safetensors_to_memory(memory, bytes, size, error);
+}
+
+static int put_origin(const struct stream_state *state, struct safetensors_memory *memory,
                       struct error *error) {
     struct origin origin = {.memory = state->config->anomaly.memory};
     snprintf(origin.digest, sizeof origin.digest, "%s", state->config->compatible);
-    memcpy(origin.share, state->share, sizeof origin.share);
-    return writing_put(writing, origin.digest, sizeof origin.digest, error) ||
-                   writing_put(writing, origin.share, sizeof origin.share, error) ||
-                   writing_put(writing, &origin.memory, sizeof origin.memory, error)
+    return put(memory, origin.digest, sizeof origin.digest, error) ||
+                   put(memory, state->share, sizeof origin.share, error) ||
+                   put(memory, &origin.memory, sizeof origin.memory, error)
                ? -1
                : 0;
 }
 
-static int put_text(struct writing *writing, const char *text, size_t size, struct error *error) {
+static int put_text(struct safetensors_memory *memory, const char *text, size_t size,
+                    struct error *error) {
     const unsigned char length = (unsigned char)size;
-    return writing_put(writing, &length, sizeof length, error) ||
-                   writing_put(writing, text, size, error)
-               ? -1
-               : 0;
+    return put(memory, &length, sizeof length, error) || put(memory, text, size, error) ? -1 : 0;
 }
 
 /* Name, size, bytes: the size is known when they have been written. */
-static int put_row(struct writing *writing, const struct checkpoint_entry *of, uint32_t slot,
-                   struct error *error) {
+static int put_row(const struct checkpoint_layout *layout, size_t n, uint32_t slot,
+                   struct safetensors_memory *memory, struct error *error) {
+    const char *name = layout->of[n].name;
     uint64_t size = 0;
-    if (put_text(writing, of->name, strlen(of->name), error) ||
-        writing_put(writing, &size, sizeof size, error))
+    if (put_text(memory, name, strlen(name), error) || put(memory, &size, sizeof size, error))
         return -1;
-    size_t begin = writing->memory->size;
-    if (writing_row(writing, of, slot, error))
+    size_t begin = memory->size;
+    if (checkpoint_put_row(layout, n, slot, safetensors_to_memory, memory, error))
         return -1;
-    size = writing->memory->size - begin;
-    memcpy(writing->memory->bytes + begin - sizeof size, &size, sizeof size);
+    size = memory->size - begin;
+    memcpy(memory->bytes + begin - sizeof size, &size, sizeof size);
     return 0;
 }
 
-static int put_rows(const struct stream_state *state, struct writing *writing, uint32_t slot,
-                    struct error *error) {
-    const struct checkpoint_layout *layout = &state->layout;
+static int put_rows(const struct checkpoint_layout *layout, uint32_t slot,
+                    struct safetensors_memory *memory, struct error *error) {
     uint16_t rows = 0;
     for (size_t n = 0; n < layout->count; n++)
-        rows += goes_along(&layout->of[n]);
-    if (writing_put(writing, &rows, sizeof rows, error))
+        rows += checkpoint_is_row(&layout->of[n]);
+    if (put(memory, &rows, sizeof rows, error))
         return -1;
     for (size_t n = 0; n < layout->count; n++)
-        if (goes_along(&layout->of[n]) && put_row(writing, &layout->of[n], slot, error))
+        if (checkpoint_is_row(&layout->of[n]) && put_row(layout, n, slot, memory, error))
             return -1;
     return 0;
 }
 
-static int export_to(struct stream_state *state, const char *key, size_t key_size,
+static int export_to(const struct stream_state *state, const char *key, size_t key_size,
                      struct safetensors_memory *memory, struct error *error) {
-    struct writing writing = {.layout = &state->layout,
-                              .learner = state->learner,
-                              .memory = memory,
-                              .buffer = state->buffer};
     uint32_t numbers[] = {STREAM_STATE_FORMAT, 0};
     uint32_t slot = streams_find(learner_streams_table(state->learner), key, key_size);
     memory->size = 0;
     if (slot == STREAMS_NONE)
         return 1;
-    if (writing_put(&writing, MAGIC, MAGIC_SIZE, error) ||
-        writing_put(&writing, numbers, sizeof numbers, error) ||
-        put_origin(state, &writing, error) || put_text(&writing, key, key_size, error) ||
-        put_rows(state, &writing, slot, error))
+    if (put(memory, MAGIC, MAGIC_SIZE, error) || put(memory, numbers, sizeof numbers, error) ||
+        put_origin(state, memory, error) || put_text(memory, key, key_size, error) ||
+        put_rows(&state->layout, slot, memory, error))
         return -1;
     numbers[1] = libdeflate_crc32(0, memory->bytes + SUMMED_FROM, memory->size - SUMMED_FROM);
     memcpy(memory->bytes + MAGIC_SIZE, numbers, sizeof numbers);
@@ -275,7 +256,7 @@ int stream_state_look(const struct stream_state *state, const void *bytes, size_
 
 static size_t entry_named(const struct checkpoint_layout *layout, const char *name, size_t size) {
     for (size_t n = 0; n < layout->count; n++)
-        if (goes_along(&layout->of[n]) && strlen(layout->of[n].name) == size &&
+        if (checkpoint_is_row(&layout->of[n]) && strlen(layout->of[n].name) == size &&
             memcmp(layout->of[n].name, name, size) == 0)
             return n;
     return SIZE_MAX;
@@ -283,12 +264,12 @@ static size_t entry_named(const struct checkpoint_layout *layout, const char *na
 
 /* Of a row that there is no use for: predictions or anomalies, which are not kept here. */
 static bool is_needless(const char *name, size_t size) {
-    for (enum checkpoint_part part = 0; part < PARTS; part++) {
-        const char *truth = checkpoint_truth(part), *watch = checkpoint_watch(part);
-        if ((truth && strlen(truth) == size && !memcmp(truth, name, size)) ||
-            (watch && strlen(watch) == size && !memcmp(watch, name, size)))
+    size_t count;
+    const struct state_row *rows = state_rows(&count);
+    for (size_t n = 0; n < count; n++)
+        if (rows[n].flags & (STATE_TRUTH | STATE_WATCH) && strlen(rows[n].name) == size &&
+            !memcmp(rows[n].name, name, size))
             return true;
-    }
     return false;
 }
 
@@ -305,17 +286,14 @@ static int find_row(struct checkpoint_layout *layout, struct blob *blob, struct 
     if (n == SIZE_MAX)
         return is_needless(name, name_size) ? 0 : refuse(error, "it has more than a stream has");
     struct safetensors_entry *entry = &layout->entries[n];
-    size_t row = row_size(entry);
-    bool fits = layout->of[n].varies ? row && size % row == 0 : size == row;
-    layout->of[n].lacked = !fits;
+    size_t row = checkpoint_row_size(entry);
+    bool used = layout->of[n].row->used;
+    layout->of[n].lacked = used ? size % row != 0 : size != row;
+    layout->of[n].used = 0;
     entry->begin = begin;
     entry->size = size;
-    entry->shape[0] = layout->of[n].varies && row ? size / row : 1;
+    entry->shape[0] = used ? size / row : 1;
     return 0;
-}
-
-static bool is_watched(const struct checkpoint_entry *of) {
-    return of->part >= PART_WATCH && of->part <= PART_ALARMS;
 }
 
 /* What an older program, or a memory of another size, does not give begins anew. */
@@ -324,13 +302,14 @@ static int check_rows(const struct stream_state *state, struct checkpoint_layout
     bool fits = origin->memory == state->config->anomaly.memory &&
                 memcmp(origin->share, state->share, sizeof state->share) == 0;
     for (size_t n = 0; n < layout->count; n++)
-        fits &= !goes_along(&layout->of[n]) || !is_watched(&layout->of[n]) || !layout->of[n].lacked;
+        fits &= !checkpoint_is_row(&layout->of[n]) || !checkpoint_is_watched(&layout->of[n]) ||
+                !layout->of[n].lacked;
     for (size_t n = 0; n < layout->count; n++) {
         struct checkpoint_entry *of = &layout->of[n];
-        if (!goes_along(of))
+        if (!checkpoint_is_row(of))
             continue;
-        of->lacked |= is_watched(of) && !fits;
-        if (of->lacked && !of->later)
+        of->lacked |= checkpoint_is_watched(of) && !fits;
+        if (of->lacked && !(of->row->flags & STATE_LATER))
             return refuse(error, "it has not all that a stream has");
     }
     return 0;
@@ -355,28 +334,13 @@ static int find_rows(struct stream_state *state, struct blob *blob, const struct
 /* Into a slot in which the stream has begun: 1 when it cannot be one of this learner's. */
 static int write_slot(struct stream_state *state, const void *bytes, uint32_t slot,
                       struct error *error) {
-    struct reading reading = {.path = "the state of the stream",
-                              .config = state->config,
-                              .model = learner_model(state->learner),
-                              .learner = state->learner,
-                              .blob = bytes,
-                              .layout = state->layout,
-                              .buffer = state->buffer};
-    struct checkpoint_layout *layout = &state->layout;
-    if (reading_stream(&reading, 0, slot, error)) {
-        bool damaged = error->status == EX_IOERR;
-        error->status = damaged ? EX_DATAERR : error->status;
-        return damaged ? 1 : -1;
-    }
-    size_t contexts = layout->parts[0][PART_CONTEXTS];
-    if (contexts != SIZE_MAX && !layout->of[contexts].lacked &&
-        layout->entries[contexts].shape[0] != reading.contexts)
-        return refuse(error, "it has too many contexts of its anomalies");
-    size_t holds = layout->parts[0][PART_HOLDS];
-    if (holds != SIZE_MAX && !layout->of[holds].lacked &&
-        layout->entries[holds].shape[0] != reading.holds)
-        return refuse(error, "it has too much of what its anomalies hold");
-    return 0;
+    const struct checkpoint_source source = {.path = "the state of the stream", .blob = bytes};
+    if (checkpoint_fill_slot(&state->layout, &source, 0, slot, error) == 0 &&
+        checkpoint_check_used(&state->layout, &source, error) == 0)
+        return 0;
+    bool damaged = error->status == EX_IOERR;
+    error->status = damaged ? EX_DATAERR : error->status;
+    return damaged ? 1 : -1;
 }
 
 static int find(struct stream_state *state, const void *bytes, size_t size, const char **key,

@@ -344,10 +344,6 @@ double learner_limit(const struct learner *learner) {
 
 /* ---- Checkpoints ---- */
 
-struct anomaly_state learner_anomaly(struct learner *learner, uint32_t slot) {
-    return anomaly_state(learner->watch.anomaly, slot);
-}
-
 struct anomaly_contexts learner_contexts(struct learner *learner, uint32_t slot, size_t k) {
     return anomaly_contexts(learner->watch.anomaly, slot, k);
 }

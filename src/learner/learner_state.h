@@ -44,26 +44,20 @@ int learner_write(struct learner *learner, size_t member, enum engine_block bloc
 /* Keys, slots and order of use. */
 const struct streams *learner_streams_table(const struct learner *learner);
 struct learner_window learner_window(const struct learner *learner, size_t member, uint32_t slot);
-void learner_write_window(struct learner *learner, size_t member, uint32_t slot,
-                          const struct learner_window *window);
-
 /* The last observed x (I,) of a stream, NaN where none yet; NULL without missing: hold, and with
    scale: forecast, whose experts keep it. */
 float *learner_held(struct learner *learner, uint32_t slot);
 
 /* What is kept of a stream's times (LEARNER_TIMES,), NULL without model.input.time; whether what
-   was written there can have come from this learner. How many examples were older than the one
-   before. */
+   was written there can have come from this learner. */
 enum { LEARNER_TIMES = 4 };
 double *learner_times(struct learner *learner, uint32_t slot);
 bool learner_times_valid(struct learner *learner, uint32_t slot);
-void learner_write_backwards(struct learner *learner, uint64_t count);
 
 /* Of a stream's open steps, by place (model_place). Mean and deviation of targets (2, size) that
    one was predicted with, the mean NaN where nothing had been observed: NULL where they are not
    scaled. What its targets are relative to (size,), as scaled: NULL unless they are, or, with
    target: next, more than one step is open. What else is kept of it: NULL with scale: forecast. */
-size_t learner_places(const struct learner *learner);
 double *learner_scale(struct learner *learner, uint32_t slot, size_t place);
 float *learner_base(struct learner *learner, uint32_t slot, size_t place);
 struct learner_open *learner_open_step(struct learner *learner, uint32_t slot, size_t place);
@@ -72,36 +66,8 @@ struct learner_open *learner_open_step(struct learner *learner, uint32_t slot, s
    are relative to it. */
 float *learner_last(struct learner *learner, uint32_t slot);
 
-/* Whether the last x and what is kept of open steps can have come from this learner. */
-bool learner_targets_valid(struct learner *learner, uint32_t slot);
-
-/* scale: forecast: what experts and mixture keep of a stream, doubles (learner_forecast_size,);
-   that is 0 and they are NULL otherwise. */
-struct learner_forecast {
-    double *experts, *mixture;
-    size_t experts_size, mixture_size;
-};
-struct learner_forecast learner_forecast(struct learner *learner, uint32_t slot);
-
-/* What the baseline (baseline.h) keeps of a stream, doubles (learner_baseline_size,): 0 where there
-   is none. Whether what was written there can have come from this learner. Or it was lost. */
-size_t learner_baseline_size(const struct learner *learner);
-double *learner_baseline(struct learner *learner, uint32_t slot);
-bool learner_baseline_valid(struct learner *learner, uint32_t slot);
-void learner_lose_baseline(struct learner *learner, uint32_t slot);
-
-/* Whether what was written there can have come from this learner, whose members' windows have been
-   written before. */
-bool learner_forecast_valid(const struct learner *learner, uint32_t slot);
-
-/* Predictions of a stream that wait for their truth, and what their intervals have learned; all
-   streams' coverage. truth.h says what is in them. NULL: see learner_keep_truths. */
-struct truth;
-struct truth *learner_truth(struct learner *learner);
-
 /* What is kept of a stream to say how abnormal it is (anomaly.h), where learner_watches; whether
    what was written there can have come from this learner. */
-struct anomaly_state learner_anomaly(struct learner *learner, uint32_t slot);
 struct anomaly_contexts learner_contexts(struct learner *learner, uint32_t slot, size_t k);
 bool learner_anomaly_written(struct learner *learner, uint32_t slot);
 
@@ -172,10 +138,6 @@ void learner_restored(struct learner *learner, uint32_t slot);
 int learner_write_parameters(struct learner *learner, size_t member, const float *values,
                              struct error *error);
 
-/* Whether a window can have come from this member. */
-bool learner_window_valid(const struct learner *learner, size_t member,
-                          const struct learner_window *window);
-
 struct learner_rates learner_rates(const struct learner *learner, size_t member);
 void learner_write_rates(struct learner *learner, size_t member, const struct learner_rates *rates);
 void learner_write_counters(struct learner *learner, const struct learner_counters *counters);
@@ -187,8 +149,7 @@ int learner_add_word(struct learner *learner, size_t lexicon, const char *word, 
 int learner_use_word(struct learner *learner, size_t lexicon, uint32_t id);
 void learner_words_written(struct learner *learner);
 
-/* For writing; NULL with scale: none. Of inputs, and of targets that are not the next input. */
-struct scaler *learner_scaler_state(struct learner *learner);
+/* For targets that are not the next input; NULL: they are not scaled. */
 struct scaler *learner_output_scaler(struct learner *learner);
 
 /* The scaler has been written: what it says of the range of inputs is what was seen of it. */

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "checkpoint/checkpoint_internal.h"
+#include "checkpoint/checkpoint_file.h"
 #include "checkpoint/stream_state.h"
 #include "fleet/carry.h"
 #include "journal/journal.h"

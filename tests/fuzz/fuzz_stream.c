@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "checkpoint/checkpoint_internal.h"
+#include "checkpoint/checkpoint_file.h"
 #include "checkpoint/stream_state.h"
 #include "common/error.h"
 #include "fuzz.h"

@@ -3,10 +3,11 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "checkpoint/checkpoint_internal.h"
+#include "checkpoint/checkpoint_file.h"
 #include "config_testing.h"
 #include "learner/engines.h"
 #include "learner/example.h"
+#include "learner/learner_state.h"
 #include "observed.h"
 #include "under_test.h"
 

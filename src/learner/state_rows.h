@@ -1,0 +1,76 @@
+/* What is kept of a learner beside its tensors and words: one table of rows, in the order of a
+   checkpoint's entries. Checkpoints, hand-over and adoption walk it; a new row needs nothing else.
+
+   Between plans only (learner_flush). Rows are filled in the table's order, into a learner that has
+   just been opened, or a slot in which the stream has begun; learner_slot_filled comes last. */
+#ifndef RUNNEL_STATE_ROWS_H
+#define RUNNEL_STATE_ROWS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "model/safetensors.h"
+
+struct error;
+struct learner;
+
+enum state_flags {
+    STATE_ONCE = 1,    /* of the learner; else of each stream */
+    STATE_MEMBERS = 2, /* each member has its own, under its name */
+    STATE_ALWAYS = 4,  /* with STATE_MEMBERS: also where there is no member */
+    STATE_LATER = 8,   /* files of earlier versions lack it: its numbers begin */
+    STATE_TRUTH = 16,  /* only where predictions are kept for their truth */
+    STATE_WATCH = 32, /* only where anomalies are looked for; those of a stream fit, or all begin */
+    STATE_SHARED = 64, /* also of slots that streams share, after those of streams */
+    STATE_ALONE = 128, /* with STATE_SHARED: of those slots alone */
+};
+
+struct state_place;
+
+struct state_row {
+    const char *name;
+    enum safetensors_type type;
+    unsigned flags;
+    unsigned which; /* for its functions */
+    size_t count; /* numbers of a stream; STATE_ONCE: of the learner, or rows of `width` numbers */
+    size_t width; /* 0: it has one dimension */
+
+    /* In place of `count`; 0: this learner has no such row. */
+    size_t (*size)(const struct state_place *place);
+
+    /* The numbers: piece n, NULL after the last one. `used`: how many rows of `count` numbers it
+       has; without it there is one piece, of one row. */
+    void *(*at)(const struct state_place *place, size_t n);
+    size_t (*used)(const struct state_place *place, size_t n);
+    size_t (*most)(
+        const struct state_place *place); /* with `used`: rows that all pieces can have */
+
+    /* In place of `at`: copy all of them out, or in. `write`, and `filled` after `at`: 1 when the
+       learner cannot have written them, -1 when the device has failed. */
+    int (*read)(const struct state_place *place, void *numbers, struct error *error);
+    int (*write)(const struct state_place *place, const void *numbers, struct error *error);
+    int (*filled)(const struct state_place *place);
+
+    /* The file lacks them, and a stream that begins has others. */
+    void (*lacked)(const struct state_place *place);
+};
+
+/* Whose numbers are meant. */
+struct state_place {
+    struct learner *learner;
+    const struct state_row *row;
+    size_t member;
+    uint32_t slot;
+};
+
+/* The table (*count,). */
+const struct state_row *state_rows(size_t *count);
+
+/* `size` of the place's row, else `count`. */
+size_t state_row_size(const struct state_place *place);
+
+/* All rows of a slot have been filled: NULL, or the name of one that this learner cannot have
+   written. */
+const char *learner_slot_filled(struct learner *learner, uint32_t slot);
+
+#endif
