@@ -14,8 +14,16 @@
 
 #include "build-config.h"
 #include "complain.h"
-#include "options_internal.h"
 #include "text.h"
+
+/* All rows of a line, one after the other: how many, and the struct that each one fills. */
+struct options_rows {
+    size_t count;
+    struct options_place {
+        const struct option_row *row;
+        void *values;
+    } places[OPTIONS_MAX];
+};
 
 enum {
     FIRST_CODE = 256, /* getopt's code of a row is this and its number */
@@ -24,7 +32,7 @@ enum {
     LINE_SIZE = 2048,
 };
 
-void options_collect(struct options_rows *rows, const struct command_line *line) {
+static void options_collect(struct options_rows *rows, const struct command_line *line) {
     rows->count = 0;
     for (size_t g = 0; g < OPTIONS_GROUPS && line->groups[g].rows; g++)
         for (const struct option_row *row = line->groups[g].rows; row->name; row++) {
@@ -316,4 +324,409 @@ int options_operands(const struct command_line *line, char **operands) {
     }
     return *operands ? options_complain(line, "unexpected argument '%s'", *operands)
                      : OPTIONS_GO_ON;
+}
+
+/* ---- --help ---- */
+
+enum {
+    NAMES_SIZE = 128,
+    HELP_COLUMN_MOST = 28, /* where help begins, at most; longer names have a line of their own */
+    GAP = 2,
+};
+
+/* "  -c, --connect=ENDPOINT" */
+static size_t option_names(char text[NAMES_SIZE], const struct option_row *row) {
+    char letter[] = "    ";
+    if (row->letter)
+        snprintf(letter, sizeof letter, "-%c, ", row->letter);
+    int size = snprintf(text, NAMES_SIZE, "  %.4s--%s%s%s", letter, row->name,
+                        row->argument ? "=" : "", row->argument ? row->argument : "");
+    return (size_t)size;
+}
+
+static size_t command_names(char text[NAMES_SIZE], const struct command_row *row) {
+    return (size_t)snprintf(text, NAMES_SIZE, "  %s%s%s", row->name, *row->operands ? " " : "",
+                            row->operands);
+}
+
+/* The text's words in lines that begin at `indent` and end before `width`; the first one begins at
+   `column`. */
+static void print_wrapped(FILE *to, const char *text, size_t column, size_t indent, size_t width) {
+    bool begun = false; /* there is a word in this line */
+    while (*text) {
+        size_t size = strcspn(text, " \n");
+        if (begun && column + 1 + size >= width) {
+            fputc('\n', to);
+            column = 0;
+            begun = false;
+        }
+        if (size > 0) {
+            int blanks = begun ? 1 : column < indent ? (int)(indent - column) : 0;
+            fprintf(to, "%*s%.*s", blanks, "", (int)size, text);
+            column += (size_t)blanks + size;
+            begun = true;
+        }
+        text += size;
+        if (*text == '\n') {
+            fputc('\n', to);
+            column = 0;
+            begun = false;
+        }
+        text += *text != '\0';
+    }
+    fputc('\n', to);
+}
+
+/* Names, and what they mean from column `indent` on. */
+static void print_row(FILE *to, const char *names, size_t size, const char *help, size_t indent,
+                      int width) {
+    fputs(names, to);
+    if (size + GAP > indent) {
+        fputc('\n', to);
+        size = 0;
+    }
+    print_wrapped(to, help, size, indent, (size_t)width);
+}
+
+static size_t larger(size_t a, size_t b) {
+    return a > b ? a : b;
+}
+
+static size_t column_of(size_t longest) {
+    return longest + GAP;
+}
+
+static void print_commands(const struct command_line *line, FILE *to, int width) {
+    char names[NAMES_SIZE];
+    size_t longest = 0;
+    for (size_t i = 0; line->commands[i]; i++)
+        longest = larger(longest, command_names(names, line->commands[i]));
+    fprintf(to, "\n%s:\n", line->commands_heading);
+    for (size_t i = 0; line->commands[i]; i++) {
+        size_t size = command_names(names, line->commands[i]);
+        print_row(to, names, size, line->commands[i]->summary, column_of(longest), width);
+    }
+}
+
+static size_t help_column(const struct command_line *line) {
+    struct options_rows rows;
+    char names[NAMES_SIZE];
+    size_t longest = 0;
+    options_collect(&rows, line);
+    for (size_t i = 0; i < rows.count; i++) {
+        size_t size = option_names(names, rows.places[i].row);
+        if (column_of(size) <= HELP_COLUMN_MOST)
+            longest = larger(longest, size);
+    }
+    return column_of(longest);
+}
+
+static void print_usage(const struct command_line *line, FILE *to) {
+    const char *operands = line->command ? line->command->operands : line->operands;
+    struct options_rows rows;
+    options_collect(&rows, line);
+    const char *command = line->command ? line->command->name : line->command_first ? operands : "";
+    fprintf(to, "Usage: %s%s%s [OPTION]...", line->name, *command ? " " : "", command);
+    for (size_t i = 0; i < rows.count; i++)
+        if (rows.places[i].row->required)
+            fprintf(to, " --%s=%s", rows.places[i].row->name, rows.places[i].row->argument);
+    if (command != operands && *operands)
+        fprintf(to, " %s", operands);
+    fputc('\n', to);
+}
+
+void options_help(const struct command_line *line, FILE *to, int width) {
+    char names[NAMES_SIZE];
+    size_t column = help_column(line);
+    print_usage(line, to);
+    print_wrapped(to, line->summary, 0, 0, (size_t)width);
+    if (line->commands)
+        print_commands(line, to, width);
+    for (size_t g = 0; g < OPTIONS_GROUPS && line->groups[g].rows; g++) {
+        if (!line->groups[g].rows->name)
+            continue;
+        fprintf(to, "\n%s%s", line->groups[g].heading ? line->groups[g].heading : "",
+                line->groups[g].heading ? "\n" : "");
+        for (const struct option_row *row = line->groups[g].rows; row->name; row++) {
+            size_t size = option_names(names, row);
+            print_row(to, names, size, row->help, column, width);
+        }
+    }
+    if (line->ending) {
+        fputc('\n', to);
+        print_wrapped(to, line->ending, 0, 0, (size_t)width);
+    }
+}
+
+/* ---- Completion: scripts that need no library of completion functions ---- */
+
+/* ---- bash ---- */
+
+/* bash splits words at '=', so that --option=VALUE comes as three. */
+static const char bash_begin[] =
+    "    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} i command=\n"
+    "    if [[ $word == = ]]; then\n"
+    "        word=\n"
+    "    elif [[ $before == = ]]; then\n"
+    "        before=${COMP_WORDS[COMP_CWORD - 2]}\n"
+    "    fi\n"
+    "    COMPREPLY=()\n";
+
+static void write_words(FILE *to, const char *words) {
+    fprintf(to, "mapfile -t COMPREPLY < <(compgen -W '%s' -- \"$word\")", words);
+}
+
+static void bash_offer(FILE *to, enum completion complete, const char *words) {
+    switch (complete) {
+    case COMPLETE_NOTHING:
+        fputs(":", to);
+        break;
+    case COMPLETE_WORDS:
+        write_words(to, words);
+        break;
+    case COMPLETE_PROGRAM:
+        fputs("mapfile -t COMPREPLY < <(compgen -c -- \"$word\")", to);
+        break;
+    default:
+        fputs("compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen ", to);
+        fprintf(to, "%s -- \"$word\")", complete == COMPLETE_FILE ? "-f" : "-d");
+    }
+}
+
+/* "-c | --connect" */
+static void write_pattern(FILE *to, const struct option_row *row) {
+    if (row->letter)
+        fprintf(to, "-%c | ", row->letter);
+    fprintf(to, "--%s", row->name);
+}
+
+/* What may follow each option that takes a value, as branches of a case. */
+static void bash_values(FILE *to, const struct option_row *rows, const char *indent) {
+    for (const struct option_row *row = rows; row->name; row++) {
+        if (!row->argument)
+            continue;
+        fprintf(to, "%s", indent);
+        write_pattern(to, row);
+        fputs(") ", to);
+        bash_offer(to, row->complete, row->words);
+        fputs("; return ;;\n", to);
+    }
+}
+
+static void bash_names(FILE *to, const struct option_row *rows) {
+    for (const struct option_row *row = rows; row->name; row++) {
+        if (row->letter)
+            fprintf(to, "-%c ", row->letter);
+        fprintf(to, "--%s ", row->name);
+    }
+}
+
+/* Skip options and their values to find the command. */
+static void bash_find_command(FILE *to, const struct options_rows *rows) {
+    const char *bar = "";
+    fputs("    for ((i = 1; i < COMP_CWORD; i++)); do\n"
+          "        case ${COMP_WORDS[i]} in\n"
+          "        ",
+          to);
+    for (size_t i = 0; i < rows->count; i++) {
+        if (!rows->places[i].row->argument)
+            continue;
+        fputs(bar, to);
+        write_pattern(to, rows->places[i].row);
+        bar = " | ";
+    }
+    fputs(")\n"
+          "            [[ ${COMP_WORDS[i + 1]} == = ]] && ((i++))\n"
+          "            ((i++)) ;;\n"
+          "        -*) ;;\n"
+          "        *) command=${COMP_WORDS[i]}; break ;;\n"
+          "        esac\n"
+          "    done\n",
+          to);
+}
+
+static void bash_commands(const struct command_line *line, FILE *to) {
+    fputs("    case $command in\n    '') ", to);
+    fputs("mapfile -t COMPREPLY < <(compgen -W '", to);
+    for (size_t i = 0; line->commands[i]; i++)
+        fprintf(to, "%s ", line->commands[i]->name);
+    fputs("' -- \"$word\") ;;\n", to);
+    for (size_t i = 0; line->commands[i]; i++) {
+        fprintf(to, "    %s) ", line->commands[i]->name);
+        bash_offer(to, line->commands[i]->complete, line->commands[i]->words);
+        fputs(" ;;\n", to);
+    }
+    fputs("    esac\n", to);
+}
+
+/* The options that each command has beside those of all. */
+static void bash_own(const struct command_line *line, FILE *to, bool values) {
+    fputs("    case $command in\n", to);
+    for (size_t i = 0; line->commands[i]; i++) {
+        const struct option_row *rows = line->commands[i]->rows;
+        if (!rows || !rows->name)
+            continue;
+        fprintf(to, "    %s)", line->commands[i]->name);
+        if (values) {
+            fputs("\n        case $before in\n", to);
+            bash_values(to, rows, "        ");
+            fputs("        esac ;;\n", to);
+        } else {
+            fputs(" options+='", to);
+            bash_names(to, rows);
+            fputs("' ;;\n", to);
+        }
+    }
+    fputs("    esac\n", to);
+}
+
+static void write_function_name(FILE *to, const char *name) {
+    for (fputc('_', to); *name; name++)
+        fputc(*name == '-' ? '_' : *name, to);
+}
+
+static void write_bash(const struct command_line *line, FILE *to) {
+    struct options_rows rows;
+    options_collect(&rows, line);
+    fprintf(to, "# bash completion for %s, written by '%s --completion=bash'\n", line->name,
+            line->name);
+    write_function_name(to, line->name);
+    fprintf(to, "() {\n%s", bash_begin);
+    if (line->commands)
+        bash_find_command(to, &rows);
+    fputs("    case $before in\n", to);
+    for (size_t g = 0; g < OPTIONS_GROUPS && line->groups[g].rows; g++)
+        bash_values(to, line->groups[g].rows, "    ");
+    fputs("    esac\n", to);
+    if (line->commands)
+        bash_own(line, to, true);
+    fputs("    if [[ $word == -* ]]; then\n        local options='", to);
+    for (size_t g = 0; g < OPTIONS_GROUPS && line->groups[g].rows; g++)
+        bash_names(to, line->groups[g].rows);
+    fputs("'\n", to);
+    if (line->commands)
+        bash_own(line, to, false);
+    fputs("        mapfile -t COMPREPLY < <(compgen -W \"$options\" -- \"$word\")\n"
+          "        return\n    fi\n",
+          to);
+    if (line->commands) {
+        bash_commands(line, to);
+    } else {
+        fputs("    ", to);
+        bash_offer(to, line->complete, line->words);
+        fputc('\n', to);
+    }
+    fputs("}\ncomplete -F ", to);
+    write_function_name(to, line->name);
+    fprintf(to, " %s\n", line->name);
+}
+
+/* ---- zsh ---- */
+
+/* Text inside of '...[text]' or '...:text:' of _arguments. */
+static void zsh_text(FILE *to, const char *text) {
+    for (; *text; text++) {
+        if (*text == '\'')
+            fputs("'\\'", to);
+        else if (strchr("[]:\\", *text))
+            fputc('\\', to);
+        fputc(*text == '\n' ? ' ' : *text, to);
+    }
+}
+
+static void zsh_action(FILE *to, enum completion complete, const char *words) {
+    static const char *const actions[] = {
+        [COMPLETE_NOTHING] = " ",
+        [COMPLETE_FILE] = "_files",
+        [COMPLETE_DIRECTORY] = "_files -/",
+        [COMPLETE_PROGRAM] = "_command_names -e",
+        [COMPLETE_WORDS] = " ",
+    };
+    if (complete == COMPLETE_WORDS && words)
+        fprintf(to, "(%s)", words);
+    else
+        fputs(actions[complete], to);
+}
+
+/* '(-c --connect)'{-c+,--connect=}'[help]:ENDPOINT:action' */
+static void zsh_option(FILE *to, const struct option_row *row, const char *indent) {
+    bool repeats = row->type == OPTION_IS_LIST || row->type == OPTION_IS_TAKEN;
+    fprintf(to, " \\\n%s", indent);
+    if (row->letter && repeats)
+        fputs("'*'", to);
+    else if (row->letter)
+        fprintf(to, "'(-%c --%s)'", row->letter, row->name);
+    if (row->letter)
+        fprintf(to, "{-%c%s,--%s%s}'[", row->letter, row->argument ? "+" : "", row->name,
+                row->argument ? "=" : "");
+    else
+        fprintf(to, "'%s--%s%s[", repeats ? "*" : "", row->name, row->argument ? "=" : "");
+    zsh_text(to, row->help);
+    fputc(']', to);
+    if (row->argument) {
+        fputc(':', to);
+        zsh_text(to, row->argument);
+        fputc(':', to);
+        zsh_action(to, row->complete, row->words);
+    }
+    fputc('\'', to);
+}
+
+static void zsh_options(FILE *to, const struct command_line *line, const char *indent) {
+    for (size_t g = 0; g < OPTIONS_GROUPS && line->groups[g].rows; g++)
+        for (const struct option_row *row = line->groups[g].rows; row->name; row++)
+            zsh_option(to, row, indent);
+}
+
+/* After the first operand, what its command takes. */
+static void zsh_commands(const struct command_line *line, FILE *to) {
+    fputs(" \\\n    '1:command:((", to);
+    for (size_t i = 0; line->commands[i]; i++) {
+        fprintf(to, "%s%s\\:\"", i ? " " : "", line->commands[i]->name);
+        zsh_text(to, line->commands[i]->summary);
+        fputc('"', to);
+    }
+    fputs("))' \\\n    '*::operand:->operand' && return\ncase $state in\noperand)\n"
+          "    case $words[1] in\n",
+          to);
+    for (size_t i = 0; line->commands[i]; i++) {
+        const struct command_row *command = line->commands[i];
+        fprintf(to, "    %s) _arguments -s -S", command->name);
+        zsh_options(to, line, "        ");
+        for (const struct option_row *row = command->rows; row && row->name; row++)
+            zsh_option(to, row, "        ");
+        fputs(" \\\n        '*:operand:", to);
+        zsh_action(to, command->complete, command->words);
+        fputs("' ;;\n", to);
+    }
+    fputs("    esac ;;\nesac\n", to);
+}
+
+static void write_zsh(const struct command_line *line, FILE *to) {
+    fprintf(to,
+            "#compdef %s\n# zsh completion, written by '%s --completion=zsh'\n"
+            "local curcontext=$curcontext state line\ntypeset -A opt_args\n_arguments -C -s -S",
+            line->name, line->name);
+    zsh_options(to, line, "    ");
+    if (line->commands) {
+        zsh_commands(line, to);
+    } else if (line->complete == COMPLETE_PROGRAM) {
+        fputs(" \\\n    '(-)1:command:_command_names -e' '*::argument:_normal'\n", to);
+    } else if (*line->operands) {
+        fputs(" \\\n    '*:operand:", to);
+        zsh_action(to, line->complete, line->words);
+        fputs("'\n", to);
+    } else {
+        fputc('\n', to);
+    }
+}
+
+bool options_completion(const struct command_line *line, const char *shell, FILE *to) {
+    if (!strcmp(shell, "bash"))
+        write_bash(line, to);
+    else if (!strcmp(shell, "zsh"))
+        write_zsh(line, to);
+    else
+        return false;
+    return true;
 }
