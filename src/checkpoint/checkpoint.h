@@ -85,6 +85,11 @@ void checkpoint_close(struct checkpoint **checkpoint);
 int checkpoint_load(struct checkpoint *checkpoint, const struct config *config,
                     struct learner *learner, struct checkpoint_report *report, struct error *error);
 
+/* What checkpoint_load would return for a learner of that configuration: as it, but nothing is put,
+   locked or written, and a directory that is not there has no checkpoint. */
+int checkpoint_check(const char *directory, const struct config *config,
+                     struct checkpoint_report *report, struct error *error);
+
 bool checkpoint_unlearned(const struct checkpoint *checkpoint);
 
 /* Rename the newest checkpoint, if checkpoint_load has found it damaged, to

@@ -332,6 +332,8 @@ static int read_all(struct reading *reading, struct checkpoint_report *report,
         return -1;
     if (check_digest(reading, error))
         return CHECKPOINT_OTHER;
+    if (!reading->learner)
+        return 0;
     if (check_entries(reading, error) || read_tensors(reading, error) ||
         read_counters(reading, error) || read_scalers(reading, error) ||
         reading_words(reading, error) || reading_streams(reading, error))
@@ -343,8 +345,10 @@ static int read_all(struct reading *reading, struct checkpoint_report *report,
 
 int checkpoint_read(const char *path, const struct config *config, struct learner *learner,
                     struct checkpoint_report *report, struct error *error) {
-    struct reading reading = {
-        .path = path, .config = config, .model = learner_model(learner), .learner = learner};
+    struct reading reading = {.path = path,
+                              .config = config,
+                              .model = learner ? learner_model(learner) : NULL,
+                              .learner = learner};
     int status = -1;
     if (safetensors_open(&reading.file, path, error) ||
         reading_verify(reading.file, path, report, error))
