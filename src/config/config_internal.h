@@ -91,6 +91,7 @@ enum {
                           do without it are those from before there was this key */
     KEY_CHANGED = 64,  /* likewise only where its value is not the default */
     KEY_DECIDES = 128, /* part of the full digest, where it counts */
+    KEY_FRESH = 256,   /* counts only where there is no checkpoint yet */
 };
 
 struct config_key {

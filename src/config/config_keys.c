@@ -72,7 +72,7 @@ static struct config_key rows[] = {
      .example = "{site: osaka, run: baseline}",
      .more = "They are part of `status`, and play no role in what is learned."},
 
-    {"model.initial", VALUE_PATH, AT(initial),
+    {"model.initial", VALUE_PATH, AT(initial), .flags = KEY_FRESH,
      .what = "file of tensors to start from", .example = "start.safetensors",
      .more = "It takes the place of random weights, and is written by `runnel-ctl export` "
              "(safetensors). Of a model with vocabularies it has their words."},
