@@ -96,8 +96,10 @@ static int check_state(const struct config *config, const char *directory, struc
     if (*report.warning)
         log_warning("%s", report.warning);
     if (found)
-        printf("%s: resumes after %" PRIu64 " example%s\n", report.path, report.examples,
-               text_s(report.examples));
+        printf("%s: resumes after %" PRIu64 " example%s%s\n", report.path, report.examples,
+               text_s(report.examples),
+               *report.before ? ", unless the journal has more: end the daemon first, not by a kill"
+                              : "");
     else
         printf("%s: nothing was learned here: starts with fresh parameters\n", directory);
     return 0;

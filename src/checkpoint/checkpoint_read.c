@@ -56,7 +56,18 @@ static bool all_finite(const float *values, size_t count) {
     return true;
 }
 
-static int check_digest(const struct reading *reading, struct error *error) {
+/* Whether only what can begin anew is another. All daemons of a fleet learn alike. */
+static bool lasts(struct reading *reading, const char *digest) {
+    const char *lasting = safetensors_metadata(reading->file, "lasting");
+    const char *optimizer = safetensors_metadata(reading->file, "optimizer");
+    reading->begins = digest && lasting && optimizer && reading->config->fleet.lease <= 0 &&
+                      !strcmp(lasting, reading->config->lasting);
+    reading->moments = reading->begins && strcmp(optimizer, reading->config->optimizer) != 0;
+    return reading->begins;
+}
+
+static int check_digest(struct reading *reading, struct checkpoint_report *report,
+                        struct error *error) {
     const char *digest = safetensors_metadata(reading->file, "digest");
     const char *description = safetensors_metadata(reading->file, "description");
     char ours[CHECKPOINT_DESCRIPTION_SIZE];
@@ -65,6 +76,17 @@ static int check_digest(const struct reading *reading, struct error *error) {
     checkpoint_describe(reading->config, ours);
     if (!description)
         description = "?";
+    if (lasts(reading, digest)) {
+        snprintf(report->before, sizeof report->before, "%s", digest);
+        checkpoint_warn(
+            report,
+            "%s was learned with another window, stride, rule or optimizer (%.250s; now "
+            "%.250s): parameters and statistics are kept, windows of streams%s begin "
+            "anew",
+            reading->path, description, ours,
+            reading->moments ? " and the optimizer's moments" : "");
+        return 0;
+    }
     return error_set(
         error, EX_CONFIG,
         "%s is of another configuration (%.350s%s; now %.350s%s): go back to that one, "
@@ -130,6 +152,23 @@ static void mark_resized(struct reading *reading) {
             layout->of[n].lacked |= !fit;
 }
 
+/* What windows and moments consist of; of records the states are read. */
+static void mark_begun(struct reading *reading) {
+    struct checkpoint_layout *layout = &reading->layout;
+    for (size_t n = 0; n < layout->count && reading->begins; n++) {
+        struct checkpoint_entry *of = &layout->of[n];
+        enum checkpoint_part part = of->part;
+        of->lacked |= part == PART_WINDOWS || part == PART_SCALES || part == PART_BASES ||
+                      part == PART_OPEN || part == PART_OPEN_TIMES || part == PART_OPEN_CLASSES;
+        of->lacked |= reading->moments && ((part == PART_TENSOR && of->block > 0) ||
+                                           part == PART_UPDATES || part == PART_RATES);
+        const struct safetensors_entry *found =
+            safetensors_find(reading->file, layout->entries[n].name);
+        if (part == PART_RECORDS && found)
+            layout->entries[n].shape[1] = found->shape[1];
+    }
+}
+
 /* The layout with the file's own number of streams, and every entry as the layout says. */
 static int check_entries(struct reading *reading, struct error *error) {
     const struct safetensors_entry *keys = safetensors_find(reading->file, "streams.keys");
@@ -141,11 +180,12 @@ static int check_entries(struct reading *reading, struct error *error) {
     reading->buffer = malloc(checkpoint_buffer_size(layout));
     if (!reading->buffer)
         return error_set(error, EX_UNAVAILABLE, "out of memory while reading %s", reading->path);
-    if (safetensors_count(reading->file) !=
-        layout->count - mark_lacked(reading) + count_needless(reading))
+    size_t count = layout->count - mark_lacked(reading) + count_needless(reading);
+    if (!reading->begins && safetensors_count(reading->file) != count)
         return reading_damaged(reading, "it has not the tensors that its configuration needs",
                                error);
     mark_resized(reading);
+    mark_begun(reading);
     for (size_t n = 0; n < layout->count; n++) {
         struct safetensors_entry *wanted = &layout->entries[n];
         const struct safetensors_entry *found = safetensors_find(reading->file, wanted->name);
@@ -195,6 +235,8 @@ static int read_tensors(struct reading *reading, struct error *error) {
     const struct checkpoint_layout *layout = &reading->layout;
     for (size_t n = 0; n < layout->count; n++) {
         enum checkpoint_part part = layout->of[n].part;
+        if (layout->of[n].lacked)
+            continue;
         if ((part == PART_TENSOR && read_tensor(reading, n, error)) ||
             (part == PART_SOLUTION && read_solution(reading, n, error)))
             return -1;
@@ -204,6 +246,8 @@ static int read_tensors(struct reading *reading, struct error *error) {
 
 static int read_rates(const struct reading *reading, size_t member, struct error *error) {
     double r[CHECKPOINT_RATES];
+    if (reading->moments) /* those configured, which are this optimizer's */
+        return 0;
     if (reading_member_row(reading, PART_RATES, member, 0, r, sizeof r, error))
         return -1;
     for (size_t n = 0; n < CHECKPOINT_RATES; n++)
@@ -214,7 +258,7 @@ static int read_rates(const struct reading *reading, size_t member, struct error
 }
 
 static int read_member(const struct reading *reading, size_t member, struct error *error) {
-    uint64_t updates;
+    uint64_t updates = 0;
     if (reading_member_row(reading, PART_UPDATES, member, 0, &updates, sizeof updates, error) ||
         learner_write(reading->learner, member, ENGINE_UPDATES, 0, &updates, error))
         return -1;
@@ -330,7 +374,7 @@ static int read_all(struct reading *reading, struct checkpoint_report *report,
                     struct error *error) {
     if (check_format(reading->file, reading->path, error))
         return -1;
-    if (check_digest(reading, error))
+    if (check_digest(reading, report, error))
         return CHECKPOINT_OTHER;
     if (!reading->learner)
         return 0;

@@ -162,6 +162,8 @@ static int read_open(const struct reading *reading, size_t row, uint32_t slot,
         return -1;
     if (!learner_targets_valid(learner, slot))
         return reading_damaged(reading, "what a stream's targets are relative to cannot be", error);
+    if (reading->begins) /* no step is open */
+        return 0;
     if (reading_has(reading, PART_OPEN) && read_open_steps(reading, row, slot, error))
         return -1;
     if (reading_has(reading, PART_OPEN_TIMES) && read_open_times(reading, row, slot, error))
@@ -262,12 +264,32 @@ static int read_watch(struct reading *reading, size_t row, uint32_t slot, struct
     return 0;
 }
 
+/* Of one member whose window begins anew: the state that its slot goes on from. */
+static int read_state(const struct reading *reading, size_t member, size_t row, uint32_t slot,
+                      struct error *error) {
+    struct learner *learner = reading->learner;
+    const struct checkpoint_layout *layout = &reading->layout;
+    const struct safetensors_entry *records = &layout->entries[layout->parts[member][PART_RECORDS]];
+    size_t numbers = learner_member_model(learner, member)->state_size;
+    memset(reading->buffer, 0, learner_record_size(learner, member) * sizeof(float));
+    if (records->shape[1] < numbers)
+        return reading_damaged(reading, "its streams' records are too short", error);
+    if (reading_bytes(reading, records, row * records->shape[1] * sizeof(float), reading->buffer,
+                      numbers * sizeof(float), error))
+        return -1;
+    if (!learner_record_finite(learner, member, reading->buffer))
+        return reading_damaged(reading, "a stream's record cannot be", error);
+    return learner_write(learner, member, ENGINE_SLOT, slot, reading->buffer, error);
+}
+
 /* Of one member: its window and its slot. */
 static int read_member_stream(const struct reading *reading, size_t member, size_t row,
                               uint32_t slot, struct error *error) {
     struct learner *learner = reading->learner;
     struct learner_window window;
     size_t size = learner_record_size(learner, member) * sizeof(float);
+    if (reading->begins)
+        return read_state(reading, member, row, slot, error);
     if (read_window(reading, member, row, &window, error) ||
         reading_member_row(reading, PART_RECORDS, member, row, reading->buffer, size, error))
         return -1;

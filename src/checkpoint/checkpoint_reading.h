@@ -14,6 +14,8 @@ struct reading {
     struct safetensors *file;  /* NULL: */
     const unsigned char *blob; /* entries' bytes are there, each from its `begin` on */
     struct checkpoint_layout layout;
+    bool begins;  /* windows begin anew: window, stride, rule or optimizer are others, */
+    bool moments; /* and so do moments: the optimizer is */
     uint64_t contexts, holds; /* of anomalies: so many have been read */
     void *buffer;             /* (checkpoint_buffer_size) */
 };

@@ -233,6 +233,7 @@ static int start(struct writing *writing, struct checkpoint_layout *layout,
         {"name", config->name},        {"digest", config->compatible},
         {"description", description},  {"device", learner_device(writing->learner)},
         {"examples", examples},        {"time", when},
+        {"lasting", config->lasting},  {"optimizer", config->optimizer},
         {CHECKPOINT_MEMORY, memory},   {CHECKPOINT_SHARE, share}, /* only where there are some */
     };
     bool shares = learner_shared(writing->learner) > 0;

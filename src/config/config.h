@@ -223,6 +223,9 @@ struct config {
        clip): two configurations that have the same can continue each other's checkpoints and
        journals. */
     char compatible[CONFIG_DIGEST_SIZE];
+    /* Of the same without window, stride, rule and optimizer, which a restart can change; and of
+       the optimizers without their rates. */
+    char lasting[CONFIG_DIGEST_SIZE], optimizer[CONFIG_DIGEST_SIZE];
 };
 
 /* Whether the configuration names a broker to read. */

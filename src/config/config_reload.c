@@ -12,6 +12,7 @@ static const char RATE[] = "learning.optimizer.rate", CLIP[] = "learning.clip";
 struct comparison {
     const struct config *before, *after;
     bool learned;  /* a restart would refuse what was learned */
+    bool alike;    /* a restart can change neither window nor optimizer */
     bool rates;    /* those of learning wait: for members that are others, or another optimizer */
     bool security; /* all of it waits: half of it may be less than either file has */
 };
@@ -116,14 +117,17 @@ static enum config_way way_of(const struct comparison *c, const struct config_ke
         return CONFIG_RESTART;
     if (!rate && key->flags & (KEY_IN_FLIGHT | KEY_RELOAD))
         return CONFIG_APPLIED;
-    return key->flags & KEY_FRESH || (c->learned && (rate || key->flags & KEY_DIGEST))
-               ? CONFIG_REFUSED
-               : CONFIG_RESTART;
+    bool lasting =
+        key->flags & KEY_DIGEST && (c->alike || !(key->flags & (KEY_WINDOW | KEY_MOMENT)));
+    return key->flags & KEY_FRESH || (c->learned && (rate || lasting)) ? CONFIG_REFUSED
+                                                                       : CONFIG_RESTART;
 }
 
 static struct comparison compare(const struct config *before, const struct config *after) {
     struct comparison c = {.before = before, .after = after};
-    c.learned = strcmp(before->compatible, after->compatible) != 0;
+    c.alike = before->fleet.lease > 0; /* a fleet learns with one configuration */
+    c.learned = c.alike ? strcmp(before->compatible, after->compatible) != 0
+                        : strcmp(before->lasting, after->lasting) != 0;
     c.rates = !members_alike(before, after) || !rates_fit(before, after);
     for (size_t k = 0; k < config_key_count; k++)
         c.security |= of_security(&config_keys[k]) && !(config_keys[k].flags & KEY_RELOAD) &&

@@ -240,7 +240,7 @@ bool learner_window_valid(const struct learner *learner, size_t member,
     enum target target = learner->model->architecture.output.target;
     size_t least = target == TARGET_NEXT, most = target == TARGET_GIVEN ? 0 : m->model->open;
     bool begun = !window->next && !window->length && !window->closed && !window->terms;
-    if (learner->forecaster && begun && !window->open) /* no step since a member's reset */
+    if (begun && !window->open) /* no step since a member's reset, or since windows began anew */
         return true;
     return window->next < model_ring(m->model, m->window) && window->length <= m->window &&
            window->closed <= window->length && window->closed < m->stride &&

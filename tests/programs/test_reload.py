@@ -25,8 +25,8 @@ model:
   input: {{kind: real, size: {size}}}
   layers: {layers}
   output: {{loss: squared, size: {size}, target: next}}
-learning: {{window: {window}, stride: 2, optimizer: {{kind: {kind}, rate: {rate}}}, clip: {clip},
-           max_streams: {streams}}}
+learning: {{rule: {rule}, window: {window}, stride: {stride}, clip: {clip}, max_streams: {streams},
+           optimizer: {{kind: {kind}, rate: {rate}}}}}
 examples: {{{examples}, socket: {socket}}}
 statistics: {{bind: "{statistics}", every: {every}, predictions: {predictions}}}
 control: {{bind: "ipc://{directory}/control"}}
@@ -36,7 +36,8 @@ state:
   journal: {{enabled: {journal}, keep: {keep}}}
 """
 VALUES = {"name": "again", "seed": 1, "size": 2, "layers": "[{cell: gru, size: 4}]", "window": 4,
-          "rate": 0.01, "clip": 1, "kind": "adam", "streams": 8, "socket": "pull", "every": 100, "predictions": "false",
+          "rate": 0.01, "clip": 1, "kind": "adam", "streams": 8, "rule": "tbptt",
+          "stride": 2, "socket": "pull", "every": 100, "predictions": "false",
           "count": 0, "seconds": 0, "journal": "true", "keep": "checkpoint"}
 
 
@@ -159,10 +160,11 @@ def test_applies_what_may_change_and_names_the_rest(directory):
         daemon.ask("checkpoint")
         first = daemon.export()
         refused = {"model.input.size": {"size": 3}, "seed": {"seed": 2},
-                   "learning.window": {"window": 5}, "learning.max_streams": {"streams": 7},
+                   "learning.max_streams": {"streams": 7},
                    "model.layers": {"layers": "[{cell: gru, size: 4}, {cell: gru, size: 4}]"},
                    "model.layers.0.size": {"layers": "[{cell: gru, size: 5}]"}}
-        restart = {"name": {"name": "x"}, "state.directory": {"state": "/nowhere"},
+        restart = {"name": {"name": "x"}, "learning.window": {"window": 5},
+                   "state.directory": {"state": "/nowhere"},
                    "examples.socket": {"socket": "router"},
                    "examples.bind": {"examples": f'bind: "ipc://{directory}/other"'},
                    "examples.connect": {"examples": f'connect: "ipc://{directory}/examples"'},
@@ -176,8 +178,8 @@ def test_applies_what_may_change_and_names_the_rest(directory):
             assert event["changed"] == {"learning.optimizer.rate": "0.5",
                                         "statistics.every": "7"}, event
             waiting = set(event["restart"]), set(event["refused"])
-            assert waiting == ((set(), {key} | ({"model.output.size"} if "size" in change else set()))
-                               if key in refused else ({key}, set())), event
+            also = {"model.output.size"} if "size" in change else set()
+            assert waiting == ((set(), {key} | also) if key in refused else ({key}, set())), event
             assert key in event["text"], event
             assert (("`runnel-ctl export FILE`" if key in refused else "until a restart")
                     in event["text"]), event
@@ -194,7 +196,8 @@ def test_a_rate_waits_for_its_optimizer(directory):
         daemon.write(kind="cocob", rate="auto", every=7)
         event = daemon.reload()
         assert event["changed"] == {"statistics.every": "7"}, event
-        assert {"learning.optimizer.kind", "learning.optimizer.rate"} <= set(event["refused"]), event
+        assert {"learning.optimizer.kind",
+                "learning.optimizer.rate"} <= set(event["restart"]), event
         assert daemon.ask("status")["rate"] == 0.01
 
 
@@ -263,7 +266,8 @@ def test_members_take_rates_and_clips(directory):
         assert set(event["refused"]) == {"model.layers.0.size"}, event
         assert rates(daemon)[0] != now[0] and rates(daemon)[1] == now[1]
         text = daemon.path.read_text()
-        daemon.path.write_text(text.replace("rate: 0.5", "rate: 0.7").replace("name: level", "name: l"))
+        text = text.replace("rate: 0.5", "rate: 0.7").replace("name: level", "name: l")
+        daemon.path.write_text(text)
         event = daemon.reload()
         assert not event["changed"] and "members" in event["refused"], event
 
@@ -271,7 +275,7 @@ def test_members_take_rates_and_clips(directory):
 def test_keeps_everything_when_the_file_is_wrong(directory):
     with Running(directory) as daemon:
         good = daemon.path.read_text()
-        for text, sentence in [(good.replace("rate: 0.01", "rate: fast"), "config.yaml:9:"),
+        for text, sentence in [(good.replace("rate: 0.01", "rate: fast"), "config.yaml:10:"),
                                (good + "unheard: 1\n", 'unknown key'), ("{", "config.yaml"),
                                (good.replace("stride: 2", "stride: 9"), "learning.stride"),
                                (good + "security: {allow: {control: keys}}\n", "security.secret"),
@@ -413,6 +417,122 @@ def test_a_check_answers_what_a_restart_would(directory):
         daemon.start()
         assert daemon.process.wait(LIMIT) == 78
         assert refusal.splitlines()[-1] in daemon.text(), (refusal, daemon.text())
+
+
+def predicts(daemon):
+    """What is said at the next example."""
+    with daemon.context.socket(zmq.SUB) as heard:
+        heard.subscribe(b"")
+        heard.connect(daemon.endpoint("statistics"))
+        daemon.until(lambda: heard.poll(100), lambda: (daemon.ask("pause"), daemon.ask("resume")))
+        daemon.feed(1)
+        while (message := daemon.next_message(heard))[0] != b"prediction":
+            continue
+        return json.loads(message[1])["prediction"]
+
+
+def restart(daemon, **changed):
+    """End it, and start it with another configuration."""
+    assert daemon.end() == 0
+    daemon.write(**changed)
+    daemon.log.close()
+    daemon.start()
+    daemon.events.close()
+    daemon.events = daemon.listen()
+
+
+BEGINNING = [{"window": 7}, {"window": 2}, {"stride": 1}, {"rule": "rtrl"},
+             {"kind": "sgd", "rate": 0.5}, {"kind": "cocob", "rate": "auto"}]
+
+
+def test_a_restart_with_another_window_or_optimizer_keeps_what_was_learned(directory):
+    """Parameters and states, too; what follows is learned again after a kill with the same bits,
+    also where the checkpoint that has begun so is damaged."""
+    said = []
+    for change in [{}] + BEGINNING:
+        with tempfile.TemporaryDirectory(prefix="runnel-") as name:
+            with Running(name, predictions="true", keep="all") as daemon:
+                daemon.feed(13)
+                first = tensors(daemon.export())
+                restart(daemon, **change)
+                assert daemon.ask("status")["examples"] == 13
+                assert tensors(daemon.export()) == first, change
+                anew = "begin anew" in daemon.text()
+                assert anew == bool(change), daemon.text()
+                assert ("optimizer's moments begin anew" in daemon.text()) == ("kind" in change)
+                code, text = check_state(daemon)  # it has written a checkpoint that has begun so
+                assert code == 0 and "begin anew" not in text, text
+                said.append(predicts(daemon))
+                daemon.feed(20)
+                learned = tensors(daemon.export())
+                assert learned != first, change
+                durable(daemon)
+                daemon.kill_and_start()
+                assert "replaying" in daemon.text()
+                assert tensors(daemon.export()) == learned, change
+                durable(daemon)
+                newest = pathlib.Path(name, "state/checkpoint.safetensors")
+                newest.write_bytes(newest.read_bytes()[:-9])
+                daemon.kill_and_start()
+                assert "the previous checkpoint is resumed" in daemon.text(), daemon.text()
+                assert tensors(daemon.export()) == learned, change
+                restart(daemon)
+                assert tensors(daemon.export()) == learned, change
+    assert all(one == said[0] for one in said), said
+
+
+def test_members_begin_windows_anew(directory):
+    with Members(directory) as daemon:
+        daemon.feed(40)
+        first = tensors(daemon.export())
+        daemon.end()
+        text = daemon.path.read_text() + "learning: {window: 5, stride: 5}\n"
+        daemon.path.write_text(text)
+        code, said = check_state(daemon)
+        assert code == 0 and "begin anew" in said, said
+        daemon.log.close()
+        daemon.start()
+        daemon.events = daemon.listen()
+        assert tensors(daemon.export()) == first
+        daemon.feed(20)
+        learned = tensors(daemon.export())
+        durable(daemon)
+        daemon.kill_and_start()
+        assert tensors(daemon.export()) == learned != first
+
+
+def test_what_the_journal_has_is_learned_as_it_was(directory):
+    with Running(directory, keep="all") as daemon:
+        daemon.feed(9)
+        daemon.ask("checkpoint")
+        daemon.feed(10)
+        durable(daemon)
+        learned = tensors(daemon.export())
+        daemon.end(signal.SIGKILL)
+        daemon.write(window=6)
+        daemon.log.close()
+        daemon.start()
+        assert daemon.process.wait(LIMIT) == 78
+        assert "10 entries after it that were learned with another window" in daemon.text()
+        daemon.write(window=4)
+        daemon.log.close()
+        daemon.start()
+        daemon.events = daemon.listen()
+        assert tensors(daemon.export()) == learned
+        restart(daemon, window=6)  # its last checkpoint has all of it
+        assert tensors(daemon.export()) == learned
+        before = daemon.ask("status")["examples"]
+        reply = daemon.request("rollback", to=5)[0]
+        assert not reply["ok"] and "another window" in reply["error"], reply
+        daemon.feed(3)
+        assert daemon.ask("status")["examples"] == before + 3
+        durable(daemon)
+        daemon.end(signal.SIGKILL)
+        daemon.write(window=4)  # back again: likewise
+        daemon.log.close()
+        daemon.start()
+        assert daemon.process.wait(LIMIT) == 78
+        assert "3 entries after it" in daemon.text(), daemon.text()
 
 
 def test_tells_the_manager(directory):
