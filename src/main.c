@@ -1,10 +1,13 @@
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sysexits.h>
 
+#include "checkpoint/checkpoint.h"
 #include "common/error.h"
 #include "common/log.h"
 #include "common/options.h"
+#include "common/text.h"
 #include "config/config.h"
 #include "daemon/daemon.h"
 #include "model/model.h"
@@ -14,7 +17,7 @@
 struct arguments {
     const char *config;
     struct option_list overrides;
-    bool check, explain, accept_short;
+    bool check, state, explain, accept_short;
 };
 
 static char key_names[CONFIG_NAMES_SIZE];
@@ -27,6 +30,10 @@ static const struct option_row options[] = {
      .words = key_names},
     {"check-config", 0, NULL, "check the configuration and end",
      OPTION_FLAG(struct arguments, check)},
+    {"state", 0, NULL,
+     "with --check-config: check whether a start could continue with what the state directory DIR "
+     "has, too; without DIR the configuration's",
+     OPTION_FLAG(struct arguments, state)},
     {"accept-short-journal", 0, NULL, "start although the end of the journal is missing",
      OPTION_FLAG(struct arguments, accept_short)},
     {"explain", 0, NULL,
@@ -79,7 +86,26 @@ static int check_initial(const struct config *config, struct error *error) {
     return 0;
 }
 
-static int run(const struct arguments *arguments, struct error *error) {
+/* What a start would do with the state directory, which is left as it is. */
+static int check_state(const struct config *config, const char *directory, struct error *error) {
+    struct checkpoint_report report;
+    directory = directory ? directory : config->state_directory;
+    int found = checkpoint_check(directory, config, &report, error);
+    if (found < 0)
+        return -1;
+    if (*report.warning)
+        log_warning("%s", report.warning);
+    if (found)
+        printf("%s: resumes after %" PRIu64 " example%s%s\n", report.path, report.examples,
+               text_s(report.examples),
+               *report.before ? ", unless the journal has more: end the daemon first, not by a kill"
+                              : "");
+    else
+        printf("%s: nothing was learned here: starts with fresh parameters\n", directory);
+    return 0;
+}
+
+static int run(const struct arguments *arguments, const char *directory, struct error *error) {
     static struct config config;
     const struct config_source source = {arguments->config, arguments->overrides.values,
                                          arguments->overrides.count};
@@ -88,7 +114,8 @@ static int run(const struct arguments *arguments, struct error *error) {
     config.journal.accept_short = arguments->accept_short;
     if (!arguments->check)
         return daemon_run(&config, &source, error);
-    if (check_initial(&config, error) || security_check(&config, error))
+    if (check_initial(&config, error) || security_check(&config, error) ||
+        (arguments->state && check_state(&config, directory, error)))
         return -1;
     printf("%s: ok\n", arguments->config);
     return 0;
@@ -99,7 +126,7 @@ int main(int argc, char **argv) {
     struct error error = {0};
     const struct command_line line = {
         .name = "runneld",
-        .operands = "[KEY]",
+        .operands = "[KEY|DIR]",
         .summary = "Learns from a live stream of examples and publishes statistics while it does.",
         .ending = "Exit status: 0 clean, 64 usage, 69 unavailable, 70 internal, 74 I/O, "
                   "78 configuration.",
@@ -112,12 +139,14 @@ int main(int argc, char **argv) {
     int code = options_parse(&line, argc, argv, &operands);
     if (code != OPTIONS_GO_ON)
         return code;
-    if (*operands && !arguments.explain)
+    if (arguments.state && !arguments.check)
+        return options_complain(&line, "--state is for --check-config");
+    if (*operands && !arguments.explain && !arguments.state)
         return options_complain(&line, "unexpected argument '%s'", *operands);
     if (!arguments.config && !arguments.explain)
         return options_complain(&line, "--config=FILE is missing");
     int status = arguments.explain ? config_explain(stdout, *operands ? *operands : "", &error)
-                                   : run(&arguments, &error);
+                                   : run(&arguments, *operands, &error);
     if (status == 0 && fflush(stdout) == 0)
         return EX_OK;
     if (status == 0)

@@ -417,3 +417,25 @@ int checkpoint_load(struct checkpoint *checkpoint, const struct config *config,
         *error = reason;
     return -1;
 }
+
+/* Without the lock a daemon may replace the file while it is read: one more look tells. */
+int checkpoint_check(const char *directory, const struct config *config,
+                     struct checkpoint_report *report, struct error *error) {
+    struct checkpoint looked = {.directory_file =
+                                    open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+    int status = 0;
+    *report = (struct checkpoint_report){0};
+    if (looked.directory_file < 0 && errno == ENOENT)
+        return 0;
+    if (looked.directory_file < 0)
+        return error_set(error, EX_IOERR, "the state directory %s cannot be opened: %s", directory,
+                         strerror(errno));
+    snprintf(looked.directory, sizeof looked.directory, "%s", directory);
+    for (int look = 0; look < 2; look++) {
+        status = checkpoint_load(&looked, config, NULL, report, error);
+        if (status < 0 ? error->status != EX_IOERR : !*report->warning)
+            break;
+    }
+    close(looked.directory_file);
+    return status;
+}

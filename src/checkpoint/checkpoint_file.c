@@ -405,6 +405,8 @@ static int start(const struct checkpoint_layout *layout, struct safetensors_writ
         {"version", PACKAGE_VERSION},
         {"name", config->name},
         {"digest", config->compatible},
+        {"lasting", config->lasting},
+        {"optimizer", config->optimizer},
         {"description", description},
         {"device", learner_device(layout->learner)},
         {"examples", examples},
@@ -560,6 +562,19 @@ static int fill_pieces(struct checkpoint_layout *layout, const struct checkpoint
     return row->filled ? row->filled(place) : 0;
 }
 
+/* What goes on of a row where windows begin anew. */
+static int fetch_lasting(struct checkpoint_layout *layout, const struct checkpoint_source *source,
+                         size_t n, const struct state_place *place, uint64_t index,
+                         struct error *error) {
+    const struct safetensors_entry *entry = &layout->entries[n];
+    size_t file_row = checkpoint_row_size(entry), number = file_row / entry->shape[1];
+    size_t size = place->row->lasting(place) * number;
+    memset(layout->buffer, 0, state_row_size(place) * number);
+    if (size > file_row)
+        return invalid(source, entry->name, error);
+    return fetch(source, entry, index * file_row, layout->buffer, size, error);
+}
+
 static int fill(struct checkpoint_layout *layout, const struct checkpoint_source *source, size_t n,
                 uint64_t index, uint32_t slot, struct error *error) {
     const struct safetensors_entry *entry = &layout->entries[n];
@@ -574,7 +589,9 @@ static int fill(struct checkpoint_layout *layout, const struct checkpoint_source
     }
     if (of->row->at)
         status = fill_pieces(layout, source, n, &place, index, error);
-    else if (fetch(source, entry, index * size, layout->buffer, size, error))
+    else if (layout->begins && of->row->lasting
+                 ? fetch_lasting(layout, source, n, &place, index, error)
+                 : fetch(source, entry, index * size, layout->buffer, size, error))
         return -1;
     else
         status = of->row->write(&place, layout->buffer, error);
@@ -724,7 +741,7 @@ static int read_once(struct checkpoint_layout *layout, const struct checkpoint_s
                      size_t *keys, struct error *error) {
     for (size_t n = 0; n < layout->count; n++) {
         const struct checkpoint_entry *of = &layout->of[n];
-        if ((of->kind == ENTRY_TENSOR && read_tensor(layout, source, n, error)) ||
+        if ((of->kind == ENTRY_TENSOR && !of->lacked && read_tensor(layout, source, n, error)) ||
             (of->kind == ENTRY_WORDS && read_words(layout, source, n, error)) ||
             (of->kind == ENTRY_KEPT && of->row->flags & STATE_ONCE &&
              fill(layout, source, n, 0, 0, error)))
@@ -749,7 +766,19 @@ static int check_format(const struct checkpoint_source *source, struct error *er
                      source->path, format, version ? version : "?", FORMAT);
 }
 
-static int check_digest(const struct checkpoint_source *source, const struct config *config,
+/* Whether only what can begin anew is another. All daemons of a fleet learn alike. */
+static bool lasts(struct checkpoint_layout *layout, const struct safetensors *file,
+                  const struct config *config, const char *digest) {
+    const char *lasting = safetensors_metadata(file, "lasting");
+    const char *optimizer = safetensors_metadata(file, "optimizer");
+    layout->begins = digest && lasting && optimizer && config->fleet.lease <= 0 &&
+                     !strcmp(lasting, config->lasting);
+    layout->moments = layout->begins && strcmp(optimizer, config->optimizer) != 0;
+    return layout->begins;
+}
+
+static int check_digest(struct checkpoint_layout *layout, const struct checkpoint_source *source,
+                        const struct config *config, struct checkpoint_report *report,
                         struct error *error) {
     const char *digest = safetensors_metadata(source->file, "digest");
     const char *description = safetensors_metadata(source->file, "description");
@@ -759,6 +788,16 @@ static int check_digest(const struct checkpoint_source *source, const struct con
     describe(config, ours);
     if (!description)
         description = "?";
+    if (lasts(layout, source->file, config, digest)) {
+        snprintf(report->before, sizeof report->before, "%s", digest);
+        checkpoint_warn(report,
+                        "%s was learned with another window, stride, rule or optimizer (%.250s; "
+                        "now %.250s): parameters and statistics are kept, windows of streams%s "
+                        "begin anew",
+                        source->path, description, ours,
+                        layout->moments ? " and the optimizer's moments" : "");
+        return 0;
+    }
     return error_set(error, EX_CONFIG,
                      "%s is of another configuration (%.*s%s; now %.*s%s): go back to that one, "
                      "or give this one a directory of its own with state.directory, or move "
@@ -819,6 +858,20 @@ static void mark_resized(struct checkpoint_layout *layout, const struct safetens
         layout->of[n].lacked |= checkpoint_is_watched(&layout->of[n]) && !fit;
 }
 
+/* What windows and moments consist of; of records the states are read. */
+static void mark_begun(struct checkpoint_layout *layout, const struct safetensors *file) {
+    for (size_t n = 0; n < layout->count && layout->begins; n++) {
+        struct checkpoint_entry *of = &layout->of[n];
+        const struct safetensors_entry *found = safetensors_find(file, of->name);
+        unsigned flags = of->kind == ENTRY_KEPT ? of->row->flags : 0;
+        of->lacked |= flags & STATE_WINDOW ||
+                      (layout->moments &&
+                       (flags & STATE_MOMENTS || (of->kind == ENTRY_TENSOR && of->block > 0)));
+        if (of->kind == ENTRY_KEPT && of->row->lasting && found && found->shape[1])
+            layout->entries[n].shape[1] = found->shape[1];
+    }
+}
+
 /* The layout with the file's own number of streams, and every entry as the layout says. */
 static int check_entries(struct checkpoint_layout *layout, const struct checkpoint_source *source,
                          struct learner *learner, const struct config *config,
@@ -826,12 +879,17 @@ static int check_entries(struct checkpoint_layout *layout, const struct checkpoi
     const struct safetensors_entry *keys = safetensors_find(source->file, "streams.keys");
     if (!keys || keys->rank != 2 || keys->shape[0] > config->learning.max_streams)
         return damaged(source, "its streams are missing or too many", error);
+    bool begins = layout->begins, moments = layout->moments;
     if (checkpoint_layout_open(layout, learner, keys->shape[0], error))
         return -1;
-    if (safetensors_count(source->file) !=
-        layout->count - mark_lacked(layout, source->file) + count_needless(layout, source->file))
+    layout->begins = begins;
+    layout->moments = moments;
+    size_t count = layout->count - mark_lacked(layout, source->file);
+    count += count_needless(layout, source->file);
+    if (!begins && safetensors_count(source->file) != count)
         return damaged(source, "it has not the tensors that its configuration needs", error);
     mark_resized(layout, source->file, config);
+    mark_begun(layout, source->file);
     for (size_t n = 0; n < layout->count; n++) {
         struct safetensors_entry *wanted = &layout->entries[n];
         const struct checkpoint_entry *of = &layout->of[n];
@@ -885,11 +943,11 @@ int checkpoint_read(const char *path, const struct config *config, struct learne
         status = error->status == EX_IOERR ? CHECKPOINT_NOT_WHOLE : -1;
     else if (check_format(&source, error))
         status = -1;
-    else if (check_digest(&source, config, error))
+    else if (check_digest(&layout, &source, config, report, error))
         status = CHECKPOINT_OTHER;
     else
-        status = read_all(&layout, &source, config, learner, error);
-    if (status == 0)
+        status = learner ? read_all(&layout, &source, config, learner, error) : 0;
+    if (status == 0 && learner)
         compare_device(&source, learner, report);
     safetensors_close(&source.file);
     checkpoint_layout_close(&layout);

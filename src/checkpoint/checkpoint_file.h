@@ -33,6 +33,8 @@ struct checkpoint_layout {
     struct safetensors_entry *entries; /* (count,) */
     struct checkpoint_entry *of;       /* (count,) what each is for */
     void *buffer;                      /* for the largest tensor, or row */
+    bool begins;                       /* windows of streams begin anew; */
+    bool moments;                      /* the optimizer's moments, too */
 };
 
 /* The entries of a checkpoint of that learner with that many streams. -1 (EX_UNAVAILABLE) when out
@@ -75,8 +77,9 @@ void checkpoint_share(const struct config *config, char text[CHECKPOINT_SHARE_SI
 int checkpoint_write(int descriptor, const char *path, const struct config *config,
                      struct learner *learner, double time, uint64_t *bytes, struct error *error);
 
-/* Put a whole file into a fresh learner; fills the report's examples, bytes and time, and adds to
-   its warning when the device is another. CHECKPOINT_NOT_WHOLE: its structure or checksum is not
+/* Put a whole file into a fresh learner, or, where that is NULL, check whether it could be; fills
+   the report's examples, bytes and time, `before` when windows begin anew, and adds to its warning
+   then and when the device is another. CHECKPOINT_NOT_WHOLE: its structure or checksum is not
    what was written, or the disk does not give its bytes (EX_IOERR); the learner is as it was.
    CHECKPOINT_OTHER: it is of another model or learning configuration (EX_CONFIG); likewise. -1:
    anything else; EX_CONFIG when it is of another version's format. */

@@ -116,7 +116,15 @@ int checkpoint_load_kept(const struct checkpoint *checkpoint, const struct check
                          struct checkpoint_report *report, struct error *error) {
     *report = (struct checkpoint_report){0};
     path_in(checkpoint, kept->name, report->path);
-    return checkpoint_read(report->path, config, learner, report, error) ? -1 : 0;
+    if (checkpoint_read(report->path, config, learner, report, error))
+        return -1;
+    if (!*report->before)
+        return 0;
+    return error_set(
+        error, EX_CONFIG,
+        "%s was learned with another window, stride, rule or optimizer: what the journal "
+        "has after it cannot be learned again with this one",
+        report->path);
 }
 
 /* ---- Going back ---- */

@@ -46,12 +46,12 @@ static uint64_t hash(uint64_t value, const char *text) {
 }
 
 /* Over "KEY=VALUE\n" of every such key, defaults written out, in the table's order. */
-uint64_t config_digest_of(const struct draft *draft, unsigned flags) {
+uint64_t config_digest_of(const struct draft *draft, unsigned flags, unsigned without) {
     uint64_t value = HASH_BEGIN;
     for (size_t k = 0; k < config_key_count; k++) {
         const struct config_key *key = &config_keys[k];
         size_t count = config_key_layered(key) ? draft->config.architecture.layer_count : 1;
-        for (size_t n = 0; n < count && key->flags & flags; n++) {
+        for (size_t n = 0; n < count && key->flags & flags && !(key->flags & without); n++) {
             char path[CONFIG_KEY_SIZE], text[CONFIG_LIST_SIZE];
             if (key->flags & (KEY_LATER | KEY_DECIDES) && !config_key_counts(key, n, draft))
                 continue;
@@ -89,7 +89,7 @@ void config_digest(struct config *config) {
     struct learning learning = config->learning;
     if (config->members_given) /* the network that has these is not there */
         config->learning.optimizer.rate = config->learning.clip = 0;
-    uint64_t digest = config_digest_of(draft, all);
+    uint64_t digest = config_digest_of(draft, all, 0);
     config->learning = learning;
     if (*config->initial)
         digest = hash_bytes(digest, &config->initial_digest, sizeof config->initial_digest);
@@ -98,7 +98,7 @@ void config_digest(struct config *config) {
     for (size_t n = 0; config->members_given && n < config->member_count; n++) {
         struct member_config *member = &config->members[n];
         exchange(config, member);
-        uint64_t value = config_digest_of(draft, all);
+        uint64_t value = config_digest_of(draft, all, 0);
         exchange(config, member);
         digest = hash_bytes(hash_bytes(digest, member->name, strlen(member->name) + 1), &value,
                             sizeof value);

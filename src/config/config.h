@@ -223,6 +223,9 @@ struct config {
        clip): two configurations that have the same can continue each other's checkpoints and
        journals. */
     char compatible[CONFIG_DIGEST_SIZE];
+    /* Of the same without window, stride, rule and optimizer, which a restart can change; and of
+       the optimizers without their rates. */
+    char lasting[CONFIG_DIGEST_SIZE], optimizer[CONFIG_DIGEST_SIZE];
 };
 
 /* Whether the configuration names a broker to read. */
@@ -314,14 +317,21 @@ struct config_source {
     size_t override_count;
 };
 
-/* A key whose value has changed: its path, and the new value as one would write it ("" = none). */
-typedef void config_changed(void *context, const char *key, const char *value);
+/* How a key that has changed in the file comes into effect. */
+enum config_way {
+    CONFIG_APPLIED, /* it is in effect */
+    CONFIG_RESTART, /* by a restart, which keeps what was learned */
+    CONFIG_REFUSED, /* not with what was learned: a restart would refuse that, or not look at it */
+};
 
-/* The file has been read again: what `after` has different from `before` is put into `current`,
-   which may have other values, set in flight, and reported. -1 (EX_CONFIG) when one of the
-   differences cannot be made while the daemon runs: the sentence names it, nothing is put or
-   reported. */
-int config_reload(struct config *current, const struct config *before, const struct config *after,
-                  config_changed *changed, void *context, struct error *error);
+/* A key whose value has changed: its path, and the new value as one would write it ("" = none). */
+typedef void config_changed(void *context, enum config_way way, const char *key, const char *value);
+
+/* The file has been read again: what `after` has different from `before` and can change while the
+   daemon runs is put into `current`, which may have other values, set in flight; `configured`
+   becomes `before` with the same changes. Each difference is reported. Rate and clip wait for
+   members, and all of security for security.secret, where those cannot change. */
+void config_reload(struct config *current, struct config *configured, const struct config *before,
+                   const struct config *after, config_changed *changed, void *context);
 
 #endif

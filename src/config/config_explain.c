@@ -175,7 +175,13 @@ static void explain_key(FILE *out, const struct config_key *key, size_t layer) {
     explain_fact(out, "changes", "%s",
                  key->flags & KEY_IN_FLIGHT ? "while the daemon runs (runnel-ctl set, SIGHUP)"
                  : key->flags & KEY_RELOAD  ? "when the daemon reads its file again (SIGHUP)"
-                                            : "with a new start only");
+                 : key->flags & KEY_FRESH   ? "where nothing was learned only"
+                 : key->flags & KEY_WINDOW  ? "with a restart: windows of streams begin anew"
+                 : key->flags & KEY_MOMENT
+                     ? "with a restart: windows of streams and the optimizer's moments begin anew"
+                 : key->flags & KEY_DIGEST
+                     ? "where nothing was learned only: with another state.directory"
+                     : "with a restart");
     config_key_path(key, layer, path);
     explain_fact(out, "example", "--set %s=%s", path, key->example);
     if (key->more) {

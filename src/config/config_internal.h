@@ -91,6 +91,9 @@ enum {
                           do without it are those from before there was this key */
     KEY_CHANGED = 64,  /* likewise only where its value is not the default */
     KEY_DECIDES = 128, /* part of the full digest, where it counts */
+    KEY_FRESH = 256,   /* counts only where there is no checkpoint yet */
+    KEY_WINDOW = 512,  /* of the digest, but a restart can change it: windows begin anew, */
+    KEY_MOMENT = 1024, /* and moments of the optimizer too */
 };
 
 struct config_key {
@@ -373,7 +376,8 @@ int config_check_forecast(struct reading *reading);
    checked. */
 int config_check_members(struct reading *reading, const struct reading *read);
 
-/* The hash over every key that has one of the flags KEY_DIGEST and KEY_DECIDES. */
-uint64_t config_digest_of(const struct draft *draft, unsigned flags);
+/* The hash over every key that has one of the flags KEY_DIGEST, KEY_DECIDES and KEY_MOMENT, and
+   none of `without`. */
+uint64_t config_digest_of(const struct draft *draft, unsigned flags, unsigned without);
 
 #endif

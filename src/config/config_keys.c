@@ -72,7 +72,7 @@ static struct config_key rows[] = {
      .example = "{site: osaka, run: baseline}",
      .more = "They are part of `status`, and play no role in what is learned."},
 
-    {"model.initial", VALUE_PATH, AT(initial),
+    {"model.initial", VALUE_PATH, AT(initial), .flags = KEY_FRESH,
      .what = "file of tensors to start from", .example = "start.safetensors",
      .more = "It takes the place of random weights, and is written by `runnel-ctl export` "
              "(safetensors). Of a model with vocabularies it has their words."},
@@ -286,23 +286,23 @@ static struct config_key rows[] = {
      .example = "rls", .more = "`rls` needs `scale: forecast`."},
 
     {"learning.rule", VALUE_WORD, AT(learning.rule), .fallback = "tbptt",
-     .flags = KEY_DIGEST | KEY_LATER | KEY_CHANGED, .what = "how an update comes by its gradient",
+     .flags = KEY_DIGEST | KEY_WINDOW | KEY_LATER | KEY_CHANGED, .what = "how an update comes by its gradient",
      .example = "rtrl",
      .more = "Only `tbptt` has a window, and only it is computed by a GPU. The others go forward in "
              "time: what they keep of a stream has the influence of all steps before. "
              "docs/rules.md has equations, costs and what each can do."},
     {"learning.window", VALUE_SIZE, AT(learning.window), RANGE(1, WINDOW_MAX), .fallback = "16",
-     .flags = KEY_DIGEST, .what = "steps that the gradient reaches back", .unit = "steps",
+     .flags = KEY_DIGEST | KEY_WINDOW, .what = "steps that the gradient reaches back", .unit = "steps",
      .example = "16",
      .more = "With a `learning.rule` other than `tbptt` there is no window: then it is the stride "
              "where none is given, and nothing else."},
     {"learning.stride", VALUE_SIZE, AT(learning.stride), RANGE(1, WINDOW_MAX),
-     .left_out = "the window", .flags = KEY_DIGEST, .what = "steps between two updates",
+     .left_out = "the window", .flags = KEY_DIGEST | KEY_WINDOW, .what = "steps between two updates",
      .unit = "steps of one stream", .example = "16",
      .more = "At most the window, where the rule has one. A stride below the window learns more from each step and costs "
              "window / stride times as much."},
     {KIND, VALUE_WORD, AT(learning.optimizer.kind),
-     .fallback = "adam", .flags = KEY_DIGEST, .what = "the optimizer", .example = "adam",
+     .fallback = "adam", .flags = KEY_DIGEST | KEY_MOMENT, .what = "the optimizer", .example = "adam",
      .more = "Each is as torch.optim defines it, but for cocob, which is as in its paper."},
     {"learning.optimizer.rate", VALUE_RATE, AT(learning.optimizer.rate), RANGE(0, RATE_MAX),
      .fallback = "0.001", .left_out = "0.001; auto with `cocob`",
@@ -310,10 +310,10 @@ static struct config_key rows[] = {
      .more = "With `kind: cocob`, which has no rate, it is `auto`, with the others a number."},
 #define KEY_OF_OPTIMIZERS(type, name)                                                              \
     {"learning.optimizer." #name, .offset = AT(learning.optimizer.name), .when = KIND,             \
-     .flags = KEY_DIGEST},
+     .flags = KEY_DIGEST | KEY_MOMENT},
 #include "kernels/kinds.def"
     {"learning.optimizer.weight_decay", VALUE_REAL, AT(learning.optimizer.weight_decay),
-     RANGE(0, DECAY_MAX), .fallback = "0", .flags = KEY_DIGEST,
+     RANGE(0, DECAY_MAX), .fallback = "0", .flags = KEY_DIGEST | KEY_MOMENT,
      .what = "pull of the parameters towards 0", .example = "0",
      .more = "adamw takes it off the parameters, the others add it to the gradient. The default "
              "holds for adamw too."},

@@ -232,9 +232,26 @@ static int check_set(const struct reading *reading, const struct member_config *
                        (int)length, set, member->name);
 }
 
+static const struct digest {
+    unsigned flags, without;
+    size_t text; /* where in struct config */
+} digests[] = {
+    {KEY_DIGEST, 0, offsetof(struct config, compatible)},
+    {KEY_DIGEST, KEY_WINDOW | KEY_MOMENT, offsetof(struct config, lasting)},
+    {KEY_MOMENT, 0, offsetof(struct config, optimizer)},
+};
+enum { DIGESTS = sizeof digests / sizeof *digests };
+
+static void add_digests(const struct draft *draft, const char *name, uint64_t values[DIGESTS]) {
+    for (size_t n = 0; n < DIGESTS; n++) {
+        uint64_t value = config_digest_of(draft, digests[n].flags, digests[n].without);
+        values[n] = hash_bytes(hash_bytes(values[n], name, strlen(name) + 1), &value, sizeof value);
+    }
+}
+
 /* The configuration with what one member sets. */
 static int check_member(struct reading *reading, struct member_config *member, struct reading *own,
-                        uint64_t *digest) {
+                        uint64_t values[DIGESTS]) {
     char verb[CONFIG_PATH_SIZE + CONFIG_TEXT_SIZE];
     const struct place *place = config_place(reading, "members");
     if (place->given && !place->override)
@@ -259,34 +276,35 @@ static int check_member(struct reading *reading, struct member_config *member, s
     member->layer_count = config->architecture.layer_count;
     member->output = config->architecture.output;
     member->learning = config->learning;
-    uint64_t value = config_digest_of(&own->draft, KEY_DIGEST);
-    *digest = hash_bytes(hash_bytes(*digest, member->name, strlen(member->name) + 1), &value,
-                         sizeof value);
+    add_digests(&own->draft, member->name, values);
     return 0;
 }
 
 int config_check_members(struct reading *reading, const struct reading *read) {
     struct config *config = &reading->draft.config;
     bool forecast = config->architecture.input.scale == SCALE_FORECAST;
-    uint64_t digest = config_digest_of(&reading->draft, KEY_DIGEST);
+    uint64_t values[DIGESTS];
     int status = 0;
+    for (size_t n = 0; n < DIGESTS; n++)
+        values[n] = config_digest_of(&reading->draft, digests[n].flags, digests[n].without);
     if (forecast) {
         add_preset_members(reading);
         if (check_names(reading) != 0 || resolve_combine(reading) != 0)
             return -1;
     }
-    if (config->members_given)
-        digest = hash_bytes(digest, "members", sizeof "members");
+    for (size_t n = 0; n < DIGESTS && config->members_given; n++)
+        values[n] = hash_bytes(values[n], "members", sizeof "members");
     struct reading *own = malloc(sizeof *own);
     for (size_t n = 0; own && status == 0 && config->members_given && n < config->member_count;
          n++) {
         *own = *read;
-        status = check_member(reading, &config->members[n], own, &digest);
+        status = check_member(reading, &config->members[n], own, values);
     }
     if (!own)
         status = config_fail(reading, "members", "out of memory");
     free(own);
-    snprintf(config->compatible, CONFIG_DIGEST_SIZE, "%016" PRIx64, digest);
+    for (size_t n = 0; n < DIGESTS; n++)
+        snprintf((char *)config + digests[n].text, CONFIG_DIGEST_SIZE, "%016" PRIx64, values[n]);
     return status;
 }
 

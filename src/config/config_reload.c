@@ -1,24 +1,33 @@
 /* What changes when the file is read again. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <sysexits.h>
+#include <string.h>
 
-#include "common/error.h"
 #include "common/format.h"
 #include "config_internal.h"
+
+static const char RATE[] = "learning.optimizer.rate", CLIP[] = "learning.clip";
+
+/* Two configurations, and which keys wait because of others. */
+struct comparison {
+    const struct config *before, *after;
+    bool learned;  /* a restart would refuse what was learned */
+    bool alike;    /* a restart can change neither window nor optimizer */
+    bool rates;    /* those of learning wait: for members that are others, or another optimizer */
+    bool security; /* all of it waits: half of it may be less than either file has */
+};
 
 /* A draft begins with its configuration, and no key that is asked for here lies after it. */
 static const struct draft *draft_of(const struct config *config) {
     return (const struct draft *)(const void *)config;
 }
 
-/* What a socket connects to is at home where it would be bound. */
-static bool is_compared(const struct config_key *key) {
-    return key->type != VALUE_CONNECT;
+static bool is(const struct config_key *key, const char *path) {
+    return !strcmp(key->path, path);
 }
 
-static size_t count_of(const struct config_key *key, const struct config *config) {
-    return config_key_layered(key) ? config->architecture.layer_count : 1;
+static bool of_security(const struct config_key *key) {
+    return !strncmp(key->path, "security.", strlen("security."));
 }
 
 /* The key's path; of a socket that connects, as that is written. */
@@ -40,50 +49,127 @@ static void print(const struct config_key *key, size_t layer, const struct confi
         snprintf(text, size, "%s", format_exact(plain, strtod(text, NULL)));
 }
 
-static int refuse(const struct config_key *key, size_t layer, const struct config *before,
-                  const struct config *after, struct error *error) {
-    enum { SHOWN_MAX = 100 };
-    char path[CONFIG_KEY_SIZE], old[CONFIG_TEXT_SIZE], found[CONFIG_TEXT_SIZE];
-    name(key, layer, after, path);
-    print(key, layer, before, old, sizeof old);
-    print(key, layer, after, found, sizeof found);
-    return error_set(error, EX_CONFIG,
-                     "%s: found %.*s%s, but the daemon runs with %.*s%s; restart it to change that",
-                     path, SHOWN_MAX, found, *found ? "" : "nothing", SHOWN_MAX, old,
-                     *old ? "" : "none");
+/* ---- Members ---- */
+
+static bool sets_rate(const char *set) {
+    const char *const rates[] = {RATE, CLIP};
+    bool rate = false;
+    for (size_t n = 0; n < sizeof rates / sizeof *rates; n++)
+        rate |= !strncmp(set, rates[n], strlen(rates[n])) && set[strlen(rates[n])] == '=';
+    return rate;
 }
 
-static int check(const struct config *before, const struct config *after, struct error *error) {
-    size_t old = before->architecture.layer_count, found = after->architecture.layer_count;
-    if (old != found)
-        return error_set(error, EX_CONFIG,
-                         "model.layers: found %zu of them, but the daemon runs with %zu; restart "
-                         "it to change that",
-                         found, old);
-    for (size_t k = 0; k < config_key_count; k++) {
-        const struct config_key *key = &config_keys[k];
-        if (!is_compared(key) || key->flags & (KEY_IN_FLIGHT | KEY_RELOAD))
-            continue;
-        for (size_t n = 0; n < count_of(key, after); n++)
-            if (!config_value_same(key, n, draft_of(before), draft_of(after)))
-                return refuse(key, n, before, after, error);
-    }
-    return 0;
+/* The next of a member's "KEY=VALUE" that is no rate and no clip. */
+static const char *next_fixed(const char *set) {
+    while (sets_rate(set))
+        set += strlen(set) + 1;
+    return set;
 }
 
-int config_reload(struct config *current, const struct config *before, const struct config *after,
-                  config_changed *changed, void *context, struct error *error) {
-    if (check(before, after, error))
-        return -1;
+static bool same_sets(const char *a, const char *b) {
+    for (; *(a = next_fixed(a)) && *(b = next_fixed(b)); a += strlen(a) + 1, b += strlen(b) + 1)
+        if (strcmp(a, b) != 0)
+            return false;
+    return !*a && !*next_fixed(b);
+}
+
+/* Whether members differ in rate and clip at most, by what they set. */
+static bool members_alike(const struct config *a, const struct config *b) {
+    bool alike = a->members_given == b->members_given && a->member_count == b->member_count;
+    for (size_t n = 0; alike && a->members_given && n < a->member_count; n++)
+        alike = !strcmp(a->members[n].name, b->members[n].name) &&
+                same_sets(a->sets + a->members[n].sets, b->sets + b->members[n].sets);
+    return alike;
+}
+
+static bool rates_fit(const struct config *before, const struct config *after) {
+    char why[CONFIG_WHY_SIZE];
+    bool fit = before->members_given ||
+               config_rate_fits(&before->learning.optimizer, after->learning.optimizer.rate, why);
+    for (size_t n = 0; before->members_given && n < before->member_count; n++)
+        fit &= config_rate_fits(&before->members[n].learning.optimizer,
+                                after->members[n].learning.optimizer.rate, why);
+    return fit;
+}
+
+static void copy_rates(const struct config *from, struct config *to) {
+    memcpy(to->sets, from->sets, sizeof to->sets);
+    to->sets_size = from->sets_size;
+    for (size_t n = 0; to->members_given && n < to->member_count; n++) {
+        to->members[n].sets = from->members[n].sets;
+        to->members[n].learning.optimizer.rate = from->members[n].learning.optimizer.rate;
+        to->members[n].learning.clip = from->members[n].learning.clip;
+    }
+}
+
+/* ---- Each key ---- */
+
+static bool differs(const struct comparison *c, const struct config_key *key, size_t layer) {
+    return key->type != VALUE_CONNECT && /* it is at home where it would be bound */
+           !config_value_same(key, layer, draft_of(c->before), draft_of(c->after));
+}
+
+static enum config_way way_of(const struct comparison *c, const struct config_key *key) {
+    bool rate = is(key, RATE) || is(key, CLIP) || key->type == VALUE_MEMBERS;
+    if (rate && !c->rates)
+        return CONFIG_APPLIED;
+    if (of_security(key) && c->security)
+        return CONFIG_RESTART;
+    if (!rate && key->flags & (KEY_IN_FLIGHT | KEY_RELOAD))
+        return CONFIG_APPLIED;
+    bool lasting =
+        key->flags & KEY_DIGEST && (c->alike || !(key->flags & (KEY_WINDOW | KEY_MOMENT)));
+    return key->flags & KEY_FRESH || (c->learned && (rate || lasting)) ? CONFIG_REFUSED
+                                                                       : CONFIG_RESTART;
+}
+
+static struct comparison compare(const struct config *before, const struct config *after) {
+    struct comparison c = {.before = before, .after = after};
+    c.alike = before->fleet.lease > 0; /* a fleet learns with one configuration */
+    c.learned = c.alike ? strcmp(before->compatible, after->compatible) != 0
+                        : strcmp(before->lasting, after->lasting) != 0;
+    c.rates = !members_alike(before, after) || !rates_fit(before, after);
+    for (size_t k = 0; k < config_key_count; k++)
+        c.security |= of_security(&config_keys[k]) && !(config_keys[k].flags & KEY_RELOAD) &&
+                      differs(&c, &config_keys[k], 0);
+    return c;
+}
+
+static void take(const struct comparison *c, const struct config_key *key, size_t layer,
+                 struct config *current, struct config *configured, config_changed *changed,
+                 void *context) {
+    char path[CONFIG_KEY_SIZE], value[CONFIG_PATH_SIZE];
+    enum config_way way = way_of(c, key);
+    if (way == CONFIG_APPLIED && key->type != VALUE_MEMBERS) {
+        config_value_copy(key, layer, draft_of(c->after), (struct draft *)(void *)current);
+        config_value_copy(key, layer, draft_of(c->after), (struct draft *)(void *)configured);
+    }
+    name(key, layer, c->after, path);
+    print(key, layer, c->after, value, sizeof value);
+    changed(context, way, path, value);
+}
+
+void config_reload(struct config *current, struct config *configured, const struct config *before,
+                   const struct config *after, config_changed *changed, void *context) {
+    const struct comparison c = compare(before, after);
+    size_t layers = after->architecture.layer_count;
+    bool as_many = before->architecture.layer_count == layers;
+    char count[FORMAT_SIZE];
+    *configured = *before;
+    if (!as_many) {
+        snprintf(count, sizeof count, "%zu", layers);
+        changed(context, CONFIG_REFUSED, "model.layers", count);
+    }
     for (size_t k = 0; k < config_key_count; k++) {
         const struct config_key *key = &config_keys[k];
-        char value[CONFIG_PATH_SIZE];
-        if (!(key->flags & (KEY_IN_FLIGHT | KEY_RELOAD)) ||
-            config_value_same(key, 0, draft_of(before), draft_of(after)))
-            continue;
-        config_value_copy(key, 0, draft_of(after), (struct draft *)(void *)current);
-        print(key, 0, after, value, sizeof value);
-        changed(context, key->path, value);
+        size_t rows = !config_key_layered(key) ? 1 : as_many ? layers : 0;
+        for (size_t n = 0; n < rows; n++)
+            if (differs(&c, key, n))
+                take(&c, key, n, current, configured, changed, context);
     }
-    return 0;
+    if (!c.rates) { /* of members they follow from several keys */
+        copy_rates(after, current);
+        copy_rates(after, configured);
+    }
+    config_digest(configured);
 }

@@ -162,15 +162,24 @@ static int open_parts(struct daemon *daemon, const struct config *config,
     return 0;
 }
 
+/* The journal is another configuration's from now on: the checkpoint that its entries follow has to
+   be so too, and the previous one is from the moment of the change. */
+static int keep_changed(struct daemon *daemon, struct error *error) {
+    if (!*daemon->resumed.before)
+        return 0;
+    checkpoints_changed(daemon);
+    return checkpoints_last(daemon, error);
+}
+
 static int daemon_open(struct daemon **opened, const struct config *config,
                        const struct config_source *source, struct error *error) {
     struct daemon *daemon = *opened = calloc(1, sizeof *daemon);
     if (!daemon)
         return error_no_memory(error);
     if (open_parts(daemon, config, source, error) || replay_journal(daemon, error) ||
-        checkpoint_set_aside(daemon->checkpoint, error) || settings_configure(daemon, error) ||
-        rollback_at_start(daemon, error) || fleet_open(daemon, error) ||
-        consuming_begin(daemon, error))
+        checkpoint_set_aside(daemon->checkpoint, error) || keep_changed(daemon, error) ||
+        settings_configure(daemon, error) || rollback_at_start(daemon, error) ||
+        fleet_open(daemon, error) || consuming_begin(daemon, error))
         return -1;
     run_tell_manager(daemon);
     notify_ready();

@@ -80,6 +80,7 @@ static int open_journal(struct daemon *daemon, struct error *error) {
         .steps_max = EXAMPLE_STEPS_MAX,
         .name = config->name,
         .digest = config->compatible,
+        .before = *daemon->resumed.before ? daemon->resumed.before : NULL,
         .remember = config->examples_socket == EXAMPLES_ROUTER,
         .producers_keep = config->journal.producers.keep,
         .producers_days = config->journal.producers.days,

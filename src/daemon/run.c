@@ -142,8 +142,7 @@ void run_refused_reload(struct daemon *daemon, const char *why) {
 void run_tell_manager(const struct daemon *daemon) {
     const char *refused = daemon->run->refused;
     uint64_t examples = daemon_examples(daemon);
-    notify_status("%s: %" PRIu64 " example%s%s%s", run_state(daemon), examples, text_s(examples),
-                  *refused ? "; the configuration that was read again is not in use: " : "",
+    notify_status("%s: %" PRIu64 " example%s%s", run_state(daemon), examples, text_s(examples),
                   refused);
 }
 

@@ -27,7 +27,8 @@ void run_release_signals(struct daemon *daemon);
 bool run_wants_reload(const struct daemon *daemon);
 bool run_take_reload(struct daemon *daemon);
 
-/* Why the configuration that was read again is not in use, "" = it is: the manager is notified. */
+/* What is not in use of the configuration that was read again, and why, as "; CLAUSE"; "": all of
+   it is in use. The manager is notified. */
 void run_refused_reload(struct daemon *daemon, const char *why);
 void run_tell_manager(const struct daemon *daemon);
 

@@ -41,8 +41,8 @@ int settings_reset(struct daemon *daemon, const char *member, struct error *erro
    loaded and replayed was learned. */
 int settings_configure(struct daemon *daemon, struct error *error);
 
-/* Read the configuration again and take all of it, or nothing; say which. -1 when the daemon cannot
-   continue. */
+/* Read the configuration again, take what can change while the daemon runs, and report that and
+   what waits for a restart; nothing of a file that is wrong. -1 when the daemon cannot continue. */
 int settings_reload(struct daemon *daemon, struct error *error);
 
 #endif

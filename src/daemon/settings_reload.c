@@ -19,13 +19,31 @@
 #include "settings.h"
 #include "settings_internal.h"
 
-enum { CHANGES_TEXT_SIZE = 768, KEY_TEXT_SIZE = 128 };
+enum { CHANGES_TEXT_SIZE = 640, KEY_TEXT_SIZE = 128 };
 
 /* ---- Taking it ---- */
 
-/* Of config_changed; the context is a JSON object. */
-static void collect(void *context, const char *key, const char *value) {
-    json_object_set_new(context, key, json_of_text(value, strlen(value)));
+/* Objects of JSON, by enum config_way. */
+struct changes {
+    json_t *keys[CONFIG_REFUSED + 1];
+};
+
+static int changes_open(struct changes *changes) {
+    bool good = true;
+    for (size_t n = 0; n <= CONFIG_REFUSED; n++)
+        good &= (changes->keys[n] = json_object()) != NULL;
+    return good ? 0 : -1;
+}
+
+static void changes_close(struct changes *changes) {
+    for (size_t n = 0; n <= CONFIG_REFUSED; n++)
+        json_decref(changes->keys[n]);
+}
+
+/* Of config_changed; the context is a struct changes. */
+static void collect(void *context, enum config_way way, const char *key, const char *value) {
+    struct changes *changes = context;
+    json_object_set_new(changes->keys[way], key, json_of_text(value, strlen(value)));
 }
 
 /* A key's value is another than before. */
@@ -107,14 +125,26 @@ static void write_changes(json_t *changes, char text[CHANGES_TEXT_SIZE]) {
     }
 }
 
+/* "; WHAT: a, b": keys that wait, after how they can change. */
+static void write_waiting(json_t *keys, const char *what, char text[CHANGES_TEXT_SIZE]) {
+    const char *key;
+    json_t *value;
+    size_t used = strlen(text), begin = used;
+    json_object_foreach(keys, key, value) {
+        if (used < CHANGES_TEXT_SIZE)
+            used += (size_t)snprintf(text + used, CHANGES_TEXT_SIZE - used, "%s%s%s",
+                                     used > begin ? ", " : "; ", used > begin ? "" : what, key);
+    }
+}
+
 int settings_configure(struct daemon *daemon, struct error *error) {
     const struct config *configured = settings_configured(daemon);
     const struct learner_rates rates = learner_rates(daemon->learner, 0);
-    struct config *before = malloc(2 * sizeof *before);
-    json_t *changes = json_object();
+    struct config *before = malloc(3 * sizeof *before);
+    struct changes changes;
     char text[CHANGES_TEXT_SIZE];
     int result = -1;
-    if (!before || !changes) {
+    if (changes_open(&changes) || !before) {
         error_no_memory(error);
     } else if (run_is_replaying(daemon)) {
         result = 0; /* stopped: what comes after the rest of the journal comes another time */
@@ -128,19 +158,17 @@ int settings_configure(struct daemon *daemon, struct error *error) {
         }
         if (learner_watches(daemon->learner))
             before->anomaly.rule.threshold = learner_thresholds(daemon->learner).configured;
-        result = config_reload(current, before, configured, collect, changes, error);
-        if (result == 0) {
-            settings_put(daemon, current, NULL);
-            result = take_learning(daemon, configured, error);
-        }
+        config_reload(current, before + 2, before, configured, collect, &changes);
+        settings_put(daemon, current, NULL);
+        result = take_learning(daemon, configured, error);
         if (result == 0)
             settings_take_rates(daemon);
-        write_changes(changes, text);
-        if (result == 0 && json_object_size(changes))
+        write_changes(changes.keys[CONFIG_APPLIED], text);
+        if (result == 0 && json_object_size(changes.keys[CONFIG_APPLIED]))
             log_info("the configuration has changed: %s", text);
     }
     free(before);
-    json_decref(changes);
+    changes_close(&changes);
     return result;
 }
 
@@ -161,80 +189,96 @@ static int renew_sockets(struct daemon *daemon, struct error *error) {
                : 0;
 }
 
-static int take(struct daemon *daemon, const struct config *wanted, json_t *changes,
-                const struct access *access, struct error *error) {
-    char text[CHANGES_TEXT_SIZE], key[KEY_TEXT_SIZE] = "";
-    if (take_learning(daemon, wanted, error))
-        return -1;
-    settings_put(daemon, NULL, wanted);
-    settings_take_rates(daemon);
-    observe_want_outputs(daemon);
-    write_changes(changes, text);
-    const char *lists = security_has_keys(daemon->security) ? " and the lists of keys" : "";
-    const char *many = access->cut_off == 1 ? "" : "s";
-    json_t *details =
-        json_pack("{s:O, s:I}", "changed", changes, "cut_off", (json_int_t)access->cut_off);
+static void report(struct daemon *daemon, struct changes *changes, const struct access *access) {
+    char text[CHANGES_TEXT_SIZE], key[KEY_TEXT_SIZE] = "", waiting[CHANGES_TEXT_SIZE] = "";
+    char all[ERROR_TEXT_SIZE];
+    json_t *const *keys = changes->keys;
+    write_changes(keys[CONFIG_APPLIED], text);
+    write_waiting(keys[CONFIG_REFUSED],
+                  "not applied, and a restart would refuse what was learned (start with another "
+                  "state.directory; `runnel-ctl export FILE` now and model.initial: FILE then keep "
+                  "parameters whose shapes stay): ",
+                  waiting);
+    write_waiting(keys[CONFIG_RESTART],
+                  json_object_get(keys[CONFIG_RESTART], "state.directory")
+                      ? "not applied until a restart, which continues with what that directory has "
+                        "(move this one there): "
+                      : "not applied until a restart: ",
+                  waiting);
+    json_t *details = json_pack("{s:O, s:O, s:O, s:I}", "changed", keys[CONFIG_APPLIED], "restart",
+                                keys[CONFIG_RESTART], "refused", keys[CONFIG_REFUSED], "cut_off",
+                                (json_int_t)access->cut_off);
     if (access->key_changed) {
         snprintf(key, sizeof key, "; the daemon's public key is now %s",
                  security_key(daemon->security));
         json_object_set_new(details, "key", json_string(security_key(daemon->security)));
     }
-    log_info("read the configuration%s again: %s; %zu connection%s cut off%s", lists, text,
-             access->cut_off, many, key);
-    announce_event(daemon, "reloaded", details,
-                   "read the configuration%s again: %s; %zu connection%s cut off%s", lists, text,
-                   access->cut_off, many, key);
-    run_refused_reload(daemon, "");
+    snprintf(all, sizeof all, "read the configuration%s again: %s; %zu connection%s cut off%s%s",
+             security_has_keys(daemon->security) ? " and the lists of keys" : "", text,
+             access->cut_off, access->cut_off == 1 ? "" : "s", key, waiting);
+    if (*waiting)
+        log_warning("%s", all);
+    else
+        log_info("%s", all);
+    announce_event(daemon, "reloaded", details, "%s", all);
+    run_refused_reload(daemon, waiting);
     announce_status(daemon);
+}
+
+/* `configured`: the file, but for what cannot change. */
+static int take(struct daemon *daemon, const struct config *configured, struct changes *changes,
+                const struct access *access, struct error *error) {
+    if (take_learning(daemon, configured, error))
+        return -1;
+    settings_put(daemon, NULL, configured);
+    settings_take_rates(daemon);
+    observe_want_outputs(daemon);
+    report(daemon, changes, access);
     return access->key_changed ? renew_sockets(daemon, error) : 0;
 }
 
 /* `systemctl reload` has ended by now: the manager's status, which is soon updated, is what it can
    show. */
 static void refuse(struct daemon *daemon, const struct error *why) {
-    run_refused_reload(daemon, why->text);
+    struct error all = *why;
+    error_prefix(&all, "; the configuration that was read again is not in use");
+    run_refused_reload(daemon, all.text);
     announce_status_soon(daemon);
     log_warning("the configuration stays as it was: %s", why->text);
     announce_event(daemon, "reload_failed", NULL, "the configuration stays as it was: %s",
                    why->text);
 }
 
-/* Everything is checked before anything is taken; `current` is a copy of the one in force. */
-static int read_again(struct daemon *daemon, struct config *wanted, struct config *current,
-                      json_t *changes, struct access *access, struct error *why) {
-    const struct config_source *source = settings_source(daemon);
-    return config_load(wanted, source->path, source->overrides, source->override_count, why) ||
-                   config_reload(current, settings_configured(daemon), wanted, collect, changes,
-                                 why) ||
-                   security_reload(daemon->security, wanted, &access->cut_off, &access->key_changed,
-                                   why)
-               ? -1
-               : 0;
-}
-
 int settings_reload(struct daemon *daemon, struct error *error) {
-    struct config *wanted = malloc(2 * sizeof *wanted);
-    json_t *changes = json_object();
+    const struct config_source *source = settings_source(daemon);
+    struct config *wanted = malloc(3 * sizeof *wanted);
+    struct changes changes;
     struct error why;
     struct access access;
     int result = 0;
     notify_reloading();
-    if (!wanted || !changes) {
+    if (changes_open(&changes) || !wanted) {
         error_no_memory(&why);
         refuse(daemon, &why);
         goto done;
     }
-    struct config *current = wanted + 1;
+    struct config *current = wanted + 1, *configured = wanted + 2;
     *current = *daemon->config;
-    if (read_again(daemon, wanted, current, changes, &access, &why)) {
+    bool bad = config_load(wanted, source->path, source->overrides, source->override_count, &why);
+    if (!bad) {
+        config_reload(current, configured, settings_configured(daemon), wanted, collect, &changes);
+        bad = security_reload(daemon->security, configured, &access.cut_off, &access.key_changed,
+                              &why);
+    }
+    if (bad) {
         refuse(daemon, &why);
         goto done;
     }
     settings_put(daemon, current, NULL);
-    result = take(daemon, wanted, changes, &access, error);
+    result = take(daemon, configured, &changes, &access, error);
 done:
     notify_ready();
     free(wanted);
-    json_decref(changes);
+    changes_close(&changes);
     return result;
 }

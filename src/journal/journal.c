@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -95,14 +96,24 @@ static bool is_unused(const struct journal *journal) {
 
 static int check_owner(const struct journal *journal, const struct journal_options *options,
                        struct error *error) {
-    if (!strcmp(journal->totals.digest, options->digest) || is_unused(journal))
+    const struct journal_totals *totals = &journal->totals;
+    if (!strcmp(totals->digest, options->digest) || is_unused(journal))
         return 0;
+    if (options->before && !strcmp(totals->digest, options->before)) {
+        if (totals->newest <= options->checkpoint)
+            return 0;
+        return error_set(error, EX_CONFIG,
+                         "the journal %s has %" PRIu64 " entries after it that were learned with "
+                         "another window, stride, rule or optimizer: start with those, end the "
+                         "daemon (runnel-ctl shutdown), and change them then",
+                         journal->path, totals->newest - options->checkpoint);
+    }
     return error_set(error, EX_CONFIG,
                      "the journal %s was written with another model or learning configuration "
                      "(%s, digest %s; this one is %s): continue with that configuration, or give "
                      "this one a directory of its own with state.directory, or move this "
                      "directory away, checkpoints and journal together",
-                     journal->path, journal->totals.name, journal->totals.digest, options->digest);
+                     journal->path, totals->name, totals->digest, options->digest);
 }
 
 /* The mark of a file that was there before is lowered first: a start that is killed must not leave

@@ -57,6 +57,8 @@ struct journal_options {
     size_t steps_max;        /* in one example */
     const char *name;        /* the daemon's, for people */
     const char *digest;      /* of the configuration: see struct config */
+    const char *before;      /* NULL, or that of another one that the checkpoint was learned with:
+                                a journal of that one has nothing after the checkpoint */
     bool remember;           /* what the newest numbered examples were, for journal_seen */
     uint64_t producers_keep; /* streams and producers whose numbers stay; 0 = all, else not below
                                 JOURNAL_PRODUCERS_MIN */

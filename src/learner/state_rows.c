@@ -198,7 +198,7 @@ static bool window_valid(const struct learner *learner, const struct member *mem
     enum target target = learner->model->architecture.output.target;
     size_t least = target == TARGET_NEXT, most = target == TARGET_GIVEN ? 0 : member->model->open;
     bool begun = !window->next && !window->length && !window->closed && !window->terms;
-    if (learner->forecaster && begun && !window->open) /* no step since a member's reset */
+    if (begun && !window->open) /* no step since a member's reset, or since windows began anew */
         return true;
     return window->next < model_ring(member->model, member->window) &&
            window->length <= member->window && window->closed <= window->length &&
@@ -307,6 +307,11 @@ static bool open_fits(struct learner *learner, const struct record *record, uint
             return false;
     }
     return true;
+}
+
+/* Its state is all that goes on where windows begin anew. */
+static size_t record_lasting(const struct state_place *p) {
+    return p->learner->members[p->member].model->state_size;
 }
 
 static size_t record_size(const struct state_place *p) {
@@ -603,28 +608,30 @@ static size_t contexts_at_most(const struct state_place *p) {
             .size = scaler_rows, .at = values_at, .filled = values_filled)
 
 static const struct state_row rows[] = {
-    ROW("optimizer.updates", I64, STATE_ONCE | STATE_MEMBERS, .count = 1, COPIED(updates)),
+    ROW("optimizer.updates", I64, STATE_ONCE | STATE_MEMBERS | STATE_MOMENTS, .count = 1,
+        COPIED(updates)),
     ROW("output.solution", F64, STATE_ONCE | STATE_MEMBERS, .size = solution_size,
         COPIED(solution)),
     ROW("learner.counters", I64, STATE_ONCE, .count = COUNTERS, .at = counters_at,
         .filled = counters_filled),
-    ROW("learner.rates", F64, STATE_ONCE | STATE_MEMBERS | STATE_ALWAYS, .count = RATES,
-        .at = rates_at, .filled = rates_filled),
+    ROW("learner.rates", F64, STATE_ONCE | STATE_MEMBERS | STATE_ALWAYS | STATE_MOMENTS,
+        .count = RATES, .at = rates_at, .filled = rates_filled),
     ROW("learner.backwards", I64, STATE_ONCE, .size = backwards_size, .at = backwards_at),
     ROW("learner.coverage", F64, STATE_ONCE | STATE_LATER | STATE_TRUTH, .width = COVERAGE,
         .size = coverage_size, COPIED(coverage)),
     ROW("learner.thresholds", F64, STATE_ONCE | STATE_LATER | STATE_WATCH, .width = THRESHOLDS,
         .size = thresholds_size, COPIED(thresholds)),
-    ROW("streams.windows", I64, STATE_MEMBERS, .count = WINDOW, COPIED(window)),
+    ROW("streams.windows", I64, STATE_MEMBERS | STATE_WINDOW, .count = WINDOW, COPIED(window)),
     ROW("streams.held", F32, 0, .size = held_size, .at = held_at),
     ROW("streams.times", F64, 0, .size = times_size, .at = times_at),
-    ROW("streams.scales", F64, 0, .size = scales_size, .at = scales_at),
-    ROW("streams.bases", F32, 0, .size = bases_size, .at = bases_at),
+    ROW("streams.scales", F64, STATE_WINDOW, .size = scales_size, .at = scales_at),
+    ROW("streams.bases", F32, STATE_WINDOW, .size = bases_size, .at = bases_at),
     ROW("streams.lasts", F32, 0, .size = lasts_size, .at = lasts_at),
-    ROW("streams.open", I64, 0, .size = open_size, COPIED(open)),
-    ROW("streams.open_times", F64, STATE_LATER, .size = open_times_size, COPIED(open_times)),
-    ROW("streams.open_classes", I64, STATE_LATER, .size = open_classes_size, COPIED(open_classes),
-        .lacked = open_classes_lacked),
+    ROW("streams.open", I64, STATE_WINDOW, .size = open_size, COPIED(open)),
+    ROW("streams.open_times", F64, STATE_LATER | STATE_WINDOW, .size = open_times_size,
+        COPIED(open_times)),
+    ROW("streams.open_classes", I64, STATE_LATER | STATE_WINDOW, .size = open_classes_size,
+        COPIED(open_classes), .lacked = open_classes_lacked),
     SCALER("scaler", 0),
     SCALER("targets", SCALER_FIELDS),
     ROW("streams.experts", F64, 0, .size = experts_size, .at = expert_states_at),
@@ -646,7 +653,8 @@ static const struct state_row rows[] = {
     ROW("streams.contexts", F32, STATE_LATER | STATE_WATCH | STATE_SHARED, .size = contexts_size,
         .at = contexts_at, .used = contexts_used, .most = contexts_at_most),
     ROW("streams.alarms", F64, STATE_LATER | STATE_WATCH, .size = alarms_size, .at = alarms_at),
-    ROW("streams.records", F32, STATE_MEMBERS, .size = record_size, COPIED(record)),
+    ROW("streams.records", F32, STATE_MEMBERS, .size = record_size, .lasting = record_lasting,
+        COPIED(record)),
 };
 
 const struct state_row *state_rows(size_t *count) {

@@ -21,8 +21,10 @@ enum state_flags {
     STATE_LATER = 8,   /* files of earlier versions lack it: its numbers begin */
     STATE_TRUTH = 16,  /* only where predictions are kept for their truth */
     STATE_WATCH = 32, /* only where anomalies are looked for; those of a stream fit, or all begin */
-    STATE_SHARED = 64, /* also of slots that streams share, after those of streams */
-    STATE_ALONE = 128, /* with STATE_SHARED: of those slots alone */
+    STATE_SHARED = 64,   /* also of slots that streams share, after those of streams */
+    STATE_ALONE = 128,   /* with STATE_SHARED: of those slots alone */
+    STATE_WINDOW = 256,  /* begins anew with another window, stride, rule or optimizer */
+    STATE_MOMENTS = 512, /* begins anew with another optimizer */
 };
 
 struct state_place;
@@ -50,6 +52,9 @@ struct state_row {
     int (*read)(const struct state_place *place, void *numbers, struct error *error);
     int (*write)(const struct state_place *place, const void *numbers, struct error *error);
     int (*filled)(const struct state_place *place);
+
+    /* Of a row, where windows begin anew: the first numbers, which go on. The others are 0. */
+    size_t (*lasting)(const struct state_place *place);
 
     /* The file lacks them, and a stream that begins has others. */
     void (*lacked)(const struct state_place *place);

@@ -107,28 +107,25 @@ static void set(struct running *running, char *text) {
         require_error(&error, &running->current, &before);
 }
 
-static void require_text(void *context, const char *key, const char *value) {
-    REQUIRE(*key && wire_is_utf8(value, strlen(value)), "%s is told to be \"%s\"", key, value);
+static void require_text(void *context, enum config_way way, const char *key, const char *value) {
+    REQUIRE(way <= CONFIG_REFUSED && *key && wire_is_utf8(value, strlen(value)),
+            "%s is told to be \"%s\"", key, value);
     ++*(size_t *)context;
 }
 
 static void reload(struct running *running, const char *text) {
     static struct config before;
     static struct running wanted;
-    struct error error = {0};
     size_t told = 0;
     before = running->current;
     wanted = *running;
     if (!load(&wanted, fuzz_file(FUZZ_FIRST, text, strlen(text))))
         return;
-    if (config_reload(&running->current, &running->configured, &wanted.configured, require_text,
-                      &told, &error) != 0) {
-        REQUIRE(!told, "told in spite of \"%s\"", error.text);
-        require_error(&error, &running->current, &before);
-        return;
-    }
+    config_reload(&running->current, &wanted.current, &running->configured, &wanted.configured,
+                  require_text, &told);
     REQUIRE(told || !memcmp(&before, &running->current, sizeof before), "a change is not told");
-    running->configured = wanted.configured;
+    running->configured = wanted.current;
+    require_buildable(&running->configured);
 }
 
 static bool run(const struct texts *texts) {

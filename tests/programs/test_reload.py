@@ -1,13 +1,15 @@
 #!/usr/bin/python3
-"""SIGHUP: the configuration is read again; all of it is taken or nothing, and what is learned with
-what has changed is learned again after a crash with the same bits."""
+"""SIGHUP: the configuration is read again; what may change is taken, the rest is named with its way
+out, and what is learned with what has changed is learned again after a crash with the same bits."""
 import json
 import os
+import pathlib
 import pty
 import re
 import signal
 import socket as sockets
 import struct
+import subprocess
 import tempfile
 import time
 
@@ -23,7 +25,8 @@ model:
   input: {{kind: real, size: {size}}}
   layers: {layers}
   output: {{loss: squared, size: {size}, target: next}}
-learning: {{window: {window}, stride: 2, optimizer: {{kind: adam, rate: {rate}}}, clip: {clip}}}
+learning: {{rule: {rule}, window: {window}, stride: {stride}, clip: {clip}, max_streams: {streams},
+           optimizer: {{kind: {kind}, rate: {rate}}}}}
 examples: {{{examples}, socket: {socket}}}
 statistics: {{bind: "{statistics}", every: {every}, predictions: {predictions}}}
 control: {{bind: "ipc://{directory}/control"}}
@@ -33,24 +36,26 @@ state:
   journal: {{enabled: {journal}, keep: {keep}}}
 """
 VALUES = {"name": "again", "seed": 1, "size": 2, "layers": "[{cell: gru, size: 4}]", "window": 4,
-          "rate": 0.01, "clip": 1, "socket": "pull", "every": 100, "predictions": "false",
+          "rate": 0.01, "clip": 1, "kind": "adam", "streams": 8, "rule": "tbptt",
+          "stride": 2, "socket": "pull", "every": 100, "predictions": "false",
           "count": 0, "seconds": 0, "journal": "true", "keep": "checkpoint"}
 
 
 class Running(Daemon):
     """A daemon whose configuration is written again with other values."""
+    form = CONFIG
 
     def __init__(self, directory, *arguments, **values):
         self.values = dict(VALUES, directory=directory, state=f"{directory}/state",
                            examples=f'bind: "ipc://{directory}/examples"',
                            statistics=f"ipc://{directory}/statistics", **values)
         self.fed = 0
-        super().__init__(directory, CONFIG.format(**self.values), *arguments)
+        super().__init__(directory, self.form.format(**self.values), *arguments)
         self.events = self.listen()
 
     def write(self, **values):
         self.values.update(values)
-        self.path.write_text(CONFIG.format(**self.values), encoding="utf-8")
+        self.path.write_text(self.form.format(**self.values), encoding="utf-8")
 
     def listen(self):
         """A subscriber whose subscription has arrived: an event says so."""
@@ -89,7 +94,7 @@ class Running(Daemon):
         event = self.reload()
         assert event["kind"] == "reloaded", event
         wanted = {key.replace("__", "."): value for key, value in changed.items()}
-        assert event["changed"] == wanted, event
+        assert event["changed"] == wanted and not event["restart"] and not event["refused"], event
         return event
 
     def feed(self, count):
@@ -148,30 +153,129 @@ def test_what_was_set_stays_unless_the_file_changes_it(directory):
         assert daemon.ask("status")["rate"] == 0.02
 
 
-def test_keeps_everything_when_one_key_cannot_change(directory):
+def test_applies_what_may_change_and_names_the_rest(directory):
+    """A restart would answer the same."""
     with Running(directory) as daemon:
-        cases = [("model.input.size", {"size": 3}), ("seed", {"seed": 2}), ("name", {"name": "x"}),
-                 ("learning.window", {"window": 5}), ("state.directory", {"state": "/nowhere"}),
-                 ("model.layers", {"layers": "[{cell: gru, size: 4}, {cell: gru, size: 4}]"}),
-                 ("model.layers.0.size", {"layers": "[{cell: gru, size: 5}]"}),
-                 ("examples.socket", {"socket": "router"}),
-                 ("examples.bind", {"examples": f'bind: "ipc://{directory}/other"'}),
-                 ("examples.connect", {"examples": f'connect: "ipc://{directory}/examples"'}),
-                 ("statistics.bind", {"statistics": f"ipc://{directory}/other"}),
-                 ("state.journal.enabled", {"journal": "false"}),
-                 ("state.journal.keep", {"keep": "all"})]
-        for key, values in cases:
+        daemon.feed(5)
+        daemon.ask("checkpoint")
+        first = daemon.export()
+        refused = {"model.input.size": {"size": 3}, "seed": {"seed": 2},
+                   "learning.max_streams": {"streams": 7},
+                   "model.layers": {"layers": "[{cell: gru, size: 4}, {cell: gru, size: 4}]"},
+                   "model.layers.0.size": {"layers": "[{cell: gru, size: 5}]"}}
+        restart = {"name": {"name": "x"}, "learning.window": {"window": 5},
+                   "state.directory": {"state": "/nowhere"},
+                   "examples.socket": {"socket": "router"},
+                   "examples.bind": {"examples": f'bind: "ipc://{directory}/other"'},
+                   "examples.connect": {"examples": f'connect: "ipc://{directory}/examples"'},
+                   "statistics.bind": {"statistics": f"ipc://{directory}/other"},
+                   "state.journal.enabled": {"journal": "false"},
+                   "state.journal.keep": {"keep": "all"}}
+        for key, change in {**refused, **restart}.items():
             before = dict(daemon.values)
-            daemon.write(rate=0.5, every=7, **values)
-            daemon.refuses(f": {key}: found", "restart it to change that")
+            daemon.write(rate=0.5, every=7, **change)
+            event = daemon.reload()
+            assert event["changed"] == {"learning.optimizer.rate": "0.5",
+                                        "statistics.every": "7"}, event
+            waiting = set(event["restart"]), set(event["refused"])
+            also = {"model.output.size"} if "size" in change else set()
+            assert waiting == ((set(), {key} | also) if key in refused else ({key}, set())), event
+            assert key in event["text"], event
+            assert (("`runnel-ctl export FILE`" if key in refused else "until a restart")
+                    in event["text"]), event
+            status = daemon.ask("status")
+            assert (status["rate"], status["every"]) == (0.5, 7), status
+            assert check_state(daemon, f"{directory}/state")[0] == 78 * (key in refused), key
             daemon.write(**before)
-        daemon.takes()
+            daemon.takes(learning__optimizer__rate="0.01", statistics__every="100")
+        assert daemon.export() == first
+
+
+def test_a_rate_waits_for_its_optimizer(directory):
+    with Running(directory) as daemon:
+        daemon.write(kind="cocob", rate="auto", every=7)
+        event = daemon.reload()
+        assert event["changed"] == {"statistics.every": "7"}, event
+        assert {"learning.optimizer.kind",
+                "learning.optimizer.rate"} <= set(event["restart"]), event
+        assert daemon.ask("status")["rate"] == 0.01
+
+
+def test_security_waits_together(directory):
+    with Running(directory) as daemon:
+        daemon.path.write_text(daemon.path.read_text() + "security: {quota: {waiting: 9}}\n")
+        daemon.takes(security__quota__waiting="9")
+        daemon.write(every=7)
+        daemon.path.write_text(daemon.path.read_text() +
+                               "security: {secret: daemon.secret, allow: {control: control.keys}, "
+                               "quota: {waiting: 10}}\n")
+        event = daemon.reload()
+        assert event["changed"] == {"statistics.every": "7"}, event
+        assert set(event["restart"]) == {"security.secret", "security.allow.control",
+                                         "security.quota.waiting"}, event
+        assert not event["refused"], event
+
+
+MEMBERS = """
+name: members
+preset: forecast
+device: cpu
+model: {{input: {{size: 2}}, layers: [{{cell: gru, size: {size}}}]}}
+anomaly: {{enabled: false}}
+members:
+  - {{name: change, set: {{learning.optimizer.rate: {rate}}}}}
+  - {{name: level, set: {{model.output.relative: none, learning.clip: {clip}}}}}
+examples: {{{examples}}}
+statistics: {{bind: "{statistics}", every: {every}}}
+control: {{bind: "ipc://{directory}/control"}}
+state: {{directory: {state}}}
+"""
+
+
+class Members(Running):
+    form = MEMBERS
+
+
+def rates(daemon):
+    return [tuple(m["set"].get(f"learning.{key}") for key in ("optimizer.rate", "clip"))
+            for m in daemon.ask("config")["configuration"]["members"]]
+
+
+def test_members_take_rates_and_clips(directory):
+    with Members(directory) as daemon:
+        daemon.feed(20)
+        before = rates(daemon)
+        daemon.write(rate=0, clip=4)
+        event = daemon.reload()
+        assert set(event["changed"]) == {"members"} and not event["refused"], event
+        assert "learning.optimizer.rate=0" in event["changed"]["members"], event
+        assert rates(daemon) != before
+        now = rates(daemon)
+        first = daemon.export()
+        daemon.feed(20)
+        kept, after = tensors(first), tensors(daemon.export())
+        name = "layers.0.weight_ih"
+        assert kept[f"members.change.{name}"] == after[f"members.change.{name}"]
+        assert kept[f"members.level.{name}"] != after[f"members.level.{name}"]
+        durable(daemon)
+        daemon.kill_and_start()  # what was learned before and after is learned again
+        assert tensors(daemon.export()) == after
+        daemon.write(rate=0.5, size=9, every=7)  # of the members the rates alone are others
+        event = daemon.reload()
+        assert set(event["changed"]) == {"members", "statistics.every"}, event
+        assert set(event["refused"]) == {"model.layers.0.size"}, event
+        assert rates(daemon)[0] != now[0] and rates(daemon)[1] == now[1]
+        text = daemon.path.read_text()
+        text = text.replace("rate: 0.5", "rate: 0.7").replace("name: level", "name: l")
+        daemon.path.write_text(text)
+        event = daemon.reload()
+        assert not event["changed"] and "members" in event["refused"], event
 
 
 def test_keeps_everything_when_the_file_is_wrong(directory):
     with Running(directory) as daemon:
         good = daemon.path.read_text()
-        for text, sentence in [(good.replace("rate: 0.01", "rate: fast"), "config.yaml:9:"),
+        for text, sentence in [(good.replace("rate: 0.01", "rate: fast"), "config.yaml:10:"),
                                (good + "unheard: 1\n", 'unknown key'), ("{", "config.yaml"),
                                (good.replace("stride: 2", "stride: 9"), "learning.stride"),
                                (good + "security: {allow: {control: keys}}\n", "security.secret"),
@@ -224,6 +328,13 @@ def learn(daemon, disturb):
     return exported + [daemon.export()]
 
 
+def tensors(blob):
+    """Their bytes by name."""
+    size = int.from_bytes(blob[:8], "little")
+    return {name: blob[8 + size:][slice(*about["data_offsets"])]
+            for name, about in json.loads(blob[8:8 + size]).items() if name != "__metadata__"}
+
+
 def durable(daemon):
     daemon.until(lambda: (lambda j: j["durable"] == j["position"])(daemon.ask("status")["journal"]))
 
@@ -270,6 +381,158 @@ def test_a_file_that_changed_while_the_daemon_was_down(directory):
                 daemon.feed(1)
                 results.append(daemon.export())
     assert results[0] == results[1]
+
+
+def check_state(daemon, *directory):
+    """Exit code and sentences of --check-config --state."""
+    done = subprocess.run([running.PROGRAM, "--config", daemon.path, "--check-config", "--state",
+                           *directory], capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_a_check_answers_what_a_restart_would(directory):
+    with Running(directory) as daemon:
+        code, text = check_state(daemon)
+        assert code == 0 and "resumes after 0 examples" in text, text
+        daemon.feed(7)
+        daemon.ask("checkpoint")
+        files = {p.name: p.stat().st_mtime_ns for p in pathlib.Path(directory, "state").iterdir()}
+        code, text = check_state(daemon)  # of a daemon that runs
+        assert code == 0 and "resumes after 7 examples" in text, text
+        for change in {"rate": 0.5}, {"every": 7}, {"examples": 'bind: "ipc:///nowhere"'}:
+            before = dict(daemon.values)
+            daemon.write(**change)
+            code, text = check_state(daemon)
+            assert code == 0 and "resumes after 7 examples" in text, (change, text)
+            daemon.write(**before)
+        daemon.write(layers="[{cell: gru, size: 5}]")
+        other = pathlib.Path(directory, "other")
+        code, text = check_state(daemon, other)
+        assert code == 0 and "fresh parameters" in text and not other.exists(), text
+        code, refusal = check_state(daemon)
+        assert code == 78 and "of another configuration" in refusal, refusal
+        assert files == {p.name: p.stat().st_mtime_ns
+                         for p in pathlib.Path(directory, "state").iterdir()}
+        daemon.end()
+        daemon.start()
+        assert daemon.process.wait(LIMIT) == 78
+        assert refusal.splitlines()[-1] in daemon.text(), (refusal, daemon.text())
+
+
+def predicts(daemon):
+    """What is said at the next example."""
+    with daemon.context.socket(zmq.SUB) as heard:
+        heard.subscribe(b"")
+        heard.connect(daemon.endpoint("statistics"))
+        daemon.until(lambda: heard.poll(100), lambda: (daemon.ask("pause"), daemon.ask("resume")))
+        daemon.feed(1)
+        while (message := daemon.next_message(heard))[0] != b"prediction":
+            continue
+        return json.loads(message[1])["prediction"]
+
+
+def restart(daemon, **changed):
+    """End it, and start it with another configuration."""
+    assert daemon.end() == 0
+    daemon.write(**changed)
+    daemon.log.close()
+    daemon.start()
+    daemon.events.close()
+    daemon.events = daemon.listen()
+
+
+BEGINNING = [{"window": 7}, {"window": 2}, {"stride": 1}, {"rule": "rtrl"},
+             {"kind": "sgd", "rate": 0.5}, {"kind": "cocob", "rate": "auto"}]
+
+
+def test_a_restart_with_another_window_or_optimizer_keeps_what_was_learned(directory):
+    """Parameters and states, too; what follows is learned again after a kill with the same bits,
+    also where the checkpoint that has begun so is damaged."""
+    said = []
+    for change in [{}] + BEGINNING:
+        with tempfile.TemporaryDirectory(prefix="runnel-") as name:
+            with Running(name, predictions="true", keep="all") as daemon:
+                daemon.feed(13)
+                first = tensors(daemon.export())
+                restart(daemon, **change)
+                assert daemon.ask("status")["examples"] == 13
+                assert tensors(daemon.export()) == first, change
+                anew = "begin anew" in daemon.text()
+                assert anew == bool(change), daemon.text()
+                assert ("optimizer's moments begin anew" in daemon.text()) == ("kind" in change)
+                code, text = check_state(daemon)  # it has written a checkpoint that has begun so
+                assert code == 0 and "begin anew" not in text, text
+                said.append(predicts(daemon))
+                daemon.feed(20)
+                learned = tensors(daemon.export())
+                assert learned != first, change
+                durable(daemon)
+                daemon.kill_and_start()
+                assert "replaying" in daemon.text()
+                assert tensors(daemon.export()) == learned, change
+                durable(daemon)
+                newest = pathlib.Path(name, "state/checkpoint.safetensors")
+                newest.write_bytes(newest.read_bytes()[:-9])
+                daemon.kill_and_start()
+                assert "the previous checkpoint is resumed" in daemon.text(), daemon.text()
+                assert tensors(daemon.export()) == learned, change
+                restart(daemon)
+                assert tensors(daemon.export()) == learned, change
+    assert all(one == said[0] for one in said), said
+
+
+def test_members_begin_windows_anew(directory):
+    with Members(directory) as daemon:
+        daemon.feed(40)
+        first = tensors(daemon.export())
+        daemon.end()
+        text = daemon.path.read_text() + "learning: {window: 5, stride: 5}\n"
+        daemon.path.write_text(text)
+        code, said = check_state(daemon)
+        assert code == 0 and "begin anew" in said, said
+        daemon.log.close()
+        daemon.start()
+        daemon.events = daemon.listen()
+        assert tensors(daemon.export()) == first
+        daemon.feed(20)
+        learned = tensors(daemon.export())
+        durable(daemon)
+        daemon.kill_and_start()
+        assert tensors(daemon.export()) == learned != first
+
+
+def test_what_the_journal_has_is_learned_as_it_was(directory):
+    with Running(directory, keep="all") as daemon:
+        daemon.feed(9)
+        daemon.ask("checkpoint")
+        daemon.feed(10)
+        durable(daemon)
+        learned = tensors(daemon.export())
+        daemon.end(signal.SIGKILL)
+        daemon.write(window=6)
+        daemon.log.close()
+        daemon.start()
+        assert daemon.process.wait(LIMIT) == 78
+        assert "10 entries after it that were learned with another window" in daemon.text()
+        daemon.write(window=4)
+        daemon.log.close()
+        daemon.start()
+        daemon.events = daemon.listen()
+        assert tensors(daemon.export()) == learned
+        restart(daemon, window=6)  # its last checkpoint has all of it
+        assert tensors(daemon.export()) == learned
+        before = daemon.ask("status")["examples"]
+        reply = daemon.request("rollback", to=5)[0]
+        assert not reply["ok"] and "another window" in reply["error"], reply
+        daemon.feed(3)
+        assert daemon.ask("status")["examples"] == before + 3
+        durable(daemon)
+        daemon.end(signal.SIGKILL)
+        daemon.write(window=4)  # back again: likewise
+        daemon.log.close()
+        daemon.start()
+        assert daemon.process.wait(LIMIT) == 78
+        assert "3 entries after it" in daemon.text(), daemon.text()
 
 
 def test_tells_the_manager(directory):

@@ -200,8 +200,8 @@ def test_other_threads_need_a_restart(directory):
         running_daemon.path.write_text(text.replace("{window: 8", "{threads: 2, window: 8"),
                                        encoding="utf-8")
         running_daemon.process.send_signal(signal.SIGHUP)
-        running_daemon.until(lambda: "learning.threads: found 2, but the daemon runs with auto; "
-                             "restart it to change that" in running_daemon.text())
+        running_daemon.until(lambda: "not applied until a restart: learning.threads"
+                             in running_daemon.text())
 
 
 def test_runs_of_an_experiment_side_by_side(directory):
