@@ -120,15 +120,15 @@ static int number_step(void *context, const struct message *message, json_t *val
 static int refuse(struct payload *payload, const struct message *message, char *why,
                   struct error *error) {
     struct source *source = payload->source;
+    bool broker = source->type->settled;
     text_clean(why);
     if (source->strict)
-        return error_set(error, EX_DATAERR,
-                         "message %s is no example: %s; it is left to the broker (--strict)",
-                         message->id, why);
+        return error_set(error, EX_DATAERR, "message %s is no example: %s%s (--strict)",
+                         message->id, why, broker ? "; it is left to the broker" : "");
     if (source->skipped++ == 0)
-        feed_say("message %s is no example: %s. It is counted and acknowledged to the broker, and "
+        feed_say("message %s is no example: %s. It is counted%s, and "
                  "so are others; --verbose says which, --strict ends with the first",
-                 message->id, why);
+                 message->id, why, broker ? " and acknowledged to the broker" : "");
     else
         feed_detail("message %s is no example: %s", message->id, why);
     return 0;
