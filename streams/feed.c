@@ -17,13 +17,11 @@
 enum { STEPS_MAX = 4096 };
 
 static const struct command_row *const SOURCES[] = {
-    &source_text.command,       &source_csv.command,
-    &source_idx.command,        &source_host.command,
-    &source_synth.command,      &source_json.command,
-    &source_lines.command,      &source_mqtt.command,
-    &source_redis.command,      &source_kafka.command,
-    &source_nats.command,       &source_journal.command,
-    &source_prometheus.command, NULL};
+    &source_text.command,       &source_csv.command,   &source_idx.command,
+    &source_host.command,       &source_synth.command, &source_json.command,
+    &source_lines.command,      &source_mqtt.command,  &source_redis.command,
+    &source_kafka.command,      &source_nats.command,  &source_journal.command,
+    &source_prometheus.command, &source_http.command,  NULL};
 
 struct call {
     struct feed_settings settings;
@@ -154,7 +152,7 @@ static int check(const struct call *call, struct error *error) {
     if (type->endless && call->repeat_given)
         return error_set(error, EX_USAGE, "--repeat: %s never ends; see --count",
                          type->command.name);
-    if (type->live && s->rate == 0)
+    if (type->live && type->rate > 0 && s->rate == 0)
         return error_set(error, EX_USAGE, "--rate: found 0, expected examples per second");
     if (call->source->labels && s->steps > 1)
         return error_set(error, EX_USAGE, "--steps: not with --label-file: an example is a row");
@@ -188,7 +186,7 @@ static int feed(struct call *call, char **operands, struct error *error) {
                         !settings->print || !isatty(STDOUT_FILENO), error) < 0)
         return -1;
     identify(call);
-    if (settings->print && settings->rate > 0)
+    if (settings->print && (settings->rate > 0 || call->type->endless))
         setvbuf(stdout, NULL, _IOLBF, 0); /* readers get each example when it comes */
     if (source->type->open(source, operands, error) < 0 || check(call, error) < 0)
         return -1;

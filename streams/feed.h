@@ -138,8 +138,8 @@ struct source_type {
 };
 
 extern const struct source_type source_text, source_csv, source_idx, source_host, source_synth,
-    source_json, source_lines, source_prometheus, source_mqtt, source_redis, source_kafka,
-    source_nats, source_journal;
+    source_json, source_lines, source_prometheus, source_http, source_mqtt, source_redis,
+    source_kafka, source_nats, source_journal;
 
 /* One sentence for people, on stderr, which does not tear the progress line apart: `say` unless
    --quiet, `detail` with --verbose only. */

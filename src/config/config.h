@@ -27,8 +27,8 @@ enum {
     CONFIG_SET_SIZE = 192,
     CONFIG_SETS_SIZE = 8 * CONFIG_SETS_MAX * CONFIG_SET_SIZE, /* bytes of those of all members */
     CONFIG_PARTITIONS_MAX = 4096,                             /* of a broker's stream */
-    CONFIG_SHARES_MAX = 32,
-    CONFIG_SHARE_SIZE = 64,
+    CONFIG_SHARES_MAX = 64,
+    CONFIG_SHARE_SIZE = 128,
     CONFIG_TAGS_MAX = 32,
     CONFIG_PIN_SIZE = 256,
     CONFIG_TAG_SIZE = 128,
@@ -138,6 +138,12 @@ struct consume_config {
         bool by_key, latest;
         enum kafka_partitioner partitioner;
     } kafka;
+    struct {
+        struct share_config field;                                            /* COLUMN=PATH */
+        char key_field[CONFIG_ADDRESS_SIZE], time_field[CONFIG_ADDRESS_SIZE], /* "" = none */
+            time_format[CONFIG_ADDRESS_SIZE];
+        bool strict;
+    } json;
 };
 
 struct config {
@@ -232,6 +238,11 @@ struct config {
 static inline bool config_consumes(const struct config *config) {
     return *config->consume.redis.stream || *config->consume.kafka.topic;
 }
+
+/* What makes examples of the broker's messages; `fields` is room for its list. */
+struct mapping_options;
+void config_mapping(const struct config *config, const char *fields[CONFIG_SHARES_MAX],
+                    struct mapping_options *options);
 
 /* Read the file, then apply `overrides` ("learning.optimizer.rate=0.01", count of them), check
    every key, fill in defaults, and compute the digests.

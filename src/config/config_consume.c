@@ -1,6 +1,8 @@
 /* Rules of `examples.redis` and `examples.kafka`, which the daemon reads itself. */
 #include <string.h>
 
+#include "common/error.h"
+#include "common/mapping_options.h"
 #include "config_internal.h"
 
 static bool is_given(const struct reading *reading, const char *path) {
@@ -63,6 +65,64 @@ static int check_fleet(struct reading *reading) {
     return 0;
 }
 
+/* ---- JSON ---- */
+
+static const char *given_text(const char *text) {
+    return *text ? text : NULL;
+}
+
+void config_mapping(const struct config *config, const char *fields[CONFIG_SHARES_MAX],
+                    struct mapping_options *options) {
+    static const struct mapping_names NAMES = {"examples.json.field", "examples.json.key_field",
+                                               "examples.json.time_field",
+                                               "examples.json.time_format", "examples.json.strict"};
+    const struct share_config *list = &config->consume.json.field;
+    for (size_t n = 0; n < list->count; n++)
+        fields[n] = list->prefixes[n];
+    *options = (struct mapping_options){.fields = fields,
+                                        .count = list->count,
+                                        .key = given_text(config->consume.json.key_field),
+                                        .time = given_text(config->consume.json.time_field),
+                                        .format = given_text(config->consume.json.time_format),
+                                        .strict = config->consume.json.strict,
+                                        .names = &NAMES};
+}
+
+static int check_json(struct reading *reading) {
+    const struct config *config = &reading->draft.config;
+    const struct input *input = &config->architecture.input;
+    const char *given = given_below(reading, "examples.json."), *fields[CONFIG_SHARES_MAX];
+    struct mapping_options options;
+    struct error error;
+    if (!given)
+        return 0;
+    if (!config_consumes(config))
+        return config_fail(reading, given,
+                           "found without examples.redis.stream and examples.kafka.topic, whose "
+                           "messages it is for; runnel-feed has options of the same names");
+    if (input->column_count == 0)
+        return config_fail(reading, given,
+                           "found without model.input.columns, which name the numbers of x");
+    config_mapping(config, fields, &options);
+    const char *wrong = mapping_check(&options, &error);
+    if (wrong)
+        return config_fail(reading, wrong, "%s", error.text);
+    if (options.count == 0 && !options.key && !options.time)
+        return config_fail(reading, given,
+                           "found alone; needed is examples.json.field, key_field or time_field");
+    for (size_t n = 0; n < options.count; n++) {
+        size_t size = mapping_column(fields[n]), k = 0;
+        while (k < input->column_count && (strncmp(input->columns[k].name, fields[n], size) != 0 ||
+                                           input->columns[k].name[size]))
+            k++;
+        if (k == input->column_count)
+            return config_fail(reading, options.names->field,
+                               "found the column '%.*s', which model.input.columns has not",
+                               (int)size, fields[n]);
+    }
+    return 0;
+}
+
 int config_check_consume(struct reading *reading) {
     const struct consume_config *consume = &reading->draft.config.consume;
     const char *redis = given_below(reading, "examples.redis.");
@@ -75,7 +135,7 @@ int config_check_consume(struct reading *reading) {
     if (kafka && !*consume->kafka.topic)
         return config_fail(reading, kafka,
                            "found without examples.kafka.topic; needed is the topic to read");
-    if (check_fleet(reading) != 0)
+    if (check_fleet(reading) != 0 || check_json(reading) != 0)
         return -1;
     if (!redis && !kafka)
         return 0;

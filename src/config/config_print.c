@@ -49,10 +49,13 @@ static bool is_of_another_broker(const struct config_key *key, const struct conf
         return !*config->consume.redis.stream;
     if (is_below(key->path, "examples.kafka"))
         return !*config->consume.kafka.topic;
+    if (is_below(key->path, "examples.json"))
+        return !config->consume.json.field.count && !*config->consume.json.key_field &&
+               !*config->consume.json.time_field;
     if (is_below(key->path, "fleet"))
         return config->fleet.lease <= 0;
     if (is_below(key->path, "examples"))
-        return *config->consume.redis.stream || *config->consume.kafka.topic;
+        return config_consumes(config);
     if (!is_below(key->path, "publish"))
         return false;
     if (!strcmp(key->path, "publish.keep"))

@@ -13,6 +13,7 @@
 #include "build-config.h"
 #include "common/clock.h"
 #include "common/hash.h"
+#include "common/log.h"
 #include "consume_internal.h"
 #include "model/model.h"
 #include "sockets/decode.h"
@@ -67,6 +68,13 @@ static int start(struct consume *consume, struct error *error) {
                   : 0;
 }
 
+static int open_mapping(struct consume *consume, struct error *error) {
+    struct mapping_options options;
+    config_mapping(consume->config, consume->fields, &options);
+    options.say = log_info;
+    return mapping_open(&consume->mapping, &options, error);
+}
+
 int consume_open(struct consume **opened, const struct config *config, const struct model *model,
                  struct error *error) {
     const struct consume_kind *kind = kind_of(config, error);
@@ -83,7 +91,8 @@ int consume_open(struct consume **opened, const struct config *config, const str
     consume->event = -1;
     consume->input_bytes = (input->kind == INPUT_REAL ? input->size : 1) * sizeof(float);
     consume->target_bytes = model->target_size * sizeof(float);
-    if (decoder_open(&consume->decoder, model, true, error) == 0 && start(consume, error) == 0)
+    if (decoder_open(&consume->decoder, model, true, error) == 0 &&
+        open_mapping(consume, error) == 0 && start(consume, error) == 0)
         return 0;
     consume_close(opened);
     return -1;
@@ -116,6 +125,7 @@ void consume_close(struct consume **closed) {
     for (size_t n = 0; n < consume->count; n++)
         free(consume->partitions[n]);
     message_text_free(&consume->text);
+    mapping_close(&consume->mapping);
     decoder_close(&consume->decoder);
     if (consume->event >= 0)
         close(consume->event);

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "brokers/mapping.h"
 #include "brokers/message.h"
 #include "common/error.h"
 #include "consume.h"
@@ -87,7 +88,9 @@ struct consume {
     const struct consume_kind *kind;
     void *broker; /* its own */
     char endpoint[CONSUME_NAME_SIZE];
-    struct decoder *decoder; /* the thread's, and the next two */
+    const char *fields[CONFIG_SHARES_MAX]; /* of examples.json, for */
+    struct mapping *mapping; /* the thread's, and the next four; NULL: messages are examples */
+    struct decoder *decoder;
     struct message_text text;
     uint64_t pause;             /* ns, the next one */
     bool connected;             /* and nothing has failed since */

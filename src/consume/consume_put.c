@@ -1,5 +1,6 @@
 /* From a message to what waits: the example is made and checked here, so that the learning thread
    only learns it. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
@@ -12,6 +13,15 @@
 
 /* ---- Making ---- */
 
+/* As examples.json says. 1; 0, also where only a key of the configuration could decide; -1. */
+static int map(struct consume *consume, struct message *message, char why[MESSAGE_WHY_SIZE],
+               struct error *error) {
+    int status = consume->mapping ? mapping_message(consume->mapping, message, why, error) : 1;
+    if (status < 0 && error->status == EX_USAGE)
+        return snprintf(why, MESSAGE_WHY_SIZE, "%.*s", MESSAGE_WHY_SIZE - 1, error->text), 0;
+    return status;
+}
+
 /* The example, or the reason why it is none. */
 static int make(struct consume *consume, const struct consume_read *read,
                 struct consume_message *made, struct error *error) {
@@ -21,9 +31,10 @@ static int make(struct consume *consume, const struct consume_read *read,
     char why[MESSAGE_WHY_SIZE];
     message.number = &number;
     *made = (struct consume_message){.place = read->place, .why = REJECT_JSON};
-    int status = read->why ? 0
-                           : message_example(&consume->text, &message, NULL, message_broker_number,
-                                             NULL, why, error);
+    int status = read->why ? 0 : map(consume, &message, why, error);
+    if (status > 0)
+        status = message_example(&consume->text, &message, NULL, message_broker_number, NULL, why,
+                                 error);
     if (status < 0)
         return -1;
     if (status == 0) {

@@ -8,7 +8,7 @@
 
 struct error;
 
-enum { CELL_WHY_SIZE = 160 }; /* also of a time: feed_time.h */
+enum { CELL_WHY_SIZE = 200 }; /* also of a time: common/moment.h */
 
 struct columns {
     const char *file; /* for messages */

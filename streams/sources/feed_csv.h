@@ -6,12 +6,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/moment.h"
 #include "feed_columns.h"
 #include "feed_input.h"
 #include "feed_labels.h"
 #include "feed_named.h"
 #include "feed_rows.h"
-#include "feed_time.h"
 #include "streams/feed.h"
 #include "streams/feed_streams.h"
 

@@ -1,19 +1,10 @@
-/* JSON as devices write it, made into examples: --field COLUMN=PATH, --key-field and --time-field
-   name what is the x, the stream and the time in
-
-       {"sensor": "a", "ts": 1700000000123, "data": {"temperature": 21.5}, "site": "x"}
-
-   A path has dots between members, and numbers from 0 for elements of lists. */
+/* --field COLUMN=PATH, --key-field and --time-field of sources of JSON: brokers/mapping.h. */
 #ifndef RUNNEL_FEED_FIELDS_H
 #define RUNNEL_FEED_FIELDS_H
 
-#include <jansson.h>
-
-#include "brokers/message.h"
-#include "feed_time.h"
+#include "brokers/mapping.h"
+#include "common/moment.h"
 #include "streams/feed.h"
-
-struct fields;
 
 /* Rows of a source's options: `type` is its struct, whose first field is a struct source named
    `source`. */
@@ -36,16 +27,6 @@ struct fields;
     }
 
 /* What the options of `source`, which must outlive it, ask for; NULL: nothing. */
-int fields_open(struct fields **fields, const struct source *source, struct error *error);
-void fields_close(struct fields **fields);
-
-/* Make an example of the object: 1, and `*example` is the caller's. 0: it has none, and `why` says
-   so. -1: out of memory, or (EX_USAGE) an option is needed. */
-int fields_map(struct fields *fields, json_t *value, json_t **example, char why[MESSAGE_WHY_SIZE],
-               struct error *error);
-
-/* The same with the bytes of a message, which are then those of the example until the next call. */
-int fields_message(struct fields *fields, struct message *message, char why[MESSAGE_WHY_SIZE],
-                   struct error *error);
+int fields_open(struct mapping **mapping, const struct source *source, struct error *error);
 
 #endif

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "feed_time.h"
+#include "common/moment.h"
 #include "streams/feed.h"
 
 struct error;

@@ -14,8 +14,8 @@ struct payload {
     struct streams streams; /* that we number */
     struct stream other;    /* of the newest example that the broker has numbered */
     struct message_text text;
-    struct fields *fields; /* NULL: messages are examples as they are */
-    struct step *step;     /* that is being made */
+    struct mapping *mapping; /* NULL: messages are examples as they are */
+    struct step *step;       /* that is being made */
 };
 
 int payload_open(struct payload **result, struct source *source, struct error *error) {
@@ -24,14 +24,14 @@ int payload_open(struct payload **result, struct source *source, struct error *e
         return error_no_memory(error);
     payload->source = source;
     payload->streams.numbers = 1; /* rows are not held here */
-    return fields_open(&payload->fields, source, error);
+    return fields_open(&payload->mapping, source, error);
 }
 
 void payload_close(struct payload **payload) {
     if (!*payload)
         return;
     streams_close(&(*payload)->streams);
-    fields_close(&(*payload)->fields);
+    mapping_close(&(*payload)->mapping);
     message_text_free(&(*payload)->text);
     free(*payload);
     *payload = NULL;
@@ -120,15 +120,15 @@ static int number_step(void *context, const struct message *message, json_t *val
 static int refuse(struct payload *payload, const struct message *message, char *why,
                   struct error *error) {
     struct source *source = payload->source;
+    bool broker = source->type->settled;
     text_clean(why);
     if (source->strict)
-        return error_set(error, EX_DATAERR,
-                         "message %s is no example: %s; it is left to the broker (--strict)",
-                         message->id, why);
+        return error_set(error, EX_DATAERR, "message %s is no example: %s%s (--strict)",
+                         message->id, why, broker ? "; it is left to the broker" : "");
     if (source->skipped++ == 0)
-        feed_say("message %s is no example: %s. It is counted and acknowledged to the broker, and "
+        feed_say("message %s is no example: %s. It is counted%s, and "
                  "so are others; --verbose says which, --strict ends with the first",
-                 message->id, why);
+                 message->id, why, broker ? " and acknowledged to the broker" : "");
     else
         feed_detail("message %s is no example: %s", message->id, why);
     return 0;
@@ -139,7 +139,7 @@ int payload_step(struct payload *payload, const struct message *message, struct 
     char why[MESSAGE_WHY_SIZE];
     struct message mapped = *message;
     payload->step = step;
-    int status = payload->fields ? fields_message(payload->fields, &mapped, why, error) : 1;
+    int status = payload->mapping ? mapping_message(payload->mapping, &mapped, why, error) : 1;
     if (status > 0)
         status = message_example(&payload->text, &mapped, payload->source->forced, number_step,
                                  payload, why, error);

@@ -110,7 +110,9 @@ static int select_time(struct csv *csv, struct error *error) {
     struct error ignored;
     size_t whole;
     if (time_check(csv->times.format, error) < 0)
-        return -1;
+        return error_prefix(error, "--time-format");
+    csv->times.option = "--time-format";
+    csv->times.say = feed_say;
     if (!list)
         return csv->times.format
                    ? error_set(error, EX_USAGE, "--time-format: only with --time COLUMN")

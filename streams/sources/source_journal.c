@@ -11,9 +11,9 @@
 #include <sysexits.h>
 
 #include "common/clock.h"
+#include "common/stamp.h"
 #include "feed_cursor.h"
 #include "feed_drain.h"
-#include "feed_stamp.h"
 #include "source_journal.h"
 #include "streams/feed_retry.h"
 

@@ -21,9 +21,9 @@ static const json_int_t SEQUENCE_MAX = ((json_int_t)1 << 53) - 1; /* exact in an
 struct json {
     struct source source;
     struct input *input;
-    struct streams streams; /* that have been numbered */
-    char *written;          /* the newest line with what was added, or NULL */
-    struct fields *fields;  /* NULL: lines are examples as they are */
+    struct streams streams;  /* that have been numbered */
+    char *written;           /* the newest line with what was added, or NULL */
+    struct mapping *mapping; /* NULL: lines are examples as they are */
 };
 
 static struct source *create(void) {
@@ -47,7 +47,7 @@ static int open_json(struct source *source, char **operands, struct error *error
         return -1;
     source->x = (struct shape){VALUE_REAL, 0};
     json->streams.numbers = 1; /* rows are not held here */
-    if (fields_open(&json->fields, source, error) < 0)
+    if (fields_open(&json->mapping, source, error) < 0)
         return -1;
     source->label = "json";
     source->once = input_is_pipe(json->input);
@@ -181,7 +181,7 @@ static int complete(struct json *json, json_t *value, struct step *step, struct 
     if (named)
         json_object_set_new(value, "stream", json_string(json->source.forced));
     int numbered = json->source.numbers ? number(json, value, step, error) : 0;
-    if (numbered < 0 || (!named && !numbered && !json->fields))
+    if (numbered < 0 || (!named && !numbered && !json->mapping))
         return numbered;
     free(json->written);
     json->written = json_dumps(value, JSON_COMPACT);
@@ -202,9 +202,9 @@ static int take(struct json *json, const char *line, size_t size, struct step *s
         return 0;
     }
     int status = 1;
-    if (json->fields) {
+    if (json->mapping) {
         json_t *example = NULL;
-        status = fields_map(json->fields, value, &example, why, error);
+        status = mapping_apply(json->mapping, value, &example, why, error);
         json_decref(value);
         value = example;
     }
@@ -258,7 +258,7 @@ static void close_json(struct source **source) {
     struct json *json = (struct json *)*source;
     input_close(&json->input);
     streams_close(&json->streams);
-    fields_close(&json->fields);
+    mapping_close(&json->mapping);
     free(json->written);
     free(json);
     *source = NULL;

@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/stamp.h"
 #include "feed_drain.h"
 #include "feed_input.h"
-#include "feed_stamp.h"
 #include "streams/feed.h"
 
 enum { TEMPLATES_DEFAULT = 1000, TEMPLATES_MAX = 1 << 20 };

@@ -27,6 +27,8 @@ const struct source_type source_kafka =
 #ifndef RUNNEL_CURL
 const struct source_type source_prometheus = WITHOUT(
     "prometheus", "metrics that a server offers to Prometheus", "libcurl (libcurl4-openssl-dev)");
+const struct source_type source_http = WITHOUT(
+    "http", "JSON that a server answers, asked again and again", "libcurl (libcurl4-openssl-dev)");
 #endif
 
 #ifndef RUNNEL_NATS

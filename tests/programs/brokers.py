@@ -237,11 +237,13 @@ def daemon(directory, kind="router", more=""):
     return running.Daemon(directory, CONFIG.format(d=directory, kind=kind) + more)
 
 
+def with_names(config):
+    """Columns have names, for JSON_WORDS."""
+    return config.replace("kind: real, size: 2}\n  layers", "columns: [{name: t}, {name: load}]}\n  layers")
+
+
 def named(directory):
-    """A daemon whose columns have names, for JSON_WORDS."""
-    config = CONFIG.format(d=directory, kind="router")
-    return running.Daemon(directory, config.replace(
-        "kind: real, size: 2}\n  layers", "columns: [{name: t}, {name: load}]}\n  layers"))
+    return running.Daemon(directory, with_names(CONFIG.format(d=directory, kind="router")))
 
 
 # What a device writes, the options that make it an example, and what is learned of it.
@@ -257,8 +259,8 @@ JSON_LEARNED = [("a", (21.5, 0.5), 1700000000.123), ("7", (-3, 2), 1700000001)]
 JSON_PROBE = '{"sensor":"probe","ts":1,"load":1,"data":{"temperature":1}}'
 
 
-def check_json(directory, feed, process):
-    """The first two are learned, the third has no sensor and is counted."""
+def check_learned(directory, process, feed=None):
+    """The first two are learned, with their times."""
     def learned():
         file = sqlite3.connect(f"file:{directory}/state/journal.sqlite?mode=ro", uri=True)
         rows = file.execute("SELECT stream, x, stamp FROM entries WHERE kind = 1 AND stream != ? "
@@ -269,6 +271,11 @@ def check_json(directory, feed, process):
     running.wait_learned(process, len(JSON_LEARNED))
     until(lambda: len(learned()) == len(JSON_LEARNED), feed)
     assert learned() == JSON_LEARNED, learned()
+
+
+def check_json(directory, feed, process):
+    """The third has no sensor and is counted."""
+    check_learned(directory, process, feed)
     said = await_text(feed, "is no example")
     status, err = finish(feed)
     said += err

@@ -29,6 +29,13 @@ def config(directory, examples, more=""):
     return text.replace(socket, examples) + more
 
 
+def json_daemon(directory, broker, more=""):
+    """One that takes brokers.JSON_MESSAGES as they are."""
+    text = config(directory, "{" + broker + ", json: {field: [t=data.temperature, load=load], key_field: sensor, "
+                  "time_field: ts" + more + "}}")
+    return running.Daemon(directory, brokers.with_names(text))
+
+
 def plain(directory, learned):
     """The parameters of a daemon that is sent the same examples over its socket, one after the other."""
     directory.mkdir()

@@ -100,6 +100,18 @@ def test_dead_letters(directory):
     assert journal(directory) == [("a", (1, 2)), ("b", (3, 4)), ("c", (5, 6)), ("größe", (7, 8)), ("a", (9, 9))]
 
 
+def test_json(directory):
+    """A device's JSON as it is."""
+    with kafka.Kafka() as cluster:
+        cluster.ask("topic s 1")
+        cluster.ask("topic s.dead 1")
+        with consuming.json_daemon(directory, f'kafka: {{brokers: "{cluster.servers}", topic: s}}') as d:
+            for text in brokers.JSON_MESSAGES:
+                cluster.ask(f"put s 0 - {text}")
+            brokers.check_learned(directory, d)
+            until(lambda: consumer(d)["dead"] == 1)
+
+
 def test_hostile_messages(directory):
     """Messages that are made to stop the reader do not: keys that are no UTF-8, no value at all, a dead letter
     that is too large for a message, or whose topic is not there yet."""

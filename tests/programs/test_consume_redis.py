@@ -131,6 +131,34 @@ def test_reasons(directory):
     assert journal(directory) == [("s", (1, 2)), ("s", (3, 4))]
 
 
+def test_json(directory):
+    """A device's JSON as it is, in one field of an entry or as its fields; each dead letter names its field."""
+    messages = [*brokers.JSON_MESSAGES, '{"sensor":"a","ts":"01/02/2014","load":1,"data":{}}', "[7]",
+                '{"sensor":"a","ts":1,"load":[1],"data":{}}']
+    reasons = ["field 'sensor': not found; it names the stream (examples.json.key_field)",
+               "field 'ts': day and month of '01/02/2014' cannot be told apart: give examples.json.time_format "
+               "'%d/%m/%Y' or '%m/%d/%Y'", "expected an object of JSON (examples.json.field)",
+               "field 'load': expected a number or a text"]
+    with brokers.Redis(directory) as redis:
+        url = f'redis: {{url: "{redis.url}", stream: s}}'
+        with consuming.json_daemon(directory, url) as d:
+            ids = redis.pipeline([("XADD", "s", "*", "payload", text) for text in messages])
+            brokers.check_learned(directory, d)
+            until(lambda: consumer(d)["dead"] == len(reasons))
+            found = [(letter["dead.id"], letter["dead.reason"]) for letter in letters(redis)]
+            assert found == list(zip(ids[len(brokers.JSON_LEARNED):], reasons)), found
+            assert "ignored fields: data.unit, site (examples.json.field COLUMN=PATH" in d.text(), d.text()
+            redis.ask("XADD", "s", "*", "sensor", "b", "ts", "1700000003", "load", "4", "data",
+                      '{"temperature": 3}', "site", "x")
+            wait_kept(d, 3)
+            assert d.text().count("ignored field") == 1 and d.end() == 0, d.text()
+        assert journal(directory)[-1] == ("b", (3, 4))
+        with consuming.json_daemon(directory, url, ", strict: true") as d:
+            redis.ask("XADD", "s", "*", "sensor", "b", "ts", "1700000004", "load", "4", "site", "x")
+            until(lambda: consumer(d)["dead"] == 1)
+        assert letters(redis)[-1]["dead.reason"] == "unknown field site: no examples.json.field names it"
+
+
 def test_hostile_entries(directory):
     """Entries that are made to stop the reader do not: more fields than Lua's stack, ids that are no numbers
     of examples, and a reason that is cut within a character. Large ones are read, too."""

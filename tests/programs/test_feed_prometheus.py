@@ -1,79 +1,17 @@
 #!/usr/bin/python3
 """runnel-feed prometheus against a server of metrics that stops, comes back, refuses and answers
 nonsense, and against runnel-web."""
-import gzip
-import http.server
 import math
 import pathlib
 import signal
-import socket
-import subprocess
-import threading
 
 import brokers
 import cases
+from answers import Answers, await_text
 from feeding import *  # noqa: F403  pylint: disable=wildcard-import
 
 brokers.need("curl")
 NO_PERMISSION = 77
-
-
-class Metrics:
-    """A server whose answers are `text` and `status`. The port stays ours while it is stopped."""
-
-    def __init__(self, text, status=200, wanted=None):
-        self.text, self.status, self.wanted, self.asked = text, status, wanted, []
-        self.holder = socket.socket()
-        self.holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        self.holder.bind(("127.0.0.1", 0))
-        self.port = self.holder.getsockname()[1]
-        self.server = None
-
-    def start(self):
-        metrics = self
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_GET(self):
-                metrics.asked.append(self.path)
-                admitted = metrics.wanted in (None, self.headers.get("Authorization"))
-                body = metrics.text.encode()
-                self.send_response(metrics.status if admitted else 401)
-                if "gzip" in self.headers.get("Accept-Encoding", ""):
-                    body = gzip.compress(body)
-                    self.send_header("Content-Encoding", "gzip")
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_):
-                pass
-
-        class Server(http.server.ThreadingHTTPServer):
-            daemon_threads = True
-
-            def handle_error(self, *_):
-                pass  # a client that has gone
-
-            def server_bind(self):
-                self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-                super().server_bind()
-
-        self.server = Server(("127.0.0.1", self.port), Handler)
-        threading.Thread(target=self.server.serve_forever, args=(.01,), daemon=True).start()
-        return self
-
-    def stop(self):
-        if self.server:
-            self.server.shutdown()
-            self.server.server_close()
-        self.server = None
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.stop()
-        self.holder.close()
 
 
 def x_of(receiver, wanted):
@@ -86,18 +24,9 @@ def x_of(receiver, wanted):
     return seen[-1]
 
 
-def await_text(process, text):
-    """Read its sentences up to that one."""
-    said = []
-    while not said or text not in said[-1]:
-        said.append(process.stderr.readline().decode())
-        assert said[-1], said
-    return said
-
-
 def test_series_are_columns(directory):
     text = 'load 0.5\nrequests_total{code="200"} 10\nrequests_total{code="500"} 4\nbig 1e300\n'
-    with Metrics(text) as metrics, Receiver(directory) as receiver:
+    with Answers(text) as metrics, Receiver(directory) as receiver:
         metrics.start()
         process = start("prometheus", f"127.0.0.1:{metrics.port}", "--every", .02, "--series", "load",
                         "--rate-of", 'requests_total{code="500"}', "--series", "requests_total",
@@ -121,7 +50,7 @@ def near_nan(found, expected):
 
 
 def test_a_server_that_stops_and_comes_back(directory):
-    with Metrics("a 1\n") as metrics, Receiver(directory) as receiver:
+    with Answers("a 1\n") as metrics, Receiver(directory) as receiver:
         process = start("prometheus", f"http://user:secret@127.0.0.1:{metrics.port}", "--every", .02,
                         "--series", "a", "--connect", receiver.bind().endpoint)
         name = f"http://127.0.0.1:{metrics.port}/metrics"
@@ -148,7 +77,7 @@ def test_a_server_that_stops_and_comes_back(directory):
 def test_who_is_not_admitted(directory):
     token = directory / "token"
     token.write_text("abc\n")
-    with Metrics("a 1\n", wanted="Bearer abc").start() as metrics:
+    with Answers("a 1\n", wanted="Bearer abc").start() as metrics:
         arguments = ["prometheus", f"127.0.0.1:{metrics.port}", "--series", "a", "--count", 1, "--print"]
         fed = run(*arguments, "--token-file", token)
         assert fed.status == OK and '"x": [1]' in fed.out

@@ -2,6 +2,7 @@
 """Predictions beside their truths (docs/protocol.md, "prediction"): each truth stands with what was
 said of it, intervals hold as many as they should, and a kill changes nothing of it."""
 import csv
+import json
 import math
 import os
 import pathlib
@@ -295,6 +296,44 @@ def whoever_listens():
     assert late["data_time"] is None and late["scored"]["data_time"] is None
 
 
+def a_missing_time_is_null():
+    """Without a header, with one that has no time, and in JSON without `time`: never 0, and never that of another
+    example; neither after a kill."""
+    x = np.sin(np.arange(200) / 5)[:, None] * np.ones(2)
+    timed = {5, 150}
+    rows = []
+    for n, values in enumerate(x):
+        values[:] = values + (1000 if n == 180 else 0)
+        numbers = values.astype("<f4").tobytes()
+        rows.append(row(n + 1, numbers) if n in timed else [b"s", numbers] if n % 3 == 0 else
+                    [b"s", numbers, b"", struct.pack("<BBHIQd", 1, 0, 0, 0, n + 1, 0)] if n % 3 == 1 else
+                    [json.dumps({"stream": "s", "x": list(values)}).encode()])
+    for model in (FORECAST, plain("kind: real, size: 2", "loss: squared, size: 2, target: next, ahead: [1, 3]")):
+        found, status = played(model, rows, kills=(99, 151))
+        times = [BEGIN + HOUR * (n + 1) if n in timed else None for n in range(len(rows))]
+        assert [message["data_time"] for message in found] == times
+        assert status["data_time"] is None, status
+        scored = [one for message in found for one in of_one(message.get("scored", []))]
+        assert len(scored) > 190 and all(one["data_time"] == times[one["example"] - 1] for one in scored)
+    with tempfile.TemporaryDirectory(prefix="predictions-") as directory:
+        with Daemon(directory, configuration(directory, FORECAST, "true", 1)) as daemon:
+            with subscribe(daemon, (b"event", b"loss")) as heard, daemon.socket(zmq.PUSH, "examples") as feeder:
+                for frames in rows:
+                    feeder.send_multipart(frames)
+                wait_learned(daemon, len(rows))
+                alarms = []
+                while not alarms:
+                    topic, body = daemon.next_message(heard)
+                    message = json.loads(body)
+                    alarms += [message] * (message.get("kind") == "anomaly")
+                    assert topic != b"loss" or message["data_time"] is None or message["examples"] - 1 in timed
+                assert alarms[0]["example"] == 181 and alarms[0]["data_time"] is None, alarms
+
+
+def of_one(scored):
+    return scored if isinstance(scored, list) else [scored]
+
+
 def only_where_they_may_be_asked_for():
     """Switched on and off, over restarts and by a reload: what is learned is the same."""
     x = two_columns(160)
@@ -368,7 +407,7 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)  # also under nohup, for the daemon
 for test in (stand_beside_the_next_x, stand_beside_a_given_target,
              other_losses_have_what_has_a_meaning, each_horizon_has_its_own,
              labels_bring_truths, examples_of_many_steps_have_lists,
-             streams_have_intervals_of_their_own, a_kill_changes_nothing, whoever_listens,
+             streams_have_intervals_of_their_own, a_kill_changes_nothing, whoever_listens, a_missing_time_is_null,
              only_where_they_may_be_asked_for,
              intervals_hold_nine_in_ten):
     test()

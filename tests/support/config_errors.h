@@ -20,6 +20,9 @@
     "feeder to connect to)"
 #define RULE_WORDS "tbptt, rtrl, snap1 or eprop"
 #define LAYERS "a list of 1 to 16 layers"
+#define JSON(keys)                                                                                 \
+    NEXT("columns: [{name: t}]", "loss: squared")                                                  \
+    "examples: {redis: {stream: s}, json: {" keys "}}\n"
 #define X32 "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
 
 /* A text, and its error after the file's name: ":LINE:COLUMN: KEY: ...". "..." at the end stands
@@ -275,6 +278,26 @@ static const struct {
      "\"pull\"?); allowed is pull, sub or router (ZeroMQ socket type)"},
     {BASE "examples:\n  bind: \"tcp://127.0.0.1:1\"\n  connect: \"tcp://127.0.0.1:2\"\n",
      ":8:12: examples.connect: found beside examples.bind; allowed is one of them"},
+    {JSON("field: [t]"), ":6:46: examples.json.field: found 't', expected COLUMN=PATH, as "
+                         "temperature=data.temperature"},
+    {JSON("field: [t=a, t=b]"), ":6:46: examples.json.field: column 't' given twice"},
+    {JSON("field: [u=a]"),
+     ":6:46: examples.json.field: found the column 'u', which model.input.columns has not"},
+    {JSON("key_field: a..b"),
+     ":6:50: examples.json.key_field: found 'a..b', expected a field of JSON, as data.name"},
+    {JSON("time_format: s"),
+     ":6:52: examples.json.time_format: only with examples.json.time_field"},
+    {JSON("time_field: ts, time_format: iso"),
+     ":6:68: examples.json.time_format: found 'iso', expected a format of strptime(3), as "
+     "'%d/%m/%Y %H:%M', or s, ms, us, ns"},
+    {BASE "examples: {redis: {stream: s}, json: {key_field: a}}\n",
+     ":6:50: examples.json.key_field: found without model.input.columns, which name the numbers "
+     "of x"},
+    {JSON("strict: true"), ":6:47: examples.json.strict: found alone; needed is "
+                           "examples.json.field, key_field or time_field"},
+    {BASE "examples: {json: {strict: true}}\n",
+     ":6:27: examples.json.strict: found without examples.redis.stream and examples.kafka.topic, "
+     "whose messages it is for; runnel-feed has options of the same names"},
     {BASE "statistics: {bind: \"ipc:///tmp/a\"}\ncontrol: {bind: \"ipc:///tmp/a\"}\n",
      ":7:17: control.bind: found \"ipc:///tmp/a\", which statistics.bind has too; allowed is "
      "another endpoint"},

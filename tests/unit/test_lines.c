@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
+#include "common/stamp.h"
 #include "streams/sources/feed_drain.h"
-#include "streams/sources/feed_stamp.h"
 
 static void test_numbers_are_masked(void **state) {
     static const char *const CASES[][2] = {

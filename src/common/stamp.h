@@ -1,6 +1,6 @@
 /* The time that a line of a log begins with. */
-#ifndef RUNNEL_FEED_STAMP_H
-#define RUNNEL_FEED_STAMP_H
+#ifndef RUNNEL_STAMP_H
+#define RUNNEL_STAMP_H
 
 /* Read it: Unix seconds to `*time`, and what follows it is returned; NULL when there is none. `now`
    (Unix seconds) gives the year where the line has none. The forms are

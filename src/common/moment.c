@@ -1,4 +1,4 @@
-#include "feed_time.h"
+#include "moment.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -8,8 +8,8 @@
 #include <sysexits.h>
 #include <time.h>
 
-#include "feed_stamp.h"
-#include "streams/feed.h"
+#include "error.h"
+#include "stamp.h"
 
 enum {
     FOUND_MAX = 40,
@@ -42,8 +42,10 @@ struct date {
     bool clock, seconds, half; /* what follows */
 };
 
-static bool refuse(const char *text, const char *wanted, char why[TIME_WHY_SIZE]) {
-    snprintf(why, TIME_WHY_SIZE, "found '%.*s', expected %s", FOUND_MAX, text, wanted);
+static bool refuse(const struct time_reader *reader, const char *text, const char *wanted,
+                   char why[TIME_WHY_SIZE]) {
+    snprintf(why, TIME_WHY_SIZE, "found '%.*s', expected %s (%s)", FOUND_MAX, text, wanted,
+             reader->option);
     return false;
 }
 
@@ -192,9 +194,10 @@ static bool refuse_unclear(struct time_reader *reader, const char *text, const s
                                         : " %H:%M";
     reader->unclear = true;
     snprintf(why, TIME_WHY_SIZE,
-             "day and month of '%.*s' cannot be told apart: give --time-format "
+             "day and month of '%.*s' cannot be told apart: give %s "
              "'%%d%c%%m%c%%Y%s' or '%%m%c%%d%c%%Y%s'",
-             FOUND_MAX, text, date->mark, date->mark, clock, date->mark, date->mark, clock);
+             FOUND_MAX, text, reader->option, date->mark, date->mark, clock, date->mark, date->mark,
+             clock);
     return false;
 }
 
@@ -206,15 +209,15 @@ static bool settle_order(struct time_reader *reader, const char *text, struct da
     if (is_unclear(date) && reader->order == TIME_ORDER_UNKNOWN)
         return refuse_unclear(reader, text, date, why);
     if (order && reader->order && order != reader->order)
-        return refuse(text,
-                      order == TIME_DAY_FIRST ? "the month first, as in other rows (--time-format)"
-                                              : "the day first, as in other rows (--time-format)",
+        return refuse(reader, text,
+                      order == TIME_DAY_FIRST ? "the month first, as in other rows"
+                                              : "the day first, as in other rows",
                       why);
     if (order)
         reader->order = order;
     if (reader->order && !(reader->reported & ORDER_REPORTED))
-        feed_say("%s: dates like %.*s begin with the %s", reader->name, FOUND_MAX, text,
-                 reader->order == TIME_DAY_FIRST ? "day" : "month");
+        reader->say("%s: dates like %.*s begin with the %s", reader->name, FOUND_MAX, text,
+                    reader->order == TIME_DAY_FIRST ? "day" : "month");
     reader->reported |= reader->order ? ORDER_REPORTED : 0;
     if (reader->order == TIME_MONTH_FIRST) {
         date->tm.tm_mon = date->first - 1;
@@ -227,8 +230,8 @@ static bool settle_order(struct time_reader *reader, const char *text, struct da
 
 static double from_unit(struct time_reader *reader, const char *text, double number, size_t unit) {
     if (unit > 0 && !(reader->reported & 1u << unit))
-        feed_say("%s: %.*s and the like are Unix %s", reader->name, FOUND_MAX, text,
-                 UNITS[unit].label);
+        reader->say("%s: %.*s and the like are Unix %s", reader->name, FOUND_MAX, text,
+                    UNITS[unit].label);
     reader->reported |= 1u << unit;
     return number / UNITS[unit].per_second;
 }
@@ -255,8 +258,8 @@ static bool read_number(struct time_reader *reader, const char *text, double num
     if (figures) {
         reader->unclear = true;
         snprintf(why, TIME_WHY_SIZE,
-                 "'%.*s' may be a date or Unix time: give --time-format '%s', or s, ms, us, ns",
-                 FOUND_MAX, text, figures);
+                 "'%.*s' may be a date or Unix time: give %s '%s', or s, ms, us, ns", FOUND_MAX,
+                 text, reader->option, figures);
         return false;
     }
     reader->begun = true;
@@ -280,7 +283,7 @@ int time_check(const char *format, struct error *error) {
     if (!format || is_unit(format, &unit) || strchr(format, '%'))
         return 0;
     return error_set(error, EX_USAGE,
-                     "--time-format: found '%s', expected a format of strptime(3), as "
+                     "found '%s', expected a format of strptime(3), as "
                      "'%%d/%%m/%%Y %%H:%%M', or s, ms, us, ns",
                      format);
 }
@@ -295,14 +298,14 @@ static bool read_format(const struct time_reader *reader, const char *text, doub
     if (is_unit(format, &unit)) {
         *time = number / UNITS[unit].per_second;
         return (end > text && is_end(end) && isfinite(number)) ||
-               refuse(text, "a number (--time-format)", why);
+               refuse(reader, text, "a number", why);
     }
     const char *rest = strptime(text, format, &tm);
     if (rest)
         rest = stamp_fraction(rest, &fraction);
     if (!rest || !is_end(rest)) {
-        snprintf(wanted, sizeof wanted, "a time like '%.40s' (--time-format)", format);
-        return refuse(text, wanted, why);
+        snprintf(wanted, sizeof wanted, "a time like '%.40s'", format);
+        return refuse(reader, text, wanted, why);
     }
     long offset = tm.tm_gmtoff;
     bool local = strstr(format, "%s"); /* which fills in local time */
@@ -314,8 +317,7 @@ static bool read_format(const struct time_reader *reader, const char *text, doub
 
 bool time_read(struct time_reader *reader, const char *text, double *time,
                char why[TIME_WHY_SIZE]) {
-    static const char WANTED[] =
-        "a time: 2016-07-01 12:34:56, 31/12/2014 or Unix time (others: --time-format)";
+    static const char WANTED[] = "a time: 2016-07-01 12:34:56, 31/12/2014 or Unix time";
     struct date date;
     char *end;
     double more;
@@ -326,13 +328,13 @@ bool time_read(struct time_reader *reader, const char *text, double *time,
     double number = strtod(text, &end);
     if (end > text && is_end(end))
         return isfinite(number) ? read_number(reader, text, number, time, why)
-                                : refuse(text, WANTED, why);
+                                : refuse(reader, text, WANTED, why);
     if (!read_moment(text, &date, &more))
-        return refuse(text, WANTED, why);
+        return refuse(reader, text, WANTED, why);
     if (!settle_order(reader, text, &date, why))
         return false;
     if (!is_day(&date.tm))
-        return refuse(text, WANTED, why);
+        return refuse(reader, text, WANTED, why);
     *time = (double)timegm(&date.tm) + more;
     return true;
 }

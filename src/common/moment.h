@@ -6,22 +6,24 @@
        1467376496.7            Unix seconds, milliseconds, microseconds or nanoseconds, which the
                                magnitude tells apart
 
-   or as --time-format says. Without a zone it is UTC. */
-#ifndef RUNNEL_FEED_TIME_H
-#define RUNNEL_FEED_TIME_H
+   or as a format says. Without a zone it is UTC. */
+#ifndef RUNNEL_MOMENT_H
+#define RUNNEL_MOMENT_H
 
 #include <stdbool.h>
 
 struct error;
 
-enum { TIME_WHY_SIZE = 160 };
+enum { TIME_WHY_SIZE = 200 };
 
 enum time_order { TIME_ORDER_UNKNOWN, TIME_DAY_FIRST, TIME_MONTH_FIRST };
 
 /* The times of one column or field. */
 struct time_reader {
-    const char *format;    /* of --time-format, or NULL */
-    const char *name;      /* of the column or field, for notices */
+    const char *format; /* or NULL: as the text looks */
+    const char *option; /* that names the format: "--time-format" */
+    const char *name;   /* of the column or field, for notices, */
+    void (*say)(const char *format, ...) __attribute__((format(printf, 1, 2))); /* made by this */
     enum time_order order; /* of the day and the month; known once a date decides */
     unsigned reported;     /* units and the order, a bit each */
     bool begun;            /* a number was read */
@@ -32,7 +34,7 @@ struct time_reader {
     "how times are written: a format of strptime(3), as %d/%m/%Y, or s, ms, us, ns of Unix time "  \
     "(default: as they look)"
 
-/* Whether --time-format can be used: 0, or -1 (EX_USAGE). */
+/* Whether the format, or NULL, can be used: 0, or -1 (EX_USAGE). */
 int time_check(const char *format, struct error *error);
 
 /* Read one, as Unix seconds. False: `why` says in a clause what was found and what is expected. */

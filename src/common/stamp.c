@@ -1,4 +1,4 @@
-#include "feed_stamp.h"
+#include "stamp.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

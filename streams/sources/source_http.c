@@ -1,0 +1,200 @@
+/* JSON that a server answers over HTTP: an object, a list of objects, or lines of JSON. Each object
+   is an example. Of a stream only those with a later time than all before are sent, so that an
+   answer that is given again, or a list that moves on, is learned once. */
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include "common/clock.h"
+#include "feed_http.h"
+#include "payload.h"
+#include "streams/feed.h"
+#include "streams/feed_retry.h"
+#include "streams/feed_streams.h"
+
+#define INTERVAL_DEFAULT 15.0 /* seconds */
+#define STAMP_EXACT 1e-5      /* likewise: JSON has six decimals of our own */
+
+enum { WHY_SIZE = 256, ID_SIZE = 48 };
+
+struct http_source {
+    struct source source;
+    struct http_options server;
+    double interval; /* seconds */
+    struct http *http;
+    struct payload *payload;
+    struct streams streams; /* held.time: the newest that was sent */
+    json_t *items;          /* of the newest answer, NULL: none yet; `next` comes next */
+    size_t next;
+    char *bytes;      /* of the newest item */
+    double due, time; /* of the next question, clock_seconds; Unix, of the newest answer */
+};
+
+static struct source *create(void) {
+    struct http_source *http = calloc(1, sizeof *http);
+    if (!http)
+        return NULL;
+    http->server.timeout = HTTP_TIMEOUT;
+    http->interval = INTERVAL_DEFAULT;
+    return &http->source;
+}
+
+static const struct option_row OPTIONS[] = {
+    {"interval", 0, "SECONDS", "ask every so many seconds (default 15)",
+     OPTION_POSITIVE(struct http_source, interval, OPTION_SECONDS_MAX)},
+    HTTP_OPTIONS(struct http_source),
+    FIELD_OPTION(struct http_source),
+    FIELD_OPTIONS(struct http_source),
+    {"strict", 0, NULL,
+     "end with an object that is no example, that has fields which no option names, or that the "
+     "daemon rejects",
+     OPTION_FLAG(struct http_source, source.strict)},
+    OPTIONS_END,
+};
+
+static int open_http(struct source *source, char **operands, struct error *error) {
+    struct http_source *http = (struct http_source *)source;
+    source->label = "http";
+    http->streams.numbers = 1; /* rows are not held here */
+    return payload_open(&http->payload, source, error) < 0
+               ? -1
+               : http_open(&http->http, operands[0], NULL, &http->server, error);
+}
+
+/* ---- answers ---- */
+
+static bool has_objects(const json_t *list) {
+    for (size_t n = 0; n < json_array_size(list); n++)
+        if (!json_is_object(json_array_get(list, n)))
+            return false;
+    return json_is_array(list);
+}
+
+/* The values of the answer, one after the other. False: `why` says what is wrong. */
+static bool read_items(struct http_source *http, const char *answer, size_t size,
+                       char why[WHY_SIZE]) {
+    json_decref(http->items);
+    http->items = json_array();
+    http->next = 0;
+    for (size_t at = 0;;) {
+        json_error_t reason;
+        while (at < size && isspace((unsigned char)answer[at]))
+            at++;
+        if (at == size)
+            break;
+        json_t *value =
+            json_loadb(answer + at, size - at,
+                       JSON_DECODE_ANY | JSON_REJECT_DUPLICATES | JSON_DISABLE_EOF_CHECK, &reason);
+        if (!value) {
+            json_array_clear(http->items);
+            snprintf(why, WHY_SIZE, "the answer is not JSON (byte %zu: %.160s)",
+                     at + (size_t)reason.position, reason.text);
+            return false;
+        }
+        at += (size_t)reason.position;
+        if (has_objects(value))
+            json_array_extend(http->items, value);
+        else
+            json_array_append(http->items, value);
+        json_decref(value);
+    }
+    return true;
+}
+
+/* Ask when it is time, until an answer is JSON. */
+static int ask(struct http_source *http, struct error *error) {
+    char why[WHY_SIZE], *answer;
+    size_t size;
+    if (feed_wait(fmax(http->due - clock_seconds(), 0), error) < 0)
+        return -1;
+    http->due = clock_seconds() + http->interval;
+    while (http_ask(http->http, &answer, &size, error) == 0) {
+        http->time = clock_unix();
+        if (read_items(http, answer, size, why)) {
+            http_accept(http->http);
+            return 0;
+        }
+        if (http_refuse(http->http, why, error) < 0)
+            return -1;
+    }
+    return -1;
+}
+
+/* ---- examples ---- */
+
+/* 1: the example has no time of its own, or one after all before of its stream. */
+static int is_later(struct http_source *http, const struct step *step, struct error *error) {
+    json_t *example = json_loadb(step->json, step->json_size, 0, NULL);
+    const char *key = json_string_value(json_object_get(example, "stream"));
+    double time = json_number_value(json_object_get(example, "time"));
+    struct held_stream *held = streams_find(&http->streams, key ? key : "", error);
+    bool later = fabs(time - http->time) < STAMP_EXACT;
+    if (held && !later) {
+        later = !held->seen || time > held->held.time;
+        held->held.time = later ? time : held->held.time;
+        held->seen = true;
+    }
+    json_decref(example);
+    return held ? later : -1;
+}
+
+/* The next item: 1; 0: it is no example, or was sent before. */
+static int take(struct http_source *http, struct step *step, struct error *error) {
+    char id[ID_SIZE];
+    snprintf(id, sizeof id, "%zu of the answer", http->next + 1);
+    free(http->bytes);
+    http->bytes =
+        json_dumps(json_array_get(http->items, http->next++), JSON_COMPACT | JSON_ENCODE_ANY);
+    if (!http->bytes)
+        return error_no_memory(error);
+    const struct message message = {.id = id,
+                                    .key = http->source.label,
+                                    .key_size = strlen(http->source.label),
+                                    .bytes = http->bytes,
+                                    .size = strlen(http->bytes),
+                                    .time = http->time};
+    int status = payload_step(http->payload, &message, step, error);
+    return status > 0 ? is_later(http, step, error) : status;
+}
+
+static int next(struct source *source, struct step *step, struct error *error) {
+    struct http_source *http = (struct http_source *)source;
+    int status = 0;
+    while (status == 0) {
+        while (http->next == json_array_size(http->items))
+            if (ask(http, error) < 0)
+                return -1;
+        status = take(http, step, error);
+    }
+    return status;
+}
+
+static void close_http(struct source **source) {
+    struct http_source *http = (struct http_source *)*source;
+    http_close(&http->http);
+    payload_close(&http->payload);
+    streams_close(&http->streams);
+    json_decref(http->items);
+    free(http->bytes);
+    free(http);
+    *source = NULL;
+}
+
+const struct source_type source_http = {
+    .command = {"http", "URL", "JSON that a server answers, asked again and again",
+                .rows = OPTIONS},
+    .notes = "The answer is an object, a list of objects or lines of JSON; an object is an example "
+             "as of runnel-feed mqtt. With --time-field an object is sent only if its time is "
+             "later than those of its stream before; without, its time is that of the answer.",
+    .live = true,
+    .endless = true,
+    .ready = true,
+    .maps = true,
+    .create = create,
+    .open = open_http,
+    .next = next,
+    .close = close_http,
+};

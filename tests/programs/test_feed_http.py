@@ -1,0 +1,134 @@
+#!/usr/bin/python3
+"""runnel-feed http against a server that answers JSON of all forms, the same again, nonsense, and not at all."""
+import json
+import signal
+import socket
+
+import brokers
+import cases
+import running
+from answers import Answers, await_text
+from feeding import *  # noqa: F403  pylint: disable=wildcard-import
+
+brokers.need("curl")
+NO_PERMISSION = 77
+FIELDS = ("--key-field", "sensor", "--time-field", "ts", "--field", "t=temperature")
+BEGIN = 1700000000
+
+
+def reading(second, sensor="a", **more):
+    return {"sensor": sensor, "ts": 1000 * (BEGIN + second), "temperature": 20.5 + second, "site": "x"} | more
+
+
+def example(second, sensor="a"):
+    return {"stream": sensor, "time": BEGIN + second, "x": {"t": 20.5 + second}}
+
+
+def ask(server, receiver, *words):
+    return start("http", f"http://127.0.0.1:{server.port}/status", "--interval", .02, *words, "--connect",
+                 receiver.endpoint)
+
+
+def take(receiver, count=1):
+    found = [receiver.take() for _ in range(count)]
+    assert all(frames and len(frames) == 1 for frames in found), found
+    return [json.loads(frames[0]) for frames in found]
+
+
+def finish(process):
+    process.send_signal(signal.SIGINT)
+    said = process.communicate()[1].decode()
+    assert process.returncode == OK, said
+    return said
+
+
+def test_forms(directory):
+    """An object, a list and lines of JSON; what was sent before is not sent again."""
+    with Answers(json.dumps(reading(0))).start() as server, Receiver(directory).bind() as receiver:
+        process = ask(server, receiver, *FIELDS)
+        assert take(receiver) == [example(0)]
+        asked = len(server.asked)
+        brokers.until(lambda: len(server.asked) > asked + 3)
+        server.text = json.dumps([reading(0), reading(1), reading(1, "b"), reading(2)])
+        assert take(receiver, 3) == [example(1), example(1, "b"), example(2)]
+        server.text = "\n".join(json.dumps(one) for one in (reading(2), {"ts": 1}, [1], reading(3))) + "\n"
+        assert take(receiver) == [example(3)]
+        server.text = "[]"
+        asked = len(server.asked)
+        brokers.until(lambda: len(server.asked) > asked + 3)
+        server.text = json.dumps(reading(4))
+        assert take(receiver) == [example(4)]
+        said = finish(process)
+        assert set(server.asked) == {"/status"} and said.count("ignored field: site (--field") == 1, said
+        assert "message 2 of the answer is no example: field 'sensor': not found" in said, said
+        assert "It is counted, and so are others" in said, said
+
+
+def test_without_times(directory):
+    """Each answer is an example, with the time when it came."""
+    with Answers('{"load": 0.5, "host": "web-3"}').start() as server, Receiver(directory).bind() as receiver:
+        process = ask(server, receiver, "--stream", "web")
+        first, second = take(receiver, 2)
+        finish(process)
+    assert first["x"] == second["x"] == {"load": .5, "host": "web-3"} and first["stream"] == "web", first
+    assert BEGIN < first["time"] < second["time"], (first, second)
+
+
+def test_numbers(directory):
+    """Over a router what is left out leaves no gap."""
+    with Answers(json.dumps([reading(n // 2) for n in range(6)])).start() as server, brokers.named(directory) as d:
+        process = start("http", f"http://127.0.0.1:{server.port}", "--interval", .02, *FIELDS, "--field",
+                        "load=temperature", "--socket", "router", "--connect",
+                        f"ipc://{directory}/examples")
+        running.wait_learned(d, 3)
+        finish(process)
+        status = d.ask("status")
+        assert status["examples"] == 3 and status["journal"]["missing"] == 0, status
+    assert brokers.journal(directory) == [("a", (20.5 + n, 20.5 + n)) for n in range(3)]
+
+
+def test_what_goes_wrong(directory):
+    """Each trouble is reported once, with its reason, and asked for again."""
+    with Answers(json.dumps(reading(0)), 503).start() as server, Receiver(directory).bind() as receiver:
+        process = ask(server, receiver, *FIELDS)
+        name = f"http://127.0.0.1:{server.port}/status: "
+        await_text(process, name + "the server answered 503; trying again until it answers")
+        server.status = 200
+        assert take(receiver) == [example(0)]
+        await_text(process, name + "back after")
+        server.text = "<html>"
+        await_text(process, name + "the answer is not JSON (byte 1: ")
+        server.text = json.dumps(reading(1)) + '{"sensor'
+        asked = len(server.asked)
+        brokers.until(lambda: len(server.asked) > asked + 1)
+        server.text = json.dumps(reading(2))
+        assert take(receiver) == [example(2)]  # none of the answer that was cut off
+        await_text(process, name + "back after")
+        server.stop()
+        await_text(process, "trying again until it answers")
+        assert "trying again" not in finish(process)
+    with socket.create_server(("127.0.0.1", 0)) as silent, Receiver(directory, "other").bind() as receiver:
+        process = start("http", f"127.0.0.1:{silent.getsockname()[1]}", "--timeout", .1, "--connect", receiver.endpoint)
+        await_text(process, "timed out")
+        finish(process)
+
+
+def test_how_it_is_called(directory):
+    for said, arguments in [("--interval", ["--interval", 0]), ("--repeat", ["--repeat", 2]),
+                            ("expected COLUMN=PATH", ["--field", "t"]), ("--token-file no:", ["--token-file", "no"])]:
+        fed = run("http", "http://127.0.0.1:1", "--print", *arguments)
+        assert fed.status in (USAGE, NO_INPUT) and said in fed.err, fed
+    fed = run("http", "http://", "--print")
+    assert fed.status == USAGE and "expected a URL: http://127.0.0.1:9100/" in fed.err, fed
+    token = directory / "token"
+    token.write_text("abc\n")
+    with Answers(json.dumps(reading(0)), wanted="Bearer abc").start() as server:
+        arguments = ["http", f"127.0.0.1:{server.port}", "--count", 1, "--print", *FIELDS]
+        fed = run(*arguments, "--token-file", token)
+        assert fed.status == OK and json.loads(fed.out) == example(0), fed
+        assert run(*arguments).status == NO_PERMISSION
+        fed = run(*arguments, "--token-file", token, "--strict")
+        assert fed.status == BAD_DATA and "unknown field site: no --field names it (--strict)" in fed.err, fed
+
+
+cases.run(globals())
