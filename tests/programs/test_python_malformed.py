@@ -33,8 +33,8 @@ ESCAPES = "\x1b[2J\x07\r\nroot: \u202eall is well\x9b"
 DEEP = b'{"a":' + b"[" * 100000 + b"]" * 100000 + b"}"
 NESTED = b'{"a":' + b"[" * 70 + b"]" * 70 + b"}"  # which Python's own reader takes
 # No JSON of a daemon, whatever its members: each %s stands for some that are good.
-WRONG_JSON = (b"", b"[]", b'"text"', b"no JSON", b"\xff{%s}", DEEP, NESTED, b'{%s,"a":1e999}', b'{%s,"a":-1e999}', b'{%s,"a":NaN}',
-              b'{%s,"a":Infinity}', b'{%s,"a":123456789012345678901}', b'{%s,"a":1,"a":2}', b'{%s,"a":"\\ud800"}',
+WRONG_JSON = (b"", b"[]", b'"text"', b"no JSON", b"\xff{%s}", DEEP, NESTED, b'{%s,"a":1e999}', b'{%s,"a":-1e999}',
+              b'{%s,"a":NaN}', b'{%s,"a":Infinity}', b'{%s,"a":123456789012345678901}', b'{%s,"a":1,"a":2}', b'{%s,"a":"\\ud800"}',
               b'{%s,"a":"\xed\xa0\x80"}', b'{%s}}', b'{%s,"a":"\x1b"}')
 
 
@@ -90,9 +90,11 @@ def acknowledgement(numbers=bytes(12), status=0, reason=0):
 
 def examples(answer, schema=GOOD):
     """Of an examples socket: the schema, and what `answer(key, numbers)` makes of an example."""
+    text = schema if isinstance(schema, bytes) else json.dumps(schema).encode()
+
     def answers(identity, *frames):
         if len(frames) == 1:
-            return [[identity, b"", acknowledgement(), schema if isinstance(schema, bytes) else json.dumps(schema).encode()]]
+            return [[identity, b"", acknowledgement(), text]]
         return [[identity, *message] for message in answer(frames[0], frames[3][4:16])]
     return answers
 
@@ -114,8 +116,8 @@ WRONG_SCHEMAS = [{**GOOD, **wrong} for wrong in (
     {"columns": 2**62}, {"columns": ["a", "b"]}, {"targets": -1}, {"targets": False}, {"targets": None}, {"dtype": "float16"},
     {"dtype": ["float32"]}, {"target_dtype": "text"}, {"target": "never"}, {"target": None}, {"names": ["a"]},
     {"names": [1, 2]}, {"names": "ab"}, {"names": ["a", "b"], "kinds": ["real"]}, {"target_names": {"a": 1}},
-    {"targets": 2, "target": "given", "target_names": ["a"]}, {"classes": ["a"]}, {"classes": {"words": [1], "forgets": False}},
-    {"classes": {"words": ["a"]}}, {"classes": {"words": ["a"], "forgets": 0}})] + [
+    {"targets": 2, "target": "given", "target_names": ["a"]}, {"classes": ["a"]},
+    {"classes": {"words": [1], "forgets": False}}, {"classes": {"words": ["a"]}}, {"classes": {"words": ["a"], "forgets": 0}})] + [
     {"dtype": "float32"}, {name: value for name, value in GOOD.items() if name != "dtype"}]
 
 
@@ -135,7 +137,8 @@ def test_schemas(directory):
     for schema in WRONG_SCHEMAS[0], DEEP:
         with Stranger(directory, zmq.ROUTER, examples(lambda key, numbers: [], schema)) as stranger:
             malformed(lambda s=stranger: asyncio.run(ask(s.endpoint)), "schema")
-    with Stranger(directory, zmq.REP, lambda frame: [[json.dumps({"ok": True, "schema": {**GOOD, "columns": -1}}).encode()]]) as s:
+    status = json.dumps({"ok": True, "schema": WRONG_SCHEMAS[0]}).encode()
+    with Stranger(directory, zmq.REP, lambda _: [[status]]) as s:
         malformed(lambda: runnel.Client("ipc://nowhere", socket="push", control=s.endpoint, timeout=LIMIT), "columns")
 
 
@@ -152,16 +155,18 @@ def test_acknowledgements(directory):
                 malformed(lambda c=c: c.learn([1, 2], wait=True), stranger.endpoint)
                 assert c.counts.acknowledged == c.counts.refused == 0, c.counts
     # One that is too long is none, also of an example that nobody waits for.
-    with Stranger(directory, zmq.ROUTER, examples(lambda key, numbers: [[key, acknowledgement(numbers) + b"!"]])) as stranger:
-        with client(stranger) as c:
-            c.learn([1, 2])
-            malformed(c.flush)
-            assert c.counts.acknowledged == 0
+    too_long = examples(lambda key, numbers: [[key, acknowledgement(numbers) + b"!"]])
+    with Stranger(directory, zmq.ROUTER, too_long) as stranger, client(stranger) as c:
+        c.learn([1, 2])
+        malformed(c.flush)
+        assert c.counts.acknowledged == 0
 
 
 def test_predictions(directory):
     """Damaged ones: the example is safe, and no number is made up."""
-    for rest in ([b"\0" * 7, b""], [b"\0" * 8], [b"", b""], [b"\0" * 8, b"\0" * 8], [b"\0" * 8, b"\0\0\0\0", b""], [b"\0" * 12, b""]):
+    for sizes in (7, 0), (8,), (0, 0), (8, 8), (8, 4, 0), (12, 0):
+        rest = [bytes(size) for size in sizes]
+
         def answer(key, numbers, rest=rest):
             return [[key, acknowledgement(numbers), *rest]]
 
@@ -215,16 +220,16 @@ def file_of(header, body=b"\0" * 24):
 def test_exports():
     """Safetensors files: a good one, and each that is damaged in one place."""
     matrix = {"dtype": "F32", "shape": [2, 2], "data_offsets": [0, 16]}
-    rest, none = {"dtype": "I64", "shape": [1], "data_offsets": [16, 24]}, {"dtype": "F32", "shape": [0, 5], "data_offsets": [16, 16]}
+    rest = {"dtype": "I64", "shape": [1], "data_offsets": [16, 24]}
+    none = {"dtype": "F32", "shape": [0, 5], "data_offsets": [16, 16]}
     good = {"__metadata__": {"digest": "d"}, "b": rest, "none": none, "a": matrix}
     found = runnel.read_safetensors(file_of(good))
     assert found["a"].shape == (2, 2) and found["b"].dtype == np.int64 and found["none"].shape == (0, 5)
     assert found.metadata == {"digest": "d"}
-    for name, wrong in (("shape", [-1, 4]), ("shape", [2, 3]), ("shape", [True, 4]), ("shape", [2.0, 2]), ("shape", 4), ("shape", None),
-                        ("shape", [1] * 40 + [4]), ("dtype", "BF16"), ("dtype", ["F32"]), ("dtype", "F64"), ("data_offsets", [0, 12]),
-                        ("data_offsets", [-16, 0]), ("data_offsets", [16, 0]), ("data_offsets", [12, 28]), ("data_offsets", [0, 16, 24]),
-                        ("data_offsets", [8, 24]), ("data_offsets", "16"), ("data_offsets", [False, 16])):
-        malformed(lambda n=name, w=wrong: runnel.read_safetensors(file_of({**good, "a": {**matrix, n: w}})), "safetensors")
+    wrong = {"shape": ([-1, 4], [2, 3], [True, 4], [2.0, 2], 4, None, [1] * 40 + [4]), "dtype": ("BF16", ["F32"], "F64"),
+             "data_offsets": ([0, 12], [-16, 0], [16, 0], [12, 28], [0, 16, 24], [8, 24], "16", [False, 16])}
+    for name, value in ((name, value) for name, values in wrong.items() for value in values):
+        malformed(lambda n=name, v=value: runnel.read_safetensors(file_of({**good, "a": {**matrix, n: v}})), "safetensors")
     for file in (b"", b"\0" * 7, bytes(8), b"\xff" * 64, struct.pack("<Q", 2**63) + b"{}", file_of(good)[:-1], file_of(good) + b"\0",
                  file_of(good)[:60], file_of({**good, "a": 5}), file_of({**good, "__metadata__": []}),
                  file_of({**good, "__metadata__": {"a": 1}}), file_of({**good, ESCAPES: {}}),
@@ -238,14 +243,16 @@ def test_watcher(directory):
         context = stack.enter_context(zmq.Context())
         publisher = stack.enter_context(context.socket(zmq.XPUB))
         publisher.linger = 0
-        publisher.bind(f"ipc://{directory}/statistics")
-        watcher = stack.enter_context(runnel.Watcher(f"ipc://{directory}/statistics", ["loss", "prediction"], timeout=LIMIT))
+        endpoint = f"ipc://{directory}/statistics"
+        publisher.bind(endpoint)
+        watcher = stack.enter_context(runnel.Watcher(endpoint, ["loss", "prediction"], timeout=LIMIT))
         while publisher.recv() != b"\x01status":
             pass
         good = {"run": "r", "sequence": 1}
         bodies = wrong_json(**good) + [json.dumps({**good, **wrong}).encode() for wrong in (
             {"sequence": "1"}, {"sequence": True}, {"sequence": 1.0}, {"sequence": -1}, {"sequence": None}, {"run": 5})]
-        for frames in [[b"loss", body] for body in bodies] + [[b"loss"], [b"loss", b"{}", b"{}"], [b"loss\x1b[2J", json.dumps(good).encode()]]:
+        text = json.dumps(good).encode()
+        for frames in [[b"loss", body] for body in bodies] + [[b"loss"], [b"loss", text, text], [b"loss\x1b[2J", text]]:
             publisher.send_multipart(frames)
             malformed(watcher.next)
         scored = {"example": 1, "loss": 0.5, "data_time": None}

@@ -108,7 +108,7 @@ class Control:
         reply: Reply = json_object(first, what)
         good, refusal = reply.get("ok"), reply.get("error", "the daemon refused")
         if not isinstance(good, bool) or not isinstance(refusal, str):
-            raise Malformed(f"{what} is not one of a daemon: it has no valid ok, or error")
+            raise Malformed(f"{what} is invalid: ok, or error")
         if not good:
             raise CommandError(refusal)
         return reply, rest

@@ -12,7 +12,7 @@ INFINITY = float("inf")
 
 
 def _refuse(text: str) -> NoReturn:
-    raise ValueError(f"{printable(text, 20)} is not a number that a daemon sends")
+    raise ValueError(f"invalid number {printable(text, 20)}")
 
 
 def _real(text: str) -> float:
@@ -27,7 +27,7 @@ def _whole(text: str) -> int:
 def _members(pairs: List[Tuple[str, Any]]) -> Dict[str, Any]:
     members = dict(pairs)
     if len(members) != len(pairs):
-        raise ValueError("a name comes twice in one object")
+        raise ValueError("duplicate name in an object")
     return members
 
 
@@ -39,7 +39,7 @@ def _check_depth(value: Any) -> None:
     while level:
         depth += 1
         if depth > DEPTH:
-            raise ValueError(f"more than {DEPTH} objects and lists lie within each other")
+            raise ValueError(f"nested more than {DEPTH} deep")
         level = [one for outer in level for one in (outer.values() if isinstance(outer, dict) else outer)
                  if isinstance(one, (dict, list))]
 
@@ -51,7 +51,7 @@ def json_object(body: bytes, what: str) -> Dict[str, Any]:
         text = body.decode("utf-8")
         value = _decode(text)
         if not isinstance(value, dict):
-            raise ValueError(f"a {type(value).__name__} is not an object")
+            raise ValueError(f"expected an object, got a {type(value).__name__}")
         if text.count("[") + text.count("{") > DEPTH:
             _check_depth(value)
         if "\\u" in text:

@@ -139,7 +139,7 @@ def _checked(schema: object, what: str) -> Dict[str, Any]:
         "classes": classes == {} or isinstance(classes, dict) and texts(classes.get("words"))
                    and isinstance(classes.get("forgets"), bool)}.items() if not good]
     if wrong:
-        raise Malformed(f"{what} is not one of a daemon: invalid {', '.join(wrong)}")
+        raise Malformed(f"{what} is invalid: {', '.join(wrong)}")
     return found
 
 
