@@ -31,7 +31,7 @@ LIMIT = running.LIMIT
 GOOD = {"dtype": "float32", "columns": 2, "target_dtype": None, "targets": 0, "target": "next"}
 ESCAPES = "\x1b[2J\x07\r\nroot: \u202eall is well\x9b"
 DEEP = b'{"a":' + b"[" * 100000 + b"]" * 100000 + b"}"
-NESTED = b'{"a":' + b"[" * 70 + b"]" * 70 + b"}"  # which Python's own reader takes
+NESTED = b'{%s,"a":' + b"[" * 70 + b"]" * 70 + b"}"  # which Python's own reader takes
 # No JSON of a daemon, whatever its members: each %s stands for some that are good.
 WRONG_JSON = (b"", b"[]", b'"text"', b"no JSON", b"\xff{%s}", DEEP, NESTED, b'{%s,"a":1e999}', b'{%s,"a":-1e999}',
               b'{%s,"a":NaN}', b'{%s,"a":Infinity}', b'{%s,"a":123456789012345678901}', b'{%s,"a":1,"a":2}', b'{%s,"a":"\\ud800"}',
