@@ -279,11 +279,37 @@ static int parse(struct walk *walk, const char *text, size_t size) {
     return walk_fail(walk, problem.mark, "", "%s", problem.text);
 }
 
+/* Whether at least half of the names are keys. */
+static bool is_configuration(struct walk *walk, const yaml_node_t *root) {
+    size_t known = 0, unknown = 0;
+    if (walk_is_null(root))
+        return true;
+    if (root->type != YAML_MAPPING_NODE)
+        return false;
+    for (const yaml_node_pair_t *pair = root->data.mapping.pairs.start;
+         pair < root->data.mapping.pairs.top; pair++) {
+        const yaml_node_t *key = yaml_document_get_node(&walk->document, pair->key);
+        bool found = key->type == YAML_SCALAR_NODE && *walk_text(key) &&
+                     config_path_kind(walk_text(key), NULL, NULL) != PATH_UNKNOWN;
+        known += found;
+        unknown += !found;
+    }
+    return known >= unknown;
+}
+
 int config_read_text(struct reading *reading, const char *text, size_t size) {
     struct walk walk = {.reading = reading};
+    char children[CONFIG_TEXT_SIZE];
+    int status;
     if (parse(&walk, text, size) != 0)
         return -1;
-    int status = take(&walk, yaml_document_get_root_node(&walk.document), "");
+    const yaml_node_t *root = yaml_document_get_root_node(&walk.document);
+    config_path_children("", children, sizeof children);
+    if (is_configuration(&walk, root))
+        status = take(&walk, root, "");
+    else /* it may be any file, with secrets: nothing of it is quoted */
+        status = walk_fail(&walk, root->start_mark, "",
+                           "not a configuration; allowed is a mapping of %s", children);
     yaml_document_delete(&walk.document);
     return status;
 }

@@ -58,7 +58,7 @@ struct schema {
     const char *target;               /* "given", "next" or "later" */
 };
 /* Of columns: ,"names":["load",..],"kinds":["real",..], of targets with names likewise
-   "target_names"; else "". Returns `text`. */
+   "target_names", also of `next`; else "". Returns `text`. */
 enum { SCHEMA_NAMES_SIZE = 2 * COLUMNS_MAX * (COLUMN_NAME_SIZE + 16) };
 const char *decoder_names(const struct decoder *decoder, char text[SCHEMA_NAMES_SIZE]);
 void decoder_schema(const struct decoder *decoder, struct schema *schema);

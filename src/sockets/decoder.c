@@ -44,20 +44,27 @@ static int open_columns(struct decoder *d, const struct architecture *architectu
     return 0;
 }
 
-/* Names of what y has. A number, or a class, may be missing: it is not observed. */
+/* Names of targets; with `next` for the schema alone, else of what y has. A number, or a class, may
+   be missing: it is not observed. */
 static int open_targets(struct decoder *d, const struct architecture *architecture) {
+    const struct input *input = &architecture->input;
     const struct output *output = &architecture->output;
-    if (d->target == TARGET_NEXT || !output->column_count)
+    bool next = d->target == TARGET_NEXT, all = next && !output->column_count;
+    size_t count = all ? input->column_count : output->column_count;
+    if (!count)
         return 0;
-    d->y.columns = d->targets = calloc(output->column_count, sizeof *d->targets);
+    d->targets = calloc(count, sizeof *d->targets);
     if (!d->targets)
         return -1;
-    for (size_t k = 0; k < output->column_count; k++) {
+    if (!next)
+        d->y.columns = d->targets;
+    for (size_t k = 0; k < count; k++) {
         d->targets[k] = (struct column){.kind = d->y.whole ? COLUMN_SYMBOL : COLUMN_REAL,
                                         .hold = true,
                                         .size = output->size,
                                         .vocabulary = output->vocabulary};
-        strcpy(d->targets[k].name, architecture->target_names[k]);
+        strcpy(d->targets[k].name, next ? input->columns[all ? k : output->columns[k]].name
+                                        : architecture->target_names[k]);
     }
     return 0;
 }
@@ -129,16 +136,17 @@ void decoder_close(struct decoder **decoder) {
 const char *decoder_names(const struct decoder *decoder, char text[SCHEMA_NAMES_SIZE]) {
     const struct {
         const char *name;
-        const struct shape *of;
+        const struct column *columns;
+        size_t width;
         bool kinds;
-    } lists[] = {{"names", &decoder->x, false},
-                 {"kinds", &decoder->x, true},
-                 {"target_names", &decoder->y, false}};
+    } lists[] = {{"names", decoder->x.columns, decoder->x.width, false},
+                 {"kinds", decoder->x.columns, decoder->x.width, true},
+                 {"target_names", decoder->targets, decoder->y.width, false}};
     size_t used = 0;
     *text = 0;
     for (size_t n = 0; n < sizeof lists / sizeof *lists; n++) {
-        const struct column *columns = lists[n].of->columns;
-        for (size_t k = 0; columns && k < lists[n].of->width; k++)
+        const struct column *columns = lists[n].columns;
+        for (size_t k = 0; columns && k < lists[n].width; k++)
             used += (size_t)snprintf(text + used, SCHEMA_NAMES_SIZE - used, "%s%s%s\"%s\"",
                                      k ? "," : ",\"", k ? "" : lists[n].name, k ? "" : "\":[",
                                      lists[n].kinds ? column_kind_name(columns[k].kind)

@@ -238,6 +238,14 @@ def test_wrong_experiments(directory):
     refused(directory, {"streams": SIGNAL}, "base", "missing")
     refused(directory, {"streams": SIGNAL, "base": {"model": {}}}, 'variant "base", stream signal: base: '
             "model.input.kind: missing")
+    # A base may be any file that the program may read: nothing of one that is no configuration is quoted.
+    none, yaml = "/other:1:1: not a configuration", "not YAML"
+    for text, said in (("root:$6$secret:19000:0:99999:7:::\n", none), ("secret words\n", none), ("password: secret\n", none),
+                       ("- secret\n", none), ("!secret a\n", none), ('{"token": "secret"}', none),
+                       ("name: a\ntoken: secret\nsecret: b\n", none), ("\0secret\n", yaml), ("secret: [\n", yaml)):
+        (directory / "other").write_text(text, encoding="utf-8")
+        refused(directory, {"streams": SIGNAL, "base": "other"}, said)
+        assert "secret" not in experiments.call(directory, "e.yaml").err, text
     refused(directory, {**RATES, "base": "there-is-none.yaml"}, "there-is-none.yaml", "cannot open")
     refused(directory, RATES, "--only", status=USAGE, arguments=["--only", "nothing"])
     refused(directory, RATES, "--set rat=1", status=CONFIG, arguments=["--set", "rat=1"])

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """The Python package `runnel` (streams/python) against running daemons: nothing is lost and nothing learned twice, what
 is wrong is said before it is sent, and what a daemon publishes and answers arrives."""
+import asyncio
 import json
 import os
 import pathlib
@@ -173,8 +174,10 @@ def test_symbols_and_classes(directory):
             c.learn([0, 1, 2], [0, None, 2])
             c.learn_many([1, 2, 3], [0, 1, 2])
             said = c.predict(1, 1)
+            assert said.label == said.values.argmax() and list(said.probabilities) == [0, 1, 2]
+            assert said.probabilities[2] == said.values[2]
             assert said.names is None and said.values.shape == (3,) and abs(said.values.sum() - 1) < 1e-5 and said.loss > 0
-            assert c.predict([1, 2]).values.shape == (2, 3)
+            assert (said := c.predict([1, 2])).values.shape == (2, 3) and said.label == said.values[1].argmax()
             raises(ValueError, lambda: c.learn(0.5), "a symbol is a whole number")
             raises(ValueError, lambda: c.learn(-1), "-1")
             raises(ValueError, lambda: c.learn([1, 2], [1]), "2 steps", "for 1")
@@ -226,6 +229,7 @@ def test_words(directory):
             said = c.predict("web", "free")
             assert said.values.shape == (3,) and said.values[0] == max(said.values) and said.loss < 1
             assert said.names == ["free", "busy", None], said.names  # which came after the client had asked
+            assert said.label == "free" and list(said.probabilities) == ["free", "busy"], said.probabilities
             refused = raises(runnel.Refused, lambda: c.learn("mail", "free", wait=True), "mail")
             assert refused.reason == "vocabulary", refused
             refused = raises(runnel.Refused, lambda: c.learn({"host": "web"}, "free", wait=True), "x ")
@@ -242,6 +246,45 @@ def test_names_of_classes(directory):
             c.learn_many([[1, 2]] * 2, ["busy", "idle"])
             assert c.predict([1, 2]).names == ["idle", "busy", None]
             assert c.predict([[1, 2], [3, 4]]).names == ["idle", "busy", None]
+    (directory / "next").mkdir()
+    with daemon(directory / "next", "{kind: symbol, vocabulary: {capacity: 3}}", "{loss: softmax, target: next}") as one:
+        with client(one) as c:
+            assert c.predict("web").label is None and c.predict("db").label == "web"
+            assert c.predict("web").probabilities.keys() == {"web", "db"}
+
+
+def test_names_of_targets(directory):
+    """Of columns that are predicted, and of those that y has; classes by number keep theirs."""
+    columns = "{columns: [{name: load}, {name: host, kind: symbol, size: 4}, {name: oil}]}"
+    step = {"load": 1.0, "host": 2, "oil": 3.0}
+    for n, (y, names, classes) in enumerate((
+            ("{loss: squared, target: next}", ["load", "oil"], None),
+            ("{loss: squared, target: next, columns: [oil]}", ["oil"], None),
+            ("{loss: gaussian, target: next, columns: [oil]}", ["oil", "oil"], None),
+            ("{loss: squared, target: next, columns: [oil], ahead: [1, 2]}", ["oil", "oil"], None),
+            ("{loss: softmax, target: next}", None, [0, 1, 2, 3]),
+            ("{loss: squared, target: given, columns: [heat, rate]}", ["heat", "rate"], None),
+            ("{loss: softmax, size: 2, target: later}", None, [0, 1]))):
+        (directory / str(n)).mkdir()
+        with daemon(directory / str(n), columns, y) as one, client(one) as c:
+            said = c.predict(step)
+            assert said.names == names and said.values.shape == (len(names or classes),), (y, said)
+            assert (list(said.probabilities) if classes else said.probabilities) == classes, (y, said)
+            assert said.label in (classes or [None]), (y, said)
+    (directory / "forecast").mkdir()
+    more = "preset: forecast\n"
+    with daemon(directory / "forecast", "{columns: [{name: a}, {name: b}]}", "{}", more=more) as one, client(one) as c:
+        assert c.predict({"a": 1.0, "b": 2.0}).names == ["a", "b"]
+
+
+def test_names_of_targets_in_asyncio(directory):
+    async def ask(endpoint):
+        async with runnel.AsyncClient(endpoint, timeout=LIMIT) as c:
+            return await c.predict({"a": 1.0, "b": 2.0})
+
+    with daemon(directory, "{columns: [{name: a}, {name: b}]}", "{loss: squared, target: next}") as one:
+        said = asyncio.run(ask(one.endpoint("examples")))
+        assert said.names == ["a", "b"] and said.label is None and said.probabilities is None
 
 
 def test_mixed_columns(directory):
@@ -447,7 +490,7 @@ def test_watcher_sees_gaps(directory):
             assert [message.restarted for message in got] == [False, False, False, True, False]
             assert watcher.missed == 4
             publisher.send_multipart([b"loss", b"no JSON"])
-            raises(runnel.RunnelError, watcher.next, "no message of a daemon")
+            raises(runnel.Malformed, watcher.next, "not valid JSON")
     context.destroy(0)
 
 

@@ -115,8 +115,9 @@ def test_the_page_feeds_and_asks(directory):
         assert one.ask("status")["examples"] == 2 and one.ask("status")["rejected"] == 0
     with daemon(directory / "words", "words") as one:
         printed = result(programs(PAGE, 'client.learn("web-3"'), directory / "words")
-        names, shares = re.fullmatch(r"(\[.*?\]) \[(.*)\]\s*", printed, re.DOTALL).groups()
-        names = ast.literal_eval(names)
+        names, shares, label, found = re.fullmatch(r"(\[.*?\]) \[(.*)\]\n(\w+) (\{.*\})\s*", printed, re.DOTALL).groups()
+        names, found = ast.literal_eval(names), ast.literal_eval(found)
+        assert found.keys() == set(filter(None, names)) and found[label] == max(found.values()), printed
         assert sorted(filter(None, names)) == ["busy", "free"], printed
         assert len(shares.split()) == len(names) and abs(sum(map(float, shares.split())) - 1) < 1e-3, printed
         assert one.ask("status")["steps"] == 4
@@ -196,6 +197,37 @@ def test_a_notebook(directory):
     named["model"].update(input={"columns": [{"name": "load"}, {"name": "oil"}]},
                           output={"loss": "squared", "size": 2, "target": "next"})
     assert len(runnel.run(named, pandas.DataFrame({"oil": [1.0, 2.0], "load": [3.0, 4.0]}))) == 2
+
+    # Targets that have names: those of x, or of y.
+    frame = pandas.DataFrame({"oil": [1.0, 2.0], "load": [3.0, 4.0], "x": [5.0, 6.0]})
+    named["model"]["input"]["columns"].append({"name": "x"})
+    named["model"]["output"] = {"loss": "squared", "target": "next", "columns": ["x", "oil"]}
+    assert list(runnel.run(named, frame)) == ["stream", "prediction_x", "prediction_oil", "loss"]
+    named["model"]["output"].update(loss="gaussian", columns=["oil"])
+    assert list(runnel.run(named, frame)) == ["stream", "prediction_oil_0", "prediction_oil_1", "loss"]
+
+    # Times: of the column that is named, else of the only one of dates, else of the index.
+    dates, days = pandas.to_datetime(["2024-01-01 00:00:01.5", "2024-01-02"]), [1704067201.5, 1704153600.0]
+    values = pandas.DataFrame({"a": [1.0, 2.0]})
+    for frame, time_of in ((values.assign(at=dates), None), (values.assign(at=dates), "at"), (values.set_index(dates), None),
+                           (values["a"].set_axis(dates), None), (values.assign(at=dates.tz_localize("Asia/Tokyo")), None),
+                           (values.assign(at=days, other=dates)[["a", "at"]], "at"), (values.assign(at=dates.astype(str)), "at"),
+                           (values.assign(at=list(dates.to_pydatetime())).astype({"at": object}), "at"),
+                           (values.assign(at=dates).set_index(dates + pandas.Timedelta(days=9)), None)):
+        zone = 9 * 3600 if getattr(frame.dtypes.get("at") if hasattr(frame, "columns") else None, "tz", None) else 0
+        assert list(runnel.run(one, frame, time=time_of)["time"]) == [day - zone for day in days], frame
+    assert "time" not in runnel.run(one, values)
+    lacks = values.assign(at=dates.where([True, False]))
+    for frame, time_of, words in ((lacks, None, "row 1: column 'at' has no time"), (values.set_index(lacks["at"]), None, "row 1: the index"),
+                                  (values.assign(at=[0.0, math.nan]), "at", "row 1"), (values, "at", "time is 'at'"),
+                                  ([[1.0]], "at", "time is 'at'"), (values.assign(at=["noon", "x"]), "at", "column 'at' has no times"),
+                                  (values.assign(at=[1.5, None]).astype({"at": object}), "at", "expected Unix times"),
+                                  (values.assign(at=dates, to=dates), None, "columns 'at', 'to' are dates")):
+        try:
+            runnel.run(one, frame, time=time_of)
+            raise AssertionError("no exception")
+        except ValueError as error:
+            assert words in str(error), error
 
     def broken():
         yield [0.0]

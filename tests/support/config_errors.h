@@ -36,8 +36,12 @@ static const struct {
     {"---\n...\n", ":2:1: name: missing; needed is 1 to 64 letters, digits, '-', '_' and '.' (what "
                    "this daemon is called)"},
     {BASE "---\n" BASE, ":6:1: found a second document; allowed is one in a file"},
-    {"- a\n- b\n", ":1:1: found a list; allowed is a mapping of " TOP},
-    {"just text\n", ":1:1: found \"just text\"; allowed is a mapping of " TOP},
+    {"- a\n- b\n", ":1:1: not a configuration; allowed is a mapping of " TOP},
+    {"just text\n", ":1:1: not a configuration; allowed is a mapping of " TOP},
+    {"!secret a\n", ":1:1: not a configuration; allowed is a mapping of " TOP},
+    {"root:$6$salt$hash:19000:0:99999:7:::\n",
+     ":1:1: not a configuration; allowed is a mapping of " TOP},
+    {"name: a\npassword: b\ntoken: c\n", ":1:1: not a configuration; allowed is a mapping of " TOP},
     {"name: [a\n", ":2:1: not YAML: ..."},
     {"name: a\nmodel:\n\tinput: 1\n", ":3:1: not YAML: ..."},
     {"name: a\n b: 1\n", ":2:3: not YAML: ..."},
@@ -46,7 +50,7 @@ static const struct {
     {"name: a\nname\n", ":3:1: not YAML: ..."},
     {"name: a\x01\n", ":1:8: not YAML: ..."},
     {"name: \xff\n", ":1:7: not YAML: ..."},
-    {"&a [*a]\n", ":1:1: found a list; allowed is a mapping of " TOP},
+    {"&a [*a]\n", ":1:1: not a configuration; allowed is a mapping of " TOP},
     /* Keys. */
     {BASE "learnin: {}\n",
      ":6:1: learnin: unknown key (did you mean \"learning\"?); allowed here: " TOP},

@@ -7,7 +7,7 @@ from typing import Any, Callable, List, Optional, Sequence, Type
 
 from . import wire
 from .errors import Refused, RunnelError, Unavailable
-from .feeding import BATCH, LEAVE, TICK, TIMEOUT, WINDOW, Feeder, Patience, Prediction, as_prediction, flags_of
+from .feeding import BATCH, LEAVE, TICK, TIMEOUT, WINDOW, Feeder, Patience, Prediction, flags_of
 from .peer import Path, Peer
 from .session import Answer, Frames, Session
 from .shapes import Time
@@ -49,10 +49,10 @@ class AsyncClient(Feeder):
                       end: bool = False, learn: bool = False) -> Prediction:
         """As Client.predict."""
         number, steps, answers = await self._example(x, y, stream, time, flags_of(end, learn, result=True), True)
-        said = as_prediction(await self._answer(answers), number, steps)
+        said = self._prediction(await self._answer(answers), number, steps)
         if self._shapes.lacks_names(said.values):
             await self._ask(again=True)
-        return said._replace(names=self._shapes.names(said.values))
+        return said._replace(names=self._shapes.names(said.values.shape[-1]))
 
     async def label(self, of: Number, y: Any, *, learn: bool = True, end: bool = False,
                     wait: bool = False) -> Number:

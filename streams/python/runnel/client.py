@@ -15,7 +15,7 @@ from . import wire
 from .control import Control
 from .errors import Refused, RunnelError, Unavailable
 from .examples import Posts
-from .feeding import BATCH, LEAVE, TICK, TIMEOUT, WINDOW, Feeder, Patience, Prediction, as_prediction, flags_of
+from .feeding import BATCH, LEAVE, TICK, TIMEOUT, WINDOW, Feeder, Patience, Prediction, flags_of
 from .peer import Path, Peer
 from .push import Push, milliseconds
 from .session import Answer, Frames, Session
@@ -59,7 +59,7 @@ class Pending:
 
     def prediction(self) -> Prediction:
         """The same where a prediction was asked for."""
-        return self._client._named(as_prediction(self.wait(), self.number, self.steps))
+        return self._client._named(self._client._prediction(self.wait(), self.number, self.steps))
 
 
 class Client(Feeder):
@@ -98,7 +98,7 @@ class Client(Feeder):
         peer = Peer(endpoint, server_key, key)
         if check and control is not None:
             with Control(control, server_key=server_key, key=key, timeout=timeout) as asked:
-                self._shapes.take(asked.status().get("schema", {}))
+                self._shapes.take(asked.status().get("schema", {}), f"{control}: the schema")
         self._session = Session(peer) if socket == "router" else None
         self._push = Push(peer) if socket == "push" else None
         self._looked = 0.0
@@ -282,11 +282,11 @@ class Client(Feeder):
     def _named(self, said: Prediction) -> Prediction:
         if self._shapes.lacks_names(said.values):
             self._wait(self._schema())
-        return said._replace(names=self._shapes.names(said.values))
+        return said._replace(names=self._shapes.names(said.values.shape[-1]))
 
     def _items(self, values: Any) -> Any:
-        """The rows of a data frame or an array; anything else as it is. ValueError: rows of another width, which a model of
-        one column would take for that many steps."""
+        """The rows of a data frame or an array, each as `x` of a dict; anything else as it is. ValueError: rows of another
+        width, which a model of one column would take for that many steps."""
         if not hasattr(values, "ndim"):
             return values
         self._ask()
@@ -295,14 +295,20 @@ class Client(Feeder):
             raise ValueError(f"the items are rows of {width}, but a step of this model has {columns} "
                              f"number{'s' if columns != 1 else ''}: give (n, {columns}), a row an item"
                              + ("; list(items) makes each row that many steps" if columns == 1 else ""))
-        return self._unframed(values, self._shapes.by_name)
+        return [{"x": row} for row in self._unframed(values, self._shapes.by_name)]
 
-    def _words(self) -> List[str]:
-        """The words of classes that have come, where each keeps its id."""
-        if not self._session or self._shapes.classes is None or self._shapes.forgets:
-            return []
-        self._wait(self._schema())
-        return [*self._shapes.classes]
+    def _names(self, width: int) -> List[str]:
+        """Those of a prediction of so many numbers, in columns of a data frame: words of classes that have come, where each
+        keeps its id, or targets; else numbers."""
+        shapes, numbers = self._shapes, [f"prediction_{k}" for k in range(width)] if width != 1 else ["prediction"]
+        if self._session and shapes.words is not None:
+            self._wait(self._schema())
+        names = None if shapes.forgets else shapes.names(width)
+        group = len(shapes.target_names) or width
+        several = shapes.words is None and width > group  # horizons, or deviations
+        named = [numbers[k] if name is None else f"prediction_{name}" + f"_{k // group}" * several
+                 for k, name in enumerate(names or [None] * width)]
+        return named if len(set(named)) == width else numbers  # a word may be a number
 
     def _ask(self) -> None:
         if not self._check or not self._session or self._shapes.asked:

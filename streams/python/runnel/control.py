@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import math
 import time
 from types import TracebackType
@@ -13,11 +12,14 @@ import zmq
 from numpy.typing import NDArray
 
 from . import shapes, wire
-from .errors import CommandError, RunnelError, Unavailable
+from .errors import CommandError, Malformed, Unavailable
 from .peer import Path, Peer
+from .reading import json_object, whole
 
 Reply = Dict[str, Any]
 PIECE = 45000  # bytes of a blob in one request (docs/protocol.md, adopt)
+LENGTH = 8  # bytes that say how long the header of a safetensors file is
+DIMENSIONS_MAX = 8
 TYPES = {"F32": "<f4", "F64": "<f8", "F16": "<f2", "I64": "<i8", "I32": "<i4", "U8": "u1", "U32": "<u4", "U64": "<u8"}
 
 
@@ -28,20 +30,35 @@ class Tensors(Dict[str, NDArray[Any]]):
 
 
 def read_safetensors(data: bytes) -> Tensors:
-    """A safetensors file. ValueError: it is none."""
-    try:
-        size = int.from_bytes(data[:8], "little")
-        header = json.loads(data[8:8 + size])
-        body = memoryview(data)[8 + size:]
-        found = Tensors()
-        found.metadata = header.pop("__metadata__", {})
-        for name, tensor in header.items():
-            begin, end = tensor["data_offsets"]
-            array = np.frombuffer(body[begin:end], TYPES[tensor["dtype"]])
-            found[name] = array.reshape(tensor["shape"]).copy()
-        return found
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"this is no safetensors file: {error}") from None
+    """A safetensors file. Malformed (a ValueError, too): it is none, or damaged."""
+    size = int.from_bytes(data[:LENGTH], "little")
+    if not 0 < size <= len(data) - LENGTH:
+        raise Malformed(f"not a safetensors file: a header of {size} bytes in a file of {len(data)}")
+    header = json_object(data[LENGTH:LENGTH + size], "the header of the safetensors file")
+    metadata, body, found = header.pop("__metadata__", {}), memoryview(data)[LENGTH + size:], Tensors()
+    if not isinstance(metadata, dict) or not all(isinstance(text, str) for text in metadata.values()):
+        raise Malformed("damaged safetensors file: its metadata are not texts by name")
+    found.metadata, places = metadata, []
+    for name, tensor in header.items():
+        places.append(_place(name, tensor, len(body)))
+        (begin, end), shape = tensor["data_offsets"], tensor["shape"]
+        found[name] = np.frombuffer(body[begin:end], TYPES[tensor["dtype"]]).reshape(shape).copy()
+    ends = [0, *(end for _, end in sorted(places))]
+    if [begin for begin, _ in sorted(places)] != ends[:-1] or ends[-1] != len(body):
+        raise Malformed("damaged safetensors file: its tensors do not fill it without gaps")
+    return found
+
+
+def _place(name: str, tensor: object, size: int) -> Tuple[int, int]:
+    """Where its numbers begin and end in a body of so many bytes. Malformed: it fits neither them nor its shape."""
+    members: Dict[str, Any] = tensor if isinstance(tensor, dict) else {}
+    offsets, shape, dtype = (members.get(member) for member in ("data_offsets", "shape", "dtype"))
+    if (isinstance(offsets, list) and len(offsets) == 2 and all(whole(one, size) for one in offsets)
+            and isinstance(shape, list) and len(shape) <= DIMENSIONS_MAX and all(whole(one) for one in shape)
+            and isinstance(dtype, str) and dtype in TYPES
+            and offsets[1] - offsets[0] == math.prod(shape) * np.dtype(TYPES[dtype]).itemsize):
+        return offsets[0], offsets[1]
+    raise Malformed(f"damaged safetensors file: dtype, shape and data_offsets of tensor {name!r:.80} do not fit")
 
 
 class Control:
@@ -87,14 +104,13 @@ class Control:
             self._forget()
             raise
         first, *rest = socket.recv_multipart()
-        try:
-            reply: Reply = json.loads(first)
-            good = bool(reply["ok"])
-        except (ValueError, KeyError, TypeError):
-            self._forget()
-            raise RunnelError(f"{self._peer.endpoint}: what answers is no daemon's control socket") from None
+        what = f"{self._peer.endpoint}: the reply to '{command}'"
+        reply: Reply = json_object(first, what)
+        good, refusal = reply.get("ok"), reply.get("error", "the daemon refused")
+        if not isinstance(good, bool) or not isinstance(refusal, str):
+            raise Malformed(f"{what} is invalid: ok, or error")
         if not good:
-            raise CommandError(str(reply.get("error", "the daemon refused")))
+            raise CommandError(refusal)
         return reply, rest
 
     def status(self) -> Reply:
@@ -118,14 +134,14 @@ class Control:
         """The same as the bytes of a safetensors file, as `model.initial` reads it."""
         _, rest = self._ask("export", {})
         if len(rest) != 1:
-            raise RunnelError(f"{self._peer.endpoint}: the reply to 'export' has no parameters")
+            raise Malformed(f"{self._peer.endpoint}: the reply to 'export' has no parameters")
         return rest[0]
 
     def export_stream(self, stream: str) -> bytes:
         """All that the daemon keeps of a stream, for `adopt` of another one with the same configuration."""
         _, rest = self._ask("export", {"stream": stream})
         if len(rest) != 1:
-            raise RunnelError(f"{self._peer.endpoint}: the reply to 'export' has no state of {stream!r}")
+            raise Malformed(f"{self._peer.endpoint}: the reply to 'export' has no state of {stream!r}")
         return rest[0]
 
     def _send(self, command: str, data: bytes) -> Reply:

@@ -1,7 +1,9 @@
 """A daemon of one's own, for a notebook or a test: `Daemon`, and `run`."""
 from __future__ import annotations
 
+import datetime
 import json
+import math
 import os
 import pathlib
 import shutil
@@ -10,7 +12,7 @@ import tempfile
 import time
 import weakref
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Mapping, Optional, Tuple, Type, Union
+from typing import TYPE_CHECKING, Any, Dict, Hashable, Iterable, List, Mapping, Optional, Tuple, Type, Union
 
 import numpy as np
 
@@ -191,21 +193,49 @@ class _Rows:
             losses.append(scored.loss if scored else answer.loss)
             rows.append(None if values is None else values.reshape(example.steps, -1)[-1])
         width = max((len(row) for row in rows if row is not None), default=0)
-        names = ["prediction"] if width == 1 else [f"prediction_{k}" for k in range(width)]
-        words = [f"prediction_{word}" for word in self.client._words()[:width]]
-        named = words + names[len(words):]
-        names = named if len(set(named)) == width else names  # a word may be a number
         data: Dict[str, Any] = {"stream": [example.number.stream for example, _, _ in self.sent]}
         if any(when is not None for _, _, when in self.sent):
             data["time"] = [shapes.seconds(when) or None for _, _, when in self.sent]
         filled = np.array([np.full(width, np.nan) if row is None else row for row in rows], float).reshape(-1, width)
-        data.update({name: filled[:, k] for k, name in enumerate(names)})
+        data.update({name: filled[:, k] for k, name in enumerate(self.client._names(width))})
         data["loss"] = np.array([np.nan if loss is None else loss for loss in losses], float)
         return pandas.DataFrame(data)
 
 
-def run(config: Config, iterable: Iterable[Any], *, stream: str = "", runneld: Optional[str] = None,
-        directory: Optional[str] = None) -> "pandas.DataFrame":
+def _take_times(frame: Any, name: Optional[Hashable]) -> Tuple[Any, Optional[List[float]]]:
+    """What a frame has beside its column of times, and these as Unix times; None: it has none."""
+    pandas, index = need_pandas(), getattr(frame, "index", None)
+    kinds = list(frame.dtypes.items()) if isinstance(frame, pandas.DataFrame) else []
+    if name is not None and [one for one, _ in kinds].count(name) != 1:
+        raise ValueError(f"time is {name!r:.60}, but the items are not a data frame with one column of this name")
+    dates = [one for one, kind in kinds if pandas.api.types.is_datetime64_any_dtype(kind)]
+    if name is None and len(dates) > 1:
+        raise ValueError(f"columns {', '.join(map(repr, dates))} are dates: say with time= which one has the times, and "
+                         "leave out the others")
+    name = dates[0] if name is None and dates else name
+    if name is not None:
+        values, frame, what = frame[name], frame.drop(columns=[name]), f"column {name!r:.60}"
+    elif isinstance(index, pandas.DatetimeIndex):
+        values, what = index.to_series(), "the index"
+    else:
+        return frame, None
+    if not pandas.api.types.is_numeric_dtype(values):
+        try:
+            if not all(isinstance(value, (str, datetime.date)) for value in values.dropna()):
+                raise ValueError("expected Unix times, or dates")
+            dates = pandas.to_datetime(values, utc=True)
+        except (OverflowError, TypeError, ValueError) as error:
+            raise ValueError(f"{what} has no times: {error}") from None
+        values = (dates - pandas.Timestamp(0, tz="UTC")) / pandas.Timedelta(seconds=1)
+    times = [float(value) for value in values]
+    bad = next((row for row, value in enumerate(times) if not math.isfinite(value)), None)
+    if bad is not None:
+        raise ValueError(f"row {bad}: {what} has no time there")
+    return frame, times
+
+
+def run(config: Config, iterable: Iterable[Any], *, stream: str = "", time: Optional[Hashable] = None,
+        runneld: Optional[str] = None, directory: Optional[str] = None) -> "pandas.DataFrame":
     """Have a daemon of its own learn from all items, and hand back what it said: a data frame with a row for each
     item, in their order. The daemon is ended in any case.
 
@@ -214,20 +244,24 @@ def run(config: Config, iterable: Iterable[Any], *, stream: str = "", runneld: O
                 x is as for Client.learn: of a model of one column [1, 2] are two steps of one example, as are [[1], [2]],
                 and a row; rows of a frame or an array are one step each, and are refused in another width
     stream      of items that name none
+    time        of a data frame the column that has the time of each row: Unix times, or dates, also as texts (UTC where
+                they have no zone); it is not part of x. None: its only column of dates, else its index where that has dates
 
     Columns: `stream`; `time` where one has it; `prediction`, or `prediction_0`, `prediction_1`, ... (of the last
     step), and `loss`. With `target: given` and `later` a row's prediction is that of its own y, made before it was
     learned, and its loss that of this prediction. With `next` the prediction is that of the stream's next x, and the
     loss that of the prediction made before (`ahead` rows of that stream earlier). With `gaussian` the first half of
-    the columns are means, the second deviations; with `softmax` they are probabilities,
-    `prediction_WORD` of classes that are words (by number of those that have not come, and with `forget: lru`).
+    the columns are means, the second deviations; with `softmax` they are probabilities. With names they are
+    `prediction_NAME`: of targets that have names (`prediction_NAME_0`, `_1` for horizons, or means and deviations), and
+    of classes that are words (by number of those that have not come, and with `forget: lru`).
     """
-    need_pandas()
+    frame, times = _take_times(iterable, time)
     with Daemon(config, runneld=runneld, directory=directory) as daemon:
         with daemon.control() as control:
             later = control.status()["schema"]["target"] == "later"
         with daemon.client(stream=stream) as client:
             rows = _Rows(client, later)
-            for item in client._items(iterable):
+            items = client._items(frame)
+            for item in items if times is None else ({**one, "time": at} for one, at in zip(items, times)):
                 rows.add(item)
             return rows.frame()

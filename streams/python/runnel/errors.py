@@ -1,9 +1,25 @@
 """What can go wrong, as exceptions. Each says in a sentence what happened, to what, and what to do."""
 from __future__ import annotations
 
+TEXT_MAX = 4000  # characters of a sentence
+
+
+def printable(text: str, most: int = TEXT_MAX, keep: str = "") -> str:
+    """The text with control characters (but `keep`) as escapes: others wrote it, and a terminal obeys them."""
+    text = text if len(text) <= most else text[:most] + "..."
+    return text if text.isprintable() else "".join(
+        c if c.isprintable() or c in keep else c.encode("unicode_escape").decode("ascii") for c in text)
+
 
 class RunnelError(Exception):
     """Anything that this package raises of its own, but for wrong arguments (TypeError, ValueError)."""
+
+    def __str__(self) -> str:
+        return printable(super().__str__(), keep="\n")
+
+
+class Malformed(RunnelError, ValueError):
+    """A message or a file is not as a daemon sends or writes it; nothing of it was used."""
 
 
 class Unavailable(RunnelError, ConnectionError):
@@ -13,6 +29,9 @@ class Unavailable(RunnelError, ConnectionError):
 
 class CommandError(RunnelError):
     """The daemon refused a command; the text is the daemon's own."""
+
+    def __str__(self) -> str:
+        return printable(Exception.__str__(self))
 
 
 class Refused(RunnelError, ValueError):
@@ -34,7 +53,7 @@ class Refused(RunnelError, ValueError):
     def __str__(self) -> str:
         what = f"example {self.sequence} of stream {self.stream!r}" if self.sequence else "the example"
         text = f"{what} was refused ({self.reason})"
-        text += f": {self.sentence}" if self.sentence else f": {REASONS.get(self.reason, 'see docs/protocol.md')}"
+        text += f": {printable(self.sentence) or REASONS.get(self.reason, 'see docs/protocol.md')}"
         return text + (f"; and {self.more} more" if self.more else "")
 
 

@@ -2,18 +2,18 @@
 waits."""
 from __future__ import annotations
 
-import json
 import math
 import time as clock
-from typing import Any, Callable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 from numpy.typing import NDArray
 
 from . import shapes, wire
-from .errors import Refused, RunnelError
+from .errors import Malformed, Refused, RunnelError
 from .examples import Examples, Numbers, Posts
-from .session import LOST, Answer, Counts, Session
+from .reading import json_object
+from .session import Answer, Counts, Session
 from .shapes import Array, Shapes
 from .wire import Number
 
@@ -24,6 +24,9 @@ BATCH = 256  # rows that learn_many sends between two looks at the answers
 LEAVE = 5.0  # seconds that the end of `with` waits after an exception, and that of a program
 
 
+Class = Union[str, int]  # a word, or an id
+
+
 class Prediction(NamedTuple):
     """What the daemon said of an example.
 
@@ -32,23 +35,31 @@ class Prediction(NamedTuple):
              made before it was learned; with `next` of the stream's next x
     loss     of the targets that this example brought, nats or squared error; None: it brought none
     number   of the example
-    names    of classes that are words: the word of each value, None for those that have not come and for the last, the
-             unknown. None: they are numbers
+    names    of each value of a step. Of classes that are words: the word, None for those that have not come and for
+             the last, the unknown. Of targets with names: the column's name, again for each horizon and for
+             deviations. None: they have no names
+    classes  the target is a class, and the values are probabilities: see `label` and `probabilities`
     """
 
     values: NDArray[np.float32]
     loss: Optional[float]
     number: Number
     names: Optional[List[Optional[str]]] = None
+    classes: bool = False
 
+    @property
+    def probabilities(self) -> Optional[Dict[Class, float]]:
+        """Of the last step that of each class, by its word or number, without the unknown. None: no classes."""
+        last = self.values if self.values.ndim == 1 else self.values[-1]
+        named: Sequence[Optional[Class]] = range(len(last)) if self.names is None else self.names
+        found = {one: float(value) for one, value in zip(named, last) if one is not None}
+        return found if self.classes else None
 
-def as_prediction(answer: Answer, number: Number, steps: int) -> Prediction:
-    """RunnelError: the example is safe, but what was said of it is not known."""
-    if answer.prediction is None:
-        raise RunnelError(f"example {number.sequence} of stream {number.stream!r} is safe, but its prediction was "
-                          "lost with a connection: the daemon says each one once")
-    values = answer.prediction
-    return Prediction(values.reshape(steps, -1) if steps > 1 else values, answer.loss, number)
+    @property
+    def label(self) -> Optional[Class]:
+        """Of the last step the most probable of these. None: no class, or none has come yet."""
+        found = self.probabilities
+        return max(found, key=found.__getitem__) if found else None
 
 
 def flags_of(end: bool, learn: bool, result: bool = False) -> int:
@@ -118,17 +129,30 @@ class Feeder:
 
     def _schema(self) -> Callable[[], bool]:
         """What asks the daemon what its model takes, and says whether it has answered."""
-        session, answers = self._session, [LOST]
-        assert session
+        assert self._session
+        ask, what = self._session.ask, f"{self._session.peer.endpoint}: the schema"
+        answers: List[Optional[bytes]] = [None]
 
         def answered() -> bool:
-            if answers[-1] != LOST:
-                self._shapes.take(json.loads(answers[-1]))
-            elif session:
-                session.ask(answers.append)
-            return answers[-1] != LOST
+            answer = answers[-1]
+            if answer is None:
+                ask(answers.append)
+            else:
+                self._shapes.take(json_object(answer, what), what)
+            return answer is not None
 
         return answered
+
+    def _prediction(self, answer: Answer, number: Number, steps: int) -> Prediction:
+        """RunnelError: the example is safe, but what was said of it is not known."""
+        what, values = f"example {number.sequence} of stream {number.stream!r}", answer.prediction
+        if values is None:
+            raise RunnelError(f"{what} is safe, but its prediction was lost with a connection: the daemon says each "
+                              "one once")
+        if len(values) == 0 or len(values) % steps:
+            raise Malformed(f"{what}: a prediction of {len(values)} numbers is not one of {steps} steps")
+        return Prediction(values.reshape(steps, -1) if steps > 1 else values, answer.loss, number,
+                          classes=self._shapes.classes)
 
     # ---- many examples ----
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 
+from .errors import printable
+
 if TYPE_CHECKING:
     import pandas
 
@@ -65,7 +67,7 @@ def read_recording(path: Union[str, "os.PathLike[str]"], table: str = "losses") 
             order = {"rowid": "t.run"}.get(order, "t.id")
             frame = pandas.read_sql_query(f"SELECT t.*{joined} FROM {name} t {join} ORDER BY {order}", database)
         except (sqlite3.DatabaseError, pandas.errors.DatabaseError) as error:
-            raise ValueError(f"{path}: this is no recording: {error}") from None
+            raise ValueError(f"{path}: this is no recording: {printable(str(error))}") from None
     if "time" in frame:
         frame["date"] = pandas.to_datetime(frame["time"], unit="s", utc=True)
     if "histogram" in frame:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from zmq.utils.monitor import parse_monitor_message
 
 from . import wire
-from .errors import Refused, RunnelError, Unavailable
+from .errors import Malformed, Refused, RunnelError, Unavailable, printable
 from .peer import Peer
 
 Frames = Tuple[bytes, ...]
@@ -32,7 +32,7 @@ OVER = (zmq.EVENT_CLOSED | zmq.EVENT_DISCONNECTED | zmq.EVENT_CONNECT_RETRIED |
 FAILED = (zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL |
           zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL)
 EVENTS = OVER | FAILED | zmq.EVENT_HANDSHAKE_SUCCEEDED
-LOST = b""  # instead of the answer to a schema: the connection has ended
+FLOAT = 4  # bytes
 SCHEMA = bytes(wire.NUMBERS.size)  # the ident of the answer to a schema; examples begin with 1
 
 
@@ -43,7 +43,7 @@ class Answer(NamedTuple):
     duplicate: bool  # the daemon had it before
     prediction: Optional[NDArray[np.float32]]  # (numbers,), where it was asked for and came
     loss: Optional[float]  # likewise, where something was scored
-    refused: Optional[Refused]
+    refused: Optional[RunnelError]  # Refused, or Malformed: it is safe, but its prediction is damaged
 
 
 class Counts:
@@ -71,7 +71,7 @@ class Session:
         self.ending: Optional[Callable[[], None]] = None  # called before sockets are closed
         self.why = ""  # nobody is there, as far as it is known
         self._unsent: Deque[bytes] = collections.deque()
-        self._schema: Optional[Callable[[bytes], None]] = None
+        self._schema: Optional[Callable[[Optional[bytes]], None]] = None
         self._retry_at, self._retry, self._fruitless = 0.0, RETRY_FIRST, 0
         self._heard = time.monotonic()
         self._context: "zmq.Context[zmq.Socket[bytes]]" = zmq.Context()
@@ -115,7 +115,7 @@ class Session:
         self._unsent = collections.deque(self.waiting)
         if self._schema is not None:
             schema, self._schema = self._schema, None
-            schema(LOST)
+            schema(None)
         self._retry_at = time.monotonic() + self._retry
         self._retry = min(2 * self._retry, RETRY_MAX)
 
@@ -146,13 +146,15 @@ class Session:
     def _read(self) -> None:
         """Take in all answers that are there."""
         receive, waiting, wanted = self._receive, self.waiting, self.wanted
-        plain, count = wire.PLAIN, 0
+        plain, size, count = wire.PLAIN, wire.ACKNOWLEDGEMENT.size, 0
+        key: Optional[bytes] = None
         try:
             while True:
+                key = None
                 key = receive(NOWAIT)
                 answer = receive(NOWAIT)
                 ident = key + answer[4:16]
-                if answer[:4] == plain and ident in waiting and ident not in wanted:
+                if answer[:4] == plain and len(answer) == size and ident in waiting and ident not in wanted:
                     del waiting[ident]
                     count += 1
                 else:
@@ -160,10 +162,12 @@ class Session:
                 if not waiting and self._schema is None:
                     break  # nothing else is to come: to find that out costs more than an answer
         except zmq.Again:
-            pass
-        if count:
-            self.counts.acknowledged += count
-            self._progress(count)
+            if key is not None:  # frames of one message come together
+                self._take(key, b"", [])
+        finally:
+            if count:
+                self.counts.acknowledged += count
+                self._progress(count)
 
     def _rest(self) -> List[bytes]:
         frames = []
@@ -176,10 +180,15 @@ class Session:
         self._heard, self._fruitless, self._retry = time.monotonic(), 0, RETRY_FIRST
 
     def _take(self, key: bytes, answer: bytes, rest: List[bytes]) -> None:
+        at = self.peer.endpoint
         if len(answer) != wire.ACKNOWLEDGEMENT.size or answer[0] != 1:
-            raise RunnelError(f"{self.peer.endpoint}: what is there is not the examples socket of a daemon "
-                              "(examples.bind of its configuration)")
+            raise Malformed(f"{at}: what is there is not the examples socket of a daemon (examples.bind of its "
+                            "configuration)")
         a = wire.Acknowledgement(*wire.ACKNOWLEDGEMENT.unpack(answer))
+        if not {wire.ACCEPTED: a.reason == 0, wire.DUPLICATE: a.reason <= wire.OLD_EPOCH,
+                wire.REJECTED: a.reason > 0}.get(a.status, False):
+            raise Malformed(f"{at}: invalid acknowledgement: status {a.status} with reason {a.reason}; upgrade this "
+                            "package if the daemon is newer")
         reason = wire.reason_name(a.reason) if a.status == wire.REJECTED else ""
         sentence = rest[0].decode("utf-8", "replace") if rest and a.status == wire.REJECTED else ""
         self._progress(1)
@@ -190,8 +199,8 @@ class Session:
             return
         if self.waiting.pop(ident, None) is None:
             if a.status == wire.REJECTED:
-                raise RunnelError(f"{self.peer.endpoint}: the daemon refuses an example ({reason}) and does "
-                                  f"not say which: {sentence or 'see its log'}")
+                raise RunnelError(f"{at}: the daemon refuses an example ({reason}) and does not say which: "
+                                  f"{printable(sentence) or 'see its log'}")
             return
         if a.status == wire.DUPLICATE and a.reason == wire.OLD_EPOCH:
             reason = "outdated"
@@ -200,6 +209,7 @@ class Session:
 
     def _count(self, ident: bytes, a: wire.Acknowledgement, rest: List[bytes],
                refused: Optional[Refused]) -> None:
+        problem: Optional[RunnelError] = refused
         if refused is not None:
             self.counts.refused += 1
         else:
@@ -210,10 +220,16 @@ class Session:
             if refused is not None:
                 self.refused.append(refused)
             return
-        result = len(rest) == 2 and a.status == wire.ACCEPTED
-        tell(Answer(a.position, a.status == wire.DUPLICATE,
-                    np.frombuffer(rest[0], "<f4") if result else None,
-                    float(np.frombuffer(rest[1], "<f4")[0]) if result and rest[1] else None, refused))
+        prediction: Optional[NDArray[np.float32]] = None
+        loss: Optional[float] = None
+        if a.status == wire.ACCEPTED and rest:
+            if len(rest) != 2 or len(rest[0]) % FLOAT or len(rest[1]) not in (0, FLOAT):
+                problem = Malformed(f"{self.peer.endpoint}: invalid prediction of example {a.sequence}: frames of "
+                                    f"{', '.join(str(len(frame)) for frame in rest)} bytes")
+            else:
+                prediction = np.frombuffer(rest[0], "<f4")
+                loss = float(np.frombuffer(rest[1], "<f4")[0]) if rest[1] else None
+        tell(Answer(a.position, a.status == wire.DUPLICATE, prediction, loss, problem))
 
     # ---- sending ----
 
@@ -237,9 +253,9 @@ class Session:
         if self._unsent or not self.connected or not self._try(frames):
             self._unsent.append(ident)
 
-    def ask(self, tell: Callable[[bytes], None]) -> None:
+    def ask(self, tell: Callable[[Optional[bytes]], None]) -> None:
         """Ask for the model's own schema, unless that is under way; `tell` gets its JSON ("{}" of a
-        daemon that does not say it), or LOST."""
+        daemon that does not say it); None: the connection has ended."""
         if self.connected and self._schema is None and self._try((b'{"schema":{}}',)):
             self._schema = tell
 

@@ -7,13 +7,16 @@ import datetime
 import json
 import math
 import struct
-from typing import Any, Callable, List, Mapping, Optional, Union
+from typing import Any, Callable, Dict, List, Mapping, Optional, Union
 
 import numpy as np
 from numpy.typing import NDArray
 
 from . import wire
+from .errors import Malformed
+from .reading import texts, whole
 
+COLUMNS_MAX = 1 << 24  # numbers in a step: many times what a daemon allows
 PLAIN = {float, int, np.ndarray, np.float32, np.float64}
 FLOAT, WHOLE = np.dtype("<f4"), np.dtype("<u4")
 Array = NDArray[Any]
@@ -119,16 +122,39 @@ def _whole(array: Array, name: str, what: str) -> Array:
     return np.where(known, values, wire.NO_CLASS).astype(WHOLE)
 
 
+def _checked(schema: object, what: str) -> Dict[str, Any]:
+    """Its members that are used, with the defaults of those that are missing."""
+    found: Dict[str, Any] = {"target_dtype": None, "target": "", "names": [], "kinds": [], "target_names": [],
+                             "classes": {}}
+    found.update(schema if isinstance(schema, dict) else {})
+    classes, columns, targets = found["classes"], found.get("columns"), found.get("targets")
+    wrong = [name for name, good in {
+        "dtype": found.get("dtype") in ("float32", "uint32", "mixed"),
+        "columns": whole(columns, COLUMNS_MAX) and columns != 0,
+        "targets": whole(targets, COLUMNS_MAX),
+        "target_dtype": found["target_dtype"] in (None, "float32", "uint32"),
+        "target": found["target"] in ("", "given", "next", "later"),
+        **{name: texts(found[name]) and (not count or len(found[name]) in (0, count)) for name, count in
+           (("names", columns), ("kinds", columns), ("target_names", targets))},
+        "classes": classes == {} or isinstance(classes, dict) and texts(classes.get("words"))
+                   and isinstance(classes.get("forgets"), bool)}.items() if not good]
+    if wrong:
+        raise Malformed(f"{what} is invalid: {', '.join(wrong)}")
+    return found
+
+
 class Shapes:
     """What the model takes. None is: not known yet.
 
     x_type, y_type   FLOAT or WHOLE (ids of symbols, of classes)
     columns          numbers in a step of x
     targets          numbers in a target; 0: the target is the next x
-    by_name          columns have names; y_by_name: targets have
+    by_name          columns have names; y_by_name: targets that are sent have
     mixed            some columns are numbers, others symbols: x travels as JSON
     target           "given", "next", "later", or "" = not known
-    classes          the words of classes by id, as far as they were known when the daemon was asked
+    target_names     of targets, also of those that are the next x; []: they have none
+    classes          the target is a class
+    words            those of classes by id, as far as they were known when the daemon was asked
     forgets          an id may become another word's
     asked            the daemon was asked, whatever it said
     """
@@ -141,38 +167,43 @@ class Shapes:
         self.target = ""
         self.mixed = self.by_name = self.y_by_name = False
         self._pack: Optional[Callable[..., bytes]] = None
-        self.classes: Optional[List[str]] = None
-        self.forgets = False
-        self.asked = False
+        self.target_names: List[str] = []
+        self.words: Optional[List[str]] = None
+        self.classes = self.forgets = self.asked = False
 
-    def take(self, schema: Mapping[str, Any]) -> None:
+    def take(self, schema: object, what: str) -> None:
         """What the daemon says: the answer to a schema, or `schema` of its status. An older daemon says
-        nothing, {}: then it checks, and refuses, each example itself."""
+        nothing, {}: then it checks, and refuses, each example itself. Malformed: `what` is none."""
+        if schema != {}:
+            self._take(_checked(schema, what))
         self.asked = True
-        if not schema:
-            return
-        classes = schema.get("classes")
-        if classes:
-            self.classes, self.forgets = list(classes["words"]), bool(classes["forgets"])
-        self.mixed = schema.get("dtype") not in ("float32", "uint32")
-        self.x_type = WHOLE if schema.get("dtype") == "uint32" else FLOAT
-        self.columns = schema.get("columns")
-        self.by_name, self.y_by_name = bool(schema.get("names")), bool(schema.get("target_names"))
-        if self.columns and self.x_type == FLOAT:
-            self._pack = struct.Struct(f"<{self.columns}f").pack
-        self.y_type = WHOLE if schema.get("target_dtype") == "uint32" else FLOAT
-        self.targets, self.target = schema.get("targets"), str(schema.get("target", ""))
+
+    def _take(self, schema: Mapping[str, Any]) -> None:
+        words, kinds = schema["classes"], dict(zip(schema["names"], schema["kinds"]))
+        if words:
+            self.words, self.forgets = words["words"], words["forgets"]
+        self.mixed = schema["dtype"] == "mixed"
+        self.x_type = WHOLE if schema["dtype"] == "uint32" else FLOAT
+        self.columns, self.targets, self.target = schema["columns"], schema["targets"], schema["target"]
+        self.target_names = schema["target_names"]
+        self.by_name, self.y_by_name = bool(schema["names"]), bool(self.target_names) and self.targets != 0
+        self._pack = struct.Struct(f"<{self.columns}f").pack if self.x_type == FLOAT else None
+        self.y_type = WHOLE if schema["target_dtype"] == "uint32" else FLOAT
+        of_next = self.x_type == WHOLE or any(kinds.get(name) == "symbol" for name in self.target_names)
+        self.classes = of_next if self.target == "next" else self.y_type == WHOLE
 
     def lacks_names(self, values: Array) -> bool:
         """Whether probabilities (.., classes) are of words that have come since the daemon was asked."""
-        return self.classes is not None and bool(self.forgets or values[..., len(self.classes):-1].any())
+        return self.words is not None and bool(self.forgets or values[..., len(self.words):-1].any())
 
-    def names(self, values: Array) -> "Optional[List[Optional[str]]]":
-        """The words of probabilities (.., classes)."""
-        if self.classes is None:
-            return None
-        known: List[Optional[str]] = [*self.classes]
-        return (known + [None] * values.shape[-1])[:values.shape[-1]]
+    def names(self, count: int) -> "Optional[List[Optional[str]]]":
+        """Those of a prediction of so many numbers: the words of classes, or the columns of targets."""
+        targets = len(self.target_names)
+        if self.words is not None:
+            known: List[Optional[str]] = [*self.words]
+            return (known + [None] * count)[:count]
+        named = targets and not self.classes and count % targets == 0
+        return [self.target_names[k % targets] for k in range(count)] if named else None
 
     def x_bytes(self, x: object) -> "tuple[bytes, int]":
         """The bytes of x, and its steps."""

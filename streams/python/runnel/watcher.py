@@ -1,17 +1,17 @@
 """Watch a daemon learn: `Watcher`."""
 from __future__ import annotations
 
-import json
 import math
 import time
 from types import TracebackType
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Type, Union
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Type, Union, cast
 
 import zmq
 
 from . import wire
-from .errors import RunnelError, Unavailable
+from .errors import Malformed, Unavailable
 from .peer import Path, Peer
+from .reading import json_object, whole
 
 TOPICS = ("status", "loss", "state", "prediction", "event")
 QUEUE = 100000  # messages that wait here for a program that is slow
@@ -113,13 +113,12 @@ class Watcher:
                                   "this its statistics.bind (with keys: server_key, key)?")
 
     def _read(self, frames: List[bytes]) -> Message:
-        try:
-            topic, body = frames
-            message = Message(json.loads(body))
-            message.topic = topic.decode()
-            sequence, run = int(message["sequence"]), str(message["run"])
-        except (ValueError, KeyError, TypeError):
-            raise RunnelError(f"{self._peer.endpoint}: what comes from there is no message of a daemon") from None
+        topic = frames[0].decode("utf-8", "replace")
+        message = Message(json_object(frames[-1], f"{self._peer.endpoint}: a message of the topic {topic!r:.40}"))
+        if (len(frames) != 2 or topic not in TOPICS or not whole(message.get("sequence"))
+                or not isinstance(message.get("run"), str)):
+            raise self._malformed(topic)
+        message.topic, sequence, run = topic, message["sequence"], message["run"]
         if run != self._run:
             message.restarted = bool(self._run)
             self._run, self._newest = run, {}
@@ -129,6 +128,9 @@ class Watcher:
             self.missed += message.missed
         self._newest[message.topic] = sequence
         return message
+
+    def _malformed(self, topic: str) -> Malformed:
+        return Malformed(f"{self._peer.endpoint}: what comes from there is no message of a daemon: topic {topic!r:.40}")
 
     def __iter__(self) -> Iterator[Message]:
         while True:
@@ -167,10 +169,17 @@ class Watcher:
         """Predictions beside their truths, each when its truth comes."""
         for message in self.predictions():
             scored = message.get("scored")
-            for one in scored if isinstance(scored, list) else [scored] if scored else []:
-                yield Joined(message["stream"], one["example"], one.get("data_time"), one.get("prediction"),
-                             one.get("target"), one.get("loss"), one.get("baseline"), one.get("interval"),
-                             one.get("step", 0), one.get("ahead", 1))
+            for one in scored if isinstance(scored, list) else [] if scored is None else [scored]:
+                yield self._joined(message.get("stream"), one if isinstance(one, dict) else {})
+
+    def _joined(self, stream: object, one: Dict[str, Any]) -> Joined:
+        example, step, ahead = one.get("example"), one.get("step", 0), one.get("ahead", 1)
+        time, loss = one.get("data_time"), one.get("loss")
+        if (not isinstance(stream, str) or not all(whole(number) for number in (example, step, ahead))
+                or not {type(time), type(loss)} <= {int, float, type(None)}):
+            raise self._malformed("prediction")
+        return Joined(stream, cast(int, example), time, one.get("prediction"), one.get("target"), loss, one.get("baseline"),
+                      one.get("interval"), step, ahead)
 
     def close(self) -> None:
         """Close the socket."""

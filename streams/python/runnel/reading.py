@@ -1,0 +1,71 @@
+"""What a daemon sends as JSON, read as from a stranger: what is not plain JSON of bounded depth is refused whole."""
+from __future__ import annotations
+
+import json
+from typing import Any, Dict, List, NoReturn, Tuple
+
+from .errors import Malformed, printable
+
+DEPTH = 64  # objects and lists within each other; a daemon sends a tenth of that
+DIGITS = 20  # of a whole number of 64 bits, or its sign
+INFINITY = float("inf")
+
+
+def _refuse(text: str) -> NoReturn:
+    raise ValueError(f"invalid number {printable(text, 20)}")
+
+
+def _real(text: str) -> float:
+    value = float(text)
+    return value if -INFINITY < value < INFINITY else _refuse(text)
+
+
+def _whole(text: str) -> int:
+    return int(text) if len(text) <= DIGITS else _refuse(text)
+
+
+def _members(pairs: List[Tuple[str, Any]]) -> Dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise ValueError("duplicate name in an object")
+    return members
+
+
+_decode = json.JSONDecoder(object_pairs_hook=_members, parse_float=_real, parse_int=_whole, parse_constant=_refuse).decode
+
+
+def _check_depth(value: Any) -> None:
+    level, depth = [value], 0
+    while level:
+        depth += 1
+        if depth > DEPTH:
+            raise ValueError(f"nested more than {DEPTH} deep")
+        level = [one for outer in level for one in (outer.values() if isinstance(outer, dict) else outer)
+                 if isinstance(one, (dict, list))]
+
+
+def json_object(body: bytes, what: str) -> Dict[str, Any]:
+    """The members of one JSON object. Malformed: `what` is none, has a name twice, a number that is infinite or
+    larger than 64 bits, half of a surrogate pair, or is too deep."""
+    try:
+        text = body.decode("utf-8")
+        value = _decode(text)
+        if not isinstance(value, dict):
+            raise ValueError(f"expected an object, got a {type(value).__name__}")
+        if text.count("[") + text.count("{") > DEPTH:
+            _check_depth(value)
+        if "\\u" in text:
+            json.dumps(value, ensure_ascii=False).encode("utf-8")
+    except (ValueError, RecursionError) as error:
+        raise Malformed(f"{what} is not valid JSON: {error}") from None
+    return value
+
+
+def whole(value: object, most: int = 2**64 - 1) -> bool:
+    """Whether it is a whole number from 0 to `most`, and not a boolean."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most
+
+
+def texts(value: object) -> bool:
+    """Whether it is a list of strings."""
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
