@@ -15,6 +15,7 @@ import shlex
 import shutil
 import subprocess
 import tempfile
+import textwrap
 
 DELIMITERS = {";": ";", "\t": "tab", "|": "|", ",": ",", " ": " "}  # in this order; as runnel-feed has it
 SAMPLE = 200        # lines that decide on the delimiter
@@ -22,6 +23,7 @@ FEW = 0.05          # of a column of numbers that may be something else
 ROWS_MIN = 30       # below that there is nothing to learn
 COLUMNS_MAX = 32
 FOUND = 20          # characters of what is no number
+WIDTH_OF_LINES = 100
 LISTED = 8          # columns in a sentence
 MISSING = "nan,null,NA,N/A,-"   # words of missing cells; as runnel-feed has them
 BLANKS = " \t"
@@ -159,14 +161,16 @@ class Table:
     def find_time(self, cells):
         """The first column that looks like a time and can be read."""
         self.time = self.clock = None
+        self.found = []  # how times were read, where they can be read in several ways
         for n in [n for n, c in enumerate(self.columns) if c.kind == "time"]:
             clock = next((m for m in (n + 1, n - 1) if 0 <= m < len(cells) and is_clock(cells[m])), None)
             if clock is not None and any(":" in cell for cell in cells[n]):
                 clock = None
             times = cells[n] if clock is None else [" ".join(pair) for pair in zip(cells[n], cells[clock])]
-            moments, wrong = read_times(times, self.time_format)
+            moments, notices, wrong = read_times(times, self.time_format)
             if self.time is None and len(cells[n]) - sum(m is not None for m in moments) <= FEW * len(moments):
                 self.time, self.clock, self.moments = n, clock, moments
+                self.found = [f"'{self.columns[n].name}': {notice}" for notice in notices]
                 if clock is not None:
                     self.columns[clock] = self.columns[clock]._replace(kind="time", why="is the time of day")
             else:
@@ -222,6 +226,9 @@ class Table:
             early = (cells[n][k].strip(BLANKS) for k in bad if k < first)
             self.early += [word for word in early if "," not in word]
 
+    def times(self):
+        return [n for n in (self.time, self.clock) if n is not None]
+
     def names(self):
         return [self.columns[n].name for n in self.numbers]
 
@@ -230,7 +237,7 @@ class Table:
         words = ["csv", "-" if self.decimal_comma else str(self.path),
                  "--columns", self.listed(self.numbers)]
         if self.time is not None:
-            words += ["--time", self.listed([n for n in (self.time, self.clock) if n is not None])]
+            words += ["--time", self.listed(self.times())]
             words += ["--time-format", self.time_format] if self.time_format else []
         if self.stream is not None:
             words += ["--stream-column", self.listed([self.stream])]
@@ -254,8 +261,9 @@ class Table:
         return "columns: [" + ", ".join(f'{{name: "{name}"}}' for name in names) + "]"
 
     def configuration(self):
-        return (f"name: {self.name()}\npreset: forecast\n"
-                f"model: {{input: {{{self.inputs()}}}}}\n"
+        model = textwrap.wrap(f"model: {{input: {{{self.inputs()}}}}}", WIDTH_OF_LINES, subsequent_indent="    ",
+                              break_long_words=False, break_on_hyphens=False)
+        return (f"name: {self.name()}\npreset: forecast\n" + "\n".join(model) + "\n"
                 + self.streams_setting() +
                 "examples: {socket: router}\n"
                 "statistics: {predictions: true}\n")
@@ -267,7 +275,8 @@ class Table:
     def describe(self):
         """Sentences on what was found."""
         yield (f"{self.path}: {self.rows:,} rows; to forecast: {listing(self.names())}"
-               + (f"; time: '{self.columns[self.time].name}'" if self.time is not None else ""))
+               + (f"; time: {listing(self.columns[n].name for n in self.times())}" if self.times() else ""))
+        yield from self.found
         if self.stream is not None:
             yield (f"{len(set(self.keys)):,} streams, which '{self.columns[self.stream].name}' names: each row is "
                    "forecast from the rows of its stream")
@@ -369,7 +378,7 @@ def shown(name):
 def listing(names):
     shown = [f"'{name}'" for name in names]
     if len(shown) > LISTED:
-        shown = [*shown[:LISTED - 1], "...", f"{shown[-1]} ({len(names)} columns)"]
+        shown = [*shown[:LISTED - 2], "...", f"{shown[-1]} ({len(shown)} columns)"]
     return ", ".join(shown)
 
 
@@ -439,21 +448,23 @@ def is_clock(cells):
 
 
 def read_times(cells, time_format):
-    """Unix seconds of each cell, or None, as runnel-feed reads them; and why it reads none, or None."""
+    """Unix seconds of each cell, or None, as runnel-feed reads them; its notices; and why it reads none, or
+    None."""
     with tempfile.NamedTemporaryFile("w", prefix="evaluate.", suffix=".csv", encoding="utf-8",
                                      newline="") as file:
         csv.writer(file).writerows([("t", "n"), *((cell, n) for n, cell in enumerate(cells))])
         file.flush()
         words = ["--time-format", time_format] if time_format else []
         done = subprocess.run([program("runnel-feed"), "csv", file.name, "--time", "t", "--columns", "n",
-                               "--print", "--quiet", "--skip-bad", *words],
+                               "--print", "--skip-bad", *words],
                               capture_output=True, text=True, check=False)
     moments = [None] * len(cells)
     for line in done.stdout.splitlines():
         example = json.loads(line)
         moments[int(example["x"][0])] = example.get("time", 0.0)
     unclear = re.search(r"column 't': (.*--time-format.*)", done.stderr)
-    return moments, f"is a time, but {unclear[1]}" if done.returncode and unclear else None
+    return (moments, re.findall("^runnel-feed: t: (.*)", done.stderr, re.M),
+            f"is a time, but {unclear[1]}" if done.returncode and unclear else None)
 
 
 def why_no_number(name, cells, reading):
