@@ -94,20 +94,43 @@ static bool read_values(struct csv *csv, size_t *column, char why[CELL_WHY_SIZE]
     return time_read(&csv->times, csv_moment(csv), &values->time, why);
 }
 
-/* Without --columns a column of x may be one that was not meant to be. */
-static const char *way_out(const struct csv *csv, size_t column) {
-    bool chosen = csv->columns_list || csv->symbol_name;
-    for (size_t i = 0; !chosen && i < csv->x.count; i++)
-        if (csv->x.indices[i] == column)
-            return "; see --columns a,b to choose the columns of x, --time COLUMN for times, "
-                   "--stream-column COLUMN for names of streams, --missing WORDS";
-    return "";
+/* A time of day alone. */
+static bool is_clock(const char *cell) {
+    cell += strspn(cell, " \t");
+    size_t digits = strspn(cell, "0123456789");
+    return digits >= 1 && digits <= 2 && cell[digits] == ':';
+}
+
+static bool is_time(const char *cell) {
+    struct time_reader reader = {.reported = ~0u}; /* without notices */
+    char why[TIME_WHY_SIZE];
+    double time;
+    return is_clock(cell) || time_read(&reader, cell, &time, why) || reader.unclear;
+}
+
+/* What to do about a bad cell: without --columns a column of x may be one that was not meant to be.
+ */
+static void find_way_out(const struct csv *csv, size_t column, char *text, size_t size) {
+    const char *name = csv->columns.names[column], *cell = csv->row.fields[column];
+    bool x = false;
+    text[0] = '\0';
+    for (size_t i = 0; !csv->columns_list && !csv->symbol_name && i < csv->x.count; i++)
+        x |= csv->x.indices[i] == column;
+    if (x && is_time(cell))
+        snprintf(text, size, "; give --time '%s' if it is the time, or --columns without it", name);
+    else if (x)
+        snprintf(text, size,
+                 "; give --columns without it, --stream-column '%s' if it names streams, or "
+                 "--missing with its words of missing cells",
+                 name);
+    else if (csv->time.count == 1 && csv->time.indices[0] == column && is_clock(cell))
+        snprintf(text, size, "; of two columns: --time DATE,'%s'", name);
 }
 
 /* Whether the row is good; else `error` says why it is not, and it may be skipped. */
 static bool check_row(struct csv *csv, struct error *error) {
     const struct row *row = &csv->row;
-    char why[CELL_WHY_SIZE];
+    char why[CELL_WHY_SIZE], way_out[SUGGESTION_SIZE];
     size_t column;
     if (row->wrong)
         error_set(error, EX_DATAERR, "%s:%llu: %s", csv_file(csv), (unsigned long long)row->line,
@@ -115,11 +138,11 @@ static bool check_row(struct csv *csv, struct error *error) {
     else if (row->count != csv->columns.count)
         error_set(error, EX_DATAERR, "%s:%llu: found %zu fields, expected %zu as in the first line",
                   csv_file(csv), (unsigned long long)row->line, row->count, csv->columns.count);
-    else if (!read_values(csv, &column, why))
+    else if (!read_values(csv, &column, why)) {
+        find_way_out(csv, column, way_out, sizeof way_out);
         error_set(error, EX_DATAERR, "%s:%llu: column '%s': %s%s", csv_file(csv),
-                  (unsigned long long)row->line, csv->columns.names[column], why,
-                  way_out(csv, column));
-    else
+                  (unsigned long long)row->line, csv->columns.names[column], why, way_out);
+    } else
         return true;
     return false;
 }
@@ -130,8 +153,13 @@ static void suggest_streams(const struct csv *csv, char *text, size_t size) {
     text[0] = '\0';
     for (size_t i = 0; csv->key == NONE && i < csv->columns.count; i++)
         if (csv->cells[i].first && strcmp(csv->cells[i].first, csv->row.fields[i]) != 0) {
-            snprintf(text, size, "; if '%s' names streams, give --stream-column '%s'",
-                     csv->columns.names[i], csv->columns.names[i]);
+            const char *name = csv->columns.names[i];
+            if (csv->time.count == 1 && is_clock(csv->row.fields[i]))
+                snprintf(text, size, "; if '%s' is the time of day, give --time '%s,%s'", name,
+                         csv->columns.names[csv->time.indices[0]], name);
+            else
+                snprintf(text, size, "; if '%s' names streams, give --stream-column '%s'", name,
+                         name);
             return;
         }
 }

@@ -157,8 +157,12 @@ def test_csv_bad_cells(directory):
             assert fed.err.count(said) == 1, (said, fed.err)
         assert fed.err.count("column '") == 2 and "skipped" not in fed.err, fed.err
     assert "column" not in run("csv", path, "--quiet", "--print").err
-    for way in "--columns", "--time COLUMN", "--stream-column", "--missing":
-        fails(BAD_DATA, way, "csv", write(directory / "t.csv", "a,b\n1,x\n2,3\n"))
+    for cell, ways in (("x", ("--columns without it", "--stream-column 'b'", "--missing")),
+                       ("2024-01-02", ("--time 'b'",)), ("02/03/2024", ("--time 'b'",)), ("12:30", ("--time 'b'",))):
+        for way in ways:
+            fails(BAD_DATA, way, "csv", write(directory / "t.csv", f"a,b\n1,{cell}\n2,3\n"))
+    fails(BAD_DATA, "; of two columns: --time DATE,'b'", "csv", directory / "t.csv", "--time", "b")
+    write(directory / "t.csv", "a,b\n1,x\n2,3\n")
     fails(BAD_DATA, "t.csv:2: column 'b': found 'x', expected a number\n", "csv", directory / "t.csv",
           "--columns", "a,b")
     assert values(good("csv", directory / "t.csv", "--skip-bad")) == [[2, 3]]
@@ -200,6 +204,8 @@ def test_csv_order_of_times(directory):
         assert found.count("; if 'k' names streams, give --stream-column 'k'\n") == 1, found
         assert found.count(said) == found.count(count) == found.count("column 't'") == 1, found
         assert "; if 'k' names streams" in of(rows, "--names")
+    assert "; if 'k' is the time of day, give --time 't,k'\n" in of(
+        [(1, "10:30"), (1, "10:45")], "--columns", "v")
     assert "the time is" not in of(mixed, "--stream-column", "k")
     assert "the time is" not in of(mixed, "--stream-column", "k", "--names")
     assert "the time is" not in of(mixed[::2], "--columns", "v", "--repeat", 2)

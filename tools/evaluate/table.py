@@ -261,9 +261,10 @@ class Table:
         return "columns: [" + ", ".join(f'{{name: "{name}"}}' for name in names) + "]"
 
     def configuration(self):
-        model = textwrap.wrap(f"model: {{input: {{{self.inputs()}}}}}", WIDTH_OF_LINES, subsequent_indent="    ",
-                              break_long_words=False, break_on_hyphens=False)
-        return (f"name: {self.name()}\npreset: forecast\n" + "\n".join(model) + "\n"
+        model = textwrap.fill(f"model: {{input: {{{self.inputs()}}}}}".replace("{name: ", "{name:\0"), WIDTH_OF_LINES,
+                              subsequent_indent="    ",
+                              break_long_words=False, break_on_hyphens=False).replace("\0", " ")
+        return (f"name: {self.name()}\npreset: forecast\n{model}\n"
                 + self.streams_setting() +
                 "examples: {socket: router}\n"
                 "statistics: {predictions: true}\n")
