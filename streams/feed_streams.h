@@ -24,6 +24,8 @@ struct held_stream {
     uint64_t producer;    /* of its newest example; and whose it is */
     bool seen;            /* of JSON: there was an example, */
     uint64_t labels;      /* and so many labels since, which got the numbers after its own */
+    double time;          /* of its newest row, */
+    bool timed;           /* if it had a row */
     struct values held;
     bool holds;     /* there is a row in `held` */
     char *sequence; /* what names the held row's sequence; NULL before the first row */

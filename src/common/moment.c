@@ -201,6 +201,13 @@ static bool refuse_unclear(struct time_reader *reader, const char *text, const s
     return false;
 }
 
+static void report_order(struct time_reader *reader, const char *text) {
+    if (reader->order && !(reader->reported & ORDER_REPORTED))
+        reader->say("%s: dates like %.*s begin with the %s", reader->name, FOUND_MAX, text,
+                    reader->order == TIME_DAY_FIRST ? "day" : "month");
+    reader->reported |= reader->order ? ORDER_REPORTED : 0;
+}
+
 static bool settle_order(struct time_reader *reader, const char *text, struct date *date,
                          char why[TIME_WHY_SIZE]) {
     enum time_order order = order_of(date);
@@ -215,10 +222,7 @@ static bool settle_order(struct time_reader *reader, const char *text, struct da
                       why);
     if (order)
         reader->order = order;
-    if (reader->order && !(reader->reported & ORDER_REPORTED))
-        reader->say("%s: dates like %.*s begin with the %s", reader->name, FOUND_MAX, text,
-                    reader->order == TIME_DAY_FIRST ? "day" : "month");
-    reader->reported |= reader->order ? ORDER_REPORTED : 0;
+    report_order(reader, text);
     if (reader->order == TIME_MONTH_FIRST) {
         date->tm.tm_mon = date->first - 1;
         date->tm.tm_mday = date->second;
@@ -350,5 +354,6 @@ bool time_look(struct time_reader *reader, const char *text) {
     bool moment = read_moment(text, &date, &more);
     if (moment && !reader->order)
         reader->order = order_of(&date);
+    report_order(reader, text);
     return moment && (!date.figures || date.dotted || reader->order);
 }

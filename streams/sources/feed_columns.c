@@ -1,5 +1,6 @@
 #include "feed_columns.h"
 
+#include <fnmatch.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +27,7 @@ static char *trim(char *text) {
 int columns_open(struct columns *columns, const char *file, char **fields, size_t count,
                  bool header, struct error *error) {
     columns->file = file;
+    columns->missing = columns->missing ? columns->missing : MISSING_WORDS;
     columns->names = calloc(count, sizeof *columns->names);
     columns->factors = malloc(count * sizeof *columns->factors);
     if (!columns->names || !columns->factors)
@@ -70,14 +72,26 @@ static bool is_number(const struct columns *columns, const char *text, char **en
     return number >= 1 && number <= columns->count;
 }
 
+static bool find_name(const struct columns *columns, const char *name, size_t size, size_t *index) {
+    for (*index = 0; *index < columns->count; ++*index)
+        if (strlen(columns->names[*index]) == size &&
+            strncmp(columns->names[*index], name, size) == 0)
+            return true;
+    return false;
+}
+
 /* The columns first..last that an item names. */
 static bool find(const struct columns *columns, const char *item, size_t *first, size_t *last) {
     char *end;
-    for (size_t i = 0; i < columns->count; i++)
-        if (strcmp(columns->names[i], item) == 0) {
-            *first = *last = i;
-            return true;
-        }
+    const char *dots = strstr(item, "..");
+    *last = 0;
+    if (find_name(columns, item, strlen(item), first)) {
+        *last = *first;
+        return true;
+    }
+    if (dots && find_name(columns, item, (size_t)(dots - item), first) &&
+        find_name(columns, dots + 2, strlen(dots + 2), last))
+        return *last >= *first;
     if (!is_number(columns, item, &end, first))
         return false;
     *last = *first;
@@ -94,27 +108,41 @@ int columns_find(const struct columns *columns, const char *option, const char *
     return 0;
 }
 
+static bool is_selected(const struct selection *selection, size_t index) {
+    for (size_t i = 0; i < selection->count; i++)
+        if (selection->indices[i] == index)
+            return true;
+    return false;
+}
+
+static int select_item(const struct columns *columns, const char *option, const char *item,
+                       struct selection *selection, struct error *error) {
+    size_t first, last;
+    bool pattern = !find(columns, item, &first, &last), found = !pattern;
+    if (pattern) {
+        first = 0;
+        last = columns->count - 1;
+    }
+    size_t room = selection->count + last - first + 1;
+    size_t *grown = realloc(selection->indices, room * sizeof *grown);
+    if (!grown)
+        return error_no_memory(error);
+    selection->indices = grown;
+    for (size_t i = first; i <= last; i++) {
+        bool matches = pattern && fnmatch(item, columns->names[i], 0) == 0;
+        found |= matches;
+        if (!pattern || (matches && !is_selected(selection, i)))
+            grown[selection->count++] = i;
+    }
+    return found ? 0 : no_column(columns, option, item, error);
+}
+
 int columns_select(const struct columns *columns, const char *option, const char *list,
                    struct selection *selection, struct error *error) {
     char *copy = strdup(list), *rest = copy, *item;
     int status = copy ? 0 : error_no_memory(error);
-    while (status == 0 && (item = strsep(&rest, ","))) {
-        size_t first, last;
-        item = trim(item);
-        if (!find(columns, item, &first, &last)) {
-            status = no_column(columns, option, item, error);
-            break;
-        }
-        size_t *grown =
-            realloc(selection->indices, (selection->count + last - first + 1) * sizeof *grown);
-        if (!grown) {
-            status = error_no_memory(error);
-            break;
-        }
-        selection->indices = grown;
-        while (first <= last)
-            grown[selection->count++] = first++;
-    }
+    while (status == 0 && (item = strsep(&rest, ",")))
+        status = select_item(columns, option, trim(item), selection, error);
     free(copy);
     return status;
 }
@@ -148,14 +176,20 @@ int columns_multiply(struct columns *columns, const char *option, const char *li
     return status;
 }
 
-/* Nothing, nan or NA, with or without blanks around it. */
-static bool is_missing(const char *cell) {
+bool cell_missing(const struct columns *columns, const char *cell) {
     cell += strspn(cell, BLANKS);
-    size_t size = strcspn(cell, BLANKS);
-    if (cell[size + strspn(cell + size, BLANKS)])
-        return false;
-    return size == 0 || (size == 3 && strncasecmp(cell, "nan", size) == 0) ||
-           (size == 2 && strncmp(cell, "NA", size) == 0);
+    size_t size = strlen(cell);
+    while (size > 0 && strchr(BLANKS, cell[size - 1]))
+        size--;
+    for (const char *word = columns->missing; size > 0; word++) {
+        size_t length = strcspn(word, ",");
+        if (length == size && strncasecmp(cell, word, size) == 0)
+            return true;
+        word += length;
+        if (!*word)
+            return false;
+    }
+    return true;
 }
 
 static bool expected(const char *cell, const char *what, char why[CELL_WHY_SIZE]) {
@@ -163,25 +197,29 @@ static bool expected(const char *cell, const char *what, char why[CELL_WHY_SIZE]
     return false;
 }
 
-bool cell_real(const char *cell, double factor, float *value, char why[CELL_WHY_SIZE]) {
+bool cell_real(const struct columns *columns, size_t column, const char *cell, float *value,
+               char why[CELL_WHY_SIZE]) {
     char *end;
-    cell += strspn(cell, BLANKS);
-    double parsed = strtod(cell, &end);
-    bool number = end > cell && end[strspn(end, BLANKS)] == '\0';
-    *value = (float)(parsed * factor);
-    if (number && isfinite(*value))
-        return true;
     *value = NAN;
-    if (is_missing(cell))
+    if (cell_missing(columns, cell))
         return true;
+    cell += strspn(cell, BLANKS);
+    double parsed = strtod(cell, &end) * columns->factors[column];
+    bool number = end > cell && end[strspn(end, BLANKS)] == '\0' &&
+                  strspn(cell, "+-.0123456789eE") >= (size_t)(end - cell);
+    if (number && isfinite((float)parsed)) {
+        *value = (float)parsed;
+        return true;
+    }
     return expected(cell, number ? "a number that fits 32 bits" : "a number", why);
 }
 
-bool cell_class(const char *cell, uint32_t *value, char why[CELL_WHY_SIZE]) {
+bool cell_class(const struct columns *columns, const char *cell, uint32_t *value,
+                char why[CELL_WHY_SIZE]) {
     char *end;
     cell += strspn(cell, BLANKS);
     *value = WIRE_NO_CLASS;
-    if (is_missing(cell))
+    if (cell_missing(columns, cell))
         return true;
     unsigned long long parsed = strtoull(cell, &end, 10);
     if (*cell < '0' || *cell > '9' || end[strspn(end, BLANKS)] || parsed >= WIRE_NO_CLASS)

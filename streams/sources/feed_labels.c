@@ -153,8 +153,9 @@ static bool read_cells(struct labels *labels, char **fields, size_t *column,
         label->due = label->time;
     for (size_t k = 0; k < labels->shape.count; k++, values += VALUE_SIZE) {
         const char *cell = fields[ *column = labels->targets.indices[k]];
-        if (labels->shape.kind == VALUE_CLASS ? !cell_class(cell, (void *)values, why)
-                                              : !cell_real(cell, 1, (void *)values, why))
+        if (labels->shape.kind == VALUE_CLASS
+                ? !cell_class(&labels->columns, cell, (void *)values, why)
+                : !cell_real(&labels->columns, *column, cell, (void *)values, why))
             return false;
     }
     return true;
@@ -200,6 +201,7 @@ static int read_all(struct labels *labels, struct rows *rows, const struct label
     if (status == 0 || row.wrong)
         return error_set(error, EX_DATAERR, "%s: expected a header line with a column 'row'",
                          options->path);
+    labels->columns.missing = options->missing;
     if (columns_open(&labels->columns, options->path, row.fields, row.count, true, error) ||
         select_columns(labels, options, error))
         return -1;

@@ -15,12 +15,12 @@
 struct error;
 struct labels;
 
-/* What --delimiter, --targets and --class say; `time`: how times of rows are
+/* What --delimiter, --missing, --targets and --class say; `time`: how times of rows are
    written, and of labels; NULL: rows have none. */
 struct labels_options {
     const char *path;
     char delimiter;
-    const char *targets, *class_name;
+    const char *missing, *targets, *class_name;
     const struct time_reader *time;
 };
 

@@ -44,12 +44,14 @@ json_t *named_value(const char *cell, bool is_word) {
     enum { WHOLE_DIGITS = 15 }; /* that are exact in JSON */
     char *end;
     double number = strtod(cell, &end);
-    if (!*cell || strcmp(cell, "NA") == 0 || (!is_word && *end == '\0' && isnan(number)))
-        return NULL;
-    if (is_word || *end || isinf(number))
+    if (is_word || end == cell || *end || !isfinite(number))
         return json_string(cell);
     bool whole = number == floor(number) && strlen(cell) <= WHOLE_DIGITS;
     return whole ? json_integer((json_int_t)number) : json_real(number);
+}
+
+static json_t *value_of(const struct named *named, const char *cell, size_t column) {
+    return cell_missing(named->columns, cell) ? NULL : named_value(cell, named->words[column]);
 }
 
 int named_step(struct named *named, const struct row *row, const char *key, double time,
@@ -58,13 +60,12 @@ int named_step(struct named *named, const struct row *row, const char *key, doub
     json_t *example = json_object(), *x = json_object();
     for (size_t i = 0; i < named->x->count; i++) {
         size_t k = named->x->indices[i];
-        json_t *value = named_value(row->fields[k], named->words[k]);
+        json_t *value = value_of(named, row->fields[k], k);
         if (value)
             json_object_set_new(x, named->columns->names[k], value);
     }
     json_object_set_new(example, "x", x);
-    json_t *y =
-        named->y == SIZE_MAX ? NULL : named_value(row->fields[named->y], named->words[named->y]);
+    json_t *y = named->y == SIZE_MAX ? NULL : value_of(named, row->fields[named->y], named->y);
     if (y)
         json_object_set_new(example, "y", y);
     char *text = json_dumps(example, JSON_COMPACT);

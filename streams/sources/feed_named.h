@@ -13,7 +13,7 @@
 
 struct named;
 
-/* A cell as JSON: a number, unless it is none or `is_word`; NULL: it is missing. */
+/* A cell as JSON: a number, unless it is none or `is_word`. */
 json_t *named_value(const char *cell, bool is_word);
 
 /* Columns of x, of y (SIZE_MAX: none), and those whose cells are always words. `columns` and

@@ -32,7 +32,7 @@ static int take_delimiter(void *values, const struct option_row *row, const char
 }
 
 static const struct option_row OPTIONS[] = {
-    {"columns", 0, "LIST", "columns of x, by name or number: a,b,4-6 (default: all others)",
+    {"columns", 0, "LIST", "columns of x, " COLUMNS_LIST_HELP " (default: all others)",
      OPTION_TEXT(struct csv, columns_list)},
     {"symbol", 0, "COLUMN", "x is one symbol a row, a whole number",
      OPTION_TEXT(struct csv, symbol_name)},
@@ -52,11 +52,11 @@ static const struct option_row OPTIONS[] = {
      OPTION_TEXT(struct csv, label_path), .complete = COMPLETE_FILE},
     {"multiply", 0, "C=F,...", "multiply columns with constants: dx=0.01,dy=0.01",
      OPTION_TEXT(struct csv, multiply_list)},
-    {"names", 0, NULL,
-     "x is an object of the columns by name, as JSON: cells that are no numbers are words",
+    {"names", 0, NULL, "send x by the names of its columns, as JSON",
      OPTION_FLAG(struct csv, names)},
-    {"words", 0, "LIST", "with --names: columns that are words though they may look like numbers",
+    {"words", 0, "LIST", "with --names: columns of words that may look like numbers",
      OPTION_TEXT(struct csv, word_list)},
+    MISSING_OPTION(struct csv, missing),
     {"delimiter", 0, "C", "between fields: a character or tab (default ,)",
      OPTION_TAKE(take_delimiter)},
     {"no-header", 0, NULL, "the first line is a row like others; columns have numbers only",
@@ -188,6 +188,7 @@ static int open_names(struct csv *csv, struct error *error) {
 static int open_labels(struct csv *csv, struct error *error) {
     const struct labels_options options = {.path = csv->label_path,
                                            .delimiter = csv->delimiter,
+                                           .missing = csv->missing,
                                            .targets = csv->targets_list,
                                            .class_name = csv->class_name,
                                            .time = csv->time.count ? &csv->times : NULL};
@@ -227,12 +228,18 @@ static int find_order(struct csv *csv, struct error *error) {
     return input_rewind(rows_input(csv->rows), error) < 0 ? -1 : csv_read_first(csv, error);
 }
 
+static int open_columns(struct csv *csv, struct error *error) {
+    csv->columns.missing = csv->missing;
+    csv->cells = calloc(csv->row.count, sizeof *csv->cells);
+    return csv->cells ? columns_open(&csv->columns, csv_file(csv), csv->row.fields, csv->row.count,
+                                     csv->header, error)
+                      : error_no_memory(error);
+}
+
 static int open_csv(struct source *source, char **operands, struct error *error) {
     struct csv *csv = (struct csv *)source;
     if (rows_open(&csv->rows, operands[0], csv->delimiter, error) < 0 ||
-        csv_read_first(csv, error) < 0 ||
-        columns_open(&csv->columns, csv_file(csv), csv->row.fields, csv->row.count, csv->header,
-                     error) < 0 ||
+        csv_read_first(csv, error) < 0 || open_columns(csv, error) < 0 ||
         select_columns(csv, error) < 0 || find_order(csv, error) < 0 ||
         open_labels(csv, error) < 0 || open_names(csv, error) < 0)
         return -1;
@@ -296,6 +303,9 @@ static int next_named(struct csv *csv, struct step *step, struct error *error) {
     int status;
     while ((status = csv_read_row(csv, error)) > 0) {
         const char *key = csv->key == NONE ? csv->source.label : csv->row.fields[csv->key];
+        struct held_stream *stream = csv->time.count ? find_stream(csv, error) : NULL;
+        if (csv->time.count && (!stream || csv_check_order(csv, stream, error) < 0))
+            return -1;
         status = named_step(csv->named, &csv->row, key, csv->values.time, step, error);
         if (status)
             return status;
@@ -308,11 +318,14 @@ static int next_row(struct csv *csv, struct step *step, struct error *error) {
         return next_named(csv, step, error);
     struct held_stream *stream = NULL;
     bool holding = csv->end || csv->sequence != NONE;
+    bool ordered = csv->time.count && csv->sequence == NONE;
     for (;;) {
         int status = csv->draining ? 0 : csv_read_row(csv, error);
         if (status == 0)
             return drain(csv, step, error);
-        if (status < 0 || ((holding || csv->key != NONE) && !(stream = find_stream(csv, error))))
+        if (status < 0 || ((holding || csv->key != NONE || ordered) &&
+                           (!(stream = find_stream(csv, error)) ||
+                            (ordered && csv_check_order(csv, stream, error) < 0))))
             return fail_late(csv, step, error);
         if (!holding)
             return fill_step(csv, &csv->values, stream, step);
@@ -363,6 +376,8 @@ static int rewind_csv(struct source *source, uint64_t pass, struct error *error)
     csv->draining = 0;
     csv->row_waits = csv->waits = csv->over = false;
     csv->number = 0;
+    for (size_t i = 0; i < csv->streams.count; i++)
+        csv->streams.list[i]->timed = false;
     if (csv->labels)
         labels_rewind(csv->labels);
     if (input_rewind(rows_input(csv->rows), error) < 0)
@@ -384,6 +399,9 @@ static void close_csv(struct source **source) {
     free(csv->x.indices);
     free(csv->y.indices);
     free(csv->time.indices);
+    for (size_t i = 0; i < csv->columns.count; i++)
+        free(csv->cells[i].first);
+    free(csv->cells);
     columns_close(&csv->columns);
     rows_close(&csv->rows);
     free(csv);
@@ -400,8 +418,10 @@ static const char *column(const struct source *source, bool y, size_t k) {
 const struct source_type source_csv = {
     .command = {"csv", "FILE", "the rows of a table", .complete = COMPLETE_FILE, .rows = OPTIONS},
     .notes =
-        "An empty cell, nan and NA are missing numbers. With --names they are left out, --class "
-        "names the column of y, a word or a number, and each row is an example.",
+        "A cell that is not a number is missing, too, once its column has had a number: the first "
+        "one is reported, the others are counted. With --names such a cell is a word, a missing "
+        "one is left out, --class names the column of y, a word or a number, and each row is an "
+        "example.",
     .bundles = true,
     .create = create,
     .open = open_csv,

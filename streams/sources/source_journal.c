@@ -11,7 +11,7 @@
 #include <sysexits.h>
 
 #include "common/clock.h"
-#include "common/stamp.h"
+#include "common/moment.h"
 #include "feed_cursor.h"
 #include "feed_drain.h"
 #include "source_journal.h"
@@ -69,8 +69,8 @@ static const struct option_row OPTIONS[] = {
      "only entries like this; repeated: one of a field's values, of each field that is named",
      OPTION_LIST(struct journal, matches, OPTION_LIST_MAX)},
     {"since", 0, "TIME",
-     "begin with entries of this time, now or 2026-11-23T12:00:00Z, unless there is a cursor "
-     "(default: with the first)",
+     "begin with entries of this time, now, 2026-11-23 12:00:00, 31.12.2026 or Unix time, UTC "
+     "unless it has a zone; not where there is a cursor (default: with the first)",
      OPTION_TEXT(struct journal, since)},
     {"cursor-file", 0, "FILE", "keep there how far the daemon has all, and begin after that",
      OPTION_FILE(struct journal, cursor_file)},
@@ -140,13 +140,14 @@ static int check_fields(struct journal *journal, struct error *error) {
 }
 
 static int seek(struct journal *journal, struct error *error) {
-    double now = clock_unix(), time = now;
-    const char *since = journal->since, *rest = "";
-    if (since && strcmp(since, "now") != 0)
-        rest = stamp_read(since, now, &time);
-    if (!rest || *rest)
+    struct time_reader reader = {.name = "--since", .say = feed_say};
+    char why[TIME_WHY_SIZE];
+    double time = clock_unix();
+    const char *since = journal->since;
+    if (since && strcmp(since, "now") != 0 && !time_read(&reader, since, &time, why))
         return error_set(error, EX_USAGE,
-                         "--since: found '%s', expected now or a time as 2026-11-23T12:00:00Z",
+                         "--since: found '%s', expected now or a time as 2026-11-23 12:00:00, "
+                         "31.12.2026 or Unix time",
                          since);
     uint64_t begin = time > 0 ? (uint64_t)(time * US_PER_SECOND) : 0;
     int code = journal->cursor ? sd_journal_seek_cursor(journal->journal, journal->cursor)

@@ -198,6 +198,11 @@ def test_what_a_table_says(directory):
     assert "--time-format '%d/%m/%Y' or '%m/%d/%Y'" in said(lambda t: f"0{1 + t % 9}/11/2023", wave, header="d,a")
     assert "(found '11,705.88'): write it without the commas" in said(
         lambda t: '"11,705.88"', wave, header="sales,a")
+    assert "'when' has the time of the row before in 20 rows" in said(lambda t: day(t // 2), wave, header="when,a")
+    assert "'t': 1600000000000 and the like are Unix milliseconds" in said(
+        lambda t: 1600000000000 + 60000 * t, wave, header="t,a")
+    assert "time: 'd', 'c'\n'd': dates like 13/03/2023 0:30 begin with the day" in said(
+        lambda t: f"{13 + t // 24}/03/2023", lambda t: f"{t % 24}:30", wave, header="d,c,a")
     assert "2 rows are skipped: another number of fields" in said(
         lambda t: wave(t) + ",1" * (t % 50 == 7), wave, header="a,b", count=60)
 
@@ -216,6 +221,113 @@ def test_times_are_those_of_the_feeder(directory):
     assert found.source()[4:6] == ["--time", "d,c"], found.source()
     found = table(lambda t: f"0{1 + t % 9}/11/2023", wave, header="d,a", time_format="%d/%m/%Y")
     assert found.moments[0] == 1698796800 and found.source()[-3:-1] == ["--time-format", "%d/%m/%Y"]
+
+
+def fed(*arguments):
+    """The x of each row that runnel-feed sends."""
+    done = subprocess.run([BUILD / "runnel-feed", "csv", *map(str, arguments), "--print", "--quiet", "--skip-bad"],
+                          capture_output=True, text=True, check=True)
+    return [json.loads(line)["x"] for line in done.stdout.splitlines()]
+
+
+def test_cells_are_those_of_the_feeder(directory):
+    """Numbers, missing and bad cells, with and without --missing."""
+    cells = ["1", " 2 ", "+.5", "5.", "1e5", "-1E-3", "", " ", "-", "null", "NULL", "nan", "NaN", "NA", "na", "n/a",
+             "12 kg", "0x10", "1,5", "inf", "1e39", "1e", "none", "-999", "1_000", "\u0661", "\u00a03", "."]
+    for options in (), ("--missing", "none,-999"), ("--missing", ""):
+        reading = tool.Cells(*options[1:])
+        text = "a,b\n0,0\n" + "".join(f'"{cell}",{k}\n' for k, cell in enumerate(cells))
+        rows = fed(write(directory, text), *options)[1:]
+        assert [row[1] for row in rows] == list(range(len(cells)))
+        for cell, (value, _) in zip(cells, rows):
+            assert reading.is_number(cell) == (value is not None), (cell, value, options)
+            if value is not None:
+                assert abs(reading.values([cell])[0] - value) <= 1e-6 * abs(value), (cell, value)
+        names = fed(write(directory, text), *options, "--names")[1:]
+        assert [reading.is_missing(cell) for cell in cells] == ["a" not in row for row in names], options
+
+
+def test_lists_of_columns_are_those_of_the_feeder(directory):
+    names = ["load0", "load1", "temp", "a*b", "x..y", "3", "*"]
+    path = write(directory, ",".join(names) + "\n0,1,2,3,4,5,6\n")
+    for items in ("load0", "2-4,load0", "3", "load1..a*b", "*", "load?, 7", "t*,[lx]*", "x..y", "?*", "2..4", "4-2", "8",
+                  "none", "load1..load0"):
+        done = subprocess.run([BUILD / "runnel-feed", "csv", path, "--columns", items, "--print", "--quiet"],
+                              capture_output=True, text=True, check=False)
+        try:
+            found = tool.select(items, names, path)
+        except tool.Unusable:
+            found = None
+        assert found == (json.loads(done.stdout)["x"] if done.returncode == 0 else None), (items, found, done)
+
+
+def test_a_table_of_several_streams(directory):
+    """Long form: times that repeat or begin again, and a column that tells the rows of one time apart."""
+    def table(*columns, header, count=60):
+        return tool.Table(write(directory, rows_of(*columns, header=header, count=count)), 0)
+
+    unix = lambda t: 1600000000 + 60 * t
+    for columns, header, stream in (
+            ((lambda t: day(t // 2), lambda t: "ab"[t % 2], wave), "when,sensor,v", "sensor"),
+            ((lambda t: unix(t % 30), lambda t: 7 + t // 30, wave), "time,sensor_id,v", "sensor_id"),
+            ((lambda t: day(60 - t // 3), wave, lambda t: "abc"[t % 3]), "when,v,k", "k"),
+            ((lambda t: t % 20, lambda t: t // 20, wave), "cycle,unit,v", "unit")):
+        found = table(*columns, header=header)
+        assert found.stream is not None and found.columns[found.stream].name == stream, header
+        assert found.names() == ["v"] and "streams, which" in "\n".join(found.describe()), header
+        words = found.source()
+        assert words[words.index("--stream-column") + 1] == stream, words
+        warnings = [said for said in found.describe() if said.startswith("WARNING")]
+        assert len(warnings) == (stream == "k") and all("newest row first" in said for said in warnings), warnings
+    for columns, header in (
+            ((lambda t: f"2024-03-{1 + t // 24:02d}", lambda t: t % 24, wave), "date,hour,v"),
+            ((day, lambda t: "ab"[t % 2], wave), "when,state,v"),
+            ((lambda t: day(t - (t == 50)), lambda t: "CET" if t < 50 else "CEST", wave), "when,zone,v"),
+            ((lambda t: day(t // 2), lambda t: "ab"[t // 2 % 2], wave), "when,state,v")):
+        assert table(*columns, header=header).stream is None, header
+    many = table(lambda t: day(t // 1100), lambda t: f"s{t % 1100}", wave, header="when,k,v", count=11000)
+    assert "learning: {max_streams: 1100}" in many.configuration()
+    path = write(directory, rows_of(lambda t: day(t // 2), lambda t: "ab"[t % 2],
+                                    lambda t: f"{100 * (t % 2) + math.sin(0.7 * (t // 2)):.3f}",
+                                    header="when,sensor,v", count=300))
+    done = run(path, "--rivals", "none")
+    assert done.returncode == 0 and "\n2 streams, which 'sensor' names: " in done.stdout, done
+    assert "--stream-column sensor --skip-bad \\\n        --socket router" in done.stdout, done.stdout
+    whole = next(line.split() for line in done.stdout.splitlines() if line.startswith("whole"))
+    assert whole[1] == "298" and float(whole[5]) < 2, whole  # the last value is that of the row's own stream
+
+
+def test_many_columns(directory):
+    """Few lines, and --columns for those that are left out."""
+    names = [f"load{k}" for k in range(40)] + [f"temp{k}" for k in range(20)]
+    words = [f"word{k}" for k in range(30)]
+    text = rows_of(*[lambda t, k=k: f"{math.sin(0.7 * t + k):.3f}" for k in range(60)],
+                   *[lambda t: "x" for _ in words], header=",".join(names + words))
+    path = write(directory, text)
+    table = tool.Table(path, 0)
+    said = list(table.describe())
+    assert len(said) == 3 and max(map(len, said)) < 400, said
+    assert "left out: 28 of 60 columns of numbers: --columns" in said[2] and "and 22 more columns" in said[1], said
+    assert max(map(len, table.configuration().splitlines())) <= 100
+    chosen = tool.Table(path, 0, columns="temp*,load3..load5,1")
+    assert chosen.names() == names[40:] + names[3:6] + names[:1] and chosen.source()[3] == "41-60,4-6,1"
+    done = run(path, "--columns", "temp1,load*", "--rivals", "none", "--json")
+    assert done.returncode == 0 and len(json.loads(done.stdout)["methods"]["forecasts"]["columns"]) == 41, done
+    for columns, said in (("none", "there is no column 'none'"), ("word*", "has no column of numbers")):
+        done = run(path, "--columns", columns)
+        assert done.returncode == 65 and said in done.stderr and len(done.stderr) < 600, done
+
+
+def test_words_before_the_first_number(directory):
+    """They are missing cells, and their rows are kept, with what --missing says."""
+    path = write(directory, rows_of(lambda t: "offline" if t < 2 else "-1" if t == 9 else wave(t), wave, header="a,b",
+                                    count=60))
+    for options in (), ("--missing", "-1"):
+        done = run(path, "--json", "--rivals", "none", *options)
+        assert done.returncode == 0 and json.loads(done.stdout)["examples"] == 60, done
+    table = tool.Table(path, 0, missing="-1")
+    assert table.source()[4:6] == ["--missing", "-1,offline"], table.source()
+    assert table.bad == [("a", 2, "offline", 2)]
 
 
 def test_without_header(directory):
@@ -271,14 +383,15 @@ def test_a_table(directory):
     done = run(path, "--json", "--rivals", "ar,seasonal")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    assert found["examples"] == 299, found
+    assert found["examples"] == 300, found
     assert set(found["methods"]) == {"forecasts", "last value", "AR(12)", "seasonal"}, found
     for method in found["methods"].values():
         assert method["columns"]["b"]["rmse"] == 0 and method["columns"]["b"]["skill"] is None
     done = run("--rivals", "none", "--experts", path)
     assert done.returncode == 0, done.stderr
     for expected in (r"^.*table\.csv: 300 rows; to forecast: 'a', 'b'; time: 'when'$",
-                     "^never changes: 'b'$", "^1 row is skipped: a field is no number there$",
+                     "^never changes: 'b'$",
+                     r"^'a': 1 cell is not a number and counts as missing: '\?' in line 32$",
                      r"^[12] rows? left out of these figures", r"^ar12 +\d", r"^level +\d",
                      r"^    preset: forecast$", r'^    model: \{input: \{columns: \[\{name: "a"\}, \{name: "b"\}\]\}\}$',
                      r"^    \S*runnel-feed csv .* --columns a,b --time when",

@@ -114,21 +114,104 @@ def test_csv_columns(directory):
 
 def test_csv_good_rows_before_a_bad_one(directory):
     """They are sent, those that were held back too; but nobody knows that their sequence is over."""
-    path = write(directory / "t.csv", "s,k,a\n1,p,1\n1,q,2\n1,p,3\n2,p,4\n2,p,x\n2,p,6\n")
+    path = write(directory / "t.csv", "s,k,a\n1,p,1\n1,q,2\n1,p,3\n2,p,4\n2,p\n2,p,6\n")
     fed = feed("csv", path, "--stream-column", "k", "--sequence", "s")
     assert fed.status == BAD_DATA
     assert [(e.key, e.x[0]) for e in fed.examples] == [("p", 1), ("p", 3), ("p", 4), ("q", 2)]
     assert ends(fed.examples) == [1]
-    assert ":6: column 'a': found 'x', expected a number" in fed.err
+    assert ":6: found 2 fields, expected 3" in fed.err
     assert "; 4 good examples before it were sent" in fed.err
     fed = feed("csv", path, "--stream-column", "k", "--sequence", "s", "--skip-bad")
     assert fed.status == OK and len(fed.examples) == 5
-    path = write(directory / "t.csv", "a\n1\n2\n3\nx\n")
+    path = write(directory / "t.csv", "a\n1\n2\n3\n4,5\n")
     fed = feed("csv", path, "--steps", 2, "--end")
     assert fed.status == BAD_DATA and values(fed.examples) == [[1, 2], [3]] and not ends(fed.examples)
-    assert "--columns" in fed.err and "--time COLUMN" in fed.err
-    fed = feed("csv", path, "--columns", "a")
-    assert fed.status == BAD_DATA and len(fed.examples) == 3 and "--time" not in fed.err
+
+
+def test_csv_missing_cells(directory):
+    def of(text, *options):
+        return values(good("csv", write(directory / "t.csv", text), *options))
+    gap = [math.nan, math.nan]
+    assert near(of("a,b\n1,2\nnull,NULL\n-, NaN \nN/A,na\n,NA\n5,6\n"), [[1, 2], *[gap] * 4, [5, 6]])
+    assert near(of("a,b\n?,2\n-999,3\n none,4\n", "--missing", "?,-999,None"), [
+        [math.nan, k] for k in (2, 3, 4)])
+    path = write(directory / "t.csv", "a,b\n-,x\n1,-\nNULL,null\n")
+    lines = run("csv", path, "--names", "--print").out.splitlines()
+    assert [json.loads(line)["x"] for line in lines] == [{"b": "x"}, {"a": 1}, {}]
+    lines = run("csv", path, "--names", "--missing", "null", "--print").out.splitlines()
+    assert [json.loads(line)["x"] for line in lines] == [{"a": "-", "b": "x"}, {"a": 1, "b": "-"}, {}]
+
+
+def test_csv_bad_cells(directory):
+    """One is missing and its row keeps the others; in a column without a number yet it ends the feeder."""
+    bad = ["x", "12 kg", '"1,5"', "0x10", "1e39"]
+    path = write(directory / "t.csv", "a,b\n1,2\n" + "".join(f"{cell},{k}\n" for k, cell in enumerate(bad)) +
+                 "3,?\n4,5\n")
+    for options in (), ("--skip-bad",), ("--repeat", 1):
+        fed = feed("csv", path, *options)
+        assert fed.status == OK and near(values(fed.examples), [
+            [1, 2], *[[math.nan, k] for k in range(5)], [3, math.nan], [4, 5]]), fed
+        for said in ("t.csv:3: column 'a': found 'x', expected a number; this cell",
+                     "t.csv:8: column 'b': found '?', expected a number; this cell",
+                     "t.csv: missing because they are not numbers: 5 in 'a'\n"):
+            assert fed.err.count(said) == 1, (said, fed.err)
+        assert fed.err.count("column '") == 2 and "skipped" not in fed.err, fed.err
+    assert "column" not in run("csv", path, "--quiet", "--print").err
+    for cell, ways in (("x", ("--columns without it", "--stream-column 'b'", "--missing")),
+                       ("2024-01-02", ("--time 'b'",)), ("02/03/2024", ("--time 'b'",)), ("12:30", ("--time 'b'",))):
+        for way in ways:
+            fails(BAD_DATA, way, "csv", write(directory / "t.csv", f"a,b\n1,{cell}\n2,3\n"))
+    fails(BAD_DATA, "; of two columns: --time DATE,'b'", "csv", directory / "t.csv", "--time", "b")
+    write(directory / "t.csv", "a,b\n1,x\n2,3\n")
+    fails(BAD_DATA, "t.csv:2: column 'b': found 'x', expected a number\n", "csv", directory / "t.csv",
+          "--columns", "a,b")
+    assert values(good("csv", directory / "t.csv", "--skip-bad")) == [[2, 3]]
+    examples = good("csv", write(directory / "t.csv", "a,b\n1,2\n2,2.5\n"), "--class", "b", y_type="<u4")
+    assert [e.y[0] for e in examples] == [2, NO_CLASS]
+
+
+def test_csv_many_columns(directory):
+    """By ranges of names and patterns; an error is one short line, however many there are."""
+    names = ["date", *(f"load{k}" for k in range(30)), *(f"temp{k}" for k in range(29)), "a*b", "x..y"]
+    path = write(directory / "t.csv", f"{','.join(names)}\n{','.join(map(str, range(62)))}\n")
+
+    def of(items):
+        fed = run("csv", path, "--columns", items, "--print")
+        assert fed.status == OK, fed.err
+        return [int(k) for k in json.loads(fed.out)["x"]]
+    assert of("load3..load6,temp*") == [4, 5, 6, 7, *range(31, 60)]
+    assert of("temp28,temp2?,load[12]") == [59, *range(51, 59), 2, 3]
+    assert of("a*b,x..y,3-4") == [60, 61, 2, 3]
+    for items in "load6..load3", "load0..none", "none*", "63", "4-63":
+        line, _ = fails(USAGE, f"--columns: there is no column '{items}'", "csv", path, "--columns",
+                      items).err.splitlines()
+        assert len(line) < 700, line
+
+
+def test_csv_order_of_times(directory):
+    """What is not after the row before is noticed once and counted, in each stream."""
+    def of(rows, *options):
+        text = "".join(f"2024-01-01 0{hour}:00,{key},{hour}\n" for hour, key in rows)
+        fed = run("csv", write(directory / "t.csv", "t,k,v\n" + text), "--print", "--time", "t", *options)
+        assert fed.status == OK, fed.err
+        return fed.err
+    mixed = [(hour, key) for hour in range(4) for key in "pq"]
+    for rows, said, count in (
+            (mixed, "t.csv:3: column 't': the time is that of the row before", "4 rows have the time"),
+            (sorted(mixed, key=lambda row: row[1]) * 2, "t.csv:6: column 't': the time is before that of",
+             "the time goes back 3 times")):
+        found = of(rows, "--columns", "v")
+        assert found.count("; if 'k' names streams, give --stream-column 'k'\n") == 1, found
+        assert found.count(said) == found.count(count) == found.count("column 't'") == 1, found
+        assert "; if 'k' names streams" in of(rows, "--names")
+    assert "; if 'k' is the time of day, give --time 't,k'\n" in of(
+        [(1, "10:30"), (1, "10:45")], "--columns", "v")
+    assert "the time is" not in of(mixed, "--stream-column", "k")
+    assert "the time is" not in of(mixed, "--stream-column", "k", "--names")
+    assert "the time is" not in of(mixed[::2], "--columns", "v", "--repeat", 2)
+    found = of([*mixed, (3, "p"), (2, "q")], "--stream-column", "k")
+    assert "t.csv:10: column 't': the time is that of the row before of its stream\n" in found, found
+    assert "t.csv:11: column 't': the time is before that of the row before of its stream\n" in found, found
 
 
 def test_csv_forms(directory):
@@ -188,10 +271,10 @@ def test_csv_time(directory):
 
 
 def test_csv_bad_rows(directory):
-    for text, said in [("a,b\n1,2\n\n3,x\n", ":4: column 'b': found 'x', expected a number"),
+    for text, said in [("a,b\n\n\n3,x\n", ":4: column 'b': found 'x', expected a number"),
                        ("a,b\n1,2\n3\n", ":3: found 1 fields, expected 2"),
                        ("a,b\n1,2\n3,4,5\n", ":3: found 3 fields, expected 2"),
-                       ('"a\n",b\n1,2\n3,4 5\n', ":4: column 'b': found '4 5'"),
+                       ('"a\n",b\n\n3,4 5\n', ":4: column 'b': found '4 5'"),
                        ("a,b\n1,inf\n", ":2: column 'b': found 'inf'"),
                        ("a,b\n1,1e39\n", ":2: column 'b': found '1e39', expected a number that"),
                        ('a,b\n1,"2\n3,4\n', ":2: the field's quote is never closed"),
@@ -201,8 +284,9 @@ def test_csv_bad_rows(directory):
         fails(BAD_DATA, said, "csv", write(directory / "t.csv", text))
     path = write(directory / "t.csv", 'a,b\n1,2\nx,2\n3\n3,4\n"5"6,7\n8,9\n"1,1\n')
     fed = run("csv", path, "--skip-bad", "--print", "--verbose")
-    assert [json.loads(line)["x"] for line in fed.out.splitlines()] == [[1, 2], [3, 4], [8, 9]]
-    assert "4 bad lines were skipped" in fed.err and "t.csv:3: column 'a': found 'x'" in fed.err
+    assert [json.loads(line)["x"] for line in fed.out.splitlines()] == [
+        [1, 2], [None, 2], [3, 4], [8, 9]]
+    assert "3 bad lines were skipped" in fed.err and "t.csv:3: column 'a': found 'x'" in fed.err
     fails(BAD_DATA, "expected a class", "csv", write(directory / "t.csv", "a,b\n1,2.5\n"),
           "--class", "b")
     fails(BAD_DATA, "expected a symbol", "csv", write(directory / "t.csv", "a,b\n,2\n"),

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """runnel-feed journal against files that systemd-journal-remote writes: what becomes of fields, and
 that each entry is learned once, though daemon and feeder are killed and files are rotated."""
+import datetime
 import json
 import os
 import struct
@@ -73,6 +74,12 @@ def test_what_is_in_entries(directory):
     assert shown(directory, "--since", f"{FIRST // 10**6}.002", "--fields", "PRIORITY")[0]["x"] == {
         "PRIORITY": 6}
     assert shown(directory, "--since", "now") == []
+    third = datetime.datetime.fromtimestamp(FIRST // 10**6, datetime.timezone.utc)
+    east = third + datetime.timedelta(hours=2)
+    for since in (f"{FIRST // 1000 + 2}", f"{third:%Y/%m/%d %H:%M:%S}.002", f"{third:%d.%m.%Y %H:%M:%S}.002",
+                  f"{third:%Y-%m-%d %I:%M:%S}.002 {third:%p}", f"{east:%Y-%m-%dT%H:%M:%S}.002+02:00"):
+        assert [e["x"] for e in shown(directory, "--since", since, "--fields", "PRIORITY")] == [
+            {"PRIORITY": 6}, {"PRIORITY": 5}], since
     whose = {e["producer"] for e in plain} | {e["producer"] for e in whole}
     filtered = {e["producer"] for e in shown(directory, "--match", "PRIORITY=3")}
     assert len(whose) == 1 and len(filtered) == 1 and whose != filtered
@@ -198,6 +205,7 @@ def test_how_it_is_called(directory):
     (directory / "empty").write_text("")
     for status, said, words in [
             (USAGE, "--since: found 'then'", ["--since", "then"]),
+            (USAGE, "--since: found '02/03/2026'", ["--since", "02/03/2026"]),
             (USAGE, "expected FIELD=VALUE", ["--match", "PRIORITY"]),
             (USAGE, "expected names of fields", ["--fields", "A,,B"]),
             (USAGE, "--fields: no field of the journal can be called 'message'", ["--fields", "message"]),

@@ -11,7 +11,7 @@ WILD = 1e9  # times the median change: no sensor means that
 
 
 class Comparison:
-    """truth, last (examples, columns): what came, and what was there `ahead` steps before it, NaN where
+    """newest: the examples of the stream of the last one; truth, last (examples, columns): what came, and what was there `ahead` steps before it, NaN where
     there is no target; forecasts {method: (examples, columns)} of what came, said then."""
 
     TELL = 500  # examples
@@ -23,6 +23,7 @@ class Comparison:
         self.truth = np.array([[math.nan if v is None else v for v in e["x"]] for e in examples])
         self.forecasts = {name: np.full(self.truth.shape, math.nan) for name in rivals}
         self.last = np.full(self.truth.shape, math.nan)
+        self.newest = np.array([n for n, e in enumerate(examples) if e["stream"] == examples[-1]["stream"]])
         self.before = np.full(len(examples), -1)  # the stream's example `ahead` before, -1: none
         newest = {}
         for n, example in enumerate(examples):

@@ -7,6 +7,8 @@ _arguments -s -S \
     '(-r --rivals)'{-r+,--rivals=}'[compare with these methods only]:LIST:_values -s , method seasonal ar var snarimax holt-winters arf none' \
     '(-n --count)'{-n+,--count=}'[read so many rows of a table at most]:N: ' \
     '--time-format=[how times of a table are written]:FORMAT: ' \
+    '--columns=[forecast these columns of a table]:LIST: ' \
+    '--missing=[words of missing cells]:WORDS: ' \
     '(-o --plot)'{-o+,--plot=}'[draw forecasts and skill]:FILE:_files' \
     '(-j --json)'{-j,--json}'[print the figures as one object of JSON]' \
     '(-h --help)'{-h,--help}'[print the options and end]' \

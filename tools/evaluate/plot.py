@@ -17,7 +17,7 @@ RIVAL_COLOURS = ["#0072B2", "#009E73", "#CC79A7", "#E69F00"]
 
 
 def draw(path, title, names, comparison, rivals, bands, times):
-    """The end of the stream, forecast beside truth, for the first columns; below, the skill by tenth.
+    """The end of the newest stream, forecast beside truth, for the first columns; below, the skill by tenth.
     bands (examples, columns, 2) or None; times (examples,) in Unix seconds or None."""
     try:
         import matplotlib
@@ -29,12 +29,12 @@ def draw(path, title, names, comparison, rivals, bands, times):
     heights = [2.0] * len(shown) + [1.8]
     figure, panels = pyplot.subplots(len(heights), 1, figsize=(9, sum(heights) + 0.6),
                                      gridspec_kw={"height_ratios": heights}, constrained_layout=True)
-    first = max(0, len(comparison.truth) - POINTS)
-    x = np.arange(first, len(comparison.truth))
+    rows = comparison.newest[-POINTS:]
+    x = rows
     if times is not None:
-        x = dates.date2num(np.array(times[first:]).astype("datetime64[s]"))
+        x = dates.date2num(np.array(times)[rows].astype("datetime64[s]"))
     for panel, k in zip(panels, shown):
-        draw_column(panel, x, first, k, comparison, bands)
+        draw_column(panel, x, rows, k, comparison, bands)
         panel.set_title(names[k], loc="left", fontsize=9)
         if times is not None:
             panel.xaxis_date()
@@ -53,16 +53,16 @@ def draw(path, title, names, comparison, rivals, bands, times):
         give_up(f"the plot cannot be written: {problem}")
 
 
-def draw_column(panel, x, first, k, comparison, bands):
-    truth, said = comparison.truth[first:, k], comparison.forecasts[comparison.main][first:, k]
-    if bands is not None and np.isfinite(bands[first:, k]).any():
-        low, high = bands[first:, k, 0], bands[first:, k, 1]
+def draw_column(panel, x, rows, k, comparison, bands):
+    truth, said = comparison.truth[rows, k], comparison.forecasts[comparison.main][rows, k]
+    if bands is not None and np.isfinite(bands[rows, k]).any():
+        low, high = bands[rows, k, 0], bands[rows, k, 1]
         panel.fill_between(x, low, high, color=BAND, alpha=0.35, linewidth=0, label="90% band")
         missed = (truth < low) | (truth > high)
         panel.plot(x[missed], truth[missed], "o", color=MISS, markersize=3, label="outside of it")
     panel.plot(x, truth, color=TRUTH, linewidth=1.1, label="truth")
     panel.plot(x, said, color=FORECAST, linewidth=1.1, label="forecast, one step before")
-    calm = truth[np.isfinite(truth) & ~comparison.wild[first:, k]]
+    calm = truth[np.isfinite(truth) & ~comparison.wild[rows, k]]
     if len(calm) and calm.max() > calm.min():
         room = MARGIN * (calm.max() - calm.min())
         panel.set_ylim(calm.min() - room, calm.max() + room)

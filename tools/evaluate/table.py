@@ -5,7 +5,9 @@
 # this file into runnel-evaluate.
 import collections
 import csv
+import fnmatch
 import gzip
+import itertools
 import json
 import pathlib
 import re
@@ -13,6 +15,7 @@ import shlex
 import shutil
 import subprocess
 import tempfile
+import textwrap
 
 DELIMITERS = {";": ";", "\t": "tab", "|": "|", ",": ",", " ": " "}  # in this order; as runnel-feed has it
 SAMPLE = 200        # lines that decide on the delimiter
@@ -20,11 +23,18 @@ FEW = 0.05          # of a column of numbers that may be something else
 ROWS_MIN = 30       # below that there is nothing to learn
 COLUMNS_MAX = 32
 FOUND = 20          # characters of what is no number
-MISSING = {"", "nan", "NaN", "NAN", "NA"}
-NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*")
+WIDTH_OF_LINES = 100
+LISTED = 8          # columns in a sentence
+MISSING = "nan,null,NA,N/A,-"   # words of missing cells; as runnel-feed has them
+BLANKS = " \t"
+NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", re.ASCII)
 TIME_NAME = re.compile(r"(.*[^a-z])?(date|time|datetime|timestamp|ts|year|month|day|hour|epoch)([^a-z].*)?",
                        re.IGNORECASE)
 INDEX_NAME = re.compile(r"|id|index|row|no|nr|number|unnamed.*", re.IGNORECASE)
+ORDER_NAME = re.compile(r"t|step|tick|cycle|cycles|period", re.IGNORECASE)  # as well as a time or an index
+KEY_NAME = re.compile(r"(.*[^a-z])?(id|no|nr|number|key|sensor|device|station|unit|node|machine|host|site|item|store|"
+                      r"series|channel)([^a-z].*)?", re.IGNORECASE)  # of numbers that name streams
+STREAM_ROWS = 10    # of a stream, on the mean
 DATE = re.compile(r"(\d{1,4}[./-]\d{1,2}[./-]\d{1,4}|\d{8}(?=[T ]))([T ,].*)?")  # of any kind
 CLOCK = re.compile(r"\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?( ?[AaPp][Mm])?")
 THOUSANDS = re.compile(r"[-+]?\d{1,3}(,\d{3})+(\.\d*)?")
@@ -34,26 +44,62 @@ UNIX_MILLISECONDS = 1e13
 NO_TIME = "is a time in an unknown form (see --time-format)"
 LARGEST = 3.4028235e38    # of 32 bits
 
-Column = collections.namedtuple("Column", "name kind why")  # kind: number, time, other
+Column = collections.namedtuple("Column", "name kind why")  # kind: number, index, time, stream, other, unused
+COUNTS, STILL = "only counts rows", "never changes"
+STREAMS_MAX = 1024  # learning.max_streams unless it is set
 
 
 class Unusable(Exception):
     """With one sentence that says why."""
 
 
-class Table:
-    """path, delimiter, header, decimal_comma, rows (of the part that was read), columns; the indices
-    `numbers`, `time` (or None) and `clock`, the time of day where that has a column of its own."""
+class Cells:
+    """How cells are read, as runnel-feed reads them; with decimal commas after its commas are points."""
 
-    def __init__(self, path, most, time_format=None):
-        self.path, self.time_format = pathlib.Path(path), time_format
+    def __init__(self, words=None):
+        self.words = words  # of --missing, or None
+        self.missing = {"", *(MISSING if words is None else words).lower().split(",")}
+        self.decimal_comma = False
+
+    def is_missing(self, cell):
+        return cell.strip(BLANKS).lower() in self.missing
+
+    def text(self, cell):
+        return (cell.replace(",", ".", 1) if self.decimal_comma else cell).strip(BLANKS)
+
+    def is_number(self, cell):
+        text = self.text(cell)
+        return bool(NUMBER.fullmatch(text)) and abs(float(text)) <= LARGEST and not self.is_missing(cell)
+
+    def is_bad(self, cell):
+        return not self.is_missing(cell) and not self.is_number(cell)
+
+    def are_numbers(self, cells):
+        """Whether all but a few of those that are there are numbers."""
+        there = [cell for cell in cells if not self.is_missing(cell)]
+        good = sum(self.is_number(cell) for cell in there)
+        return good > 0 and len(there) - good <= FEW * len(there)
+
+    def values(self, cells):
+        return [float(self.text(cell)) for cell in cells if self.is_number(cell)]
+
+
+class Table:
+    """path, delimiter, header, rows (of the part that was read), columns; the indices `numbers`, `time` (or
+    None), `clock`, the time of day where that has a column of its own, and `stream`, the column that names
+    the streams where a table has the rows of several; `bad`: what is no number in columns of numbers."""
+
+    def __init__(self, path, most, time_format=None, columns=None, missing=None):
+        self.path, self.time_format, self.chosen = pathlib.Path(path), time_format, columns
+        self.reading = Cells(missing)
         lines = self.read_lines()
         self.delimiter = find_delimiter(lines[:SAMPLE])
-        rows = self.read_rows(lines, most)
+        rows, begins = self.read_rows(lines, most)
         first = rows[0]
-        self.header = not any(is_number(cell, False) or DATE.fullmatch(cell.strip()) for cell in first)
+        self.header = not any(self.reading.is_number(cell) or DATE.fullmatch(cell.strip()) for cell in first)
         names = [cell.strip() for cell in first] if self.header else [""] * len(first)
         rows = rows[1:] if self.header else rows
+        begins = [line for row, line in zip(rows, begins[self.header:]) if len(row) == len(first)]
         good = [row for row in rows if len(row) == len(first)][:most or None]
         if len(good) < (1 - FEW) * len(rows):
             raise Unusable(f"{path}: the first line has {len(first)} field{'s' * (len(first) != 1)}, "
@@ -65,13 +111,17 @@ class Table:
             raise Unusable(f"{path} has {self.rows} row{'s' * (self.rows != 1)} of data; "
                            f"at least {ROWS_MIN} are needed")
         cells = list(zip(*rows))
-        self.decimal_comma = self.delimiter != "," and any(
-            not is_numbers(c, False) and is_numbers(c, True) for c in cells)
-        self.columns = [describe(n, name, c, self.decimal_comma)
+        points = [self.reading.are_numbers(c) for c in cells]
+        self.reading.decimal_comma = self.delimiter != ","
+        self.reading.decimal_comma = self.decimal_comma = self.delimiter != "," and any(
+            self.reading.are_numbers(c) and not point for c, point in zip(cells, points))
+        self.columns = [describe(n, name, c, self.reading)
                         for n, (name, c) in enumerate(zip(names, cells), start=1)]
         self.moments = []
         self.find_time(cells)
+        self.find_streams(cells)
         self.choose()
+        self.find_bad(cells, begins)
 
     def read_lines(self):
         if not self.path.exists():
@@ -95,40 +145,89 @@ class Table:
 
     def read_rows(self, lines, most):
         try:
-            rows = []
-            for row in csv.reader(lines, delimiter=self.delimiter):
+            rows, begins, begin = [], [], 1
+            reader = csv.reader(lines, delimiter=self.delimiter)
+            for row in reader:
                 if row:
                     rows.append(row)
+                    begins.append(begin)
+                begin = reader.line_num + 1
                 if len(rows) > most > 0:
                     break
-            return rows
+            return rows, begins
         except csv.Error as problem:
             raise Unusable(f"{self.path} is no CSV file: {problem}")
 
     def find_time(self, cells):
         """The first column that looks like a time and can be read."""
         self.time = self.clock = None
+        self.found = []  # how times were read, where they can be read in several ways
         for n in [n for n, c in enumerate(self.columns) if c.kind == "time"]:
             clock = next((m for m in (n + 1, n - 1) if 0 <= m < len(cells) and is_clock(cells[m])), None)
             if clock is not None and any(":" in cell for cell in cells[n]):
                 clock = None
             times = cells[n] if clock is None else [" ".join(pair) for pair in zip(cells[n], cells[clock])]
-            moments, wrong = read_times(times, self.time_format)
+            moments, notices, wrong = read_times(times, self.time_format)
             if self.time is None and len(cells[n]) - sum(m is not None for m in moments) <= FEW * len(moments):
                 self.time, self.clock, self.moments = n, clock, moments
+                self.found = [f"'{self.columns[n].name}': {notice}" for notice in notices]
                 if clock is not None:
                     self.columns[clock] = self.columns[clock]._replace(kind="time", why="is the time of day")
             else:
                 self.columns[n] = self.columns[n]._replace(kind="other", why=wrong or NO_TIME)
 
+    def find_streams(self, cells):
+        """The column that names streams: times repeat or begin again, but not within a value of it."""
+        self.stream = None
+        order, n = self.moments, self.time
+        if self.time is None:
+            n = next((n for n, c in enumerate(self.columns) if c.kind == "number" and any(
+                form.fullmatch(c.name) for form in (TIME_NAME, INDEX_NAME, ORDER_NAME))), None)
+            order = self.reading.values(cells[n]) if n is not None else []
+        if len(order) < self.rows or not begins_again(order):
+            return
+        for kinds in ("other",), ("number", "index"):
+            for k, column in enumerate(self.columns):
+                if k == n or column.kind not in kinds or TIME_NAME.fullmatch(column.name) or (
+                        column.kind != "other" and not KEY_NAME.fullmatch(column.name)):
+                    continue
+                if 2 <= len(set(cells[k])) <= self.rows / STREAM_ROWS and is_ordered(order, cells[k]):
+                    self.stream, self.keys = k, cells[k]
+                    self.columns[k] = column._replace(kind="stream", why="names the stream")
+                    if self.time is None:
+                        self.columns[n] = self.columns[n]._replace(kind="index", why=COUNTS)
+                    return
+
     def choose(self):
-        self.numbers = [n for n, c in enumerate(self.columns) if c.kind == "number"]
+        numbers = [n for n, c in enumerate(self.columns) if c.kind == "number"]
+        self.numbers, self.left = numbers[:COLUMNS_MAX], numbers[COLUMNS_MAX:]
+        if self.chosen is not None:
+            names = [c.name if self.header else str(n) for n, c in enumerate(self.columns, start=1)]
+            self.numbers = [n for n in select(self.chosen, names, self.path)
+                            if self.columns[n].kind in ("number", "index")]
+            self.left = []
+            for n in numbers:
+                if n not in self.numbers:
+                    self.columns[n] = self.columns[n]._replace(kind="unused")
         if not self.numbers:
             found = "; ".join(f"'{c.name}' {c.why}" for c in self.columns[:4])
             raise Unusable(f"{self.path} has no column of numbers to forecast: {found}")
-        for n in self.numbers[COLUMNS_MAX:]:
-            self.columns[n] = self.columns[n]._replace(kind="other", why="is one of too many")
-        self.numbers = self.numbers[:COLUMNS_MAX]
+
+    def find_bad(self, cells, begins):
+        """(column, how many, the first, its line) of what counts as missing; and words that the feeder has to
+        know as such, since they come before its column's first number."""
+        self.bad, self.early = [], []
+        for n in self.numbers:
+            bad = [k for k, cell in enumerate(cells[n]) if self.reading.is_bad(cell)]
+            if not bad:
+                continue
+            self.bad.append((self.columns[n].name, len(bad), cells[n][bad[0]].strip(BLANKS), begins[bad[0]]))
+            first = next(k for k, cell in enumerate(cells[n]) if self.reading.is_number(cell))
+            early = (cells[n][k].strip(BLANKS) for k in bad if k < first)
+            self.early += [word for word in early if "," not in word]
+
+    def times(self):
+        return [n for n in (self.time, self.clock) if n is not None]
 
     def names(self):
         return [self.columns[n].name for n in self.numbers]
@@ -138,8 +237,13 @@ class Table:
         words = ["csv", "-" if self.decimal_comma else str(self.path),
                  "--columns", self.listed(self.numbers)]
         if self.time is not None:
-            words += ["--time", self.listed([n for n in (self.time, self.clock) if n is not None])]
+            words += ["--time", self.listed(self.times())]
             words += ["--time-format", self.time_format] if self.time_format else []
+        if self.stream is not None:
+            words += ["--stream-column", self.listed([self.stream])]
+        if self.reading.words is not None or self.early:
+            given = MISSING if self.reading.words is None else self.reading.words
+            words += ["--missing", ",".join([given, *dict.fromkeys(self.early)])]
         if self.delimiter != ",":
             words += ["--delimiter", DELIMITERS[self.delimiter]]
         return words + ["--no-header"] * (not self.header) + ["--skip-bad"]
@@ -157,19 +261,40 @@ class Table:
         return "columns: [" + ", ".join(f'{{name: "{name}"}}' for name in names) + "]"
 
     def configuration(self):
-        return (f"name: {self.name()}\npreset: forecast\n"
-                f"model: {{input: {{{self.inputs()}}}}}\n"
+        model = textwrap.fill(f"model: {{input: {{{self.inputs()}}}}}".replace("{name: ", "{name:\0"), WIDTH_OF_LINES,
+                              subsequent_indent="    ",
+                              break_long_words=False, break_on_hyphens=False).replace("\0", " ")
+        return (f"name: {self.name()}\npreset: forecast\n{model}\n"
+                + self.streams_setting() +
                 "examples: {socket: router}\n"
                 "statistics: {predictions: true}\n")
 
+    def streams_setting(self):
+        count = len(set(self.keys)) if self.stream is not None else 0
+        return f"learning: {{max_streams: {count}}}\n" if count > STREAMS_MAX else ""
+
     def describe(self):
         """Sentences on what was found."""
-        shown = [f"'{name}'" for name in self.names()]
-        yield (f"{self.path}: {self.rows:,} rows; to forecast: {', '.join(shown)}"
-               + (f"; time: '{self.columns[self.time].name}'" if self.time is not None else ""))
-        left = [f"'{c.name}' {c.why}" for c in self.columns if c.kind == "other"]
+        yield (f"{self.path}: {self.rows:,} rows; to forecast: {listing(self.names())}"
+               + (f"; time: {listing(self.columns[n].name for n in self.times())}" if self.times() else ""))
+        yield from self.found
+        if self.stream is not None:
+            yield (f"{len(set(self.keys)):,} streams, which '{self.columns[self.stream].name}' names: each row is "
+                   "forecast from the rows of its stream")
+        left = [f"'{c.name}' {c.why}" for n, c in enumerate(self.columns)
+                if c.kind in ("other", "index") and n not in self.numbers]
         if left:
-            yield f"left out: {'; '.join(left)}"
+            yield f"left out: {'; '.join(left[:LISTED])}" + (
+                f"; and {len(left) - LISTED} more columns" if len(left) > LISTED else "")
+        if self.left:
+            yield (f"left out: {len(self.left)} of {len(self.left) + len(self.numbers)} columns of numbers: --columns "
+                   "chooses them, by name, number, range or pattern (a,b,4-6,c..f,'load*')")
+        for name, count, cell, line in self.bad[:LISTED]:
+            cells, what = (f"{count} cells are not numbers and count", "the first ") if count > 1 else (
+                "1 cell is not a number and counts", "")
+            yield f"'{name}': {cells} as missing: {what}'{cell[:FOUND]}' in line {line}"
+        if len(self.bad) > LISTED:
+            yield f"{len(self.bad) - LISTED} more columns have cells that are not numbers and count as missing"
         if self.ragged:
             yield (f"{self.ragged} row{' is' if self.ragged == 1 else 's are'} skipped: "
                    "another number of fields than in the first line")
@@ -178,15 +303,17 @@ class Table:
             yield f"only the first {self.rows:,} rows are read: --count 0 reads all"
         if self.decimal_comma:
             yield "commas in numbers are taken for decimal points"
-        still = [f"'{self.columns[n].name}'" for n in self.numbers if self.columns[n].why]
+        still = [self.columns[n].name for n in self.numbers if self.columns[n].why == STILL]
         if still:
-            yield f"never changes: {', '.join(still)}"
+            yield f"never changes: {listing(still)}"
 
     def describe_time(self):
-        known = [m for m in self.moments if m is not None]
-        steps = sorted(b - a for a, b in zip(known, known[1:]))
+        steps = sorted(steps_of(self.moments, self.keys if self.stream is not None else None))
         name = self.columns[self.time].name if steps else ""
-        back = sum(step < 0 for step in steps)
+        back, same = sum(step < 0 for step in steps), sum(step == 0 for step in steps)
+        if same:
+            yield (f"WARNING: '{name}' has the time of the row before in {same:,} row{'s' * (same != 1)}: rows of "
+                   "several streams need a column that names them (runnel-feed csv --stream-column)")
         if back > len(steps) / 2:
             yield (f"WARNING: '{name}' goes backwards, the newest row first: what is forecast here is the past; "
                    f"sort the rows, the oldest first")
@@ -209,6 +336,7 @@ class Table:
     def say_how_to_go_on(self, overrides):
         words = shlex.join(self.source())
         sets = "".join(f" --set {shlex.quote(one)}" for one in overrides)
+        stream = f"--stream {self.name()} " if self.stream is None else ""
         before = f"tr , . <{shlex.quote(str(self.path))} | " if self.decimal_comma else ""
         print(f"""
 To go on with a daemon that keeps what it learns, save this as {self.name()}.yaml:
@@ -220,7 +348,7 @@ and run, each in a terminal of its own:
     {shown("runneld")} --config {self.name()}.yaml{sets}
     {shown("runnel-watch")} -t prediction -t loss
     {before}{shown("runnel-feed")} {words} \\
-        --stream {self.name()} --socket router --producer 1
+        {stream}--socket router --producer 1
 
 When the file has grown, the last command again sends the new rows: each row is learned once, since the daemon
 knows the producer's numbers. runnel-web(1) shows forecasts and what came on a page.""")
@@ -248,16 +376,59 @@ def shown(name):
     return name if known and pathlib.Path(known).samefile(found) else found
 
 
-def is_number(cell, decimal_comma):
-    text = cell.replace(",", ".", 1) if decimal_comma else cell
-    return bool(NUMBER.fullmatch(text)) and abs(float(text)) <= LARGEST
+def listing(names):
+    shown = [f"'{name}'" for name in names]
+    if len(shown) > LISTED:
+        shown = [*shown[:LISTED - 2], "...", f"{shown[-1]} ({len(shown)} columns)"]
+    return ", ".join(shown)
 
 
-def is_numbers(cells, decimal_comma):
-    """Whether all but a few of those that are there are numbers."""
-    there = [cell for cell in cells if cell.strip() not in MISSING]
-    good = sum(is_number(cell, decimal_comma) for cell in there)
-    return good > 0 and len(there) - good <= FEW * len(there)
+def select(items, names, path):
+    """Indices of a list of columns, as runnel-feed csv --columns has it."""
+    def number(text):
+        return int(text) - 1 if re.fullmatch("[0-9]+", text) and 1 <= int(text) <= len(names) else None
+
+    chosen = []
+    for item in (item.strip(BLANKS) for item in items.split(",")):
+        first, dots, last = item.partition("..")
+        low, dash, high = item.partition("-")
+        if item in names:
+            found = [names.index(item)]
+        elif dots and first in names and last in names:
+            found = range(names.index(first), names.index(last) + 1)
+        elif number(low) is not None and (not dash or number(high) is not None):
+            found = range(number(low), (number(high) if dash else number(low)) + 1)
+        else:
+            found = [n for n, name in enumerate(names) if fnmatch.fnmatchcase(name, item)]
+        if not found:
+            raise Unusable(f"--columns: there is no column '{item}' in {path}; it has {listing(names)}")
+        chosen += [n for n in found if n not in chosen]
+    return chosen
+
+
+def steps_of(order, keys=None):
+    """Differences between rows that follow each other, in their streams where `keys` names those."""
+    newest = {}
+    for moment, key in zip(order, keys or itertools.repeat(None)):
+        if moment is not None:
+            if key in newest:
+                yield moment - newest[key]
+            newest[key] = moment
+
+
+def begins_again(order):
+    """Whether one order cannot be that of all rows: times repeat often, or go back by half of all of them."""
+    known = [moment for moment in order if moment is not None]
+    steps = list(steps_of(known))
+    forward = sum(step > 0 for step in steps) >= sum(step < 0 for step in steps)
+    wrong = [abs(step) for step in steps if step == 0 or (step < 0) == forward]
+    return len(wrong) > FEW * len(steps) or max(wrong, default=0) * 2 > max(known) - min(known)
+
+
+def is_ordered(order, keys):
+    """Whether within each stream nearly all times rise, or nearly all fall."""
+    steps = list(steps_of(order, keys))
+    return max(sum(step > 0 for step in steps), sum(step < 0 for step in steps)) >= (1 - FEW) * len(steps)
 
 
 def find_delimiter(lines):
@@ -278,50 +449,53 @@ def is_clock(cells):
 
 
 def read_times(cells, time_format):
-    """Unix seconds of each cell, or None, as runnel-feed reads them; and why it reads none, or None."""
+    """Unix seconds of each cell, or None, as runnel-feed reads them; its notices; and why it reads none, or
+    None."""
     with tempfile.NamedTemporaryFile("w", prefix="evaluate.", suffix=".csv", encoding="utf-8",
                                      newline="") as file:
         csv.writer(file).writerows([("t", "n"), *((cell, n) for n, cell in enumerate(cells))])
         file.flush()
         words = ["--time-format", time_format] if time_format else []
         done = subprocess.run([program("runnel-feed"), "csv", file.name, "--time", "t", "--columns", "n",
-                               "--print", "--quiet", "--skip-bad", *words],
+                               "--print", "--skip-bad", *words],
                               capture_output=True, text=True, check=False)
     moments = [None] * len(cells)
     for line in done.stdout.splitlines():
         example = json.loads(line)
         moments[int(example["x"][0])] = example.get("time", 0.0)
     unclear = re.search(r"column 't': (.*--time-format.*)", done.stderr)
-    return moments, f"is a time, but {unclear[1]}" if done.returncode and unclear else None
+    return (moments, re.findall("^runnel-feed: t: (.*)", done.stderr, re.M),
+            f"is a time, but {unclear[1]}" if done.returncode and unclear else None)
 
 
-def why_no_number(name, cells, decimal_comma):
-    found = next(cell.strip() for cell in cells
-                 if cell.strip() not in MISSING and not is_number(cell, decimal_comma))
+def why_no_number(name, cells, reading):
+    found = next(cell.strip() for cell in cells if reading.is_bad(cell))
     if TIME_NAME.fullmatch(name):
         return NO_TIME
     way = ": write it without the commas" if THOUSANDS.fullmatch(found) else ""
     return f"is no number (found '{found[:FOUND]}'){way}"
 
 
-def describe(number, name, cells, decimal_comma):
+def describe(number, name, cells, reading):
     shown = name or f"column {number}"
     times = sum(bool(DATE.fullmatch(cell.strip())) for cell in cells)
     if len(cells) - times <= FEW * len(cells):
         return Column(shown, "time", "is the time")
-    if all(cell.strip() in MISSING for cell in cells):
+    if all(reading.is_missing(cell) for cell in cells):
         return Column(shown, "other", "is empty")
-    if not is_numbers(cells, decimal_comma):
-        return Column(shown, "other", why_no_number(name, cells, decimal_comma))
-    values = [float(cell.replace(",", ".", 1) if decimal_comma else cell)
-              for cell in cells if is_number(cell, decimal_comma)]
+    if not reading.are_numbers(cells):
+        return Column(shown, "other", why_no_number(name, cells, reading))
+    values = reading.values(cells)
     steps = {round(b - a, 9) for a, b in zip(values, values[1:])}
     rising = bool(steps) and min(steps) > 0
+    if TIME_NAME.fullmatch(name) and len(values) == len(cells) and (
+            min(values) >= UNIX_LEAST or all(re.fullmatch("(19|20)[0-9]{6}", cell.strip()) for cell in cells)):
+        return Column(shown, "time", "is the time")
     if rising and (TIME_NAME.fullmatch(name) or
                    len(steps) == 1 and UNIX_LEAST <= values[0] <= UNIX_MILLISECONDS):
         known = len(values) == len(cells) and (values[0] >= UNIX_LEAST or all(
             len(cell.strip()) == 8 for cell in cells))
         return Column(shown, "time" if known else "other", "is the time" if known else NO_TIME)
     if rising and (len(steps) == 1 or INDEX_NAME.fullmatch(name)):
-        return Column(shown, "other", "only counts rows")
-    return Column(shown, "number", "never changes" if len(set(values)) == 1 else "")
+        return Column(shown, "index", COUNTS)
+    return Column(shown, "number", STILL if len(set(values)) == 1 else "")
