@@ -74,6 +74,7 @@ static void describe(struct workload *workload, const struct workload_options *o
     config->learning.max_streams = options->max_streams;
     snprintf(config->compatible, sizeof config->compatible, "%016llx",
              (unsigned long long)options->seed);
+    snprintf(config->lasting, sizeof config->lasting, "%s", config->compatible);
     model_build(&workload->model, &config->architecture);
 }
 
