@@ -93,7 +93,7 @@ static int check_state(const struct config *config, const char *directory, struc
     int found = checkpoint_check(directory, config, &report, error);
     if (found < 0)
         return -1;
-    if (*report.warning)
+    if (found && *report.warning)
         log_warning("%s", report.warning);
     if (found)
         printf("%s: resumes after %" PRIu64 " example%s%s\n", report.path, report.examples,

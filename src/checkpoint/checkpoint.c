@@ -406,13 +406,13 @@ int checkpoint_load(struct checkpoint *checkpoint, const struct config *config,
         strncat(reason.text, "; move the file away to start fresh",
                 sizeof reason.text - strlen(reason.text) - 1);
     report->seconds = clock_seconds() - started;
-    if (status == 0)
-        return 1;
-    if (status == CHECKPOINT_OTHER && config->journal.enabled &&
-        checkpoint_is_unlearned(checkpoint)) {
+    bool other = status == CHECKPOINT_OTHER || (status == 0 && *report->before);
+    if (other && config->journal.enabled && checkpoint_is_unlearned(checkpoint)) {
         checkpoint->unlearned = true;
         return 0;
     }
+    if (status == 0)
+        return 1;
     if (error)
         *error = reason;
     return -1;

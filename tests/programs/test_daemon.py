@@ -699,7 +699,7 @@ def test_before_the_first_example_a_configuration_may_change(directory):
         assert daemon.ask("status")["examples"] == 20
         daemon.ask("shutdown")
         assert daemon.process.wait(LIMIT) == 0
-    with Daemon(directory) as daemon:
+    with Daemon(directory, seed=4) as daemon:
         assert daemon.process.wait(LIMIT) == 78 and "window 9" in daemon.text()
 
 
