@@ -271,6 +271,8 @@ def test_a_table_of_several_streams(directory):
             ((lambda t: day(t // 2), lambda t: "ab"[t % 2], wave), "when,sensor,v", "sensor"),
             ((lambda t: unix(t % 30), lambda t: 7 + t // 30, wave), "time,sensor_id,v", "sensor_id"),
             ((lambda t: day(60 - t // 3), wave, lambda t: "abc"[t % 3]), "when,v,k", "k"),
+            ((lambda t: f"202401{1 + t // 2:02d}", lambda t: t % 2, wave), "date,store,v", "store"),
+            ((lambda t: f"0{1 + t // 2 % 9}/0{1 + t // 18}/2024", lambda t: "ab"[t % 2], wave), "date,name,v", "name"),
             ((lambda t: t % 20, lambda t: t // 20, wave), "cycle,unit,v", "unit")):
         found = table(*columns, header=header)
         assert found.stream is not None and found.columns[found.stream].name == stream, header
@@ -285,6 +287,11 @@ def test_a_table_of_several_streams(directory):
             ((lambda t: day(t - (t == 50)), lambda t: "CET" if t < 50 else "CEST", wave), "when,zone,v"),
             ((lambda t: day(t // 2), lambda t: "ab"[t // 2 % 2], wave), "when,state,v")):
         assert table(*columns, header=header).stream is None, header
+    try:
+        table(lambda t: day(t // 4), lambda t: "ab"[t % 2], lambda t: "xy"[t // 2 % 2], wave, header="when,site,kind,v")
+        raise AssertionError("learned as one stream")
+    except tool.Unusable as problem:
+        assert "which 'site' and 'kind' name together" in str(problem), problem
     many = table(lambda t: day(t // 1100), lambda t: f"s{t % 1100}", wave, header="when,k,v", count=11000)
     assert "learning: {max_streams: 1100}" in many.configuration()
     path = write(directory, rows_of(lambda t: day(t // 2), lambda t: "ab"[t % 2],

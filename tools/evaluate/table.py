@@ -161,6 +161,7 @@ class Table:
     def find_time(self, cells):
         """The first column that looks like a time and can be read."""
         self.time = self.clock = None
+        self.unread = []  # columns of times that cannot be read
         self.found = []  # how times were read, where they can be read in several ways
         for n in [n for n, c in enumerate(self.columns) if c.kind == "time"]:
             clock = next((m for m in (n + 1, n - 1) if 0 <= m < len(cells) and is_clock(cells[m])), None)
@@ -175,28 +176,39 @@ class Table:
                     self.columns[clock] = self.columns[clock]._replace(kind="time", why="is the time of day")
             else:
                 self.columns[n] = self.columns[n]._replace(kind="other", why=wrong or NO_TIME)
+                self.unread.append(n)
 
     def find_streams(self, cells):
         """The column that names streams: times repeat or begin again, but not within a value of it."""
         self.stream = None
         order, n = self.moments, self.time
-        if self.time is None:
+        if n is None and self.unread:
+            n = self.unread[0]
+            places = {cell: k for k, cell in enumerate(dict.fromkeys(cells[n]))}
+            order = [places[cell] for cell in cells[n]]
+        elif n is None:
             n = next((n for n, c in enumerate(self.columns) if c.kind == "number" and any(
                 form.fullmatch(c.name) for form in (TIME_NAME, INDEX_NAME, ORDER_NAME))), None)
             order = self.reading.values(cells[n]) if n is not None else []
         if len(order) < self.rows or not begins_again(order):
             return
-        for kinds in ("other",), ("number", "index"):
-            for k, column in enumerate(self.columns):
-                if k == n or column.kind not in kinds or TIME_NAME.fullmatch(column.name) or (
-                        column.kind != "other" and not KEY_NAME.fullmatch(column.name)):
-                    continue
-                if 2 <= len(set(cells[k])) <= self.rows / STREAM_ROWS and is_ordered(order, cells[k]):
-                    self.stream, self.keys = k, cells[k]
-                    self.columns[k] = column._replace(kind="stream", why="names the stream")
-                    if self.time is None:
-                        self.columns[n] = self.columns[n]._replace(kind="index", why=COUNTS)
-                    return
+        few = [k for k, column in enumerate(self.columns) if k != n and not TIME_NAME.fullmatch(column.name)
+               and (column.kind == "other" or column.kind in ("number", "index") and KEY_NAME.fullmatch(column.name))
+               and 2 <= len(set(cells[k])) <= self.rows / STREAM_ROWS]
+        few.sort(key=lambda k: self.columns[k].kind != "other")
+        for k in few:
+            if is_ordered(order, cells[k]):
+                self.stream, self.keys = k, cells[k]
+                self.columns[k] = self.columns[k]._replace(kind="stream", why="names the stream")
+                if self.columns[n].kind == "number":
+                    self.columns[n] = self.columns[n]._replace(kind="index", why=COUNTS)
+                return
+        for a, b in itertools.combinations(few, 2):
+            if is_ordered(order, list(zip(cells[a], cells[b]))):
+                first, second = self.columns[a].name, self.columns[b].name
+                raise Unusable(f"{self.path} has rows of several streams, which '{first}' and '{second}' name together: "
+                               f"make one column of both, as with mlr --csv put '$stream = ${{{first}}} . \"-\" . "
+                               f"${{{second}}}'")
 
     def choose(self):
         numbers = [n for n, c in enumerate(self.columns) if c.kind == "number"]
