@@ -382,7 +382,7 @@ def test_sections_that_are_wrong(directory):
              "{kafka: h, settings: [sasl.oauthbearer.client.secret=hidden]}"),
             ("publish.settings: found the secret ssl.key.pem;", None, "{kafka: h, settings: [ssl.key.pem=hidden]}"),
             ("publish.settings: found \"sasl.jaas.config=...\"", None,
-             f"{{kafka: h, settings: [sasl.jaas.config=hidden{64 * 'x'}]}}"),
+             f"{{kafka: h, settings: [sasl.jaas.config=hidden{128 * 'x'}]}}"),
             ("publish.password_file: found a list", "publish.password_file: found a list",
              "{redis: 'redis://h', password_file: [a, b]}"),
             ("publish.password_file:", "publish.password_file: found twice",

@@ -72,9 +72,9 @@ static void test_prefixes_of_keys_that_share(void **state) {
     assert_int_equal(c.anomaly.share.count, 1);
     assert_string_equal(c.anomaly.share.prefixes[0], "db-");
     assert_int_equal(good(WHOLE, "anomaly.share=[]").anomaly.share.count, 0);
-    static const char *const wrong[] = {
-        "[a, ~]", "{a: 1}", "[a, b, a]", "[\"a\\0b\"]",
-        "[0123456789012345678901234567890123456789012345678901234567890123]"};
+    char many[CONFIG_SHARE_SIZE + sizeof "[]"];
+    snprintf(many, sizeof many, "[%0*d]", CONFIG_SHARE_SIZE, 0);
+    const char *const wrong[] = {"[a, ~]", "{a: 1}", "[a, b, a]", "[\"a\\0b\"]", many};
     for (size_t n = 0; n < sizeof wrong / sizeof *wrong; n++) {
         char override[CONFIG_TEXT_SIZE];
         snprintf(override, sizeof override, "anomaly.share=%s", wrong[n]);
