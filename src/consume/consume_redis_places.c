@@ -235,6 +235,11 @@ static void count(struct consume *consume, struct consume_partition *p, const st
     pthread_mutex_unlock(&consume->mutex);
 }
 
+/* Under the mutex: all that was put. */
+static bool is_durable(const struct consume_partition *p) {
+    return p->durable.epoch == p->at.epoch && p->durable.sequence == p->at.sequence;
+}
+
 /* `between`: all that was read has been put. */
 static int look(struct consume *consume, struct consume_partition *p, bool between,
                 struct error *error) {
@@ -251,6 +256,10 @@ static int look(struct consume *consume, struct consume_partition *p, bool betwe
         p->short_count = 0;
         if (!p->first && !p->second) /* its first entry will be the first of all */
             p->counted = true;
+        pthread_mutex_lock(&consume->mutex);
+        if (is_durable(p))
+            p->lag = 0;
+        pthread_mutex_unlock(&consume->mutex);
         return 0;
     }
     if (between && check_short(consume, p, &about, error) < 0)
@@ -264,8 +273,7 @@ static int look(struct consume *consume, struct consume_partition *p, bool betwe
     bool began = durable.count || (!durable.epoch && !durable.sequence);
     if (p->counted && began && p->reading == p->generation && about.added >= 0)
         p->lag = about.added > from ? about.added - from : 0;
-    bool is_durable = durable.epoch == p->at.epoch && durable.sequence == p->at.sequence;
-    if (between && is_durable &&
+    if (between && is_durable(p) &&
         compare(p->first, p->second, about.newest_first, about.newest_second) >= 0)
         p->lag = 0; /* whatever was added, and was gone before it was read */
     pthread_mutex_unlock(&consume->mutex);

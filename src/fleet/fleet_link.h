@@ -227,7 +227,8 @@ struct fleet_link_ops {
     int (*parameters)(struct fleet_link *link, uint64_t round, const char *name, void **bytes,
                       size_t *size, struct error *error);
 
-    /* How many messages each partition has had: (view's partition_count,), UINT64_MAX = unknown. */
+    /* How many messages each partition has had, but not those that are gone, or cannot be read, and
+       were not learned: (view's partition_count,), UINT64_MAX = unknown. */
     int (*ends)(struct fleet_link *link, const struct fleet_view *view, uint64_t *ends,
                 struct error *error);
 

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sysexits.h>
 
+#include "brokers/redis_entry.h"
 #include "brokers/url.h"
 #include "common/error.h"
 #include "fleet_redis_internal.h"
@@ -142,11 +143,25 @@ static uint64_t entries_added(const redisReply *info) {
     return UINT64_MAX;
 }
 
+/* Whether nothing is there beyond what is committed, whatever was added: it was deleted, or its ids
+   are lower. */
+static bool is_learned(const redisReply *info, const struct fleet_partition *known) {
+    const redisReply *newest = redis_member(info, "last-entry");
+    uint64_t first, second, learned_first, learned_second;
+    const char *id = newest ? reply_text(newest, 0) : "";
+    if (!*id || !known->committed)
+        return newest && newest->type == REDIS_REPLY_NIL;
+    redis_id_parse(id, &first, &second);
+    redis_id_of(known->offset.epoch, known->offset.sequence, &learned_first, &learned_second);
+    return first < learned_first || (first == learned_first && second <= learned_second);
+}
+
 /* A stream that is not there has had nothing. */
-static int end_of(struct fleet_redis *redis, const char *stream, size_t partition, bool alone,
-                  uint64_t *end, struct error *error) {
-    redisReply *info = alone ? redisCommand(redis->context, "XINFO STREAM %s", stream)
-                             : redisCommand(redis->context, "XINFO STREAM %s.%llu", stream,
+static int end_of(struct fleet_redis *redis, const struct fleet_view *view, size_t partition,
+                  bool alone, uint64_t *end, struct error *error) {
+    const struct fleet_partition *known = &view->partitions[partition];
+    redisReply *info = alone ? redisCommand(redis->context, "XINFO STREAM %s", view->stream)
+                             : redisCommand(redis->context, "XINFO STREAM %s.%llu", view->stream,
                                             (unsigned long long)partition);
     bool absent = info && info->type == REDIS_REPLY_ERROR && strstr(info->str, "no such key");
     *end = UINT64_MAX;
@@ -156,7 +171,7 @@ static int end_of(struct fleet_redis *redis, const char *stream, size_t partitio
     }
     if (fleet_redis_check(redis, info, &info, error))
         return -1;
-    *end = entries_added(info);
+    *end = is_learned(info, known) ? known->learned : entries_added(info);
     freeReplyObject(info);
     return 0;
 }
@@ -167,9 +182,9 @@ static int ends(struct fleet_link *link, const struct fleet_view *view, uint64_t
     if (fleet_redis_connect(redis, error))
         return -1;
     for (size_t n = 0; n < view->partition_count; n++) {
-        int found = end_of(redis, view->stream, n, false, &ends[n], error);
+        int found = end_of(redis, view, n, false, &ends[n], error);
         if (found > 0 && view->partition_count == 1)
-            found = end_of(redis, view->stream, n, true, &ends[n], error);
+            found = end_of(redis, view, n, true, &ends[n], error);
         if (found < 0)
             return -1;
         if (found > 0)

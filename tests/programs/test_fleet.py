@@ -401,14 +401,50 @@ def test_what_is_deleted_waits_no_more(directory):
     with brokers.Redis(directory) as redis, fleet.Member(directory, redis.url, "anna") as anna:
         fleet.add(redis, range(100), KEYS, PARTS)
         fleet.all_learned(redis, [anna], ["anna"])
-
-        def waiting():
-            return [part["waiting"] for part in fleet.look(redis)["partitions"]]
-
         for gone in ("XTRIM", "s.1", "MAXLEN", "0"), ("XDEL", "s.2", "9999999999999-3"):
-            redis.ask("EVAL", "for n = 1, 3 do redis.call('XADD', KEYS[1], '9999999999999-' .. n, 'example', '{}') end "
+            redis.ask("EVAL", "for n = 1, 3 do redis.call('XADD', KEYS[1], '9999999999999-' .. n, 'example', '[1]') end "
                       "return redis.call(unpack(ARGV))", "1", gone[1], *gone)
-        fleet.until(lambda: waiting() == [0] * PARTS, "waiting", [anna])
+        nothing_waits(redis, anna)
+
+
+def nothing_waits(redis, anna):
+    def rest():
+        found = fleet.look(redis)
+        return {part[name] for part in found["partitions"] for name in ("waiting", "uncommitted")} | set(
+            anna.ask("status")["consumer"]["lags"].values())
+
+    fleet.until(lambda: rest() == {0}, "nothing waits", [anna])
+
+
+def test_what_was_numbered_anew_waits_no_more(directory):
+    """Streams that are made again with higher ids and with lower ones, and others whose ids and counts are set."""
+    with brokers.Redis(directory) as redis, fleet.Member(directory, redis.url, "anna") as anna:
+        fleet.add(redis, range(100), KEYS, PARTS)
+        fleet.all_learned(redis, [anna], ["anna"])
+        again = ("redis.call('DEL', KEYS[1]) for n = 1, 200 do "
+                 "redis.call('XADD', KEYS[1], ARGV[1] .. n, 'example', '{\"x\": [1]}') end return 1")
+        redis.ask("EVAL", again, "1", "s.0", "9999999999999-")
+        redis.ask("EVAL", again, "1", "s.1", "1-")
+        redis.ask("XTRIM", "s.2", "MAXLEN", "0")
+        for stream, last in ("s.2", "5-0"), ("s.3", "9999999999999-0"):
+            redis.ask("XSETID", stream, last, "ENTRIESADDED", "1000", "MAXDELETEDID", "0-0")
+        running.wait_learned(anna, 300)
+        nothing_waits(redis, anna)
+        for stream in "s.0", "s.3":
+            redis.ask("XADD", stream, "*", "example", json.dumps({"x": [1]}))
+        running.wait_learned(anna, 302)
+        nothing_waits(redis, anna)
+
+
+def test_a_stream_that_is_deleted_waits_no_more(directory):
+    """With entries that nobody has read."""
+    with brokers.Redis(directory) as redis, fleet.Member(directory, redis.url, "anna") as anna:
+        anna.ask("pause")
+        redis.pipeline([("XADD", "s.1", "*", "example", json.dumps({"x": [n]})) for n in range(3000)])
+        fleet.until(lambda: anna.ask("status")["consumer"]["lags"].get("s.1") == 3000, "waiting", [anna])
+        redis.ask("DEL", "s.1")
+        anna.ask("resume")
+        nothing_waits(redis, anna)
 
 
 def test_a_broker_that_forgets(directory):
