@@ -295,6 +295,27 @@ def test_alone_before(directory):
         assert fleet.owners(redis) == []  # of no fleet: it has not joined
 
 
+def test_a_lone_daemon(directory):
+    """With the group of a fleet that runs it is refused, or warned if it came first; after the fleet it begins where
+    that has ended."""
+    alone = {"change": ("fleet: {lease: 1}", "")}
+    with brokers.Redis(directory) as redis:
+        with fleet.Member(directory, redis.url, "anna", lease=100) as anna:
+            fleet.add(redis, range(100), KEYS, PARTS)
+            fleet.all_learned(redis, [anna], ["anna"])
+            fleet.ends(directory, redis, "bert", CONFIGURATION, "the daemon anna of the fleet fleet reads this stream",
+                       "examples.redis.group", **alone)
+            assert anna.stop() == 0
+            with fleet.Changed(directory, redis.url, "bert", **alone) as bert:
+                fleet.add(redis, range(100, 150), KEYS, PARTS)
+                running.wait_learned(bert, 50)
+                assert sorted(n for _, n in fleet.learned(bert.directory)) == list(range(100, 150))
+                anna.start()
+                fleet.until(lambda: "the daemon anna of the fleet" in bert.text(), "warned", [anna, bert])
+                fleet.add(redis, range(150, 200), KEYS, PARTS)
+                running.wait_learned(bert, 100)
+
+
 def test_adopted_by_hand(directory):
     """Only the owner of its partition adopts a stream."""
     with brokers.Redis(directory) as redis, \
