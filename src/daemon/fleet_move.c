@@ -255,11 +255,14 @@ int fleet_come_back(struct daemon *daemon, struct fleet_job *job, struct error *
     size_t over = 0;
     for (size_t n = 0; n < job->count; n++)
         over += job->ended[n].is_over;
-    if (over)
+    if (over && json_array_size(list))
         log_warning(
             "%zu partition%s another daemon's: this one was away for longer than fleet.lease; "
             "what it learned of %s since the last commit is left out",
             over, over == 1 ? " is" : "s are", over == 1 ? "it" : "them");
+    else if (over) /* it may have handed them over, and ended before it noted that */
+        log_info("%zu partition%s not this daemon's any more: all of %s is committed", over,
+                 over == 1 ? " is" : "s are", over == 1 ? "it" : "them");
     int result = json_array_size(list) ? leave_out(daemon, list, error) : 0;
     if (result == 0)
         result = let_go(daemon, chosen, error);
