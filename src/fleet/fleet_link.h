@@ -168,7 +168,8 @@ struct fleet_link_ops {
     /* Become a member, or stay one; the lease begins anew. `info`: JSON, for people. Only join
        checks that this daemon belongs to the fleet: EX_CONFIG. *version 0: the broker has lost that
        this daemon is a member, which has to join again. FLEET_DISPLACED: so has it where another
-       has joined since with its name and its id: a process with a copy of its state directory. */
+       has joined since with its name and its id: a process with a copy of its state directory.
+       Where join fails since a daemon with another id has the name, link->namesake is its lease. */
     int (*join)(struct fleet_link *link, const char *info, struct error *error);
     int (*renew)(struct fleet_link *link, const char *info, uint64_t *version, struct error *error);
 
@@ -242,8 +243,14 @@ struct fleet_link_ops {
     int (*groups)(struct fleet_link *link, struct fleet_groups *groups, struct error *error);
 };
 
+struct fleet_namesake {
+    uint64_t end; /* ms, the broker's clock; rises with each renewal. 0: nobody has the name */
+    double left;  /* seconds until then */
+};
+
 struct fleet_link {
     const struct fleet_link_ops *ops;
+    struct fleet_namesake namesake;
 };
 
 #endif

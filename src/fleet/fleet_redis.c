@@ -19,14 +19,16 @@ static uint64_t lease_ms(const struct fleet_redis *redis) {
 }
 
 /* What the fleet has, and this daemon has not. */
-static int judge_join(const struct fleet_redis *redis, const redisReply *reply,
-                      struct error *error) {
+static int judge_join(struct fleet_redis *redis, const redisReply *reply, struct error *error) {
     const char *what = reply_text(reply, 0), *theirs = reply_text(reply, 1);
     const struct fleet_self *self = redis->self;
     if (!strcmp(what, "ok"))
         return 0;
-    if (!strcmp(what, "name"))
+    if (!strcmp(what, "name")) {
+        const double left = strtod(reply_text(reply, 2), NULL) / 1000;
+        redis->link.namesake = (struct fleet_namesake){strtoull(theirs, NULL, 10), left};
         return fleet_redis_name_is_taken(redis, error);
+    }
     if (!strcmp(what, "stream"))
         return error_set(error, EX_CONFIG,
                          "the fleet %s at %s learns the stream %s, and not %s: two fleets need two "

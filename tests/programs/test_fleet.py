@@ -245,6 +245,21 @@ def test_copies(directory):
         fleet.two_copies(directory, redis, KEYS, PARTS)
 
 
+def test_an_emptied_directory(directory):
+    """Its daemon waits until the lease of its earlier life is over."""
+
+    def lease(seconds):
+        redis.ask("ZADD", "runnel:{fleet}:leases", str(int(1000 * (time.time() + seconds))), "anna")
+
+    with brokers.Redis(directory) as redis, fleet.emptied(directory, redis, KEYS, PARTS) as anna:
+        lease(100)
+        anna.start()
+        fleet.until(lambda: re.search(r"waiting for \d+ s until its lease is over", anna.text()), "said", [anna])
+        lease(0)
+        fleet.all_learned(redis, [anna], ["anna"])
+        assert fleet.status(anna)["adopted"] == KEYS and len(fleet.learned(anna.directory)) == 100
+
+
 def test_stopped_alone(directory):
     """Longer than the lease: it goes on."""
     with brokers.Redis(directory) as redis:
