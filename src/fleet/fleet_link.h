@@ -86,7 +86,8 @@ struct fleet_view {
     uint64_t version, round; /* round: the open one, from 1 */
     size_t arrived;          /* daemons that wait for its end */
     char *stream, *digest;   /* NULL: the fleet has never been */
-    uint64_t jobs;           /* that the worker had done before (fleet_worker.h) */
+    bool anew;     /* what was answered before the last look may be lost: Redis was away */
+    uint64_t jobs; /* that the worker had done before (fleet_worker.h) */
     size_t daemon_count, partition_count;
     struct fleet_daemon *daemons;       /* by name, in order */
     struct fleet_partition *partitions; /* (partition_count,) */

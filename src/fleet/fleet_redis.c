@@ -78,6 +78,7 @@ static int join(struct fleet_link *link, const char *info, struct error *error) 
     freeReplyObject(reply);
     if (result == 0)
         fleet_redis_look_at_keeping(redis);
+    redis->anew |= result == 0;
     return result ? -1 : 0;
 }
 
@@ -117,9 +118,9 @@ static int look(struct fleet_link *link, struct fleet_view *view, struct error *
     struct fleet_words words;
     redisReply *reply = NULL;
     int result = fleet_redis_connect(redis, error);
-    if (result == 0 && redis->anew)
+    const bool anew = result == 0 && redis->anew;
+    if (anew)
         fleet_view_free(view);
-    redis->anew = false;
     if (result == 0 && (result = fleet_words_of_script(redis, &words, 1, error)) == 0) {
         fleet_add_number(&words, view->version);
         result = fleet_redis_run(redis, SCRIPT_LOOK, &words, &reply, error);
@@ -128,9 +129,13 @@ static int look(struct fleet_link *link, struct fleet_view *view, struct error *
         result =
             result == REPLY_NO_MEMORY ? error_no_memory(error) : fleet_redis_no_sense(redis, error);
     freeReplyObject(reply);
-    if (result)
+    if (result) {
         fleet_view_free(view);
-    return result;
+        return result;
+    }
+    redis->anew = false;
+    view->anew = anew;
+    return 0;
 }
 
 /* ---- People ---- */

@@ -258,6 +258,7 @@ static int look(struct fleet_worker *worker, struct error *error) {
     else if (all || worker->look_due == HUGE_VAL)
         worker->look_due = now + LOOK_INTERVAL;
     pthread_mutex_lock(&worker->mutex);
+    copy.anew |= worker->seen && worker->view.anew;
     fleet_view_free(&worker->view);
     copy.jobs = worker->jobs;
     worker->view = copy;

@@ -614,6 +614,38 @@ def test_a_fleet_whose_keys_are_lost(directory):
             comes_back(redis, anna, bert, 400)
 
 
+def test_handed_over_before_a_loss(directory):
+    """Partitions that a daemon had handed over, when Redis loses that, or all: who learned of them leaves it out."""
+    for lost in "all", "the newest":
+        place = directory / lost
+        place.mkdir()
+        with brokers.Redis(place) as redis, fleet.Member(place, redis.url, "anna", lease=10) as anna:
+            fleet.add(redis, range(200), KEYS, PARTS)
+            fleet.all_learned(redis, [anna], ["anna"])
+            anna.ask("pause")
+            fleet.add(redis, range(200, 300), KEYS, PARTS)
+            file = max(place.glob("appendonlydir/*.incr.aof"))
+            before = file.stat().st_size
+            anna.ask("resume")
+            fleet.all_learned(redis, [anna], ["anna"])
+            with fleet.Member(place, redis.url, "bert", lease=10) as bert:
+                fleet.until(lambda: all(fleet.status(member)["partitions"] == 2 for member in (anna, bert)), "shared",
+                            [anna, bert])
+                if lost == "all":
+                    redis.ask("DEL", *redis.ask("KEYS", "runnel:{fleet}:*"))
+                else:
+                    redis.kill()
+                    os.truncate(file, before)
+                    redis.start()
+                fleet.add(redis, range(300, 400), KEYS, PARTS)
+                fleet.all_learned(redis, [anna, bert], ["anna", "bert"])
+                assert "partitions that this daemon had handed over" in anna.text(), anna.text()
+                anna.kill()
+                bert.kill()
+                fleet.once([anna, bert], 400, KEYS)
+                fleet.same_bits(anna, place, KEYS)
+
+
 def averaging(directory, redis, name, lease):
     """A daemon that averages each 50 examples."""
     return fleet.Member(directory, redis.url, name, parts=2, lease=lease, average=50)
