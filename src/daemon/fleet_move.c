@@ -291,7 +291,8 @@ int fleet_come_back(struct daemon *daemon, struct fleet_job *job, struct error *
 
 /* What of a partition that had ended is to be left out; NULL: nothing. */
 static json_t *beyond_committed(struct daemon *daemon, const struct fleet_ended *ended) {
-    struct fleet_held_end *end = &daemon->fleet->held.ends[ended->partition];
+    struct fleet *fleet = daemon->fleet;
+    struct fleet_held_end *end = &fleet->held.ends[ended->partition];
     if (ended->is_known && !is_later(end->offset, ended->offset))
         return NULL;
     *end = ended->is_known ? (struct fleet_held_end){ended->claim, ended->offset}
