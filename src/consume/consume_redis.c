@@ -133,7 +133,11 @@ static int connect_redis(struct consume *consume, struct error *error) {
     pthread_mutex_unlock(&consume->mutex);
     redis->due = 0;
     redis->each = 1;
-    return closing ? 0 : redis_log_in(context, &redis->url, error);
+    if (closing)
+        return 0;
+    return redis_log_in(context, &redis->url, error) < 0
+               ? -1
+               : consume_redis_check_fleet(consume, error);
 }
 
 static int meanwhile(struct consume *consume, struct error *error) {

@@ -14,7 +14,9 @@ struct redis {
     redisContext *context; /* under the mutex it is made and freed */
     uint64_t due;          /* of the next look */
     bool counts;           /* the server counts what was ever added: Redis 7 */
-    const char **words;    /* (2 CONSUME_PARTITIONS_MAX + REDIS_READ_WORDS,) of XREAD */
+    bool had_fleet;        /* the group was a fleet's that read the stream; one that runs is */
+    bool fleet_said;
+    const char **words; /* (2 CONSUME_PARTITIONS_MAX + REDIS_READ_WORDS,) of XREAD */
     char (*ids)[REDIS_ID_SIZE];
     struct consume_partition **reading; /* (reading_count,) */
     size_t reading_count;
@@ -38,6 +40,10 @@ redisReply *consume_redis_ask(struct redis *redis, const struct consume_partitio
                               const char **words, const char *allowed, struct error *error);
 
 /* ---- consume_redis_places.c ---- */
+
+/* Whether a fleet that runs reads the stream with this group, of which this daemon is none: -1 at
+   the start, and a warning later. */
+int consume_redis_check_fleet(struct consume *consume, struct error *error);
 
 /* Where a partition begins that the journal does not know: where the group stands, or as `from`
    says. */

@@ -2,6 +2,7 @@
    it was read, and what the group is told. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
 
@@ -68,6 +69,93 @@ static int look_up(struct redis *redis, const struct consume_partition *p, struc
     return 0;
 }
 
+/* ---- A fleet with this group ---- */
+
+enum { FLEET_KEY_SIZE = CONFIG_ADDRESS_SIZE + sizeof "runnel:{}:offsets" };
+
+/* Of the keys that fleet/fleet_scripts.h lists. What a user may not read is not there. */
+static redisReply *ask_fleet(struct consume *consume, const char *command, const char *key,
+                             const char *field, struct error *error) {
+    char name[FLEET_KEY_SIZE];
+    const char *words[] = {command, name, field, field, "WITHSCORES"};
+    const int count = strcmp(command, "ZREVRANGE") == 0 ? 5 : 3;
+    snprintf(name, sizeof name, "runnel:{%s}:%s", consume->config->consume.redis.group, key);
+    return consume_redis_ask(consume->broker, NULL, count, words, "", error);
+}
+
+static const char *text_at(const redisReply *list, size_t n) {
+    const redisReply *found =
+        list->type == REDIS_REPLY_ARRAY && n < list->elements ? list->element[n] : NULL;
+    return found && found->type == REDIS_REPLY_STRING ? found->str : "";
+}
+
+/* The daemon of the fleet whose lease ends last, if that is not over; else "". */
+static int find_living(struct consume *consume, char living[CONSUME_NAME_SIZE],
+                       struct error *error) {
+    const char *words[] = {"TIME"};
+    redisReply *newest = ask_fleet(consume, "ZREVRANGE", "leases", "0", error);
+    redisReply *time =
+        newest ? consume_redis_ask(consume->broker, NULL, 1, words, "", error) : NULL;
+    *living = '\0';
+    if (time && strtod(text_at(newest, 1), NULL) > 1000 * strtod(text_at(time, 0), NULL))
+        snprintf(living, CONSUME_NAME_SIZE, "%s", text_at(newest, 0));
+    freeReplyObject(newest);
+    freeReplyObject(time);
+    return time ? 0 : -1;
+}
+
+int consume_redis_check_fleet(struct consume *consume, struct error *error) {
+    struct redis *redis = consume->broker;
+    const char *ours = consume->config->consume.redis.stream;
+    char living[CONSUME_NAME_SIZE];
+    if (consume->config->fleet.lease > 0)
+        return 0;
+    redisReply *reply = ask_fleet(consume, "HGET", "fleet", "stream", error);
+    if (!reply)
+        return -1;
+    const size_t size = reply->type == REDIS_REPLY_STRING ? strlen(reply->str) : 0;
+    const bool reads =
+        size && strncmp(reply->str, ours, size) == 0 && (!ours[size] || ours[size] == '.');
+    freeReplyObject(reply);
+    redis->had_fleet = reads && !ours[size];
+    if (!reads || find_living(consume, living, error) < 0)
+        return reads ? -1 : 0;
+    if (!*living)
+        redis->fleet_said = false;
+    if (!*living || redis->fleet_said)
+        return 0;
+    error_set(error, EX_CONFIG,
+              "%s: the daemon %s of the fleet %s reads this stream, and this daemon would learn it "
+              "a second time: set another examples.redis.group, or fleet.lease to join the fleet",
+              consume->endpoint, living, consume->config->consume.redis.group);
+    if (!consume->answered)
+        return -1;
+    log_warning("%s", error->text);
+    redis->fleet_said = true;
+    return 0;
+}
+
+/* What the fleet had committed when it ended, where that is beyond what its group was told. */
+static int ask_committed(struct consume *consume, struct consume_partition *p,
+                         struct error *error) {
+    const char *number = p->stream + strlen(consume->config->consume.redis.stream);
+    redisReply *reply = ask_fleet(consume, "HGET", "offsets", *number ? number + 1 : "0", error);
+    uint64_t first, second, place[3] = {0};
+    if (!reply)
+        return -1;
+    char *text = reply->type == REDIS_REPLY_STRING ? reply->str : "";
+    for (size_t n = 0; n < 3; n++)
+        place[n] = strtoull(text, &text, 10);
+    freeReplyObject(reply);
+    redis_id_of((uint32_t)place[0], place[1], &first, &second);
+    if (compare(first, second, p->first, p->second) <= 0)
+        return 0;
+    p->first = first;
+    p->second = second;
+    p->at.count = place[2];
+    return 0;
+}
+
 /* ---- Where a partition begins that the journal does not know ---- */
 
 static int ask_group(struct consume *consume, struct consume_partition *p, bool *found,
@@ -92,12 +180,14 @@ static int ask_group(struct consume *consume, struct consume_partition *p, bool 
     return 0;
 }
 
-/* From where the group stands, or as `from` says. */
 int consume_redis_find_start(struct consume *consume, struct consume_partition *p,
                              struct error *error) {
     struct about about;
     bool found;
+    const struct redis *redis = consume->broker;
     if (ask_group(consume, p, &found, error) < 0 || look_up(consume->broker, p, &about, error) < 0)
+        return -1;
+    if (found && redis->had_fleet && ask_committed(consume, p, error) < 0)
         return -1;
     if (!found) {
         bool latest = consume->config->consume.redis.latest && consume_is_new(consume);
@@ -235,6 +325,11 @@ static void count(struct consume *consume, struct consume_partition *p, const st
     pthread_mutex_unlock(&consume->mutex);
 }
 
+/* Under the mutex: all that was put. */
+static bool is_durable(const struct consume_partition *p) {
+    return p->durable.epoch == p->at.epoch && p->durable.sequence == p->at.sequence;
+}
+
 /* `between`: all that was read has been put. */
 static int look(struct consume *consume, struct consume_partition *p, bool between,
                 struct error *error) {
@@ -251,6 +346,10 @@ static int look(struct consume *consume, struct consume_partition *p, bool betwe
         p->short_count = 0;
         if (!p->first && !p->second) /* its first entry will be the first of all */
             p->counted = true;
+        pthread_mutex_lock(&consume->mutex);
+        if (is_durable(p))
+            p->lag = 0;
+        pthread_mutex_unlock(&consume->mutex);
         return 0;
     }
     if (between && check_short(consume, p, &about, error) < 0)
@@ -264,8 +363,7 @@ static int look(struct consume *consume, struct consume_partition *p, bool betwe
     bool began = durable.count || (!durable.epoch && !durable.sequence);
     if (p->counted && began && p->reading == p->generation && about.added >= 0)
         p->lag = about.added > from ? about.added - from : 0;
-    bool is_durable = durable.epoch == p->at.epoch && durable.sequence == p->at.sequence;
-    if (between && is_durable &&
+    if (between && is_durable(p) &&
         compare(p->first, p->second, about.newest_first, about.newest_second) >= 0)
         p->lag = 0; /* whatever was added, and was gone before it was read */
     pthread_mutex_unlock(&consume->mutex);
@@ -338,7 +436,7 @@ int consume_redis_look(struct consume *consume, bool between, struct error *erro
         return error_set(error, EX_TEMPFAIL, "the connection has ended");
     if (clock_ns() < redis->due)
         return 0;
-    int status = 0;
+    int status = consume_redis_check_fleet(consume, error);
     for (size_t n = 0; n < redis->reading_count && status == 0; n++)
         status = look(consume, redis->reading[n], between, error);
     if (status == 0)

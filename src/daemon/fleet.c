@@ -203,7 +203,8 @@ static int finish_job(struct daemon *daemon, struct fleet_job *job, struct error
         committed(daemon->fleet, job);
         return 0;
     case FLEET_JOB_ENDED:
-        return fleet_come_back(daemon, job, error);
+        return job->release ? fleet_compare_ends(daemon, job, error)
+                            : fleet_come_back(daemon, job, error);
     case FLEET_JOB_AVERAGE:
         return fleet_averaged(daemon, job, error);
     case FLEET_JOB_SETTLE:
@@ -216,6 +217,7 @@ static void take_view(struct fleet *fleet, struct fleet_view *view) {
     fleet_view_free(&fleet->view);
     fleet->view = *view;
     fleet->has_view = !fleet->busy && view->jobs == fleet->jobs;
+    fleet->doubts |= view->anew;
     fleet->compared = false;
 }
 

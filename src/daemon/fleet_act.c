@@ -130,6 +130,27 @@ static int lose(struct daemon *daemon, const size_t *list, size_t count, struct 
     return ask_for(daemon, FLEET_JOB_ENDED, list, count, error);
 }
 
+static bool has_ended(const struct fleet *fleet, int self, size_t p) {
+    (void)self;
+    return fleet->shares[p].state == SHARE_AWAY && fleet->held.ends[p].claim;
+}
+
+/* Whether the broker still has what this daemon committed of partitions that it has no more. */
+static int ask_for_ends(struct daemon *daemon, const size_t *list, size_t count,
+                        struct error *error) {
+    struct fleet *fleet = daemon->fleet;
+    struct fleet_job *job = fleet_job_new(FLEET_JOB_ENDED, count);
+    if (!job)
+        return error_no_memory(error);
+    for (size_t n = 0; n < count; n++)
+        job->ended[n] =
+            (struct fleet_ended){.claim = fleet->held.ends[list[n]].claim, .partition = list[n]};
+    job->release = true;
+    fleet->doubts = false;
+    fleet_ask(daemon, job);
+    return 0;
+}
+
 /* Who has what, among those who may have something; and who is to. `number` is (daemons,), the
    numbers of those, in the order of their names. */
 static void assign(const struct fleet *fleet, int *owner, int *to, int *number, size_t *room) {
@@ -191,6 +212,8 @@ static int act_with(struct daemon *daemon, int self, size_t *list, struct error 
         return -1;
     if ((count = choose(fleet, self, is_lost, list)))
         return lose(daemon, list, count, error);
+    if (fleet->doubts && (count = choose(fleet, self, has_ended, list)))
+        return ask_for_ends(daemon, list, count, error);
     if ((count = choose(fleet, self, is_to_begin, list)))
         return ask_for(daemon, FLEET_JOB_BEGIN, list, count, error);
     if (!fleet->committed)

@@ -42,6 +42,7 @@ struct fleet {
     size_t count;
     struct fleet_view view; /* the newest, */
     bool has_view;          /* which is of now: no job was asked since */
+    bool doubts;            /* the broker may have lost that partitions were handed over */
     bool busy;              /* a job is at the worker's: one at a time */
     uint64_t jobs;          /* that have been done */
     bool committed;         /* all that checkpoints have, but the newest one */
@@ -126,5 +127,8 @@ int fleet_released(struct daemon *daemon, struct fleet_job *job, struct error *e
 
 /* How the claims of what is lost have ended is answered. */
 int fleet_come_back(struct daemon *daemon, struct fleet_job *job, struct error *error);
+
+/* Likewise of what had ended before. */
+int fleet_compare_ends(struct daemon *daemon, struct fleet_job *job, struct error *error);
 
 #endif

@@ -142,6 +142,9 @@ int fleet_released(struct daemon *daemon, struct fleet_job *job, struct error *e
         bool good = !commit->refused && !commit->incomplete;
         fleet->shares[commit->partition].state = commit->refused ? SHARE_LOST : SHARE_LEAVES;
         chosen[commit->partition] = good;
+        if (good)
+            fleet->held.ends[commit->partition] =
+                (struct fleet_held_end){commit->claim, commit->offset};
         released += good;
         streams += good ? commit->streams : 0;
         again |= commit->incomplete;
@@ -189,16 +192,8 @@ static bool find_end(const struct daemon *daemon, const struct fleet_ended *ende
     return ended->is_known && (!begin->is_kept || begin->committed);
 }
 
-/* Of a lost partition, what is to be left out; NULL: nothing. */
-static json_t *beyond(const struct daemon *daemon, const struct fleet_ended *ended) {
-    const size_t partition = ended->partition;
-    struct journal_place place;
-    struct fleet_offset end;
-    bool some = find_end(daemon, ended, &end);
-    if (!journal_place(daemon->journal, daemon->fleet->shares[partition].number, &place) ||
-        !(some ? is_later((struct fleet_offset){place.epoch, place.sequence}, end)
-               : place.count || place.sequence || place.epoch))
-        return NULL;
+static json_t *beyond_end(const struct daemon *daemon, size_t partition, bool some,
+                          struct fleet_offset end) {
     if (!some)
         end = (struct fleet_offset){.sequence = ROLLBACK_ALL};
     return json_pack("[I, I, I, s]", (json_int_t)consume_producer(daemon->consume, partition),
@@ -206,16 +201,34 @@ static json_t *beyond(const struct daemon *daemon, const struct fleet_ended *end
                      consume_name(daemon->consume, partition));
 }
 
-static int leave_out(struct daemon *daemon, json_t *list, struct error *error) {
+/* Of a lost partition, what is to be left out; NULL: nothing. */
+static json_t *beyond(const struct daemon *daemon, const struct fleet_ended *ended) {
+    const size_t partition = ended->partition;
+    struct journal_place place;
+    struct fleet_offset end;
+    bool some = find_end(daemon, ended, &end);
+    daemon->fleet->held.ends[partition] =
+        some ? (struct fleet_held_end){ended->claim, end} : (struct fleet_held_end){0};
+    if (!journal_place(daemon->journal, daemon->fleet->shares[partition].number, &place) ||
+        !(some ? is_later((struct fleet_offset){place.epoch, place.sequence}, end)
+               : place.count || place.sequence || place.epoch))
+        return NULL;
+    return beyond_end(daemon, partition, some, end);
+}
+
+/* As rollback_perform. */
+static int roll_back(struct daemon *daemon, json_t *list, struct error *error) {
     struct rollback_report report = {0};
     json_t *request = json_pack("{s:O}", "beyond", list);
     int result = rollback_perform(daemon, request, &report, error);
     json_decref(request);
-    if (result == 0) {
-        daemon->fleet->left_out += report.examples;
-        return 0;
-    }
-    if (error->status == EX_USAGE) /* there is no example among them: dead letters alone */
+    daemon->fleet->left_out += result == 0 ? report.examples : 0;
+    return result && error->status == EX_USAGE ? 0 : result; /* dead letters alone */
+}
+
+static int leave_out(struct daemon *daemon, json_t *list, struct error *error) {
+    int result = roll_back(daemon, list, error);
+    if (result == 0)
         return 0;
     if (run_is_stopping(daemon)) /* the next start does it */
         return 1;
@@ -255,11 +268,14 @@ int fleet_come_back(struct daemon *daemon, struct fleet_job *job, struct error *
     size_t over = 0;
     for (size_t n = 0; n < job->count; n++)
         over += job->ended[n].is_over;
-    if (over)
+    if (over && json_array_size(list))
         log_warning(
             "%zu partition%s another daemon's: this one was away for longer than fleet.lease; "
             "what it learned of %s since the last commit is left out",
             over, over == 1 ? " is" : "s are", over == 1 ? "it" : "them");
+    else if (over) /* it may have handed them over, and ended before it noted that */
+        log_info("%zu partition%s not this daemon's any more: all of %s is committed", over,
+                 over == 1 ? " is" : "s are", over == 1 ? "it" : "them");
     int result = json_array_size(list) ? leave_out(daemon, list, error) : 0;
     if (result == 0)
         result = let_go(daemon, chosen, error);
@@ -269,4 +285,47 @@ int fleet_come_back(struct daemon *daemon, struct fleet_job *job, struct error *
     json_decref(list);
     free(chosen);
     return result;
+}
+
+/* ---- Handed over, and lost ---- */
+
+/* What of a partition that had ended is to be left out; NULL: nothing. */
+static json_t *beyond_committed(struct daemon *daemon, const struct fleet_ended *ended) {
+    struct fleet *fleet = daemon->fleet;
+    struct fleet_held_end *end = &fleet->held.ends[ended->partition];
+    if (ended->is_known && !is_later(end->offset, ended->offset))
+        return NULL;
+    *end = ended->is_known ? (struct fleet_held_end){ended->claim, ended->offset}
+                           : (struct fleet_held_end){0};
+    return beyond_end(daemon, ended->partition, ended->is_known, ended->offset);
+}
+
+int fleet_compare_ends(struct daemon *daemon, struct fleet_job *job, struct error *error) {
+    struct fleet *fleet = daemon->fleet;
+    json_t *list = json_array();
+    int result = 0;
+    for (size_t n = 0; n < job->count; n++) {
+        json_t *one = beyond_committed(daemon, &job->ended[n]);
+        if (one)
+            json_array_append_new(list, one);
+        if (job->ended[n].is_over && settle_later(fleet, job->ended[n].claim, error))
+            result = -1;
+    }
+    const size_t count = json_array_size(list);
+    if (result == 0 && count) {
+        log_warning("%s has lost commits of %zu partition%s that this daemon had handed over, as "
+                    "without %s: examples beyond what it still has are left out",
+                    fleet->broker.where, count, text_s(count), fleet->broker.keeps);
+        result = learner_flush(daemon->learner, error) || journalling_sync(daemon, error)
+                     ? -1
+                     : roll_back(daemon, list, error);
+    }
+    json_decref(list);
+    if (result > 0 && run_is_stopping(daemon)) /* the next start does it */
+        return 0;
+    if (result > 0)
+        log_warning("these examples are learned a second time by others: %s", error->text);
+    if (result < 0 || (count && fleet_held_write(&fleet->held, error)))
+        return run_break(daemon);
+    return 0;
 }

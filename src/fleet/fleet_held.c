@@ -62,6 +62,24 @@ static int read_begins(struct fleet_held *held, const json_t *begins, struct err
     return 0;
 }
 
+/* [claim, epoch, sequence] of each; older versions write none. */
+static int read_ends(struct fleet_held *held, const json_t *ends, struct error *error) {
+    for (size_t n = 0; n < held->count; n++) {
+        char partition[PARTITION_SIZE];
+        json_int_t claim, epoch, sequence;
+        snprintf(partition, sizeof partition, "%zu", n);
+        json_t *end = json_object_get(ends, partition);
+        if (!end)
+            continue;
+        if (json_unpack(end, "[I, I, I!]", &claim, &epoch, &sequence) || claim < 1 || epoch < 0 ||
+            epoch > UINT32_MAX || sequence < 0)
+            return is_damaged(held, error);
+        held->ends[n] =
+            (struct fleet_held_end){(uint64_t)claim, {(uint32_t)epoch, (uint64_t)sequence}};
+    }
+    return 0;
+}
+
 static int read_all(struct fleet_held *held, const json_t *file, struct error *error) {
     const char *id = json_string_value(json_object_get(file, "id"));
     const char *group = json_string_value(json_object_get(file, "group"));
@@ -78,7 +96,8 @@ static int read_all(struct fleet_held *held, const json_t *file, struct error *e
                          held->path, group, held->group);
     }
     return read_claims(held, claims, error) ||
-                   read_begins(held, json_object_get(file, "began"), error)
+                   read_begins(held, json_object_get(file, "began"), error) ||
+                   read_ends(held, json_object_get(file, "ended"), error)
                ? -1
                : 0;
 }
@@ -97,8 +116,9 @@ int fleet_held_open(struct fleet_held *held, const char *directory, const char *
                     struct error *error) {
     *held = (struct fleet_held){.count = count,
                                 .claims = calloc(count + 1, sizeof *held->claims),
-                                .begins = calloc(count + 1, sizeof *held->begins)};
-    if (!held->claims || !held->begins)
+                                .begins = calloc(count + 1, sizeof *held->begins),
+                                .ends = calloc(count + 1, sizeof *held->ends)};
+    if (!held->claims || !held->begins || !held->ends)
         return error_no_memory(error);
     make_path(held, directory);
     snprintf(held->group, sizeof held->group, "%s", group);
@@ -113,18 +133,26 @@ int fleet_held_open(struct fleet_held *held, const char *directory, const char *
 void fleet_held_close(struct fleet_held *held) {
     free(held->claims);
     free(held->begins);
+    free(held->ends);
     held->claims = NULL;
     held->begins = NULL;
+    held->ends = NULL;
 }
 
 static char *text_of(const struct fleet_held *held) {
-    json_t *claims = json_object(), *begins = json_object();
+    json_t *claims = json_object(), *begins = json_object(), *ends = json_object();
     bool all = true; /* a claim that is not in the file would be learned again */
-    for (size_t n = 0; n < held->count; n++)
+    for (size_t n = 0; n < held->count; n++) {
+        const struct fleet_held_begin *begin = &held->begins[n];
+        const struct fleet_held_end *end = &held->ends[n];
+        char partition[PARTITION_SIZE];
+        snprintf(partition, sizeof partition, "%zu", n);
+        if (end->claim)
+            all &= !json_object_set_new(ends, partition,
+                                        json_pack("[I, I, I]", (json_int_t)end->claim,
+                                                  (json_int_t)end->offset.epoch,
+                                                  (json_int_t)end->offset.sequence));
         if (held->claims[n]) {
-            const struct fleet_held_begin *begin = &held->begins[n];
-            char partition[PARTITION_SIZE];
-            snprintf(partition, sizeof partition, "%zu", n);
             all &=
                 !json_object_set_new(claims, partition, json_integer((json_int_t)held->claims[n]));
             if (begin->is_kept)
@@ -134,8 +162,9 @@ static char *text_of(const struct fleet_held *held) {
                                                  (json_int_t)begin->offset.sequence)
                                      : json_array());
         }
-    json_t *file = json_pack("{s:s, s:s, s:o, s:o}", "id", held->id, "group", held->group, "claims",
-                             claims, "began", begins);
+    }
+    json_t *file = json_pack("{s:s, s:s, s:o, s:o, s:o}", "id", held->id, "group", held->group,
+                             "claims", claims, "began", begins, "ended", ends);
     char *text = file && all ? json_dumps(file, JSON_INDENT(1)) : NULL;
     json_decref(file);
     return text;

@@ -21,12 +21,19 @@ struct fleet_held_begin {
     struct fleet_offset offset;
 };
 
+/* The newest claim that ended: how far what this daemon learned of the partition counts. */
+struct fleet_held_end {
+    uint64_t claim; /* 0 = none */
+    struct fleet_offset offset;
+};
+
 struct fleet_held {
     char path[CONFIG_PATH_SIZE + sizeof "/" FLEET_HELD_NAME];
     char id[FLEET_ID_SIZE]; /* of the state directory, made when the file is */
     char group[FLEET_GROUP_MAX + 1];
     uint64_t *claims;                /* (count,) by partition; 0 = none */
     struct fleet_held_begin *begins; /* (count,) with claims */
+    struct fleet_held_end *ends;     /* (count,) */
     size_t count;
 };
 

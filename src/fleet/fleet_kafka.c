@@ -23,7 +23,7 @@ static int another_has_the_name(const struct kafka *kafka, struct error *error) 
                      kafka->self->name, kafka->self->group);
 }
 
-static int judge_join(const struct kafka *kafka, enum fleet_verdict verdict, struct error *error) {
+static int judge_join(struct kafka *kafka, enum fleet_verdict verdict, struct error *error) {
     const struct fleet_self *self = kafka->self;
     const struct fleet_kind kind = fleet_machine_kind(kafka->machine);
     const char *at = kafka->options->servers;
@@ -52,6 +52,7 @@ static int judge_join(const struct kafka *kafka, enum fleet_verdict verdict, str
                          "fleet.average.every, or use another examples.kafka.group",
                          self->group, at, kind.every, self->every);
     default:
+        kafka->link.namesake = fleet_machine_namesake(kafka->machine, self->name);
         return another_has_the_name(kafka, error);
     }
 }

@@ -86,7 +86,8 @@ struct fleet_view {
     uint64_t version, round; /* round: the open one, from 1 */
     size_t arrived;          /* daemons that wait for its end */
     char *stream, *digest;   /* NULL: the fleet has never been */
-    uint64_t jobs;           /* that the worker had done before (fleet_worker.h) */
+    bool anew;     /* what was answered before the last look may be lost: Redis was away */
+    uint64_t jobs; /* that the worker had done before (fleet_worker.h) */
     size_t daemon_count, partition_count;
     struct fleet_daemon *daemons;       /* by name, in order */
     struct fleet_partition *partitions; /* (partition_count,) */
@@ -168,7 +169,8 @@ struct fleet_link_ops {
     /* Become a member, or stay one; the lease begins anew. `info`: JSON, for people. Only join
        checks that this daemon belongs to the fleet: EX_CONFIG. *version 0: the broker has lost that
        this daemon is a member, which has to join again. FLEET_DISPLACED: so has it where another
-       has joined since with its name and its id: a process with a copy of its state directory. */
+       has joined since with its name and its id: a process with a copy of its state directory.
+       Where join fails since a daemon with another id has the name, link->namesake is its lease. */
     int (*join)(struct fleet_link *link, const char *info, struct error *error);
     int (*renew)(struct fleet_link *link, const char *info, uint64_t *version, struct error *error);
 
@@ -227,7 +229,8 @@ struct fleet_link_ops {
     int (*parameters)(struct fleet_link *link, uint64_t round, const char *name, void **bytes,
                       size_t *size, struct error *error);
 
-    /* How many messages each partition has had: (view's partition_count,), UINT64_MAX = unknown. */
+    /* How many messages each partition has had, but not those that are gone, or cannot be read, and
+       were not learned: (view's partition_count,), UINT64_MAX = unknown. */
     int (*ends)(struct fleet_link *link, const struct fleet_view *view, uint64_t *ends,
                 struct error *error);
 
@@ -241,8 +244,14 @@ struct fleet_link_ops {
     int (*groups)(struct fleet_link *link, struct fleet_groups *groups, struct error *error);
 };
 
+struct fleet_namesake {
+    uint64_t end; /* ms, the broker's clock; rises with each renewal. 0: nobody has the name */
+    double left;  /* seconds until then */
+};
+
 struct fleet_link {
     const struct fleet_link_ops *ops;
+    struct fleet_namesake namesake;
 };
 
 #endif

@@ -77,6 +77,9 @@ struct fleet_kind {
 };
 struct fleet_kind fleet_machine_kind(const struct fleet_machine *machine);
 
+/* The lease of the member with that name. */
+struct fleet_namesake fleet_machine_namesake(const struct fleet_machine *machine, const char *name);
+
 /* All of it, as fleet_link.h's `look` gives it, to be freed; leases as of `time` where that is
    later than the machine's (0: as of the machine's). -1: out of memory. */
 int fleet_machine_view(const struct fleet_machine *machine, uint64_t time, struct fleet_view *view,

@@ -19,6 +19,16 @@ struct fleet_kind fleet_machine_kind(const struct fleet_machine *machine) {
                                machine->every};
 }
 
+struct fleet_namesake fleet_machine_namesake(const struct fleet_machine *machine,
+                                             const char *name) {
+    const struct member *member = machine_find(machine, name);
+    return member && machine_lives(member, machine->time)
+               ? (struct fleet_namesake){member->lease_end,
+                                         (double)(member->lease_end - machine->time) /
+                                             MS_PER_SECOND}
+               : (struct fleet_namesake){0};
+}
+
 /* ---- The view ---- */
 
 static int copy_daemon(const struct member *member, uint64_t time, struct fleet_daemon *daemon) {

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sysexits.h>
 
+#include "brokers/redis_entry.h"
 #include "brokers/url.h"
 #include "common/error.h"
 #include "fleet_redis_internal.h"
@@ -18,14 +19,16 @@ static uint64_t lease_ms(const struct fleet_redis *redis) {
 }
 
 /* What the fleet has, and this daemon has not. */
-static int judge_join(const struct fleet_redis *redis, const redisReply *reply,
-                      struct error *error) {
+static int judge_join(struct fleet_redis *redis, const redisReply *reply, struct error *error) {
     const char *what = reply_text(reply, 0), *theirs = reply_text(reply, 1);
     const struct fleet_self *self = redis->self;
     if (!strcmp(what, "ok"))
         return 0;
-    if (!strcmp(what, "name"))
+    if (!strcmp(what, "name")) {
+        const double left = strtod(reply_text(reply, 2), NULL) / 1000;
+        redis->link.namesake = (struct fleet_namesake){strtoull(theirs, NULL, 10), left};
         return fleet_redis_name_is_taken(redis, error);
+    }
     if (!strcmp(what, "stream"))
         return error_set(error, EX_CONFIG,
                          "the fleet %s at %s learns the stream %s, and not %s: two fleets need two "
@@ -75,6 +78,7 @@ static int join(struct fleet_link *link, const char *info, struct error *error) 
     freeReplyObject(reply);
     if (result == 0)
         fleet_redis_look_at_keeping(redis);
+    redis->anew |= result == 0;
     return result ? -1 : 0;
 }
 
@@ -114,9 +118,9 @@ static int look(struct fleet_link *link, struct fleet_view *view, struct error *
     struct fleet_words words;
     redisReply *reply = NULL;
     int result = fleet_redis_connect(redis, error);
-    if (result == 0 && redis->anew)
+    const bool anew = result == 0 && redis->anew;
+    if (anew)
         fleet_view_free(view);
-    redis->anew = false;
     if (result == 0 && (result = fleet_words_of_script(redis, &words, 1, error)) == 0) {
         fleet_add_number(&words, view->version);
         result = fleet_redis_run(redis, SCRIPT_LOOK, &words, &reply, error);
@@ -125,9 +129,13 @@ static int look(struct fleet_link *link, struct fleet_view *view, struct error *
         result =
             result == REPLY_NO_MEMORY ? error_no_memory(error) : fleet_redis_no_sense(redis, error);
     freeReplyObject(reply);
-    if (result)
+    if (result) {
         fleet_view_free(view);
-    return result;
+        return result;
+    }
+    redis->anew = false;
+    view->anew = anew;
+    return 0;
 }
 
 /* ---- People ---- */
@@ -142,11 +150,25 @@ static uint64_t entries_added(const redisReply *info) {
     return UINT64_MAX;
 }
 
+/* Whether nothing is there beyond what is committed, whatever was added: it was deleted, or its ids
+   are lower. */
+static bool is_learned(const redisReply *info, const struct fleet_partition *known) {
+    const redisReply *newest = redis_member(info, "last-entry");
+    uint64_t first, second, learned_first, learned_second;
+    const char *id = newest ? reply_text(newest, 0) : "";
+    if (!*id || !known->committed)
+        return newest && newest->type == REDIS_REPLY_NIL;
+    redis_id_parse(id, &first, &second);
+    redis_id_of(known->offset.epoch, known->offset.sequence, &learned_first, &learned_second);
+    return first < learned_first || (first == learned_first && second <= learned_second);
+}
+
 /* A stream that is not there has had nothing. */
-static int end_of(struct fleet_redis *redis, const char *stream, size_t partition, bool alone,
-                  uint64_t *end, struct error *error) {
-    redisReply *info = alone ? redisCommand(redis->context, "XINFO STREAM %s", stream)
-                             : redisCommand(redis->context, "XINFO STREAM %s.%llu", stream,
+static int end_of(struct fleet_redis *redis, const struct fleet_view *view, size_t partition,
+                  bool alone, uint64_t *end, struct error *error) {
+    const struct fleet_partition *known = &view->partitions[partition];
+    redisReply *info = alone ? redisCommand(redis->context, "XINFO STREAM %s", view->stream)
+                             : redisCommand(redis->context, "XINFO STREAM %s.%llu", view->stream,
                                             (unsigned long long)partition);
     bool absent = info && info->type == REDIS_REPLY_ERROR && strstr(info->str, "no such key");
     *end = UINT64_MAX;
@@ -156,7 +178,7 @@ static int end_of(struct fleet_redis *redis, const char *stream, size_t partitio
     }
     if (fleet_redis_check(redis, info, &info, error))
         return -1;
-    *end = entries_added(info);
+    *end = is_learned(info, known) ? known->learned : entries_added(info);
     freeReplyObject(info);
     return 0;
 }
@@ -167,9 +189,9 @@ static int ends(struct fleet_link *link, const struct fleet_view *view, uint64_t
     if (fleet_redis_connect(redis, error))
         return -1;
     for (size_t n = 0; n < view->partition_count; n++) {
-        int found = end_of(redis, view->stream, n, false, &ends[n], error);
+        int found = end_of(redis, view, n, false, &ends[n], error);
         if (found > 0 && view->partition_count == 1)
-            found = end_of(redis, view->stream, n, true, &ends[n], error);
+            found = end_of(redis, view, n, true, &ends[n], error);
         if (found < 0)
             return -1;
         if (found > 0)

@@ -98,7 +98,7 @@ const char fleet_script_words[] =
 
 const char *const fleet_script_texts[FLEET_SCRIPTS] = {
     /* NAME ID RUN LEASE STREAM PARTITIONS DIGEST EVERY INFO -> "ok", or what is wrong and what the
-       fleet has. */
+       fleet has; "name", when the lease of the daemon with that name ends, and in how many ms. */
     [SCRIPT_JOIN] =
         "local name, id, mine = ARGV[1], ARGV[2], 'runnel 2: ' .. ARGV[7]\n"
         "local fleet = call('HMGET', at .. 'fleet', 'stream', 'partitions', 'digest', 'every',\n"
@@ -135,7 +135,11 @@ const char *const fleet_script_texts[FLEET_SCRIPTS] = {
         "end\n"
         "local had = call('HGET', at .. 'ids', name)\n"
         "if had and had ~= id then\n"
-        "  if lives(name) then return {'name', ''} end\n"
+        "  if lives(name) then tick() end\n"
+        "  if lives(name) then\n"
+        "    local ends = call('ZSCORE', at .. 'leases', name)\n"
+        "    return {'name', ends, string.format('%d', ends - now)}\n"
+        "  end\n"
         "  finish_all(name)\n"
         "end\n"
         "if had ~= id then changed('d' .. name) end\n"

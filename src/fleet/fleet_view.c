@@ -56,6 +56,7 @@ int fleet_view_copy(const struct fleet_view *view, struct fleet_view *copy, stru
     *copy = (struct fleet_view){.version = view->version,
                                 .round = view->round,
                                 .arrived = view->arrived,
+                                .anew = view->anew,
                                 .jobs = view->jobs};
     bool good = (!view->stream || (copy->stream = strdup(view->stream))) &&
                 (!view->digest || (copy->digest = strdup(view->digest))) &&

@@ -22,9 +22,10 @@
 #define LOOK_INTERVAL 5.0 /* seconds, at what others say of themselves: for people */
 #define PAUSE_FIRST 0.05
 #define PAUSE_MAX 2.0
+#define NAMESAKE_PAUSE 1.0
 #define SOON 10.0 /* seconds, and two leases: two of one name have noticed each other by then */
 
-enum { LOOK_DAEMONS_MAX = 32, DISPLACED_MAX = 3 };
+enum { LOOK_DAEMONS_MAX = 32, DISPLACED_MAX = 3, NAMESAKE_RENEWALS = 2 };
 
 /* ---- What both threads have ---- */
 
@@ -183,15 +184,42 @@ static int is_displaced(struct fleet_worker *worker, struct error *error) {
     return 0;
 }
 
-/* A broker that has lost what it had may not know this daemon any more. */
+/* The daemon that has the name may have ended, as the earlier life of this one whose state
+   directory was emptied: then nobody renews its lease. One renewal may have been under way. */
+static bool waits_for_namesake(struct fleet_worker *worker) {
+    const struct fleet_namesake *other = &worker->link->namesake;
+    if (!other->end)
+        return false;
+    if (!worker->namesake)
+        log_warning("another daemon of the name %s was in the fleet %s until a moment ago: waiting "
+                    "for %.0f s until its lease is over",
+                    worker->self->name, worker->self->group, ceil(other->left));
+    else if (other->end > worker->namesake)
+        worker->namesake_renewed++;
+    worker->namesake = other->end;
+    worker->retry = clock_seconds() + fmax(PAUSE_FIRST, fmin(other->left, NAMESAKE_PAUSE));
+    return worker->namesake_renewed < NAMESAKE_RENEWALS;
+}
+
+/* 1: another daemon has the name, and may have ended. */
+static int join(struct fleet_worker *worker, const char *info, struct error *error) {
+    worker->link->namesake = (struct fleet_namesake){0};
+    if (worker->link->ops->join(worker->link, info, error))
+        return waits_for_namesake(worker) ? 1 : -1;
+    worker->joined = true;
+    worker->joined_at = clock_seconds();
+    worker->namesake = 0;
+    worker->namesake_renewed = 0;
+    return 0;
+}
+
+/* A broker that has lost what it had may not know this daemon any more. As join. */
 static int join_or_renew(struct fleet_worker *worker, const char *info, uint64_t *version,
                          struct error *error) {
     for (int tries = 0; tries < 2; tries++) {
-        if (!worker->joined && worker->link->ops->join(worker->link, info, error))
-            return -1;
-        if (!worker->joined)
-            worker->joined_at = clock_seconds();
-        worker->joined = true;
+        int joined = worker->joined ? 0 : join(worker, info, error);
+        if (joined)
+            return joined;
         if (worker->link->ops->renew(worker->link, info, version, error))
             return -1;
         if (*version > 0 && *version != FLEET_DISPLACED)
@@ -230,6 +258,7 @@ static int look(struct fleet_worker *worker, struct error *error) {
     else if (all || worker->look_due == HUGE_VAL)
         worker->look_due = now + LOOK_INTERVAL;
     pthread_mutex_lock(&worker->mutex);
+    copy.anew |= worker->seen && worker->view.anew;
     fleet_view_free(&worker->view);
     copy.jobs = worker->jobs;
     worker->view = copy;
@@ -265,9 +294,13 @@ int fleet_worker_renew(struct fleet_worker *worker, struct error *error) {
     uint64_t version;
     double now = clock_seconds();
     bool wanted = wants_look(worker);
-    if (now < worker->due && !wanted)
+    if (now < worker->retry || (now < worker->due && !wanted))
         return 0;
-    if (keep_the_lease(worker, &version, error) || pass(worker, error))
+    worker->retry = 0;
+    int kept = keep_the_lease(worker, &version, error);
+    if (kept > 0)
+        return 0;
+    if (kept < 0 || pass(worker, error))
         return -1;
     worker->due = now + fleet_renewal(worker->self->lease);
     wanted |= version != worker->known.version || now >= worker->look_due;
@@ -314,8 +347,8 @@ static int do_one(struct fleet_worker *worker, struct error *error) {
 
 static void wait_for_work(struct fleet_worker *worker) {
     pthread_mutex_lock(&worker->mutex);
-    if (!worker->asked && !worker->closing && !worker->look)
-        wait_until(worker, worker->due);
+    if (!worker->asked && !worker->closing && (!worker->look || worker->retry))
+        wait_until(worker, worker->retry ? worker->retry : worker->due);
     pthread_mutex_unlock(&worker->mutex);
 }
 

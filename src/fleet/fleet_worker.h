@@ -38,7 +38,8 @@ enum fleet_job_kind {
 /* Asked and answered. What it points to is its own. */
 struct fleet_job {
     enum fleet_job_kind kind;
-    bool release, failed; /* failed: `error` says why, and it makes no sense to try again */
+    bool release, failed; /* release: ENDED, too, of what was handed over; failed: `error` says why,
+                             and it makes no sense to try again */
     size_t count;
     struct fleet_claim *claims;
     struct fleet_commit *commits;

@@ -18,6 +18,9 @@ struct fleet_worker {
     bool joined;
     double joined_at;        /* clock_seconds */
     int displaced;           /* how often in a row, soon after it had joined */
+    uint64_t namesake;       /* when the lease of the daemon that has its name ends */
+    int namesake_renewed;    /* how often that was put off */
+    double retry;            /* the next try to join, clock_seconds; 0: nobody else has the name */
     double due;              /* the next renewal, clock_seconds */
     double look_due;         /* the next look at all, though nothing has changed */
     struct fleet_view known; /* the newest view, of which the learning thread gets copies */

@@ -327,6 +327,18 @@ def two_copies(directory, broker, keys, parts):
             once([stays], 200, keys)
 
 
+@contextlib.contextmanager
+def emptied(directory, broker, keys, parts):
+    """A daemon that was killed, and whose state directory is gone, with messages that wait."""
+    with Member(directory, place(broker), "anna", lease=5) as anna:
+        add(broker, range(100), keys, parts)
+        all_learned(broker, [anna], ["anna"])
+        anna.kill()
+        shutil.rmtree(anna.directory / "state")
+        add(broker, range(100, 200), keys, parts)
+        yield anna
+
+
 def stopped_alone(directory, broker, keys, parts):
     """A daemon that is stopped for longer than its lease, again and again, is no copy of itself."""
     with Member(directory, place(broker), "anna", lease=0.5) as anna:

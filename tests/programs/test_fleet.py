@@ -245,6 +245,21 @@ def test_copies(directory):
         fleet.two_copies(directory, redis, KEYS, PARTS)
 
 
+def test_an_emptied_directory(directory):
+    """Its daemon waits until the lease of its earlier life is over."""
+
+    def lease(seconds):
+        redis.ask("ZADD", "runnel:{fleet}:leases", str(int(1000 * (time.time() + seconds))), "anna")
+
+    with brokers.Redis(directory) as redis, fleet.emptied(directory, redis, KEYS, PARTS) as anna:
+        lease(100)
+        anna.start()
+        fleet.until(lambda: re.search(r"waiting for \d+ s until its lease is over", anna.text()), "said", [anna])
+        lease(0)
+        fleet.all_learned(redis, [anna], ["anna"])
+        assert fleet.status(anna)["adopted"] == KEYS and len(fleet.learned(anna.directory)) == 100
+
+
 def test_stopped_alone(directory):
     """Longer than the lease: it goes on."""
     with brokers.Redis(directory) as redis:
@@ -293,6 +308,27 @@ def test_alone_before(directory):
         for _ in range(2):  # nothing of the first try lets the second in
             fleet.ends(directory, redis, "anna", CONFIGURATION, "would learn all of it once more")
         assert fleet.owners(redis) == []  # of no fleet: it has not joined
+
+
+def test_a_lone_daemon(directory):
+    """With the group of a fleet that runs it is refused, or warned if it came first; after the fleet it begins where
+    that has ended."""
+    alone = {"change": ("fleet: {lease: 1}", "")}
+    with brokers.Redis(directory) as redis:
+        with fleet.Member(directory, redis.url, "anna", lease=100) as anna:
+            fleet.add(redis, range(100), KEYS, PARTS)
+            fleet.all_learned(redis, [anna], ["anna"])
+            fleet.ends(directory, redis, "bert", CONFIGURATION, "the daemon anna of the fleet fleet reads this stream",
+                       "examples.redis.group", **alone)
+            assert anna.stop() == 0
+            with fleet.Changed(directory, redis.url, "bert", **alone) as bert:
+                fleet.add(redis, range(100, 150), KEYS, PARTS)
+                running.wait_learned(bert, 50)
+                assert sorted(n for _, n in fleet.learned(bert.directory)) == list(range(100, 150))
+                anna.start()
+                fleet.until(lambda: "the daemon anna of the fleet" in bert.text(), "warned", [anna, bert])
+                fleet.add(redis, range(150, 200), KEYS, PARTS)
+                running.wait_learned(bert, 100)
 
 
 def test_adopted_by_hand(directory):
@@ -401,14 +437,50 @@ def test_what_is_deleted_waits_no_more(directory):
     with brokers.Redis(directory) as redis, fleet.Member(directory, redis.url, "anna") as anna:
         fleet.add(redis, range(100), KEYS, PARTS)
         fleet.all_learned(redis, [anna], ["anna"])
-
-        def waiting():
-            return [part["waiting"] for part in fleet.look(redis)["partitions"]]
-
         for gone in ("XTRIM", "s.1", "MAXLEN", "0"), ("XDEL", "s.2", "9999999999999-3"):
-            redis.ask("EVAL", "for n = 1, 3 do redis.call('XADD', KEYS[1], '9999999999999-' .. n, 'example', '{}') end "
+            redis.ask("EVAL", "for n = 1, 3 do redis.call('XADD', KEYS[1], '9999999999999-' .. n, 'example', '[1]') end "
                       "return redis.call(unpack(ARGV))", "1", gone[1], *gone)
-        fleet.until(lambda: waiting() == [0] * PARTS, "waiting", [anna])
+        nothing_waits(redis, anna)
+
+
+def nothing_waits(redis, anna):
+    def rest():
+        found = fleet.look(redis)
+        return {part[name] for part in found["partitions"] for name in ("waiting", "uncommitted")} | set(
+            anna.ask("status")["consumer"]["lags"].values())
+
+    fleet.until(lambda: rest() == {0}, "nothing waits", [anna])
+
+
+def test_what_was_numbered_anew_waits_no_more(directory):
+    """Streams that are made again with higher ids and with lower ones, and others whose ids and counts are set."""
+    with brokers.Redis(directory) as redis, fleet.Member(directory, redis.url, "anna") as anna:
+        fleet.add(redis, range(100), KEYS, PARTS)
+        fleet.all_learned(redis, [anna], ["anna"])
+        again = ("redis.call('DEL', KEYS[1]) for n = 1, 200 do "
+                 "redis.call('XADD', KEYS[1], ARGV[1] .. n, 'example', '{\"x\": [1]}') end return 1")
+        redis.ask("EVAL", again, "1", "s.0", "9999999999999-")
+        redis.ask("EVAL", again, "1", "s.1", "1-")
+        redis.ask("XTRIM", "s.2", "MAXLEN", "0")
+        for stream, last in ("s.2", "5-0"), ("s.3", "9999999999999-0"):
+            redis.ask("XSETID", stream, last, "ENTRIESADDED", "1000", "MAXDELETEDID", "0-0")
+        running.wait_learned(anna, 300)
+        nothing_waits(redis, anna)
+        for stream in "s.0", "s.3":
+            redis.ask("XADD", stream, "*", "example", json.dumps({"x": [1]}))
+        running.wait_learned(anna, 302)
+        nothing_waits(redis, anna)
+
+
+def test_a_stream_that_is_deleted_waits_no_more(directory):
+    """With entries that nobody has read."""
+    with brokers.Redis(directory) as redis, fleet.Member(directory, redis.url, "anna") as anna:
+        anna.ask("pause")
+        redis.pipeline([("XADD", "s.1", "*", "example", json.dumps({"x": [n]})) for n in range(3000)])
+        fleet.until(lambda: anna.ask("status")["consumer"]["lags"].get("s.1") == 3000, "waiting", [anna])
+        redis.ask("DEL", "s.1")
+        anna.ask("resume")
+        nothing_waits(redis, anna)
 
 
 def test_a_broker_that_forgets(directory):
@@ -540,6 +612,38 @@ def test_a_fleet_whose_keys_are_lost(directory):
         redis.ask("DEL", *redis.ask("KEYS", "runnel:{fleet}:*"))
         with fleet.Member(directory, redis.url, "bert") as bert:
             comes_back(redis, anna, bert, 400)
+
+
+def test_handed_over_before_a_loss(directory):
+    """Partitions that a daemon had handed over, when Redis loses that, or all: who learned of them leaves it out."""
+    for lost in "all", "the newest":
+        place = directory / lost
+        place.mkdir()
+        with brokers.Redis(place) as redis, fleet.Member(place, redis.url, "anna", lease=10) as anna:
+            fleet.add(redis, range(200), KEYS, PARTS)
+            fleet.all_learned(redis, [anna], ["anna"])
+            anna.ask("pause")
+            fleet.add(redis, range(200, 300), KEYS, PARTS)
+            file = max(place.glob("appendonlydir/*.incr.aof"))
+            before = file.stat().st_size
+            anna.ask("resume")
+            fleet.all_learned(redis, [anna], ["anna"])
+            with fleet.Member(place, redis.url, "bert", lease=10) as bert:
+                fleet.until(lambda: all(fleet.status(member)["partitions"] == 2 for member in (anna, bert)), "shared",
+                            [anna, bert])
+                if lost == "all":
+                    redis.ask("DEL", *redis.ask("KEYS", "runnel:{fleet}:*"))
+                else:
+                    redis.kill()
+                    os.truncate(file, before)
+                    redis.start()
+                fleet.add(redis, range(300, 400), KEYS, PARTS)
+                fleet.all_learned(redis, [anna, bert], ["anna", "bert"])
+                assert "partitions that this daemon had handed over" in anna.text(), anna.text()
+                anna.kill()
+                bert.kill()
+                fleet.once([anna, bert], 400, KEYS)
+                fleet.same_bits(anna, place, KEYS)
 
 
 def averaging(directory, redis, name, lease):

@@ -109,6 +109,14 @@ def test_copies(directory):
         fleet.two_copies(directory, cluster, KEYS, PARTS)
 
 
+def test_an_emptied_directory(directory):
+    """Its daemon waits until the lease of its earlier life is over."""
+    with fleet.Kafka() as cluster, fleet.emptied(directory, cluster, KEYS, PARTS) as anna:
+        anna.start()
+        fleet.all_learned(cluster, [anna], ["anna"])
+        assert fleet.status(anna)["adopted"] == KEYS and len(fleet.learned(anna.directory)) == 100
+
+
 def test_stopped_alone(directory):
     """Longer than the lease: it goes on."""
     with fleet.Kafka() as cluster:
