@@ -59,6 +59,8 @@ struct checkpoint_report {
     uint64_t bytes;    /* of the file */
     double seconds;    /* from checkpoint_start to the end of the last sync; loading: all of it */
     double time;       /* Unix time at which it was written */
+    uint64_t position; /* checkpoint_check: of the newest journal entry in it */
+    bool held;         /* checkpoint_check: by a process that is there */
     char before[CONFIG_DIGEST_SIZE]; /* loading: "", or the digest (compatible) of the other window,
                                         stride, rule or optimizer that it was learned with */
     char warning[ERROR_TEXT_SIZE]; /* loading: one sentence for the log, "" = nothing to warn of */
@@ -74,13 +76,13 @@ void checkpoint_close(struct checkpoint **checkpoint);
 
 /* Put the newest checkpoint, or else the previous one, into a learner that has just been opened
    with the same configuration, or one with another window, stride, rule or optimizer: the report
-   says so, and windows and moments begin anew. Nothing in the directory changes: a newest one that is damaged is
-   renamed by checkpoint_set_aside, and the report's warning says so. Returns 1 when one was put, 0
-   when there is none, -1 on error: damaged with no other to resume from (EX_IOERR), or of another
-   model or learning configuration or another version (EX_CONFIG). The sentence says what is wrong
-   and how to continue. After an error the learner must be closed. Checkpoints of another
-   configuration in which nothing is learned are no reason to stop, where a journal is kept, which
-   has to be without entries then: 0 is returned, checkpoint_unlearned says so, and
+   says so, and windows and moments begin anew. Nothing in the directory changes: a newest one that
+   is damaged is renamed by checkpoint_set_aside, and the report's warning says so. Returns 1 when
+   one was put, 0 when there is none, -1 on error: damaged with no other to resume from (EX_IOERR),
+   or of another model or learning configuration or another version (EX_CONFIG). The sentence says
+   what is wrong and how to continue. After an error the learner must be closed. Checkpoints of
+   another configuration in which nothing is learned are no reason to stop, where a journal is kept,
+   which has to be without entries then: 0 is returned, checkpoint_unlearned says so, and
    checkpoint_set_aside removes them.
 
    Rate and clip are those of the checkpoint, also those configured: what is replayed after it was

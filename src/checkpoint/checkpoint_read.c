@@ -359,6 +359,17 @@ static int read_scalers(const struct reading *reading, struct error *error) {
 
 /* ---- All of it ---- */
 
+static int find_position(const struct reading *reading, uint64_t *position, struct error *error) {
+    uint64_t counters[CHECKPOINT_COUNTERS];
+    const struct safetensors_entry *entry = safetensors_find(reading->file, "learner.counters");
+    if (!entry || entry->size != sizeof counters)
+        return reading_damaged(reading, "its counters are missing", error);
+    if (safetensors_read(reading->file, entry, 0, counters, sizeof counters, error))
+        return -1;
+    *position = counters[CHECKPOINT_COUNTERS - 1];
+    return 0;
+}
+
 static void compare_device(const struct reading *reading, struct checkpoint_report *report) {
     const char *then = safetensors_metadata(reading->file, "device");
     const char *now = learner_device(reading->learner);
@@ -377,7 +388,7 @@ static int read_all(struct reading *reading, struct checkpoint_report *report,
     if (check_digest(reading, report, error))
         return CHECKPOINT_OTHER;
     if (!reading->learner)
-        return 0;
+        return find_position(reading, &report->position, error);
     if (check_entries(reading, error) || read_tensors(reading, error) ||
         read_counters(reading, error) || read_scalers(reading, error) ||
         reading_words(reading, error) || reading_streams(reading, error))
