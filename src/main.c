@@ -10,6 +10,7 @@
 #include "common/text.h"
 #include "config/config.h"
 #include "daemon/daemon.h"
+#include "journal/journal.h"
 #include "model/model.h"
 #include "model/parameters.h"
 #include "sockets/security.h"
@@ -95,11 +96,18 @@ static int check_state(const struct config *config, const char *directory, struc
         return -1;
     if (found && *report.warning)
         log_warning("%s", report.warning);
+    uint64_t marked = *report.before && config->journal.enabled ? journal_marked(directory) : 0;
+    bool after = marked > report.position;
+    if (after && !report.held)
+        return error_set(error, EX_CONFIG,
+                         "the journal in %s has %" PRIu64 " entries after the checkpoint that were "
+                         "learned with another window, stride, rule or optimizer: start with "
+                         "those, end the daemon (runnel-ctl shutdown), and change them then",
+                         directory, marked - report.position);
     if (found)
         printf("%s: resumes after %" PRIu64 " example%s%s\n", report.path, report.examples,
                text_s(report.examples),
-               *report.before ? ", unless the journal has more: end the daemon first, not by a kill"
-                              : "");
+               after ? "; the daemon that runs has to end first, and not by a kill" : "");
     else
         printf("%s: nothing was learned here: starts with fresh parameters\n", directory);
     return 0;

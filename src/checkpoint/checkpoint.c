@@ -58,10 +58,16 @@ static int make_directory(const char *directory, struct error *error) {
     return 0;
 }
 
+/* The number of the process that has, or had, the lock; "": none. */
+static void read_holder(int lock, char holder[PID_TEXT_SIZE]) {
+    ssize_t size = pread(lock, holder, PID_TEXT_SIZE - 1, 0);
+    holder[size > 0 ? size : 0] = '\0';
+    holder[strspn(holder, "0123456789")] = '\0';
+}
+
 static int refuse_second(const struct checkpoint *checkpoint, struct error *error) {
-    char holder[PID_TEXT_SIZE] = "";
-    ssize_t size = pread(checkpoint->lock, holder, sizeof holder - 1, 0);
-    holder[size > 0 ? strspn(holder, "0123456789") : 0] = '\0';
+    char holder[PID_TEXT_SIZE];
+    read_holder(checkpoint->lock, holder);
     return error_set(error, EX_UNAVAILABLE,
                      "the state directory %s is in use by %s%s: stop that one, or give this one a "
                      "directory of its own with state.directory",
@@ -418,6 +424,17 @@ int checkpoint_load(struct checkpoint *checkpoint, const struct config *config,
     return -1;
 }
 
+/* By its number: the lock itself is not touched. */
+static bool is_held(int directory) {
+    char holder[PID_TEXT_SIZE] = "";
+    int lock = openat(directory, "lock", O_RDONLY | O_CLOEXEC);
+    if (lock >= 0) {
+        read_holder(lock, holder);
+        close(lock);
+    }
+    return *holder && (kill((pid_t)strtol(holder, NULL, 10), 0) == 0 || errno == EPERM);
+}
+
 /* Without the lock a daemon may replace the file while it is read: one more look tells. */
 int checkpoint_check(const char *directory, const struct config *config,
                      struct checkpoint_report *report, struct error *error) {
@@ -436,6 +453,7 @@ int checkpoint_check(const char *directory, const struct config *config,
         if (status < 0 ? error->status != EX_IOERR : !*report->warning)
             break;
     }
+    report->held = is_held(looked.directory_file);
     close(looked.directory_file);
     return status;
 }

@@ -59,6 +59,8 @@ struct checkpoint_report {
     uint64_t bytes;    /* of the file */
     double seconds;    /* from checkpoint_start to the end of the last sync; loading: all of it */
     double time;       /* Unix time at which it was written */
+    uint64_t position; /* checkpoint_check: of the newest journal entry in it */
+    bool held;         /* checkpoint_check: by a process that is there */
     char before[CONFIG_DIGEST_SIZE]; /* loading: "", or the digest (compatible) of the other window,
                                         stride, rule or optimizer that it was learned with */
     char warning[ERROR_TEXT_SIZE]; /* loading: one sentence for the log, "" = nothing to warn of */

@@ -921,6 +921,18 @@ static void compare_device(const struct checkpoint_source *source, const struct 
                     source->path, then ? then : "?", now);
 }
 
+static int find_position(const struct checkpoint_source *source, uint64_t *position,
+                         struct error *error) {
+    uint64_t counters[CHECKPOINT_COUNTERS];
+    const struct safetensors_entry *entry = safetensors_find(source->file, "learner.counters");
+    if (!entry || entry->size != sizeof counters)
+        return damaged(source, "its counters are missing", error);
+    if (safetensors_read(source->file, entry, 0, counters, sizeof counters, error))
+        return -1;
+    *position = counters[CHECKPOINT_COUNTERS - 1];
+    return 0;
+}
+
 static int read_all(struct checkpoint_layout *layout, const struct checkpoint_source *source,
                     const struct config *config, struct learner *learner, struct error *error) {
     size_t keys = 0;
@@ -946,7 +958,8 @@ int checkpoint_read(const char *path, const struct config *config, struct learne
     else if (check_digest(&layout, &source, config, report, error))
         status = CHECKPOINT_OTHER;
     else
-        status = learner ? read_all(&layout, &source, config, learner, error) : 0;
+        status = learner ? read_all(&layout, &source, config, learner, error)
+                         : find_position(&source, &report->position, error);
     if (status == 0 && learner)
         compare_device(&source, learner, report);
     safetensors_close(&source.file);

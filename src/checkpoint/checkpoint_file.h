@@ -12,6 +12,7 @@
 enum {
     CHECKPOINT_NAME_SIZE = PARAMETERS_NAME_SIZE, /* of an entry */
     CHECKPOINT_CHECKSUM_SIZE = sizeof(int64_t),
+    CHECKPOINT_COUNTERS = 6,    /* numbers in learner.counters, the journal's position last */
     CHECKPOINT_SHARE_SIZE = 17, /* of a hash of anomaly.share, as text */
 };
 

@@ -17,7 +17,6 @@
 #define CHECKPOINT_BACK "checkpoint.back.tmp" /* the first, on its way to be the newest */
 
 enum {
-    CHECKPOINT_COUNTERS = 6,    /* numbers in learner.counters */
     CHECKPOINT_ASIDE_SIZE = 64, /* of the name of one that is set aside */
 };
 

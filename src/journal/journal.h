@@ -94,6 +94,9 @@ struct journal_found {
 
 struct journal_found journal_found(const struct journal *journal);
 
+/* The position in the mark of a directory, 0 = unknown. */
+uint64_t journal_marked(const char *directory);
+
 /* Let the mark say that what is there is all there is: what is missing is accepted. Waits for the
    disk. Nothing must have been appended since journal_open. */
 int journal_mark(struct journal *journal, struct error *error);

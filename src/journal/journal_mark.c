@@ -26,21 +26,38 @@ static int fail(const struct journal *journal, const char *doing, struct error *
                      journal->mark_path, doing, strerror(errno));
 }
 
+/* 0: it is not whole. -1: it cannot be read. */
+static int read_mark(int file, uint64_t *position) {
+    char found[MARK_SIZE + 1] = "", expected[MARK_SIZE + 1];
+    if (pread(file, found, MARK_SIZE, 0) < 0)
+        return -1;
+    *position = strtoull(found, NULL, 10);
+    print(*position, expected);
+    if (strcmp(found, expected) != 0)
+        *position = 0;
+    return 0;
+}
+
+uint64_t journal_marked(const char *directory) {
+    char path[JOURNAL_PATH_SIZE];
+    uint64_t position = 0;
+    snprintf(path, sizeof path, "%s/%s", directory, JOURNAL_MARK_NAME);
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file >= 0 && read_mark(file, &position))
+        position = 0;
+    if (file >= 0)
+        close(file);
+    return position;
+}
+
 /* One that is not whole says nothing: the power may have failed before its first sync. One that is
    not there is made when it is first written. */
 int journal_mark_open(struct journal *journal, const char *directory, struct error *error) {
-    char found[MARK_SIZE + 1] = "", expected[MARK_SIZE + 1];
     snprintf(journal->mark_path, sizeof journal->mark_path, "%s/%s", directory, JOURNAL_MARK_NAME);
     journal->mark = open(journal->mark_path, O_RDWR | O_CLOEXEC);
     if (journal->mark < 0)
         return errno == ENOENT ? 0 : fail(journal, "opened", error);
-    if (pread(journal->mark, found, MARK_SIZE, 0) < 0)
-        return fail(journal, "read", error);
-    uint64_t position = strtoull(found, NULL, 10);
-    print(position, expected);
-    if (!strcmp(found, expected))
-        journal->marked = position;
-    return 0;
+    return read_mark(journal->mark, &journal->marked) ? fail(journal, "read", error) : 0;
 }
 
 void journal_mark_close(struct journal *journal) {

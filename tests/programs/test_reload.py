@@ -514,12 +514,17 @@ def test_what_the_journal_has_is_learned_as_it_was(directory):
         daemon.start()
         assert daemon.process.wait(LIMIT) == 78
         assert "10 entries after it that were learned with another window" in daemon.text()
+        code, text = check_state(daemon)
+        assert code == 78 and "has 10 entries after the checkpoint" in text, text
         daemon.write(window=4)
         daemon.log.close()
         daemon.start()
         daemon.events = daemon.listen()
         assert tensors(daemon.export()) == learned
-        restart(daemon, window=6)  # its last checkpoint has all of it
+        daemon.write(window=6)
+        code, text = check_state(daemon)
+        assert code == 0 and "has to end first" in text, text
+        restart(daemon)  # its last checkpoint has all of it
         assert tensors(daemon.export()) == learned
         before = daemon.ask("status")["examples"]
         reply = daemon.request("rollback", to=5)[0]
