@@ -23,6 +23,7 @@ const struct fuzz_harness fuzz_harnesses[] = {
     {"fleet", fuzz_fleet},
     {"pieces", fuzz_pieces},
     {"stream", fuzz_stream},
+    {"journal", fuzz_journal},
     {NULL, NULL},
 };
 
