@@ -24,6 +24,7 @@ const struct fuzz_harness fuzz_harnesses[] = {
     {"pieces", fuzz_pieces},
     {"stream", fuzz_stream},
     {"journal", fuzz_journal},
+    {"message", fuzz_message},
     {NULL, NULL},
 };
 

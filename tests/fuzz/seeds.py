@@ -519,9 +519,36 @@ JOURNAL = {
     "words-none": journal(WORDS, f"[{example(12)}]", b"k" + struct.pack("<fII", 1, 2**32 - 2, 3)),
 }
 
+# --- message: a model, the size of the key, the key, the payload ------------------------------------------
+def payload(model, key, body):
+    return bytes([model, len(key)]) + key + (body.encode() if isinstance(body, str) else body)
+
+
+MESSAGE = {
+    "good-numbers": payload(REAL, b"k", "1;2, 3"),
+    "good-list": payload(REAL, b"k", "[1,2,3]"),
+    "good-example": payload(REAL, b"\xff", '{"stream":"s","x":[1,2,3],"y":[1,null],"end":true}'),
+    "good-columns": payload(COLUMNS, b"k", '{"load":1,"host":2,"hour":3}'),
+    "key": payload(REAL, b"\xff", "1 2 3"),
+    "key-long": payload(REAL, 255 * b"k", "1"),
+    "empty": payload(REAL, b"k", ""),
+    "nul": payload(REAL, b"k", "1\0 2 3"),
+    "nul-name": payload(REAL, b"k", '{"x\\u0000":1}'),
+    "control": payload(REAL, b"k", "\x01\x02"),
+    "control-text": payload(REAL, b"k", '{"x":"\x1b[31m"}'),
+    "delete": payload(REAL, b"k", "[1,2,\x7f]"),
+    "direction": payload(REAL, b"k", "[\u202e"),
+    "binary": payload(REAL, b"k", b"\xff\xfe"),
+    "member": payload(REAL, b"k", '{"x":[1,2,3],"\\u001b":1}'),
+    "stream": payload(REAL, b"k", '{"stream":"\\u0007","x":[1]}'),
+    "deep": payload(REAL, b"k", 3000 * "["),
+    "number": payload(REAL, b"k", "1e999 2 3"),
+    "boolean": payload(REAL, b"k", "true"),
+}
+
 HARNESSES = {"decode": DECODE, "json": JSON, "config": CONFIG, "safetensors": SAFETENSORS,
              "checkpoint": CHECKPOINT, "fleet": FLEET, "pieces": PIECES, "stream": STREAM,
-             "journal": JOURNAL}
+             "journal": JOURNAL, "message": MESSAGE}
 
 
 def write(directory):
