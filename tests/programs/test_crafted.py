@@ -80,5 +80,29 @@ def test_triggers_of_a_journal(directory):
         assert daemon.end() == 0
 
 
+def restore(directory):
+    done = subprocess.run([running.PROGRAM.with_name("runnel-ctl"), "restore", directory / "state", "--state",
+                           directory / "new"], capture_output=True, text=True, timeout=running.LIMIT, check=False)
+    assert done.returncode == IO_ERROR and not (directory / "new").exists(), done
+    return done.stderr
+
+
+def test_views_in_a_backup(directory):
+    daemon = killed(directory, [recovery.message(b"k", NUMBERS, 1)])
+    with daemon:
+        daemon.start()
+        daemon.ask("status")
+        assert daemon.end() == 0
+    for table, columns in (("journal", "1 AS oldest, i AS newest, 'full' AS sync FROM n WHERE i < 0"),
+                           ("blocks", "i AS last, 1 AS count, 'a' AS about, 'b' AS data, 2 AS crc FROM n WHERE i < 0")):
+        change(directory, (f"ALTER TABLE {table} RENAME TO {table}_before",),
+               (f"CREATE VIEW {table} AS {ENDLESS} {columns}",))
+        assert "cannot be read" in restore(directory)
+        change(directory, (f"DROP VIEW {table}",), (f"ALTER TABLE {table}_before RENAME TO {table}",))
+    (directory / "state/checkpoint.safetensors").unlink()
+    os.mkfifo(directory / "state/checkpoint.safetensors")
+    assert "not a regular file" in restore(directory)
+
+
 if __name__ == "__main__":
     cases.run(globals())
