@@ -5,6 +5,7 @@
 #include <getopt.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -295,6 +296,7 @@ int options_parse(const struct command_line *line, int argc, char **argv, char *
     if (argc == 2 && !strncmp(argv[1], completion, strlen(completion)))
         return complete(line, argv[1] + strlen(completion));
     hide_secrets(argc, argv);
+    signal(SIGXFSZ, SIG_IGN); /* a file that may grow no more is an error, as a full disk is */
     strcpy(letters, line->options_first ? "+:" : ":");
     options_collect(&rows, line);
     make_tables(&rows, names, letters);
