@@ -75,8 +75,8 @@ static int set_pair(rd_kafka_conf_t *conf, const struct kafka_options *options, 
     char name[NAME_SIZE], key[BROKER_KEY_SIZE];
     const char *equals = strchr(pair, '=');
     if (!equals || equals == pair || equals - pair >= NAME_SIZE)
-        return error_set(error, EX_USAGE, "%s: found '%s', expected NAME=VALUE",
-                         setting_key(key, options), pair);
+        return error_set(error, EX_USAGE, "%s: found '%.*s', expected NAME=VALUE",
+                         setting_key(key, options), (int)strcspn(pair, "=: "), pair);
     memcpy(name, pair, (size_t)(equals - pair));
     name[equals - pair] = '\0';
     return kafka_set(conf, name, equals + 1, error) < 0

@@ -299,13 +299,13 @@ int message_example(struct message_text *text, const struct message *message, co
                                              : MEANT_OTHERWISE;
     bool json = value != NULL;
     json_decref(value);
-    if (status == MEANT_OTHERWISE)
-        return 0;
     if (text->failed)
         return error_no_memory(error);
     if (status == 0 && !json)
-        return wrong_text(message, &reason, why);
-    if (status < 0 && error->status == EX_DATAERR)
-        return wrong(why, error->text);
-    return status;
+        status = wrong_text(message, &reason, why);
+    else if (status < 0 && error->status == EX_DATAERR)
+        status = wrong(why, error->text);
+    if (status >= 0 && status != 1)
+        text_clean(why); /* it may quote the message, and becomes a dead letter's reason */
+    return status == MEANT_OTHERWISE ? 0 : status;
 }

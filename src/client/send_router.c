@@ -137,7 +137,8 @@ static int take_answer(struct router *router, const char *key, size_t key_size,
         return take_schema_answer(router, answer, sentence, error);
     bool once = false;
     bool known = window_answer(router->window, router->next, key, key_size, answer, &once);
-    if (!known && answer->status == WIRE_REJECTED)
+    /* One that names an example was answered before. */
+    if (!known && answer->status == WIRE_REJECTED && !answer->epoch && !answer->sequence)
         return error_set(error, EX_PROTOCOL,
                          "%s: the daemon rejects an example (%s) and does not say which",
                          router->peer->endpoint, reason_name(answer->reason));

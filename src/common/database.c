@@ -32,6 +32,8 @@ int database_open(sqlite3 **file, const char *path, int flags, struct database_c
     sqlite3_db_config(*file, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     sqlite3_db_config(*file, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL);
     sqlite3_db_config(*file, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
+    if (!clock)
+        return SQLITE_OK;
     sqlite3_trace_v2(*file, SQLITE_TRACE_STMT, begin_statement, clock);
     sqlite3_progress_handler(*file, CHECK_EVERY, is_late, clock);
     return SQLITE_OK;

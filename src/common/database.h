@@ -13,8 +13,8 @@ struct database_clock {
     double deadline; /* of the one in progress */
 };
 
-/* As sqlite3_open_v2; `clock` must live as long as *file. A read that takes longer than
-   clock->limit fails with SQLITE_INTERRUPT. */
+/* As sqlite3_open_v2; `clock` must live as long as *file; NULL: there is no limit. A read that
+   takes longer than clock->limit fails with SQLITE_INTERRUPT. */
 int database_open(sqlite3 **file, const char *path, int flags, struct database_clock *clock);
 
 /* The message of the newest error. */

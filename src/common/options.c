@@ -5,6 +5,7 @@
 #include <getopt.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -263,6 +264,36 @@ static int complete(const struct command_line *line, const char *shell) {
     return options_complain(line, "--completion: found '%s', expected bash or zsh", shell);
 }
 
+/* Where the password or key in an argument begins, or NULL: in SCHEME://USER:PASSWORD@HOST, or
+   after the name of a broker's setting. */
+static char *find_secret(char *argument, size_t *size) {
+    static const char *const names[] = {
+        "password=", "client.secret=", "sasl.jaas.config=", ".pem="};
+    char *host = strrchr(argument, '@'), *url = strstr(argument, "://");
+    char *secret = url && host ? strchr(url + strlen("://"), ':') : NULL;
+    for (size_t n = 0; !secret && n < sizeof names / sizeof *names; n++) {
+        host = NULL;
+        secret = strcasestr(argument, names[n]);
+        secret = secret ? strchr(secret, '=') : NULL;
+    }
+    if (!secret || (host && secret > host))
+        return NULL;
+    *size = (size_t)((host ? host : secret + strlen(secret)) - secret - 1);
+    return secret + 1;
+}
+
+/* Everybody on the machine may read the arguments of a process while it runs. */
+static void hide_secrets(int argc, char **argv) {
+    for (int n = 1; n < argc; n++) {
+        size_t size;
+        char *secret = find_secret(argv[n], &size), *copy = secret ? strdup(argv[n]) : NULL;
+        if (!copy)
+            continue;
+        memset(secret, '*', size);
+        argv[n] = copy; /* for as long as the program runs */
+    }
+}
+
 int options_parse(const struct command_line *line, int argc, char **argv, char ***operands) {
     static const char completion[] = "--completion=";
     struct options_rows rows;
@@ -272,6 +303,8 @@ int options_parse(const struct command_line *line, int argc, char **argv, char *
     program_invocation_short_name = (char *)line->name;
     if (argc == 2 && !strncmp(argv[1], completion, strlen(completion)))
         return complete(line, argv[1] + strlen(completion));
+    hide_secrets(argc, argv);
+    signal(SIGXFSZ, SIG_IGN); /* a file that may grow no more is an error, as a full disk is */
     strcpy(letters, line->options_first ? "+:" : ":");
     options_collect(&rows, line);
     make_tables(&rows, names, letters);

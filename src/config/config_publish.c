@@ -29,7 +29,7 @@ int config_check_settings(struct reading *reading, const char *key,
     const int section = (int)(strrchr(key, '.') - key);
     for (size_t n = 0; n < settings->count; n++) {
         char name[CONFIG_SHARE_SIZE];
-        snprintf(name, sizeof name, "%.*s", (int)strcspn(settings->prefixes[n], "="),
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(settings->prefixes[n], "=: "),
                  settings->prefixes[n]);
         for (size_t i = 0; i < sizeof SECRETS / sizeof *SECRETS; i++)
             if (strcasestr(name, SECRETS[i]))

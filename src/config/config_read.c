@@ -13,14 +13,25 @@ enum { OVERRIDE_MAX = 16384 }; /* bytes of a value */
 
 static const char ANY_LAYER[] = ".N."; /* in the path of an override */
 
+/* Bytes of an override that an error may show: of a broker's, which may have a password, its key
+   alone. */
+static int shown_size(const char *override) {
+    static const char *const brokers[] = {"publish", "examples.redis", "examples.kafka",
+                                          "examples="};
+    for (size_t n = 0; n < sizeof brokers / sizeof *brokers; n++)
+        if (!strncmp(override, brokers[n], strlen(brokers[n])))
+            return (int)strcspn(override, "=");
+    return CONFIG_KEY_SIZE;
+}
+
 static int fail_va(const struct reading *reading, const struct place *place, const char *path,
                    const char *format, va_list arguments) {
     char sentence[ERROR_TEXT_SIZE];
     vsnprintf(sentence, sizeof sentence, format, arguments);
     const char *colon = *path ? ": " : "";
     if (place && place->override)
-        error_set(reading->error, EX_CONFIG, "%s %.*s: %s%s%s", reading->verb, CONFIG_KEY_SIZE,
-                  place->override, path, colon, sentence);
+        error_set(reading->error, EX_CONFIG, "%s %.*s: %s%s%s", reading->verb,
+                  shown_size(place->override), place->override, path, colon, sentence);
     else if (reading->member) /* what it sets may make the value of another key wrong */
         error_set(reading->error, EX_CONFIG, "%s %s%s%s", reading->verb, path, colon, sentence);
     else if (place)

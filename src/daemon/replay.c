@@ -21,6 +21,7 @@
 #include "parts.h"
 #include "run.h"
 #include "settings.h"
+#include "sockets/decode.h"
 
 #define PROGRESS_INTERVAL NS_PER_SECOND /* between two looks around */
 
@@ -28,7 +29,8 @@ enum { REPLAY_EXTENSION_S = 30 }; /* asked of the service manager each time */
 
 struct replay {
     struct daemon *daemon;
-    uint64_t looked; /* around, last */
+    struct decoder *decoder; /* of learn_rest */
+    uint64_t looked;         /* around, last */
     struct left_out *list;
     const struct rollback *counted; /* see replay_without */
     struct replayed replayed;
@@ -151,6 +153,17 @@ static void look_around(struct replay *replay, uint64_t position) {
     log_info("replaying the journal: entry %" PRIu64 " of %" PRIu64, position, last);
 }
 
+static int replay_example(struct replay *replay, struct journal_entry *entry, struct error *error) {
+    char why[REJECT_WHY_SIZE];
+    if (decode_check(replay->decoder, &entry->example, why))
+        return error_set(error, EX_IOERR,
+                         "entry %" PRIu64 " of the journal cannot be learned: %s; restore a whole "
+                         "copy of the journal",
+                         entry->position, why);
+    entry->example.received = observe_played(replay->daemon); /* latencies: of replaying */
+    return learner_take(replay->daemon->learner, &entry->example, error);
+}
+
 static int replay_entry(void *context, struct journal_entry *entry, struct error *error) {
     struct replay *replay = context;
     struct daemon *daemon = replay->daemon;
@@ -165,14 +178,9 @@ static int replay_entry(void *context, struct journal_entry *entry, struct error
     replay->replayed.entries += !rollback;
     if (rollback) /* by what it leaves out streams are others than they were */
         learner_all_changed(daemon->learner);
-    if (entry->command) {
-        if (replay_command(replay, entry, error))
-            return -1;
-    } else {
-        entry->example.received = observe_played(daemon); /* latencies are those of replaying */
-        if (learner_take(daemon->learner, &entry->example, error))
-            return -1;
-    }
+    if (entry->command ? replay_command(replay, entry, error)
+                       : replay_example(replay, entry, error))
+        return -1;
     learner_set_position(daemon->learner, entry->position);
     return 0;
 }
@@ -192,9 +200,11 @@ static int learn_rest(struct replay *replay, struct error *error) {
     uint64_t from = learner_counters(daemon->learner).position;
     replay->replayed = (struct replayed){0};
     replay->again = false;
-    if (journal_replay(daemon->journal, from, replay_entry, replay, error))
+    if (decoder_open(&replay->decoder, &daemon->model, true, error))
         return -1;
-    return learner_flush(daemon->learner, error);
+    int status = journal_replay(daemon->journal, from, replay_entry, replay, error);
+    decoder_close(&replay->decoder);
+    return status ? -1 : learner_flush(daemon->learner, error);
 }
 
 /* ---- From an older checkpoint ---- */

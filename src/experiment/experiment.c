@@ -108,7 +108,6 @@ static void catch_signals(void) {
     struct sigaction action = {.sa_handler = interrupt, .sa_flags = (int)SA_RESETHAND};
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
-    signal(SIGXFSZ, SIG_IGN); /* the write then fails, which is told */
 }
 
 static const char *path_of(const struct experiment *e, const char *name, char path[PATH_SIZE]) {

@@ -176,7 +176,9 @@ static bool read_totals(sqlite3_stmt *row, struct journal_totals *totals) {
     totals->oldest = (uint64_t)sqlite3_column_int64(row, 3);
     totals->newest = (uint64_t)sqlite3_column_int64(row, 4);
     totals->streams = (uint64_t)sqlite3_column_int64(row, 5);
-    return sqlite3_column_int64(row, 6) == journal_totals_checksum(totals);
+    /* Positions are int64 in the file, and there must be some left. */
+    return totals->newest <= INT64_MAX / 2 && totals->oldest <= totals->newest + 1 &&
+           totals->oldest > 0 && sqlite3_column_int64(row, 6) == journal_totals_checksum(totals);
 }
 
 int journal_check_totals(struct journal_store *store, struct journal_totals *totals,

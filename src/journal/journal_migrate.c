@@ -97,7 +97,8 @@ static void block_answer(sqlite3_context *context, int count, sqlite3_value **ro
     };
     bool no_memory = false;
     assert(count == JOURNAL_CRC + 1);
-    if (!block.about || sqlite3_value_int64(row[JOURNAL_CRC]) != journal_block_checksum(&block))
+    if (!block.about || block.count > block.about_size ||
+        sqlite3_value_int64(row[JOURNAL_CRC]) != journal_block_checksum(&block))
         return;
     char *about = put_kinds(&block, &no_memory);
     if (no_memory)

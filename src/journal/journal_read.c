@@ -4,6 +4,7 @@
 #include <sysexits.h>
 
 #include "common/clock.h"
+#include "common/database.h"
 #include "journal_internal.h"
 
 int journal_read_error(struct journal *journal, struct error *error) {
@@ -15,7 +16,7 @@ int journal_read_open(struct journal *journal, struct error *error) {
         "SELECT epoch, sequence, position, time, crc FROM streams WHERE key = ? "
         "AND producer = ?";
     int flags = SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX;
-    if (sqlite3_open_v2(journal->path, &journal->reading, flags, NULL) != SQLITE_OK ||
+    if (database_open(&journal->reading, journal->path, flags, NULL) != SQLITE_OK ||
         sqlite3_busy_timeout(journal->reading, JOURNAL_BUSY_MS) != SQLITE_OK ||
         sqlite3_prepare_v3(journal->reading, sql, -1, SQLITE_PREPARE_PERSISTENT, &journal->look_up,
                            NULL) != SQLITE_OK)

@@ -54,7 +54,8 @@ static bool fits(const struct journal *journal, const struct journal_record *r) 
     size_t inputs = r->flags & WIRE_LABEL ? 0 : r->steps;
     return journal_record_bytes(r) <= journal->largest &&
            (r->kind != JOURNAL_EXAMPLE ||
-            (r->x_size == inputs * journal->input_bytes &&
+            (r->steps > 0 && r->steps <= EXAMPLE_STEPS_MAX &&
+             r->x_size == inputs * journal->input_bytes &&
              (!r->y || r->y_size == r->steps * journal->target_bytes)));
 }
 

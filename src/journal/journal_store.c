@@ -7,6 +7,7 @@
 #include <sysexits.h>
 #include <unistd.h>
 
+#include "common/database.h"
 #include "common/sync.h"
 #include "journal_internal.h"
 
@@ -261,7 +262,7 @@ static int pragma_is(struct journal_store *store, const char *sql, const char *v
 static int connect_to(struct journal_store *store, const char *path, struct error *error) {
     *store = (struct journal_store){.path = path};
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX;
-    if (sqlite3_open_v2(path, &store->file, flags, NULL) != SQLITE_OK)
+    if (database_open(&store->file, path, flags, NULL) != SQLITE_OK)
         return journal_sql_error(error, store->file, path, "opened");
     sqlite3_extended_result_codes(store->file, 1);
     sqlite3_busy_timeout(store->file, JOURNAL_BUSY_MS);

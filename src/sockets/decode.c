@@ -283,3 +283,29 @@ enum reject_reason decode(struct decoder *decoder, const struct frame *frames, s
                                 .producer = header.producer};
     return reason;
 }
+
+enum reject_reason decode_check(struct decoder *decoder, const struct example *example,
+                                char why[REJECT_WHY_SIZE]) {
+    const struct wire_label of = {example->label_epoch, example->label_sequence};
+    const struct wire_header about = {
+        .flags = (uint8_t)((example->end ? WIRE_END : 0) | (example->label ? WIRE_LABEL : 0) |
+                           (example->words_size ? WIRE_WORDS : 0)),
+        .time = example->time,
+    };
+    unsigned char header[WIRE_HEADER_SIZE_MAX], label[WIRE_LABEL_SIZE];
+    size_t numbers = NUMBER_SIZE * example->steps, count = EXAMPLE_FRAMES_MAX;
+    struct frame frames[MESSAGE_FRAMES_MAX] = {
+        {example->key, example->key_size},
+        {example->x, example->label ? 0 : numbers * decoder->x.width},
+        {example->y, example->y ? numbers * decoder->y.width : 0},
+        {header, wire_header_pack(&about, header)},
+    };
+    if (example->label) {
+        wire_label_pack(&of, label);
+        frames[count++] = (struct frame){label, sizeof label};
+    }
+    if (example->words_size)
+        frames[count++] = (struct frame){example->words, example->words_size};
+    struct example same;
+    return decode(decoder, frames, count, &same, why);
+}

@@ -51,6 +51,10 @@ void decoder_close(struct decoder **decoder);
 enum reject_reason decode(struct decoder *decoder, const struct frame *frames, size_t count,
                           struct example *example, char why[REJECT_WHY_SIZE]);
 
+/* Check an example that comes from a file, which may be crafted, as if it had been sent. */
+enum reject_reason decode_check(struct decoder *decoder, const struct example *example,
+                                char why[REJECT_WHY_SIZE]);
+
 /* What the model takes, in the words of a schema; NULL and 0 where there is no y. */
 struct schema {
     const char *dtype, *target_dtype; /* "float32", or "uint32" */

@@ -74,6 +74,8 @@ static int prepare(struct replay_journal *journal, struct error *error) {
     if (check_format(journal, error) < 0 ||
         read_numbers(journal, "SELECT oldest, newest FROM journal", 2, ends, error) < 0)
         return -1;
+    if (ends[0] < 1 || ends[1] < ends[0] - 1 || ends[1] > INT64_MAX / 2)
+        return error_set(error, EX_DATAERR, "%s: its table journal is damaged", journal->path);
     journal->oldest = (uint64_t)ends[0];
     journal->newest = (uint64_t)ends[1];
     if (sqlite3_prepare_v2(journal->file, LOOK_UP, -1, &journal->look_up, NULL) != SQLITE_OK)

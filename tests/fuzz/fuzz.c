@@ -23,6 +23,8 @@ const struct fuzz_harness fuzz_harnesses[] = {
     {"fleet", fuzz_fleet},
     {"pieces", fuzz_pieces},
     {"stream", fuzz_stream},
+    {"journal", fuzz_journal},
+    {"message", fuzz_message},
     {NULL, NULL},
 };
 

@@ -17,6 +17,8 @@ bool fuzz_checkpoint(const uint8_t *bytes, size_t size);
 bool fuzz_fleet(const uint8_t *bytes, size_t size);
 bool fuzz_pieces(const uint8_t *bytes, size_t size);
 bool fuzz_stream(const uint8_t *bytes, size_t size);
+bool fuzz_journal(const uint8_t *bytes, size_t size);
+bool fuzz_message(const uint8_t *bytes, size_t size);
 
 /* Their names; after the last comes one without. */
 struct fuzz_harness {

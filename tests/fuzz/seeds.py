@@ -474,8 +474,81 @@ STREAM = {
     "whole-parameters": bytes([S_WHOLE]) + struct.pack("<Q", 2) + b"{}",
 }
 
+# --- journal: a model and a format, a block's last position, count and kinds, its text, its bytes --------
+OLDER, OLD, TODAY = range(3)  # formats 2 to 4
+EXAMPLE, RESET = 2, 8  # kinds
+SECOND = 128  # it comes after a good block
+
+
+def journal(model, text, data, last=None, count=1, kinds=EXAMPLE, form=TODAY):
+    text = text.encode() if isinstance(text, str) else text
+    return struct.pack("<BqqQH", model | form << 4, count if last is None else last, count, kinds, len(text)) + text + data
+
+
+def example(x, y="null", steps=1, flags=0, at=0, rest="null,null,null"):
+    return f"[1,1,{at},1,{x},{y},{steps},{flags},{rest}]"
+
+
+NUMBERS = b"k" + struct.pack("<5f", 1, 2, 3, 4, 5)
+TAG = b"k" + struct.pack("<2I", 4, 2)
+COMMAND_TEXT = b'{"command":"reset"}\0'
+JOURNAL = {
+    "good-real": journal(REAL, f"[{example(12, 8)}]", NUMBERS),
+    "good-tags": journal(TAGS, f"[{example(4, 4)}]", TAG),
+    "good-words": journal(WORDS, f"[{example(12, 4, flags=32, rest='0,1,null,0,null,null,2')}]",
+                          b"k" + struct.pack("<fIII", 1, 2**32 - 2, 3, 1) + b"\1w"),
+    "good-old": journal(REAL, f"[{example(12, 8)},[1,2,21,0,20]]", NUMBERS + COMMAND_TEXT, count=2, form=OLD),
+    "good-older": journal(REAL, f"[{example(12, 8)},[1,2,21,0,20]]", NUMBERS + COMMAND_TEXT, count=2, form=OLDER),
+    "good-command": journal(REAL, "[[1,3,0,0,20]]", COMMAND_TEXT, kinds=RESET),
+    "count-old": journal(REAL, f"[{','.join(40 * [example(0)])}]", 40 * b"k", last=9, count=-500, form=OLD),
+    "count-second": journal(REAL | SECOND, f"[{','.join(example(0, at=n) for n in range(40))}]", 40 * b"k", last=9, count=-500,
+                            form=OLD),
+    "good-second": journal(REAL | SECOND, f"[{example(12, 8)}]", NUMBERS, last=2),
+    "count": journal(REAL, f"[{example(12, 8)}]", NUMBERS, last=9, count=-500),
+    "last": journal(REAL, f"[{example(12, 8)}]", NUMBERS, last=2**63 - 1),
+    "steps": journal(REAL, f"[{example(0, steps=2**62)}]", b"k"),
+    "steps-none": journal(REAL, f"[{example(0, steps=0)}]", b"k"),
+    "steps-label": journal(REAL, f"[{example(0, 0, 2**62, 8, rest='0,1,null,0,0,0')}]", b"k"),
+    "symbol": journal(TAGS, f"[{example(4, 4)}]", b"k" + struct.pack("<2I", 2**31, 2)),
+    "class": journal(TAGS, f"[{example(4, 4)}]", b"k" + struct.pack("<2I", 2, 2**31)),
+    "nan": journal(REAL, f"[{example(12)}]", b"k" + struct.pack("<3f", 1, NAN, INFINITY)),
+    "key": journal(REAL, f"[{example(12)}]", b"\xff" + NUMBERS[1:13]),
+    "stamp": journal(REAL, f"[{example(12, rest='null,null,9221120237041090560')}]", NUMBERS[:13]),
+    "word": journal(WORDS, f"[{example(12, 4, flags=32, rest='0,1,null,0,null,null,2')}]",
+                    b"k" + struct.pack("<fIII", 1, 2**32 - 2, 3, 1) + b"\xffw"),
+    "words-none": journal(WORDS, f"[{example(12)}]", b"k" + struct.pack("<fII", 1, 2**32 - 2, 3)),
+}
+
+# --- message: a model, the size of the key, the key, the payload ------------------------------------------
+def payload(model, key, body):
+    return bytes([model, len(key)]) + key + (body.encode() if isinstance(body, str) else body)
+
+
+MESSAGE = {
+    "good-numbers": payload(REAL, b"k", "1;2, 3"),
+    "good-list": payload(REAL, b"k", "[1,2,3]"),
+    "good-example": payload(REAL, b"\xff", '{"stream":"s","x":[1,2,3],"y":[1,null],"end":true}'),
+    "good-columns": payload(COLUMNS, b"k", '{"load":1,"host":2,"hour":3}'),
+    "key": payload(REAL, b"\xff", "1 2 3"),
+    "key-long": payload(REAL, 255 * b"k", "1"),
+    "empty": payload(REAL, b"k", ""),
+    "nul": payload(REAL, b"k", "1\0 2 3"),
+    "nul-name": payload(REAL, b"k", '{"x\\u0000":1}'),
+    "control": payload(REAL, b"k", "\x01\x02"),
+    "control-text": payload(REAL, b"k", '{"x":"\x1b[31m"}'),
+    "delete": payload(REAL, b"k", "[1,2,\x7f]"),
+    "direction": payload(REAL, b"k", "[\u202e"),
+    "binary": payload(REAL, b"k", b"\xff\xfe"),
+    "member": payload(REAL, b"k", '{"x":[1,2,3],"\\u001b":1}'),
+    "stream": payload(REAL, b"k", '{"stream":"\\u0007","x":[1]}'),
+    "deep": payload(REAL, b"k", 3000 * "["),
+    "number": payload(REAL, b"k", "1e999 2 3"),
+    "boolean": payload(REAL, b"k", "true"),
+}
+
 HARNESSES = {"decode": DECODE, "json": JSON, "config": CONFIG, "safetensors": SAFETENSORS,
-             "checkpoint": CHECKPOINT, "fleet": FLEET, "pieces": PIECES, "stream": STREAM}
+             "checkpoint": CHECKPOINT, "fleet": FLEET, "pieces": PIECES, "stream": STREAM,
+             "journal": JOURNAL, "message": MESSAGE}
 
 
 def write(directory):

@@ -3,6 +3,7 @@
 elsewhere, up to where one wants, and nothing is copied that does not belong together."""
 import os
 import pathlib
+import resource
 import shutil
 import signal
 import sqlite3
@@ -53,6 +54,18 @@ def learns_the_same(directory, entries, **options):
     with start(directory, **options) as daemon:
         assert daemon.ask("status")["examples"] == len(entries)
         assert daemon.export() == undisturbed(entries, **options)[1]
+        assert daemon.end() == 0
+
+
+def test_a_full_disk():
+    """To a process, a limit of what its files may have is one: a sentence, and nothing is left."""
+    with fresh() as directory, start(directory, checkpoint=0) as daemon:
+        feed(daemon, [recovery.message(b"k", bytes(4 * recovery.INPUTS), n) for n in range(100)])
+        done = subprocess.run([PROGRAM, "-c", daemon.endpoint("control"), "backup", directory / "copy"], timeout=running.LIMIT,
+                              capture_output=True, text=True, check=False,
+                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000)))
+        assert done.returncode == IO and "File too large" in done.stderr, done
+        assert not list(directory.glob("copy*"))
         assert daemon.end() == 0
 
 

@@ -330,6 +330,25 @@ def test_signal_without_a_daemon(directory):
     assert status == TRY_AGAIN and "20 examples were not acknowledged" in err, (status, err)
 
 
+def test_answers_again(directory):
+    """What a router repeats, mixes up or makes up counts once, and nothing is dropped for it."""
+    with Router(directory) as router:
+        process = start("synth", "sine", "--size", 2, "--count", 20, "--epoch", 3, *to(directory))
+        taken = router.take(20)
+        router.answer(list(reversed(taken[:10])) * 3)
+        for peer, key, header in taken[1:10]:
+            for status, name, sequence in (1, key, header.sequence), (2, key, header.sequence), (0, key, 10**6), \
+                    (0, b"other", 15), (2, key, 10**6), (7, key, 15):
+                router.socket.send_multipart([peer, name, struct.pack("<BBHIQQ", 1, status, 5, 3, sequence, 1)])
+        router.answer(taken[10:19])
+        time.sleep(.5)
+        assert process.poll() is None, process.communicate()
+        router.answer(taken[10:] * 2)
+        status, err = finish(process)
+        assert status == OK and "sent 20 examples" in err and "20 acknowledged (0 duplicates), 0 rejected" in err, \
+            (status, err)
+
+
 def test_linger(directory):
     with Router(directory):
         fed = run(*table(directory, 1), *to(directory), "--linger", 0.2)

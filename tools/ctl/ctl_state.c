@@ -17,6 +17,7 @@
 #include <sysexits.h>
 #include <unistd.h>
 
+#include "common/database.h"
 #include "common/sync.h"
 
 #define PARAMETERS "parameters."
@@ -53,7 +54,17 @@ static int copy_bytes(int from, int to) {
     }
 }
 
+/* To read a pipe might never end. */
+static int check_regular(const char *path, struct error *error) {
+    struct stat about;
+    return stat(path, &about) || S_ISREG(about.st_mode)
+               ? 0
+               : error_set(error, EX_IOERR, "%s is not a regular file", path);
+}
+
 int state_copy(const char *from, const char *to, struct error *error) {
+    if (check_regular(from, error))
+        return -1;
     int in = open(from, O_RDONLY | O_CLOEXEC);
     if (in < 0 && errno == ENOENT)
         return 1;
@@ -153,6 +164,8 @@ static int read_position(FILE *file, const char *path, uint64_t size, uint64_t *
 int state_check_checkpoint(const char *path, struct state_checkpoint *checkpoint,
                            struct error *error) {
     struct stat about;
+    if (check_regular(path, error))
+        return -1;
     FILE *file = fopen(path, "re");
     if (!file)
         return error_set(error, EX_IOERR, "%s cannot be read: %s", path, strerror(errno));
@@ -177,6 +190,8 @@ static int sql_error(sqlite3 *file, const char *path, const char *doing, struct 
 /* Read-only: a write-ahead log that is there is read, and left as it is. */
 static int open_journal(sqlite3 **file, const char *path, const char *mode, struct error *error) {
     char uri[STATE_PATH_SIZE + 64], *end = uri;
+    if (check_regular(path, error))
+        return -1;
     end += snprintf(uri, sizeof uri, "file:");
     for (const char *c = path; *c && end + 4 < uri + STATE_PATH_SIZE; c++)
         if (*c == '%' || *c == '?' || *c == '#')
@@ -184,7 +199,7 @@ static int open_journal(sqlite3 **file, const char *path, const char *mode, stru
         else
             *end++ = *c;
     snprintf(end, (size_t)(uri + sizeof uri - end), "?%s", mode);
-    if (sqlite3_open_v2(uri, file, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL) == SQLITE_OK &&
+    if (database_open(file, uri, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL) == SQLITE_OK &&
         sqlite3_busy_timeout(*file, BUSY_MS) == SQLITE_OK)
         return 0;
     sql_error(*file, path, "opened", error);

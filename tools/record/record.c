@@ -249,7 +249,6 @@ static int close_files(struct record *r, int status) {
 
 static int record(const struct options *options) {
     struct record r = {.options = *options};
-    signal(SIGXFSZ, SIG_IGN); /* a file that may grow no more is an error like a full disk */
     int status = ending_catch_signals();
     if (status == EX_OK)
         status = open_files(&r);

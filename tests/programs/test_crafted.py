@@ -1,0 +1,108 @@
+#!/usr/bin/python3
+"""Journals and backups that somebody else has made, with checksums that are right: they end in a
+sentence, run nothing that they bring along, and hold nobody up."""
+import contextlib
+import os
+import signal
+import sqlite3
+import struct
+import subprocess
+import zlib
+
+import cases
+import recovery
+import running
+from recovery import feed, start
+
+IO_ERROR = 74
+ENDLESS = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT"
+NUMBERS = struct.pack("<3f", 1, 2, 3)
+
+
+def killed(directory, messages):
+    """A daemon that has this in its journal, after its only checkpoint."""
+    daemon = start(directory, checkpoint=0)
+    feed(daemon, messages)
+    daemon.end(signal.SIGKILL)
+    daemon.log.close()
+    return daemon
+
+
+def change(directory, *statements):
+    with contextlib.closing(sqlite3.connect(directory / "state/journal.sqlite")) as file, file:
+        for statement, *values in statements:
+            file.execute(statement, values)
+
+
+def block(about, data, last=1, count=1):
+    """The statement that makes it the journal's only block."""
+    about = about.encode()
+    crc = zlib.crc32(struct.pack("<4Q", last, count, len(about), len(data)) + about + data)
+    return "UPDATE blocks SET about = ?, data = ?, crc = ?", about.decode(), data, crc
+
+
+def entry(x_size, steps=1, flags=0, y="null", rest="null,null,null"):
+    return f"[[1,1,0,1,{x_size},{y},{steps},{flags},{rest}]]"
+
+
+def test_examples_that_no_daemon_took(directory):
+    daemon = killed(directory, [recovery.message(b"k", NUMBERS, 1)])
+    with daemon:
+        for about, data, why in (
+                (entry(0, steps=2**62), b"k", "not what was written"),
+                (entry(0, steps=0), b"k", "not what was written"),
+                (entry(0, steps=2**62, flags=8, rest="0,1,null,0,0,0"), b"k", "not what was written"),
+                (entry(12), b"k" + struct.pack("<3f", 1, float("inf"), 0), "x is infinite at step 0"),
+                (entry(12), b"k" + struct.pack("<3f", 1, float("nan"), 0), "x has a NaN at step 0"),
+                (entry(12), b"\xff" + NUMBERS, "the key is not UTF-8"),
+                (entry(12, y=12), b"k" + 2 * NUMBERS, "it has a y"),
+                (entry(12, rest="null,null,9221120237041090560"), b"k" + NUMBERS, "time is not finite")):
+            change(directory, block(about, data))
+            daemon.start()
+            assert daemon.process.wait(running.LIMIT) == IO_ERROR, (about, daemon.text())
+            assert why in daemon.text().splitlines()[-1], daemon.text()
+            daemon.log.close()
+        change(directory, block(entry(12), b"k" + NUMBERS))
+        daemon.start()
+        assert daemon.ask("status")["examples"] == 1
+        assert daemon.end() == 0
+
+
+def test_triggers_of_a_journal(directory):
+    """Whatever is written would call them."""
+    daemon = killed(directory, [recovery.message(b"k", NUMBERS, 1)])
+    change(directory, ("CREATE TABLE kept (i)",),
+           *((f"CREATE TRIGGER {table} AFTER {act} ON {table} BEGIN INSERT INTO kept {ENDLESS} i FROM n; END",)
+             for table, act in (("blocks", "INSERT"), ("journal", "UPDATE"), ("streams", "UPDATE"))))
+    with daemon:
+        daemon.start()
+        assert feed(daemon, [recovery.message(b"k", NUMBERS, 2)]) == [2]
+        assert daemon.end() == 0
+
+
+def restore(directory):
+    done = subprocess.run([running.PROGRAM.with_name("runnel-ctl"), "restore", directory / "state", "--state",
+                           directory / "new"], capture_output=True, text=True, timeout=running.LIMIT, check=False)
+    assert done.returncode == IO_ERROR and not (directory / "new").exists(), done
+    return done.stderr
+
+
+def test_views_in_a_backup(directory):
+    daemon = killed(directory, [recovery.message(b"k", NUMBERS, 1)])
+    with daemon:
+        daemon.start()
+        daemon.ask("status")
+        assert daemon.end() == 0
+    for table, columns in (("journal", "1 AS oldest, i AS newest, 'full' AS sync FROM n WHERE i < 0"),
+                           ("blocks", "i AS last, 1 AS count, 'a' AS about, 'b' AS data, 2 AS crc FROM n WHERE i < 0")):
+        change(directory, (f"ALTER TABLE {table} RENAME TO {table}_before",),
+               (f"CREATE VIEW {table} AS {ENDLESS} {columns}",))
+        assert "cannot be read" in restore(directory)
+        change(directory, (f"DROP VIEW {table}",), (f"ALTER TABLE {table}_before RENAME TO {table}",))
+    (directory / "state/checkpoint.safetensors").unlink()
+    os.mkfifo(directory / "state/checkpoint.safetensors")
+    assert "not a regular file" in restore(directory)
+
+
+if __name__ == "__main__":
+    cases.run(globals())
