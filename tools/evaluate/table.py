@@ -301,8 +301,8 @@ class Table:
             yield f"left out: {'; '.join(left[:LISTED])}" + (
                 f"; and {len(left) - LISTED} more columns" if len(left) > LISTED else "")
         if self.left:
-            yield (f"left out: {len(self.left)} of {len(self.left) + len(self.numbers)} columns of numbers: --columns "
-                   "chooses them, by name, number, range or pattern (a,b,4-6,c..f,'load*')")
+            yield (f"left out: {len(self.left)} of {len(self.left) + len(self.numbers)} columns of numbers: "
+                   "runnel-evaluate --columns chooses them, by name, number, range or pattern (a,b,4-6,c..f,'load*')")
         for name, count, cell, line in self.bad[:LISTED]:
             cells, what = (f"{count} cells are not numbers and count", "the first ") if count > 1 else (
                 "1 cell is not a number and counts", "")
