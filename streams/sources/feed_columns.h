@@ -19,13 +19,6 @@ struct columns {
 };
 
 #define MISSING_WORDS "nan,null,NA,N/A,-"
-#define MISSING_OPTION(type, member)                                                               \
-    {                                                                                              \
-        "missing", 0, "WORDS",                                                                     \
-            "words of missing cells, in upper or lower case, besides the empty cell "              \
-            "(default " MISSING_WORDS ")",                                                         \
-            OPTION_TEXT(type, member)                                                              \
-    }
 
 /* Take the names from the fields of the header line, or number them. */
 int columns_open(struct columns *columns, const char *file, char **fields, size_t count,

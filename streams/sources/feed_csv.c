@@ -36,8 +36,9 @@ static bool read_cell(struct csv *csv, size_t column, enum value_kind kind, unio
     struct cells *cells = &csv->cells[column];
     bool good = kind == VALUE_CLASS ? cell_class(&csv->columns, cell, &value->id, why)
                                     : cell_real(&csv->columns, column, cell, &value->real, why);
-    cells->good |= good && !cell_missing(&csv->columns, cell);
-    if (good || !cells->good)
+    cells->good = cells->good || (good && !cell_missing(&csv->columns, cell));
+    bool symbol = csv->symbol_name && column == csv->x.indices[0];
+    if (good || !cells->good || symbol)
         return good;
     if (cells->bad++ == 0)
         feed_say("%s:%llu: column '%s': %s; this cell and others like it are missing (--missing)",

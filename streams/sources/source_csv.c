@@ -56,7 +56,10 @@ static const struct option_row OPTIONS[] = {
      OPTION_FLAG(struct csv, names)},
     {"words", 0, "LIST", "with --names: columns of words that may look like numbers",
      OPTION_TEXT(struct csv, word_list)},
-    MISSING_OPTION(struct csv, missing),
+    {"missing", 0, "WORDS",
+     "words of missing cells, in upper or lower case, besides the empty cell "
+     "(default " MISSING_WORDS ")",
+     OPTION_TEXT(struct csv, missing)},
     {"delimiter", 0, "C", "between fields: a character or tab (default ,)",
      OPTION_TAKE(take_delimiter)},
     {"no-header", 0, NULL, "the first line is a row like others; columns have numbers only",

@@ -132,6 +132,13 @@ def test_table(directory):
         assert re.search(line, said(directory), re.MULTILINE), (line, said(directory))
     plot = pathlib.Path(directory, "a table-forecast.png")
     assert plot.is_file() == has("matplotlib"), said(directory)
+    table = write_table(directory, 60)
+    demo = start(directory, 1, arguments=[table, "--columns", "lo*", "--rivals", "none"])
+    assert finish(directory, demo) == 0 and "VAR" not in said(directory), said(directory, "err")
+    demo = start(directory, 1, arguments=[table, "--columns", "oil"])
+    assert finish(directory, demo) == 65 and "no column 'oil'" in said(directory, "err"), said(directory, "err")
+    demo = start(directory, 1, arguments=[table, table])
+    assert finish(directory, demo) == FAILED and "one table at a time" in said(directory, "err")
 
 
 def test_table_interrupted(directory):

@@ -314,7 +314,7 @@ def test_many_columns(directory):
     table = tool.Table(path, 0)
     said = list(table.describe())
     assert len(said) == 3 and max(map(len, said)) < 400, said
-    assert "left out: 28 of 60 columns of numbers: --columns" in said[2] and "and 22 more columns" in said[1], said
+    assert "left out: 28 of 60 columns of numbers: runnel-evaluate --columns" in said[2] and "and 22 more columns" in said[1], said
     assert max(map(len, table.configuration().splitlines())) <= 100
     chosen = tool.Table(path, 0, columns="temp*,load3..load5,1")
     assert chosen.names() == names[40:] + names[3:6] + names[:1] and chosen.source()[3] == "41-60,4-6,1"

@@ -166,6 +166,8 @@ def test_csv_bad_cells(directory):
     fails(BAD_DATA, "t.csv:2: column 'b': found 'x', expected a number\n", "csv", directory / "t.csv",
           "--columns", "a,b")
     assert values(good("csv", directory / "t.csv", "--skip-bad")) == [[2, 3]]
+    fails(BAD_DATA, "t.csv:3: column 'a': found '2.5', expected", "csv",
+          write(directory / "t.csv", "a\n1\n2.5\n"), "--symbol", "a")
     examples = good("csv", write(directory / "t.csv", "a,b\n1,2\n2,2.5\n"), "--class", "b", y_type="<u4")
     assert [e.y[0] for e in examples] == [2, NO_CLASS]
 

@@ -76,9 +76,9 @@ class Cells:
 
     def are_numbers(self, cells):
         """Whether all but a few of those that are there are numbers."""
-        there = [cell for cell in cells if not self.is_missing(cell)]
-        good = sum(self.is_number(cell) for cell in there)
-        return good > 0 and len(there) - good <= FEW * len(there)
+        good = len(self.values(cells))
+        bad = len(cells) - good - sum(self.is_missing(cell) for cell in cells)
+        return good > 0 and bad <= FEW * (good + bad)
 
     def values(self, cells):
         return [float(self.text(cell)) for cell in cells if self.is_number(cell)]
@@ -111,10 +111,12 @@ class Table:
             raise Unusable(f"{path} has {self.rows} row{'s' * (self.rows != 1)} of data; "
                            f"at least {ROWS_MIN} are needed")
         cells = list(zip(*rows))
-        points = [self.reading.are_numbers(c) for c in cells]
-        self.reading.decimal_comma = self.delimiter != ","
-        self.reading.decimal_comma = self.decimal_comma = self.delimiter != "," and any(
-            self.reading.are_numbers(c) and not point for c, point in zip(cells, points))
+        self.decimal_comma = False
+        if self.delimiter != ",":
+            points = [self.reading.are_numbers(c) for c in cells]
+            self.reading.decimal_comma = True
+            self.decimal_comma = any(self.reading.are_numbers(c) and not point for c, point in zip(cells, points))
+            self.reading.decimal_comma = self.decimal_comma
         self.columns = [describe(n, name, c, self.reading)
                         for n, (name, c) in enumerate(zip(names, cells), start=1)]
         self.moments = []
@@ -299,8 +301,8 @@ class Table:
             yield f"left out: {'; '.join(left[:LISTED])}" + (
                 f"; and {len(left) - LISTED} more columns" if len(left) > LISTED else "")
         if self.left:
-            yield (f"left out: {len(self.left)} of {len(self.left) + len(self.numbers)} columns of numbers: --columns "
-                   "chooses them, by name, number, range or pattern (a,b,4-6,c..f,'load*')")
+            yield (f"left out: {len(self.left)} of {len(self.left) + len(self.numbers)} columns of numbers: "
+                   "runnel-evaluate --columns chooses them, by name, number, range or pattern (a,b,4-6,c..f,'load*')")
         for name, count, cell, line in self.bad[:LISTED]:
             cells, what = (f"{count} cells are not numbers and count", "the first ") if count > 1 else (
                 "1 cell is not a number and counts", "")
