@@ -74,7 +74,7 @@ static void describe(struct workload *workload, const struct workload_options *o
     config->learning.max_streams = options->max_streams;
     snprintf(config->compatible, sizeof config->compatible, "%016llx",
              (unsigned long long)options->seed);
-    snprintf(config->lasting, sizeof config->lasting, "%s", config->compatible);
+    memcpy(config->lasting, config->compatible, sizeof config->lasting);
     model_build(&workload->model, &config->architecture);
 }
 
