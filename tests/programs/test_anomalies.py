@@ -307,6 +307,32 @@ def test_surprise_is_judged_step_by_step(directory):
     assert begins[0] == begins[1] and begins[2] == begins[3], begins
 
 
+def test_each_spike_of_many_is_an_alarm_of_surprise(directory):
+    """With the preset as it is: the alarm names the example of the spike, not one after it; and few others come."""
+    draw = random.Random(1)
+    spikes = [1000 + 100 * n + draw.randrange(25) for n in range(20)]
+    steps = [step(n + 1, [20 + draw.gauss(0, 0.15) + 40 * (n in spikes)]) for n in range(3000)]
+    model = "preset: forecast\nmodel: {input: {size: 1}}"
+    told = []
+    with Daemon(directory, configuration(directory, "", model=model)) as daemon:
+        daemon.ask("status")
+        with running.subscribe(daemon, (b"event",)) as heard, daemon.socket(zmq.PUSH, "examples") as feeder:
+            for frames in steps:
+                feeder.send_multipart(frames)
+            wait_learned(daemon, len(steps))
+            daemon.ask("checkpoint")  # whose event comes after all that were learned
+            while not told or told[-1]["kind"] != "checkpoint" or told[-1]["examples"] < len(steps):
+                topic, body = daemon.next_message(heard)
+                told += [json.loads(body)] if topic == b"event" else []
+        assert daemon.end() == 0
+    alarms = [one for one in told if one["kind"] == "anomaly" and one["example"] > spikes[0]]
+    found = [one["example"] - 1 for one in alarms if one["reason"] == "surprise"]
+    assert len(set(found) & set(spikes)) >= 18, found
+    assert sum(one["example"] - 1 not in spikes for one in alarms) <= 2, alarms
+    assert all(one["threshold"] == 7 and one["columns"][0]["truth"] > 50 for one in alarms
+               if one["reason"] == "surprise"), alarms
+
+
 def thresholds(directory):
     """Those in the newest checkpoint: in effect, and configured."""
     return struct.unpack("<2d", entry(directory, "learner.thresholds"))
