@@ -67,10 +67,11 @@ struct step {
     const void *x;         /* (x.count,) */
     const void *y;         /* (y.count,) when that is not 0 */
     double time;           /* Unix time, or 0 */
-    bool end;              /* last step of its sequence */
-    bool label;            /* it has no x: y is the target of the example of the stream */
-    uint64_t label_of;     /* with this number */
-    const char *json;      /* instead of x and y: a whole example as JSON */
+    const char *note;  /* for people, UTF-8 of at most WIRE_NOTE_MAX bytes, terminated; or NULL */
+    bool end;          /* last step of its sequence */
+    bool label;        /* it has no x: y is the target of the example of the stream */
+    uint64_t label_of; /* with this number */
+    const char *json;  /* instead of x and y: a whole example as JSON */
     size_t json_size;
     const struct message_number
         *number;     /* that it is sent with, which JSON has in it; NULL: ours */

@@ -67,17 +67,26 @@ static int print_failed(struct error *error) {
     return error_set(error, EX_IOERR, "standard output: cannot be written: %s", strerror(errno));
 }
 
+static char *quoted(const char *bytes, size_t size) {
+    json_t *value = json_stringn(bytes ? bytes : "", size);
+    char *text = value ? json_dumps(value, JSON_ENCODE_ANY) : NULL;
+    json_decref(value);
+    return text;
+}
+
 int print_example(const struct runnel_example *e, size_t steps, const struct shape *x,
                   const struct shape *y, uint64_t producer, struct error *error) {
     if (e->json) {
         fwrite(e->json, 1, e->json_size, stdout);
         return putchar('\n') == EOF ? print_failed(error) : 0;
     }
-    json_t *key = json_stringn(e->key, e->key_size);
-    char *text = key ? json_dumps(key, JSON_ENCODE_ANY) : NULL;
-    json_decref(key);
-    if (!text)
+    char *text = quoted(e->key, e->key_size);
+    char *note = quoted(e->note, e->note_size);
+    if (!text || !note) {
+        free(text);
+        free(note);
         return error_no_memory(error);
+    }
     bool label = e->flags & WIRE_LABEL;
     printf("{\"stream\": %s, ", text);
     free(text);
@@ -94,6 +103,9 @@ int print_example(const struct runnel_example *e, size_t steps, const struct sha
     }
     if (e->headed)
         print_header(e, producer);
+    if (e->note)
+        printf(", \"note\": %s", note);
+    free(note);
     return puts("}") == EOF ? print_failed(error) : 0;
 }
 

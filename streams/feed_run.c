@@ -64,7 +64,7 @@ static int send_example(struct feeder *feeder, struct stream *stream,
     example->key = stream->key;
     example->key_size = stream->key_size;
     bool several = settings->steps > 1 && !settings->print; /* a header says that they are meant */
-    example->headed = numbered || several || !settings->learn || end || time != 0;
+    example->headed = numbered || several || !settings->learn || end || time != 0 || example->note;
     example->flags |=
         (uint8_t)((end ? RUNNEL_END : 0) | (settings->learn ? 0 : RUNNEL_DO_NOT_LEARN));
     if (!example->json)
@@ -130,6 +130,11 @@ static struct runnel_example example_of(const struct feeder *feeder, const struc
         example.label_epoch = (uint32_t)feeder->settings->common.epoch;
     } else {
         example.x_size = source->x.count * VALUE_SIZE;
+    }
+    if (step->note) {
+        example.flags |= RUNNEL_NOTE;
+        example.note = step->note;
+        example.note_size = strlen(step->note);
     }
     if (source->y.count && step->y) {
         example.y = step->y;

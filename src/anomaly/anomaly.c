@@ -255,30 +255,61 @@ double anomaly_take(struct anomaly *anomaly, uint32_t slot, const float *x, doub
 }
 
 /* Of an error after `seen` steps. */
-static double surprise_of(struct tail *tail, double error, double seen, bool learn) {
-    double surprise = NAN;
-    if (isnan(error))
-        return NAN;
-    if (tail_knows(tail))
-        surprise = novelty_patient(tail_unlikeliness(tail, error), seen);
-    if (learn && seen >= NOVELTY_DELAY)
-        tail_learn(tail, error);
-    return surprise;
+static double surprise_of(const struct tail *tail, double error, double seen) {
+    return tail_knows(tail) && !isnan(error) ? novelty_patient(tail_unlikeliness(tail, error), seen)
+                                             : NAN;
 }
 
-double anomaly_wrong(struct anomaly *anomaly, uint32_t slot, const double *errors) {
+/* Of column k's error. */
+static double column_surprise(const struct anomaly *anomaly, uint32_t slot, size_t k,
+                              double error) {
+    const struct column *column = column_of(anomaly, slot, k);
+    double surprise = surprise_of(&column->wrong, error, stream_of(anomaly, slot)->steps);
+    bool in_band = error <= SURPRISE_BAND * novelty_deviation(&column->novelty);
+    return in_band && surprise > SURPRISE_IN_BAND ? SURPRISE_IN_BAND : surprise;
+}
+
+/* Steps since the newest alarm of surprise, of the step that comes; INFINITY: there was none. */
+static double since_surprise(const struct stream *stream) {
+    double last = stream->surprise.last;
+    return last > 0 ? stream->steps - (last - 1) : (double)INFINITY;
+}
+
+/* Whether a step with that surprise teaches the tails. */
+static bool teaches(const struct anomaly *anomaly, const struct stream *stream, double surprise,
+                    const struct alarm_rule *rule) {
+    struct alarm alarm = stream->surprise; /* what it would become */
+    if (!anomaly->learns || stream->steps < NOVELTY_DELAY)
+        return false;
+    return !rule || (since_surprise(stream) >= SURPRISE_WAKE &&
+                     !alarm_raised(&alarm, rule, surprise, (uint64_t)stream->steps));
+}
+
+double anomaly_wrong(struct anomaly *anomaly, uint32_t slot, const double *errors,
+                     const struct alarm_rule *rule) {
     struct stream *stream = begun(anomaly, slot);
-    double most = NAN;
-    if (!anomaly->options.has_errors)
-        most = surprise_of(&stream->wrong, *errors, stream->steps, anomaly->learns);
-    for (size_t k = 0; anomaly->options.has_errors && k < anomaly->options.columns; k++) {
-        struct tail *tail = &column_of(anomaly, slot, k)->wrong;
-        double surprise = surprise_of(tail, fabs(errors[k]), stream->steps, anomaly->learns);
+    size_t columns = anomaly->options.has_errors ? anomaly->options.columns : 0;
+    double most = columns ? (double)NAN : surprise_of(&stream->wrong, *errors, stream->steps);
+    for (size_t k = 0; k < columns; k++) {
+        double surprise = column_surprise(anomaly, slot, k, fabs(errors[k]));
         anomaly->surprises[k] = fmax(anomaly->surprises[k], surprise);
         most = fmax(most, surprise);
     }
     anomaly->surprise = fmax(anomaly->surprise, most);
+    if (!teaches(anomaly, stream, most, rule))
+        return most;
+    if (columns == 0 && !isnan(*errors))
+        tail_learn(&stream->wrong, *errors);
+    for (size_t k = 0; k < columns; k++)
+        if (!isnan(errors[k]))
+            tail_learn(&column_of(anomaly, slot, k)->wrong, fabs(errors[k]));
     return most;
+}
+
+bool anomaly_is_echo(const struct anomaly *anomaly, uint32_t slot) {
+    double since =
+        since_surprise(stream_of(anomaly, slot)) - 1; /* the newest step has been taken */
+    return since > 0 && since < NOVELTY_RING;
 }
 
 double anomaly_lost(struct anomaly *anomaly, uint32_t slot, double loss) {

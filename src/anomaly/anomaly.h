@@ -7,8 +7,12 @@
    each may be. The distance is over all columns' blocks, each in its own deviation. What is missing
    of some columns is held for it; such a step has none.
    - Surprise: the error of the forecast is as large as hardly any of the stream's errors before,
-     L - 0.4 log10(max(1, t / 1000)) >= 0 with L its tail (tail.h). The error is that of a column;
-     where the loss is a density's, 1 / density of all columns together.
+     L - 0.4 log10(max(1, t / 1000)) >= 0 with L its tail (tail.h). The error is that of a column,
+     and has at most SURPRISE_IN_BAND while it is within SURPRISE_BAND deviations s of the column's
+     values; where the loss is a density's, it is 1 / density of all columns together. A step that
+     is an alarm of surprise, and the SURPRISE_WAKE - 1 after it, in which the forecasts still
+     suffer from it, teach the tail nothing: a repeated spike remains one. What lasts is learned
+     from the steps after that.
 
    - Symbols have no columns. Their score is that of the mean loss of the last ones (recent.h).
 
@@ -98,8 +102,17 @@ bool anomaly_may_be_silent(struct anomaly *anomaly);
 bool anomaly_is_silent(struct anomaly *anomaly, uint32_t slot, bool *changed);
 
 /* What came was forecast with that error: by column (columns,), NaN where nothing was said or came;
-   or one number for all. Returns the surprise, NaN likewise. */
-double anomaly_wrong(struct anomaly *anomaly, uint32_t slot, const double *errors);
+   or one number for all. Returns the surprise, NaN likewise. `rule`: of alarms of surprise, which
+   anomaly_alarm is then asked for; NULL: there are none. */
+enum { SURPRISE_WAKE = 8 }; /* steps */
+#define SURPRISE_BAND 3.0
+#define SURPRISE_IN_BAND 6.0
+double anomaly_wrong(struct anomaly *anomaly, uint32_t slot, const double *errors,
+                     const struct alarm_rule *rule);
+
+/* Whether an alarm of surprise so shortly before is still part of the stream's recent past, which
+   is then novel for no other reason. */
+bool anomaly_is_echo(const struct anomaly *anomaly, uint32_t slot);
 
 /* The next symbol had that loss. Returns the stream's score; NaN: too little has been seen to say.
    How many losses there were. */

@@ -61,6 +61,10 @@ void novelty_begin(struct novelty *novelty, uint64_t seed) {
     tail_begin(&novelty->level);
 }
 
+double novelty_deviation(const struct novelty *novelty) {
+    return novelty->count > 0 ? sqrt(novelty->squares / novelty->count) : 0;
+}
+
 /* ---- The context ---- */
 
 /* x is value t. Returns the running deviation of all values. */

@@ -95,6 +95,9 @@ void novelty_join(struct novelty *novelty, const struct novelty *shared);
 double novelty_joint(const struct novelty *novelty, const float *floats, unsigned minute,
                      const float *distances, size_t columns);
 
+/* s: the deviation of all values so far; 0 before there are any. */
+double novelty_deviation(const struct novelty *novelty);
+
 /* The context of the newest value, (NOVELTY_CONTEXT,). */
 const float *novelty_newest(const struct novelty *novelty, const float *floats);
 

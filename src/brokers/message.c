@@ -106,13 +106,13 @@ static int put_numbers(struct message_text *to, const char *text, size_t size) {
     return count > 0;
 }
 
-#define MEMBERS_SAID "stream, x, y, end, learn, time, label_of, label_epoch and numbers"
+#define MEMBERS_SAID "stream, x, y, end, learn, time, note, label_of, label_epoch and numbers"
 
 /* The members of an example, as docs/protocol.md has them. */
 static bool is_member(const char *name) {
-    static const char *const NAMES[] = {"stream",   "x",        "y",        "end",
-                                        "learn",    "epoch",    "time",     "sparse",
-                                        "sequence", "producer", "label_of", "label_epoch"};
+    static const char *const NAMES[] = {"stream", "x",        "y",          "end",      "learn",
+                                        "epoch",  "time",     "sparse",     "sequence", "producer",
+                                        "note",   "label_of", "label_epoch"};
     for (size_t n = 0; n < sizeof NAMES / sizeof *NAMES; n++)
         if (strcmp(NAMES[n], name) == 0)
             return true;

@@ -192,6 +192,8 @@ enum runnel_flag {
     RUNNEL_SPARSE = 16,      /* the numbers were given by somebody else, and only rise: a gap before
                                 this one is not counted as missing, and none is too wide */
     RUNNEL_WORDS = 32,       /* some symbols or classes are words; it is `headed` */
+    RUNNEL_NOTE = 64, /* a note for people goes along, shown with alarms of the example and never
+                         learned; it is `headed`. A daemon older than notes rejects it */
     RUNNEL_LABEL = 8, /* no example of its own: y are the targets of an earlier one, of a daemon
                          with target: later. x_size is 0, and it is `headed` */
 };
@@ -215,6 +217,8 @@ struct runnel_example {
     uint64_t label_sequence; /* it is for, of the same key and producer */
     const void *words; /* with RUNNEL_WORDS, and else not read: of each number of x and y that */
     size_t words_size; /* is 0xFFFFFFFE a byte with the size of its word, and the word */
+    const char *note;  /* with RUNNEL_NOTE, and else not read: UTF-8 without NUL, of at most 1000 */
+    size_t note_size;  /* bytes */
 };
 
 /* What a sender reports. */

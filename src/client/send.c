@@ -88,6 +88,8 @@ void frames_make(struct frames *frames, const struct runnel_example *e, bool hea
     }
     if (headed && e->flags & WIRE_WORDS)
         frames_add(frames, e->words, e->words_size);
+    if (headed && e->flags & WIRE_NOTE)
+        frames_add(frames, e->note, e->note_size);
 }
 
 int frames_send(const struct frames *frames, void *socket) {

@@ -42,7 +42,7 @@ struct send_other {
 int send_wait(zmq_pollitem_t *items, int count, struct send_other *other, double seconds);
 
 /* The frames of one message. */
-enum { SEND_FRAMES = 6 };
+enum { SEND_FRAMES = 7 };
 struct frames {
     int count;
     const void *bytes[SEND_FRAMES];

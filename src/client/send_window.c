@@ -54,8 +54,9 @@ void window_close(struct window **pointer) {
 static size_t frames_size(const struct runnel_example *e) {
     size_t y_size = e->y ? e->y_size : 0;
     size_t words_size = e->flags & WIRE_WORDS ? e->words_size : 0;
+    size_t note_size = e->flags & WIRE_NOTE ? e->note_size : 0;
     return e->json ? e->json_size
-                   : e->key_size + e->x_size + y_size + words_size + SEND_HEADER_SIZE;
+                   : e->key_size + e->x_size + y_size + words_size + note_size + SEND_HEADER_SIZE;
 }
 
 static size_t held_size(size_t key_size, size_t size) {

@@ -9,6 +9,7 @@
      label   with WIRE_LABEL, WIRE_LABEL_SIZE bytes: struct wire_label. x is empty
      words   with WIRE_WORDS: of each cell of x and then of y that is WIRE_WORD, in their order, one
              byte with the size of its word, and the word, UTF-8 of at most WIRE_WORD_MAX bytes
+     note    with WIRE_NOTE, after all others: UTF-8 of at most WIRE_NOTE_MAX bytes, for people
    or one frame of JSON: {"stream", "x", "y", "end", "learn"}. */
 #ifndef RUNNEL_WIRE_H
 #define RUNNEL_WIRE_H
@@ -33,6 +34,7 @@ enum {
     WIRE_KEY_MAX = 255,
     WIRE_WORD_MAX = 255,      /* bytes */
     WIRE_WORDS_MAX = 1 << 20, /* bytes of all words of one example */
+    WIRE_NOTE_MAX = 1000,     /* bytes */
     WIRE_PIECE = 45000,       /* bytes of a blob in one request of a control socket, as base64 */
 };
 
@@ -45,7 +47,8 @@ enum wire_flag {
     WIRE_RESULT = 4,       /* router: send prediction and loss back with the acknowledgement */
     WIRE_LABEL = 8,        /* no example of its own: y of one that came before */
     WIRE_SPARSE = 16,      /* its numbers only rise: a gap before this one says nothing */
-    WIRE_WORDS = 32,       /* the last frame has words */
+    WIRE_WORDS = 32,       /* the last frame but a note has words */
+    WIRE_NOTE = 64,        /* the last frame is a note */
 };
 
 /* Which example a label is for, of the same key and producer. The bytes: u32 epoch, u32 zero, u64

@@ -178,7 +178,8 @@ struct config {
         bool by_preset; /* that alone: off where it takes too much of the machine */
         size_t memory;  /* contexts of a column */
         struct alarm_rule rule;
-        bool surprise; /* alarms of it, too */
+        bool surprise; /* alarms of it, too, with no fatigue: */
+        double surprise_threshold, surprise_rest;
         struct share_config share;
     } anomaly;
 

@@ -33,6 +33,7 @@ static const struct {
     {"learning.optimizer.rate", "0.0003"},
     {"learning.clip", "1"},
     {"anomaly.enabled", "true"},
+    {"anomaly.surprise", "true"},
 };
 
 static bool has_preset(const struct reading *reading) {

@@ -68,7 +68,8 @@ static int fill(const struct consume *consume, struct consume_item *item,
     size_t x = e->label || item->message.dead ? 0 : e->steps * consume->input_bytes;
     size_t y = e->y && !item->message.dead ? e->steps * consume->target_bytes : 0;
     size_t words = item->message.dead ? 0 : e->words_size;
-    item->bytes = e->key_size + x + y + words + read->raw_key_size + read->raw_size;
+    size_t note = item->message.dead ? 0 : e->note_size;
+    item->bytes = e->key_size + x + y + words + note + read->raw_key_size + read->raw_size;
     if (item->bytes > item->capacity || !item->block) {
         char *block = realloc(item->block, item->bytes + 1);
         if (!block)
@@ -82,6 +83,8 @@ static int fill(const struct consume *consume, struct consume_item *item,
     e->y = y ? copy(&at, e->y, y) : NULL;
     e->words = words ? copy(&at, e->words, words) : NULL;
     e->words_size = words;
+    e->note = copy(&at, e->note, note);
+    e->note_size = note;
     item->raw_key = copy(&at, read->raw_key, read->raw_key_size);
     item->raw = copy(&at, read->raw, read->raw_size);
     item->raw_key_size = read->raw_key ? read->raw_key_size : 0;

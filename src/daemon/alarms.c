@@ -3,16 +3,58 @@
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "announce.h"
+#include "common/error.h"
 #include "common/json_text.h"
 #include "common/text.h"
+#include "common/wire.h"
+#include "learner/example.h"
 #include "parts.h"
 
 enum {
     COLUMNS_MOST = 32, /* in a message, the most abnormal ones */
     WHY_SIZE = 192,
+    NOTES = 1024, /* more than the examples of a batch, so that those of a plan are there */
 };
+
+/* Example n is at n % NOTES. */
+struct alarms {
+    struct alarm_note {
+        uint64_t example; /* 0: none */
+        size_t size;
+        char text[WIRE_NOTE_MAX];
+    } at[NOTES];
+};
+
+int alarms_open(struct daemon *daemon, struct error *error) {
+    daemon->alarms = calloc(1, sizeof *daemon->alarms);
+    return daemon->alarms ? 0 : error_no_memory(error);
+}
+
+void alarms_close(struct daemon *daemon) {
+    free(daemon->alarms);
+    daemon->alarms = NULL;
+}
+
+void alarms_keep_note(struct daemon *daemon, const struct example *example) {
+    uint64_t number = learner_taken(daemon->learner) + 1;
+    struct alarm_note *note = &daemon->alarms->at[number % NOTES];
+    note->example = example->note_size ? number : 0;
+    note->size = example->note_size;
+    if (note->size)
+        memcpy(note->text, example->note, note->size);
+}
+
+/* A whole stream's silence is noticed with an example of another stream. */
+static json_t *note_of(const struct daemon *daemon, const struct learner_alarm *alarm) {
+    const struct alarm_note *note = &daemon->alarms->at[alarm->example % NOTES];
+    bool whole_silent = alarm->kind == ALARM_SILENT && alarm->column == SIZE_MAX;
+    return note->example == alarm->example && !whole_silent ? json_of_text(note->text, note->size)
+                                                            : NULL;
+}
 
 /* There is no score of it. */
 static bool is_habit(const struct learner_alarm *alarm) {
@@ -137,6 +179,9 @@ void alarms_announce(struct daemon *daemon, const struct learner_alarm *alarm) {
         "data_time", alarm->time > 0 ? json_real(alarm->time) : json_null(), "reason",
         learner_alarm_name(alarm->kind), "score", number(alarm->score), "threshold",
         number(alarm->threshold), "columns", columns_of(input_of(daemon), alarm, chosen, count));
+    json_t *note = note_of(daemon, alarm);
+    if (note)
+        json_object_set_new(details, "note", note);
     text_quote(stream, alarm->key, alarm->key_size);
     if (is_habit(alarm))
         explain_habit(why, input_of(daemon), alarm);

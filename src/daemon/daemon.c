@@ -8,6 +8,7 @@
 #include <sysexits.h>
 #include <zmq.h>
 
+#include "alarms.h"
 #include "announce.h"
 #include "checkpoints.h"
 #include "commands.h"
@@ -148,8 +149,8 @@ static int open_parts(struct daemon *daemon, const struct config *config,
     struct engines_choice engine;
     model_build(&daemon->model, &config->architecture);
     if (settings_open(daemon, config, source, error) ||
-        announce_open(daemon, status_write, error) || run_open(daemon, error) ||
-        engines_choose(&engine, config->device, config, error) ||
+        announce_open(daemon, status_write, error) || alarms_open(daemon, error) ||
+        run_open(daemon, error) || engines_choose(&engine, config->device, config, error) ||
         checkpoint_open(&daemon->checkpoint, config->state_directory, error) ||
         learning_open(daemon, &engine, error) || observe_open(daemon, error) ||
         labels_open(daemon, error) || start_learner(daemon, error) ||
@@ -208,6 +209,7 @@ static void daemon_close(struct daemon **opened) {
     labels_close(daemon);
     observe_close(daemon);
     run_close(daemon);
+    alarms_close(daemon);
     announce_close(daemon);
     settings_close(daemon);
     free(daemon);

@@ -65,6 +65,7 @@ struct daemon {
 
     /* Each its own file's. */
     struct announcer *announcer;
+    struct alarms *alarms;
     struct labels *labels;
     struct run *run;
     struct figures *figures;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "alarms.h"
 #include "checkpoints.h"
 #include "common/clock.h"
 #include "common/error.h"
@@ -88,6 +89,7 @@ static int take_example(struct daemon *daemon, struct example *example, struct e
         return 0;
     if (verdict.number_ignored)
         example->numbered = false;
+    alarms_keep_note(daemon, example);
     if (journalling_append(daemon, example, &position, error) ||
         (daemon->acknowledge && answer(daemon, example, WIRE_ACCEPTED, 0, position, error)) ||
         learner_take(daemon->learner, example, error))

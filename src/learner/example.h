@@ -21,10 +21,12 @@ struct example {
     const char *words; /* (words_size,) those of cells of x, then y, that are WIRE_WORD, as wire.h
                           has them; words_size 0: there are none */
     size_t words_size;
-    bool end;      /* the sequence ends with this example */
-    bool learn;    /* the targets that it brings are learned from */
-    bool result;   /* a ROUTER's client wants prediction and loss back */
-    bool numbered; /* it came with a header: the next three fields count */
+    const char *note; /* (note_size,) UTF-8, for people: shown with an alarm, and not learned */
+    size_t note_size; /* 0: there is none */
+    bool end;         /* the sequence ends with this example */
+    bool learn;       /* the targets that it brings are learned from */
+    bool result;      /* a ROUTER's client wants prediction and loss back */
+    bool numbered;    /* it came with a header: the next three fields count */
     uint32_t epoch;
     uint64_t sequence;
     bool sparse;        /* its numbers only rise: a gap before this one says nothing */

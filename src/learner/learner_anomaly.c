@@ -67,6 +67,9 @@ int watch_open(struct learner *learner, const struct config *config, struct erro
     watch->rule = config->anomaly.rule;
     watch->configured_threshold = watch->rule.threshold;
     watch->alarms_of_surprise = config->anomaly.surprise;
+    watch->surprise_rule = (struct alarm_rule){.threshold = config->anomaly.surprise_threshold,
+                                               .rest = config->anomaly.surprise_rest,
+                                               .recovery = 1}; /* of no fatigue */
     if (options.groups)
         watch->share = config->anomaly.share;
     watch->columns = options.columns;
@@ -244,18 +247,26 @@ static double of_columns(const struct watch *watch, enum learner_alarm_kind kind
     return many && watch->columns > 1 ? log10((double)watch->columns) : 0;
 }
 
+static struct alarm_rule rule_of(const struct watch *watch, enum learner_alarm_kind kind) {
+    struct alarm_rule rule = kind == ALARM_SURPRISE ? watch->surprise_rule : watch->rule;
+    rule.threshold += of_columns(watch, kind);
+    return rule;
+}
+
 static void judge(struct learner *learner, const struct planned *example, const float *x,
                   double score, enum learner_alarm_kind kind) {
     struct watch *watch = &learner->watch;
     const struct learner_observer *observer = &learner->observer;
     struct alarm *alarm = anomaly_alarm(watch->anomaly, example->slot, kind == ALARM_SURPRISE);
     struct learner_alarm told = describe(learner, example, kind, x);
-    struct alarm_rule rule = watch->rule;
-    rule.threshold += of_columns(watch, kind);
+    struct alarm_rule rule = rule_of(watch, kind);
     /* Scores of symbols come before the steps of their example. */
     bool of_losses = watch->symbols && kind == ALARM_NOVELTY;
     if (of_losses)
         told.stream_step = anomaly_losses(watch->anomaly, example->slot);
+    if (kind == ALARM_NOVELTY && !of_losses && watch->alarms_of_surprise &&
+        anomaly_is_echo(watch->anomaly, example->slot))
+        return;
     if (!alarm_raised(alarm, &rule, score, told.stream_step))
         return;
     if (kind == ALARM_NOVELTY && !of_losses)
@@ -277,7 +288,9 @@ void watch_score(struct learner *learner, const struct planned *example, double 
         return;
     if (!watch->has_errors)
         watch->errors[0] = exp(loss);
-    double surprise = anomaly_wrong(watch->anomaly, example->slot, watch->errors);
+    const struct alarm_rule rule = rule_of(watch, ALARM_SURPRISE);
+    double surprise = anomaly_wrong(watch->anomaly, example->slot, watch->errors,
+                                    watch->alarms_of_surprise ? &rule : NULL);
     watch->surprise = fmax(watch->surprise, surprise);
     if (watch->symbols)
         judge(learner, example, NULL, anomaly_lost(watch->anomaly, example->slot, loss),

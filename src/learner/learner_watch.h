@@ -16,7 +16,7 @@ struct planned;
 struct watch {
     struct anomaly *anomaly;   /* NULL: nobody looks, */
     char off[ERROR_TEXT_SIZE]; /* though the preset says so: why; else "" */
-    struct alarm_rule rule;
+    struct alarm_rule rule, surprise_rule;
     struct share_config share; /* with symbols none */
     bool alarms_of_surprise;
     size_t columns;    /* that are real; 0 with symbols */

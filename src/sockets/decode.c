@@ -138,9 +138,9 @@ static enum reject_reason take_header(struct example *example, const struct fram
     return REJECT_NOT;
 }
 
-static bool is_label(const struct frame *frames, size_t count) {
+static bool has_flag(const struct frame *frames, size_t count, enum wire_flag flag) {
     const unsigned char *header = count > HEADER_FRAME ? frames[HEADER_FRAME].data : NULL;
-    return header && frames[HEADER_FRAME].size > 1 && header[1] & WIRE_LABEL;
+    return header && frames[HEADER_FRAME].size > 1 && header[1] & flag;
 }
 
 /* As many steps as there are targets. */
@@ -180,12 +180,6 @@ static enum reject_reason take_label(const struct decoder *decoder, struct examp
 
 static const struct frame no_words = {"", 0};
 
-/* Whether the header says that the last frame has words. */
-static bool has_words(const struct frame *frames, size_t count) {
-    const unsigned char *header = count > HEADER_FRAME ? frames[HEADER_FRAME].data : NULL;
-    return header && frames[HEADER_FRAME].size > 1 && header[1] & WIRE_WORDS;
-}
-
 /* Cells that are words. */
 static size_t count_cells(const struct shape *shape, const void *numbers, size_t steps) {
     size_t count = 0;
@@ -216,17 +210,30 @@ static enum reject_reason take_words(const struct decoder *decoder, struct examp
     return REJECT_NOT;
 }
 
+static enum reject_reason take_note(struct example *example, const struct frame *frame, char *why) {
+    if (frame->size > WIRE_NOTE_MAX)
+        return reject(REJECT_FRAMES, why, "its note has %zu bytes, expected at most %d",
+                      frame->size, WIRE_NOTE_MAX);
+    if (!wire_is_utf8(frame->data, frame->size))
+        return reject(REJECT_FRAMES, why, "its note is not UTF-8 without NUL");
+    example->note = frame->data;
+    example->note_size = frame->size;
+    return REJECT_NOT;
+}
+
 /* `binary`: as they came, not rewritten from JSON. */
 static enum reject_reason check(struct decoder *decoder, const struct frame *frames, size_t count,
                                 bool binary, struct example *example, char *why) {
-    bool several = count >= EXAMPLE_FRAMES_MAX || decoder->many, label = is_label(frames, count);
-    bool words = decoder->words && has_words(frames, count);
-    size_t most = EXAMPLE_FRAMES_MAX + label + words;
+    bool several = count >= EXAMPLE_FRAMES_MAX || decoder->many,
+         label = has_flag(frames, count, WIRE_LABEL);
+    bool words = decoder->words && has_flag(frames, count, WIRE_WORDS);
+    bool note = has_flag(frames, count, WIRE_NOTE);
+    size_t most = EXAMPLE_FRAMES_MAX + label + words + note;
     enum reject_reason reason = take_key(example, &frames[0], why);
-    if (reason == REJECT_NOT && (count > most || (words && count < most)))
+    if (reason == REJECT_NOT && (count > most || ((words || note) && count < most)))
         reason = reject(REJECT_FRAMES, why,
-                        words ? "it has %zu frames, and by its header not as many"
-                              : "it has %zu frames, but only a label has a fifth",
+                        words || note ? "it has %zu frames, and by its header not as many"
+                                      : "it has %zu frames, but only a label has a fifth",
                         count);
     if (reason == REJECT_NOT && label)
         reason = take_label(decoder, example, frames, count, why);
@@ -237,7 +244,9 @@ static enum reject_reason check(struct decoder *decoder, const struct frame *fra
     if (reason == REJECT_NOT && count > 3)
         reason = take_header(example, &frames[3], why);
     if (reason == REJECT_NOT && decoder->words)
-        reason = take_words(decoder, example, words ? &frames[most - 1] : &no_words, why);
+        reason = take_words(decoder, example, words ? &frames[most - note - 1] : &no_words, why);
+    if (reason == REJECT_NOT && note)
+        reason = take_note(example, &frames[most - 1], why);
     return reason;
 }
 
@@ -264,7 +273,8 @@ enum reject_reason decode(struct decoder *decoder, const struct frame *frames, s
     enum reject_reason reason;
     if (count == 1)
         reason = check_json(decoder, &frames[0], example, why);
-    else if (count >= 2 && count <= (size_t)LABEL_FRAMES + decoder->words)
+    else if (count >= 2 &&
+             count <= (size_t)LABEL_FRAMES + decoder->words + has_flag(frames, count, WIRE_NOTE))
         reason = check(decoder, frames, count, true, example, why);
     else
         reason = reject(REJECT_FRAMES, why,

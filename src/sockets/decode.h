@@ -7,7 +7,7 @@
    question after its type. A message of one frame is JSON:
 
      {"stream": "a", "x": X, "y": Y, "end": false, "learn": true,
-      "epoch": 0, "sequence": 0, "sparse": false, "time": 0, "result": false}
+      "epoch": 0, "sequence": 0, "sparse": false, "time": 0, "result": false, "note": ""}
 
    or, of a label, {"stream": "a", "label_of": 17, "y": Y, "label_epoch": 0} and the others but x.
 
@@ -41,7 +41,7 @@ void decoder_close(struct decoder **decoder);
 
 /* A schema (decode_schema.h) that fits is REJECT_NOT, too, with an example of 0 steps: it is none.
 
-   Check a message of `count` frames; only the first LABEL_FRAMES of `frames` are read.
+   Check a message of `count` frames; only the first MESSAGE_FRAMES_MAX of `frames` are read.
    REJECT_NOT: `example` is filled but for `received`; its pointers lead into the frames (JSON: into
    the decoder) and is valid until those are changed or the next decode. Any other reason: `why`
    says in a clause what was found and what is expected, in printable UTF-8, and `example` has key,

@@ -31,6 +31,18 @@ static enum reject_reason put_key(struct json_example *example, const json_t *va
     return REJECT_NOT;
 }
 
+static enum reject_reason put_note(struct json_example *example, const json_t *value, char *why) {
+    if (!json_is_string(value))
+        return reject(REJECT_JSON, why, "\"note\" is %s, expected a string", json_kind(value));
+    size_t size = json_string_length(value);
+    if (size > WIRE_NOTE_MAX)
+        return reject(REJECT_JSON, why, "its note has %zu bytes, expected at most %d", size,
+                      WIRE_NOTE_MAX);
+    memcpy(example->note, json_string_value(value), size);
+    example->note_size = size;
+    return REJECT_NOT;
+}
+
 static enum reject_reason put_flag(struct wire_header *header, const char *name,
                                    const json_t *value, enum wire_flag flag, bool set, char *why) {
     if (!json_is_boolean(value))
@@ -76,6 +88,8 @@ static enum reject_reason put_member(struct json_example *example, struct wire_h
         return json_is_null(value) ? REJECT_NOT
                                    : json_put_value(y, value, &example->y, &example->y_words,
                                                     &example->frames[2], why);
+    if (!strcmp(name, "note"))
+        return put_note(example, value, why);
     if (!strcmp(name, "end"))
         return put_flag(header, name, value, WIRE_END, true, why);
     if (!strcmp(name, "learn"))
@@ -178,6 +192,10 @@ static enum reject_reason put_members(struct json_example *example, const struct
     }
     if (reason == REJECT_NOT)
         reason = put_words(example, &header, why);
+    if (reason == REJECT_NOT && example->note_size) {
+        header.flags |= WIRE_NOTE;
+        example->frames[example->count++] = (struct frame){example->note, example->note_size};
+    }
     size_t size = wire_header_pack(&header, example->header);
     example->frames[3] = (struct frame){example->header, size};
     return reason;
@@ -188,7 +206,7 @@ enum reject_reason decode_json(struct json_example *example, const struct shape 
                                char why[REJECT_WHY_SIZE]) {
     for (size_t i = 0; i < MESSAGE_FRAMES_MAX; i++)
         example->frames[i] = (struct frame){"", 0};
-    example->x_words.size = example->y_words.size = 0;
+    example->x_words.size = example->y_words.size = example->note_size = 0;
     example->numbered = example->schema = example->label = false;
     char quoted[TEXT_QUOTE_SIZE];
     json_error_t error;

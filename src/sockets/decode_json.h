@@ -10,7 +10,8 @@
 #include "decode_json_values.h"
 
 struct json_example {
-    char key[WIRE_KEY_MAX + 1];
+    char key[WIRE_KEY_MAX + 1], note[WIRE_NOTE_MAX];
+    size_t note_size; /* 0: it has none */
     struct numbers x, y;
     struct numbers x_words, y_words; /* as on the wire; the first becomes both */
     unsigned char header[WIRE_HEADER_SIZE_MAX], of[WIRE_LABEL_SIZE];

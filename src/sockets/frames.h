@@ -9,7 +9,7 @@
 enum {
     EXAMPLE_FRAMES_MAX = 4, /* key, x, y and header */
     LABEL_FRAMES = 5,       /* likewise, and which example it is for */
-    MESSAGE_FRAMES_MAX = 6, /* likewise, and words */
+    MESSAGE_FRAMES_MAX = 7, /* likewise, words and a note */
     REJECT_WHY_SIZE = 256,
 };
 

@@ -94,6 +94,8 @@ static bool is_of(const char *key, json_t *value) {
     if (most > 0)
         return json_is_integer(value) && json_integer_value(value) >= 0 &&
                json_integer_value(value) <= most;
+    if (strcmp(key, "note") == 0)
+        return json_is_string(value) && json_string_length(value) <= WIRE_NOTE_MAX;
     if (strcmp(key, "time") == 0)
         return json_is_number(value);
     return is_numeric(value, DEPTH);
@@ -112,7 +114,8 @@ static const char *expected(const char *key) {
         {"label_of", "a whole number from 0 to 2^53 - 1"},
         {"label_epoch", "a whole number from 0 to 2^32 - 1"},
         {"producer", "1 to 16 hexadecimal digits, as a text"},
-        {"time", "a number"}};
+        {"time", "a number"},
+        {"note", "a text of at most 1000 bytes"}};
     for (size_t i = 0; i < sizeof KNOWN / sizeof KNOWN[0]; i++)
         if (strcmp(KNOWN[i][0], key) == 0)
             return KNOWN[i][1];

@@ -1,16 +1,19 @@
 /* The lines of a log as symbols: each line's id is that of its template (feed_drain.h), and its
    time that which it begins with, or that of the line before. Lines without words count for
    nothing. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/clock.h"
 #include "common/stamp.h"
+#include "common/text.h"
 #include "feed_drain.h"
 #include "feed_input.h"
 #include "streams/feed.h"
 
 enum { TEMPLATES_DEFAULT = 1000, TEMPLATES_MAX = 1 << 20 };
+enum { LINE_SIZE = 640, TEMPLATE_SIZE = 320 }; /* bytes of a note */
 
 struct lines {
     struct source source;
@@ -19,8 +22,10 @@ struct lines {
     uint64_t templates; /* ids are below it */
     uint64_t left_out;  /* words after the time that are no part of the line */
     const char *file;   /* of templates, or NULL */
-    double now, time;   /* Unix: of the start; of the newest line, 0 = none had one */
-    uint32_t id;        /* the step's x */
+    bool no_notes;
+    char note[WIRE_NOTE_MAX + 1]; /* the newest line and its template */
+    double now, time;             /* Unix: of the start; of the newest line, 0 = none had one */
+    uint32_t id;                  /* the step's x */
 };
 
 static struct source *create(void) {
@@ -41,6 +46,10 @@ static const struct option_row OPTIONS[] = {
      OPTION_FILE(struct lines, file)},
     {"leave-out", 0, "N", "leave out N words after the time; 1 of syslog, the machine's name",
      OPTION_COUNT(struct lines, left_out, 0, DRAIN_WORDS_MAX)},
+    {"no-notes", 0, NULL,
+     "send ids alone, as a daemon of an earlier version needs it (default: each example has its "
+     "line and template as a note, which alarms show; not with --steps)",
+     OPTION_FLAG(struct lines, no_notes)},
     OPTIONS_END,
 };
 
@@ -71,6 +80,14 @@ static const char *content(struct lines *lines, const char *line) {
     return line + strspn(line, BLANKS);
 }
 
+static void write_note(struct lines *lines, const char *line) {
+    const char *template = drain_text(lines->drain, lines->id);
+    char shown[LINE_SIZE], form[TEMPLATE_SIZE];
+    snprintf(lines->note, sizeof lines->note, "%s (template %lu: %s)",
+             text_copy(shown, sizeof shown, line), (unsigned long)lines->id,
+             text_copy(form, sizeof form, template ? template : "shared by the rest"));
+}
+
 static int next(struct source *source, struct step *step, struct error *error) {
     struct lines *lines = (struct lines *)source;
     const char *text;
@@ -87,6 +104,10 @@ static int next(struct source *source, struct step *step, struct error *error) {
     } while (*text == '\0');
     if (drain_id(lines->drain, text, &lines->id, error) < 0)
         return -1;
+    if (!lines->no_notes) {
+        write_note(lines, line);
+        step->note = lines->note;
+    }
     step->x = &lines->id;
     step->time = lines->time;
     return 1;

@@ -8,7 +8,7 @@
 #include "fuzz.h"
 #include "sockets/decode.h"
 
-enum { FRAMES_MAX = EXAMPLE_FRAMES_MAX + 1 };
+enum { FRAMES_MAX = MESSAGE_FRAMES_MAX };
 
 static void require_rules(const struct model *model, const struct frame *frames, size_t count,
                           enum reject_reason reason, const struct example *example,

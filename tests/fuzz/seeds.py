@@ -51,6 +51,12 @@ DECODE = {
     "good-words-json-list": message(WORDS, b'{"x": [null, "a", "b"]}'),
     "good-words-schema": message(WORDS, b'{"schema": {"dtype": "mixed", "columns": ["load", '
                                  b'{"name": "host", "kind": "symbol"}, "user"]}}'),
+    "good-note": message(REAL, b"a", X, b"", header(flags=64), "café\x1b[1m".encode()),
+    "good-note-words": message(WORDS, b"a", reals(1) + symbols(WORD, 3), symbols(WORD), header(flags=96),
+                               b"\x03abc\x04free", b"a note"),
+    "bad-note-too-long": message(REAL, b"a", X, b"", header(flags=64), 1001 * b"n"),
+    "bad-note-not-text": message(REAL, b"a", X, b"", header(flags=64), b"\xed\xa0\x80"),
+    "bad-note-none": message(REAL, b"a", X, b"", header(flags=64)),
     "bad-words-cut": message(WORDS, b"a", reals(1) + symbols(WORD, 3), b"", header(flags=32),
                              b"\x09abc"),
     "bad-words-count": message(WORDS, b"a", reals(1) + symbols(WORD, 3), b"", header(flags=32),
@@ -108,6 +114,8 @@ JSON = {
     "good-all": text(REAL, '{"time": 1.5, "sequence": 5, "epoch": 2, "end": true, "learn": false, '
                            '"x": [[1, 2, 3], [4, 5, 6]], "y": [[1, null], [null, 2]], '
                            r'"stream": "b\u00fcro"}'),
+    "good-note": text(REAL, r'{"x": [1, 2, 3], "note": "b\u00fcro \u001b[1m"}'),
+    "note-no-text": text(REAL, '{"x": [1, 2, 3], "note": 7}'),
     "good-step": text(REAL, '{"x": [1, 2.5, -3e-2]}'),
     "good-no-target": text(REAL, '{"x": [1, 2, 3], "y": []}'),
     "good-key-longest": keyed(255),

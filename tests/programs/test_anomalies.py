@@ -307,6 +307,32 @@ def test_surprise_is_judged_step_by_step(directory):
     assert begins[0] == begins[1] and begins[2] == begins[3], begins
 
 
+def test_each_spike_of_many_is_an_alarm_of_surprise(directory):
+    """With the preset as it is: the alarm names the example of the spike, not one after it; and few others come."""
+    draw = random.Random(1)
+    spikes = [1000 + 100 * n + draw.randrange(25) for n in range(20)]
+    steps = [step(n + 1, [20 + draw.gauss(0, 0.15) + 40 * (n in spikes)]) for n in range(3000)]
+    model = "preset: forecast\nmodel: {input: {size: 1}}"
+    told = []
+    with Daemon(directory, configuration(directory, "", model=model)) as daemon:
+        daemon.ask("status")
+        with running.subscribe(daemon, (b"event",)) as heard, daemon.socket(zmq.PUSH, "examples") as feeder:
+            for frames in steps:
+                feeder.send_multipart(frames)
+            wait_learned(daemon, len(steps))
+            daemon.ask("checkpoint")  # whose event comes after all that were learned
+            while not told or told[-1]["kind"] != "checkpoint" or told[-1]["examples"] < len(steps):
+                topic, body = daemon.next_message(heard)
+                told += [json.loads(body)] if topic == b"event" else []
+        assert daemon.end() == 0
+    alarms = [one for one in told if one["kind"] == "anomaly" and one["example"] > spikes[0]]
+    found = [one["example"] - 1 for one in alarms if one["reason"] == "surprise"]
+    assert len(set(found) & set(spikes)) >= 18, found
+    assert sum(one["example"] - 1 not in spikes for one in alarms) <= 2, alarms
+    assert all(one["threshold"] == 7 and one["columns"][0]["truth"] > 50 for one in alarms
+               if one["reason"] == "surprise"), alarms
+
+
 def thresholds(directory):
     """Those in the newest checkpoint: in effect, and configured."""
     return struct.unpack("<2d", entry(directory, "learner.thresholds"))
@@ -608,6 +634,71 @@ def test_symbols_score_by_their_newest_losses(directory):
     assert alarm["reason"] == "novelty" and alarm["columns"] == [], alarm
     assert STRANGE.start // 10 < alarm["example"] <= STRANGE.stop // 10 + 1, alarm
     assert alarm["score"] >= alarm["threshold"] == 1.5, alarm
+
+
+def test_a_note_goes_with_the_alarm_of_its_example(directory):
+    """And with no other; nothing that is learned depends on it."""
+    def noted(n, frames):
+        if n % 2:
+            text = json.dumps({"stream": "s", "x": letters()[n], "note": f"line {n} \x1b[1m"})
+            return [text.encode()]
+        key, x, y, header = frames
+        return [key, x, y, header[:1] + b"\x40" + header[2:], f"line {n} \x1b[1m".encode()]
+    rows = list(symbols(letters(), 1))
+    sent = {"with": [noted(n, frames) for n, frames in enumerate(rows)], "without": rows,
+            "few": [noted(n, frames) if n < 10 else frames for n, frames in enumerate(rows)]}
+    alarms, exported = {}, {}
+    for name, messages in sent.items():
+        place = directory / name
+        place.mkdir()
+        config = configuration(place, "anomaly: {enabled: true, surprise: true, surprise_threshold: 2}", model=SYMBOLS)
+        told = []
+        with Daemon(place, config) as daemon:
+            daemon.ask("status")
+            with running.subscribe(daemon, (b"event",)) as heard, daemon.socket(zmq.PUSH, "examples") as feeder:
+                for frames in messages:
+                    feeder.send_multipart(frames)
+                wait_learned(daemon, len(rows))
+                exported[name] = daemon.export()
+                daemon.end()
+                while not told or told[-1]["kind"] != "stopping":
+                    topic, body = daemon.next_message(heard)
+                    told += [json.loads(body)] if topic == b"event" else []
+        alarms[name] = [one for one in told if one["kind"] == "anomaly"]
+        assert {one["reason"] for one in alarms[name]} == {"novelty", "surprise"}, alarms[name]
+        assert {one["example"] % 2 for one in alarms[name]} == {0, 1}, alarms[name]
+    for one in alarms["with"]:
+        assert one["note"] == f"line {one['example'] - 1} \x1b[1m", one
+    assert not any("note" in one for name in ("without", "few") for one in alarms[name])
+    assert exported["with"] == exported["without"] == exported["few"]
+
+
+def test_an_odd_line_of_a_log_is_named(directory):
+    """conf/logs.yaml and runnel-feed lines, as documented: the alarm has the line and its template."""
+    lines = []
+    for n in range(300):
+        for text in ("configure p{}:all {}.1 <none>", "status unpacked p{}:all {}.1",
+                     "status half-configured p{}:all {}.1", "status installed p{}:all {}.1"):
+            lines.append(f"2026-01-01 {n // 60:02}:{n % 60:02}:00 {text.format(n, n)}\n")
+    lines.insert(1001, "2026-01-01 04:10:00 disk full: \x1b[1m nothing was written to /var\n")
+    log, config = directory / "dpkg.log", (TOP / "conf/logs.yaml").read_text(encoding="utf-8")
+    log.write_text("".join(lines), encoding="utf-8")
+    ends = [f"--set={name}.bind=ipc://{directory}/{name}" for name in ("examples", "statistics", "control")]
+    told = []
+    with Daemon(directory, config, *ends, f"--set=state.directory={directory}/state") as daemon:
+        daemon.ask("status")
+        with running.subscribe(daemon, (b"event",)) as heard:
+            subprocess.run([BUILD / "runnel-feed", "lines", "--quiet", "--connect", daemon.endpoint("examples"), log],
+                           check=True)
+            wait_learned(daemon, len(lines))
+            daemon.end()
+            while not told or told[-1]["kind"] != "stopping":
+                topic, body = daemon.next_message(heard)
+                told += [json.loads(body)] if topic == b"event" else []
+    found = [one for one in told if one["kind"] == "anomaly" and one["example"] == 1002]
+    note = ("2026-01-01 04:10:00 disk full:  [1m nothing was written to /var "
+            "(template 2: disk full: [<N>m nothing was written to /var)")
+    assert "surprise" in [one["reason"] for one in found] and all(one["note"] == note for one in found), told
 
 
 def test_symbols_of_several_horizons_score_by_the_nearest(directory):

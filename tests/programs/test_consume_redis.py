@@ -112,7 +112,7 @@ def letters(redis):
 
 def test_reasons(directory):
     """Each dead letter says what is wrong with the message itself; the good ones around it are learned."""
-    member = "; those of an example are stream, x, y, end, learn, time, label_of, label_epoch and numbers"
+    member = "; those of an example are stream, x, y, end, learn, time, note, label_of, label_epoch and numbers"
     wrong = [("", "it is empty"), (" \n", "it is empty"),
              (json.dumps({"strem": "a", "x": [1, 2]}), "it has an unknown member 'strem'" + member),
              (json.dumps({"stream": "a", "X": [1, 2]}), "it has an unknown member 'X'" + member),

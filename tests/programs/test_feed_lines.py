@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """runnel-feed lines: templates of log lines against a second form of the algorithm, and what becomes
 of their ids when the feeder ends in any way and starts again."""
+import json
 import random
 import resource
 import signal
@@ -136,6 +137,25 @@ def test_times_and_streams(directory):
         assert text in shown, shown
     two = good("lines", path, "--steps", 2, "--repeat", 2, **U4)
     assert [len(e.x) for e in two] == [2] * 4 and two[0].x.tobytes() == two[2].x.tobytes()
+
+
+def test_a_line_goes_along_as_a_note(directory):
+    """With its template, as text of bounded size that a terminal can show; not where nobody asked for it."""
+    lines = ["2016-07-01T12:34:56Z disk sda1 failed", "disk sdb2 failed", "café \x1b[1m \u202e" + 4000 * "é"]
+    data = "\n".join(lines).encode() + b"\n\xff\0\xfe one\n"
+    notes = []
+    for example in good("lines", stdin=data, **U4):
+        assert example.header.flags == 64 and len(example.frames) == 5
+        notes.append(example.frames[4].decode())
+    assert notes[:2] == [f"{lines[0]} (template 0: disk sda<N> failed)", f"{lines[1]} (template 0: disk <*> failed)"]
+    assert notes[2].startswith("café  [1m    é") and "é (template 1: café [<N>m" in notes[2], notes[2]
+    assert notes[3].endswith(" one (template 2: one)") and all(len(note.encode()) <= 1000 for note in notes)
+    assert not any(ord(c) < 32 for note in notes for c in note)
+    for arguments in (["--no-notes"], ["--steps", 2]):
+        assert all(len(e.frames) <= 4 and not (e.header and e.header.flags)
+                   for e in good("lines", *arguments, stdin=data, **U4))
+    printed = run("lines", "--print", stdin=data).out.splitlines()
+    assert [json.loads(line)["note"] for line in printed] == notes
 
 
 def test_a_line_leaves_when_it_comes(directory):

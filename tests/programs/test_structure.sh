@@ -116,7 +116,7 @@ wrong 'uses a part above it' "$(awk -v order='announce run observe journalling c
         }
     }' "$scratch/includes")"
 wrong 'declared where others can write it' "$(
-    grep -nE '^struct (announcer|run|labels|consuming|figures|journalling|checkpoints|resolved|settings|moving) \{' src/daemon/*.h)"
+    grep -nE '^struct (announcer|alarms|run|labels|consuming|figures|journalling|checkpoints|resolved|settings|moving) \{' src/daemon/*.h)"
 wrong 'writes what another file owns' "$(grep -noE \
     'daemon->[a-z_]+ (=|[-+|&]=) |&daemon->[a-z_]+|(\+\+|--)daemon->[a-z_]+|daemon->[a-z_]+(\+\+|--)' \
     src/daemon/*.c | awk '
@@ -124,7 +124,7 @@ wrong 'writes what another file owns' "$(grep -noE \
         split("config settings engine learning learner learning journal journalling announcer announce figures observe", owners, " ")
         for (i = 1; i in owners; i += 2)
             owner[owners[i]] = owners[i + 1]
-        split("run labels consuming fleet journalling checkpoints resolved settings moving", own, " ")
+        split("alarms run labels consuming fleet journalling checkpoints resolved settings moving", own, " ")
         for (i in own)
             owner[own[i]] = own[i]
     }

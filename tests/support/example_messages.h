@@ -25,7 +25,7 @@
 
 struct message {
     enum example_model model;
-    struct frame frames[EXAMPLE_FRAMES_MAX + 1];
+    struct frame frames[MESSAGE_FRAMES_MAX];
     size_t count;
 };
 

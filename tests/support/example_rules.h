@@ -83,8 +83,13 @@ static inline const char *broken_rule(const struct model *model, const struct fr
     size_t y_size = sizeof(float) * e->steps * rule_of_y_width(model);
     if (count == 1 && e->steps == 0 && !e->x) /* a schema that fits */
         return NULL;
-    if (count < 1 || count > EXAMPLE_FRAMES_MAX + (e->words_size > 0))
+    bool note = count > EXAMPLE_FRAMES_MAX && frames[3].size > 1 &&
+                ((const unsigned char *)frames[3].data)[1] & WIRE_NOTE;
+    if (count < 1 || count > EXAMPLE_FRAMES_MAX + (e->words_size > 0) + (size_t)note)
         return "that many frames";
+    if (e->note_size > WIRE_NOTE_MAX || !wire_is_utf8(e->note, e->note_size) ||
+        (count > 1 && note != (e->note == frames[count - 1].data)))
+        return "its note";
     if (e->key_size > WIRE_KEY_MAX || !wire_is_utf8(e->key, e->key_size))
         return "its key";
     if (e->steps < 1 || e->steps > EXAMPLE_STEPS_MAX)

@@ -137,17 +137,70 @@ static void what_is_missing_alone_is_held(void **state) {
     }
 }
 
+/* A step of a stream whose forecast is that far off, and whether it is an alarm of surprise. */
+static bool is_off(struct anomaly *anomaly, const struct alarm_rule *rule, double error) {
+    const double errors[COLUMNS] = {error, NAN};
+    double surprise = anomaly_wrong(anomaly, SLOT, errors, rule);
+    take(anomaly, (float)error, 0);
+    uint64_t number = anomaly_steps(anomaly, SLOT) - 1;
+    return rule && alarm_raised(anomaly_alarm(anomaly, SLOT, true), rule, surprise, number);
+}
+
+static const struct alarm_rule SURPRISE_RULE = {.threshold = 7, .rest = 20, .recovery = 1};
+
+static void a_repeated_spike_remains_one(void **state) {
+    (void)state;
+    struct anomaly *anomaly = opened(true);
+    size_t alarms = 0, spikes = 0;
+    for (unsigned n = 0; n < 4000; n++) {
+        bool spike = n >= 1000 && n % 100 == 0, after = n >= 1000 && n % 100 == 1;
+        bool alarm = is_off(anomaly, &SURPRISE_RULE,
+                            spike   ? 300
+                            : after ? 100 /* forecasts suffer from it */
+                                    : (double)noise(n) - 0.5);
+        assert_true(!alarm || spike);
+        alarms += alarm;
+        spikes += spike;
+        assert_true(anomaly_is_echo(anomaly, SLOT) == (alarms > 0 && n % 100 > 0 && n % 100 < 64));
+    }
+    assert_true(spikes == 30 && alarms == spikes);
+    anomaly_close(&anomaly);
+}
+
+static void what_lasts_is_learned(void **state) {
+    (void)state;
+    struct anomaly *anomaly = opened(true);
+    size_t alarms = 0;
+    for (unsigned n = 0; n < 6000; n++)
+        alarms += is_off(anomaly, &SURPRISE_RULE, (noise(n) - 0.5) * (n < 2000 ? 1 : 1000));
+    assert_in_range(alarms, 1, 5);
+    anomaly_close(&anomaly);
+}
+
+/* What jumps all the time, and is forecast well but then: no jump is out of band. */
+static void errors_in_band_are_no_alarms(void **state) {
+    (void)state;
+    struct anomaly *anomaly = opened(true);
+    for (unsigned n = 0; n < 4000; n++) {
+        const double errors[COLUMNS] = {n % 144 == 0 ? 60 : 1e-9, NAN};
+        double surprise = anomaly_wrong(anomaly, SLOT, errors, &SURPRISE_RULE);
+        assert_true(isnan(surprise) || surprise <= SURPRISE_IN_BAND);
+        take(anomaly, n / 144 % 2 ? 80 : 20, 0);
+    }
+    anomaly_close(&anomaly);
+}
+
 static void large_errors_surprise(void **state) {
     (void)state;
     struct anomaly *anomaly = lively();
     for (unsigned n = 0; n < HABIT; n++) {
         const double errors[COLUMNS] = {(double)noise(n) - 0.5, NAN};
-        double surprise = anomaly_wrong(anomaly, SLOT, errors);
+        double surprise = anomaly_wrong(anomaly, SLOT, errors, NULL);
         assert_true(n < 20 ? isnan(surprise) : n < 30 || surprise < 2);
     }
     anomaly_clear(anomaly);
     const double wrong[COLUMNS] = {-30, 2};
-    double surprise = anomaly_wrong(anomaly, SLOT, wrong);
+    double surprise = anomaly_wrong(anomaly, SLOT, wrong, NULL);
     struct anomaly_said said = anomaly_said(anomaly);
     assert_true(surprise > 2 && said.surprise == surprise && said.surprises[0] == surprise);
     assert_true(isnan(said.surprises[1])); /* nothing is known of that column's errors */
@@ -156,10 +209,10 @@ static void large_errors_surprise(void **state) {
     for (unsigned n = 0; n < 2 * HABIT; n++) {
         const double density = exp(noise(n));
         take(anomaly, noise(n), 0);
-        surprise = anomaly_wrong(anomaly, SLOT, &density);
+        surprise = anomaly_wrong(anomaly, SLOT, &density, NULL);
     }
     const double unlikely = exp(9);
-    assert_true(surprise < 2 && anomaly_wrong(anomaly, SLOT, &unlikely) > 2);
+    assert_true(surprise < 2 && anomaly_wrong(anomaly, SLOT, &unlikely, NULL) > 2);
     anomaly_close(&anomaly);
 }
 
@@ -502,7 +555,7 @@ static void what_cannot_have_been_written_is_refused(void **state) {
     for (unsigned n = 0; n < 2 * HABIT; n++) {
         const double density = exp(noise(n));
         take(anomaly, noise(n), 0);
-        anomaly_wrong(anomaly, SLOT, &density);
+        anomaly_wrong(anomaly, SLOT, &density, NULL);
     }
     double *numbers = anomaly_state(anomaly, SLOT).numbers;
     assert_true(anomaly_written(anomaly, SLOT));
@@ -528,7 +581,7 @@ static void what_is_not_learned_from_is_forgotten(void **state) {
     anomaly_learn(anomaly, false);
     for (; n < 2 * HABIT; n++) {
         const float x[COLUMNS] = {noise(n), -noise(n)};
-        assert_true(isnan(anomaly_wrong(anomaly, SLOT, errors)));
+        assert_true(isnan(anomaly_wrong(anomaly, SLOT, errors, NULL)));
         assert_true(isnan(anomaly_take(anomaly, SLOT, x, BEGIN + MINUTE * n)));
         anomaly_end_step(anomaly, SLOT, x);
     }
@@ -566,6 +619,9 @@ int main(void) {
         cmocka_unit_test(columns_are_novel_together),
         cmocka_unit_test(what_is_missing_alone_is_held),
         cmocka_unit_test(large_errors_surprise),
+        cmocka_unit_test(a_repeated_spike_remains_one),
+        cmocka_unit_test(what_lasts_is_learned),
+        cmocka_unit_test(errors_in_band_are_no_alarms),
         cmocka_unit_test(a_column_that_freezes_is_stuck),
         cmocka_unit_test(a_column_that_is_missing_is_silent),
         cmocka_unit_test(a_stream_that_stops_is_silent),

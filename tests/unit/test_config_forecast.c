@@ -38,7 +38,7 @@ static void test_preset_is_whole(void **state) {
     assert_int_equal(c.learning.max_streams, 128);
     assert_int_equal(c.experts, EXPERTS_ALL);
     assert_int_equal(c.combined, COMBINE_MLPOLY);
-    assert_true(c.anomaly.enabled && c.anomaly.memory == 4000 && !c.anomaly.surprise);
+    assert_true(c.anomaly.enabled && c.anomaly.memory == 4000 && c.anomaly.surprise);
     assert_true(c.anomaly.rule.threshold == 1.5 && c.anomaly.rule.rest == 100);
     assert_true(c.anomaly.rule.fatigue == 0.2 && c.anomaly.rule.recovery == 700);
     assert_true(c.members_given);

@@ -304,6 +304,55 @@ static void schemas_are_checked_and_no_examples(void **state) {
     }
 }
 
+static const char note_header[] = "\1\x40\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
+static const char words_note_header[] = "\1\x60\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
+static char long_note[WIRE_NOTE_MAX + 1];
+#define NOTED(...)                                                                                 \
+    { MODEL_REAL, {TEXT("a"), REALS(1, 2, 3), NONE, {note_header, 24}, __VA_ARGS__}, 5 }
+
+static const struct message good_notes[] = {
+    NOTED(TEXT("caf\xC3\xA9 \x1B[1m")),
+    NOTED({long_note, WIRE_NOTE_MAX}),
+    NOTED(NONE),
+    {MODEL_REAL, {TEXT("{\"x\": [1, 2, 3], \"note\": \"caf\\u00e9 \\u001b[1m\"}")}, 1},
+    {MODEL_WORDS,
+     {TEXT("a"),
+      WHOLES(ONE_BITS, WIRE_WORD, 3),
+      NONE,
+      {words_note_header, 24},
+      TEXT("\1b"),
+      TEXT("caf\xC3\xA9 \x1B[1m")},
+     6},
+};
+
+static const struct bad bad_notes[] = {
+    {NOTED({long_note, WIRE_NOTE_MAX + 1}), REJECT_FRAMES, "its note has 1001 bytes"},
+    {NOTED(TEXT("\xFF")), REJECT_FRAMES, "its note is not UTF-8"},
+    {{MODEL_REAL, {TEXT("a"), REALS(1, 2, 3), NONE, {note_header, 24}}, 4},
+     REJECT_FRAMES,
+     "by its header not as many"},
+    {{MODEL_REAL, {TEXT("a"), REALS(1, 2, 3), NONE, {frozen_header, 24}, TEXT("note")}, 5},
+     REJECT_FRAMES,
+     "it has 5 frames"},
+    {{MODEL_REAL, {TEXT("{\"x\": [1, 2, 3], \"note\": 7}")}, 1}, REJECT_JSON, "expected a string"},
+};
+
+static void a_note_is_handed_on(void **state) {
+    memset(long_note, 'n', sizeof long_note);
+    for (size_t n = 0; n < COUNT(good_notes); n++) {
+        struct example e;
+        char why[REJECT_WHY_SIZE] = "";
+        if (decode_message(*state, &good_notes[n], &e, why) != REJECT_NOT)
+            fail_msg("note %zu: %s", n, why);
+        size_t size = n == 1 ? WIRE_NOTE_MAX : n == 2 ? 0 : 10;
+        assert_int_equal(e.note_size, size);
+        assert_memory_equal(e.note, n == 1 ? long_note : "caf\xC3\xA9 \x1B[1m", size);
+        assert_int_equal(e.steps, 1);
+    }
+    for (size_t n = 0; n < COUNT(bad_notes); n++)
+        assert_rejected(*state, &bad_notes[n].message, n, bad_notes[n].reason, bad_notes[n].says);
+}
+
 static void frame_limit_leaves_room_for_the_largest_example(void **state) {
     struct bench *bench = *state;
     size_t most = decoder_frame_max(bench->decoders[MODEL_REAL]);
@@ -322,6 +371,7 @@ int main(void) {
         cmocka_unit_test(no_number_is_overlooked_at_any_alignment),
         cmocka_unit_test(a_message_without_header_is_one_step),
         cmocka_unit_test(schemas_are_checked_and_no_examples),
+        cmocka_unit_test(a_note_is_handed_on),
         cmocka_unit_test(frame_limit_leaves_room_for_the_largest_example),
     };
     return cmocka_run_group_tests(tests, open_bench, close_bench);

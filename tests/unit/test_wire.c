@@ -70,7 +70,7 @@ static void damaged_header_is_named(void **state) {
         unsigned char value;
         const char *word;
     } damages[] = {
-        {0, 0, "version"}, {0, 2, "version"},  {1, 64, "flags"},
+        {0, 0, "version"}, {0, 2, "version"},  {1, 128, "flags"},
         {1, 255, "flags"}, {2, 1, "reserved"}, {3, 128, "reserved"},
     };
     struct wire_header read;
