@@ -115,6 +115,7 @@ static int keep(struct daemon *daemon, const size_t *list, size_t count, struct 
         if (consuming_start(daemon, list[n], &place, error))
             return -1;
         share->state = SHARE_OWNED;
+        share->published = fleet->view.partitions[list[n]].offset;
     }
     if (count)
         log_info("%zu partition%s still this daemon's", count, count == 1 ? " is" : "s are");
@@ -128,6 +129,19 @@ static int lose(struct daemon *daemon, const size_t *list, size_t count, struct 
             consume_stop(daemon->consume, list[n]);
     }
     return ask_for(daemon, FLEET_JOB_ENDED, list, count, error);
+}
+
+/* What the broker has lost of partitions that are read goes there again. */
+static void doubt_commits(struct fleet *fleet) {
+    for (size_t p = 0; p < fleet->count; p++) {
+        const struct fleet_offset *known = &fleet->view.partitions[p].offset;
+        struct share *share = &fleet->shares[p];
+        if (share->state == SHARE_OWNED && (known->epoch != share->published.epoch ||
+                                            known->sequence != share->published.sequence)) {
+            share->whole = true;
+            fleet->committed = false;
+        }
+    }
 }
 
 static bool has_ended(const struct fleet *fleet, int self, size_t p) {
@@ -146,7 +160,6 @@ static int ask_for_ends(struct daemon *daemon, const size_t *list, size_t count,
         job->ended[n] =
             (struct fleet_ended){.claim = fleet->held.ends[list[n]].claim, .partition = list[n]};
     job->release = true;
-    fleet->doubts = false;
     fleet_ask(daemon, job);
     return 0;
 }
@@ -212,8 +225,12 @@ static int act_with(struct daemon *daemon, int self, size_t *list, struct error 
         return -1;
     if ((count = choose(fleet, self, is_lost, list)))
         return lose(daemon, list, count, error);
-    if (fleet->doubts && (count = choose(fleet, self, has_ended, list)))
-        return ask_for_ends(daemon, list, count, error);
+    if (fleet->doubts) {
+        fleet->doubts = false;
+        doubt_commits(fleet);
+        if ((count = choose(fleet, self, has_ended, list)))
+            return ask_for_ends(daemon, list, count, error);
+    }
     if ((count = choose(fleet, self, is_to_begin, list)))
         return ask_for(daemon, FLEET_JOB_BEGIN, list, count, error);
     if (!fleet->committed)

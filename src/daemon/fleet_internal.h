@@ -31,6 +31,7 @@ struct share {
     bool whole;      /* what the broker has of its streams' states is not known; else: */
     uint64_t since;  /* that is as of this entry of the journal */
     uint64_t order;  /* where, among those that the broker has, states begin that change here */
+    struct fleet_offset published; /* what is committed */
 };
 
 struct fleet {
@@ -42,7 +43,7 @@ struct fleet {
     size_t count;
     struct fleet_view view; /* the newest, */
     bool has_view;          /* which is of now: no job was asked since */
-    bool doubts;            /* the broker may have lost that partitions were handed over */
+    bool doubts;            /* the broker may have lost commits */
     bool busy;              /* a job is at the worker's: one at a time */
     uint64_t jobs;          /* that have been done */
     bool committed;         /* all that checkpoints have, but the newest one */

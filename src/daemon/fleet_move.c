@@ -65,6 +65,7 @@ static int read_from_now_on(struct daemon *daemon, const struct fleet_claim *cla
     const struct consume_place place = {
         .epoch = claim->offset.epoch, .sequence = claim->offset.sequence, .count = claim->learned};
     daemon->fleet->shares[claim->partition].state = SHARE_OWNED;
+    daemon->fleet->shares[claim->partition].published = claim->offset;
     return consuming_start(daemon, claim->partition, &place, error);
 }
 

@@ -253,6 +253,8 @@ int fleet_published(struct daemon *daemon, const struct fleet_job *job, struct e
         struct share *share = &fleet->shares[commit->partition];
         share->whole = commit->refused || commit->incomplete;
         share->since = job->position;
+        if (!share->whole)
+            share->published = commit->offset;
     }
     return job->count ? settle_changes(daemon, job->position, error) : 0;
 }

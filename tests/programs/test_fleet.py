@@ -646,6 +646,24 @@ def test_handed_over_before_a_loss(directory):
                 fleet.same_bits(anna, place, KEYS)
 
 
+def test_a_commit_that_is_lost(directory):
+    """The daemon whose claims Redis still has commits once more, with all states that have changed since."""
+    with brokers.Redis(directory) as redis, fleet.Member(directory, redis.url, "anna", lease=10) as anna:
+        fleet.add(redis, range(200), KEYS, PARTS)
+        fleet.all_learned(redis, [anna], ["anna"])
+        anna.ask("pause")
+        fleet.add(redis, range(200, 300), KEYS, PARTS)
+        file = max(directory.glob("appendonlydir/*.incr.aof"))
+        before = file.stat().st_size
+        anna.ask("resume")
+        fleet.all_learned(redis, [anna], ["anna"])
+        redis.kill()
+        os.truncate(file, before)
+        redis.start()
+        fleet.all_learned(redis, [anna], ["anna"])
+        assert len(is_published(redis, [anna])) == KEYS
+
+
 def averaging(directory, redis, name, lease):
     """A daemon that averages each 50 examples."""
     return fleet.Member(directory, redis.url, name, parts=2, lease=lease, average=50)
