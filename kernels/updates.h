@@ -22,9 +22,12 @@ FORMULA bool update_applies(double loss, double squares, double factor) {
     return loss - loss == 0 && squares * factor * factor <= (double)FLT_MAX;
 }
 
-/* Whether the bias of a class that has not come stays as it is. */
-FORMULA bool update_keeps(float weight, float gradient) {
-    return weight == ENGINE_HIDDEN_BIAS && gradient == 0.0f;
+/* What a weight becomes where the optimizer says `next`. The bias of a class that has not come
+   stays as it is; so does a weight whose next value is not finite, for a checkpoint with that could
+   not be loaded. */
+FORMULA float update_next(float weight, float gradient, float next) {
+    bool keeps = weight == ENGINE_HIDDEN_BIAS && gradient == 0.0f;
+    return keeps || !(next - next == 0.0f) ? weight : next;
 }
 
 #endif

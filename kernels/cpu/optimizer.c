@@ -40,7 +40,7 @@ struct arrays {
             float w = weight[i], g = gradient[i] * a->factor;                                      \
             float next = name##_number(&constants, kept, w, g, MOMENT(0), MOMENT(1), MOMENT(2),    \
                                        MOMENT(3), MOMENT(4));                                      \
-            next = update_keeps(w, g) ? w : next;                                                  \
+            next = update_next(w, g, next);                                                        \
             float d = next - w;                                                                    \
             weight[i] = next;                                                                      \
             change += d * d;                                                                       \

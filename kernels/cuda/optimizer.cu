@@ -73,7 +73,7 @@ static __device__ __forceinline__ void change_number(const struct optimizer_numb
     for (size_t m = 0; m < MOST; m++)
         at[m] = &(moments[m].*LANE);
     float before = weight->*LANE, next = step<MOST>(o, kept, before, gradient.*LANE, at);
-    next = update_keeps(before, gradient.*LANE) ? before : next;
+    next = update_next(before, gradient.*LANE, next);
     float d = next - before;
     weight->*LANE = next;
     c->squares += d * d;

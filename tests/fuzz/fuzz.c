@@ -24,6 +24,7 @@ const struct fuzz_harness fuzz_harnesses[] = {
     {"pieces", fuzz_pieces},
     {"stream", fuzz_stream},
     {"journal", fuzz_journal},
+    {"initial", fuzz_initial},
     {"message", fuzz_message},
     {NULL, NULL},
 };

@@ -3,7 +3,11 @@
    The checksum is put right unless the byte says not to.
 
    An edit is a byte for its kind, two for the place and eight for the value. What can be loaded is
-   the state of a learner: it learns on, and it is saved as a file that loads as the same state. */
+   the state of a learner: it learns on, and it is saved as a file that loads as the same state,
+   before and after that.
+
+   fuzz_initial is the same of files of model.initial, which are edits of what the learner exports.
+ */
 #include <libdeflate.h>
 #include <math.h>
 #include <stdbool.h>
@@ -18,6 +22,7 @@
 #include "fuzz.h"
 #include "learner/example.h"
 #include "learner/learner.h"
+#include "learner/learner_export.h"
 #include "learner/learner_state.h"
 #include "learner/streams.h"
 
@@ -151,6 +156,24 @@ static void learn(struct learner *learner, const struct side *side, size_t first
     REQUIRE(!learner_flush(learner, &error), "%s", error.text);
 }
 
+/* As the daemon does before a checkpoint. */
+static void forget_invalid(struct learner *learner) {
+    const struct streams *streams = learner_streams_table(learner);
+    struct error error = {0};
+    float *record = malloc((learner_record_size(learner, 0) + 1) * sizeof *record);
+    REQUIRE(record, "no memory");
+    for (uint32_t slot = streams_oldest(streams), newer; slot != STREAMS_NONE; slot = newer) {
+        size_t size;
+        const char *key = streams_key(streams, slot, &size);
+        newer = streams_newer(streams, slot);
+        int status = learner_check_stream(learner, slot, record, &error);
+        REQUIRE(status >= 0, "%s", error.text);
+        if (status)
+            REQUIRE(!learner_forget(learner, key, size, &error), "%s", error.text);
+    }
+    free(record);
+}
+
 static unsigned char *save(struct learner *learner, const struct side *side, enum fuzz_file which,
                            size_t *size) {
     struct error error = {0};
@@ -202,6 +225,13 @@ static const struct side *side_of(size_t which) {
     side->good = save(learner, side, FUZZ_FIRST, &side->good_size);
     learner_close(&learner);
     return side;
+}
+
+static const struct side *chosen_side(unsigned choice) {
+    unsigned high = choice & CHOICE_HIGH;
+    return side_of(high == CHOICE_FORECAST ? FORECAST
+                   : high == CHOICE_WORDS  ? WORDS
+                                           : choice & CHOICE_LEARNER);
 }
 
 /* ---- The file under test ---- */
@@ -276,13 +306,15 @@ static void repair(struct file *file) {
     memcpy(file->bytes + end, &checksum, sizeof checksum);
 }
 
-static const char *given(const struct side *side, unsigned choice, struct fuzz_input input) {
+/* `good`: what is edited. */
+static const char *given(const unsigned char *good, size_t good_size, unsigned choice,
+                         struct fuzz_input input) {
     bool whole = choice & CHOICE_WHOLE;
-    struct file file = {.size = whole ? input.size : side->good_size};
+    struct file file = {.size = whole ? input.size : good_size};
     file.bytes = malloc(file.size + EDITS_MAX);
     REQUIRE(file.bytes, "no memory");
     if (file.size)
-        memcpy(file.bytes, whole ? input.bytes : side->good, file.size);
+        memcpy(file.bytes, whole ? input.bytes : good, file.size);
     for (size_t n = 0; !whole && n < EDITS_MAX && input.size > 0; n++) {
         enum edit kind = (enum edit)(fuzz_byte(&input) % EDITS);
         uint64_t place = fuzz_pair(&input);
@@ -331,21 +363,20 @@ static void require_same_state(struct learner *learner, const struct side *side)
 bool fuzz_checkpoint(const uint8_t *bytes, size_t size) {
     struct fuzz_input input = {bytes, size};
     unsigned choice = fuzz_byte(&input);
-    unsigned high = choice & CHOICE_HIGH;
-    const struct side *side = side_of(high == CHOICE_FORECAST ? FORECAST
-                                      : high == CHOICE_WORDS  ? WORDS
-                                                              : choice & CHOICE_LEARNER);
+    const struct side *side = chosen_side(choice);
     bool untouched = !(choice & CHOICE_WHOLE) && input.size == 0;
     struct learner *learner = fuzz_learner(&side->config, &side->model, PLAN_STEPS);
     static struct checkpoint_report report;
     struct error error = {0};
-    const char *path = given(side, choice, input);
+    const char *path = given(side->good, side->good_size, choice, input);
     report.warning[0] = '\0';
     bool loaded = !checkpoint_read(path, &side->config, learner, &report, &error);
     if (loaded) {
         require_streams(learner);
         require_same_state(learner, side);
         learn(learner, side, EXAMPLES);
+        forget_invalid(learner);
+        require_same_state(learner, side);
     } else {
         REQUIRE(!untouched, "a good checkpoint is refused: %s", error.text);
         fuzz_require_sentence(error.text);
@@ -354,4 +385,45 @@ bool fuzz_checkpoint(const uint8_t *bytes, size_t size) {
         fuzz_require_sentence(report.warning);
     learner_close(&learner);
     return loaded;
+}
+
+/* What the learner with the good checkpoint exports. */
+static struct safetensors_memory exported(const struct side *side) {
+    struct learner *learner = fuzz_learner(&side->config, &side->model, PLAN_STEPS);
+    static struct checkpoint_report report;
+    struct safetensors_memory memory = {0};
+    struct error error = {0};
+    const char *path = fuzz_file(FUZZ_FIRST, side->good, side->good_size);
+    REQUIRE(!checkpoint_read(path, &side->config, learner, &report, &error) &&
+                !learner_export(learner, side->config.digest, &memory, &error),
+            "%s", error.text);
+    learner_close(&learner);
+    return memory;
+}
+
+bool fuzz_initial(const uint8_t *bytes, size_t size) {
+    struct fuzz_input input = {bytes, size};
+    unsigned choice = fuzz_byte(&input) | CHOICE_NO_REPAIR;
+    const struct side *side = chosen_side(choice);
+    bool untouched = !(choice & CHOICE_WHOLE) && input.size == 0;
+    struct safetensors_memory memory = exported(side);
+    static struct config config;
+    struct error error = {0};
+    config = side->config;
+    snprintf(config.initial, sizeof config.initial, "%s",
+             given(memory.bytes, memory.size, choice, input));
+    free(memory.bytes);
+    struct learner *learner = fuzz_learner(&config, &side->model, PLAN_STEPS);
+    bool started = !learner_start(learner, &error);
+    if (started) {
+        learn(learner, side, 0);
+        forget_invalid(learner);
+        require_streams(learner);
+        require_same_state(learner, side);
+    } else {
+        REQUIRE(!untouched, "a good file is refused: %s", error.text);
+        fuzz_require_sentence(error.text);
+    }
+    learner_close(&learner);
+    return started;
 }

@@ -336,6 +336,18 @@ CHECKPOINT = {
         "scaler": "40fdd729ffffff", "truncated": "022300ffff", "window": "0001ffffff"}.items()},
 }
 
+# --- initial: likewise of files of model.initial ----------------------------------------------------------
+INITIAL = {
+    **{f"good-{n}": bytes([n]) for n in LEARNERS},
+    **{f"nan-{n}": edit(n, NUMBER, 3, 0x7FC00000) for n in LEARNERS},
+    **{f"good-huge-{n}": b"".join([bytes([n])] + [edit(n, NUMBER, place, 0x7F7FFFFF)[1:] for place in range(30)])
+       for n in LEARNERS},
+    **{f"header-{n}": edit(n, HEADER_CUT, 20, 0) for n in LEARNERS},
+    **{f"cut-{n}": edit(n, CUT, 1500, 0) for n in LEARNERS},
+    "word": edit(WORDY, BYTE, 150, ord('"')),
+    "whole": whole(b"{}"),
+}
+
 # --- fleet: a log of commands, a snapshot, or a piece of one -------------------------------------------
 def command(verb, name="a", number=1, seconds=b"\0", **more):
     """A line of a log."""
@@ -556,7 +568,7 @@ MESSAGE = {
 
 HARNESSES = {"decode": DECODE, "json": JSON, "config": CONFIG, "safetensors": SAFETENSORS,
              "checkpoint": CHECKPOINT, "fleet": FLEET, "pieces": PIECES, "stream": STREAM,
-             "journal": JOURNAL, "message": MESSAGE}
+             "journal": JOURNAL, "initial": INITIAL, "message": MESSAGE}
 
 
 def write(directory):
