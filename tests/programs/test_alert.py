@@ -384,8 +384,9 @@ def test_anomaly(directory):
     hour, begin = 3600, 1420068600
     with Alert(directory, "-c", daemon.endpoint, f"--interval={hour}", "--silence=0") as alert:
         daemon.wait()
-        daemon.send("event", **abnormal())
+        daemon.send("event", **abnormal(note="line\x1b[1m 7"))
         first = alert.until("anomaly")
+        assert first["note"] == "line [1m 7", first
         assert (first["stream"], first["value"], first["limit"]) == ("taxi", 2.5, 1.5), first
         assert first["data_time"] == first["data_since"] == begin, first
         assert first["text"] == "stream 'taxi' is abnormal" and first["times"] == 1, first
@@ -394,6 +395,7 @@ def test_anomaly(directory):
         daemon.send("event", **abnormal(data_time=begin + hour / 4, score=2))
         continued = alert.until("anomaly", count=3)
         assert (continued["value"], continued["state"], continued["times"]) == (2, "began", 1), continued
+        assert continued["note"] is None, continued
         daemon.send("event", **abnormal(data_time=begin + hour / 2))
         daemon.send("event", **abnormal(data_time=begin + 2 * hour, score=3))
         later = alert.until("anomaly", count=4)
@@ -414,6 +416,20 @@ def test_anomaly(directory):
     assert [(one["stream"], one["value"], one["data_time"]) for one in held] == [
         ("taxi", 4, begin + 2.5 * hour)], held
     daemon.close()
+
+
+def test_a_note_is_shown(directory):
+    """In the line of an alarm, and to a command; nothing of it reaches the terminal as more than text."""
+    path = pathlib.Path(directory, "alarms")
+    body = {"topic": "event", "run": "00000000000000aa", "sequence": 1, "examples": 1, "steps": 1, "time": 1767225600,
+            **abnormal(note="disk\x1b[2J full `id`")}
+    path.write_text(json.dumps(body), encoding="utf-8")
+    call = [PROGRAM, "--replay", path, "--only=anomaly"]
+    lines = subprocess.run(call, check=True, text=True, stdout=subprocess.PIPE, timeout=LIMIT).stdout
+    assert "stream 'taxi' is abnormal; \"disk [2J full `id`\" (" in lines, lines
+    told = subprocess.run([*call, "--quiet", "--", "sh", "-c", f'printf %s "$RUNNEL_ALERT_NOTE" >{directory}/note'],
+                          check=True, timeout=LIMIT)
+    assert told.returncode == 0 and pathlib.Path(directory, "note").read_text(encoding="utf-8") == "disk [2J full `id`"
 
 
 def test_held_back_live(directory):

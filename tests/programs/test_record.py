@@ -351,7 +351,7 @@ def test_anomalies(directory):
     with sqlite3.connect(pathlib.Path(directory, "runnel.db")) as file:
         file.execute("DROP TABLE anomalies")
     record = Record(directory, [daemon], "-o", "runnel.db")
-    daemon.send("event", anomaly_fields(70))
+    daemon.send("event", anomaly_fields(70, note="line\x1b[1m 70" + 2000 * "é"))
     daemon.send("event", anomaly_fields(90, "c", columns=[], data_time=None, reason="silent"))
     daemon.send("event", {"kind": "anomaly", "stream": 7, "columns": [{"column": 1e300}], "reason": ["x" * 1000]})
     record.until(lambda: rows(directory, "SELECT count(*) FROM anomalies") == [(4,)], "its rows")
@@ -363,7 +363,11 @@ def test_anomalies(directory):
         (70, "a,b", 0, "novelty", 70 * HOUR, 3, 1.5, 2, None, 0.25, "abnormal 70"),
         (90, "c", None, "silent", None, 3, 1.5, None, None, None, "abnormal 90")], found
     assert found[3][1:4] == ("", None, ""), found
+    notes = [note for note, in rows(directory, "SELECT note FROM anomalies ORDER BY id")]
+    assert notes[0].startswith("line [1m 70é") and len(notes[0].encode()) <= 1000 and notes[1:] == [None] * 3, notes
     record.end()
+    with sqlite3.connect(pathlib.Path(directory, "runnel.db")) as file:
+        file.execute("ALTER TABLE anomalies DROP COLUMN note")
     record = Record(directory, [daemon], "-o", "runnel.db", "--keep=100")
     for n in range(150):
         daemon.send("event", anomaly_fields(100 + n))

@@ -158,15 +158,16 @@ def test_anomalies(directory):
     daemon.wait_for("event", subscribers=3)
     daemon.send("event", {"kind": "checkpoint", "text": "checkpoint of 100 examples"})
     daemon.send("event", event)
-    daemon.send("event", dict(event, columns=[], data_time=None, reason="silent"))
+    daemon.send("event", dict(event, columns=[], data_time=None, reason="silent", note="disk\033[2J \u202efull " + 2000 * "é"))
     daemon.send("event", {"kind": "anomaly", "columns": 7, "text": []})
     daemon.send("event", {"kind": "paused", "text": "paused"})
     said = lines.end()[1]
     assert said[0].split() == "time stream reason score limit col truth forecast".split(), said
     assert said[1] == ("2014-12-31 23:30:00 taxi [31m            novelty   2.7500  1.5000   3"
                        "   25.000   10.500 and 1 more"), said
-    assert said[2].split() == ["2023-11-14", "22:13:20", "taxi", "[31m", "silent", "2.7500", "1.5000",
-                               "-", "-", "-"], said
+    assert said[2].split()[:-1] == ["2023-11-14", "22:13:20", "taxi", "[31m", "silent", "2.7500", "1.5000",
+                                    "-", "-", "-", "disk", "[2J", "full"], said
+    assert said[2].endswith("é") and len(said[2].encode()) < 1200 and "\033" not in said[2], said
     assert len(said) == 4, said
     named = Watch(daemon.endpoint, "-t", "anomaly", "-n", "2")
     daemon.wait_for("event")

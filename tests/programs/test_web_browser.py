@@ -694,13 +694,13 @@ def test_anomalies(directory):
                 daemon.anomaly(daemon.examples, "pump", START + 60 * i, [(1, 3.25 + i / 100, 1.0, 9.0)])
         for i in range(20):
             daemon.predict([5.0], [5.5], stream="tank")
-        daemon.anomaly(daemon.examples, "tank", None, [], reason="stuck")
+        daemon.anomaly(daemon.examples, "tank", None, [], reason="stuck", note="<i>line</i>\x1b[1m 7")
 
     def look(page, web, first):
         page.until("document.querySelector('#panel-anomalies')")
         page.run("document.querySelector('#panel-forecast').scrollIntoView({block: 'center'})")
         page.until(ABNORMAL, lambda rows: rows == [
-            ["tank", "stuck 2"], ["pump", "novelty 6.05, column 1: 9 instead of 1"],
+            ["tank", "<i>line</i> [1m 7"], ["pump", "novelty 6.05, column 1: 9 instead of 1"],
             ["pump", "novelty 3.65, column 1: 9 instead of 1"]])
         marks = f"{PANEL}.plot.chart.events.map((event) => event.x)"
         score, commands = "document.querySelector('#panel-forecast .plot.low')", (
@@ -760,7 +760,7 @@ def test_anomalies(directory):
             assert found[0] | {"event": 0, "steps": 0, "time": 0} == {
                 "event": 0, "stream": "tank", "reason": "novelty", "column": 0, "examples": daemon.examples,
                 "steps": 0, "time": 0, "data_time": None, "score": 2.5, "threshold": 1.5, "column_score": 2.5,
-                "forecast": 5, "truth": 5.5}, found
+                "forecast": 5, "truth": 5.5, "note": None}, found
             for path, expected in [("run=99", 200), ("run=0", 400), ("", 400), ("run=1&points=0", 400)]:
                 assert web.open(f"api/anomalies?{path}")[0] == expected, path
             wait_for_anomalies(f"{directory}/runs.db", 5)

@@ -154,12 +154,11 @@ static void begin_text(struct book *book, struct condition *c, const struct aler
     c->holds = c->said = false;
 }
 
-void book_event(struct book *book, enum alert_kind kind, const char *stream, double now,
-                double value, double limit, const char *text) {
-    struct alert alert = {.kind = kind, .value = value, .limit = limit, .now = now, .since = now};
-    text_copy(alert.stream, sizeof alert.stream, stream);
-    if (book->watched[kind])
-        begin_text(book, find_stream(book, alert.stream, now), &alert, "%s", text);
+void book_event(struct book *book, const struct alert *event) {
+    struct alert alert = *event;
+    alert.since = alert.now;
+    if (book->watched[alert.kind])
+        begin_text(book, find_stream(book, alert.stream, alert.now), &alert, "%s", event->text);
 }
 
 void book_over(struct book *book, enum alert_kind kind, double now, const char *format, ...) {

@@ -14,6 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/wire.h"
+
 enum alert_kind {
     ALERT_SILENCE,
     ALERT_RESTART,
@@ -53,6 +55,7 @@ extern const char *const alert_states[ALERT_STATES];
 enum {
     ALERT_TEXT_SIZE = 320,
     ALERT_NAME_SIZE = 128,
+    ALERT_NOTE_SIZE = WIRE_NOTE_MAX + 1,
     ALERT_RUN_SIZE = 64,
     ALERT_STREAMS = 256, /* whose last report is known; of more, the longest ago is forgotten */
 };
@@ -63,6 +66,7 @@ struct alert {
     enum alert_state state;
     char text[ALERT_TEXT_SIZE];   /* a sentence */
     char stream[ALERT_NAME_SIZE]; /* that it is about; "" = none is known */
+    char note[ALERT_NOTE_SIZE];   /* of its example, for people; "" = it has none */
     double value, limit;          /* what was measured and its limit; NAN = no number */
     double now, since;            /* since when the condition has held */
     double data_time, data_since; /* the same in data time; NAN = not known */
@@ -107,9 +111,8 @@ void book_happened(struct book *book, enum alert_kind kind, double now, double c
                    const char *format, ...) __attribute__((format(printf, 6, 7)));
 
 /* Something that has happened once in a stream, and is never over: each stream has a least time of
-   its own. Of one kind only. */
-void book_event(struct book *book, enum alert_kind kind, const char *stream, double now,
-                double value, double limit, const char *text);
+   its own. Of one kind only. The event's kind, texts, value, limit and `now` are read. */
+void book_event(struct book *book, const struct alert *event);
 
 /* Time has passed: reports what was held back, what still holds and what is over. book_next:
    seconds until there is something to do. */

@@ -38,15 +38,16 @@ static const char *name_of(const struct watcher *w) {
 
 json_t *say_json(const struct watcher *w, const struct alert *alert, double unix_offset,
                  double since) {
-    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I}",
-                     "kind", alert_names[alert->kind], "state", alert_states[alert->state],
-                     "daemon", string(name_of(w)), "endpoint", string(w->endpoint), "text",
-                     string(alert->text), "time", number(alert->now + unix_offset), "since",
-                     number(since), "data_time", number(alert->data_time), "data_since",
-                     number(alert->data_since), "stream",
-                     *alert->stream ? string(alert->stream) : json_null(), "run", string(w->run),
-                     "examples", count(w->examples), "value", number(alert->value), "limit",
-                     number(alert->limit), "times", (json_int_t)alert->times);
+    return json_pack(
+        "{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I}", "kind",
+        alert_names[alert->kind], "state", alert_states[alert->state], "daemon", string(name_of(w)),
+        "endpoint", string(w->endpoint), "text", string(alert->text), "time",
+        number(alert->now + unix_offset), "since", number(since), "data_time",
+        number(alert->data_time), "data_since", number(alert->data_since), "stream",
+        *alert->stream ? string(alert->stream) : json_null(), "note",
+        *alert->note ? string(alert->note) : json_null(), "run", string(w->run), "examples",
+        count(w->examples), "value", number(alert->value), "limit", number(alert->limit), "times",
+        (json_int_t)alert->times);
 }
 
 /* "at example 50,090, in data of 2014-12-31 23:30:00": what is known of it. */
@@ -67,6 +68,8 @@ char *say_line(char line[SAY_LINE_SIZE], const struct watcher *w, const struct a
     int length = snprintf(line, SAY_LINE_SIZE, "%s %s %s %s: %s",
                           format_date(date, alert->now + unix_offset), words[alert->state],
                           name_of(w), alert_names[alert->kind], alert->text);
+    if (*alert->note && length < SAY_LINE_SIZE)
+        length += snprintf(line + length, SAY_LINE_SIZE - (size_t)length, "; \"%s\"", alert->note);
     say_where(where, w, alert);
     if (*where && length < SAY_LINE_SIZE)
         length += snprintf(line + length, SAY_LINE_SIZE - (size_t)length, " (%s)", where);

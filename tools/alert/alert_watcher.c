@@ -253,9 +253,13 @@ static double member_count(const json_t *body) {
 static void take_anomaly(struct watcher *w, const struct anomaly *anomaly, const char *text,
                          double now) {
     double newest = w->book.data_time;
+    struct alert event = {
+        .kind = ALERT_ANOMALY, .value = anomaly->score, .limit = anomaly->threshold, .now = now};
+    text_copy(event.text, sizeof event.text, text);
+    text_copy(event.stream, sizeof event.stream, anomaly->stream);
+    text_copy(event.note, sizeof event.note, anomaly->note);
     w->book.data_time = anomaly->data_time;
-    book_event(&w->book, ALERT_ANOMALY, anomaly->stream, now, anomaly->score, anomaly->threshold,
-               text);
+    book_event(&w->book, &event);
     if (!isnan(newest))
         w->book.data_time = newest;
 }

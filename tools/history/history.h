@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "common/fields.h"
+#include "common/wire.h"
 #include "tools/shared/watch_link.h"
 #include "tools/shared/watch_state.h"
 
@@ -230,10 +231,11 @@ int history_predictions(struct history *history, int64_t run, const struct histo
 struct history_anomaly {
     int64_t event; /* of history_events */
     char stream[HISTORY_STREAM_SIZE], reason[HISTORY_KIND_SIZE];
-    int column;                           /* from 0; -1 = of none alone */
-    double position[HISTORY_AXES];        /* of the example */
-    double data_time;                     /* NaN = none was given */
-    double score, threshold;              /* of the event */
+    char note[WIRE_NOTE_MAX + 1];  /* of the example, with the event's first row; "" = none */
+    int column;                    /* from 0; -1 = of none alone */
+    double position[HISTORY_AXES]; /* of the example */
+    double data_time;              /* NaN = none was given */
+    double score, threshold;       /* of the event */
     double column_score, forecast, truth; /* of the column; NaN = there is none */
 };
 int history_anomalies(struct history *history, int64_t run, const char *stream, size_t most,

@@ -13,6 +13,7 @@
 enum {
     COLUMNS_MOST = 64, /* of an event; further ones are left out */
     KEYS = 6,          /* columns before the numbers */
+    NOTE = 15,         /* the column after them */
 };
 
 /* What a row has before its numbers, and those. */
@@ -23,7 +24,7 @@ static const char TABLE[] =
     "CREATE TABLE IF NOT EXISTS anomalies (id INTEGER PRIMARY KEY, event INTEGER NOT NULL,"
     " run INTEGER NOT NULL, stream TEXT, reason TEXT, column INTEGER, examples REAL, steps REAL,"
     " time REAL, data_time REAL, score REAL, threshold REAL, column_score REAL, forecast REAL,"
-    " truth REAL);"
+    " truth REAL, note TEXT);"
     "CREATE INDEX IF NOT EXISTS anomalies_of_run ON anomalies (run, event);";
 
 int history_anomalies_create(struct history *h) {
@@ -53,12 +54,12 @@ static int insert(struct history *h, sqlite3_stmt *statement, const double posit
 int history_anomalies_take(struct history *h, int64_t run, int64_t event,
                            const double position[HISTORY_AXES], const json_t *body) {
     struct anomaly anomaly;
-    char stream[HISTORY_STREAM_SIZE], reason[HISTORY_KIND_SIZE];
+    char stream[HISTORY_STREAM_SIZE], reason[HISTORY_KIND_SIZE], note[WIRE_NOTE_MAX + 1];
     if (!anomaly_of(body, &anomaly))
         return 0;
     sqlite3_stmt *statement =
         history_prepare(h, "INSERT INTO anomalies (" TEXTS ", " NUMBERS
-                           ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+                           ", note) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
     if (!statement)
         return -1;
     sqlite3_bind_int64(statement, 1, event);
@@ -67,11 +68,14 @@ int history_anomalies_take(struct history *h, int64_t run, int64_t event,
                       SQLITE_STATIC);
     sqlite3_bind_text(statement, 4, text_copy(reason, sizeof reason, anomaly.reason), -1,
                       SQLITE_STATIC);
+    if (*text_copy(note, sizeof note, anomaly.note))
+        sqlite3_bind_text(statement, NOTE, note, -1, SQLITE_STATIC);
     size_t columns = json_array_size(anomaly.columns);
     int status = 0;
     for (size_t i = 0; !status && (i == 0 || (i < columns && i < COLUMNS_MOST)); i++) {
         const struct anomaly_column column = anomaly_column(&anomaly, i);
         status = insert(h, statement, position, &anomaly, &column);
+        sqlite3_bind_null(statement, NOTE);
     }
     sqlite3_finalize(statement);
     return status;
@@ -90,6 +94,10 @@ int history_anomalies_trim(struct history *h, int64_t run) {
 
 /* ---- Reading ---- */
 
+#define SELECTION(note)                                                                            \
+    "SELECT " TEXTS ", " NUMBERS ", " note " FROM (SELECT * FROM anomalies"                        \
+    " WHERE run = ?1 AND (?2 IS NULL OR stream = ?2) ORDER BY id DESC LIMIT ?3) ORDER BY id"
+
 static void read_text(sqlite3_stmt *select, int column, char *text, size_t size) {
     const char *found = (const char *)sqlite3_column_text(select, column);
     text_copy(text, size, found ? found : "");
@@ -103,6 +111,7 @@ static void read_row(sqlite3_stmt *select, void *one) {
     row->event = sqlite3_column_int64(select, EVENT);
     read_text(select, STREAM, row->stream, sizeof row->stream);
     read_text(select, REASON, row->reason, sizeof row->reason);
+    read_text(select, NOTE - 1, row->note, sizeof row->note);
     row->column = sqlite3_column_type(select, COLUMN) == SQLITE_NULL
                       ? -1
                       : sqlite3_column_int(select, COLUMN);
@@ -122,9 +131,7 @@ int history_anomalies(struct history *h, int64_t run, const char *stream, size_t
     if (!there)
         return 0;
     sqlite3_stmt *select =
-        history_prepare(h, "SELECT " TEXTS ", " NUMBERS " FROM (SELECT * FROM anomalies"
-                           " WHERE run = ?1 AND (?2 IS NULL OR stream = ?2)"
-                           " ORDER BY id DESC LIMIT ?3) ORDER BY id");
+        history_prepare(h, h->lacks_notes ? SELECTION("NULL") : SELECTION("note"));
     if (!select)
         return -1;
     sqlite3_bind_int64(select, 1, run);

@@ -95,6 +95,7 @@ struct history {
     bool lacks_of_runs[HISTORY_RUN_COLUMNS];
     bool lacks_members; /* of layers, likewise */
     bool lacks_scores;  /* of predictions */
+    bool lacks_notes;   /* of anomalies */
     struct history_statements statements[KINDS];
     sqlite3_stmt *add_prediction; /* prepared when first needed */
     struct history_feed *feeds;

@@ -236,6 +236,8 @@ static int find_lacking(struct history *h) {
     int status = select ? look_for(h, select, "layers", "member", &h->lacks_members) : -1;
     if (!status)
         status = look_for(h, select, "predictions", "score", &h->lacks_scores);
+    if (!status)
+        status = look_for(h, select, "anomalies", "note", &h->lacks_notes);
     for (int i = 0; !status && i < HISTORY_RUN_COLUMNS; i++)
         status = look_for(h, select, "runs", history_run_columns[i].name, &h->lacks_of_runs[i]);
     for (int kind = 0; kind < KINDS; kind++)
@@ -270,6 +272,9 @@ static int add_lacking(struct history *h) {
     if (h->lacks_scores && history_run_sql(h, "ALTER TABLE predictions ADD COLUMN score REAL"))
         return -1;
     h->lacks_scores = false;
+    if (h->lacks_notes && history_run_sql(h, "ALTER TABLE anomalies ADD COLUMN note TEXT"))
+        return -1;
+    h->lacks_notes = false;
     for (int kind = 0; kind < KINDS; kind++)
         for (int column = 0; column < history_tables[kind].count; column++)
             if (h->lacks[kind][column] &&

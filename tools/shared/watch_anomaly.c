@@ -22,6 +22,7 @@ bool anomaly_of(const json_t *body, struct anomaly *a) {
         .stream = string(body, "stream"),
         .reason = string(body, "reason"),
         .text = string(body, "text"),
+        .note = string(body, "note"),
         .example = number(body, "example"),
         .data_time = number(body, "data_time"),
         .time = number(body, "time"),

@@ -10,6 +10,7 @@
 
 struct anomaly {
     const char *stream, *reason, *text; /* of the message */
+    const char *note;                   /* of the example, as it came; "" = it has none */
     double example, data_time;          /* that was abnormal; NaN = not known */
     double time;                        /* of the message */
     double score, threshold;

@@ -8,6 +8,7 @@
 
 #include "common/format.h"
 #include "common/text.h"
+#include "common/wire.h"
 #include "tools/shared/watch_names.h"
 
 enum { TIME_COLUMNS = 19, STREAM_COLUMNS = 20, REASON_COLUMNS = 8 };
@@ -31,12 +32,15 @@ void abnormal_print(struct abnormal *a, struct lines *lines, const struct anomal
     const struct anomaly_column first = anomaly_column(anomaly, 0);
     size_t columns = json_array_size(anomaly->columns);
     char date[FORMAT_SIZE] = "-", name[NAME_SIZE], stream[TEXT_SIZE], reason[TEXT_SIZE],
-         numbers[4][FORMAT_SIZE], rest[TEXT_SIZE] = "";
+         numbers[4][FORMAT_SIZE], more[TEXT_SIZE] = "", note[WIRE_NOTE_MAX + 1],
+         rest[TEXT_SIZE + sizeof note];
     name_column(a, name, &first);
     if (!isnan(anomaly->data_time) || !isnan(anomaly->time))
         format_date(date, isnan(anomaly->data_time) ? anomaly->time : anomaly->data_time);
     if (columns > 1)
-        snprintf(rest, sizeof rest, " and %zu more", columns - 1);
+        snprintf(more, sizeof more, " and %zu more", columns - 1);
+    text_copy(note, sizeof note, anomaly->note);
+    snprintf(rest, sizeof rest, "%s%s%s", more, *note ? "  " : "", note);
     static const char *const titles[] = {"time",  "stream", "reason", "score",
                                          "limit", "col",    "truth",  "forecast"};
     const int widths[] = {-TIME_COLUMNS, -STREAM_COLUMNS, -REASON_COLUMNS, SCORE_COLUMNS,

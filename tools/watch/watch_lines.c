@@ -13,7 +13,7 @@ enum {
     COLUMNS_DEFAULT = 80, /* a terminal that does not say */
     COLUMNS_LEAST = 20,
     HELD_START = 64 * 1024,
-    LINE_SIZE = 1024,
+    LINE_SIZE = 2048,
 };
 
 struct lines {

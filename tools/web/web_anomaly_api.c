@@ -31,6 +31,11 @@ static void write_row(FILE *stream, const struct history_anomaly *row) {
     query_write_text(stream, row->stream);
     fputs(",\"reason\":", stream);
     query_write_text(stream, row->reason);
+    fputs(",\"note\":", stream);
+    if (*row->note)
+        query_write_text(stream, row->note);
+    else
+        fputs("null", stream);
     if (row->column < 0)
         fputs(",\"column\":null", stream);
     else

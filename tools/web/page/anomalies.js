@@ -59,7 +59,8 @@ function entry(row) {
   dot.style.setProperty("--color", eventColor("anomaly"));
   const button = make("button", { type: "button", title: "Show it in the chart" }, dot,
     make("time", { textContent: when(row) }), make("b", { textContent: row.stream || "(no name)" }),
-    make("span", { textContent: what(row) }));
+    make("span", { textContent: what(row) }),
+    ...(row.note ? [make("span", { className: "note", textContent: row.note })] : []));
   button.setAttribute("aria-pressed", String(row.event === picked));
   button.addEventListener("click", () => {
     picked = row.event;
