@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <libdeflate.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 #include <unistd.h>
 
 #include "build-config.h"
+#include "common/finite.h"
 #include "common/hash.h"
 #include "common/wire.h"
 #include "learner/learner_state.h"
@@ -229,10 +229,16 @@ static enum engine_block block_of(const struct checkpoint_entry *of) {
     return of->block == 0 ? ENGINE_PARAMETERS : (enum engine_block)(ENGINE_MOMENTS + of->block - 1);
 }
 
+/* As files have it since they have one: prefixes were arrays of so many bytes. */
 void checkpoint_share(const struct config *config, char text[CHECKPOINT_SHARE_SIZE]) {
+    enum { SHARE_HASHED = 64 };
     const struct share_config *share = &config->anomaly.share;
-    snprintf(text, CHECKPOINT_SHARE_SIZE, "%016" PRIx64,
-             hash_bytes(HASH_BEGIN, share->prefixes, share->count * sizeof *share->prefixes));
+    uint64_t hash = HASH_BEGIN;
+    for (size_t n = 0; n < share->count; n++) {
+        size_t size = strlen(share->prefixes[n]);
+        hash = hash_bytes(hash, share->prefixes[n], size < SHARE_HASHED ? SHARE_HASHED : size);
+    }
+    snprintf(text, CHECKPOINT_SHARE_SIZE, "%016" PRIx64, hash);
 }
 
 /* One line that says for people what network and learning a checkpoint is of. */
@@ -491,8 +497,10 @@ static int check_sum(const struct safetensors *file, const char *path, uint64_t 
     int descriptor = open(path, O_RDONLY | O_CLOEXEC);
     off_t size = descriptor < 0 ? -1 : lseek(descriptor, 0, SEEK_END);
     int status;
-    if (size < CHECKPOINT_CHECKSUM_SIZE || lseek(descriptor, 0, SEEK_SET) != 0)
+    if (size < 0 || lseek(descriptor, 0, SEEK_SET) != 0)
         status = error_set(error, EX_IOERR, "%s cannot be read: %s", path, strerror(errno));
+    else if (size < CHECKPOINT_CHECKSUM_SIZE)
+        status = error_set(error, EX_IOERR, "%s is damaged: it ends too early", path);
     else
         status = sum_file(descriptor, path, (uint64_t)size, error);
     if (descriptor >= 0)
@@ -625,22 +633,14 @@ int checkpoint_check_used(const struct checkpoint_layout *layout,
     return 0;
 }
 
-static bool all_finite(const float *values, size_t count) {
-    for (size_t k = 0; k < count; k++)
-        if (!isfinite(values[k]))
-            return false;
-    return true;
-}
-
 static int read_tensor(const struct checkpoint_layout *layout,
                        const struct checkpoint_source *source, size_t n, struct error *error) {
     const struct safetensors_entry *entry = &layout->entries[n];
     const struct checkpoint_entry *of = &layout->of[n];
     if (fetch(source, entry, 0, layout->buffer, entry->size, error))
         return -1;
-    if (of->block == 0 && !all_finite(layout->buffer, entry->size / sizeof(float)))
-        return error_set(error, EX_IOERR,
-                         "%s has numbers that are not finite in tensor %s: its network is lost",
+    if (of->block == 0 && !finite_floats(layout->buffer, entry->size / sizeof(float)))
+        return error_set(error, EX_IOERR, "%s has numbers that are not finite in tensor %s",
                          source->path, entry->name);
     return learner_write(layout->learner, of->member, block_of(of), of->tensor, layout->buffer,
                          error);
@@ -712,7 +712,7 @@ static int read_stream(struct checkpoint_layout *layout, const struct checkpoint
         return -1;
     if (!wire_is_utf8(name, key[0]) ||
         streams_find(learner_streams_table(learner), name, key[0]) != STREAMS_NONE)
-        return damaged(source, "a stream's key is not UTF-8 or there twice", error);
+        return damaged(source, "invalid or duplicate key of a stream", error);
     return checkpoint_fill_slot(layout, source, row, learner_add_stream(learner, name, key[0]),
                                 error);
 }
@@ -840,19 +840,17 @@ static void mark_resized(struct checkpoint_layout *layout, const struct safetens
     const char *found_share = safetensors_metadata(file, SHARE);
     char share[CHECKPOINT_SHARE_SIZE];
     checkpoint_share(config, share);
-    bool shares = learner_shared(layout->learner), fit = true, first = true;
+    bool shares = learner_shared(layout->learner), fit = true;
     bool alike = memory && strtoull(memory, NULL, 10) == config->anomaly.memory &&
                  (shares ? found_share && !strcmp(found_share, share) : !found_share);
     for (size_t n = 0; n < layout->count; n++) {
         const struct safetensors_entry *wanted = &layout->entries[n];
         const struct safetensors_entry *found = safetensors_find(file, wanted->name);
-        if (!checkpoint_is_watched(&layout->of[n]))
+        const struct checkpoint_entry *of = &layout->of[n];
+        if (of->kind != ENTRY_KEPT || !(of->row->flags & STATE_MEMORY))
             continue;
-        bool used = layout->of[n].row->used;
-        fit &= found ? found->rank == wanted->rank && found->shape[1] == wanted->shape[1]
-                     : !first && !used;
-        fit &= alike || !used;
-        first = false;
+        fit &= found && found->rank == wanted->rank && found->shape[1] == wanted->shape[1] &&
+               (alike || !of->row->used);
     }
     for (size_t n = 0; n < layout->count; n++)
         layout->of[n].lacked |= checkpoint_is_watched(&layout->of[n]) && !fit;
@@ -887,7 +885,8 @@ static int check_entries(struct checkpoint_layout *layout, const struct checkpoi
     size_t count = layout->count - mark_lacked(layout, source->file);
     count += count_needless(layout, source->file);
     if (!begins && safetensors_count(source->file) != count)
-        return damaged(source, "it has not the tensors that its configuration needs", error);
+        return error_set(error, EX_IOERR, "%s is damaged: expected %zu tensors, got %zu",
+                         source->path, count, safetensors_count(source->file));
     mark_resized(layout, source->file, config);
     mark_begun(layout, source->file);
     for (size_t n = 0; n < layout->count; n++) {

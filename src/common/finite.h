@@ -29,6 +29,14 @@ static inline bool finite_or_nan(const double *numbers, size_t count, double mos
     return within;
 }
 
+/* Whether all are finite. */
+static inline bool finite_floats(const float *numbers, size_t count) {
+    bool finite = true;
+    for (size_t n = 0; n < count; n++)
+        finite &= isfinite(numbers[n]) != 0;
+    return finite;
+}
+
 /* The float next to x: of what lies beyond all of them the last one, where a cast says infinity.
    NaN stays NaN. */
 static inline float finite_float(double x) {

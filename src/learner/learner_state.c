@@ -7,10 +7,6 @@
 #include "model/rule.h"
 #include "scaler.h"
 
-const struct model *learner_model(const struct learner *learner) {
-    return learner->model;
-}
-
 int learner_read(struct learner *learner, size_t member, enum engine_block block, size_t index,
                  void *data, struct error *error) {
     return learner->ops->read(learner->members[member].engine, block, index, data, error);

@@ -33,8 +33,6 @@ struct learner_rates {
     double rate, clip, configured_rate, configured_clip;
 };
 
-const struct model *learner_model(const struct learner *learner);
-
 /* A block of a member's engine; ENGINE_SLOT is by the slots of learner_streams_table. */
 int learner_read(struct learner *learner, size_t member, enum engine_block block, size_t index,
                  void *data, struct error *error);
@@ -44,6 +42,7 @@ int learner_write(struct learner *learner, size_t member, enum engine_block bloc
 /* Keys, slots and order of use. */
 const struct streams *learner_streams_table(const struct learner *learner);
 struct learner_window learner_window(const struct learner *learner, size_t member, uint32_t slot);
+
 /* The last observed x (I,) of a stream, NaN where none yet; NULL without missing: hold, and with
    scale: forecast, whose experts keep it. */
 float *learner_held(struct learner *learner, uint32_t slot);
@@ -76,7 +75,6 @@ bool learner_anomaly_written(struct learner *learner, uint32_t slot);
    cannot; -1: the device has failed. */
 int learner_check_stream(struct learner *learner, uint32_t slot, float *buffer,
                          struct error *error);
-bool learner_record_finite(const struct learner *learner, size_t member, const float *record);
 
 /* How many memories are shared by streams: each is kept in a slot after those of streams. */
 size_t learner_shared(const struct learner *learner);

@@ -8,13 +8,6 @@
 #include "learner_internal.h"
 #include "scaler.h"
 
-static bool floats_finite(const float *values, size_t count) {
-    for (size_t k = 0; k < count; k++)
-        if (!isfinite(values[k]))
-            return false;
-    return true;
-}
-
 /* ---- Of the learner and its members ---- */
 
 static int read_updates(const struct state_place *p, void *numbers, struct error *error) {
@@ -43,8 +36,12 @@ static int write_solution(const struct state_place *p, const void *numbers, stru
     return learner_write(p->learner, p->member, ENGINE_SOLUTION, 0, numbers, error);
 }
 
-enum { COUNTERS = 6, RATES = 4, COVERAGE = 4, THRESHOLDS = 2 };
-_Static_assert(sizeof(struct learner_counters) == COUNTERS * sizeof(uint64_t), "one row");
+enum {
+    COUNTERS = sizeof(struct learner_counters) / sizeof(uint64_t),
+    RATES = 4,
+    COVERAGE = 4,
+    THRESHOLDS = 2
+};
 _Static_assert(sizeof(struct learner_rates) == RATES * sizeof(double), "one row");
 _Static_assert(sizeof(struct truth_coverage) == COVERAGE * sizeof(double), "one row");
 _Static_assert(sizeof(struct learner_thresholds) == THRESHOLDS * sizeof(double), "one row");
@@ -149,7 +146,7 @@ static void *values_at(const struct state_place *p, size_t n) {
 }
 
 static int values_filled(const struct state_place *p) {
-    return !floats_finite(scaler_first(scaler_of(p), 0), scaler_rows(p) * SCALER_FIRST);
+    return !finite_floats(scaler_first(scaler_of(p), 0), scaler_rows(p) * SCALER_FIRST);
 }
 
 static void *field_of(const struct state_place *p, struct scaler_number *number) {
@@ -245,12 +242,12 @@ static const float *marks_of(const struct record *record, size_t position) {
     return targets_of(record, position) + record->model->horizons * record->model->target_size;
 }
 
-bool learner_record_finite(const struct learner *learner, size_t m, const float *numbers) {
+static bool record_finite(const struct learner *learner, size_t m, const float *numbers) {
     const struct record record = record_of(learner, m, numbers);
     size_t size = record.model->state_size;
-    bool finite = floats_finite(numbers, size);
+    bool finite = finite_floats(numbers, size);
     for (size_t p = 0; p < record.ring; p++)
-        finite &= floats_finite(record.positions + p * record.stride, size);
+        finite &= finite_floats(record.positions + p * record.stride, size);
     return finite;
 }
 
@@ -325,7 +322,7 @@ static int read_record(const struct state_place *p, void *numbers, struct error 
 static int write_record(const struct state_place *p, const void *numbers, struct error *error) {
     const struct record record = record_of(p->learner, p->member, numbers);
     bool opens = p->member == 0 && p->learner->opens && record.model->open > 1;
-    if (!learner_record_finite(p->learner, p->member, numbers) ||
+    if (!record_finite(p->learner, p->member, numbers) ||
         !record_fits(&record, &p->learner->members[p->member].windows[p->slot]) ||
         (opens && !open_fits(p->learner, &record, p->slot)))
         return 1;
@@ -644,14 +641,14 @@ static const struct state_row rows[] = {
         .at = truths_at),
     ROW("streams.errors", F32, STATE_LATER | STATE_TRUTH, TRUTH_ERRORS, .size = truths_size,
         .at = truths_at),
-    ROW("streams.anomaly", F64, STATE_LATER | STATE_WATCH, .size = anomalies_size,
+    ROW("streams.anomaly", F64, STATE_LATER | STATE_WATCH | STATE_MEMORY, .size = anomalies_size,
         .at = anomalies_at),
     ROW("shared.anomaly", F64, STATE_LATER | STATE_WATCH | STATE_SHARED | STATE_ALONE,
         .size = shared_size, .at = anomalies_at),
     ROW("streams.anomaly_held", F64, STATE_LATER | STATE_WATCH, .size = anomalies_held_size,
         .at = anomalies_held_at, .used = one_used, .most = one_at_most),
-    ROW("streams.contexts", F32, STATE_LATER | STATE_WATCH | STATE_SHARED, .size = contexts_size,
-        .at = contexts_at, .used = contexts_used, .most = contexts_at_most),
+    ROW("streams.contexts", F32, STATE_LATER | STATE_WATCH | STATE_SHARED | STATE_MEMORY,
+        .size = contexts_size, .at = contexts_at, .used = contexts_used, .most = contexts_at_most),
     ROW("streams.alarms", F64, STATE_LATER | STATE_WATCH, .size = alarms_size, .at = alarms_at),
     ROW("streams.records", F32, STATE_MEMBERS, .size = record_size, .lasting = record_lasting,
         COPIED(record)),
@@ -735,7 +732,7 @@ int learner_check_stream(struct learner *learner, uint32_t slot, float *buffer,
     for (size_t m = 0; m < learner->member_count; m++) {
         if (learner_read(learner, m, ENGINE_SLOT, slot, buffer, error))
             return -1;
-        if (!learner_record_finite(learner, m, buffer))
+        if (!record_finite(learner, m, buffer))
             return 1;
     }
     return find_invalid(learner, slot) || (learner->truth && !truth_valid(learner->truth, slot)) ||

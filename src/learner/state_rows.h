@@ -1,5 +1,6 @@
 /* What is kept of a learner beside its tensors and words: one table of rows, in the order of a
-   checkpoint's entries. Checkpoints, hand-over and adoption walk it; a new row needs nothing else.
+   checkpoint's entries. Checkpoints, hand-over and adoption walk it: a new row is a line here, and
+   what it may hold is checked by learner_slot_filled.
 
    Between plans only (learner_flush). Rows are filled in the table's order, into a learner that has
    just been opened, or a slot in which the stream has begun; learner_slot_filled comes last. */
@@ -25,6 +26,7 @@ enum state_flags {
     STATE_ALONE = 128,   /* with STATE_SHARED: of those slots alone */
     STATE_WINDOW = 256,  /* begins anew with another window, stride, rule or optimizer */
     STATE_MOMENTS = 512, /* begins anew with another optimizer */
+    STATE_MEMORY = 1024, /* of anomalies: without it, or of another size, all of them begin */
 };
 
 struct state_place;
