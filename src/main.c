@@ -96,14 +96,20 @@ static int check_state(const struct config *config, const char *directory, struc
         return -1;
     if (found && *report.warning)
         log_warning("%s", report.warning);
-    uint64_t marked = *report.before && config->journal.enabled ? journal_marked(directory) : 0;
-    bool after = marked > report.position;
+    uint64_t marked = config->journal.enabled ? journal_marked(directory) : 0;
+    bool after = *report.before && marked > report.position;
+    if (!found && marked)
+        return error_set(error, EX_UNAVAILABLE,
+                         "%s: cannot be checked: it has no checkpoint of this configuration, and "
+                         "whether the %" PRIu64 " entries of its journal fit only a start finds",
+                         directory, marked);
     if (after && !report.held)
         return error_set(error, EX_CONFIG,
-                         "the journal in %s has %" PRIu64 " entries after the checkpoint that were "
-                         "learned with another window, stride, rule or optimizer: start with "
-                         "those, end the daemon (runnel-ctl shutdown), and change them then",
-                         directory, marked - report.position);
+                         "the journal in %s has %" PRIu64 " entr%s after the checkpoint, learned "
+                         "with another window, stride, rule or optimizer: start with those, end "
+                         "the daemon (runnel-ctl shutdown), and change them then",
+                         directory, marked - report.position,
+                         marked - report.position == 1 ? "y" : "ies");
     if (found)
         printf("%s: resumes after %" PRIu64 " example%s%s\n", report.path, report.examples,
                text_s(report.examples),

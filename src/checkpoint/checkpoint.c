@@ -424,6 +424,15 @@ int checkpoint_load(struct checkpoint *checkpoint, const struct config *config,
     return -1;
 }
 
+/* Whether that process is a daemon: a number may be another process's by now. */
+static bool is_daemon(const char *pid) {
+    char path[PID_TEXT_SIZE + sizeof "/proc//exe"], program[CONFIG_PATH_SIZE];
+    snprintf(path, sizeof path, "/proc/%s/exe", pid);
+    ssize_t size = readlink(path, program, sizeof program - 1);
+    program[size > 0 ? size : 0] = '\0';
+    return size < 0 ? errno == EACCES || errno == EPERM : strstr(program, "runneld") != NULL;
+}
+
 /* By its number: the lock itself is not touched. */
 static bool is_held(int directory) {
     char holder[PID_TEXT_SIZE] = "";
@@ -432,7 +441,7 @@ static bool is_held(int directory) {
         read_holder(lock, holder);
         close(lock);
     }
-    return *holder && (kill((pid_t)strtol(holder, NULL, 10), 0) == 0 || errno == EPERM);
+    return *holder && is_daemon(holder);
 }
 
 /* Without the lock a daemon may replace the file while it is read: one more look tells. */

@@ -123,7 +123,9 @@ int checkpoint_load_kept(const struct checkpoint *checkpoint, const struct check
     return error_set(
         error, EX_CONFIG,
         "%s was learned with another window, stride, rule or optimizer: what the journal "
-        "has after it cannot be learned again with this one",
+        "has after it cannot be learned again with this one: roll back to a point after that "
+        "change, "
+        "or start with the earlier settings",
         report->path);
 }
 

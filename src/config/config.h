@@ -333,7 +333,9 @@ struct config_source {
 enum config_way {
     CONFIG_APPLIED, /* it is in effect */
     CONFIG_RESTART, /* by a restart, which keeps what was learned */
-    CONFIG_REFUSED, /* not with what was learned: a restart would refuse that, or not look at it */
+    CONFIG_REFUSED, /* not with what was learned: a restart would refuse that */
+    CONFIG_FRESH,   /* where nothing was learned: a restart does not read it */
+    CONFIG_WAYS,
 };
 
 /* A key whose value has changed: its path, and the new value as one would write it ("" = none). */

@@ -119,8 +119,9 @@ static enum config_way way_of(const struct comparison *c, const struct config_ke
         return CONFIG_APPLIED;
     bool lasting =
         key->flags & KEY_DIGEST && (c->alike || !(key->flags & (KEY_WINDOW | KEY_MOMENT)));
-    return key->flags & KEY_FRESH || (c->learned && (rate || lasting)) ? CONFIG_REFUSED
-                                                                       : CONFIG_RESTART;
+    return key->flags & KEY_FRESH            ? CONFIG_FRESH
+           : c->learned && (rate || lasting) ? CONFIG_REFUSED
+                                             : CONFIG_RESTART;
 }
 
 static struct comparison compare(const struct config *before, const struct config *after) {
@@ -128,7 +129,8 @@ static struct comparison compare(const struct config *before, const struct confi
     c.alike = before->fleet.lease > 0; /* a fleet learns with one configuration */
     c.learned = c.alike ? strcmp(before->compatible, after->compatible) != 0
                         : strcmp(before->lasting, after->lasting) != 0;
-    c.rates = !members_alike(before, after) || !rates_fit(before, after);
+    c.rates = !members_alike(before, after) || !rates_fit(before, after) ||
+              strcmp(before->optimizer, after->optimizer) != 0;
     for (size_t k = 0; k < config_key_count; k++)
         c.security |= of_security(&config_keys[k]) && !(config_keys[k].flags & KEY_RELOAD) &&
                       differs(&c, &config_keys[k], 0);

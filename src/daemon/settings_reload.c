@@ -11,6 +11,7 @@
 #include "common/format.h"
 #include "common/json_text.h"
 #include "common/log.h"
+#include "common/text.h"
 #include "journalling.h"
 #include "learner/learner_state.h"
 #include "notify.h"
@@ -19,24 +20,25 @@
 #include "settings.h"
 #include "settings_internal.h"
 
-enum { CHANGES_TEXT_SIZE = 640, KEY_TEXT_SIZE = 128 };
+/* What all lists and sentences have room for in an event's text: see report. */
+enum { CHANGES_TEXT_SIZE = 256, KEYS_SIZE = 160, WAITING_TEXT_SIZE = 800, KEY_TEXT_SIZE = 128 };
 
 /* ---- Taking it ---- */
 
 /* Objects of JSON, by enum config_way. */
 struct changes {
-    json_t *keys[CONFIG_REFUSED + 1];
+    json_t *keys[CONFIG_WAYS];
 };
 
 static int changes_open(struct changes *changes) {
     bool good = true;
-    for (size_t n = 0; n <= CONFIG_REFUSED; n++)
+    for (size_t n = 0; n < CONFIG_WAYS; n++)
         good &= (changes->keys[n] = json_object()) != NULL;
     return good ? 0 : -1;
 }
 
 static void changes_close(struct changes *changes) {
-    for (size_t n = 0; n <= CONFIG_REFUSED; n++)
+    for (size_t n = 0; n < CONFIG_WAYS; n++)
         json_decref(changes->keys[n]);
 }
 
@@ -111,30 +113,44 @@ static int take_learning(struct daemon *daemon, const struct config *wanted, str
     return 0;
 }
 
+/* Append to a list, unless it has `most` bytes then: those that are left are counted. */
+static size_t write_key(char *text, size_t used, size_t most, const char *item, size_t left) {
+    const char *comma = used ? ", " : "";
+    enum { MORE_SIZE = sizeof ", and 1000 more" };
+    if (used + strlen(comma) + strlen(item) + MORE_SIZE < most)
+        return used + (size_t)snprintf(text + used, most - used, "%s%s", comma, item);
+    snprintf(text + used, most - used, "%s%zu more", used ? ", and " : "", left);
+    return SIZE_MAX;
+}
+
 /* "a is 1, b is 2" */
 static void write_changes(json_t *changes, char text[CHANGES_TEXT_SIZE]) {
     const char *key;
     json_t *value;
-    size_t used = 0;
+    size_t used = 0, left = json_object_size(changes);
     snprintf(text, CHANGES_TEXT_SIZE, "no value has changed");
     json_object_foreach(changes, key, value) {
+        char item[CHANGES_TEXT_SIZE];
         const char *now = json_string_value(value);
-        if (used < CHANGES_TEXT_SIZE)
-            used += (size_t)snprintf(text + used, CHANGES_TEXT_SIZE - used, "%s%s is %s",
-                                     used ? ", " : "", key, now && *now ? now : "not set");
+        snprintf(item, sizeof item, "%s is %s", key, now && *now ? now : "not set");
+        if ((used = write_key(text, used, CHANGES_TEXT_SIZE, item, left--)) == SIZE_MAX)
+            break;
     }
 }
 
 /* "; WHAT: a, b": keys that wait, after how they can change. */
-static void write_waiting(json_t *keys, const char *what, char text[CHANGES_TEXT_SIZE]) {
+static void write_waiting(json_t *keys, const char *what, char text[WAITING_TEXT_SIZE]) {
     const char *key;
     json_t *value;
-    size_t used = strlen(text), begin = used;
+    char list[KEYS_SIZE];
+    size_t used = 0, left = json_object_size(keys), begin = strlen(text);
+    if (!left)
+        return;
     json_object_foreach(keys, key, value) {
-        if (used < CHANGES_TEXT_SIZE)
-            used += (size_t)snprintf(text + used, CHANGES_TEXT_SIZE - used, "%s%s%s",
-                                     used > begin ? ", " : "; ", used > begin ? "" : what, key);
+        if ((used = write_key(list, used, sizeof list, key, left--)) == SIZE_MAX)
+            break;
     }
+    snprintf(text + begin, WAITING_TEXT_SIZE - begin, "; %s: %s", what, list);
 }
 
 int settings_configure(struct daemon *daemon, struct error *error) {
@@ -190,24 +206,26 @@ static int renew_sockets(struct daemon *daemon, struct error *error) {
 }
 
 static void report(struct daemon *daemon, struct changes *changes, const struct access *access) {
-    char text[CHANGES_TEXT_SIZE], key[KEY_TEXT_SIZE] = "", waiting[CHANGES_TEXT_SIZE] = "";
+    char text[CHANGES_TEXT_SIZE], key[KEY_TEXT_SIZE] = "", waiting[WAITING_TEXT_SIZE] = "";
     char all[ERROR_TEXT_SIZE];
     json_t *const *keys = changes->keys;
     write_changes(keys[CONFIG_APPLIED], text);
     write_waiting(keys[CONFIG_REFUSED],
                   "not applied, and a restart would refuse what was learned (start with another "
                   "state.directory; `runnel-ctl export FILE` now and model.initial: FILE then keep "
-                  "parameters whose shapes stay): ",
+                  "parameters whose shapes stay)",
                   waiting);
     write_waiting(keys[CONFIG_RESTART],
                   json_object_get(keys[CONFIG_RESTART], "state.directory")
                       ? "not applied until a restart, which continues with what that directory has "
-                        "(move this one there): "
-                      : "not applied until a restart: ",
+                        "(move this one there)"
+                      : "not applied until a restart",
                   waiting);
-    json_t *details = json_pack("{s:O, s:O, s:O, s:I}", "changed", keys[CONFIG_APPLIED], "restart",
-                                keys[CONFIG_RESTART], "refused", keys[CONFIG_REFUSED], "cut_off",
-                                (json_int_t)access->cut_off);
+    write_waiting(keys[CONFIG_FRESH], "read only where nothing was learned", waiting);
+    json_t *details =
+        json_pack("{s:O, s:O, s:O, s:O, s:I}", "changed", keys[CONFIG_APPLIED], "restart",
+                  keys[CONFIG_RESTART], "refused", keys[CONFIG_REFUSED], "ignored",
+                  keys[CONFIG_FRESH], "cut_off", (json_int_t)access->cut_off);
     if (access->key_changed) {
         snprintf(key, sizeof key, "; the daemon's public key is now %s",
                  security_key(daemon->security));
@@ -215,7 +233,7 @@ static void report(struct daemon *daemon, struct changes *changes, const struct 
     }
     snprintf(all, sizeof all, "read the configuration%s again: %s; %zu connection%s cut off%s%s",
              security_has_keys(daemon->security) ? " and the lists of keys" : "", text,
-             access->cut_off, access->cut_off == 1 ? "" : "s", key, waiting);
+             access->cut_off, text_s(access->cut_off), key, waiting);
     if (*waiting)
         log_warning("%s", all);
     else

@@ -103,10 +103,11 @@ static int check_owner(const struct journal *journal, const struct journal_optio
         if (totals->newest <= options->checkpoint)
             return 0;
         return error_set(error, EX_CONFIG,
-                         "the journal %s has %" PRIu64 " entries after it that were learned with "
+                         "the journal %s has %" PRIu64 " entr%s after the checkpoint, learned with "
                          "another window, stride, rule or optimizer: start with those, end the "
                          "daemon (runnel-ctl shutdown), and change them then",
-                         journal->path, totals->newest - options->checkpoint);
+                         journal->path, totals->newest - options->checkpoint,
+                         totals->newest - options->checkpoint == 1 ? "y" : "ies");
     }
     return error_set(error, EX_CONFIG,
                      "the journal %s was written with another model or learning configuration "

@@ -108,7 +108,7 @@ static void set(struct running *running, char *text) {
 }
 
 static void require_text(void *context, enum config_way way, const char *key, const char *value) {
-    REQUIRE(way <= CONFIG_REFUSED && *key && wire_is_utf8(value, strlen(value)),
+    REQUIRE(way < CONFIG_WAYS && *key && wire_is_utf8(value, strlen(value)),
             "%s is told to be \"%s\"", key, value);
     ++*(size_t *)context;
 }

@@ -193,12 +193,13 @@ def test_applies_what_may_change_and_names_the_rest(directory):
 
 def test_a_rate_waits_for_its_optimizer(directory):
     with Running(directory) as daemon:
-        daemon.write(kind="cocob", rate="auto", every=7)
-        event = daemon.reload()
-        assert event["changed"] == {"statistics.every": "7"}, event
-        assert {"learning.optimizer.kind",
-                "learning.optimizer.rate"} <= set(event["restart"]), event
-        assert daemon.ask("status")["rate"] == 0.01
+        for every, kind, rate in (7, "cocob", "auto"), (8, "sgd", 0.1):
+            daemon.write(kind=kind, rate=rate, every=every)
+            event = daemon.reload()
+            assert event["changed"] == {"statistics.every": str(every)}, event
+            assert {"learning.optimizer.kind",
+                    "learning.optimizer.rate"} <= set(event["restart"]), event
+            assert daemon.ask("status")["rate"] == 0.01
 
 
 def test_security_waits_together(directory):
@@ -513,7 +514,7 @@ def test_what_the_journal_has_is_learned_as_it_was(directory):
         daemon.log.close()
         daemon.start()
         assert daemon.process.wait(LIMIT) == 78
-        assert "10 entries after it that were learned with another window" in daemon.text()
+        assert "10 entries after the checkpoint, learned with another window" in daemon.text()
         code, text = check_state(daemon)
         assert code == 78 and "has 10 entries after the checkpoint" in text, text
         daemon.write(window=4)
@@ -537,7 +538,7 @@ def test_what_the_journal_has_is_learned_as_it_was(directory):
         daemon.log.close()
         daemon.start()
         assert daemon.process.wait(LIMIT) == 78
-        assert "3 entries after it" in daemon.text(), daemon.text()
+        assert "3 entries after the checkpoint" in daemon.text(), daemon.text()
 
 
 def test_tells_the_manager(directory):
