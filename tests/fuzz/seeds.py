@@ -340,7 +340,7 @@ CHECKPOINT = {
 INITIAL = {
     **{f"good-{n}": bytes([n]) for n in LEARNERS},
     **{f"nan-{n}": edit(n, NUMBER, 3, 0x7FC00000) for n in LEARNERS},
-    **{f"good-huge-{n}": b"".join([bytes([n])] + [edit(n, NUMBER, place, 0x7F7FFFFF)[1:] for place in range(30)])
+    **{f"good-huge-{n}": b"".join([bytes([n])] + [edit(n, NUMBER, place, 0x7F7FFFFF)[1:] for place in range(8)])
        for n in LEARNERS},
     **{f"header-{n}": edit(n, HEADER_CUT, 20, 0) for n in LEARNERS},
     **{f"cut-{n}": edit(n, CUT, 1500, 0) for n in LEARNERS},

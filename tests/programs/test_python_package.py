@@ -282,6 +282,17 @@ def test_a_recording(directory):
         file.execute("CREATE TABLE runs (id, name)")
         file.execute("CREATE VIEW loss (run, time) AS WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)"
                      " SELECT i, i FROM n")
+    for name, columns, values in (("time", "time", ("x",)), ("late", "time", (1e300,)), ("blob", "time, histogram", (1, b"123")),
+                                  ("text", "time, histogram", (1, "123")), ("number", "time, histogram", (1, 7))):
+        with contextlib.closing(sqlite3.connect(directory / f"{name}.db")) as file, file:
+            file.execute("CREATE TABLE runs (id, name)")
+            file.execute(f"CREATE TABLE loss (run, {columns})")
+            file.execute(f"INSERT INTO loss VALUES (1, {', '.join('?' for _ in values)})", values)
+        try:
+            print(runnel.read_recording(directory / f"{name}.db"))
+            raise AssertionError(name)
+        except ValueError as error:
+            assert f"{name}.db: this is no recording" in str(error), error
     for path, table, kind in (("none", "losses", FileNotFoundError), ("text", "losses", ValueError), ("view.db", "losses", ValueError),
                               ("waves.db", "tables", ValueError)):
         try:

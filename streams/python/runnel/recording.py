@@ -68,9 +68,12 @@ def read_recording(path: Union[str, "os.PathLike[str]"], table: str = "losses") 
             frame = pandas.read_sql_query(f"SELECT t.*{joined} FROM {name} t {join} ORDER BY {order}", database)
         except (sqlite3.DatabaseError, pandas.errors.DatabaseError) as error:
             raise ValueError(f"{path}: this is no recording: {printable(str(error))}") from None
-    if "time" in frame:
-        frame["date"] = pandas.to_datetime(frame["time"], unit="s", utc=True)
-    if "histogram" in frame:
-        frame["histogram"] = [None if blob is None else np.frombuffer(blob, "<f4")
-                              for blob in frame["histogram"]]
+    try:
+        if "time" in frame:
+            frame["date"] = pandas.to_datetime(frame["time"], unit="s", utc=True)
+        if "histogram" in frame:
+            frame["histogram"] = [None if blob is None else np.frombuffer(blob, "<f4")
+                                  for blob in frame["histogram"]]
+    except (ValueError, TypeError, OverflowError, AttributeError) as error:
+        raise ValueError(f"{path}: this is no recording: {printable(str(error))}") from None
     return frame
