@@ -231,6 +231,9 @@ def tiny_nab(directory):
 
 def test_nab(directory):
     words = ["--nab", tiny_nab(directory), "--python", sys.executable, "--seeds", "1"]
+    both = run("nab", *words)  # of surprise, too, one where it begins to stand still and one where it ends
+    assert re.search(r"^\| seed 1 \| 2 (\| (50\.00|nan) ){9}\|$", both.stdout, re.M), both
+    words += ["--set", "anomaly.surprise=false"]
     done = run("nab", *words, "--results", directory / "kept")
     assert done.returncode == 0, done
     assert re.search(r"^\| seed 1 \| 1 (\| (100\.00|nan) ){9}\|$", done.stdout, re.M), done.stdout
