@@ -120,24 +120,38 @@ static void list(struct ignored *ignored, const char *path) {
                                       sizeof ignored->listed - ignored->used, "%s%s", comma, copy);
 }
 
-/* `all`: without --field the members of the object itself are columns. */
+static void find_ignored(const struct mapping *mapping, json_t *value, const char *prefix, bool all,
+                         struct ignored *ignored);
+
+/* `used`: it need not be named. A path that does not fit cannot be. */
+static void check_member(const struct mapping *mapping, json_t *member, const char *prefix,
+                         const char *name, bool used, struct ignored *ignored) {
+    char path[MAPPING_PATH_SIZE];
+    int size = snprintf(path, sizeof path, "%s%s", prefix, name);
+    bool fits = size < (int)sizeof path;
+    if (fits && size + 1 < (int)sizeof path && is_named(mapping, path, true)) {
+        path[size] = '.';
+        path[size + 1] = '\0';
+        find_ignored(mapping, member, path, false, ignored);
+    } else if (!used && !(fits && is_named(mapping, path, false))) {
+        list(ignored, path);
+    }
+}
+
+/* `all`: without --field the members of the object itself are columns. Elements of a list are not
+   fields, but have some where an option leads into them. */
 static void find_ignored(const struct mapping *mapping, json_t *value, const char *prefix, bool all,
                          struct ignored *ignored) {
     const char *name;
+    char number[NUMBER_SIZE];
     json_t *member;
-    json_object_foreach(value, name, member) {
-        char path[MAPPING_PATH_SIZE];
-        int size = snprintf(path, sizeof path, "%s%s", prefix, name);
-        if (size >= (int)sizeof path || is_named(mapping, path, false) ||
-            (all && !json_is_object(member) && !json_is_array(member)))
-            continue;
-        if (!is_named(mapping, path, true)) {
-            list(ignored, path);
-        } else if (json_is_object(member) && size + 1 < (int)sizeof path) {
-            path[size] = '.';
-            path[size + 1] = '\0';
-            find_ignored(mapping, member, path, false, ignored);
-        }
+    size_t n;
+    json_object_foreach(value, name, member)
+        check_member(mapping, member, prefix, name,
+                     all && !json_is_object(member) && !json_is_array(member), ignored);
+    json_array_foreach(value, n, member) {
+        snprintf(number, sizeof number, "%zu", n);
+        check_member(mapping, member, prefix, number, true, ignored);
     }
 }
 
