@@ -79,6 +79,7 @@ def test_what_is_no_example():
 
 def test_options_that_are_wrong():
     for words, said in ((("--field", "t"), "expected COLUMN=PATH"), (("--field", "=t"), "COLUMN=PATH"),
+                        (("--field", "\udcff=t"), "COLUMN=PATH"),
                         (("--field", "t=a..b"), "COLUMN=PATH"), (("--key-field", "."), "a field of JSON"),
                         (("--field", "t=a", "--field", "t=b"), "column 't' given twice"),
                         (("--time-format", "%s"), "only with --time-field"),
