@@ -290,6 +290,8 @@ int mapping_apply(struct mapping *mapping, json_t *value, json_t **example,
     }
     if (json_object_set_new(made, "x", x) < 0 && status >= 0)
         status = error_no_memory(error);
+    if (status == 0)
+        text_clean(why); /* it may quote the message, and becomes a dead letter's reason */
     if (status > 0)
         *example = made;
     else
@@ -305,6 +307,7 @@ int mapping_message(struct mapping *mapping, struct message *message, char why[M
     if (!value) {
         snprintf(why, MESSAGE_WHY_SIZE, "expected an object of JSON (column %d: %.160s)",
                  reason.column, reason.text);
+        text_clean(why);
         return 0;
     }
     int status = mapping_apply(mapping, value, &example, why, error);

@@ -134,11 +134,15 @@ def test_reasons(directory):
 def test_json(directory):
     """A device's JSON as it is, in one field of an entry or as its fields; each dead letter names its field."""
     messages = [*brokers.JSON_MESSAGES, '{"sensor":"a","ts":"01/02/2014","load":1,"data":{}}', "[7]",
-                '{"sensor":"a","ts":1,"load":[1],"data":{}}']
+                '{"sensor":"a","ts":1,"load":[1],"data":{}}',
+                json.dumps({"sensor": "a", "ts": "\x1b[2J" + "ö" * 30}), '{"ö\x07']
     reasons = ["field 'sensor': not found; it names the stream (examples.json.key_field)",
                "field 'ts': day and month of '01/02/2014' cannot be told apart: give examples.json.time_format "
                "'%d/%m/%Y' or '%m/%d/%Y'", "expected an object of JSON (examples.json.field)",
-               "field 'load': expected a number or a text"]
+               "field 'load': expected a number or a text",
+               f"field 'ts': found '?[2J{'ö' * 18}', expected a time: 2016-07-01 12:34:56, 31/12/2014 or Unix time "
+               "(examples.json.time_format)",
+               "expected an object of JSON (column 3: control character 0x7 near '\"ö')"]
     with brokers.Redis(directory) as redis:
         url = f'redis: {{url: "{redis.url}", stream: s}}'
         with consuming.json_daemon(directory, url) as d:
