@@ -285,7 +285,7 @@ int mapping_apply(struct mapping *mapping, json_t *value, json_t **example,
         status = mapping->options.count ? map_columns(mapping, value, x, why, error)
                                         : map_members(mapping, value, x, error);
     if (status > 0 && json_object_size(x) == 0) {
-        snprintf(why, MESSAGE_WHY_SIZE, "it has none of the fields of x");
+        snprintf(why, MESSAGE_WHY_SIZE, "no field of x found");
         status = 0;
     }
     if (json_object_set_new(made, "x", x) < 0 && status >= 0)
