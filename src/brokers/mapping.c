@@ -120,24 +120,38 @@ static void list(struct ignored *ignored, const char *path) {
                                       sizeof ignored->listed - ignored->used, "%s%s", comma, copy);
 }
 
-/* `all`: without --field the members of the object itself are columns. */
+static void find_ignored(const struct mapping *mapping, json_t *value, const char *prefix, bool all,
+                         struct ignored *ignored);
+
+/* `used`: it need not be named. A path that does not fit cannot be. */
+static void check_member(const struct mapping *mapping, json_t *member, const char *prefix,
+                         const char *name, bool used, struct ignored *ignored) {
+    char path[MAPPING_PATH_SIZE];
+    int size = snprintf(path, sizeof path, "%s%s", prefix, name);
+    bool fits = size < (int)sizeof path;
+    if (fits && size + 1 < (int)sizeof path && is_named(mapping, path, true)) {
+        path[size] = '.';
+        path[size + 1] = '\0';
+        find_ignored(mapping, member, path, false, ignored);
+    } else if (!used && !(fits && is_named(mapping, path, false))) {
+        list(ignored, path);
+    }
+}
+
+/* `all`: without --field the members of the object itself are columns. Elements of a list are not
+   fields, but have some where an option leads into them. */
 static void find_ignored(const struct mapping *mapping, json_t *value, const char *prefix, bool all,
                          struct ignored *ignored) {
     const char *name;
+    char number[NUMBER_SIZE];
     json_t *member;
-    json_object_foreach(value, name, member) {
-        char path[MAPPING_PATH_SIZE];
-        int size = snprintf(path, sizeof path, "%s%s", prefix, name);
-        if (size >= (int)sizeof path || is_named(mapping, path, false) ||
-            (all && !json_is_object(member) && !json_is_array(member)))
-            continue;
-        if (!is_named(mapping, path, true)) {
-            list(ignored, path);
-        } else if (json_is_object(member) && size + 1 < (int)sizeof path) {
-            path[size] = '.';
-            path[size + 1] = '\0';
-            find_ignored(mapping, member, path, false, ignored);
-        }
+    size_t n;
+    json_object_foreach(value, name, member)
+        check_member(mapping, member, prefix, name,
+                     all && !json_is_object(member) && !json_is_array(member), ignored);
+    json_array_foreach(value, n, member) {
+        snprintf(number, sizeof number, "%zu", n);
+        check_member(mapping, member, prefix, number, true, ignored);
     }
 }
 
@@ -176,6 +190,11 @@ wrong(char why[MESSAGE_WHY_SIZE], const char *path, const char *format, ...) {
     return 0;
 }
 
+/* Likewise 1; the value becomes the object's. */
+static int put(json_t *object, const char *name, json_t *value, struct error *error) {
+    return json_object_set_new(object, name, value) == 0 ? 1 : error_no_memory(error);
+}
+
 /* A number or a text; a truth is 1 or 0. NULL: none of these. */
 static json_t *value_of(json_t *value) {
     if (json_is_boolean(value))
@@ -184,7 +203,7 @@ static json_t *value_of(json_t *value) {
 }
 
 static int map_key(const struct mapping *mapping, const json_t *value, json_t *example,
-                   char why[MESSAGE_WHY_SIZE]) {
+                   char why[MESSAGE_WHY_SIZE], struct error *error) {
     const char *path = mapping->options.key;
     char number[NUMBER_SIZE];
     json_t *key = path ? find(value, path) : NULL;
@@ -193,11 +212,11 @@ static int map_key(const struct mapping *mapping, const json_t *value, json_t *e
     if (!key)
         return wrong(why, path, "not found; it names the stream (%s)", mapping->options.names->key);
     if (json_is_string(key) && json_string_length(key) <= WIRE_KEY_MAX)
-        return json_object_set(example, "stream", key) == 0;
+        return put(example, "stream", json_incref(key), error);
     if (!json_is_integer(key))
         return wrong(why, path, "expected a text of at most 255 bytes, or a whole number");
     snprintf(number, sizeof number, "%" JSON_INTEGER_FORMAT, json_integer_value(key));
-    return json_object_set_new(example, "stream", json_string(number)) == 0;
+    return put(example, "stream", json_string(number), error);
 }
 
 static int map_time(struct mapping *mapping, const json_t *value, json_t *example,
@@ -218,7 +237,7 @@ static int map_time(struct mapping *mapping, const json_t *value, json_t *exampl
         return wrong(why, path, "expected a number or a text");
     if (time_read(&mapping->time, json_is_string(time) ? json_string_value(time) : number, &seconds,
                   what))
-        return json_object_set_new(example, "time", json_real(seconds)) == 0;
+        return put(example, "time", json_real(seconds), error);
     if (mapping->time.unclear)
         return error_set(error, EX_USAGE, "field '%s': %s", path, what);
     return wrong(why, path, "%s", what);
@@ -226,25 +245,26 @@ static int map_time(struct mapping *mapping, const json_t *value, json_t *exampl
 
 /* Columns that --field names; one that is not found is missing. */
 static int map_columns(const struct mapping *mapping, const json_t *value, json_t *x,
-                       char why[MESSAGE_WHY_SIZE]) {
+                       char why[MESSAGE_WHY_SIZE], struct error *error) {
     for (size_t n = 0; n < mapping->options.count; n++) {
         const char *path = path_of(mapping->options.fields[n]);
         json_t *found = find(value, path), *one = found ? value_of(found) : NULL;
         if (found && !one)
             return wrong(why, path, "expected a number or a text");
-        if (one)
-            json_object_set_new(x, mapping->names[n], one);
+        if (one && put(x, mapping->names[n], one, error) < 0)
+            return -1;
     }
     return 1;
 }
 
-static int map_members(const struct mapping *mapping, json_t *value, json_t *x) {
+static int map_members(const struct mapping *mapping, json_t *value, json_t *x,
+                       struct error *error) {
     const char *name;
     json_t *member;
     json_object_foreach(value, name, member) {
         json_t *one = is_named(mapping, name, false) ? NULL : value_of(member);
-        if (one)
-            json_object_set_new(x, name, one);
+        if (one && put(x, name, one, error) < 0)
+            return -1;
     }
     return 1;
 }
@@ -256,19 +276,22 @@ int mapping_apply(struct mapping *mapping, json_t *value, json_t **example,
                         mapping->options.names->field),
                0;
     json_t *made = json_object(), *x = json_object();
-    int status = check_ignored(mapping, value, why);
+    int status = made && x ? check_ignored(mapping, value, why) : error_no_memory(error);
     if (status > 0)
-        status = map_key(mapping, value, made, why);
+        status = map_key(mapping, value, made, why, error);
     if (status > 0)
         status = map_time(mapping, value, made, why, error);
     if (status > 0)
-        status = mapping->options.count ? map_columns(mapping, value, x, why)
-                                        : map_members(mapping, value, x);
+        status = mapping->options.count ? map_columns(mapping, value, x, why, error)
+                                        : map_members(mapping, value, x, error);
     if (status > 0 && json_object_size(x) == 0) {
-        snprintf(why, MESSAGE_WHY_SIZE, "it has none of the fields of x");
+        snprintf(why, MESSAGE_WHY_SIZE, "no field of x found");
         status = 0;
     }
-    json_object_set_new(made, "x", x);
+    if (json_object_set_new(made, "x", x) < 0 && status >= 0)
+        status = error_no_memory(error);
+    if (status == 0)
+        text_clean(why); /* it may quote the message, and becomes a dead letter's reason */
     if (status > 0)
         *example = made;
     else
@@ -284,6 +307,7 @@ int mapping_message(struct mapping *mapping, struct message *message, char why[M
     if (!value) {
         snprintf(why, MESSAGE_WHY_SIZE, "expected an object of JSON (column %d: %.160s)",
                  reason.column, reason.text);
+        text_clean(why);
         return 0;
     }
     int status = mapping_apply(mapping, value, &example, why, error);

@@ -5,6 +5,7 @@
 
 #include "error.h"
 #include "moment.h"
+#include "wire.h"
 
 /* Members between dots, none of them empty. */
 static bool is_path(const char *path) {
@@ -21,7 +22,7 @@ size_t mapping_column(const char *field) {
 static int check_field(const struct mapping_options *options, size_t n, struct error *error) {
     const char *field = options->fields[n];
     size_t size = mapping_column(field);
-    if (size == 0)
+    if (size == 0 || !wire_is_utf8(field, strlen(field)))
         return error_set(error, EX_USAGE,
                          "found '%s', expected COLUMN=PATH, as temperature=data.temperature",
                          field);

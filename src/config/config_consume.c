@@ -117,8 +117,8 @@ static int check_json(struct reading *reading) {
             k++;
         if (k == input->column_count)
             return config_fail(reading, options.names->field,
-                               "found the column '%.*s', which model.input.columns has not",
-                               (int)size, fields[n]);
+                               "unknown column '%.*s' (not in model.input.columns)", (int)size,
+                               fields[n]);
     }
     return 0;
 }

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sysexits.h>
 
 #include "common/clock.h"
 #include "consume_internal.h"
@@ -12,15 +11,6 @@
 #define WAIT_NS (NS_PER_SECOND / 10) /* for room, between two looks */
 
 /* ---- Making ---- */
-
-/* As examples.json says. 1; 0, also where only a key of the configuration could decide; -1. */
-static int map(struct consume *consume, struct message *message, char why[MESSAGE_WHY_SIZE],
-               struct error *error) {
-    int status = consume->mapping ? mapping_message(consume->mapping, message, why, error) : 1;
-    if (status < 0 && error->status == EX_USAGE)
-        return snprintf(why, MESSAGE_WHY_SIZE, "%.*s", MESSAGE_WHY_SIZE - 1, error->text), 0;
-    return status;
-}
 
 /* The example, or the reason why it is none. */
 static int make(struct consume *consume, const struct consume_read *read,
@@ -31,7 +21,9 @@ static int make(struct consume *consume, const struct consume_read *read,
     char why[MESSAGE_WHY_SIZE];
     message.number = &number;
     *made = (struct consume_message){.place = read->place, .why = REJECT_JSON};
-    int status = read->why ? 0 : map(consume, &message, why, error);
+    int status = read->why ? 0 : 1;
+    if (status > 0 && consume->mapping)
+        status = mapping_message(consume->mapping, &message, why, error);
     if (status > 0)
         status = message_example(&consume->text, &message, NULL, message_broker_number, NULL, why,
                                  error);

@@ -39,15 +39,16 @@ void consume_is_away(struct consume *consume, const char *why) {
 }
 
 /* What the daemon can do nothing about ends it, unless the broker has already been read: who has
-   changed a password, or a key's type, may change it back. EX_DATAERR ends it always. */
+   changed a password, or a key's type, may change it back. EX_DATAERR ends it always, and so does
+   EX_USAGE: only a key of the configuration can decide. */
 static void fail(struct consume *consume, const struct error *error) {
     pthread_mutex_lock(&consume->mutex);
     bool answered = consume->answered;
-    bool final = error->status == EX_DATAERR;
+    bool usage = error->status == EX_USAGE, final = usage || error->status == EX_DATAERR;
     if (!answered || final)
         consume->failure = *error;
     if (final)
-        consume->failure.status = EX_UNAVAILABLE;
+        consume->failure.status = usage ? EX_CONFIG : EX_UNAVAILABLE;
     pthread_mutex_unlock(&consume->mutex);
     if (!answered || final)
         consume_announce(consume);

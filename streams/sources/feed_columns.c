@@ -59,7 +59,7 @@ static int no_column(const struct columns *columns, const char *option, const ch
     for (size_t i = 0; i < columns->count && used < sizeof listed; i++)
         used += (size_t)snprintf(listed + used, sizeof listed - used, "%s%s", i ? ", " : "",
                                  columns->names[i]);
-    return error_set(error, EX_USAGE, "%s: there is no column '%s' in %s; it has %zu: %s%s", option,
+    return error_set(error, EX_USAGE, "%s: column '%s' not found in %s; it has %zu: %s%s", option,
                      name, columns->file, columns->count, listed,
                      used < sizeof listed ? "" : " ...");
 }

@@ -103,7 +103,7 @@ static bool is_clock(const char *cell) {
 }
 
 static bool is_time(const char *cell) {
-    struct time_reader reader = {.reported = ~0u}; /* without notices */
+    struct time_reader reader = {.option = "--time", .reported = ~0u}; /* without notices */
     char why[TIME_WHY_SIZE];
     double time;
     return is_clock(cell) || time_read(&reader, cell, &time, why) || reader.unclear;
@@ -189,9 +189,10 @@ int csv_check_order(struct csv *csv, struct held_stream *stream, struct error *e
     if ((back && csv->back++ == 0) || (repeated && csv->repeated++ == 0)) {
         char streams[SUGGESTION_SIZE];
         suggest_streams(csv, streams, sizeof streams);
-        feed_say("%s:%llu: column '%s': the time is %s of the row before%s%s", csv_file(csv),
-                 (unsigned long long)csv->row.line, csv->columns.names[csv->time.indices[0]],
-                 back ? "before that" : "that", csv->key == NONE ? "" : " of its stream", streams);
+        feed_say("%s:%llu: column '%s': %s%s%s", csv_file(csv), (unsigned long long)csv->row.line,
+                 csv->columns.names[csv->time.indices[0]],
+                 back ? "the time goes back" : "duplicate time",
+                 csv->key == NONE ? "" : " in stream", streams);
     }
     stream->time = time;
     stream->timed = true;

@@ -27,6 +27,7 @@ struct http {
     struct retry retry;
     char *answer; /* (capacity,) terminated */
     size_t size, capacity;
+    bool no_memory; /* for the answer */
     char reason[CURL_ERROR_SIZE];
 };
 
@@ -37,8 +38,10 @@ static size_t take_bytes(char *bytes, size_t size, size_t count, void *context) 
         return 0;
     if (needed > p->capacity) {
         char *grown = realloc(p->answer, 2 * needed);
-        if (!grown)
+        if (!grown) {
+            p->no_memory = true;
             return 0;
+        }
         p->answer = grown;
         p->capacity = 2 * needed;
     }
@@ -64,7 +67,12 @@ static int set_token(struct http *p, const char *path, struct error *error) {
         fclose(file);
     if (!line)
         return error_set(error, EX_NOINPUT, "--token-file %s: cannot be read, or is empty", path);
-    token[strcspn(token, "\r\n")] = '\0';
+    size_t size = strcspn(token, "\r\n");
+    if (size == strspn(token, " \t") || size == sizeof token - 1)
+        return error_set(error, EX_USAGE,
+                         "--token-file %s: expected a token of 1 to %d bytes in the first line",
+                         path, TOKEN_SIZE - 2);
+    token[size] = '\0';
     curl_easy_setopt(p->curl, CURLOPT_HTTPAUTH, CURLAUTH_BEARER);
     return curl_easy_setopt(p->curl, CURLOPT_XOAUTH2_BEARER, token) == CURLE_OK
                ? 0
@@ -73,10 +81,12 @@ static int set_token(struct http *p, const char *path, struct error *error) {
 
 /* The URL, with what it lacks, and its name. */
 static int set_url(struct http *p, const char *text, const char *instead, struct error *error) {
-    char *path = NULL, *whole = NULL, *name = NULL;
+    char *scheme = NULL, *path = NULL, *whole = NULL, *name = NULL;
     CURLU *url = curl_url();
     int status = -1;
     if (!url || curl_url_set(url, CURLUPART_URL, text, CURLU_GUESS_SCHEME) != CURLUE_OK ||
+        curl_url_get(url, CURLUPART_SCHEME, &scheme, 0) != CURLUE_OK ||
+        (strcmp(scheme, "http") != 0 && strcmp(scheme, "https") != 0) ||
         curl_url_get(url, CURLUPART_PATH, &path, 0) != CURLUE_OK) {
         error_set(error, EX_USAGE, "found '%s', expected a URL: http://127.0.0.1:9100%s", text,
                   instead ? instead : "/");
@@ -95,6 +105,7 @@ static int set_url(struct http *p, const char *text, const char *instead, struct
         error_no_memory(error);
     p->retry.server = p->name;
 end:
+    curl_free(scheme);
     curl_free(path);
     curl_free(whole);
     curl_free(name);
@@ -145,6 +156,13 @@ const char *http_name(const struct http *http) {
     return http->name;
 }
 
+/* Asking again does not help. */
+static bool is_final(CURLcode result) {
+    return result == CURLE_UNSUPPORTED_PROTOCOL || result == CURLE_URL_MALFORMAT ||
+           result == CURLE_SSL_CACERT_BADFILE || result == CURLE_SSL_CERTPROBLEM ||
+           result == CURLE_SSL_CRL_BADFILE;
+}
+
 /* Ask once. 1: there is an answer. 0: there is none, and why. -1: there will be none. */
 static int ask_once(struct http *p, char why[WHY_SIZE], struct error *error) {
     long status = 0;
@@ -161,12 +179,17 @@ static int ask_once(struct http *p, char why[WHY_SIZE], struct error *error) {
                          "%s: the server refuses user and password, or the token (it answered "
                          "%ld); give http://USER:PASSWORD@HOST, ~/.netrc or --token-file",
                          p->name, status);
+    if (result == CURLE_WRITE_ERROR && p->no_memory)
+        return error_no_memory(error);
+    const char *reason = *p->reason ? p->reason : curl_easy_strerror(result);
+    if (is_final(result))
+        return error_set(error, EX_UNAVAILABLE, "%s: %s", p->name, reason);
     if (result == CURLE_OK)
         snprintf(why, WHY_SIZE, "the server answered %ld", status);
     else if (result == CURLE_WRITE_ERROR)
         snprintf(why, WHY_SIZE, "the answer is longer than %d MiB", ANSWER_MAX >> 20);
     else
-        snprintf(why, WHY_SIZE, "%s", *p->reason ? p->reason : curl_easy_strerror(result));
+        snprintf(why, WHY_SIZE, "%s", reason);
     return 0;
 }
 

@@ -95,11 +95,14 @@ static bool read_items(struct http_source *http, const char *answer, size_t size
             return false;
         }
         at += (size_t)reason.position;
-        if (has_objects(value))
-            json_array_extend(http->items, value);
-        else
-            json_array_append(http->items, value);
+        int status = has_objects(value) ? json_array_extend(http->items, value)
+                                        : json_array_append(http->items, value);
         json_decref(value);
+        if (status < 0) {
+            json_array_clear(http->items);
+            snprintf(why, WHY_SIZE, "out of memory");
+            return false;
+        }
     }
     return true;
 }

@@ -5,6 +5,7 @@
    entry's number is the example's, and what is sent a second time, as after a kill, is a duplicate.
    The journal remembers no readers: how far all is settled is in the file of the cursor. */
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -140,16 +141,18 @@ static int check_fields(struct journal *journal, struct error *error) {
 }
 
 static int seek(struct journal *journal, struct error *error) {
-    struct time_reader reader = {.name = "--since", .say = feed_say};
+    struct time_reader reader = {.option = "or now", .name = "--since", .say = feed_say};
     char why[TIME_WHY_SIZE];
     double time = clock_unix();
     const char *since = journal->since;
     if (since && strcmp(since, "now") != 0 && !time_read(&reader, since, &time, why))
-        return error_set(error, EX_USAGE,
-                         "--since: found '%s', expected now or a time as 2026-11-23 12:00:00, "
-                         "31.12.2026 or Unix time",
-                         since);
-    uint64_t begin = time > 0 ? (uint64_t)(time * US_PER_SECOND) : 0;
+        return reader.unclear
+                   ? error_set(error, EX_USAGE,
+                               "--since: '%s' has two meanings: give now or a time as 2026-11-23 "
+                               "12:00:00, 31.12.2026 or Unix time",
+                               since)
+                   : error_set(error, EX_USAGE, "--since: %s", why);
+    uint64_t begin = (uint64_t)fmin(fmax(time, 0) * US_PER_SECOND, (double)INT64_MAX);
     int code = journal->cursor ? sd_journal_seek_cursor(journal->journal, journal->cursor)
                : since         ? sd_journal_seek_realtime_usec(journal->journal, begin)
                                : sd_journal_seek_head(journal->journal);

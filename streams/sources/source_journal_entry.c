@@ -63,13 +63,14 @@ static int read_template(struct journal *journal, json_t **id, struct error *err
 /* A column as JSON, NULL and no error: it is missing. */
 static int read_column(struct journal *journal, const struct journal_field *field, json_t **value,
                        struct error *error) {
+    static const struct columns TABLE = {.missing = MISSING_WORDS};
     *value = NULL;
     if (strcmp(field->name, JOURNAL_MESSAGE) == 0)
         return read_template(journal, value, error);
     int has = read_word(journal, field->name, error);
     if (has < 0)
         return -1;
-    if (has && *journal->value)
+    if (has && (field->word ? *journal->value : !cell_missing(&TABLE, journal->value)))
         *value = named_value(journal->value, field->word);
     else if (field->word)
         *value = json_string("-");

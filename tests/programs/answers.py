@@ -10,6 +10,7 @@ class Answers:
 
     def __init__(self, text, status=200, wanted=None):
         self.text, self.status, self.wanted, self.asked = text, status, wanted, []
+        self.location = None  # for a redirection
         self.holder = socket.socket()
         self.holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         self.holder.bind(("127.0.0.1", 0))
@@ -28,6 +29,8 @@ class Answers:
                 if "gzip" in self.headers.get("Accept-Encoding", ""):
                     body = gzip.compress(body)
                     self.send_header("Content-Encoding", "gzip")
+                if answers.location:
+                    self.send_header("Location", answers.location)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)

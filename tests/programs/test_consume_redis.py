@@ -133,12 +133,14 @@ def test_reasons(directory):
 
 def test_json(directory):
     """A device's JSON as it is, in one field of an entry or as its fields; each dead letter names its field."""
-    messages = [*brokers.JSON_MESSAGES, '{"sensor":"a","ts":"01/02/2014","load":1,"data":{}}', "[7]",
-                '{"sensor":"a","ts":1,"load":[1],"data":{}}']
+    messages = [*brokers.JSON_MESSAGES, "[7]", '{"sensor":"a","ts":1,"load":[1],"data":{}}',
+                json.dumps({"sensor": "a", "ts": "\x1b[2J" + "ö" * 30}), '{"ö\x07']
     reasons = ["field 'sensor': not found; it names the stream (examples.json.key_field)",
-               "field 'ts': day and month of '01/02/2014' cannot be told apart: give examples.json.time_format "
-               "'%d/%m/%Y' or '%m/%d/%Y'", "expected an object of JSON (examples.json.field)",
-               "field 'load': expected a number or a text"]
+               "expected an object of JSON (examples.json.field)",
+               "field 'load': expected a number or a text",
+               f"field 'ts': found '?[2J{'ö' * 18}', expected a time: 2016-07-01 12:34:56, 31/12/2014 or Unix time "
+               "(examples.json.time_format)",
+               "expected an object of JSON (column 3: control character 0x7 near '\"ö')"]
     with brokers.Redis(directory) as redis:
         url = f'redis: {{url: "{redis.url}", stream: s}}'
         with consuming.json_daemon(directory, url) as d:
@@ -157,6 +159,22 @@ def test_json(directory):
             redis.ask("XADD", "s", "*", "sensor", "b", "ts", "1700000004", "load", "4", "site", "x")
             until(lambda: consumer(d)["dead"] == 1)
         assert letters(redis)[-1]["dead.reason"] == "unknown field site: no examples.json.field names it"
+
+
+def test_a_date_with_two_meanings(directory):
+    """It ends the daemon, also once others were learned, until a format is given: then it is learned."""
+    with brokers.Redis(directory) as redis:
+        url = f'redis: {{url: "{redis.url}", stream: s}}'
+        with consuming.json_daemon(directory, url) as d:
+            redis.ask("XADD", "s", "*", "e", brokers.JSON_MESSAGES[0])
+            wait_kept(d, 1)
+            redis.ask("XADD", "s", "*", "e", '{"sensor":"a","ts":"01/02/2014","load":1,"data":{"temperature":2}}')
+            assert d.process.wait(running.LIMIT) == 78, d.text()
+            assert ("field 'ts': day and month of '01/02/2014' cannot be told apart: give examples.json.time_format "
+                    "'%d/%m/%Y' or '%m/%d/%Y'") in d.text(), d.text()
+        with consuming.json_daemon(directory, url, ", time_format: '%d/%m/%Y'") as d:
+            wait_kept(d, 2)
+            assert d.end() == 0 and redis.ask("EXISTS", "s.dead") == 0, d.text()
 
 
 def test_hostile_entries(directory):

@@ -150,6 +150,11 @@ def test_wild_values_are_left_out():
 
 # --- tables ---
 
+def test_words_of_missing_cells_are_those_of_runnel_feed():
+    header = (SOURCE / "streams/sources/feed_columns.h").read_text(encoding="utf-8")
+    assert re.search('^#define MISSING_WORDS "(.*)"$', header, re.M)[1] == tool.MISSING
+
+
 def write(directory, text, name="table.csv"):
     path = directory / name
     path.write_bytes(text if isinstance(text, bytes) else text.encode())

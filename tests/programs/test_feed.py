@@ -106,7 +106,7 @@ def test_csv_columns(directory):
     assert near(values(good("csv", path, "--multiply", "a=0.01,3=-2")),
                 [[.01, 2, -6], [.04, 5, -12]])
     assert values(good("csv", path, "--no-header", "--columns", 2, "--skip-bad")) == [[2], [5]]
-    fails(USAGE, "no column 'd'", "csv", path, "--columns", "d")
+    fails(USAGE, "column 'd' not found", "csv", path, "--columns", "d")
     fails(USAGE, "a, b, c", "csv", path, "--targets", "4")
     fails(USAGE, "exclude each other", "csv", path, "--targets", "a", "--class", "b")
     fails(USAGE, "COLUMN=FACTOR", "csv", path, "--multiply", "a")
@@ -185,7 +185,7 @@ def test_csv_many_columns(directory):
     assert of("temp28,temp2?,load[12]") == [59, *range(51, 59), 2, 3]
     assert of("a*b,x..y,3-4") == [60, 61, 2, 3]
     for items in "load6..load3", "load0..none", "none*", "63", "4-63":
-        line, _ = fails(USAGE, f"--columns: there is no column '{items}'", "csv", path, "--columns",
+        line, _ = fails(USAGE, f"--columns: column '{items}' not found", "csv", path, "--columns",
                       items).err.splitlines()
         assert len(line) < 700, line
 
@@ -199,8 +199,8 @@ def test_csv_order_of_times(directory):
         return fed.err
     mixed = [(hour, key) for hour in range(4) for key in "pq"]
     for rows, said, count in (
-            (mixed, "t.csv:3: column 't': the time is that of the row before", "4 rows have the time"),
-            (sorted(mixed, key=lambda row: row[1]) * 2, "t.csv:6: column 't': the time is before that of",
+            (mixed, "t.csv:3: column 't': duplicate time", "4 rows have the time"),
+            (sorted(mixed, key=lambda row: row[1]) * 2, "t.csv:6: column 't': the time goes back",
              "the time goes back 3 times")):
         found = of(rows, "--columns", "v")
         assert found.count("; if 'k' names streams, give --stream-column 'k'\n") == 1, found
@@ -208,12 +208,12 @@ def test_csv_order_of_times(directory):
         assert "; if 'k' names streams" in of(rows, "--names")
     assert "; if 'k' is the time of day, give --time 't,k'\n" in of(
         [(1, "10:30"), (1, "10:45")], "--columns", "v")
-    assert "the time is" not in of(mixed, "--stream-column", "k")
-    assert "the time is" not in of(mixed, "--stream-column", "k", "--names")
-    assert "the time is" not in of(mixed[::2], "--columns", "v", "--repeat", 2)
+    for found in (of(mixed, "--stream-column", "k"), of(mixed, "--stream-column", "k", "--names"),
+                  of(mixed[::2], "--columns", "v", "--repeat", 2)):
+        assert "duplicate time" not in found and "goes back" not in found, found
     found = of([*mixed, (3, "p"), (2, "q")], "--stream-column", "k")
-    assert "t.csv:10: column 't': the time is that of the row before of its stream\n" in found, found
-    assert "t.csv:11: column 't': the time is before that of the row before of its stream\n" in found, found
+    assert "t.csv:10: column 't': duplicate time in stream\n" in found, found
+    assert "t.csv:11: column 't': the time goes back in stream\n" in found, found
 
 
 def test_csv_forms(directory):

@@ -50,6 +50,11 @@ def test_unknown_fields_are_reported_once():
     assert [one["x"]["t"] for one in found] == list(range(50)) and err.count("ignored") == 1, err
     fails(BAD_DATA, ":1: unknown field u: no --field names it", "json", "--field", "t=t", "--strict",
           stdin=lines.encode())
+    for line in ({"t": 1, "n" * 300: 1}, {"t": [{"a": 1, "n" * 80: 2}]}):  # a path that no option can have, in a list
+        fails(BAD_DATA, f"unknown field {'t.0.' * isinstance(line['t'], list)}{'n' * 80}", "json", "--field", "t=t",
+              "--field", "a=t.0.a", "--strict", stdin=json.dumps(line).encode())
+    found, err = of_line("--field", "a=t.0.a", "--strict", line={"t": [{"a": 1}, {"b": 2}, 3]})
+    assert found["x"] == {"a": 1} and "ignored" not in err, (found, err)
     many = {"t": 1, **{f"field{n:04}": n for n in range(2000)}}
     found, err = of_line("--field", "t=t", line=many)
     assert found["x"] == {"t": 1} and len(err) < 1000 and ", field0001, " in err, err
@@ -58,7 +63,7 @@ def test_unknown_fields_are_reported_once():
 def test_what_is_no_example():
     for line, words, said in (
             ({"t": [1]}, (), "field 't': expected a number or a text"),
-            ({"u": 1}, (), "it has none of the fields of x"),
+            ({"u": 1}, (), "no field of x found"),
             ([1, 2], (), "expected an object of JSON"),
             ({"t": 1}, ("--key-field", "k"), "field 'k': not found; it names the stream (--key-field)"),
             ({"t": 1, "k": [1]}, ("--key-field", "k"), "field 'k': expected a text"),
@@ -74,6 +79,7 @@ def test_what_is_no_example():
 
 def test_options_that_are_wrong():
     for words, said in ((("--field", "t"), "expected COLUMN=PATH"), (("--field", "=t"), "COLUMN=PATH"),
+                        (("--field", "\udcff=t"), "COLUMN=PATH"),
                         (("--field", "t=a..b"), "COLUMN=PATH"), (("--key-field", "."), "a field of JSON"),
                         (("--field", "t=a", "--field", "t=b"), "column 't' given twice"),
                         (("--time-format", "%s"), "only with --time-field"),

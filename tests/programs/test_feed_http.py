@@ -120,7 +120,18 @@ def test_how_it_is_called(directory):
         assert fed.status in (USAGE, NO_INPUT) and said in fed.err, fed
     fed = run("http", "http://", "--print")
     assert fed.status == USAGE and "expected a URL: http://127.0.0.1:9100/" in fed.err, fed
+    for url in ("ftp://127.0.0.1/", "ftp.localhost", "file:///etc/hosts", "htp://127.0.0.1"):
+        fed = run("http", url, "--print")
+        assert fed.status == USAGE and f"found '{url}', expected a URL: http://127.0.0.1:9100/" in fed.err, fed
+    with Answers("", 302).start() as server:
+        server.location = "ftp://127.0.0.1:1/"
+        fed = run("http", f"http://127.0.0.1:{server.port}", "--print")
+        assert fed.status == UNAVAILABLE and "trying again" not in fed.err, fed
     token = directory / "token"
+    for text in ("\nabc\n", "  \n", "a" * 4095, "a" * 5000 + "\n"):
+        token.write_text(text)
+        fed = run("http", "http://127.0.0.1:1", "--print", "--token-file", token)
+        assert fed.status == USAGE and f"{token}: expected a token of 1 to 4094 bytes in the first" in fed.err, fed
     token.write_text("abc\n")
     with Answers(json.dumps(reading(0)), wanted="Bearer abc").start() as server:
         arguments = ["http", f"127.0.0.1:{server.port}", "--count", 1, "--print", *FIELDS]

@@ -73,7 +73,7 @@ def test_what_is_in_entries(directory):
     assert [e["x"] for e in shown(directory, "--match", "PRIORITY=3")] == [0]
     assert shown(directory, "--since", f"{FIRST // 10**6}.002", "--fields", "PRIORITY")[0]["x"] == {
         "PRIORITY": 6}
-    assert shown(directory, "--since", "now") == []
+    assert shown(directory, "--since", "now") == shown(directory, "--since", "1e300") == []
     third = datetime.datetime.fromtimestamp(FIRST // 10**6, datetime.timezone.utc)
     east = third + datetime.timedelta(hours=2)
     for since in (f"{FIRST // 1000 + 2}", f"{third:%Y/%m/%d %H:%M:%S}.002", f"{third:%d.%m.%Y %H:%M:%S}.002",
@@ -91,6 +91,13 @@ def test_what_is_in_entries(directory):
     assert shown(directory, "--since", "1960-01-01T00:00:00Z") == plain
     units = shown(directory, "--fields", "_SYSTEMD_UNIT")  # the second entry has none
     assert [e["sequence"] for e in units] == [whole[n]["sequence"] for n in (0, 2, 3)]
+
+
+def test_missing_words(directory):
+    """As in a table, unless the field is one of words."""
+    write(directory / "a.journal", [(n, {"LOAD": load, "N": n}) for n, load in enumerate((1, "NA", "nan", "-", 2))])
+    assert [e["x"].get("LOAD") for e in shown(directory, "--fields", "LOAD,N")] == [1, None, None, None, 2]
+    assert [e["x"]["LOAD"] for e in shown(directory, "--words", "LOAD")] == ["1", "NA", "nan", "-", "2"]
 
 
 def test_entries_without_any_of_the_fields_are_passed(directory):
@@ -204,8 +211,10 @@ def test_how_it_is_called(directory):
     (directory / "cursor").write_text("nonsense\n")
     (directory / "empty").write_text("")
     for status, said, words in [
-            (USAGE, "--since: found 'then'", ["--since", "then"]),
-            (USAGE, "--since: found '02/03/2026'", ["--since", "02/03/2026"]),
+            (USAGE, "--since: found 'then', expected a time: 2016-07-01 12:34:56, 31/12/2014 or Unix time (or now)",
+             ["--since", "then"]),
+            (USAGE, "--since: '02/03/2026' has two meanings: give now or a time as 2026-11-23 12:00:00",
+             ["--since", "02/03/2026"]),
             (USAGE, "expected FIELD=VALUE", ["--match", "PRIORITY"]),
             (USAGE, "expected names of fields", ["--fields", "A,,B"]),
             (USAGE, "--fields: no field of the journal can be called 'message'", ["--fields", "message"]),

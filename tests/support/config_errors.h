@@ -286,7 +286,7 @@ static const struct {
                          "temperature=data.temperature"},
     {JSON("field: [t=a, t=b]"), ":6:46: examples.json.field: column 't' given twice"},
     {JSON("field: [u=a]"),
-     ":6:46: examples.json.field: found the column 'u', which model.input.columns has not"},
+     ":6:46: examples.json.field: unknown column 'u' (not in model.input.columns)"},
     {JSON("key_field: a..b"),
      ":6:50: examples.json.key_field: found 'a..b', expected a field of JSON, as data.name"},
     {JSON("time_format: s"),
