@@ -249,7 +249,7 @@ def test_contexts_that_are_missing_or_too_many_are_refused(directory):
         fed(daemon, [step(n + 1, [n % 7]) for n in range(200)])
         assert daemon.end() == 0
         whole = checkpoint.read_bytes()
-        for more, said in (-1, "too few contexts"), (1, "too many contexts"), (0, "resumed after 200 examples"):
+        for more, said in (-1, "streams.contexts has too few rows"), (1, "streams.contexts has too many rows"), (0, "resumed after 200 examples"):
             for other in checkpoint.parent.glob("checkpoint*"):
                 other.unlink()
             checkpoint.write_bytes(with_contexts(whole, more))
