@@ -1,13 +1,123 @@
+#include "anomaly.h"
+
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
 
-#include "anomaly_internal.h"
 #include "common/denormals.h"
 #include "common/error.h"
 #include "common/machine.h"
+#include "forecast/vectors.h"
+#include "habit.h"
+#include "kept.h"
+#include "novelty.h"
+#include "recent.h"
+#include "silence.h"
+
+/* What is kept of a stream: doubles alone, then floats. First a struct heard: that is written while
+   what came before still waits for its scores. */
+struct stream {
+    double begun; /* 1: what follows is of a stream; 0: nothing has come yet */
+    double steps;
+    struct alarm novelty, surprise;
+    struct tail wrong; /* of errors of all columns together */
+    struct tail joint;
+    double apart; /* enum apart: whether columns were missing alone */
+};
+
+enum apart {
+    TOGETHER, /* the memories of all columns have the same steps in the same places */
+    APART,    /* they have not, and not every column has been seen yet */
+    HELD,     /* there are others, with what was missing held */
+};
+
+struct column {
+    struct novelty novelty;
+    struct tail wrong; /* of errors */
+    double last;       /* value */
+    struct habit repeated, missing;
+};
+
+struct anomaly {
+    struct anomaly_options options;
+    size_t numbers_size, alarms_size, held_size; /* of a stream, */
+    size_t own_memory, floats, shared_floats;    /* and of a column: contexts, floats, and those
+                                                    of a group's */
+    uint32_t *groups;                            /* (slots,) of each stream */
+    /* (slots + groups,) of (numbers_size + alarms_size + held_size,) doubles and (columns, floats);
+       with several columns as many floats again */
+    double **numbers;
+    double *scores, *surprises; /* (columns,) */
+    double score, surprise, joint;
+    bool learns;                /* from what comes now */
+    float *distances;           /* (memory,) of all columns together; NULL with one */
+    enum anomaly_habit *habits; /* (columns,) what the newest step has broken */
+
+    struct silence silence;
+    struct silence expecting; /* what it was: see anomaly_expect */
+};
+
+#define NUMBERS(type) (sizeof(type) / sizeof(double))
+
+/* Of a stream: with several columns those that hold what is missing, too. */
+static inline size_t memories_of(const struct anomaly *anomaly) {
+    return anomaly->options.columns * (anomaly->held_size ? 2 : 1);
+}
+
+static inline struct heard *heard_of(const struct anomaly *anomaly, uint32_t slot) {
+    return (struct heard *)(void *)anomaly->numbers[slot];
+}
+
+static inline struct stream *stream_of(const struct anomaly *anomaly, uint32_t slot) {
+    return (struct stream *)(void *)(anomaly->numbers[slot] + NUMBERS(struct heard));
+}
+
+static inline struct column *column_of(const struct anomaly *anomaly, uint32_t slot, size_t k) {
+    return (struct column *)(void *)(stream_of(anomaly, slot) + 1) + k;
+}
+
+static inline struct kept *kept_of(const struct anomaly *anomaly, uint32_t slot) {
+    return (struct kept *)(void *)(anomaly->numbers[slot] + anomaly->numbers_size);
+}
+
+/* Only with symbols. */
+static inline struct recent *recent_of(const struct anomaly *anomaly, uint32_t slot) {
+    return (struct recent *)(void *)(stream_of(anomaly, slot) + 1);
+}
+
+static inline float *floats_of(const struct anomaly *anomaly, uint32_t slot, size_t k) {
+    double *after =
+        anomaly->numbers[slot] + anomaly->numbers_size + anomaly->alarms_size + anomaly->held_size;
+    size_t floats = slot < anomaly->options.slots ? anomaly->floats : anomaly->shared_floats;
+    return (float *)(void *)after + k * floats;
+}
+
+/* Only with several columns: each once more, with missing values held. */
+static inline struct novelty *held_of(const struct anomaly *anomaly, uint32_t slot, size_t k) {
+    double *after = anomaly->numbers[slot] + anomaly->numbers_size + anomaly->alarms_size;
+    return (struct novelty *)(void *)after + k;
+}
+
+static inline float *held_floats_of(const struct anomaly *anomaly, uint32_t slot, size_t k) {
+    return floats_of(anomaly, slot, anomaly->options.columns + k);
+}
+
+/* Where a stream's columns remember together with others'; ANOMALY_ALONE: nowhere. */
+static inline uint32_t shared_slot(const struct anomaly *anomaly, uint32_t slot) {
+    uint32_t group = slot < anomaly->options.slots ? anomaly->groups[slot] : ANOMALY_ALONE;
+    return group == ANOMALY_ALONE ? ANOMALY_ALONE : (uint32_t)anomaly->options.slots + group;
+}
+
+/* Before the columns take the next step. */
+static void joint_prepare(struct anomaly *anomaly, uint32_t slot, const float *x);
+
+/* Of a step that the columns have taken. */
+static void joint_take(struct anomaly *anomaly, uint32_t slot, const float *x, unsigned minute);
+
+/* That step does not enter the memory (novelty_drop). */
+static void joint_drop(struct anomaly *anomaly, uint32_t slot, const float *x);
 
 #define MINUTE 60.0
 #define DAY (MINUTE * NOVELTY_MINUTES)
@@ -396,4 +506,177 @@ bool anomaly_is_silent(struct anomaly *anomaly, uint32_t slot, bool *changed) {
     if (changed)
         *changed = memcmp(&before, heard, sizeof before) != 0; /* doubles alone */
     return silent;
+}
+
+/* ---- Several columns together ---- */
+
+/* Its memory is that of the columns themselves, as long as they come together. When one is missing
+   alone, its memory goes another way than the others': from then on each column is kept once more,
+   with the value before in place of what is missing. */
+
+static size_t count_missing(const struct anomaly *anomaly, const float *x) {
+    size_t missing = 0;
+    for (size_t k = 0; k < anomaly->options.columns; k++)
+        missing += isnan(x[k]) != 0;
+    return missing;
+}
+
+/* Until now what is held is what the columns have. */
+static void hold(struct anomaly *anomaly, uint32_t slot) {
+    for (size_t k = 0; k < anomaly->options.columns; k++) {
+        *held_of(anomaly, slot, k) = column_of(anomaly, slot, k)->novelty;
+        memcpy(held_floats_of(anomaly, slot, k), floats_of(anomaly, slot, k),
+               anomaly->floats * sizeof(float));
+    }
+}
+
+static void joint_prepare(struct anomaly *anomaly, uint32_t slot, const float *x) {
+    struct stream *stream = stream_of(anomaly, slot);
+    size_t missing = count_missing(anomaly, x);
+    memset(anomaly->distances, 0, vector_pad(anomaly->options.memory) * sizeof(float));
+    if (stream->apart != TOGETHER || missing == 0 || missing == anomaly->options.columns)
+        return;
+    stream->apart = APART;
+    if (column_of(anomaly, slot, 0)->novelty.count == 0)
+        return;
+    hold(anomaly, slot);
+    stream->apart = HELD;
+}
+
+/* Whether every column has been seen. */
+static bool all_seen(const struct anomaly *anomaly, uint32_t slot) {
+    for (size_t k = 0; k < anomaly->options.columns; k++)
+        if (column_of(anomaly, slot, k)->novelty.count == 0)
+            return false;
+    return true;
+}
+
+static void begin_held(struct anomaly *anomaly, uint32_t slot) {
+    for (size_t k = 0; k < anomaly->options.columns; k++)
+        novelty_begin(held_of(anomaly, slot, k), anomaly->options.seed);
+    stream_of(anomaly, slot)->apart = HELD;
+}
+
+static void take_held(struct anomaly *anomaly, uint32_t slot, unsigned minute) {
+    for (size_t k = 0; k < anomaly->options.columns; k++)
+        novelty_take_beside(held_of(anomaly, slot, k), held_floats_of(anomaly, slot, k),
+                            anomaly->options.memory, column_of(anomaly, slot, k)->last, minute,
+                            anomaly->learns, anomaly->distances);
+}
+
+static void joint_take(struct anomaly *anomaly, uint32_t slot, const float *x, unsigned minute) {
+    struct stream *stream = stream_of(anomaly, slot);
+    size_t columns = anomaly->options.columns, missing = count_missing(anomaly, x);
+    const struct novelty *first = &column_of(anomaly, slot, 0)->novelty;
+    const float *floats = floats_of(anomaly, slot, 0);
+    if (missing == columns)
+        return;
+    if (stream->apart == APART && all_seen(anomaly, slot))
+        begin_held(anomaly, slot);
+    if (stream->apart == APART)
+        return;
+    if (stream->apart == HELD) {
+        take_held(anomaly, slot, minute);
+        first = held_of(anomaly, slot, 0);
+        floats = held_floats_of(anomaly, slot, 0);
+    }
+    if (missing > 0 || first->used == 0)
+        return;
+    double distance = novelty_joint(first, floats, minute, anomaly->distances, columns);
+    double score = tail_unlikeliness(&stream->joint, distance);
+    if (tail_knows(&stream->joint))
+        anomaly->joint = fmax(anomaly->joint, novelty_patient(score, first->count - 1));
+    if (anomaly->learns)
+        tail_learn(&stream->joint, distance);
+}
+
+static void joint_drop(struct anomaly *anomaly, uint32_t slot, const float *x) {
+    if (stream_of(anomaly, slot)->apart != HELD ||
+        count_missing(anomaly, x) == anomaly->options.columns)
+        return;
+    for (size_t k = 0; k < anomaly->options.columns; k++)
+        novelty_drop(held_of(anomaly, slot, k), held_floats_of(anomaly, slot, k));
+}
+
+/* Contexts of a column, in that place. */
+static size_t memory_size(const struct anomaly *anomaly, uint32_t slot) {
+    return slot < anomaly->options.slots ? anomaly->own_memory : anomaly->options.memory;
+}
+
+struct anomaly_state anomaly_state(struct anomaly *anomaly, uint32_t slot) {
+    return (struct anomaly_state){
+        .numbers = anomaly->numbers[slot],
+        .alarms = anomaly->numbers[slot] + anomaly->numbers_size,
+        .held = anomaly->numbers[slot] + anomaly->numbers_size + anomaly->alarms_size,
+        .contexts = floats_of(anomaly, slot, 0),
+        .numbers_size = anomaly->numbers_size,
+        .alarms_size = anomaly->alarms_size,
+        .held_size = anomaly->held_size,
+        .holds = anomaly->held_size && stream_of(anomaly, slot)->apart == HELD,
+        .contexts_size = memories_of(anomaly) *
+                         (slot < anomaly->options.slots ? anomaly->floats : anomaly->shared_floats),
+        .memories = memories_of(anomaly),
+    };
+}
+
+struct anomaly_contexts anomaly_contexts(struct anomaly *anomaly, uint32_t slot, size_t k) {
+    size_t columns = anomaly->options.columns;
+    const struct novelty *novelty =
+        k < columns ? &column_of(anomaly, slot, k)->novelty : held_of(anomaly, slot, k - columns);
+    return (struct anomaly_contexts){
+        .floats = floats_of(anomaly, slot, k),
+        .count = novelty_contexts(novelty, memory_size(anomaly, slot)),
+    };
+}
+
+static bool column_valid(const struct anomaly *anomaly, uint32_t slot, size_t k) {
+    const struct column *column = column_of(anomaly, slot, k);
+    return tail_valid(&column->wrong) && fabs(column->last) <= (double)FLT_MAX &&
+           habit_valid(&column->repeated) && habit_valid(&column->missing) &&
+           novelty_valid(&column->novelty, floats_of(anomaly, slot, k), memory_size(anomaly, slot));
+}
+
+static bool held_valid(const struct anomaly *anomaly, uint32_t slot, size_t k) {
+    return anomaly->held_size && held_of(anomaly, slot, k)->count > 0 &&
+           novelty_valid(held_of(anomaly, slot, k), held_floats_of(anomaly, slot, k),
+                         memory_size(anomaly, slot));
+}
+
+bool anomaly_valid(struct anomaly *anomaly, uint32_t slot) {
+    const struct stream *stream = stream_of(anomaly, slot);
+    bool valid = silence_valid(heard_of(anomaly, slot));
+    if (!valid || stream->begun == 0)
+        return valid;
+    valid = stream->begun == 1 && habit_is_count(stream->steps) && alarm_valid(&stream->novelty) &&
+            alarm_valid(&stream->surprise) && tail_valid(&stream->wrong) &&
+            tail_valid(&stream->joint) &&
+            (stream->apart == TOGETHER || stream->apart == APART || stream->apart == HELD) &&
+            kept_valid(kept_of(anomaly, slot), anomaly->options.columns);
+    for (size_t k = 0; valid && k < anomaly->options.columns; k++)
+        valid = column_valid(anomaly, slot, k) &&
+                (stream->apart != HELD || held_valid(anomaly, slot, k));
+    return valid && (!anomaly->options.symbols || recent_valid(recent_of(anomaly, slot)));
+}
+
+bool anomaly_written(struct anomaly *anomaly, uint32_t slot) {
+    if (silence_valid(heard_of(anomaly, slot)))
+        silence_go_on(&anomaly->silence, heard_of(anomaly, slot));
+    return anomaly_valid(anomaly, slot);
+}
+
+void anomaly_expect(struct anomaly *anomaly, uint32_t slot) {
+    anomaly->expecting = anomaly->silence;
+    silence_heard(&anomaly->silence, heard_of(anomaly, slot), anomaly->options.slots, 0, true);
+    anomaly_begin(anomaly, slot);
+}
+
+void anomaly_settle(struct anomaly *anomaly, uint32_t slot, bool arrived) {
+    uint32_t shared = shared_slot(anomaly, slot);
+    anomaly->silence = anomaly->expecting;
+    if (!arrived)
+        return;
+    silence_moved(&anomaly->silence, heard_of(anomaly, slot));
+    for (size_t k = 0; shared != ANOMALY_ALONE && k < anomaly->options.columns; k++)
+        novelty_join(&column_of(anomaly, slot, k)->novelty,
+                     &column_of(anomaly, shared, k)->novelty);
 }

@@ -1,16 +1,48 @@
 /* The configuration in force, and what changes it in flight: `set`, `reset`, and their replay. */
+
 #include "settings.h"
 
+#include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
 
+#include "announce.h"
 #include "checkpoints.h"
 #include "common/error.h"
+#include "common/format.h"
+#include "common/json_text.h"
+#include "common/log.h"
+#include "common/text.h"
+#include "config/config.h"
+#include "journalling.h"
+#include "learner/learner.h"
 #include "learner/learner_state.h"
+#include "notify.h"
 #include "observe.h"
+#include "parts.h"
 #include "resolved.h"
-#include "settings_internal.h"
+#include "run.h"
+
+/* The keys that learning depends on and that may change in flight. */
+#define RATE_KEY "learning.optimizer.rate"
+#define CLIP_KEY "learning.clip"
+#define THRESHOLD_KEY "anomaly.threshold"
+
+/* Before one of them, with a name: that of one member alone. */
+#define MEMBERS "members."
+
+static inline const struct learning *learning_of(const struct config *config, size_t member) {
+    return config->members_given && config->member_count ? &config->members[member].learning
+                                                         : &config->learning;
+}
+
+/* Those that have a rate: where there is no network, the configuration's own counts as one. */
+static inline size_t settings_networks(const struct daemon *daemon) {
+    size_t members = learner_members(daemon->learner);
+    return members ? members : 1;
+}
 
 struct settings {
     const struct config_source *source;
@@ -36,8 +68,9 @@ void settings_close(struct daemon *daemon) {
     daemon->config = NULL;
 }
 
-void settings_put(struct daemon *daemon, const struct config *current,
-                  const struct config *configured) {
+/* Take these in their places: what is in force, and what was loaded last. NULL: that stays. */
+static void settings_put(struct daemon *daemon, const struct config *current,
+                         const struct config *configured) {
     if (current)
         daemon->settings->current = *current;
     if (configured)
@@ -224,4 +257,285 @@ int settings_reset(struct daemon *daemon, const char *member, struct error *erro
     observe_begin(daemon);
     checkpoints_begin_again(daemon);
     return 0;
+}
+
+/* What all lists and sentences have room for in an event's text: see report. */
+enum { CHANGES_TEXT_SIZE = 256, KEYS_SIZE = 160, WAITING_TEXT_SIZE = 800, KEY_TEXT_SIZE = 128 };
+
+/* ---- What the file has changed: since the checkpoint, at a start, and at SIGHUP ---- */
+
+/* Objects of JSON, by enum config_way. */
+struct changes {
+    json_t *keys[CONFIG_WAYS];
+};
+
+static int changes_open(struct changes *changes) {
+    bool good = true;
+    for (size_t n = 0; n < CONFIG_WAYS; n++)
+        good &= (changes->keys[n] = json_object()) != NULL;
+    return good ? 0 : -1;
+}
+
+static void changes_close(struct changes *changes) {
+    for (size_t n = 0; n < CONFIG_WAYS; n++)
+        json_decref(changes->keys[n]);
+}
+
+/* Of config_changed; the context is a struct changes. */
+static void collect(void *context, enum config_way way, const char *key, const char *value) {
+    struct changes *changes = context;
+    json_object_set_new(changes->keys[way], key, json_of_text(value, strlen(value)));
+}
+
+/* A key's value is another than before. */
+static void journal_key(struct daemon *daemon, const char *key, double value) {
+    char text[FORMAT_SIZE];
+    journalling_append_command(daemon, JOURNAL_SET,
+                               json_pack("{s:s, s:s, s:s, s:b}", "command", "set", "key", key,
+                                         "value", format_exact(text, value), "configured", 1));
+}
+
+/* One member's is. */
+static void journal_value(struct daemon *daemon, size_t member, const char *key, double value) {
+    char name[KEY_TEXT_SIZE];
+    const char *own =
+        learner_members(daemon->learner) ? learner_member_name(daemon->learner, member) : "";
+    snprintf(name, sizeof name, "%s%s%s%s", *own ? MEMBERS : "", own, *own ? "." : "", key);
+    journal_key(daemon, name, value);
+}
+
+/* Rate and clip are learned with, so that they are journalled: what is replayed is learned with
+   those that were in force. The checkpoint that a replay begins with says which ones were before,
+   the file does not any more; so there must be one. */
+static int take_member(struct daemon *daemon, const struct config *wanted, size_t member,
+                       struct error *error) {
+    const struct learning *learning = learning_of(wanted, member);
+    const struct learner_rates rates = learner_rates(daemon->learner, member);
+    double rate = learning->optimizer.rate, clip = learning->clip;
+    if (rate == rates.configured_rate && clip == rates.configured_clip)
+        return 0;
+    if (daemon->journal && checkpoints_first(daemon, error))
+        return -1;
+    if (learner_configure(daemon->learner, member, rate, clip, error))
+        return run_break(daemon);
+    if (rate != rates.configured_rate)
+        journal_value(daemon, member, RATE_KEY, rate);
+    if (clip != rates.configured_clip)
+        journal_value(daemon, member, CLIP_KEY, clip);
+    checkpoints_changed(daemon);
+    return 0;
+}
+
+/* Alarms depend on it, and so do those of a replay: as with a member's rates. */
+static int take_threshold(struct daemon *daemon, const struct config *wanted, struct error *error) {
+    double threshold = wanted->anomaly.rule.threshold;
+    if (!learner_watches(daemon->learner) ||
+        threshold == learner_thresholds(daemon->learner).configured)
+        return 0;
+    if (daemon->journal && checkpoints_first(daemon, error))
+        return -1;
+    if (learner_configure_threshold(daemon->learner, threshold, error))
+        return run_break(daemon);
+    journal_key(daemon, THRESHOLD_KEY, threshold);
+    checkpoints_changed(daemon);
+    return 0;
+}
+
+static int take_learning(struct daemon *daemon, const struct config *wanted, struct error *error) {
+    bool predictions = wanted->predictions != PREDICTIONS_NONE;
+    if (learner_keep_truths(daemon->learner, predictions, error) ||
+        take_threshold(daemon, wanted, error))
+        return -1;
+    for (size_t m = 0; m < settings_networks(daemon); m++)
+        if (take_member(daemon, wanted, m, error))
+            return -1;
+    return 0;
+}
+
+/* Append to a list, unless it has `most` bytes then: those that are left are counted. */
+static size_t write_key(char *text, size_t used, size_t most, const char *item, size_t left) {
+    const char *comma = used ? ", " : "";
+    enum { MORE_SIZE = sizeof ", and 1000 more" };
+    if (used + strlen(comma) + strlen(item) + MORE_SIZE < most)
+        return used + (size_t)snprintf(text + used, most - used, "%s%s", comma, item);
+    snprintf(text + used, most - used, "%s%zu more", used ? ", and " : "", left);
+    return SIZE_MAX;
+}
+
+/* "a is 1, b is 2" */
+static void write_changes(json_t *changes, char text[CHANGES_TEXT_SIZE]) {
+    const char *key;
+    json_t *value;
+    size_t used = 0, left = json_object_size(changes);
+    snprintf(text, CHANGES_TEXT_SIZE, "no value has changed");
+    json_object_foreach(changes, key, value) {
+        char item[CHANGES_TEXT_SIZE];
+        const char *now = json_string_value(value);
+        snprintf(item, sizeof item, "%s is %s", key, now && *now ? now : "not set");
+        if ((used = write_key(text, used, CHANGES_TEXT_SIZE, item, left--)) == SIZE_MAX)
+            break;
+    }
+}
+
+/* "; WHAT: a, b": keys that wait, after how they can change. */
+static void write_waiting(json_t *keys, const char *what, char text[WAITING_TEXT_SIZE]) {
+    const char *key;
+    json_t *value;
+    char list[KEYS_SIZE];
+    size_t used = 0, left = json_object_size(keys), begin = strlen(text);
+    if (!left)
+        return;
+    json_object_foreach(keys, key, value) {
+        if ((used = write_key(list, used, sizeof list, key, left--)) == SIZE_MAX)
+            break;
+    }
+    snprintf(text + begin, WAITING_TEXT_SIZE - begin, "; %s: %s", what, list);
+}
+
+int settings_configure(struct daemon *daemon, struct error *error) {
+    const struct config *configured = settings_configured(daemon);
+    const struct learner_rates rates = learner_rates(daemon->learner, 0);
+    struct config *before = malloc(3 * sizeof *before);
+    struct changes changes;
+    char text[CHANGES_TEXT_SIZE];
+    int result = -1;
+    if (changes_open(&changes) || !before) {
+        error_no_memory(error);
+    } else if (run_is_replaying(daemon)) {
+        result = 0; /* stopped: what comes after the rest of the journal comes another time */
+    } else {
+        struct config *current = before + 1;
+        *current = *daemon->config;
+        *before = *configured;
+        if (!configured->members_given) {
+            before->learning.optimizer.rate = rates.configured_rate;
+            before->learning.clip = rates.configured_clip;
+        }
+        if (learner_watches(daemon->learner))
+            before->anomaly.rule.threshold = learner_thresholds(daemon->learner).configured;
+        config_reload(current, before + 2, before, configured, collect, &changes);
+        settings_put(daemon, current, NULL);
+        result = take_learning(daemon, configured, error);
+        if (result == 0)
+            settings_take_rates(daemon);
+        write_changes(changes.keys[CONFIG_APPLIED], text);
+        if (result == 0 && json_object_size(changes.keys[CONFIG_APPLIED]))
+            log_info("the configuration has changed: %s", text);
+    }
+    free(before);
+    changes_close(&changes);
+    return result;
+}
+
+/* ---- Reading it again ---- */
+
+/* What the lists and the key of the daemon have brought. */
+struct access {
+    size_t cut_off; /* connections */
+    bool key_changed;
+};
+
+static int renew_sockets(struct daemon *daemon, struct error *error) {
+    const struct config *config = daemon->config;
+    return publish_renew(daemon->publish, daemon->security, &config->statistics, error) ||
+                   control_renew(daemon->control, daemon->security, &config->control, error) ||
+                   ingest_renew(daemon->ingest, daemon->security, &config->examples, error)
+               ? -1
+               : 0;
+}
+
+static void report(struct daemon *daemon, struct changes *changes, const struct access *access) {
+    char text[CHANGES_TEXT_SIZE], key[KEY_TEXT_SIZE] = "", waiting[WAITING_TEXT_SIZE] = "";
+    char all[ERROR_TEXT_SIZE];
+    json_t *const *keys = changes->keys;
+    write_changes(keys[CONFIG_APPLIED], text);
+    write_waiting(keys[CONFIG_REFUSED],
+                  "not applied, and a restart would refuse what was learned (start with another "
+                  "state.directory; `runnel-ctl export FILE` now and model.initial: FILE then keep "
+                  "parameters whose shapes stay)",
+                  waiting);
+    write_waiting(keys[CONFIG_RESTART],
+                  json_object_get(keys[CONFIG_RESTART], "state.directory")
+                      ? "not applied until a restart, which continues with what that directory has "
+                        "(move this one there)"
+                      : "not applied until a restart",
+                  waiting);
+    write_waiting(keys[CONFIG_FRESH], "read only where nothing was learned", waiting);
+    json_t *details =
+        json_pack("{s:O, s:O, s:O, s:O, s:I}", "changed", keys[CONFIG_APPLIED], "restart",
+                  keys[CONFIG_RESTART], "refused", keys[CONFIG_REFUSED], "ignored",
+                  keys[CONFIG_FRESH], "cut_off", (json_int_t)access->cut_off);
+    if (access->key_changed) {
+        snprintf(key, sizeof key, "; the daemon's public key is now %s",
+                 security_key(daemon->security));
+        json_object_set_new(details, "key", json_string(security_key(daemon->security)));
+    }
+    snprintf(all, sizeof all, "read the configuration%s again: %s; %zu connection%s cut off%s%s",
+             security_has_keys(daemon->security) ? " and the lists of keys" : "", text,
+             access->cut_off, text_s(access->cut_off), key, waiting);
+    if (*waiting)
+        log_warning("%s", all);
+    else
+        log_info("%s", all);
+    announce_event(daemon, "reloaded", details, "%s", all);
+    run_refused_reload(daemon, waiting);
+    announce_status(daemon);
+}
+
+/* `configured`: the file, but for what cannot change. */
+static int take(struct daemon *daemon, const struct config *configured, struct changes *changes,
+                const struct access *access, struct error *error) {
+    if (take_learning(daemon, configured, error))
+        return -1;
+    settings_put(daemon, NULL, configured);
+    settings_take_rates(daemon);
+    observe_want_outputs(daemon);
+    report(daemon, changes, access);
+    return access->key_changed ? renew_sockets(daemon, error) : 0;
+}
+
+/* `systemctl reload` has ended by now: the manager's status, which is soon updated, is what it can
+   show. */
+static void refuse(struct daemon *daemon, const struct error *why) {
+    struct error all = *why;
+    error_prefix(&all, "; the configuration that was read again is not in use");
+    run_refused_reload(daemon, all.text);
+    announce_status_soon(daemon);
+    log_warning("the configuration stays as it was: %s", why->text);
+    announce_event(daemon, "reload_failed", NULL, "the configuration stays as it was: %s",
+                   why->text);
+}
+
+int settings_reload(struct daemon *daemon, struct error *error) {
+    const struct config_source *source = settings_source(daemon);
+    struct config *wanted = malloc(3 * sizeof *wanted);
+    struct changes changes;
+    struct error why;
+    struct access access;
+    int result = 0;
+    notify_reloading();
+    if (changes_open(&changes) || !wanted) {
+        error_no_memory(&why);
+        refuse(daemon, &why);
+        goto done;
+    }
+    struct config *current = wanted + 1, *configured = wanted + 2;
+    *current = *daemon->config;
+    bool bad = config_load(wanted, source->path, source->overrides, source->override_count, &why);
+    if (!bad) {
+        config_reload(current, configured, settings_configured(daemon), wanted, collect, &changes);
+        bad = security_reload(daemon->security, configured, &access.cut_off, &access.key_changed,
+                              &why);
+    }
+    if (bad) {
+        refuse(daemon, &why);
+        goto done;
+    }
+    settings_put(daemon, current, NULL);
+    result = take(daemon, configured, &changes, &access, error);
+done:
+    notify_ready();
+    free(wanted);
+    changes_close(&changes);
+    return result;
 }

@@ -4,19 +4,204 @@
    The journal numbers its entries, and names who numbers them; both are in an entry's cursor. So an
    entry's number is the example's, and what is sent a second time, as after a kill, is a duplicate.
    The journal remembers no readers: how far all is settled is in the file of the cursor. */
+
 #include <errno.h>
+#include <jansson.h>
 #include <math.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
+#include <systemd/sd-journal.h>
 
 #include "common/clock.h"
 #include "common/moment.h"
+#include "common/text.h"
 #include "feed_cursor.h"
 #include "feed_drain.h"
-#include "source_journal.h"
+#include "feed_named.h"
+#include "streams/feed.h"
 #include "streams/feed_retry.h"
+#include "streams/sources/broker.h"
+#include "streams/sources/payload.h"
+
+#define US_PER_SECOND 1e6
+#define JOURNAL_MESSAGE "MESSAGE" /* the field that becomes a template */
+
+enum {
+    JOURNAL_FIELDS_MAX = 256,
+    JOURNAL_FIELD_SIZE = 65,                /* a name, and its terminating zero */
+    JOURNAL_VALUE_MAX = 4 * DRAIN_LINE_MAX, /* bytes of a field that are looked at */
+};
+
+struct journal_field {
+    char name[JOURNAL_FIELD_SIZE];
+    bool word;
+};
+
+struct journal {
+    struct source source;
+    const char *directory, *since, *stream_field, *cursor_file, *file;
+    struct option_list matches, units;
+    uint64_t templates;
+    bool stop; /* at the newest entry */
+
+    struct journal_field fields[JOURNAL_FIELDS_MAX]; /* (count,) */
+    size_t count;
+    uint64_t filter;     /* what is matched, in any order: others' numbers are others' */
+    struct drain *drain; /* NULL: MESSAGE is not asked for */
+    sd_journal *journal;
+    char *cursor; /* where to begin: after this one; NULL: that is done, or there is none */
+    char *saved;  /* the newest that is settled, not yet in the file; or NULL */
+    double saved_at;
+    bool none_said;
+    struct pending *pending; /* `what` is the cursor */
+    struct payload *payload;
+    struct message_number number;
+    char value[JOURNAL_VALUE_MAX + 1]; /* of the newest field */
+};
+
+/* "the journal cannot be WHAT", for what the library answers. */
+static int journal_fail(int code, const char *what, struct error *error) {
+    return error_set(error, EX_IOERR, "the journal cannot be %s: %s", what, strerror(-code));
+}
+
+enum {
+    SERVER_SIZE = 33,              /* who numbers entries: 32 hexadecimal digits */
+    WORD_SIZE = WIRE_WORD_MAX + 1, /* that of names of streams, too */
+};
+
+/* The field of the entry, terminated, into `value`: at most JOURNAL_VALUE_MAX bytes of it. 1; 0: it
+   has none; -1. */
+static int read_field(struct journal *journal, const char *name, struct error *error) {
+    const void *data;
+    size_t size, skip = strlen(name) + 1;
+    int code = sd_journal_get_data(journal->journal, name, &data, &size);
+    if (code < 0 && code != -ENOENT)
+        return journal_fail(code, "read", error);
+    if (code < 0 || size < skip)
+        return 0;
+    size -= skip;
+    if (size > JOURNAL_VALUE_MAX)
+        size = JOURNAL_VALUE_MAX;
+    memcpy(journal->value, (const char *)data + skip, size);
+    for (char *zero = journal->value;
+         (zero = memchr(zero, '\0', size - (size_t)(zero - journal->value)));)
+        *zero = ' ';
+    journal->value[size] = '\0';
+    return 1;
+}
+
+/* The same as a word, or a name of a stream. */
+static int read_word(struct journal *journal, const char *name, struct error *error) {
+    char word[WORD_SIZE];
+    int has = read_field(journal, name, error);
+    if (has <= 0)
+        return has;
+    text_copy(word, sizeof word, journal->value);
+    strcpy(journal->value, word);
+    return 1;
+}
+
+static int read_template(struct journal *journal, json_t **id, struct error *error) {
+    uint32_t number;
+    *id = NULL;
+    int has = read_field(journal, JOURNAL_MESSAGE, error);
+    if (has <= 0)
+        return has;
+    if (drain_id(journal->drain, journal->value, &number, error) < 0)
+        return -1;
+    *id = json_integer(number);
+    return 0;
+}
+
+/* A column as JSON, NULL and no error: it is missing. */
+static int read_column(struct journal *journal, const struct journal_field *field, json_t **value,
+                       struct error *error) {
+    static const struct columns TABLE = {.missing = MISSING_WORDS};
+    *value = NULL;
+    if (strcmp(field->name, JOURNAL_MESSAGE) == 0)
+        return read_template(journal, value, error);
+    int has = read_word(journal, field->name, error);
+    if (has < 0)
+        return -1;
+    if (has && (field->word ? *journal->value : !cell_missing(&TABLE, journal->value)))
+        *value = named_value(journal->value, field->word);
+    else if (field->word)
+        *value = json_string("-");
+    return 0;
+}
+
+/* The entry's x as JSON, NULL and no error: it has none. */
+static int read_x(struct journal *journal, json_t **x, struct error *error) {
+    if (journal->count == 0)
+        return read_template(journal, x, error);
+    if (!(*x = json_object()))
+        return error_no_memory(error);
+    for (size_t i = 0; i < journal->count; i++) {
+        json_t *value;
+        if (read_column(journal, &journal->fields[i], &value, error) < 0)
+            return -1;
+        if (value)
+            json_object_set_new(*x, journal->fields[i].name, value);
+    }
+    if (json_object_size(*x) == 0) {
+        json_decref(*x);
+        *x = NULL;
+    }
+    return 0;
+}
+
+/* The name of the entry's stream, until another field is read. */
+static int read_key(struct journal *journal, const char **key, struct error *error) {
+    *key = journal->source.label;
+    if (!journal->stream_field)
+        return 0;
+    int has = read_word(journal, journal->stream_field, error);
+    *key = has > 0 ? journal->value : "-";
+    return has < 0 ? -1 : 0;
+}
+
+/* "s=SERVER;i=NUMBER;..": before its version 254 the library tells the number nowhere else. */
+static int number_entry(struct journal *journal, const char *cursor, struct error *error) {
+    char server[SERVER_SIZE];
+    unsigned long long number;
+    if (sscanf(cursor, "s=%32[0-9a-f];i=%llx", server, &number) != 2)
+        return error_set(error, EX_DATAERR, "the journal's cursor '%s' has no number", cursor);
+    journal->number = (struct message_number){
+        .producer = broker_producer("journal", server, NULL) ^ journal->filter, .sequence = number};
+    return 0;
+}
+
+static int journal_example(struct journal *journal, const char *cursor, struct step *step,
+                           struct error *error) {
+    json_t *x = NULL;
+    const char *key;
+    uint64_t time = 0;
+    if (number_entry(journal, cursor, error) < 0 || read_x(journal, &x, error) < 0 ||
+        read_key(journal, &key, error) < 0) {
+        json_decref(x);
+        return -1;
+    }
+    if (!x)
+        return 0;
+    char *text = json_dumps(x, JSON_COMPACT | JSON_ENCODE_ANY);
+    json_decref(x);
+    if (!text)
+        return error_no_memory(error);
+    sd_journal_get_realtime_usec(journal->journal, &time);
+    const struct message message = {.id = cursor,
+                                    .key = key,
+                                    .key_size = strlen(key),
+                                    .bytes = text,
+                                    .size = strlen(text),
+                                    .time = (double)time / US_PER_SECOND,
+                                    .number = &journal->number};
+    int status = payload_step(journal->payload, &message, step, error);
+    free(text);
+    return status;
+}
 
 #define SAVE_SECONDS 1.0 /* between two cursors that are saved */
 
@@ -90,10 +275,6 @@ static const struct option_row OPTIONS[] = {
 };
 
 /* ---- the journal ---- */
-
-int journal_fail(int code, const char *what, struct error *error) {
-    return error_set(error, EX_IOERR, "the journal cannot be %s: %s", what, strerror(-code));
-}
 
 static int add_match(struct journal *journal, const char *match, struct error *error) {
     int code = strchr(match, '=') ? sd_journal_add_match(journal->journal, match, 0) : -EINVAL;
