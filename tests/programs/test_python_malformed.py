@@ -162,6 +162,21 @@ def test_acknowledgements(directory):
         assert c.counts.acknowledged == 0
 
 
+def test_a_rejection_that_comes_again(directory):
+    """It counts once, and ends nothing."""
+    def answer(key, numbers):
+        return 3 * [[key, acknowledgement(numbers, 2, 5), b"no"]]
+
+    with Stranger(directory, zmq.ROUTER, examples(answer)) as stranger, client(stranger) as c:
+        for _ in range(3):
+            try:
+                c.learn([1, 2], wait=True)
+                raise AssertionError("accepted")
+            except runnel.Refused as error:
+                assert error.sentence == "no", error
+        assert (c.counts.sent, c.counts.refused, c.counts.acknowledged) == (3, 3, 0), c.counts
+
+
 def test_predictions(directory):
     """Damaged ones: the example is safe, and no number is made up."""
     for sizes in (7, 0), (8,), (0, 0), (8, 8), (8, 4, 0), (12, 0):

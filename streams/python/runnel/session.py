@@ -198,7 +198,7 @@ class Session:
             schema(rest[0] if rest and a.status == wire.ACCEPTED else b"{}")
             return
         if self.waiting.pop(ident, None) is None:
-            if a.status == wire.REJECTED:
+            if a.status == wire.REJECTED and not a.epoch and not a.sequence:  # else it was answered before
                 raise RunnelError(f"{at}: the daemon refuses an example ({reason}) and does not say which: "
                                   f"{printable(sentence) or 'see its log'}")
             return
