@@ -1,5 +1,6 @@
 #include "fleet_redis.h"
 
+#include <hiredis.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,10 +8,704 @@
 #include <sysexits.h>
 
 #include "brokers/redis_entry.h"
+#include "brokers/redis_link.h"
 #include "brokers/url.h"
 #include "common/error.h"
-#include "fleet_redis_internal.h"
+#include "common/log.h"
+#include "fleet_link.h"
 #include "fleet_replies.h"
+#include "fleet_scripts.h"
+
+enum {
+    FLEET_PREFIX_SIZE = sizeof "runnel:{}:" + FLEET_GROUP_MAX,
+    FLEET_KEY_SIZE = FLEET_PREFIX_SIZE + 128,
+    FLEET_SHA_SIZE = 41,
+    FLEET_NUMBER_SIZE = 24,
+    FLEET_OFFSET_SIZE = 2 * FLEET_NUMBER_SIZE,
+};
+
+struct fleet_redis {
+    struct fleet_link link;
+    const struct url *url;
+    const struct fleet_self *self;
+    redisContext *context; /* NULL: not connected */
+    bool anew;             /* connected since the last look: what changed before may be undone */
+    char prefix[FLEET_PREFIX_SIZE];
+    char run[FLEET_ID_SIZE];
+    char sha[FLEET_SCRIPTS][FLEET_SHA_SIZE]; /* "" = the server has not been given it */
+};
+
+/* ---- Words of a command ---- */
+
+struct fleet_words {
+    const char **word;
+    size_t *size, count, room;
+    char (*number)[FLEET_OFFSET_SIZE]; /* (room,) what was written for this */
+};
+
+/* ---- Asking ---- */
+
+/* ---- Sentences; -1 ---- */
+
+/* ---- Functions of fleet_link.h ---- */
+
+/* ---- Words of a command ---- */
+
+static void fleet_words_free(struct fleet_words *words) {
+    free(words->word);
+    free(words->size);
+    free(words->number);
+}
+
+static int fleet_words_open(struct fleet_words *words, size_t room, struct error *error) {
+    *words = (struct fleet_words){.room = room,
+                                  .word = calloc(room, sizeof *words->word),
+                                  .size = calloc(room, sizeof *words->size),
+                                  .number = calloc(room, sizeof *words->number)};
+    if (words->word && words->size && words->number)
+        return 0;
+    fleet_words_free(words);
+    return error_no_memory(error);
+}
+
+/* What is added lives as long as the words. */
+static void fleet_add_bytes(struct fleet_words *words, const void *bytes, size_t size) {
+    words->word[words->count] = bytes;
+    words->size[words->count++] = size;
+}
+
+static void fleet_add(struct fleet_words *words, const char *text) {
+    fleet_add_bytes(words, text, strlen(text));
+}
+
+static void fleet_add_number(struct fleet_words *words, uint64_t number) {
+    char *text = words->number[words->count];
+    snprintf(text, FLEET_OFFSET_SIZE, "%" PRIu64, number);
+    fleet_add(words, text);
+}
+
+static void fleet_add_offset(struct fleet_words *words, struct fleet_offset offset) {
+    char *text = words->number[words->count];
+    snprintf(text, FLEET_OFFSET_SIZE, "%" PRIu32 " %" PRIu64, offset.epoch, offset.sequence);
+    fleet_add(words, text);
+}
+
+/* EVALSHA, the script's digest, 1, the prefix. */
+enum { SCRIPT_WORDS = 4, SCRIPT_DIGEST = 1, SELF_WORDS = 3 };
+
+/* The words that a script begins with, and room for more; for daemons' scripts with name, id
+   and run. */
+static int fleet_words_of_script(struct fleet_redis *redis, struct fleet_words *words, size_t more,
+                                 struct error *error) {
+    if (fleet_words_open(words, SCRIPT_WORDS + more, error))
+        return -1;
+    fleet_add(words, "EVALSHA");
+    fleet_add(words, "");
+    fleet_add(words, "1");
+    fleet_add(words, redis->prefix);
+    return 0;
+}
+
+static int fleet_words_of_self(struct fleet_redis *redis, struct fleet_words *words, size_t more,
+                               struct error *error) {
+    if (fleet_words_of_script(redis, words, SELF_WORDS + more, error))
+        return -1;
+    fleet_add(words, redis->self->name);
+    fleet_add(words, redis->self->id);
+    fleet_add(words, redis->run);
+    return 0;
+}
+
+/* ---- Sentences ---- */
+
+static int has_something_else(const struct fleet_redis *redis, const char *text,
+                              struct error *error) {
+    return error_set(error, EX_UNAVAILABLE,
+                     "%s has something else under runnel:{%s}: than a fleet of this version%s%s; "
+                     "use another examples.redis.group, or remove these keys while no daemon of it "
+                     "runs",
+                     redis->url->name, redis->self->group, *text ? ": " : "", text);
+}
+
+static int fleet_redis_no_sense(const struct fleet_redis *redis, struct error *error) {
+    return has_something_else(redis, "", error);
+}
+
+static int fleet_redis_name_is_taken(const struct fleet_redis *redis, struct error *error) {
+    return error_set(error, EX_CONFIG,
+                     "another daemon of the name %s is in the fleet %s: give each daemon a name of "
+                     "its own (name), and a state directory of its own",
+                     redis->self->name, redis->self->group);
+}
+
+/* What a script answers to a daemon that may not do what it asks for. */
+static int fleet_redis_judge(const struct fleet_redis *redis, const char *text,
+                             struct error *error) {
+    if (!strcmp(text, "name"))
+        return fleet_redis_name_is_taken(redis, error);
+    if (!strcmp(text, "stale"))
+        return error_set(error, EX_TEMPFAIL, "another daemon of this one's name has joined since");
+    if (!strcmp(text, "lost"))
+        return error_set(error, EX_TEMPFAIL, "it does not remember this daemon");
+    return fleet_redis_no_sense(redis, error);
+}
+
+/* ---- Asking ---- */
+
+static void fleet_redis_disconnect(struct fleet_redis *redis) {
+    if (redis->context)
+        redisFree(redis->context);
+    redis->context = NULL;
+    memset(redis->sha, 0, sizeof redis->sha);
+}
+
+static int fleet_redis_connect(struct fleet_redis *redis, struct error *error) {
+    if (redis->context)
+        return 0;
+    redis->context = redis_connect(redis->url, error);
+    redis->anew = true;
+    return redis->context ? 0 : -1;
+}
+
+static bool begins(const char *text, const char *word) {
+    return strncmp(text, word, strlen(word)) == 0;
+}
+
+/* A script that met what it does not know, or a key of another type. */
+static bool is_no_sense(const char *text) {
+    return begins(text, "WRONGTYPE") || strstr(text, "user_script") != NULL;
+}
+
+static int judge(struct fleet_redis *redis, const char *text, struct error *error) {
+    if (begins(text, "NOSCRIPT")) { /* of words that were appended */
+        memset(redis->sha, 0, sizeof redis->sha);
+        return error_set(error, EX_TEMPFAIL, "it says %s", text);
+    }
+    redis_judge(redis->url, text, error);
+    return error->status == EX_UNAVAILABLE && is_no_sense(text)
+               ? has_something_else(redis, text, error)
+               : -1;
+}
+
+/* Of what the server has answered, which is freed unless it is good. NULL: the connection is lost.
+   -1 as in fleet_link.h. */
+static int fleet_redis_check(struct fleet_redis *redis, redisReply *got, redisReply **reply,
+                             struct error *error) {
+    *reply = NULL;
+    if (!got) {
+        redis_lost(redis->context, error);
+        fleet_redis_disconnect(redis);
+        return -1;
+    }
+    if (got->type == REDIS_REPLY_ERROR) {
+        judge(redis, got->str, error);
+        freeReplyObject(got);
+        return -1;
+    }
+    *reply = got;
+    return 0;
+}
+
+/* The next answer of commands that were appended. */
+static int fleet_redis_next(struct fleet_redis *redis, redisReply **reply, struct error *error) {
+    redisReply *got = NULL;
+    if (redisGetReply(redis->context, (void **)&got) != REDIS_OK)
+        got = NULL;
+    return fleet_redis_check(redis, got, reply, error);
+}
+
+/* One command; -1 has no reply. */
+static int fleet_redis_ask(struct fleet_redis *redis, const struct fleet_words *words,
+                           redisReply **reply, struct error *error) {
+    *reply = NULL;
+    if (fleet_redis_connect(redis, error))
+        return -1;
+    return fleet_redis_check(
+        redis, redisCommandArgv(redis->context, (int)words->count, words->word, words->size), reply,
+        error);
+}
+
+/* Let the server have it, for words that are appended: those go with its digest. */
+static int fleet_redis_load(struct fleet_redis *redis, enum fleet_script script,
+                            struct error *error) {
+    size_t head = strlen(fleet_script_words), size = strlen(fleet_script_texts[script]);
+    redisReply *reply;
+    if (fleet_redis_connect(redis, error))
+        return -1;
+    if (*redis->sha[script])
+        return 0;
+    char *text = malloc(head + size);
+    if (!text)
+        return error_no_memory(error);
+    memcpy(text, fleet_script_words, head);
+    memcpy(text + head, fleet_script_texts[script], size);
+    int result = fleet_redis_check(
+        redis, redisCommand(redis->context, "SCRIPT LOAD %b", text, head + size), &reply, error);
+    free(text);
+    if (result == 0 && (reply->type != REDIS_REPLY_STRING || reply->len != FLEET_SHA_SIZE - 1))
+        result = error_set(error, EX_UNAVAILABLE, "%s answers SCRIPT LOAD with no digest",
+                           redis->url->name);
+    if (result == 0)
+        memcpy(redis->sha[script], reply->str, FLEET_SHA_SIZE);
+    freeReplyObject(reply);
+    return result;
+}
+
+static void set_digest(struct fleet_redis *redis, enum fleet_script script,
+                       struct fleet_words *words) {
+    words->word[SCRIPT_DIGEST] = redis->sha[script];
+    words->size[SCRIPT_DIGEST] = strlen(redis->sha[script]);
+}
+
+static void fleet_redis_append(struct fleet_redis *redis, enum fleet_script script,
+                               struct fleet_words *words) {
+    set_digest(redis, script, words);
+    redisAppendCommandArgv(redis->context, (int)words->count, words->word, words->size);
+}
+
+/* A server that was started anew has to be given it again. */
+static int fleet_redis_run(struct fleet_redis *redis, enum fleet_script script,
+                           struct fleet_words *words, redisReply **reply, struct error *error) {
+    int result = -1;
+    *reply = NULL;
+    for (int tries = 0; tries < 2; tries++) {
+        if (fleet_redis_load(redis, script, error))
+            break;
+        set_digest(redis, script, words);
+        redisReply *got =
+            redisCommandArgv(redis->context, (int)words->count, words->word, words->size);
+        if (tries == 0 && got && got->type == REDIS_REPLY_ERROR && begins(got->str, "NOSCRIPT")) {
+            freeReplyObject(got);
+            *redis->sha[script] = '\0';
+            continue;
+        }
+        result = fleet_redis_check(redis, got, reply, error);
+        break;
+    }
+    fleet_words_free(words);
+    return result;
+}
+
+/* ---- Whether a server keeps what it has answered ---- */
+
+/* Without that a fleet loses at the server's end where it was, and with that what its daemons have
+   learned since; Redis as it comes does not. */
+
+/* Whether INFO has such a line; those that an older server does not have are as one would wish. */
+static bool says(const char *info, const char *line) {
+    const char *found = strstr(info, line);
+    size_t size = strlen(line);
+    return found && (found == info || found[-1] == '\n') &&
+           (found[size] == '\r' || found[size] == '\n' || found[size] == '\0');
+}
+
+static void warn_of_keeping(const struct fleet_redis *redis, const char *info) {
+    const char *where = redis->url->name;
+    if (says(info, "aof_enabled:0"))
+        log_warning(
+            "%s does not keep on disk what it answers (appendonly is no): when it ends, the "
+            "fleet loses where it was, and leaves out what was learned since; set "
+            "appendonly yes in its configuration",
+            where);
+    if (!says(info, "maxmemory:0") && strstr(info, "maxmemory_policy:") &&
+        !says(info, "maxmemory_policy:noeviction"))
+        log_warning("%s may drop keys of the fleet, and messages, when it is full: set "
+                    "maxmemory-policy noeviction in its configuration",
+                    where);
+}
+
+/* Warn, where the server says that it does not keep what it has answered. The link is connected; a
+   user who may not ask INFO is told nothing. */
+static void fleet_redis_look_at_keeping(struct fleet_redis *redis) {
+    redisReply *reply = redisCommand(redis->context, "INFO");
+    if (reply && reply->type == REDIS_REPLY_STRING)
+        warn_of_keeping(redis, reply->str);
+    freeReplyObject(reply);
+}
+
+/* ---- Claims of partitions, and what is committed of them: taking ---- */
+
+/* Into claims in the order in which they were asked for: what is not among the answers was not
+   claimed. */
+static int read_taken(const struct fleet_redis *redis, const redisReply *reply,
+                      struct fleet_claim *claims, size_t count, size_t *taken,
+                      struct error *error) {
+    enum { EACH = 3 };
+    size_t at = 1;
+    if (strcmp(reply_text(reply, 0), "ok") != 0)
+        return fleet_redis_judge(redis, reply_text(reply, 0), error);
+    for (size_t n = 0; n < count; n++) {
+        uint64_t partition;
+        struct fleet_claim *claim = &claims[n];
+        bool is_next = at + EACH <= reply->elements &&
+                       reply_number(reply->element[at], &partition) &&
+                       partition == claim->partition;
+        if (!is_next) {
+            claim->partition = SIZE_MAX;
+            continue;
+        }
+        if (!reply_number(reply->element[at + 1], &claim->claim) ||
+            !reply_committed(reply_text(reply, at + 2), claim))
+            return fleet_redis_no_sense(redis, error);
+        at += EACH;
+        ++*taken;
+    }
+    return at == reply->elements ? 0 : fleet_redis_no_sense(redis, error);
+}
+
+static int fleet_redis_take(struct fleet_link *link, struct fleet_claim *claims, size_t count,
+                            size_t *taken, struct error *error) {
+    struct fleet_redis *redis = (struct fleet_redis *)link;
+    enum { EACH = 2 };
+    struct fleet_words words;
+    redisReply *reply;
+    *taken = 0;
+    if (fleet_words_of_self(redis, &words, EACH * count, error))
+        return -1;
+    for (size_t n = 0; n < count; n++) {
+        fleet_add_number(&words, claims[n].partition);
+        fleet_add_number(&words, claims[n].claim);
+    }
+    int result = fleet_redis_run(redis, SCRIPT_TAKE, &words, &reply, error) ||
+                 read_taken(redis, reply, claims, count, taken, error);
+    freeReplyObject(reply);
+    return result ? -1 : 0;
+}
+
+/* ---- How they ended ---- */
+
+static int fleet_redis_ended(struct fleet_link *link, struct fleet_ended *claims, size_t count,
+                             struct error *error) {
+    struct fleet_redis *redis = (struct fleet_redis *)link;
+    enum { EACH = 2 };
+    struct fleet_words words;
+    redisReply *reply;
+    if (fleet_words_of_script(redis, &words, EACH * count, error))
+        return -1;
+    for (size_t n = 0; n < count; n++) {
+        fleet_add_number(&words, claims[n].partition);
+        fleet_add_number(&words, claims[n].claim);
+    }
+    int result = fleet_redis_run(redis, SCRIPT_ENDED, &words, &reply, error);
+    for (size_t n = 0; result == 0 && n < count; n++) {
+        const char *text = reply_text(reply, n), *offset = strchr(text, ' ');
+        claims[n].is_over = strncmp(text, "over ", strlen("over ")) == 0;
+        claims[n].is_lost = strncmp(text, "lost ", strlen("lost ")) == 0;
+        claims[n].is_known = offset && reply_offset(offset + 1, &claims[n].offset);
+        if (!claims[n].is_known && (!offset || strcmp(offset, " -") != 0))
+            result = fleet_redis_no_sense(redis, error);
+    }
+    freeReplyObject(reply);
+    return result;
+}
+
+static int fleet_redis_settle(struct fleet_link *link, const uint64_t *claims, size_t count,
+                              struct error *error) {
+    struct fleet_redis *redis = (struct fleet_redis *)link;
+    enum { WORDS = 2 };
+    char key[FLEET_KEY_SIZE];
+    struct fleet_words words;
+    redisReply *reply;
+    if (fleet_words_open(&words, WORDS + count, error))
+        return -1;
+    snprintf(key, sizeof key, "%sended", redis->prefix);
+    fleet_add(&words, "HDEL");
+    fleet_add(&words, key);
+    for (size_t n = 0; n < count; n++)
+        fleet_add_number(&words, claims[n]);
+    int result = fleet_redis_ask(redis, &words, &reply, error);
+    fleet_words_free(&words);
+    freeReplyObject(reply);
+    return result;
+}
+
+/* ---- Commits ---- */
+
+static int append_commit(struct fleet_redis *redis, const struct fleet_commit *commit, bool release,
+                         struct error *error) {
+    enum { WORDS = 9 };
+    struct fleet_words words;
+    if (fleet_words_of_self(redis, &words, WORDS, error))
+        return -1;
+    fleet_add(&words, release ? "1" : "0");
+    fleet_add_number(&words, commit->partition);
+    fleet_add_number(&words, commit->claim);
+    fleet_add_offset(&words, commit->offset);
+    fleet_add_number(&words, commit->learned);
+    fleet_add_number(&words, commit->streams);
+    fleet_add_number(&words, commit->serial);
+    fleet_add_number(&words, commit->rows);
+    fleet_add(&words, commit->whole ? "1" : "0");
+    fleet_redis_append(redis, SCRIPT_COMMIT, &words);
+    fleet_words_free(&words);
+    return 0;
+}
+
+static int read_committed(const struct fleet_redis *redis, const redisReply *reply,
+                          struct fleet_commit *commit, struct error *error) {
+    const char *text = reply_text(reply, 0);
+    commit->refused = !strcmp(text, "refused");
+    commit->incomplete = !strcmp(text, "incomplete");
+    if (!strcmp(text, "staged"))
+        return error_set(error, EX_TEMPFAIL, "states that it was given are gone");
+    return commit->refused || commit->incomplete || !strcmp(text, "ok")
+               ? 0
+               : fleet_redis_judge(redis, text, error);
+}
+
+/* All go out before the first is answered; all answers are read, and the first error is told. */
+static int commit_some(struct fleet_redis *redis, struct fleet_commit *commits, size_t count,
+                       bool release, struct error *error) {
+    size_t sent = 0;
+    int result = fleet_redis_load(redis, SCRIPT_COMMIT, error);
+    while (result == 0 && sent < count)
+        if ((result = append_commit(redis, &commits[sent], release, error)) == 0)
+            sent++;
+    for (size_t n = 0; n < sent; n++) {
+        redisReply *reply;
+        struct error one = {0};
+        if (fleet_redis_next(redis, &reply, &one) ||
+            read_committed(redis, reply, &commits[n], &one)) {
+            *error = result ? *error : one;
+            result = -1;
+        }
+        freeReplyObject(reply);
+        if (!redis->context)
+            return -1;
+    }
+    return result;
+}
+
+static int fleet_redis_commit(struct fleet_link *link, struct fleet_commit *commits, size_t count,
+                              bool release, struct error *error) {
+    struct fleet_redis *redis = (struct fleet_redis *)link;
+    enum { AT_ONCE = 256 };
+    for (size_t n = 0; n < count; n += AT_ONCE)
+        if (commit_some(redis, commits + n, count - n < AT_ONCE ? count - n : AT_ONCE, release,
+                        error))
+            return -1;
+    return 0;
+}
+
+enum {
+    ROWS_AT_ONCE = 256,              /* in one command */
+    STAGED_MS = 24 * 60 * 60 * 1000, /* what nobody commits goes by itself */
+};
+
+/* ---- Going ---- */
+
+static void append_rows(struct fleet_redis *redis, const char *key, const struct fleet_row *rows,
+                        size_t count, struct fleet_words *words) {
+    words->count = 0;
+    fleet_add(words, "HSET");
+    fleet_add(words, key);
+    for (size_t n = 0; n < count; n++) {
+        fleet_add_bytes(words, rows[n].key, rows[n].key_size);
+        fleet_add_bytes(words, rows[n].state_size ? rows[n].state : "", rows[n].state_size);
+    }
+    redisAppendCommandArgv(redis->context, (int)words->count, words->word, words->size);
+}
+
+/* All commands go out before the first is answered. */
+static int read_answers(struct fleet_redis *redis, size_t count, struct error *error) {
+    int result = 0;
+    for (size_t n = 0; n < count; n++) {
+        redisReply *reply;
+        struct error one = {0};
+        if (fleet_redis_next(redis, &reply, &one)) {
+            *error = result ? *error : one;
+            result = -1;
+        }
+        freeReplyObject(reply);
+        if (!redis->context)
+            return -1;
+    }
+    return result;
+}
+
+static int fleet_redis_stage(struct fleet_link *link, size_t partition, uint64_t claim,
+                             uint64_t serial, const struct fleet_row *rows, size_t count,
+                             struct error *error) {
+    struct fleet_redis *redis = (struct fleet_redis *)link;
+    char key[FLEET_KEY_SIZE];
+    struct fleet_words words;
+    size_t commands = 1;
+    if (count == 0)
+        return 0;
+    if (fleet_redis_connect(redis, error) || fleet_words_open(&words, 2 + 2 * ROWS_AT_ONCE, error))
+        return -1;
+    snprintf(key, sizeof key, "%sstates:%zu:%" PRIu64 ":%" PRIu64, redis->prefix, partition, claim,
+             serial);
+    for (size_t n = 0; n < count; n += ROWS_AT_ONCE, commands++)
+        append_rows(redis, key, rows + n, count - n < ROWS_AT_ONCE ? count - n : ROWS_AT_ONCE,
+                    &words);
+    redisAppendCommand(redis->context, "PEXPIRE %s %d", key, STAGED_MS);
+    fleet_words_free(&words);
+    return read_answers(redis, commands, error);
+}
+
+/* ---- Coming ---- */
+
+/* Whether there are any, and all that were committed. */
+static int look_at_states(struct fleet_redis *redis, size_t partition, uint64_t *committed,
+                          struct error *error) {
+    struct fleet_words words;
+    struct fleet_claim claim;
+    redisReply *reply;
+    uint64_t there = 0;
+    if (fleet_words_of_script(redis, &words, 1, error))
+        return -1;
+    fleet_add_number(&words, partition);
+    int result = fleet_redis_run(redis, SCRIPT_STATES, &words, &reply, error);
+    if (result == 0 && (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 ||
+                        !reply_number(reply->element[1], &there) ||
+                        !reply_committed(reply_text(reply, 0), &claim)))
+        result = fleet_redis_no_sense(redis, error);
+    if (result == 0 && claim.committed && there < claim.states)
+        log_warning("%s has %" PRIu64 " of the %" PRIu64
+                    " states of streams that the fleet %s has committed of partition %zu, as when "
+                    "maxmemory-policy lets it remove keys: streams without a state begin anew",
+                    redis->url->name, there, claim.states, redis->self->group, partition);
+    *committed = result == 0 && claim.committed ? there : 0;
+    freeReplyObject(reply);
+    return result;
+}
+
+/* Of some of the keys; with a cursor a stream could come twice. */
+static int visit_some(struct fleet_redis *redis, const char *key, redisReply *const *keys,
+                      size_t count, fleet_visit *visit, void *context, struct error *error) {
+    struct fleet_words words;
+    redisReply *reply;
+    if (fleet_words_open(&words, 2 + count, error))
+        return -1;
+    fleet_add(&words, "HMGET");
+    fleet_add(&words, key);
+    for (size_t n = 0; n < count; n++)
+        fleet_add_bytes(&words, keys[n]->str, keys[n]->len);
+    int result = fleet_redis_ask(redis, &words, &reply, error);
+    fleet_words_free(&words);
+    for (size_t n = 0; result == 0 && n < count; n++) {
+        const redisReply *state = n < reply->elements ? reply->element[n] : NULL;
+        if (!state || state->type != REDIS_REPLY_STRING) {
+            result = fleet_redis_no_sense(redis, error);
+            break;
+        }
+        const struct fleet_row row = {keys[n]->str, state->str, keys[n]->len, state->len};
+        result = visit(context, &row, error);
+    }
+    freeReplyObject(reply);
+    return result;
+}
+
+static int ask_keys(struct fleet_redis *redis, const char *key, redisReply **reply,
+                    struct error *error) {
+    if (fleet_redis_connect(redis, error) ||
+        fleet_redis_check(redis, redisCommand(redis->context, "HKEYS %s", key), reply, error))
+        return -1;
+    bool good = (*reply)->type == REDIS_REPLY_ARRAY;
+    for (size_t n = 0; good && n < (*reply)->elements; n++)
+        good = (*reply)->element[n]->type == REDIS_REPLY_STRING;
+    return good ? 0 : fleet_redis_no_sense(redis, error);
+}
+
+static int fleet_redis_states(struct fleet_link *link, size_t partition, fleet_visit *visit,
+                              void *context, struct error *error) {
+    struct fleet_redis *redis = (struct fleet_redis *)link;
+    char key[FLEET_KEY_SIZE];
+    redisReply *keys = NULL;
+    uint64_t count;
+    if (look_at_states(redis, partition, &count, error))
+        return -1;
+    if (count == 0)
+        return 0;
+    snprintf(key, sizeof key, "%sstates:%zu", redis->prefix, partition);
+    int result = ask_keys(redis, key, &keys, error);
+    for (size_t n = 0; result == 0 && n < keys->elements; n += ROWS_AT_ONCE) {
+        size_t left = keys->elements - n;
+        result = visit_some(redis, key, keys->element + n,
+                            left < ROWS_AT_ONCE ? left : ROWS_AT_ONCE, visit, context, error);
+    }
+    freeReplyObject(keys);
+    return result;
+}
+
+enum { ROUND_MS = 60 * 60 * 1000 /* how long parameters are kept */ };
+
+static int fleet_redis_arrive(struct fleet_link *link, uint64_t serial, const void *parameters,
+                              size_t size, uint64_t *round, struct error *error) {
+    struct fleet_redis *redis = (struct fleet_redis *)link;
+    enum { WORDS = 3 };
+    struct fleet_words words;
+    redisReply *reply;
+    if (fleet_words_of_self(redis, &words, WORDS, error))
+        return -1;
+    fleet_add_number(&words, serial);
+    fleet_add_bytes(&words, parameters, size);
+    fleet_add_number(&words, ROUND_MS);
+    int result = fleet_redis_run(redis, SCRIPT_ARRIVE, &words, &reply, error);
+    if (result == 0 && !reply_number(reply, round))
+        result = fleet_redis_judge(redis, reply_text(reply, 0), error);
+    freeReplyObject(reply);
+    return result;
+}
+
+static int fleet_redis_pass(struct fleet_link *link, uint64_t round, struct error *error) {
+    struct fleet_redis *redis = (struct fleet_redis *)link;
+    enum { WORDS = 2 };
+    struct fleet_words words;
+    redisReply *reply;
+    if (fleet_words_of_script(redis, &words, WORDS, error))
+        return -1;
+    fleet_add(&words, redis->self->name);
+    fleet_add_number(&words, round);
+    int result = fleet_redis_run(redis, SCRIPT_PASS, &words, &reply, error);
+    freeReplyObject(reply);
+    return result;
+}
+
+static int fleet_redis_round(struct fleet_link *link, uint64_t round, char **names,
+                             struct error *error) {
+    struct fleet_redis *redis = (struct fleet_redis *)link;
+    enum { WORDS = 2 };
+    struct fleet_words words;
+    redisReply *reply;
+    *names = NULL;
+    if (fleet_words_of_script(redis, &words, WORDS, error))
+        return -1;
+    fleet_add_number(&words, round);
+    fleet_add_number(&words, (uint64_t)(redis->self->lease * 1000));
+    int result = fleet_redis_run(redis, SCRIPT_ROUND, &words, &reply, error);
+    if (result == 0 && reply->type != REDIS_REPLY_STRING)
+        result = fleet_redis_no_sense(redis, error);
+    if (result == 0 && reply->len > 0 && !(*names = strdup(reply->str)))
+        result = error_no_memory(error);
+    freeReplyObject(reply);
+    return result;
+}
+
+static int fleet_redis_parameters(struct fleet_link *link, uint64_t round, const char *name,
+                                  void **bytes, size_t *size, struct error *error) {
+    struct fleet_redis *redis = (struct fleet_redis *)link;
+    redisReply *reply;
+    *bytes = NULL;
+    if (fleet_redis_connect(redis, error) ||
+        fleet_redis_check(redis,
+                          redisCommand(redis->context, "GET %sparameters:%llu:%s", redis->prefix,
+                                       (unsigned long long)round, name),
+                          &reply, error))
+        return -1;
+    int result = reply->type == REDIS_REPLY_STRING
+                     ? 0
+                     : error_set(error, EX_UNAVAILABLE,
+                                 "%s has the parameters of %s in round %" PRIu64 " no more",
+                                 redis->url->name, name, round);
+    if (result == 0 && !(*bytes = malloc(reply->len + 1)))
+        result = error_no_memory(error);
+    if (result == 0)
+        memcpy(*bytes, reply->str, *size = reply->len);
+    freeReplyObject(reply);
+    return result;
+}
 
 /* ---- Members ---- */
 
