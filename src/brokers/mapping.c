@@ -17,6 +17,7 @@ struct mapping {
     struct mapping_options options;
     char **names; /* (options.count,) of columns */
     struct time_reader time;
+    bool timed; /* a time has been read: another form is one message's fault */
     bool ignored_said;
     char *text; /* of the newest message */
 };
@@ -235,10 +236,12 @@ static int map_time(struct mapping *mapping, const json_t *value, json_t *exampl
         snprintf(number, sizeof number, "%.17g", json_real_value(time));
     else if (!json_is_string(time))
         return wrong(why, path, "expected a number or a text");
-    if (time_read(&mapping->time, json_is_string(time) ? json_string_value(time) : number, &seconds,
-                  what))
+    bool good = time_read(&mapping->time, json_is_string(time) ? json_string_value(time) : number,
+                          &seconds, what);
+    mapping->timed |= good;
+    if (good)
         return put(example, "time", json_real(seconds), error);
-    if (mapping->time.unclear)
+    if (mapping->time.unclear && !mapping->timed)
         return error_set(error, EX_USAGE, "field '%s': %s", path, what);
     return wrong(why, path, "%s", what);
 }

@@ -21,7 +21,7 @@ int mapping_open(struct mapping **mapping, const struct mapping_options *options
 void mapping_close(struct mapping **mapping);
 
 /* Make an example of the object: 1, and `*example` is the caller's. 0: it has none, and `why` says
-   so. -1: out of memory, or (EX_USAGE) an option is needed. */
+   so. -1: out of memory, or (EX_USAGE) an option is needed: the first time has two meanings. */
 int mapping_apply(struct mapping *mapping, json_t *value, json_t **example,
                   char why[MESSAGE_WHY_SIZE], struct error *error);
 

@@ -162,19 +162,28 @@ def test_json(directory):
 
 
 def test_a_date_with_two_meanings(directory):
-    """It ends the daemon, also once others were learned, until a format is given: then it is learned."""
+    """As the first it ends the daemon, until a format is given: then it is learned. After others it is a dead letter,
+    which ends nothing."""
+    unclear = '{"sensor":"a","ts":"01/02/2014","load":1,"data":{"temperature":2}}'
+    said = ("field 'ts': day and month of '01/02/2014' cannot be told apart: give examples.json.time_format "
+            "'%d/%m/%Y' or '%m/%d/%Y'")
     with brokers.Redis(directory) as redis:
         url = f'redis: {{url: "{redis.url}", stream: s}}'
+        redis.ask("XADD", "s", "*", "e", unclear)
+        with consuming.json_daemon(directory, url) as d:
+            assert d.process.wait(running.LIMIT) == 78, d.text()
+            assert said in d.text(), d.text()
+        with consuming.json_daemon(directory, url, ", time_format: '%d/%m/%Y'") as d:
+            wait_kept(d, 1)
+            assert d.end() == 0 and redis.ask("EXISTS", "s.dead") == 0, d.text()
         with consuming.json_daemon(directory, url) as d:
             redis.ask("XADD", "s", "*", "e", brokers.JSON_MESSAGES[0])
-            wait_kept(d, 1)
-            redis.ask("XADD", "s", "*", "e", '{"sensor":"a","ts":"01/02/2014","load":1,"data":{"temperature":2}}')
-            assert d.process.wait(running.LIMIT) == 78, d.text()
-            assert ("field 'ts': day and month of '01/02/2014' cannot be told apart: give examples.json.time_format "
-                    "'%d/%m/%Y' or '%m/%d/%Y'") in d.text(), d.text()
-        with consuming.json_daemon(directory, url, ", time_format: '%d/%m/%Y'") as d:
             wait_kept(d, 2)
-            assert d.end() == 0 and redis.ask("EXISTS", "s.dead") == 0, d.text()
+            redis.ask("XADD", "s", "*", "e", unclear)
+            redis.ask("XADD", "s", "*", "e", brokers.JSON_MESSAGES[0])
+            wait_kept(d, 3)
+            assert d.end() == 0 and redis.ask("XLEN", "s.dead") == 1, d.text()
+            assert said in str(redis.ask("XRANGE", "s.dead", "-", "+")), redis.ask("XRANGE", "s.dead", "-", "+")
 
 
 def test_hostile_entries(directory):
