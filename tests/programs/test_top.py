@@ -53,7 +53,8 @@ class Screen:
         return self
 
     def __exit__(self, *_):
-        self.ask("kill-server")
+        subprocess.run([*self.tmux, "kill-server"], check=False, capture_output=True,
+                       timeout=LIMIT)  # a server that ends before it answers makes it fail
 
     def ask(self, *words):
         return subprocess.run([*self.tmux, *words], check=True, capture_output=True,
