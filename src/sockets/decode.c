@@ -329,7 +329,7 @@ static enum reject_reason take_header(struct example *example, const struct fram
 
 static bool has_flag(const struct frame *frames, size_t count, enum wire_flag flag) {
     const unsigned char *header = count > HEADER_FRAME ? frames[HEADER_FRAME].data : NULL;
-    return header && frames[HEADER_FRAME].size > 1 && header[1] & flag;
+    return header && frames[HEADER_FRAME].size >= WIRE_HEADER_SIZE && header[1] & flag;
 }
 
 /* As many steps as there are targets. */
