@@ -6,7 +6,6 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -339,22 +338,6 @@ static void time_text(double time, char text[TIME_TEXT_SIZE]) {
     struct tm local;
     if (!localtime_r(&seconds, &local) || !strftime(text, TIME_TEXT_SIZE, "%F %T", &local))
         snprintf(text, TIME_TEXT_SIZE, "%.0f", time);
-}
-
-void checkpoint_warn(struct checkpoint_report *report, const char *format, ...) {
-    size_t used = strlen(report->warning);
-    char *end = report->warning + used;
-    size_t room = sizeof report->warning - used;
-    va_list arguments;
-    if (used && room > sizeof "; ") {
-        memcpy(end, "; ", sizeof "; ");
-        end += 2;
-        room -= 2;
-    }
-    va_start(arguments, format);
-    vsnprintf(end, room, format, arguments);
-    va_end(arguments);
-    text_clean(end);
 }
 
 /* Which checkpoint is there: its name, or NULL. One that this user may not read is not damaged. */

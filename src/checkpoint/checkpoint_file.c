@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <libdeflate.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #include "build-config.h"
 #include "common/finite.h"
 #include "common/hash.h"
+#include "common/text.h"
 #include "common/wire.h"
 #include "learner/learner_state.h"
 #include "learner/streams.h"
@@ -522,6 +524,22 @@ static int verify(const struct safetensors *file, const char *path,
     report->examples = strtoull(examples, NULL, 10);
     report->time = strtod(time, NULL);
     return 0;
+}
+
+void checkpoint_warn(struct checkpoint_report *report, const char *format, ...) {
+    size_t used = strlen(report->warning);
+    char *end = report->warning + used;
+    size_t room = sizeof report->warning - used;
+    va_list arguments;
+    if (used && room > sizeof "; ") {
+        memcpy(end, "; ", sizeof "; ");
+        end += 2;
+        room -= 2;
+    }
+    va_start(arguments, format);
+    vsnprintf(end, room, format, arguments);
+    va_end(arguments);
+    text_clean(end);
 }
 
 /* ---- Reading ---- */
