@@ -310,6 +310,17 @@ def test_alone_before(directory):
         assert fleet.owners(redis) == []  # of no fleet: it has not joined
 
 
+def test_a_lone_daemon_that_may_not_ask_for_the_time(directory):
+    """It takes no lease that is over for one that lasts."""
+    with brokers.Redis(directory) as redis:
+        fleet.add(redis, range(50), KEYS, PARTS)
+        redis.ask("HSET", "runnel:{fleet}:fleet", "stream", "s")
+        redis.ask("ZADD", "runnel:{fleet}:leases", "1", "anna")
+        redis.ask("ACL", "SETUSER", "default", "-time")
+        with fleet.Changed(directory, redis.url, "bert", change=("fleet: {lease: 1}", "")) as bert:
+            running.wait_learned(bert, 50)
+
+
 def test_a_lone_daemon(directory):
     """With the group of a fleet that runs it is refused, or warned if it came first; after the fleet it begins where
     that has ended."""
