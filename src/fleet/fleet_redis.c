@@ -423,7 +423,7 @@ static int fleet_redis_settle(struct fleet_link *link, const uint64_t *claims, s
 
 static int append_commit(struct fleet_redis *redis, const struct fleet_commit *commit, bool release,
                          struct error *error) {
-    enum { WORDS = 9 };
+    enum { WORDS = 10 };
     struct fleet_words words;
     if (fleet_words_of_self(redis, &words, WORDS, error))
         return -1;
@@ -436,6 +436,7 @@ static int append_commit(struct fleet_redis *redis, const struct fleet_commit *c
     fleet_add_number(&words, commit->serial);
     fleet_add_number(&words, commit->rows);
     fleet_add(&words, commit->whole ? "1" : "0");
+    fleet_add_offset(&words, commit->base);
     fleet_redis_append(redis, SCRIPT_COMMIT, &words);
     fleet_words_free(&words);
     return 0;

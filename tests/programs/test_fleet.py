@@ -675,6 +675,35 @@ def test_a_commit_that_is_lost(directory):
         assert len(is_published(redis, [anna])) == KEYS
 
 
+def test_a_commit_on_one_that_is_lost(directory):
+    """One waits for Redis, with the states that have changed since the one before, and Redis comes back without that:
+    what waited is not laid over older states; the daemon sends all of them."""
+    with brokers.Redis(directory) as redis, fleet.Member(directory, redis.url, "anna", lease=10) as member:
+        anna = quiet(member)
+        fleet.add(redis, range(200), KEYS, PARTS)
+        running.wait_learned(anna, 200)
+        is_published(redis, [anna])
+        by_part = {}
+        for key in (f"key-{n}" for n in range(KEYS)):
+            by_part.setdefault(consuming.partition_of(key, PARTS), []).append(key)
+        part, keys = max(by_part.items(), key=lambda item: len(item[1]))
+        file = max(directory.glob("appendonlydir/*.incr.aof"))
+
+        def learn(key, count):
+            redis.ask("XADD", f"s.{part}", "*", "example", json.dumps({"stream": key, "x": [count]}))
+            running.wait_learned(anna, count)
+
+        learn(keys[0], 201)
+        before = file.stat().st_size
+        is_published(redis, [anna])
+        learn(keys[1], 202)
+        redis.kill()
+        anna.ask("checkpoint")  # its commit waits
+        os.truncate(file, before)
+        redis.start()
+        is_published(redis, [anna])
+
+
 def averaging(directory, redis, name, lease):
     """A daemon that averages each 50 examples."""
     return fleet.Member(directory, redis.url, name, parts=2, lease=lease, average=50)
