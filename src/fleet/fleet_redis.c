@@ -257,10 +257,12 @@ static void set_digest(struct fleet_redis *redis, enum fleet_script script,
     words->size[SCRIPT_DIGEST] = strlen(redis->sha[script]);
 }
 
-static void fleet_redis_append(struct fleet_redis *redis, enum fleet_script script,
-                               struct fleet_words *words) {
-    set_digest(redis, script, words);
-    redisAppendCommandArgv(redis->context, (int)words->count, words->word, words->size);
+/* Let the command go out with the others before any is answered. */
+static int append(struct fleet_redis *redis, const struct fleet_words *words, struct error *error) {
+    return redisAppendCommandArgv(redis->context, (int)words->count, words->word, words->size) ==
+                   REDIS_OK
+               ? 0
+               : error_no_memory(error);
 }
 
 /* A server that was started anew has to be given it again. */
@@ -437,9 +439,10 @@ static int append_commit(struct fleet_redis *redis, const struct fleet_commit *c
     fleet_add_number(&words, commit->rows);
     fleet_add(&words, commit->whole ? "1" : "0");
     fleet_add_offset(&words, commit->base);
-    fleet_redis_append(redis, SCRIPT_COMMIT, &words);
+    set_digest(redis, SCRIPT_COMMIT, &words);
+    int result = append(redis, &words, error);
     fleet_words_free(&words);
-    return 0;
+    return result;
 }
 
 static int read_committed(const struct fleet_redis *redis, const redisReply *reply,
@@ -495,8 +498,8 @@ enum {
 
 /* ---- Going ---- */
 
-static void append_rows(struct fleet_redis *redis, const char *key, const struct fleet_row *rows,
-                        size_t count, struct fleet_words *words) {
+static int append_rows(struct fleet_redis *redis, const char *key, const struct fleet_row *rows,
+                       size_t count, struct fleet_words *words, struct error *error) {
     words->count = 0;
     fleet_add(words, "HSET");
     fleet_add(words, key);
@@ -504,7 +507,16 @@ static void append_rows(struct fleet_redis *redis, const char *key, const struct
         fleet_add_bytes(words, rows[n].key, rows[n].key_size);
         fleet_add_bytes(words, rows[n].state_size ? rows[n].state : "", rows[n].state_size);
     }
-    redisAppendCommandArgv(redis->context, (int)words->count, words->word, words->size);
+    return append(redis, words, error);
+}
+
+static int append_expiry(struct fleet_redis *redis, const char *key, struct fleet_words *words,
+                         struct error *error) {
+    words->count = 0;
+    fleet_add(words, "PEXPIRE");
+    fleet_add(words, key);
+    fleet_add_number(words, STAGED_MS);
+    return append(redis, words, error);
 }
 
 /* All commands go out before the first is answered. */
@@ -530,19 +542,26 @@ static int fleet_redis_stage(struct fleet_link *link, size_t partition, uint64_t
     struct fleet_redis *redis = (struct fleet_redis *)link;
     char key[FLEET_KEY_SIZE];
     struct fleet_words words;
-    size_t commands = 1;
+    size_t commands = 0;
     if (count == 0)
         return 0;
     if (fleet_redis_connect(redis, error) || fleet_words_open(&words, 2 + 2 * ROWS_AT_ONCE, error))
         return -1;
     snprintf(key, sizeof key, "%sstates:%zu:%" PRIu64 ":%" PRIu64, redis->prefix, partition, claim,
              serial);
-    for (size_t n = 0; n < count; n += ROWS_AT_ONCE, commands++)
-        append_rows(redis, key, rows + n, count - n < ROWS_AT_ONCE ? count - n : ROWS_AT_ONCE,
-                    &words);
-    redisAppendCommand(redis->context, "PEXPIRE %s %d", key, STAGED_MS);
+    int result = 0;
+    for (size_t n = 0; result == 0 && n < count; n += ROWS_AT_ONCE) {
+        const size_t some = count - n < ROWS_AT_ONCE ? count - n : ROWS_AT_ONCE;
+        result = append_rows(redis, key, rows + n, some, &words, error);
+        commands += result == 0;
+    }
+    if (result == 0 && (result = append_expiry(redis, key, &words, error)) == 0)
+        commands++;
     fleet_words_free(&words);
-    return read_answers(redis, commands, error);
+    struct error one = {0};
+    if (read_answers(redis, commands, result ? &one : error))
+        result = -1;
+    return result;
 }
 
 /* ---- Coming ---- */
