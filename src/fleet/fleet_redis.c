@@ -35,19 +35,11 @@ struct fleet_redis {
     char sha[FLEET_SCRIPTS][FLEET_SHA_SIZE]; /* "" = the server has not been given it */
 };
 
-/* ---- Words of a command ---- */
-
 struct fleet_words {
     const char **word;
     size_t *size, count, room;
     char (*number)[FLEET_OFFSET_SIZE]; /* (room,) what was written for this */
 };
-
-/* ---- Asking ---- */
-
-/* ---- Sentences; -1 ---- */
-
-/* ---- Functions of fleet_link.h ---- */
 
 /* ---- Words of a command ---- */
 
@@ -114,6 +106,10 @@ static int fleet_words_of_self(struct fleet_redis *redis, struct fleet_words *wo
     fleet_add(words, redis->self->id);
     fleet_add(words, redis->run);
     return 0;
+}
+
+static uint64_t lease_ms(const struct fleet_redis *redis) {
+    return (uint64_t)(redis->self->lease * 1000);
 }
 
 /* ---- Sentences ---- */
@@ -693,7 +689,7 @@ static int fleet_redis_round(struct fleet_link *link, uint64_t round, char **nam
     if (fleet_words_of_script(redis, &words, WORDS, error))
         return -1;
     fleet_add_number(&words, round);
-    fleet_add_number(&words, (uint64_t)(redis->self->lease * 1000));
+    fleet_add_number(&words, lease_ms(redis));
     int result = fleet_redis_run(redis, SCRIPT_ROUND, &words, &reply, error);
     if (result == 0 && reply->type != REDIS_REPLY_STRING)
         result = fleet_redis_no_sense(redis, error);
@@ -728,10 +724,6 @@ static int fleet_redis_parameters(struct fleet_link *link, uint64_t round, const
 }
 
 /* ---- Members ---- */
-
-static uint64_t lease_ms(const struct fleet_redis *redis) {
-    return (uint64_t)(redis->self->lease * 1000);
-}
 
 /* What the fleet has, and this daemon has not. */
 static int judge_join(struct fleet_redis *redis, const redisReply *reply, struct error *error) {
