@@ -657,6 +657,35 @@ def test_handed_over_before_a_loss(directory):
                 fleet.same_bits(anna, place, KEYS)
 
 
+def test_stopped_while_it_leaves_out(directory):
+    """What Redis has lost of partitions that were handed over: after a stop in the middle the next start does it."""
+    count = 20000
+    with brokers.Redis(directory) as redis, fleet.Member(directory, redis.url, "anna", lease=10) as anna:
+        fleet.add(redis, range(200), KEYS, PARTS)
+        fleet.all_learned(redis, [anna], ["anna"])
+        anna.ask("pause")
+        fleet.add(redis, range(200, count), KEYS, PARTS)
+        file = max(directory.glob("appendonlydir/*.incr.aof"))
+        before = file.stat().st_size
+        anna.ask("resume")
+        fleet.all_learned(redis, [anna], ["anna"])
+        with fleet.Member(directory, redis.url, "bert", lease=10) as bert:
+            fleet.until(lambda: all(fleet.status(member)["partitions"] == 2 for member in (anna, bert)), "shared",
+                        [anna, bert])
+            bert.kill()
+            redis.kill()
+            os.truncate(file, before)
+            redis.start()
+            fleet.until(lambda: "partitions that this daemon had handed over" in anna.text(), "said", [anna])
+            assert anna.stop() == 0, anna.text()
+            anna.start()
+            bert.start()
+            fleet.all_learned(redis, [anna, bert], ["anna", "bert"])
+            anna.kill()
+            bert.kill()
+            fleet.once([anna, bert], count, KEYS)
+
+
 def test_a_commit_that_is_lost(directory):
     """The daemon whose claims Redis still has commits once more, with all states that have changed since."""
     with brokers.Redis(directory) as redis, fleet.Member(directory, redis.url, "anna", lease=10) as anna:
