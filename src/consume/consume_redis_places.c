@@ -89,7 +89,8 @@ static const char *text_at(const redisReply *list, size_t n) {
     return found && found->type == REDIS_REPLY_STRING ? found->str : "";
 }
 
-/* The daemon of the fleet whose lease ends last, if that is not over; else "". */
+/* The daemon of the fleet whose lease ends last, if that is not over; else "", as where the user
+   may not ask for the time. */
 static int find_living(struct consume *consume, char living[CONSUME_NAME_SIZE],
                        struct error *error) {
     const char *words[] = {"TIME"};
@@ -97,7 +98,8 @@ static int find_living(struct consume *consume, char living[CONSUME_NAME_SIZE],
     redisReply *time =
         newest ? consume_redis_ask(consume->broker, NULL, 1, words, "", error) : NULL;
     *living = '\0';
-    if (time && strtod(text_at(newest, 1), NULL) > 1000 * strtod(text_at(time, 0), NULL))
+    if (time && time->type == REDIS_REPLY_ARRAY &&
+        strtod(text_at(newest, 1), NULL) > 1000 * strtod(text_at(time, 0), NULL))
         snprintf(living, CONSUME_NAME_SIZE, "%s", text_at(newest, 0));
     freeReplyObject(newest);
     freeReplyObject(time);

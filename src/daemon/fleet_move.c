@@ -202,8 +202,8 @@ static json_t *beyond_end(const struct daemon *daemon, size_t partition, bool so
                      consume_name(daemon->consume, partition));
 }
 
-/* Of a lost partition, what is to be left out; NULL: nothing. */
-static json_t *beyond(const struct daemon *daemon, const struct fleet_ended *ended) {
+/* Add what is to be left out of a lost partition; -1: no memory. */
+static int add_beyond(const struct daemon *daemon, const struct fleet_ended *ended, json_t *list) {
     const size_t partition = ended->partition;
     struct journal_place place;
     struct fleet_offset end;
@@ -213,14 +213,16 @@ static json_t *beyond(const struct daemon *daemon, const struct fleet_ended *end
     if (!journal_place(daemon->journal, daemon->fleet->shares[partition].number, &place) ||
         !(some ? is_later((struct fleet_offset){place.epoch, place.sequence}, end)
                : place.count || place.sequence || place.epoch))
-        return NULL;
-    return beyond_end(daemon, partition, some, end);
+        return 0;
+    return json_array_append_new(list, beyond_end(daemon, partition, some, end));
 }
 
 /* As rollback_perform. */
 static int roll_back(struct daemon *daemon, json_t *list, struct error *error) {
     struct rollback_report report = {0};
     json_t *request = json_pack("{s:O}", "beyond", list);
+    if (!request)
+        return error_no_memory(error);
     int result = rollback_perform(daemon, request, &report, error);
     json_decref(request);
     daemon->fleet->left_out += result == 0 ? report.examples : 0;
@@ -240,20 +242,19 @@ static int leave_out(struct daemon *daemon, json_t *list, struct error *error) {
 }
 
 /* The claims that are over, in `chosen`; those that are not are owned as before. */
-static json_t *sort_out(struct daemon *daemon, const struct fleet_job *job, bool *chosen) {
+static int sort_out(struct daemon *daemon, const struct fleet_job *job, bool *chosen, json_t *list,
+                    struct error *error) {
     struct fleet *fleet = daemon->fleet;
-    json_t *list = json_array();
     for (size_t n = 0; n < job->count; n++) {
         const struct fleet_ended *ended = &job->ended[n];
         const struct share *share = &fleet->shares[ended->partition];
         if (share->state != SHARE_LOST || share->claim != ended->claim)
             continue;
         chosen[ended->partition] = true;
-        json_t *one = beyond(daemon, ended);
-        if (one)
-            json_array_append_new(list, one);
+        if (add_beyond(daemon, ended, list))
+            return error_no_memory(error);
     }
-    return list;
+    return 0;
 }
 
 int fleet_come_back(struct daemon *daemon, struct fleet_job *job, struct error *error) {
@@ -265,8 +266,9 @@ int fleet_come_back(struct daemon *daemon, struct fleet_job *job, struct error *
         free(chosen);
         return run_break(daemon);
     }
-    json_t *list = sort_out(daemon, job, chosen);
+    json_t *list = json_array();
     size_t over = 0;
+    int result = sort_out(daemon, job, chosen, list, error);
     for (size_t n = 0; n < job->count; n++)
         over += job->ended[n].is_over;
     if (over && json_array_size(list))
@@ -277,7 +279,8 @@ int fleet_come_back(struct daemon *daemon, struct fleet_job *job, struct error *
     else if (over) /* it may have handed them over, and ended before it noted that */
         log_info("%zu partition%s not this daemon's any more: all of %s is committed", over,
                  over == 1 ? " is" : "s are", over == 1 ? "it" : "them");
-    int result = json_array_size(list) ? leave_out(daemon, list, error) : 0;
+    if (result == 0 && json_array_size(list))
+        result = leave_out(daemon, list, error);
     if (result == 0)
         result = let_go(daemon, chosen, error);
     if (result > 0)
@@ -290,15 +293,21 @@ int fleet_come_back(struct daemon *daemon, struct fleet_job *job, struct error *
 
 /* ---- Handed over, and lost ---- */
 
-/* What of a partition that had ended is to be left out; NULL: nothing. */
-static json_t *beyond_committed(struct daemon *daemon, const struct fleet_ended *ended) {
-    struct fleet *fleet = daemon->fleet;
-    struct fleet_held_end *end = &fleet->held.ends[ended->partition];
-    if (ended->is_known && !is_later(end->offset, ended->offset))
-        return NULL;
-    *end = ended->is_known ? (struct fleet_held_end){ended->claim, ended->offset}
-                           : (struct fleet_held_end){0};
-    return beyond_end(daemon, ended->partition, ended->is_known, ended->offset);
+/* Whether something of a partition that had ended is to be left out. */
+static bool is_beyond(const struct fleet *fleet, const struct fleet_ended *ended) {
+    return !ended->is_known || is_later(fleet->held.ends[ended->partition].offset, ended->offset);
+}
+
+/* Once all of it is left out: until then a start has to find it again. */
+static int keep_ends(struct fleet *fleet, const struct fleet_job *job, struct error *error) {
+    for (size_t n = 0; n < job->count; n++) {
+        const struct fleet_ended *ended = &job->ended[n];
+        if (is_beyond(fleet, ended))
+            fleet->held.ends[ended->partition] =
+                ended->is_known ? (struct fleet_held_end){ended->claim, ended->offset}
+                                : (struct fleet_held_end){0};
+    }
+    return fleet_held_write(&fleet->held, error);
 }
 
 int fleet_compare_ends(struct daemon *daemon, struct fleet_job *job, struct error *error) {
@@ -306,10 +315,12 @@ int fleet_compare_ends(struct daemon *daemon, struct fleet_job *job, struct erro
     json_t *list = json_array();
     int result = 0;
     for (size_t n = 0; n < job->count; n++) {
-        json_t *one = beyond_committed(daemon, &job->ended[n]);
-        if (one)
-            json_array_append_new(list, one);
-        if (job->ended[n].is_over && settle_later(fleet, job->ended[n].claim, error))
+        const struct fleet_ended *ended = &job->ended[n];
+        if (is_beyond(fleet, ended) &&
+            json_array_append_new(
+                list, beyond_end(daemon, ended->partition, ended->is_known, ended->offset)))
+            result = error_no_memory(error);
+        if (ended->is_over && settle_later(fleet, ended->claim, error))
             result = -1;
     }
     const size_t count = json_array_size(list);
@@ -326,7 +337,7 @@ int fleet_compare_ends(struct daemon *daemon, struct fleet_job *job, struct erro
         return 0;
     if (result > 0)
         log_warning("these examples are learned a second time by others: %s", error->text);
-    if (result < 0 || (count && fleet_held_write(&fleet->held, error)))
+    if (result < 0 || (count && keep_ends(fleet, job, error)))
         return run_break(daemon);
     return 0;
 }

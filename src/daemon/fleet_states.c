@@ -176,6 +176,7 @@ static void fill_in(struct daemon *daemon, size_t partition, struct fleet_commit
     *commit = (struct fleet_commit){.partition = partition,
                                     .claim = share->claim,
                                     .offset = {place.epoch, place.sequence},
+                                    .base = share->published,
                                     .learned = place.count,
                                     .serial = ++fleet->serial,
                                     .whole = share->whole};

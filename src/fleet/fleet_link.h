@@ -121,15 +121,16 @@ struct fleet_commit {
     size_t partition;
     uint64_t claim;
     struct fleet_offset offset;
-    uint64_t learned; /* since the fleet began */
-    uint64_t serial;  /* under which rows were staged; 0: none were */
+    struct fleet_offset base; /* what was committed before, as the owner was told; 0: nothing */
+    uint64_t learned;         /* since the fleet began */
+    uint64_t serial;          /* under which rows were staged; 0: none were */
     uint64_t rows; /* that were staged, with those of streams that are forgotten: no stream twice */
     bool whole;    /* always with a claim's first commit after the daemon was started */
     uint64_t streams; /* how many states there are afterwards: the proof that none is missing */
     /* Answered; at most one of them. Nothing is done then, and what was staged is gone. */
     bool refused;    /* it is another's by now */
-    bool incomplete; /* the states would not be `streams`, or are too many pieces: stage them whole
-                      */
+    bool incomplete; /* the states would not be `streams`, are too many pieces, or would be laid
+                        over others than those of `base`: stage them whole */
 };
 
 /* How a claim of a partition ended. */

@@ -35,19 +35,11 @@ struct fleet_redis {
     char sha[FLEET_SCRIPTS][FLEET_SHA_SIZE]; /* "" = the server has not been given it */
 };
 
-/* ---- Words of a command ---- */
-
 struct fleet_words {
     const char **word;
     size_t *size, count, room;
     char (*number)[FLEET_OFFSET_SIZE]; /* (room,) what was written for this */
 };
-
-/* ---- Asking ---- */
-
-/* ---- Sentences; -1 ---- */
-
-/* ---- Functions of fleet_link.h ---- */
 
 /* ---- Words of a command ---- */
 
@@ -114,6 +106,10 @@ static int fleet_words_of_self(struct fleet_redis *redis, struct fleet_words *wo
     fleet_add(words, redis->self->id);
     fleet_add(words, redis->run);
     return 0;
+}
+
+static uint64_t lease_ms(const struct fleet_redis *redis) {
+    return (uint64_t)(redis->self->lease * 1000);
 }
 
 /* ---- Sentences ---- */
@@ -257,10 +253,12 @@ static void set_digest(struct fleet_redis *redis, enum fleet_script script,
     words->size[SCRIPT_DIGEST] = strlen(redis->sha[script]);
 }
 
-static void fleet_redis_append(struct fleet_redis *redis, enum fleet_script script,
-                               struct fleet_words *words) {
-    set_digest(redis, script, words);
-    redisAppendCommandArgv(redis->context, (int)words->count, words->word, words->size);
+/* Let the command go out with the others before any is answered. */
+static int append(struct fleet_redis *redis, const struct fleet_words *words, struct error *error) {
+    return redisAppendCommandArgv(redis->context, (int)words->count, words->word, words->size) ==
+                   REDIS_OK
+               ? 0
+               : error_no_memory(error);
 }
 
 /* A server that was started anew has to be given it again. */
@@ -423,7 +421,7 @@ static int fleet_redis_settle(struct fleet_link *link, const uint64_t *claims, s
 
 static int append_commit(struct fleet_redis *redis, const struct fleet_commit *commit, bool release,
                          struct error *error) {
-    enum { WORDS = 9 };
+    enum { WORDS = 10 };
     struct fleet_words words;
     if (fleet_words_of_self(redis, &words, WORDS, error))
         return -1;
@@ -436,9 +434,11 @@ static int append_commit(struct fleet_redis *redis, const struct fleet_commit *c
     fleet_add_number(&words, commit->serial);
     fleet_add_number(&words, commit->rows);
     fleet_add(&words, commit->whole ? "1" : "0");
-    fleet_redis_append(redis, SCRIPT_COMMIT, &words);
+    fleet_add_offset(&words, commit->base);
+    set_digest(redis, SCRIPT_COMMIT, &words);
+    int result = append(redis, &words, error);
     fleet_words_free(&words);
-    return 0;
+    return result;
 }
 
 static int read_committed(const struct fleet_redis *redis, const redisReply *reply,
@@ -494,8 +494,8 @@ enum {
 
 /* ---- Going ---- */
 
-static void append_rows(struct fleet_redis *redis, const char *key, const struct fleet_row *rows,
-                        size_t count, struct fleet_words *words) {
+static int append_rows(struct fleet_redis *redis, const char *key, const struct fleet_row *rows,
+                       size_t count, struct fleet_words *words, struct error *error) {
     words->count = 0;
     fleet_add(words, "HSET");
     fleet_add(words, key);
@@ -503,7 +503,16 @@ static void append_rows(struct fleet_redis *redis, const char *key, const struct
         fleet_add_bytes(words, rows[n].key, rows[n].key_size);
         fleet_add_bytes(words, rows[n].state_size ? rows[n].state : "", rows[n].state_size);
     }
-    redisAppendCommandArgv(redis->context, (int)words->count, words->word, words->size);
+    return append(redis, words, error);
+}
+
+static int append_expiry(struct fleet_redis *redis, const char *key, struct fleet_words *words,
+                         struct error *error) {
+    words->count = 0;
+    fleet_add(words, "PEXPIRE");
+    fleet_add(words, key);
+    fleet_add_number(words, STAGED_MS);
+    return append(redis, words, error);
 }
 
 /* All commands go out before the first is answered. */
@@ -529,19 +538,26 @@ static int fleet_redis_stage(struct fleet_link *link, size_t partition, uint64_t
     struct fleet_redis *redis = (struct fleet_redis *)link;
     char key[FLEET_KEY_SIZE];
     struct fleet_words words;
-    size_t commands = 1;
+    size_t commands = 0;
     if (count == 0)
         return 0;
     if (fleet_redis_connect(redis, error) || fleet_words_open(&words, 2 + 2 * ROWS_AT_ONCE, error))
         return -1;
     snprintf(key, sizeof key, "%sstates:%zu:%" PRIu64 ":%" PRIu64, redis->prefix, partition, claim,
              serial);
-    for (size_t n = 0; n < count; n += ROWS_AT_ONCE, commands++)
-        append_rows(redis, key, rows + n, count - n < ROWS_AT_ONCE ? count - n : ROWS_AT_ONCE,
-                    &words);
-    redisAppendCommand(redis->context, "PEXPIRE %s %d", key, STAGED_MS);
+    int result = 0;
+    for (size_t n = 0; result == 0 && n < count; n += ROWS_AT_ONCE) {
+        const size_t some = count - n < ROWS_AT_ONCE ? count - n : ROWS_AT_ONCE;
+        result = append_rows(redis, key, rows + n, some, &words, error);
+        commands += result == 0;
+    }
+    if (result == 0 && (result = append_expiry(redis, key, &words, error)) == 0)
+        commands++;
     fleet_words_free(&words);
-    return read_answers(redis, commands, error);
+    struct error one = {0};
+    if (read_answers(redis, commands, result ? &one : error))
+        result = -1;
+    return result;
 }
 
 /* ---- Coming ---- */
@@ -673,7 +689,7 @@ static int fleet_redis_round(struct fleet_link *link, uint64_t round, char **nam
     if (fleet_words_of_script(redis, &words, WORDS, error))
         return -1;
     fleet_add_number(&words, round);
-    fleet_add_number(&words, (uint64_t)(redis->self->lease * 1000));
+    fleet_add_number(&words, lease_ms(redis));
     int result = fleet_redis_run(redis, SCRIPT_ROUND, &words, &reply, error);
     if (result == 0 && reply->type != REDIS_REPLY_STRING)
         result = fleet_redis_no_sense(redis, error);
@@ -708,10 +724,6 @@ static int fleet_redis_parameters(struct fleet_link *link, uint64_t round, const
 }
 
 /* ---- Members ---- */
-
-static uint64_t lease_ms(const struct fleet_redis *redis) {
-    return (uint64_t)(redis->self->lease * 1000);
-}
 
 /* What the fleet has, and this daemon has not. */
 static int judge_join(struct fleet_redis *redis, const redisReply *reply, struct error *error) {

@@ -257,8 +257,8 @@ const char *const fleet_script_texts[FLEET_SCRIPTS] = {
         "end\n"
         "if #out > 1 then await(name) end\n"
         "return out\n",
-    /* NAME ID RUN RELEASE PARTITION CLAIM "EPOCH SEQUENCE" LEARNED STREAMS SERIAL ROWS WHOLE ->
-       "ok", also when it was done like this before; "refused", "incomplete": it is not done;
+    /* NAME ID RUN RELEASE PARTITION CLAIM "EPOCH SEQUENCE" LEARNED STREAMS SERIAL ROWS WHOLE BASE
+       -> "ok", also when it was done like this before; "refused", "incomplete": it is not done;
        "staged": nor, and what was staged is not all there; "stale". */
     [SCRIPT_COMMIT] =
         "local name, release, n, claim, offset = ARGV[1], ARGV[4] == '1', ARGV[5], ARGV[6], "
@@ -281,6 +281,8 @@ const char *const fleet_script_texts[FLEET_SCRIPTS] = {
         "              or 'refused')\n"
         "end\n"
         "local text = offset .. ' ' .. ARGV[8] .. ' ' .. streams .. ' ' .. serial .. ' ' .. claim\n"
+        "local base = had and had:match('^%d+ %d+') or '0 0'\n"
+        "if had ~= text and not whole and base ~= ARGV[13] then return done('incomplete') end\n"
         "if had ~= text or serial == '0' then\n"
         "  if rows > 0 and call('HLEN', staged) ~= rows then return done('staged') end\n"
         "  local count = whole and rows or call('HLEN', states)\n"

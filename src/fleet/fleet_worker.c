@@ -52,7 +52,7 @@ struct fleet_worker {
     char *info;
 };
 
-/* Likewise. What has been done of it before is done again without harm. */
+/* A job that was done in part before is done again without harm. */
 static int fleet_job_do(struct fleet_worker *worker, struct fleet_job *job, struct error *error);
 
 #define SECOND ((double)NS_PER_SECOND)

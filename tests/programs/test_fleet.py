@@ -310,6 +310,17 @@ def test_alone_before(directory):
         assert fleet.owners(redis) == []  # of no fleet: it has not joined
 
 
+def test_a_lone_daemon_that_may_not_ask_for_the_time(directory):
+    """It takes no lease that is over for one that lasts."""
+    with brokers.Redis(directory) as redis:
+        fleet.add(redis, range(50), KEYS, PARTS)
+        redis.ask("HSET", "runnel:{fleet}:fleet", "stream", "s")
+        redis.ask("ZADD", "runnel:{fleet}:leases", "1", "anna")
+        redis.ask("ACL", "SETUSER", "default", "-time")
+        with fleet.Changed(directory, redis.url, "bert", change=("fleet: {lease: 1}", "")) as bert:
+            running.wait_learned(bert, 50)
+
+
 def test_a_lone_daemon(directory):
     """With the group of a fleet that runs it is refused, or warned if it came first; after the fleet it begins where
     that has ended."""
@@ -646,6 +657,35 @@ def test_handed_over_before_a_loss(directory):
                 fleet.same_bits(anna, place, KEYS)
 
 
+def test_stopped_while_it_leaves_out(directory):
+    """What Redis has lost of partitions that were handed over: after a stop in the middle the next start does it."""
+    count = 20000
+    with brokers.Redis(directory) as redis, fleet.Member(directory, redis.url, "anna", lease=10) as anna:
+        fleet.add(redis, range(200), KEYS, PARTS)
+        fleet.all_learned(redis, [anna], ["anna"])
+        anna.ask("pause")
+        fleet.add(redis, range(200, count), KEYS, PARTS)
+        file = max(directory.glob("appendonlydir/*.incr.aof"))
+        before = file.stat().st_size
+        anna.ask("resume")
+        fleet.all_learned(redis, [anna], ["anna"])
+        with fleet.Member(directory, redis.url, "bert", lease=10) as bert:
+            fleet.until(lambda: all(fleet.status(member)["partitions"] == 2 for member in (anna, bert)), "shared",
+                        [anna, bert])
+            bert.kill()
+            redis.kill()
+            os.truncate(file, before)
+            redis.start()
+            fleet.until(lambda: "partitions that this daemon had handed over" in anna.text(), "said", [anna])
+            assert anna.stop() == 0, anna.text()
+            anna.start()
+            bert.start()
+            fleet.all_learned(redis, [anna, bert], ["anna", "bert"])
+            anna.kill()
+            bert.kill()
+            fleet.once([anna, bert], count, KEYS)
+
+
 def test_a_commit_that_is_lost(directory):
     """The daemon whose claims Redis still has commits once more, with all states that have changed since."""
     with brokers.Redis(directory) as redis, fleet.Member(directory, redis.url, "anna", lease=10) as anna:
@@ -662,6 +702,35 @@ def test_a_commit_that_is_lost(directory):
         redis.start()
         fleet.all_learned(redis, [anna], ["anna"])
         assert len(is_published(redis, [anna])) == KEYS
+
+
+def test_a_commit_on_one_that_is_lost(directory):
+    """One waits for Redis, with the states that have changed since the one before, and Redis comes back without that:
+    what waited is not laid over older states; the daemon sends all of them."""
+    with brokers.Redis(directory) as redis, fleet.Member(directory, redis.url, "anna", lease=10) as member:
+        anna = quiet(member)
+        fleet.add(redis, range(200), KEYS, PARTS)
+        running.wait_learned(anna, 200)
+        is_published(redis, [anna])
+        by_part = {}
+        for key in (f"key-{n}" for n in range(KEYS)):
+            by_part.setdefault(consuming.partition_of(key, PARTS), []).append(key)
+        part, keys = max(by_part.items(), key=lambda item: len(item[1]))
+        file = max(directory.glob("appendonlydir/*.incr.aof"))
+
+        def learn(key, count):
+            redis.ask("XADD", f"s.{part}", "*", "example", json.dumps({"stream": key, "x": [count]}))
+            running.wait_learned(anna, count)
+
+        learn(keys[0], 201)
+        before = file.stat().st_size
+        is_published(redis, [anna])
+        learn(keys[1], 202)
+        redis.kill()
+        anna.ask("checkpoint")  # its commit waits
+        os.truncate(file, before)
+        redis.start()
+        is_published(redis, [anna])
 
 
 def averaging(directory, redis, name, lease):

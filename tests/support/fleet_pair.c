@@ -80,6 +80,7 @@ struct fleet_commit learned(const struct fleet_claim *claim, uint64_t sequence) 
     return (struct fleet_commit){.partition = claim->partition,
                                  .claim = claim->claim,
                                  .offset = {.epoch = 7, .sequence = sequence},
+                                 .base = claim->offset,
                                  .learned = sequence,
                                  .serial = sequence};
 }

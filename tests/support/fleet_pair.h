@@ -41,7 +41,7 @@ struct fleet_view look(struct fleet_link *link);
 /* Claims of `count` partitions from the first, as that daemon sees them; how many it got. */
 size_t take(struct fleet_link *link, struct fleet_claim *claims, size_t first, size_t count);
 
-/* A commit of so many examples, without states. */
+/* A commit of so many examples, without states, over what the claim knows as committed. */
 struct fleet_commit learned(const struct fleet_claim *claim, uint64_t sequence);
 
 /* Stage one state, NULL: the stream is forgotten. `rows` of the commit counts it. */

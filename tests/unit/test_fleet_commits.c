@@ -27,6 +27,7 @@ static void handed_over_in_order(void **unused) {
     one.streams = 1;
     commit(a, &one, false);
     assert_false(one.refused || one.incomplete);
+    mine.offset = one.offset;
     one = learned(&mine, 20);
     one.streams = 1;
     stage(a, &one, "x", "twenty");
@@ -97,6 +98,7 @@ static void states_are_laid_over_those_before(void **unused) {
     one.streams = 3;
     one.whole = true;
     commit(a, &one, false);
+    mine.offset = one.offset;
     one = learned(&mine, 20);
     stage(a, &one, "y", "2");
     stage(a, &one, "x", NULL);
@@ -108,6 +110,7 @@ static void states_are_laid_over_those_before(void **unused) {
         assert_string_equal(states(a, 0), "w=2 y=2 z=1 ");
     }
     has_keys(1);
+    mine.offset = one.offset;
     one = learned(&mine, 30); /* states as before */
     one.streams = 3;
     one.serial = 0;
@@ -133,6 +136,7 @@ static void what_is_missing_is_not_committed(void **unused) {
     one.streams = 2;
     one.whole = true;
     commit(a, &one, false);
+    mine.offset = one.offset;
     one = learned(&mine, 20);
     stage(a, &one, "x", "2");
     one.streams = 3;
@@ -155,6 +159,37 @@ static void what_is_missing_is_not_committed(void **unused) {
     assert_false(one.incomplete);
     take(b, &theirs, 0, 1);
     assert_string_equal(states(b, 0), "x=2 y=2 z=2 ");
+}
+
+/* A server that has lost the commit before: as many streams, and one of them is older. */
+static void what_is_lost_is_not_built_upon(void **unused) {
+    struct fleet_claim mine;
+    (void)unused;
+    take(a, &mine, 0, 1);
+    struct fleet_commit one = learned(&mine, 10);
+    stage(a, &one, "x", "1");
+    stage(a, &one, "y", "1");
+    one.streams = 2;
+    one.whole = true;
+    commit(a, &one, false);
+    mine.offset.sequence = 20; /* of which the server knows nothing; x was changed */
+    for (int release = 0; release < 2; release++) {
+        one = learned(&mine, 30);
+        stage(a, &one, "y", "3");
+        one.streams = 2;
+        commit(a, &one, release);
+        assert_true(one.incomplete);
+        assert_string_equal(states(a, 0), "x=1 y=1 ");
+        has_keys(1);
+    }
+    one = learned(&mine, 30);
+    stage(a, &one, "x", "2");
+    stage(a, &one, "y", "3");
+    one.streams = 2;
+    one.whole = true;
+    commit(a, &one, true);
+    assert_false(one.refused || one.incomplete);
+    assert_string_equal(states(b, 0), "x=2 y=3 ");
 }
 
 static void states_that_are_gone_are_not_committed(void **unused) {
@@ -220,6 +255,7 @@ static void many_states(void **unused) {
     for (int whole = 1; whole >= 0; whole--) {
         size_t counted = 0;
         struct fleet_commit one = learned(&mine, 10 + (uint64_t)whole);
+        mine.offset = one.offset;
         good(a->ops->stage(a, 0, mine.claim, one.serial, rows, ROWS, &error));
         one.rows = one.streams = ROWS;
         one.whole = whole;
@@ -239,6 +275,7 @@ int main(void) {
         joined(the_dead_one_is_refused),
         joined(states_are_laid_over_those_before),
         joined(what_is_missing_is_not_committed),
+        joined(what_is_lost_is_not_built_upon),
         joined(states_that_are_gone_are_not_committed),
         joined(partitions_are_committed_each_for_itself),
         joined(many_states),

@@ -117,7 +117,8 @@ static void commit_some(struct member *member, struct fleet_commit *commits, siz
                         bool release) {
     for (size_t n = 0; n < count; n++) {
         size_t p = commits[n].partition;
-        const struct fleet_claim claim = {.partition = p, .claim = claimed[p]};
+        const struct fleet_claim claim = {
+            .partition = p, .claim = claimed[p], .offset = {position[p] ? 7 : 0, position[p]}};
         position[p] += 1 + p % 7;
         commits[n] = learned(&claim, position[p]);
         commits[n].serial = ++serials;

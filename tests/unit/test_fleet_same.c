@@ -183,6 +183,7 @@ static void commit(size_t actor, const struct fleet_view *view) {
         *one = (struct fleet_commit){.partition = p,
                                      .claim = one_in(12) ? some_claim() : known->claim,
                                      .offset = {3, ++counter},
+                                     .base = known->offset,
                                      .learned = counter,
                                      .streams = known->states};
         if (!one_in(3))
