@@ -82,6 +82,17 @@ def test_triggers_of_a_journal(directory):
         assert daemon.end() == 0
 
 
+def test_a_pipe_in_place_of_the_log(directory):
+    daemon = killed(directory, [recovery.message(b"k", NUMBERS, 1)])
+    log = directory / "state/journal.sqlite-wal"
+    log.unlink(missing_ok=True)
+    os.mkfifo(log)
+    with daemon:
+        daemon.start()
+        assert daemon.process.wait(running.LIMIT) == IO_ERROR, daemon.text()
+        assert "journal.sqlite-wal is not a regular file" in daemon.text(), daemon.text()
+
+
 def restore(directory):
     done = subprocess.run([running.PROGRAM.with_name("runnel-ctl"), "restore", directory / "state", "--state",
                            directory / "new"], capture_output=True, text=True, timeout=running.LIMIT, check=False)
