@@ -104,7 +104,8 @@ bool anomaly_is_silent(struct anomaly *anomaly, uint32_t slot, bool *changed);
 /* What came was forecast with that error: by column (columns,), NaN where nothing was said or came;
    or one number for all. Returns the surprise, NaN likewise. `rule`: of alarms of surprise, which
    anomaly_alarm is then asked for; NULL: there are none. */
-enum { SURPRISE_WAKE = 8 }; /* steps */
+enum { SURPRISE_WAKE = 8, SURPRISE_REST_MIN = 8 }; /* steps */
+_Static_assert(SURPRISE_REST_MIN >= SURPRISE_WAKE, "no step would teach the tail");
 #define SURPRISE_BAND 3.0
 #define SURPRISE_IN_BAND 6.0
 double anomaly_wrong(struct anomaly *anomaly, uint32_t slot, const double *errors,

@@ -37,6 +37,7 @@ struct router {
     double lost_at;        /* when the daemon went away, 0 = it is there */
     int fruitless;
     uint32_t epoch; /* the greatest that was sent */
+    bool notes;     /* some were sent */
     char *schema;   /* that connections begin with, or NULL; of this one: */
     bool schema_sent, schema_answered;
     struct error unfit; /* what the daemon has against it: whatever follows fails, too */
@@ -139,9 +140,10 @@ static int take_answer(struct router *router, const char *key, size_t key_size,
     bool known = window_answer(router->window, router->next, key, key_size, answer, &once);
     /* One that names an example was answered before. */
     if (!known && answer->status == WIRE_REJECTED && !answer->epoch && !answer->sequence)
-        return error_set(error, EX_PROTOCOL,
-                         "%s: the daemon rejects an example (%s) and does not say which",
-                         router->peer->endpoint, reason_name(answer->reason));
+        return error_set(
+            error, EX_PROTOCOL, "%s: the daemon rejects an example (%s) and does not say which%s",
+            router->peer->endpoint, reason_name(answer->reason),
+            router->notes ? "; an older daemon rejects notes: send none (--no-notes)" : "");
     if (!known)
         return 0;
     if (router->next < window_oldest(router->window)) /* what follows was answered before */
@@ -349,6 +351,7 @@ int router_send(struct router *router, const struct runnel_example *example, str
             return -1;
     if (window_add(router->window, example, router->hooks->producer, error) < 0)
         return -1;
+    router->notes |= (example->flags & RUNNEL_NOTE) != 0;
     if (example->epoch > router->epoch) {
         router->epoch = example->epoch;
         router->counts->outdated = 0;

@@ -120,10 +120,16 @@ void window_sent(struct window *window, uint64_t number) {
     held->sent = true;
 }
 
+/* A key that is itself rejected does not come back. */
+static bool is_bad_key(const struct held *held) {
+    return held->key_size > WIRE_KEY_MAX || !wire_is_utf8(held->bytes, held->key_size);
+}
+
 static bool is_of(const struct held *held, const char *key, size_t key_size,
                   const struct wire_acknowledgement *answer) {
+    bool same = held->key_size == key_size && memcmp(held->bytes, key, key_size) == 0;
     return !held->answered && held->sequence == answer->sequence && held->epoch == answer->epoch &&
-           held->key_size == key_size && memcmp(held->bytes, key, key_size) == 0;
+           (same || (key_size == 0 && answer->status == WIRE_REJECTED && is_bad_key(held)));
 }
 
 static void settle(struct window *window, uint64_t number) {

@@ -264,22 +264,28 @@ static int complete(const struct command_line *line, const char *shell) {
     return options_complain(line, "--completion: found '%s', expected bash or zsh", shell);
 }
 
-/* Where the password or key in an argument begins, or NULL: in SCHEME://USER:PASSWORD@HOST, or
-   after the name of a broker's setting. */
+/* Where the password or key in an argument begins, or NULL: in SCHEME://USER:PASSWORD@HOST or
+   SCHEME://TOKEN@HOST, or after the name of a broker's setting. */
 static char *find_secret(char *argument, size_t *size) {
     static const char *const names[] = {
         "password=", "client.secret=", "sasl.jaas.config=", ".pem="};
-    char *host = strrchr(argument, '@'), *url = strstr(argument, "://");
-    char *secret = url && host ? strchr(url + strlen("://"), ':') : NULL;
-    for (size_t n = 0; !secret && n < sizeof names / sizeof *names; n++) {
-        host = NULL;
-        secret = strcasestr(argument, names[n]);
-        secret = secret ? strchr(secret, '=') : NULL;
+    char *url = strstr(argument, "://"), *user = url ? url + strlen("://") : NULL;
+    char *host = user ? strrchr(user, '@') : NULL;
+    if (host && host > user) {
+        char *colon = memchr(user, ':', (size_t)(host - user));
+        char *secret = colon ? colon + 1 : user;
+        *size = (size_t)(host - secret);
+        return secret;
     }
-    if (!secret || (host && secret > host))
-        return NULL;
-    *size = (size_t)((host ? host : secret + strlen(secret)) - secret - 1);
-    return secret + 1;
+    for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
+        char *secret = strcasestr(argument, names[n]);
+        if (secret) {
+            secret = strchr(secret, '=') + 1;
+            *size = strlen(secret);
+            return secret;
+        }
+    }
+    return NULL;
 }
 
 /* Everybody on the machine may read the arguments of a process while it runs. */
@@ -329,6 +335,18 @@ int options_parse(const struct command_line *line, int argc, char **argv, char *
     return status;
 }
 
+static int complain_of_operand(const struct command_line *line, const char *operand,
+                               const char *expected) {
+    char text[LINE_SIZE];
+    size_t size;
+    snprintf(text, sizeof text, "%s", operand);
+    char *secret = find_secret(text, &size);
+    if (secret)
+        memset(secret, '*', size);
+    return options_complain(line, "unexpected argument '%s'%s%s", text,
+                            *expected ? "; expected " : "", expected);
+}
+
 const struct command_row *options_command(const struct command_line *line, const char *name) {
     char names[OPTIONS_NAMES_SIZE];
     for (size_t i = 0; name && line->commands[i]; i++)
@@ -336,7 +354,7 @@ const struct command_row *options_command(const struct command_line *line, const
             return line->commands[i];
     options_names(names, line);
     if (name)
-        options_complain(line, "unexpected argument '%s'; expected %s", name, names);
+        complain_of_operand(line, name, names);
     else
         options_complain(line, "%s is missing: %s", line->operands, names);
     return NULL;
@@ -355,8 +373,7 @@ int options_operands(const struct command_line *line, char **operands) {
             return options_complain(line, "%.*s is missing", (int)size, word);
         word += size;
     }
-    return *operands ? options_complain(line, "unexpected argument '%s'", *operands)
-                     : OPTIONS_GO_ON;
+    return *operands ? complain_of_operand(line, *operands, "") : OPTIONS_GO_ON;
 }
 
 /* ---- --help ---- */

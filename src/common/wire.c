@@ -26,11 +26,6 @@ const char *wire_header_unpack(struct wire_header *header, const void *bytes, si
     if (b[0] != (size == WIRE_HEADER_SIZE ? WIRE_VERSION : WIRE_VERSION_PRODUCER))
         return size == WIRE_HEADER_SIZE ? "the version of a header of 24 bytes is not 1"
                                         : "the version of a header of 32 bytes is not 2";
-    if (b[1] & ~(WIRE_END | WIRE_DO_NOT_LEARN | WIRE_RESULT | WIRE_LABEL | WIRE_SPARSE |
-                 WIRE_WORDS | WIRE_NOTE))
-        return "the header has unknown flags";
-    if (b[2] || b[3])
-        return "the header's reserved field is not zero";
     header->flags = b[1];
     memcpy(&header->epoch, b + 4, 4);
     memcpy(&header->sequence, b + 8, 8);
@@ -38,6 +33,11 @@ const char *wire_header_unpack(struct wire_header *header, const void *bytes, si
     header->producer = 0;
     if (size == WIRE_HEADER_SIZE_MAX)
         memcpy(&header->producer, b + 24, 8);
+    if (b[1] & ~(WIRE_END | WIRE_DO_NOT_LEARN | WIRE_RESULT | WIRE_LABEL | WIRE_SPARSE |
+                 WIRE_WORDS | WIRE_NOTE))
+        return "the header has unknown flags";
+    if (b[2] || b[3])
+        return "the header's reserved field is not zero";
     return NULL;
 }
 

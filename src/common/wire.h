@@ -112,7 +112,8 @@ size_t wire_header_pack(const struct wire_header *header,
                         unsigned char bytes[WIRE_HEADER_SIZE_MAX]);
 
 /* Returns NULL and fills `header`, or says in a static phrase what is wrong with the bytes: size,
-   version, unknown flags or a reserved field that is not zero. */
+   version, unknown flags or a reserved field that is not zero. With the last two `header` is filled
+   as well. */
 const char *wire_header_unpack(struct wire_header *header, const void *bytes, size_t size);
 
 /* A producer as text: 1 to 16 hexadecimal digits. -1: it is something else. */

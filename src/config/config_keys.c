@@ -3,6 +3,7 @@
 
    The digest follows the table's order, and what decides whether a key counts comes before it.
    Texts are plain sentences; `backquotes` enclose keys and values. */
+#include "anomaly/anomaly.h"
 #include "common/threads.h"
 #include "common/wire.h"
 #include "config_internal.h"
@@ -386,8 +387,9 @@ static struct config_key rows[] = {
      .fallback = "7", WHEN("anomaly.surprise", "true"), .flags = KEY_DECIDES,
      .what = "surprise from which on an example is an alarm", .example = "7",
      .more = "An error within three deviations of the column's values has at most 6."},
-    {"anomaly.surprise_rest", VALUE_REAL, AT(anomaly.surprise_rest), RANGE(0, MEMORY_MAX),
-     .fallback = "20", WHEN("anomaly.surprise", "true"), .flags = KEY_DECIDES,
+    {"anomaly.surprise_rest", VALUE_REAL, AT(anomaly.surprise_rest),
+     RANGE(SURPRISE_REST_MIN, MEMORY_MAX), .fallback = "20", WHEN("anomaly.surprise", "true"),
+     .flags = KEY_DECIDES,
      .what = "steps after an alarm of surprise without another", .unit = "steps", .example = "20"},
     {"anomaly.share", VALUE_PREFIXES, AT(anomaly.share), .left_out = "[], each stream has its own",
      WHEN(ANOMALY, "true"), .flags = KEY_DECIDES, .what = "beginnings of keys whose streams share one memory",

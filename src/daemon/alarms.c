@@ -12,13 +12,15 @@
 #include "common/text.h"
 #include "common/wire.h"
 #include "learner/example.h"
+#include "learning.h"
 #include "parts.h"
 
 enum {
     COLUMNS_MOST = 32, /* in a message, the most abnormal ones */
     WHY_SIZE = 192,
-    NOTES = 1024, /* more than the examples of a batch, so that those of a plan are there */
+    NOTES = 1024,
 };
+_Static_assert(NOTES > 2 * LEARNING_BATCH_MAX, "the notes of a plan must still be there");
 
 /* Example n is at n % NOTES. */
 struct alarms {
@@ -30,6 +32,8 @@ struct alarms {
 };
 
 int alarms_open(struct daemon *daemon, struct error *error) {
+    if (!learner_watches(daemon->learner))
+        return 0;
     daemon->alarms = calloc(1, sizeof *daemon->alarms);
     return daemon->alarms ? 0 : error_no_memory(error);
 }
@@ -40,6 +44,8 @@ void alarms_close(struct daemon *daemon) {
 }
 
 void alarms_keep_note(struct daemon *daemon, const struct example *example) {
+    if (!daemon->alarms)
+        return;
     uint64_t number = learner_taken(daemon->learner) + 1;
     struct alarm_note *note = &daemon->alarms->at[number % NOTES];
     note->example = example->note_size ? number : 0;

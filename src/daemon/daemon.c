@@ -149,11 +149,11 @@ static int open_parts(struct daemon *daemon, const struct config *config,
     struct engines_choice engine;
     model_build(&daemon->model, &config->architecture);
     if (settings_open(daemon, config, source, error) ||
-        announce_open(daemon, status_write, error) || alarms_open(daemon, error) ||
-        run_open(daemon, error) || engines_choose(&engine, config->device, config, error) ||
+        announce_open(daemon, status_write, error) || run_open(daemon, error) ||
+        engines_choose(&engine, config->device, config, error) ||
         checkpoint_open(&daemon->checkpoint, config->state_directory, error) ||
-        learning_open(daemon, &engine, error) || observe_open(daemon, error) ||
-        labels_open(daemon, error) || start_learner(daemon, error) ||
+        learning_open(daemon, &engine, error) || alarms_open(daemon, error) ||
+        observe_open(daemon, error) || labels_open(daemon, error) || start_learner(daemon, error) ||
         checkpoints_open(daemon, error) || journalling_open(daemon, error) ||
         moving_open(daemon, error) || consuming_open(daemon, error) || open_sockets(daemon, error))
         return -1;

@@ -11,6 +11,7 @@
 #include "common/clock.h"
 #include "common/error.h"
 #include "common/log.h"
+#include "common/text.h"
 #include "feedback.h"
 #include "learner/example.h"
 #include "learner/learner_state.h"
@@ -154,12 +155,15 @@ static void look_around(struct replay *replay, uint64_t position) {
 }
 
 static int replay_example(struct replay *replay, struct journal_entry *entry, struct error *error) {
-    char why[REJECT_WHY_SIZE];
+    char why[REJECT_WHY_SIZE], stream[TEXT_QUOTE_SIZE];
     if (decode_check(replay->decoder, &entry->example, why))
         return error_set(error, EX_IOERR,
-                         "entry %" PRIu64 " of the journal cannot be learned: %s; restore a whole "
-                         "copy of the journal",
-                         entry->position, why);
+                         "entry %" PRIu64 " of the journal (stream %s, sequence %" PRIu64
+                         ") cannot be learned: %s; restore a copy (runnel-ctl restore), or move "
+                         "the state directory away",
+                         entry->position,
+                         text_quote(stream, entry->example.key, entry->example.key_size),
+                         entry->example.sequence, why);
     entry->example.received = observe_played(replay->daemon); /* latencies: of replaying */
     return learner_take(replay->daemon->learner, &entry->example, error);
 }

@@ -177,7 +177,7 @@ static bool put_number(FILE *file, uint32_t number) {
     return fwrite(bytes, sizeof bytes, 1, file) == 1;
 }
 
-enum { FRAMES_MAX = 64 /* of a message that is kept as it came: a daemon refuses six already */ };
+enum { FRAMES_MAX = 64 /* of a message that is kept as it came: more than a daemon takes */ };
 
 /* Frames of one message. */
 struct message {

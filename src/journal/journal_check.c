@@ -132,13 +132,17 @@ int journal_check_log(const char *path, struct journal_tail *tail, struct error 
         return error_set(error, EX_IOERR, "the journal %s cannot be opened: %s", path,
                          strerror(errno));
     snprintf(name, sizeof name, "%s-wal", path);
-    struct log log = {.file = open(name, O_RDONLY | O_CLOEXEC)};
+    struct log log = {.file = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
     if (log.file < 0 && errno != ENOENT)
         return error_set(error, EX_IOERR, "the journal's log %s cannot be opened: %s", name,
                          strerror(errno));
     int status = 0;
     if (log.file >= 0) {
-        status = check_open_log(&log, path, file.st_size > 0, tail, error);
+        struct stat about;
+        if (fstat(log.file, &about) || !S_ISREG(about.st_mode))
+            status = error_set(error, EX_IOERR, "the journal's log %s is not a regular file", name);
+        else
+            status = check_open_log(&log, path, file.st_size > 0, tail, error);
         close(log.file);
     }
     if (!status && file.st_size == 0)

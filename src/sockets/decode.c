@@ -420,10 +420,8 @@ static enum reject_reason check(struct decoder *decoder, const struct frame *fra
     size_t most = EXAMPLE_FRAMES_MAX + label + words + note;
     enum reject_reason reason = take_key(example, &frames[0], why);
     if (reason == REJECT_NOT && (count > most || ((words || note) && count < most)))
-        reason = reject(REJECT_FRAMES, why,
-                        words || note ? "it has %zu frames, and by its header not as many"
-                                      : "it has %zu frames, but only a label has a fifth",
-                        count);
+        reason = reject(REJECT_FRAMES, why, "it has %zu frames, expected %zu by its header", count,
+                        most);
     if (reason == REJECT_NOT && label)
         reason = take_label(decoder, example, frames, count, why);
     else if (reason == REJECT_NOT)
@@ -467,8 +465,9 @@ enum reject_reason decode(struct decoder *decoder, const struct frame *frames, s
         reason = check(decoder, frames, count, true, example, why);
     else
         reason = reject(REJECT_FRAMES, why,
-                        "it has %zu frames, expected 2 to %d, %d of a label, or 1 of JSON", count,
-                        EXAMPLE_FRAMES_MAX, LABEL_FRAMES);
+                        "it has %zu frames, expected 1 of JSON, 2 to %d, or one more for each of "
+                        "label, words and note",
+                        count, EXAMPLE_FRAMES_MAX);
     if (reason == REJECT_NOT)
         return reason;
     const struct frame *last = count == 1 ? decoder->json.frames : frames;

@@ -60,7 +60,9 @@ def test_examples_that_no_daemon_took(directory):
             change(directory, block(about, data))
             daemon.start()
             assert daemon.process.wait(running.LIMIT) == IO_ERROR, (about, daemon.text())
-            assert why in daemon.text().splitlines()[-1], daemon.text()
+            last = daemon.text().splitlines()[-1]
+            assert why in last, last
+            assert why.startswith("not what") or ", sequence " in last and "runnel-ctl restore" in last, last
             daemon.log.close()
         change(directory, block(entry(12), b"k" + NUMBERS))
         daemon.start()
@@ -78,6 +80,17 @@ def test_triggers_of_a_journal(directory):
         daemon.start()
         assert feed(daemon, [recovery.message(b"k", NUMBERS, 2)]) == [2]
         assert daemon.end() == 0
+
+
+def test_a_pipe_in_place_of_the_log(directory):
+    daemon = killed(directory, [recovery.message(b"k", NUMBERS, 1)])
+    log = directory / "state/journal.sqlite-wal"
+    log.unlink(missing_ok=True)
+    os.mkfifo(log)
+    with daemon:
+        daemon.start()
+        assert daemon.process.wait(running.LIMIT) == IO_ERROR, daemon.text()
+        assert "journal.sqlite-wal is not a regular file" in daemon.text(), daemon.text()
 
 
 def restore(directory):

@@ -146,6 +146,21 @@ def test_rejections(directory):
         assert [row[3] for row in journal(directory)] == [1, 3, 5]
 
 
+def test_notes_for_an_older_daemon(directory):
+    """Its rejection names no example: the error names the option that leaves notes out."""
+    with Router(directory) as router:
+        process = start("lines", *to(directory), stdin=subprocess.PIPE)
+        process.stdin.write(b"a line\n" * 20)
+        process.stdin.close()
+        process.stdin = None # communicate would write to it
+        for _ in "schema", "example":
+            assert router.socket.poll(1000 * LIMIT)
+            peer = router.socket.recv_multipart()[0]
+            router.socket.send_multipart([peer, b"", struct.pack("<BBHIQQ", 1, 2, 9, 0, 0, 0)])
+        status, err = finish(process)
+        assert status == 76 and "does not say which" in err and "--no-notes" in err, (status, err)
+
+
 def test_other_sockets(directory):
     """Kinds that do not match: it ends and says what is there, since waiting would not help."""
     for kind, options, said in (("pull", ["--socket", "router"], "use --socket push, or set examples.socket: router"),

@@ -19,6 +19,7 @@ def tool(name):
 def test_arguments(directory):
     """The program has them, and the list of processes does not."""
     for secret in f"redis://me:{SECRET}@host:1", f"redis://:{SECRET}@host", f"ssl.key.pem={SECRET}", \
+            f"nats://{SECRET}@host:4222", f"user@host/sasl.password={SECRET}", f"http://host:1/?password={SECRET}", \
             f"publish.settings=[sasl.password={SECRET}]":
         process = subprocess.Popen([tool("runnel-feed"), "lines", "--print", "--stream", secret],
                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -48,6 +49,10 @@ def test_errors(directory):
         done = subprocess.run([running.PROGRAM, "--check", "--config", path, "--set", override],
                               capture_output=True, text=True, timeout=running.LIMIT, check=False)
         assert done.returncode == CONFIG and words in done.stderr and SECRET not in done.stderr, done
+    for words in ["keygen", "a", f"redis://u:{SECRET}@h"], ["feed", f"nats://{SECRET}@h"]:
+        fed = subprocess.run([tool(f"runnel-{words[0]}"), *words[1:]], capture_output=True, text=True,
+                             timeout=running.LIMIT, check=False)
+        assert "unexpected argument" in fed.stderr and SECRET not in fed.stderr, fed
     fed = subprocess.run([tool("runnel-feed"), "kafka", "t", "--setting", f"sasl.password {SECRET}"],
                          capture_output=True, text=True, timeout=running.LIMIT, check=False)
     assert fed.returncode and SECRET not in fed.stderr, fed

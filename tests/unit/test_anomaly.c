@@ -177,6 +177,20 @@ static void what_lasts_is_learned(void **state) {
     anomaly_close(&anomaly);
 }
 
+static void what_lasts_is_learned_with_the_shortest_rest(void **state) {
+    (void)state;
+    const struct alarm_rule rule = {.threshold = 7, .rest = SURPRISE_REST_MIN, .recovery = 1};
+    struct anomaly *anomaly = opened(false); /* one error of all columns: no band holds it down */
+    size_t alarms = 0, late = 0;
+    for (unsigned n = 0; n < 6000; n++) {
+        bool alarm = is_off(anomaly, &rule, (1 + (double)noise(n)) * (n < 2000 ? 1 : 1000));
+        alarms += alarm;
+        late += alarm && n >= 3000;
+    }
+    assert_true(alarms > 0 && late == 0);
+    anomaly_close(&anomaly);
+}
+
 /* What jumps all the time, and is forecast well but then: no jump is out of band. */
 static void errors_in_band_are_no_alarms(void **state) {
     (void)state;
@@ -621,6 +635,7 @@ int main(void) {
         cmocka_unit_test(large_errors_surprise),
         cmocka_unit_test(a_repeated_spike_remains_one),
         cmocka_unit_test(what_lasts_is_learned),
+        cmocka_unit_test(what_lasts_is_learned_with_the_shortest_rest),
         cmocka_unit_test(errors_in_band_are_no_alarms),
         cmocka_unit_test(a_column_that_freezes_is_stuck),
         cmocka_unit_test(a_column_that_is_missing_is_silent),

@@ -360,6 +360,37 @@ static void test_requests_that_end(void **state) {
     close_daemon(&daemon);
 }
 
+/* The daemon's answer does not repeat the key, but its numbers are those of the example. */
+static void test_a_key_that_is_rejected(void **state) {
+    enum { KEY_SIZE = WIRE_KEY_MAX + 1, REASON_KEY = 3 };
+    static const char key[KEY_SIZE];
+    const struct runnel_sender_options options = {.kind = RUNNEL_ROUTER};
+    const struct runnel_example example = {
+        .key = key, .key_size = KEY_SIZE, .x = key, .x_size = 4, .headed = true, .sequence = 7};
+    struct wire_acknowledgement answer = {
+        .status = WIRE_REJECTED, .reason = REASON_KEY, .sequence = 7};
+    unsigned char bytes[WIRE_ACKNOWLEDGEMENT_SIZE];
+    char identity[ENDPOINT_SIZE];
+    struct daemon daemon;
+    struct runnel_sender *sender;
+    struct runnel_error error;
+    (void)state;
+    open_daemon(&daemon, ZMQ_ROUTER);
+    assert_int_equal(runnel_sender_open(&sender, &daemon.peer, &options, &error), 0);
+    assert_int_equal(runnel_sender_wait(sender, PATIENCE, &error), 0);
+    assert_int_equal(runnel_send(sender, &example, &error), 0);
+    int size = zmq_recv(daemon.socket, identity, sizeof identity, 0);
+    wire_acknowledgement_pack(&answer, bytes);
+    zmq_send(daemon.socket, identity, (size_t)size, ZMQ_SNDMORE);
+    zmq_send(daemon.socket, "", 0, ZMQ_SNDMORE);
+    zmq_send(daemon.socket, bytes, sizeof bytes, 0);
+    assert_int_equal(runnel_sender_flush(sender, PATIENCE, &error), 0);
+    assert_int_equal(runnel_sender_counts(sender)->rejected, 1);
+    assert_string_equal(runnel_sender_counts(sender)->reason, "key");
+    runnel_sender_close(&sender, 0, &error);
+    close_daemon(&daemon);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_messages),
@@ -371,6 +402,7 @@ int main(void) {
         cmocka_unit_test(test_usage),
         cmocka_unit_test(test_requests),
         cmocka_unit_test(test_requests_that_end),
+        cmocka_unit_test(test_a_key_that_is_rejected),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

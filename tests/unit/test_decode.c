@@ -330,10 +330,10 @@ static const struct bad bad_notes[] = {
     {NOTED(TEXT("\xFF")), REJECT_FRAMES, "its note is not UTF-8"},
     {{MODEL_REAL, {TEXT("a"), REALS(1, 2, 3), NONE, {note_header, 24}}, 4},
      REJECT_FRAMES,
-     "by its header not as many"},
+     "it has 4 frames, expected 5 by its header"},
     {{MODEL_REAL, {TEXT("a"), REALS(1, 2, 3), NONE, {frozen_header, 24}, TEXT("note")}, 5},
      REJECT_FRAMES,
-     "it has 5 frames"},
+     "it has 5 frames, expected 4 by its header"},
     {{MODEL_REAL, {TEXT("{\"x\": [1, 2, 3], \"note\": 7}")}, 1}, REJECT_JSON, "expected a string"},
 };
 

@@ -81,6 +81,8 @@ static void damaged_header_is_named(void **state) {
         const char *wrong = wire_header_unpack(&read, bytes, sizeof bytes);
         assert_non_null(wrong);
         assert_non_null(strstr(wrong, damages[n].word));
+        if (bytes[0] == WIRE_VERSION) /* a later header names its example all the same */
+            assert_memory_equal(&read.sequence, layout + 8, sizeof read.sequence);
     }
     for (size_t size = 0; size < WIRE_HEADER_SIZE; size++)
         assert_non_null(strstr(wire_header_unpack(&read, layout, size), "24 bytes"));

@@ -54,22 +54,24 @@ static int copy_bytes(int from, int to) {
     }
 }
 
-/* To read a pipe might never end. */
-static int check_regular(const char *path, struct error *error) {
+/* The descriptor, or -1 with errno in `reason`. To open or read a pipe might never end. */
+static int open_regular(const char *path, int *reason, struct error *error) {
     struct stat about;
-    return stat(path, &about) || S_ISREG(about.st_mode)
-               ? 0
-               : error_set(error, EX_IOERR, "%s is not a regular file", path);
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    *reason = errno;
+    if (file < 0)
+        return error_set(error, EX_IOERR, "%s cannot be read: %s", path, strerror(*reason));
+    if (fstat(file, &about) == 0 && S_ISREG(about.st_mode))
+        return file;
+    close(file);
+    *reason = EINVAL;
+    return error_set(error, EX_IOERR, "%s is not a regular file", path);
 }
 
 int state_copy(const char *from, const char *to, struct error *error) {
-    if (check_regular(from, error))
-        return -1;
-    int in = open(from, O_RDONLY | O_CLOEXEC);
-    if (in < 0 && errno == ENOENT)
-        return 1;
+    int reason, in = open_regular(from, &reason, error);
     if (in < 0)
-        return error_set(error, EX_IOERR, "%s cannot be read: %s", from, strerror(errno));
+        return reason == ENOENT ? 1 : -1;
     int out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, FILE_MODE), status = 0;
     if (out < 0 || copy_bytes(in, out) || fsync(out))
         status =
@@ -164,11 +166,14 @@ static int read_position(FILE *file, const char *path, uint64_t size, uint64_t *
 int state_check_checkpoint(const char *path, struct state_checkpoint *checkpoint,
                            struct error *error) {
     struct stat about;
-    if (check_regular(path, error))
+    int reason, descriptor = open_regular(path, &reason, error);
+    if (descriptor < 0)
         return -1;
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return error_set(error, EX_IOERR, "%s cannot be read: %s", path, strerror(errno));
+    FILE *file = fdopen(descriptor, "r");
+    if (!file) {
+        close(descriptor);
+        return error_set(error, EX_UNAVAILABLE, "out of memory for %s", path);
+    }
     int status = fstat(fileno(file), &about) || about.st_size < 2 * CHECKSUM
                      ? damaged(path, "it ends too early", error)
                      : 0;
@@ -190,8 +195,10 @@ static int sql_error(sqlite3 *file, const char *path, const char *doing, struct 
 /* Read-only: a write-ahead log that is there is read, and left as it is. */
 static int open_journal(sqlite3 **file, const char *path, const char *mode, struct error *error) {
     char uri[STATE_PATH_SIZE + 64], *end = uri;
-    if (check_regular(path, error))
+    int reason, descriptor = open_regular(path, &reason, error);
+    if (descriptor < 0)
         return -1;
+    close(descriptor); /* SQLite opens it by its name */
     end += snprintf(uri, sizeof uri, "file:");
     for (const char *c = path; *c && end + 4 < uri + STATE_PATH_SIZE; c++)
         if (*c == '%' || *c == '?' || *c == '#')
