@@ -208,7 +208,7 @@ static void a_message_of_many_frames_leaves_nothing_behind(void **state) {
     open_pair(bench);
     for (size_t frames = 5; frames < 40; frames++) {
         for (size_t n = 0; n < frames; n++)
-            send_frame(bench, "abcd", 4, n + 1 < frames);
+            send_frame(bench, "a\1cd", 4, n + 1 < frames);
         send_example(bench, "a", (float)frames);
         struct example example = take(bench, 0);
         assert_example(&example, "a", (float)frames);
