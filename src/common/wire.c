@@ -109,7 +109,8 @@ static int utf8_continuation(unsigned char b, unsigned char *low, unsigned char 
 }
 
 bool wire_is_utf8(const void *bytes, size_t size) {
-    const unsigned char *b = bytes, *end = b + size;
+    const unsigned char *b = bytes,
+                        *end = size ? b + size : b; /* of nothing there may be no bytes */
     while (b < end) {
         unsigned char low, high;
         int more = utf8_continuation(*b++, &low, &high);
