@@ -335,7 +335,8 @@ def test_a_lone_daemon(directory):
             with fleet.Changed(directory, redis.url, "bert", **alone) as bert:
                 fleet.add(redis, range(100, 150), KEYS, PARTS)
                 running.wait_learned(bert, 50)
-                assert sorted(n for _, n in fleet.learned(bert.directory)) == list(range(100, 150))
+                fleet.until(lambda: sorted(n for _, n in fleet.learned(bert.directory)) == list(range(100, 150)),
+                            "in the journal", [bert])
                 anna.start()
                 fleet.until(lambda: "the daemon anna of the fleet" in bert.text(), "warned", [anna, bert])
                 fleet.add(redis, range(150, 200), KEYS, PARTS)

@@ -129,7 +129,7 @@ def leases(server, daemons=DAEMONS, partitions=PARTITIONS):
     assert joined == [["ok", ""]] * daemons, joined
 
     def commit(n, partition, claim):
-        return call("COMMIT", *names(n), 0, partition, claim, "425 123456789", 123456, 0, 0, 0, 0)
+        return call("COMMIT", *names(n), 0, partition, claim, "425 123456789", 123456, 0, 0, 0, 0, "0 0")
     claims = []  # of each daemon, their numbers
     for n in range(daemons):
         mine = range(n * owned, partitions if n == daemons - 1 else (n + 1) * owned)
