@@ -274,6 +274,13 @@ static void look_again(struct security *security, struct connection *c, uint64_t
         look_at(security, c, now);
 }
 
+/* Whether all connections had their turn since the snapshot. That nothing waited once says little:
+   the owner may have looked before the snapshot, and say so only now. */
+static bool others_had_turns(const struct guarded *guarded, const struct connection *c) {
+    uint64_t turns = guarded->turn - c->turn;
+    return turns >= 2 * EMPTY_TURNS || turns % EMPTY_TURNS > guarded->count + TURNS;
+}
+
 /* What waited when it was looked at before is no complete message when none of this connection was
    taken since, while all connections had their turn. */
 static void judge(struct security *security, struct connection *c, uint64_t now) {
@@ -283,11 +290,10 @@ static void judge(struct security *security, struct connection *c, uint64_t now)
         security_limit_gone(security, c);
         return;
     }
-    bool others_had_turns = guarded->turn - c->turn > guarded->count + TURNS;
     if (security->taken[c->descriptor] != c->taken) {
         c->unending = 0;
         snapshot(security, c, bytes);
-    } else if (others_had_turns || !guarded->turns) {
+    } else if (others_had_turns(guarded, c) || !guarded->turns) {
         c->unending = c->waiting;
         snapshot(security, c, bytes);
     } else {
