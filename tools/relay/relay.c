@@ -43,7 +43,7 @@ struct relay {
     struct link *link;
     struct health health;
     char name[DAEMON_SIZE]; /* of the daemon */
-    char *target_names;   /* JSON: a list; NULL: they have none */
+    char *target_names;     /* JSON: a list; NULL: they have none */
     bool refused, no_predictions_said, hindrance_said;
     uint64_t taken; /* messages given to the queue */
 };
