@@ -7,7 +7,7 @@
 #include <math.h>
 
 #include "formulas.h"
-#include "learner/engine.h"
+#include "engine/engine.h"
 
 /* As torch.nn.utils.clip_grad_norm_: what the gradient is multiplied with. clip 0: no clipping. */
 FORMULA double update_clip_factor(double clip, double norm) {

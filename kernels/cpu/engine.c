@@ -1,6 +1,6 @@
 /* The CPU engine: a loop over a plan's operations. Arithmetic is in the files that are compiled
    once per instruction set. */
-#include "learner/engine.h"
+#include "engine/engine.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-#include "learner/engine.h"
+#include "engine/engine.h"
 
 struct error;
 struct network;

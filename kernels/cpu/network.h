@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "learner/engine.h"
+#include "engine/engine.h"
 #include "model/model.h"
 
 #include "isa.h"

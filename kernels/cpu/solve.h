@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-#include "learner/engine.h"
+#include "engine/engine.h"
 
 struct error;
 struct network;

@@ -11,8 +11,8 @@
 
 extern "C" {
 #include "common/error.h"
-#include "learner/cuda_module.h"
-#include "learner/engine.h"
+#include "engine/cuda_module.h"
+#include "engine/engine.h"
 }
 
 enum {

@@ -12,8 +12,8 @@
 #include "common/error.h"
 #include "common/options.h"
 #include "config/config.h"
-#include "learner/cuda_module.h"
-#include "learner/engines.h"
+#include "engine/cuda_module.h"
+#include "engine/engines.h"
 #include "learner/learner.h"
 
 enum {
@@ -306,7 +306,7 @@ static void print(struct bench *b) {
     b->report.model = &b->model;
     b->report.plan = b->arguments->plan;
     b->report.members = b->arguments->members;
-    b->report.threads = bench_learner_threads(b->learner);
+    b->report.threads = bench_engine_threads(b->learner);
     b->report.device = bench_learner_device(b->learner);
     b->report.why = b->engine.why;
     if (b->arguments->json)

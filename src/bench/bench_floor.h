@@ -40,7 +40,7 @@
 #define RUNNEL_BENCH_FLOOR_H
 
 #include "bench_machine.h"
-#include "learner/engine.h"
+#include "engine/engine.h"
 
 struct config;
 

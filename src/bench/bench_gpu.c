@@ -1,7 +1,7 @@
 #include "bench_gpu.h"
 
 #include "config/config.h"
-#include "learner/cuda_module.h"
+#include "engine/cuda_module.h"
 
 enum {
     FORWARD_NODES = 2,  /* begin, finish */

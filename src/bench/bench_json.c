@@ -5,7 +5,7 @@
 #include "bench_report.h"
 #include "config/config.h"
 #include "cpu/ceilings.h"
-#include "learner/cuda_module.h"
+#include "engine/cuda_module.h"
 
 static const char *const mode_keys[MODES] = {"single", "queued"};
 static const char *const part_keys[PARTS] = {

@@ -122,7 +122,7 @@ struct bench_learned bench_learner_learned(const struct bench_learner *learner) 
     return learner->learned;
 }
 
-size_t bench_learner_threads(const struct bench_learner *learner) {
+size_t bench_engine_threads(const struct bench_learner *learner) {
     return learner_thread_count(learner->learner);
 }
 

@@ -41,7 +41,7 @@ struct bench_learned {
 struct bench_learned bench_learner_learned(const struct bench_learner *learner);
 
 /* Threads that compute. */
-size_t bench_learner_threads(const struct bench_learner *learner);
+size_t bench_engine_threads(const struct bench_learner *learner);
 
 /* What the engine says of itself, and of that the name of the instruction set it has chosen. */
 const char *bench_learner_device(const struct bench_learner *learner);

@@ -8,7 +8,7 @@
 #include "common/text.h"
 #include "config/config.h"
 #include "cpu/ceilings.h"
-#include "learner/cuda_module.h"
+#include "engine/cuda_module.h"
 #include "model/model.h"
 
 static const char *const mode_names[MODES] = {"one at a time", "queued"};

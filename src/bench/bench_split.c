@@ -11,7 +11,7 @@
 #include "config/config.h"
 #include "cpu/memory.h"
 #include "cpu/network.h"
-#include "learner/learner_threads.h"
+#include "engine/engine_threads.h"
 
 struct bench_split {
     const struct bench_data *data;
@@ -73,7 +73,7 @@ int bench_split_open(struct bench_split **split, const struct config *config,
     opened->window = config->learning.window;
     opened->stride = config->learning.stride;
     bool lone = !config->members_given || config->member_count < 2; /* each of several has one */
-    if ((lone && learner_threads_open(&opened->threads, config, &cpu_engine, error)) ||
+    if ((lone && engine_threads_open(&opened->threads, config, &cpu_engine, error)) ||
         network_open(&opened->network, model, config->learning.rule, opened->window,
                      optimizer_moments(&opened->optimizer), opened->threads, error) ||
         write_parameters(opened, config, model, error))

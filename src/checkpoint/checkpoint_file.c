@@ -15,10 +15,11 @@
 #include "build-config.h"
 #include "common/finite.h"
 #include "common/hash.h"
+#include "common/streams.h"
 #include "common/text.h"
 #include "common/wire.h"
 #include "learner/learner_state.h"
-#include "learner/streams.h"
+#include "parts/part.h"
 
 #define FORMAT "runnel-checkpoint-4"
 #define FORMAT_BEFORE "runnel-checkpoint-3" /* the same without entries that came later */
@@ -71,7 +72,8 @@ static void add_tensors(struct checkpoint_layout *layout, size_t member) {
     parameters_entries(model, entries);
     for (size_t block = 0; block <= learner_moments(learner, member); block++)
         for (size_t n = 0; n < (block ? model->learned_count : model->tensor_count); n++) {
-            const struct checkpoint_entry of = {ENTRY_TENSOR, NULL, member, block, n, false, 0, ""};
+            const struct checkpoint_entry of = {
+                .kind = ENTRY_TENSOR, .member = member, .block = block, .tensor = n};
             if (block == 0)
                 snprintf(name, sizeof name, "%s", entries[n].name);
             else
@@ -111,8 +113,8 @@ static bool next_slot(struct slots *slots, uint32_t *slot) {
     return true;
 }
 
-static uint64_t count_used(struct learner *learner, const struct state_row *row) {
-    struct state_place place = {.learner = learner, .row = row};
+static uint64_t count_used(const struct learner *learner, struct state_place place) {
+    const struct state_row *row = place.row;
     struct slots slots = slots_of(learner, row);
     uint64_t count = 0;
     while (next_slot(&slots, &place.slot))
@@ -121,10 +123,12 @@ static uint64_t count_used(struct learner *learner, const struct state_row *row)
     return count;
 }
 
-static void add_kept(struct checkpoint_layout *layout, const struct state_row *row, size_t member) {
+static void add_kept(struct checkpoint_layout *layout, struct state_place place, size_t member) {
     struct learner *learner = layout->learner;
-    const struct checkpoint_entry of = {.kind = ENTRY_KEPT, .row = row, .member = member};
-    const struct state_place place = {learner, row, member, 0};
+    const struct state_row *row = place.row;
+    const struct checkpoint_entry of = {
+        .kind = ENTRY_KEPT, .row = row, .self = place.self, .member = member};
+    place.member = member;
     size_t size = state_row_size(&place);
     if (!size)
         return;
@@ -135,7 +139,7 @@ static void add_kept(struct checkpoint_layout *layout, const struct state_row *r
     entry->type = row->type;
     entry->rank = once && !row->width ? 1 : 2;
     entry->shape[0] = once                       ? size
-                      : row->used                ? count_used(learner, row)
+                      : row->used                ? count_used(learner, place)
                       : row->flags & STATE_ALONE ? learner_shared(learner)
                                                  : layout->streams;
     entry->shape[1] = once ? row->width : size;
@@ -148,14 +152,15 @@ static uint64_t count_words(const struct learner *learner) {
     return count;
 }
 
-static void add_all(struct checkpoint_layout *layout, const struct state_row *rows, size_t count) {
+static void add_all(struct checkpoint_layout *layout, const struct state_place *rows,
+                    size_t count) {
     struct learner *learner = layout->learner;
     size_t members = learner_members(learner);
     bool streams = false;
     for (size_t m = 0; m < members; m++)
         add_tensors(layout, m);
     for (size_t n = 0; n < count; n++) {
-        const struct state_row *row = &rows[n];
+        const struct state_row *row = rows[n].row;
         if (!streams && !(row->flags & STATE_ONCE)) {
             if (learner_lexicons(learner))
                 add_plain(layout, ENTRY_WORDS, "learner.words", SAFETENSORS_U8,
@@ -164,10 +169,10 @@ static void add_all(struct checkpoint_layout *layout, const struct state_row *ro
             streams = true;
         }
         if (!(row->flags & STATE_MEMBERS) || (row->flags & STATE_ALWAYS && !members))
-            add_kept(layout, row, 0);
+            add_kept(layout, rows[n], 0);
         else
             for (size_t m = 0; m < members; m++)
-                add_kept(layout, row, m);
+                add_kept(layout, rows[n], m);
     }
     add_plain(layout, ENTRY_CHECKSUM, "checksum", SAFETENSORS_I64, 1, 0);
 }
@@ -199,7 +204,7 @@ static size_t piece_size(const struct safetensors_entry *entry, const struct che
 int checkpoint_layout_open(struct checkpoint_layout *layout, struct learner *learner,
                            size_t streams, struct error *error) {
     size_t count, most = 0, members = learner_members(learner);
-    const struct state_row *rows = state_rows(&count);
+    const struct state_place *rows = learner_rows(learner, &count);
     *layout = (struct checkpoint_layout){.learner = learner, .streams = streams};
     layout->capacity = count * (members + 1) + ENTRY_CHECKSUM;
     for (size_t m = 0; m < members; m++)
@@ -355,7 +360,7 @@ static int put_place(const struct checkpoint_layout *layout, size_t entry,
 int checkpoint_put_row(const struct checkpoint_layout *layout, size_t entry, uint32_t slot,
                        safetensors_sink *sink, void *context, struct error *error) {
     const struct checkpoint_entry *of = &layout->of[entry];
-    const struct state_place place = {layout->learner, of->row, of->member, slot};
+    const struct state_place place = {of->self, of->row, of->member, slot};
     return put_place(layout, entry, &place, sink, context, error);
 }
 
@@ -605,7 +610,7 @@ static int fill(struct checkpoint_layout *layout, const struct checkpoint_source
                 uint64_t index, uint32_t slot, struct error *error) {
     const struct safetensors_entry *entry = &layout->entries[n];
     const struct checkpoint_entry *of = &layout->of[n];
-    const struct state_place place = {layout->learner, of->row, of->member, slot};
+    const struct state_place place = {of->self, of->row, of->member, slot};
     size_t size = piece_size(entry, of);
     int status;
     if (of->lacked) {
@@ -825,16 +830,21 @@ static int check_digest(struct checkpoint_layout *layout, const struct checkpoin
                      strcmp(ours, description) ? "" : ", other details of model or learning");
 }
 
+static bool has_entry(const struct checkpoint_layout *layout, const char *name) {
+    for (size_t n = 0; n < layout->count; n++)
+        if (strcmp(layout->of[n].name, name) == 0)
+            return true;
+    return false;
+}
+
 /* Entries of predictions or anomalies, which are not kept now. */
 static size_t count_needless(const struct checkpoint_layout *layout,
                              const struct safetensors *file) {
-    size_t count, needless = 0;
-    const struct state_row *rows = state_rows(&count);
-    for (size_t n = 0; n < count; n++) {
-        const struct state_place place = {layout->learner, &rows[n], 0, 0};
-        needless += rows[n].flags & (STATE_TRUTH | STATE_WATCH) && !state_row_size(&place) &&
-                    safetensors_find(file, rows[n].name);
-    }
+    const struct state_row *row;
+    size_t needless = 0;
+    for (size_t n = 0; (row = part_row(n)); n++)
+        needless += row->flags & (STATE_TRUTH | STATE_WATCH) && !has_entry(layout, row->name) &&
+                    safetensors_find(file, row->name);
     return needless;
 }
 
@@ -956,7 +966,7 @@ static int read_all(struct checkpoint_layout *layout, const struct checkpoint_so
     if (check_entries(layout, source, learner, config, error) ||
         read_once(layout, source, &keys, error))
         return -1;
-    learner_scaler_written(learner);
+    learner_once_filled(learner);
     if (read_streams(layout, source, keys, error))
         return -1;
     learner_resumed(learner);

@@ -1,13 +1,13 @@
 /* The file of a checkpoint: which entries it has, and how they are written, checked and read. What
-   is kept of a learner says learner/state_rows.h; here stand tensors, words and keys beside it.
+   is kept of a learner says parts/rows.h; here stand tensors, words and keys beside it.
    stream_state.c puts the rows of one stream somewhere else. */
 #ifndef RUNNEL_CHECKPOINT_FILE_H
 #define RUNNEL_CHECKPOINT_FILE_H
 
 #include "checkpoint.h"
-#include "learner/state_rows.h"
 #include "model/parameters.h"
 #include "model/safetensors.h"
+#include "parts/rows.h"
 
 enum {
     CHECKPOINT_NAME_SIZE = PARAMETERS_NAME_SIZE, /* of an entry */
@@ -20,7 +20,8 @@ enum checkpoint_kind { ENTRY_TENSOR, ENTRY_KEPT, ENTRY_WORDS, ENTRY_KEYS, ENTRY_
 
 struct checkpoint_entry {
     enum checkpoint_kind kind;
-    const struct state_row *row;  /* of ENTRY_KEPT */
+    const struct state_row *row;  /* of ENTRY_KEPT, */
+    void *self;                   /* and the part that it belongs to */
     size_t member, block, tensor; /* of ENTRY_TENSOR: block 0 are parameters, n the n-th moments */
     bool lacked;                  /* the file lacks it, or it does not fit */
     uint64_t used;                /* rows that have been read, of one that has `used` of them */

@@ -8,10 +8,11 @@
 #include <sysexits.h>
 
 #include "checkpoint_file.h"
+#include "common/streams.h"
 #include "common/text.h"
 #include "common/wire.h"
 #include "learner/learner_state.h"
-#include "learner/streams.h"
+#include "parts/part.h"
 
 #define MAGIC "RNSTREAM"
 
@@ -70,7 +71,7 @@ size_t stream_state_size(const struct stream_state *state) {
     size_t size = SUMMED_FROM + sizeof(struct origin) + UINT8_MAX + 2 * sizeof(uint16_t);
     for (size_t n = 0; n < layout->count; n++) {
         const struct state_row *row = layout->of[n].row;
-        const struct state_place place = {.learner = state->learner, .row = row};
+        const struct state_place place = {.self = layout->of[n].self, .row = row};
         if (checkpoint_is_row(&layout->of[n]))
             size += UINT8_MAX + 2 * sizeof(uint64_t) +
                     (row->used ? row->most(&place) : 1) * checkpoint_row_size(&layout->entries[n]);
@@ -264,11 +265,10 @@ static size_t entry_named(const struct checkpoint_layout *layout, const char *na
 
 /* Of a row that there is no use for: predictions or anomalies, which are not kept here. */
 static bool is_needless(const char *name, size_t size) {
-    size_t count;
-    const struct state_row *rows = state_rows(&count);
-    for (size_t n = 0; n < count; n++)
-        if (rows[n].flags & (STATE_TRUTH | STATE_WATCH) && strlen(rows[n].name) == size &&
-            !memcmp(rows[n].name, name, size))
+    const struct state_row *row;
+    for (size_t n = 0; (row = part_row(n)); n++)
+        if (row->flags & (STATE_TRUTH | STATE_WATCH) && strlen(row->name) == size &&
+            !memcmp(row->name, name, size))
             return true;
     return false;
 }

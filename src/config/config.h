@@ -158,7 +158,7 @@ struct config {
 
     struct learning learning;
     struct {
-        size_t count;              /* 0 = auto: learner_threads.h says how many */
+        size_t count;              /* 0 = auto: engine_threads.h says how many */
         char pin[CONFIG_PIN_SIZE]; /* "false", "true", or CPUs as in "0,2-5" */
     } threads;                     /* no bit depends on it */
 

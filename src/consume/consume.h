@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 #include "config/config.h"
-#include "learner/example.h"
+#include "common/example.h"
 #include "sockets/frames.h"
 
 struct consume;

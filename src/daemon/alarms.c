@@ -11,7 +11,7 @@
 #include "common/json_text.h"
 #include "common/text.h"
 #include "common/wire.h"
-#include "learner/example.h"
+#include "common/example.h"
 #include "learning.h"
 #include "parts.h"
 

@@ -12,8 +12,8 @@
 #include "common/log.h"
 #include "common/text.h"
 #include "common/wire.h"
-#include "learner/example.h"
-#include "learner/input_range.h"
+#include "common/example.h"
+#include "parts/range.h"
 #include "parts.h"
 
 #define STATUS_INTERVAL (10 * NS_PER_SECOND)

@@ -45,7 +45,7 @@ enum announce_kind {
 void announce_count(struct daemon *daemon, enum announce_kind kind, uint64_t count, const char *key,
                     size_t key_size, double time);
 
-/* Likewise for numbers of inputs far out of the range of what was seen (learner/input_range.h). */
+/* Likewise for numbers of inputs far out of the range of what was seen (parts/range.h). */
 void announce_out_of_scale(struct daemon *daemon, const struct out_of_scale *found,
                            const struct example *example);
 

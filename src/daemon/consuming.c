@@ -14,7 +14,7 @@
 #include "consume/consume.h"
 #include "journal/journal.h"
 #include "journalling.h"
-#include "learner/example.h"
+#include "common/example.h"
 #include "parts.h"
 #include "run.h"
 

@@ -22,7 +22,7 @@
 #include "fleet.h"
 #include "journalling.h"
 #include "labels.h"
-#include "learner/engines.h"
+#include "engine/engines.h"
 #include "learning.h"
 #include "moving.h"
 #include "notify.h"

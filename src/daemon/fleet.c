@@ -15,7 +15,7 @@
 #include "consume/consume_partition.h"
 #include "fleet/carry.h"
 #include "fleet_internal.h"
-#include "learner/example.h"
+#include "common/example.h"
 #include "moving.h"
 #include "parts.h"
 

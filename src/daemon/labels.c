@@ -5,7 +5,7 @@
 
 #include "common/error.h"
 #include "common/fields.h"
-#include "learner/example.h"
+#include "common/example.h"
 #include "parts.h"
 
 /* A bin holds what is below its end and not in the one before; the last holds all others. */

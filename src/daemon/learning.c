@@ -3,7 +3,7 @@
 #include <inttypes.h>
 
 #include "common/log.h"
-#include "learner/engines.h"
+#include "engine/engines.h"
 #include "observe.h"
 #include "parts.h"
 #include "settings.h"

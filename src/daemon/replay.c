@@ -13,7 +13,7 @@
 #include "common/log.h"
 #include "common/text.h"
 #include "feedback.h"
-#include "learner/example.h"
+#include "common/example.h"
 #include "learner/learner_state.h"
 #include "learning.h"
 #include "moving.h"

@@ -6,9 +6,9 @@
 #include "common/fields.h"
 #include "common/json_text.h"
 #include "learner/learner.h"
-#include "learner/prediction.h"
-#include "learner/streams.h"
-#include "learner/truth.h"
+#include "parts/prediction.h"
+#include "common/streams.h"
+#include "parts/truth.h"
 #include "metrics.h"
 #include "sockets/ingest.h"
 

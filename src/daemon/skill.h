@@ -1,4 +1,4 @@
-/* How much better learning is than the simplest forecast (learner/baseline.h), and how each number
+/* How much better learning is than the simplest forecast (parts/baseline.h), and how each number
    of the targets, each expert and each member does: what `loss` messages carry beside the figures
    of metrics.h, over the same intervals.
 

@@ -12,7 +12,7 @@
 #include "consuming.h"
 #include "fleet.h"
 #include "journalling.h"
-#include "learner/example.h"
+#include "common/example.h"
 #include "learning.h"
 #include "observe.h"
 #include "parts.h"

@@ -14,7 +14,7 @@
 #include "config/config.h"
 #include "experiment_progress.h"
 #include "experiment_run.h"
-#include "learner/engines.h"
+#include "engine/engines.h"
 
 enum { WAIT_MS = 100 /* between two looks at a signal, and at the progress */ };
 

@@ -15,7 +15,7 @@
 #include "experiment_course.h"
 #include "experiment_memory.h"
 #include "experiment_spec.h"
-#include "learner/engines.h"
+#include "engine/engines.h"
 #include "learner/learner.h"
 #include "learner/learner_export.h"
 #include "sockets/decode.h"

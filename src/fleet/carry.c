@@ -17,7 +17,7 @@
 #include "journal/journal.h"
 #include "learner/changes.h"
 #include "learner/learner_state.h"
-#include "learner/streams.h"
+#include "common/streams.h"
 
 /* A piece, and around it a key, each of whose bytes may become six in JSON. */
 enum { COMMAND_SIZE = (WIRE_PIECE + 2) / 3 * 4 + 6 * WIRE_KEY_MAX + 256 };

@@ -28,7 +28,7 @@
 
 #include "config/config.h"
 #include "journal_kind.h"
-#include "learner/example.h"
+#include "common/example.h"
 
 struct error;
 struct journal;

@@ -5,7 +5,7 @@
 #include "common/clock.h"
 #include "common/wire.h"
 #include "journal_internal.h"
-#include "learner/streams.h"
+#include "common/streams.h"
 
 /* ---- Streams ---- */
 

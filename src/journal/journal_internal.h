@@ -23,7 +23,7 @@
 #include "journal_block.h"
 #include "journal_queue.h"
 #include "journal_recent.h"
-#include "learner/streams.h"
+#include "common/streams.h"
 
 enum {
     JOURNAL_PATH_SIZE = CONFIG_PATH_SIZE + 64,

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "common/error.h"
-#include "streams.h"
+#include "common/streams.h"
 
 struct changes {
     uint64_t known;       /* all is known of what came after it */

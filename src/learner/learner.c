@@ -1,63 +1,630 @@
 #include "learner.h"
 
 #include <assert.h>
+#include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
 
-#include "common/error.h"
+#include "changes.h"
 #include "common/threads.h"
-#include "input_range.h"
-#include "learner_internal.h"
-#include "learner_threads.h"
-#include "scaler.h"
+#include "engine/engine_threads.h"
+#include "forecast/forecast.h"
+#include "learner_state.h"
+#include "model/parameters.h"
+#include "parts/part.h"
+#include "parts/rows.h"
 
-/* ---- Memory ---- */
+enum {
+    PLAN_BYTES =
+        1 << 20, /* of inputs, targets and outputs, about: a wide network's plan is shorter */
+    PLAN_MEASURES = 64, /* they are asked for once in many examples */
+    PARTS_MAX = 32,
+};
 
-static bool allocate_streams(struct learner *learner, size_t slots) {
-    const struct architecture *architecture = &learner->model->architecture;
-    bool hold = architecture->input.hold && architecture->input.scale != SCALE_FORECAST;
-    bool windows = true;
-    for (size_t m = 0; m < learner->member_count; m++) {
-        learner->members[m].windows = calloc(slots, sizeof *learner->members[m].windows);
-        windows &= learner->members[m].windows != NULL;
-    }
-    if (hold)
-        learner->held = calloc(slots, learner->input_row * sizeof *learner->held);
-    return windows && (!hold || learner->held) && targets_open(learner, slots);
+/* Parts come first in their order (parts.def): `host` is what they see of the rest. */
+struct learner {
+    struct part_host host;
+    struct part parts[PARTS_MAX];
+    struct error absent;      /* why a part that the preset says is not there; "" */
+    struct state_place *rows; /* (row_count,) of this file and all parts, see learner_rows */
+    size_t row_count;
+    const struct engine_ops *ops;
+    struct threads *threads; /* NULL: the caller's thread alone */
+    struct changes *changes; /* NULL: nobody asks */
+
+    /* The plan of all members, its results and its examples. */
+    struct planned *examples; /* (plan_steps,) */
+    size_t example_count;
+    size_t plan_measures, measures; /* room for measures, and those in use */
+    size_t *step_scores;            /* (plan_steps,) that the x of each step brought */
+    union value *values; /* (x_size,) x on its way to the network's; NULL: it is made there */
+    double *nothing;     /* (target_size,) zeros */
+    struct layer_statistics *long_measure; /* (layers,) of an example that spans plans */
+    bool measure;    /* a label was to be measured: the next example with steps is */
+    uint64_t played; /* examples learned once the plan that is observed was */
+};
+
+_Static_assert((int)EXPERTS + (int)CONFIG_MEMBERS_MAX <= (int)LEARNER_FORECASTS_MAX,
+               "there is room for the names of all");
+
+#define EACH(learner, part, function) PARTS_EACH(&(learner)->host, part, function)
+
+/* Play the plan, give the observer every finished example, and begin an empty plan that continues
+   with the unfinished one, if there is one. */
+static int play(struct learner *learner, struct error *error);
+
+struct part_host *learner_host(const struct learner *learner) {
+    return (struct part_host *)&learner->host;
 }
 
-static void release(struct learner *learner) {
-    for (size_t m = 0; learner->members && m < learner->member_count; m++) {
-        struct member *member = &learner->members[m];
-        if (member->engine)
-            learner->ops->close(&member->engine);
-        free(member->windows);
+static struct learner *learner_of(struct part_host *host) {
+    return (struct learner *)((char *)host - offsetof(struct learner, host));
+}
+
+static size_t smaller(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+/* ---- The plan's memory ---- */
+
+static bool has_room(const struct learner *learner) {
+    const struct part_host *host = &learner->host;
+    return host->steps < host->plan_steps && learner->measures < learner->plan_measures &&
+           plan_has_room(&host->members[0], host->plan_steps);
+}
+
+static int make_room(struct part_host *host, struct error *error) {
+    struct learner *learner = learner_of(host);
+    return has_room(learner) ? 0 : play(learner, error);
+}
+
+static int play_for(struct part_host *host, struct error *error) {
+    return play(learner_of(host), error);
+}
+
+static bool open_plan(struct learner *learner, size_t most_steps) {
+    struct part_host *host = &learner->host;
+    const struct model *model = host->model;
+    bool apart = model->architecture.input.column_count > 0 || !host->member_count, good = true;
+    size_t bytes = 0;
+    EACH(learner, part, step_bytes)
+    bytes += part->kind->step_bytes(part->self);
+    for (size_t m = 0; m < host->member_count; m++)
+        bytes += member_step_bytes(host->members[m].model);
+    size_t fitting = PLAN_BYTES / bytes;
+    size_t steps = host->plan_steps = smaller(most_steps, fitting ? fitting : 1);
+    learner->plan_measures = smaller(steps, PLAN_MEASURES);
+    for (size_t m = 0; m < host->member_count; m++)
+        good &= member_open(&host->members[m], host->slots, steps, learner->plan_measures);
+    learner->examples = calloc(steps, sizeof *learner->examples);
+    learner->step_scores = calloc(steps, sizeof *learner->step_scores);
+    learner->nothing = calloc(model->target_size, sizeof *learner->nothing);
+    learner->long_measure = calloc(model->architecture.layer_count, sizeof *learner->long_measure);
+    if (apart)
+        learner->values = calloc(model->x_size, sizeof *learner->values);
+    EACH(learner, part, plan_open)
+    good &= part->kind->plan_open(part->self);
+    return good && learner->examples && learner->step_scores && learner->nothing &&
+           learner->long_measure && (!apart || learner->values);
+}
+
+/* ---- Playing a plan, and giving each example what belongs to it of the results ---- */
+
+/* How much of the plan's results has been given out. */
+struct cursor {
+    size_t steps, scores, measures; /* of each member, */
+    size_t updates[CONFIG_MEMBERS_MAX];
+};
+
+/* A score has been made, by the network or by a part. */
+static void score(struct part_host *host, struct planned *example, struct scored *scored) {
+    example->scored++;
+    host->errors.scored++;
+    PARTS_EACH(host, part, scored)
+    part->kind->scored(part->self, example, scored);
+    example->loss_sum += scored->loss;
+    example->baseline_sum += scored->baseline;
+}
+
+/* So many scores of one x: of its horizons, from the nearest on, or of a label's targets. */
+static void give_scores(struct learner *learner, struct planned *example, size_t count,
+                        struct cursor *cursor) {
+    const struct model *model = learner->host.model;
+    const struct member *network = &learner->host.members[0];
+    for (size_t n = 0; n < count; n++) {
+        size_t number = cursor->scores++;
+        struct scored scored = {
+            .number = number,
+            .horizon = n % model->horizons,
+            .loss = network->results.losses[number],
+            .baseline = NAN,
+            .output = network->results.scored + number * (model->outputs / model->horizons),
+            .target = network->plan.targets + number * model->target_size,
+            .of_baseline = learner->nothing,
+        };
+        score(&learner->host, example, &scored);
     }
-    streams_close(&learner->streams);
-    changes_close(&learner->changes);
-    scaler_close(&learner->scaler);
-    input_range_close(&learner->range);
-    learner_columns_close(learner);
-    learner_time_close(learner);
-    forecast_close(learner);
-    targets_close(learner);
-    learner_baseline_close(learner);
-    watch_close(learner);
-    words_close(learner);
-    free(learner->held);
-    free(learner->long_outputs);
-    beside_close(learner);
-    learner_plan_close(learner);
-    for (size_t m = 0; learner->members && m < learner->member_count; m++)
-        free(learner->members[m].own);
-    free(learner->members);
-    threads_close(&learner->threads);
-    free(learner);
+}
+
+/* Its scores, and what it says. Each step is looked at with the scores that it brought, so that
+   nothing depends on how examples, or the plan, are cut. */
+static void give_steps(struct learner *learner, struct planned *example, struct cursor *cursor) {
+    size_t first_score = cursor->scores;
+    EACH(learner, part, resumed)
+    part->kind->resumed(part->self, example);
+    for (size_t n = 0; n < example->planned_steps; n++) {
+        give_scores(learner, example, learner->step_scores[cursor->steps + n], cursor);
+        EACH(learner, part, played)
+        part->kind->played(part->self, example, cursor->steps + n);
+    }
+    give_scores(learner, example, first_score + example->planned_scores - cursor->scores, cursor);
+}
+
+/* The classes that have not come have biases that are no part of what is learned: the norm of all
+   parameters, whose sum of squares this is, over that of the others. */
+static double share_of_learned(const struct part_host *host, double squares) {
+    double theirs = (double)(host->hidden_classes * host->model->horizons) *
+                    (ENGINE_HIDDEN_BIAS * ENGINE_HIDDEN_BIAS);
+    return host->hidden_classes && squares > theirs ? sqrt(squares / (squares - theirs)) : 1;
+}
+
+/* What its members' updates did. */
+static void add_updates(const struct learner *learner, struct planned *example,
+                        struct cursor *cursor) {
+    const struct part_host *host = &learner->host;
+    for (size_t m = 0; m < host->member_count; m++)
+        for (size_t n = 0; n < example->planned_updates[m]; n++) {
+            const struct update_result *update =
+                &host->members[m].results.updates[cursor->updates[m]++];
+            if (!update->applied) {
+                example->skipped++;
+                continue;
+            }
+            example->updates++;
+            example->gradient_norm = update->gradient_norm;
+            example->update_ratio = update->update_ratio * share_of_learned(host, update->squares);
+        }
+}
+
+static void observe(struct learner *learner, const struct planned *example,
+                    const struct given *given, const struct layer_statistics *const *measured) {
+    const struct learner_observer *observer = &learner->host.observer;
+    struct learner_counters *counters = &learner->host.counters;
+    struct learned *learned = given->learned;
+    double scored = (double)example->scored;
+    if (example->forgets) {
+        counters->forgotten++;
+        if (observer->forgotten)
+            observer->forgotten(observer->context, example->forgotten, example->forgotten_size);
+    }
+    counters->examples++;
+    counters->steps += example->steps;
+    counters->updates += example->updates;
+    counters->skipped += example->skipped;
+    learned->key = example->key;
+    learned->key_size = example->key_size;
+    learned->examples = counters->examples;
+    learned->steps = counters->steps;
+    learned->played = learner->played;
+    learned->received = example->received;
+    learned->time = example->time;
+    learned->scored = example->scored;
+    learned->loss = example->scored ? example->loss_sum / scored : NAN;
+    learned->baseline = example->scored ? example->baseline_sum / scored : NAN;
+    learned->squared_error = example->squared_error;
+    learned->observed = example->observed;
+    learned->correct = example->correct;
+    learned->updates = example->updates;
+    learned->skipped = example->skipped;
+    learned->gradient_norm = example->gradient_norm;
+    learned->update_ratio = example->update_ratio;
+    learned->output_steps = example->steps;
+    learned->measured = measured;
+    learned->streams = example->streams;
+    EACH(learner, part, report)
+    part->kind->report(part->self, example, given);
+    observer->learned(observer->context, learned);
+}
+
+/* Outputs, or what is said, of an example that spans plans. */
+static int gather(struct learner *learner, struct planned *example, size_t first_step,
+                  struct error *error) {
+    EACH(learner, part, gather)
+    if (part->kind->gather(part->self, example, first_step, error))
+        return -1;
+    example->gathered_steps += example->planned_steps;
+    return 0;
+}
+
+/* The statistics of an example whose updates go on in another plan: only later targets do that, and
+   they have one network. */
+static void gather_measure(struct learner *learner, const struct planned *example, size_t measure) {
+    size_t layers = learner->host.model->architecture.layer_count;
+    if (!example->planned_measures)
+        return;
+    memcpy(learner->long_measure, learner->host.members[0].results.measures + measure * layers,
+           layers * sizeof *learner->long_measure);
+}
+
+/* Give the example in this row what belongs to it, and observe it when it is finished. */
+static int give(struct learner *learner, size_t row, struct cursor *cursor, struct error *error) {
+    const struct part_host *host = &learner->host;
+    struct planned *example = &learner->examples[row];
+    struct learned learned = {0};
+    const struct given given = {row, cursor->steps, cursor->scores, &learned};
+    give_steps(learner, example, cursor);
+    EACH(learner, part, given)
+    part->kind->given(part->self, example, &given);
+    example->begun = true;
+    add_updates(learner, example, cursor);
+    cursor->steps += example->planned_steps;
+    bool spans = example->steps && (!example->finished || example->gathered_steps);
+    if (example->outputs && spans && gather(learner, example, given.first_step, error))
+        return -1;
+    if (!example->finished) {
+        gather_measure(learner, example, cursor->measures);
+        return 0;
+    }
+    const struct layer_statistics *measured[CONFIG_MEMBERS_MAX] = {learner->long_measure};
+    for (size_t m = 0; example->planned_measures && m < host->member_count; m++)
+        measured[m] = host->members[m].results.measures +
+                      cursor->measures * host->members[m].model->architecture.layer_count;
+    cursor->measures += example->planned_measures;
+    observe(learner, example, &given, example->measured ? measured : NULL);
+    return 0;
+}
+
+/* Begin an empty plan; an unfinished example becomes its first. */
+static int begin_plan(struct learner *learner, struct error *error) {
+    struct part_host *host = &learner->host;
+    size_t last = learner->example_count - 1;
+    bool unfinished = learner->example_count && !learner->examples[last].finished;
+    EACH(learner, part, next)
+    if (part->kind->next(part->self, unfinished ? &learner->examples[last] : NULL, last, error))
+        return -1;
+    learner->example_count = unfinished;
+    if (unfinished) {
+        struct planned *example = &learner->examples[0];
+        if (last)
+            *example = learner->examples[last];
+        example->planned_steps = example->planned_scores = example->planned_measures = 0;
+        example->planned_moments = 0;
+        example->told_scores = example->told_steps = 0;
+        memset(example->planned_updates, 0, host->member_count * sizeof *example->planned_updates);
+    }
+    host->planned = &learner->examples[0];
+    host->row = 0;
+    host->steps = learner->measures = 0;
+    for (size_t m = 0; m < host->member_count; m++)
+        plan_clear(&host->members[m].plan);
+    return 0;
+}
+
+/* Of the plan: all but one that continues in the next. */
+static size_t finished_examples(const struct learner *learner) {
+    size_t count = learner->example_count;
+    return count && !learner->examples[count - 1].finished ? count - 1 : count;
+}
+
+static bool wants_outputs(const struct learner *learner) {
+    for (size_t row = 0; row < learner->example_count; row++)
+        if (learner->examples[row].outputs)
+            return true;
+    EACH(learner, part, needs_outputs)
+    if (part->kind->needs_outputs(part->self))
+        return true;
+    return false;
+}
+
+/* The parts of members that have something to play. */
+static size_t gather_parts(struct learner *learner, struct engine_part *parts) {
+    bool outputs = wants_outputs(learner);
+    size_t count = 0;
+    for (size_t m = 0; m < learner->host.member_count; m++) {
+        struct member *member = &learner->host.members[m];
+        member->plan.outputs = outputs;
+        member->plan.rate = member->rates.rate;
+        member->plan.clip = member->rates.clip;
+        if (member->plan.count)
+            parts[count++] = (struct engine_part){member->engine, &member->plan, &member->results};
+    }
+    return count;
+}
+
+static int play(struct learner *learner, struct error *error) {
+    const struct part_host *host = &learner->host;
+    struct engine_part parts[CONFIG_MEMBERS_MAX];
+    size_t count = gather_parts(learner, parts);
+    if (!count && !learner->example_count)
+        return 0;
+    if (engine_threads_play(learner->threads, learner->ops, parts, count,
+                            host->steps * learner_parameters(learner), error))
+        return -1;
+    learner->played = host->counters.examples + finished_examples(learner);
+    struct cursor cursor = {0};
+    for (size_t row = 0; row < learner->example_count; row++)
+        if (give(learner, row, &cursor, error))
+            return -1;
+    if (begin_plan(learner, error))
+        return -1;
+    if (host->observer.played)
+        host->observer.played(host->observer.context);
+    return 0;
+}
+
+int learner_flush(struct learner *learner, struct error *error) {
+    return play(learner, error);
+}
+
+/* ---- Planning: predict, then score, then learn (README.md) ---- */
+
+static void mark(struct part_host *host, uint32_t slot) {
+    changes_mark(learner_of(host)->changes, slot, host->counters.position + 1);
+}
+
+/* Right after the step, before an update recomputes the window. */
+static void plan_measure(struct learner *learner, uint32_t slot) {
+    for (size_t m = 0; m < learner->host.member_count; m++) {
+        struct member *member = &learner->host.members[m];
+        plan_append(member, OPERATION_MEASURE, slot);
+        member->plan.measures++;
+    }
+    learner->measures++;
+    learner->host.planned->planned_measures = 1;
+}
+
+static int take_step(struct learner *learner, const struct example *example, size_t t,
+                     struct error *error) {
+    struct part_host *host = &learner->host;
+    const struct model *model = host->model;
+    const struct plan *plan = &host->members[0].plan;
+    const void *x = (const char *)example->x + t * model->x_size * sizeof(union value);
+    union value *input = plan->inputs + plan->steps * model->features;
+    size_t number = host->steps;
+    struct step step = {
+        .example = example,
+        .t = t,
+        .number = number,
+        .slot = host->planned->slot,
+        .x = x,
+        .values = learner->values ? learner->values : input,
+        .input = input,
+        .came = x,
+        .seen = input,
+    };
+    memcpy(step.values, x, model->x_size * sizeof *step.values);
+    EACH(learner, part, input)
+    part->kind->input(part->self, &step);
+    size_t scores = host->planned->planned_scores;
+    EACH(learner, part, score)
+    part->kind->score(part->self, &step);
+    for (size_t m = 0; m < host->member_count; m++)
+        plan_step(&host->members[m], step.slot);
+    EACH(learner, part, stepped)
+    part->kind->stepped(part->self, &step);
+    host->steps++;
+    host->planned->planned_steps++;
+    if (host->planned->measured && t == example->steps - 1)
+        plan_measure(learner, step.slot);
+    learner->step_scores[number] = 0;
+    EACH(learner, part, settled)
+    if (part->kind->settled(part->self, &step, error))
+        return -1;
+    /* A step whose targets come later brings none, and may be in a plan that is played. */
+    if (host->planned->planned_scores > scores)
+        learner->step_scores[number] = host->planned->planned_scores - scores;
+    return 0;
+}
+
+static void forget(struct learner *learner, uint32_t slot) {
+    struct part_host *host = &learner->host;
+    size_t key_size;
+    const char *key = streams_key(host->streams, slot, &key_size);
+    for (size_t m = 0; m < host->member_count; m++)
+        plan_append(&host->members[m], OPERATION_FORGET, slot);
+    changes_gone(learner->changes, key, key_size, host->counters.position + 1);
+    streams_remove(host->streams, slot);
+}
+
+static int end_sequence(struct learner *learner, struct error *error) {
+    struct part_host *host = &learner->host;
+    uint32_t slot = host->planned->slot;
+    EACH(learner, part, end)
+    if (part->kind->end(part->self, slot, error))
+        return -1;
+    for (size_t m = 0; m < host->member_count; m++)
+        plan_end(&host->members[m], slot, &host->planned->planned_updates[m]);
+    forget(learner, slot);
+    return 0;
+}
+
+void learner_begin_stream(struct learner *learner, uint32_t slot, bool planned) {
+    struct part_host *host = &learner->host;
+    for (size_t m = 0; m < host->member_count; m++)
+        host->members[m].windows[slot] = (struct learner_window){0};
+    EACH(learner, part, begin)
+    part->kind->begin(part->self, slot, planned ? BEGIN_PLANNED : BEGIN_NOW);
+}
+
+static uint32_t add_stream(struct learner *learner, const char *key, size_t key_size,
+                           bool planned) {
+    uint32_t slot = streams_add(learner->host.streams, key, key_size);
+    changes_came(learner->changes, key, key_size);
+    learner_begin_stream(learner, slot, planned);
+    return slot;
+}
+
+uint32_t learner_add_stream(struct learner *learner, const char *key, size_t key_size) {
+    return add_stream(learner, key, key_size, false);
+}
+
+/* The example's stream, as the most recently used; a new one may need another's slot. */
+static uint32_t find_stream(struct learner *learner, const struct example *example) {
+    struct streams *streams = learner->host.streams;
+    struct planned *planned = learner->host.planned;
+    uint32_t slot = streams_find(streams, example->key, example->key_size);
+    if (slot != STREAMS_NONE) {
+        streams_touch(streams, slot);
+        return slot;
+    }
+    if (streams_count(streams) == streams_capacity(streams)) {
+        uint32_t oldest = streams_oldest(streams);
+        const char *key = streams_key(streams, oldest, &planned->forgotten_size);
+        memcpy(planned->forgotten, key, planned->forgotten_size);
+        planned->forgets = true;
+        forget(learner, oldest);
+    }
+    planned->begins = true;
+    return add_stream(learner, example->key, example->key_size, true);
+}
+
+/* The next row of the plan is the example's. */
+static void begin(struct learner *learner, const struct example *example) {
+    struct part_host *host = &learner->host;
+    const struct learner_observer *observer = &host->observer;
+    host->row = learner->example_count++;
+    struct planned *planned = host->planned = &learner->examples[host->row];
+    memset(&planned->forgets, 0,
+           offsetof(struct planned, planned_updates) - offsetof(struct planned, forgets));
+    memset(planned->planned_updates, 0, host->member_count * sizeof *planned->planned_updates);
+    memcpy(planned->key, example->key, example->key_size);
+    planned->key_size = example->key_size;
+    planned->received = example->received;
+    planned->learn = example->learn;
+    planned->time = example->numbered ? example->time : 0;
+    planned->steps = example->label ? 0 : example->steps;
+    planned->outputs = host->want_outputs;
+    learner->measure |= observer->measure && observer->measure(observer->context, host->taken);
+    planned->measured = learner->measure && !example->label;
+    learner->measure &= example->label;
+    if (example->label)
+        planned->slot = streams_find(host->streams, example->key, example->key_size);
+    else
+        mark(host, planned->slot = find_stream(learner, example));
+}
+
+static int take_steps(struct learner *learner, const struct example *example, struct error *error) {
+    struct part_host *host = &learner->host;
+    for (size_t t = 0; t < example->steps; t++)
+        if (make_room(host, error) || take_step(learner, example, t, error))
+            return -1;
+    return example->end ? end_sequence(learner, error) : 0;
+}
+
+/* It may end a sequence, too: one that changes nothing likewise. */
+static int take_label(struct learner *learner, const struct example *label, struct error *error) {
+    EACH(learner, part, label)
+    if (part->kind->label(part->self, label, error))
+        return -1;
+    return label->end && learner->host.planned->slot != STREAMS_NONE ? end_sequence(learner, error)
+                                                                     : 0;
+}
+
+int learner_take(struct learner *learner, const struct example *example, struct error *error) {
+    struct part_host *host = &learner->host;
+    struct example taken = *example; /* parts may rewrite it */
+    host->taken++;
+    EACH(learner, part, take)
+    if (part->kind->take(part->self, &taken, error))
+        return -1;
+    bool full = !has_room(learner) || learner->example_count == host->plan_steps;
+    if (full && play(learner, error))
+        return -1;
+    begin(learner, &taken);
+    EACH(learner, part, example)
+    part->kind->example(part->self, &taken);
+    if (taken.label ? take_label(learner, &taken, error) : take_steps(learner, &taken, error))
+        return -1;
+    host->planned->streams = streams_count(host->streams);
+    host->planned->finished = true;
+    EACH(learner, part, taken)
+    if (part->kind->taken(part->self, error))
+        return -1;
+    return 0;
+}
+
+/* ---- Forgetting ---- */
+
+int learner_forget_all(struct learner *learner, struct error *error) {
+    struct streams *streams = learner->host.streams;
+    size_t room = learner->host.plan_steps * OPERATIONS_PER_STEP;
+    for (size_t forgotten = 1; streams_count(streams); forgotten++) {
+        forget(learner, streams_oldest(streams));
+        if (forgotten % room == 0 && play(learner, error))
+            return -1;
+    }
+    return play(learner, error);
+}
+
+int learner_forget_member(struct learner *learner, size_t member, struct error *error) {
+    struct member *m = &learner->host.members[member];
+    const struct streams *streams = learner->host.streams;
+    size_t room = learner->host.plan_steps * OPERATIONS_PER_STEP;
+    uint32_t slot = streams_oldest(streams);
+    for (; slot != STREAMS_NONE; slot = streams_newer(streams, slot)) {
+        plan_append(m, OPERATION_FORGET, slot);
+        m->windows[slot] = (struct learner_window){0};
+        if (m->plan.count == room && play(learner, error))
+            return -1;
+    }
+    learner_all_changed(learner);
+    return play(learner, error);
+}
+
+bool learner_has_stream(const struct learner *learner, const char *key, size_t key_size) {
+    return streams_find(learner->host.streams, key, key_size) != STREAMS_NONE;
+}
+
+int learner_forget(struct learner *learner, const char *key, size_t key_size, struct error *error) {
+    if (play(learner, error))
+        return -1;
+    uint32_t slot = streams_find(learner->host.streams, key, key_size);
+    if (slot == STREAMS_NONE)
+        return 1;
+    forget(learner, slot);
+    return play(learner, error);
 }
 
 /* ---- Opening and closing ---- */
+
+static bool collect_rows(struct learner *learner) {
+    learner->row_count = learner_collect_rows(&learner->host, NULL);
+    learner->rows = calloc(learner->row_count, sizeof *learner->rows);
+    if (learner->rows)
+        learner_collect_rows(&learner->host, learner->rows);
+    return learner->rows != NULL;
+}
+
+const struct state_place *learner_rows(const struct learner *learner, size_t *count) {
+    *count = learner->row_count;
+    return learner->rows;
+}
+
+static void release(struct learner *learner) {
+    struct part_host *host = &learner->host;
+    while (host->part_count) {
+        const struct part *last = &host->parts[--host->part_count];
+        last->kind->close(last->self);
+    }
+    for (size_t m = 0; host->members && m < host->member_count; m++)
+        member_close(&host->members[m]);
+    free(host->members);
+    free(host->errors.columns);
+    free(host->errors.experts);
+    streams_close(&host->streams);
+    changes_close(&learner->changes);
+    free(learner->rows);
+    free(learner->examples);
+    free(learner->step_scores);
+    free(learner->values);
+    free(learner->nothing);
+    free(learner->long_measure);
+    threads_close(&learner->threads);
+    free(learner);
+}
 
 static void describe(struct member *member, uint64_t seed, const struct learning *learning) {
     double rate = learning->optimizer.rate, clip = learning->clip;
@@ -69,24 +636,31 @@ static void describe(struct member *member, uint64_t seed, const struct learning
     member->rates = (struct learner_rates){rate, clip, rate, clip};
 }
 
+static int no_memory(struct error *error) {
+    return error_set(error, EX_UNAVAILABLE, "out of memory for the learner");
+}
+
 /* The networks that the configuration lists, or its one. */
 static int describe_members(struct learner *learner, const struct config *config,
                             struct error *error) {
+    struct part_host *host = &learner->host;
     size_t count = config->members_given ? config->member_count : 1;
-    learner->members = calloc(count ? count : 1, sizeof *learner->members);
-    if (!learner->members)
-        return error_set(error, EX_UNAVAILABLE, "out of memory for the learner");
-    learner->member_count = count;
-    learner->members[0].model = learner->model;
-    describe(&learner->members[0], config->seed, &config->learning);
+    host->members = calloc(count ? count : 1, sizeof *host->members);
+    if (!host->members)
+        return no_memory(error);
+    host->member_count = count;
+    host->members[0].model = host->model;
+    host->members[0].ops = learner->ops;
+    describe(&host->members[0], config->seed, &config->learning);
     for (size_t m = 0; config->members_given && m < count; m++) {
         const struct member_config *listed = &config->members[m];
-        struct member *member = &learner->members[m];
+        struct member *member = &host->members[m];
+        struct architecture architecture;
         member->model = member->own = calloc(1, sizeof *member->own);
         if (!member->own)
-            return error_set(error, EX_UNAVAILABLE, "out of memory for the learner");
+            return no_memory(error);
+        member->ops = learner->ops;
         snprintf(member->name, sizeof member->name, "%s", listed->name);
-        struct architecture architecture;
         config_member_network(config, m, &architecture);
         model_build(member->own, &architecture);
         describe(member, listed->seed, &listed->learning);
@@ -95,13 +669,14 @@ static int describe_members(struct learner *learner, const struct config *config
 }
 
 static int open_engines(struct learner *learner, const struct config *config, struct error *error) {
-    if (learner_threads_open(&learner->threads, config, learner->ops, error))
+    if (engine_threads_open(&learner->threads, config, learner->ops, error))
         return -1;
-    for (size_t m = 0; m < learner->member_count; m++) {
-        struct member *member = &learner->members[m];
+    for (size_t m = 0; m < learner->host.member_count; m++) {
+        struct member *member = &learner->host.members[m];
         const struct learning *learning =
             config->members_given ? &config->members[m].learning : &config->learning;
-        const struct plan longest = plan_longest(learner, member->model);
+        const struct plan longest =
+            plan_longest(member->model, learner->host.plan_steps, learner->plan_measures);
         const struct engine_options options = {.optimizer = learning->optimizer,
                                                .rule = learning->rule,
                                                .window = member->window,
@@ -115,41 +690,58 @@ static int open_engines(struct learner *learner, const struct config *config, st
     return 0;
 }
 
-static int open_parts(struct learner *learner, const struct config *config, size_t plan_steps,
-                      struct error *error) {
-    const struct input *input = &learner->model->architecture.input;
-    const struct output *output = &learner->model->architecture.output;
-    size_t slots = config->learning.max_streams;
-    snprintf(learner->initial, sizeof learner->initial, "%s", config->initial);
-    learner->decays = config->learning.optimizer.weight_decay > 0;
-    learner->keeps_start = optimizer_kind(config->learning.optimizer.kind)->keeps_start;
-    bool columns =
-        input->column_count && input->kind == INPUT_REAL && input->scale != SCALE_FORECAST;
-    learner->input_row = learner->model->x_size;
-    learner->target_row = learner->model->target_size;
-    learner->scale_row =
-        columns && output->target == TARGET_NEXT ? learner->target_row : learner->input_row;
-    learner->places = model_places(learner->model, config->learning.window);
-    if (describe_members(learner, config, error) || streams_open(&learner->streams, slots, error) ||
-        (config->fleet.lease > 0 && changes_open(&learner->changes, slots, error)) ||
-        (input->kind == INPUT_REAL &&
-         input_range_open(&learner->range, learner->input_row, error)) ||
-        (columns && learner_columns_open(learner, error)) ||
-        (input->time && learner_time_open(learner, slots, error)) ||
-        (input->scale == SCALE_STANDARD && !columns &&
-         scaler_open(&learner->scaler, learner->input_row, input->memory, input->limit, error)) ||
-        (output->scale == SCALE_STANDARD && scaler_open(&learner->output_scaler, output->size,
-                                                        output->memory, output->limit, error)) ||
-        (input->scale == SCALE_FORECAST && forecast_open(learner, config, error)) ||
-        learner_baseline_open(learner, slots, error) || watch_open(learner, config, error) ||
-        words_open(learner, error))
+/* Those that the configuration wants. */
+static int open_parts(struct learner *learner, struct error *error) {
+    struct part_host *host = &learner->host;
+    for (size_t n = 0; part_kinds[n]; n++) {
+        const struct part_kind *kind = part_kinds[n];
+        void *self = NULL;
+        assert(host->part_count < PARTS_MAX);
+        if (kind->wanted && !kind->wanted(host))
+            continue;
+        int status = kind->open(&self, host, error);
+        if (status == 0) {
+            host->parts[host->part_count++] = (struct part){kind, self};
+            continue;
+        }
+        if (self)
+            kind->close(self);
+        if (status < 0)
+            return -1;
+        learner->absent = *error;
+    }
+    return 0;
+}
+
+static int open_all(struct learner *learner, const struct config *config, size_t plan_steps,
+                    struct error *error) {
+    struct part_host *host = &learner->host;
+    const struct model *model = host->model;
+    host->config = config;
+    host->slots = config->learning.max_streams;
+    host->window = config->learning.window;
+    host->known_classes = SIZE_MAX;
+    host->parts = learner->parts;
+    host->make_room = make_room;
+    host->play = play_for;
+    host->mark = mark;
+    host->score = score;
+    snprintf(host->initial, sizeof host->initial, "%s", config->initial);
+    host->errors.columns = calloc(model->target_size, sizeof *host->errors.columns);
+    if (!host->errors.columns)
+        return no_memory(error);
+    if (describe_members(learner, config, error) ||
+        streams_open(&host->streams, host->slots, error) ||
+        (config->fleet.lease > 0 && changes_open(&learner->changes, host->slots, error)) ||
+        open_parts(learner, error))
         return -1;
-    if (!learner_plan_open(learner, plan_steps) || !allocate_streams(learner, slots))
-        return error_set(error, EX_UNAVAILABLE, "out of memory for the learner");
-    return learner_keep_truths(learner, config->predictions != PREDICTIONS_NONE, error) ||
-                   open_engines(learner, config, error)
-               ? -1
-               : 0;
+    if (!open_plan(learner, plan_steps) || !collect_rows(learner))
+        return no_memory(error);
+    if (learner_keep_truths(learner, config->predictions != PREDICTIONS_NONE, error) ||
+        open_engines(learner, config, error))
+        return -1;
+    host->config = NULL;
+    return 0;
 }
 
 int learner_open_empty(struct learner **learner, const struct config *config,
@@ -160,11 +752,11 @@ int learner_open_empty(struct learner **learner, const struct config *config,
     struct learner *opened = calloc(1, sizeof *opened);
     *learner = opened;
     if (!opened)
-        return error_set(error, EX_UNAVAILABLE, "out of memory for the learner");
-    opened->model = model;
+        return no_memory(error);
+    opened->host.model = model;
+    opened->host.observer = *observer;
     opened->ops = engine;
-    opened->observer = *observer;
-    if (open_parts(opened, config, plan_steps, error) == 0)
+    if (open_all(opened, config, plan_steps, error) == 0)
         return 0;
     learner_close(learner);
     return -1;
@@ -187,123 +779,202 @@ void learner_close(struct learner **learner) {
     *learner = NULL;
 }
 
-/* ---- In flight ---- */
+/* ---- Starting values ---- */
 
-int learner_flush(struct learner *learner, struct error *error) {
-    return learner_play(learner, error);
+/* All parameters' starting values, to be freed; NULL on error. */
+static float *starting_values(const struct learner *learner, size_t m, struct error *error) {
+    const struct member *member = &learner->host.members[m];
+    const struct model *model = member->model;
+    const char *initial = learner->host.initial;
+    float *values = calloc(model->parameters, sizeof *values);
+    int status = 0;
+    if (!values)
+        return error_set(error, EX_UNAVAILABLE, "out of memory for %zu starting values",
+                         model->parameters),
+               NULL;
+    if (*initial)
+        status = parameters_load(model, member->name, initial, values, error);
+    for (size_t n = 0; !*initial && n < model->tensor_count && status == 0; n++)
+        status = model_initialize(model, &model->tensors[n], member->seed,
+                                  values + model->tensors[n].offset, error);
+    if (status == 0)
+        return values;
+    free(values);
+    return NULL;
 }
 
-/* Number 0 is there also where there is no member. */
-static bool is_meant(const struct learner *learner, size_t member, size_t m) {
-    return m == member || (member == LEARNER_ALL && (m < learner->member_count || m == 0));
-}
-
-int learner_set_rate(struct learner *learner, size_t member, double rate, struct error *error) {
-    if (learner_flush(learner, error))
-        return -1;
-    for (size_t m = 0; m < CONFIG_MEMBERS_MAX; m++)
-        if (is_meant(learner, member, m))
-            learner->members[m].rates.rate = rate;
+static int write_block(struct member *member, enum engine_block block, const float *values,
+                       struct error *error) {
+    const struct model *model = member->model;
+    size_t count = block == ENGINE_PARAMETERS ? model->tensor_count : model->learned_count;
+    for (size_t n = 0; n < count; n++)
+        if (member_write(member, block, n, values + model->tensors[n].offset, error))
+            return -1;
     return 0;
 }
 
-int learner_set_clip(struct learner *learner, size_t member, double clip, struct error *error) {
-    if (learner_flush(learner, error))
+int learner_begin_solution(struct learner *learner, size_t m, struct error *error) {
+    struct member *member = &learner->host.members[m];
+    if (!member->model->solved)
+        return 0;
+    const struct least_squares ls = engine_solution(member->model);
+    double *block = calloc(least_squares_size(&ls), sizeof *block);
+    if (!block)
+        return error_set(error, EX_UNAVAILABLE,
+                         "out of memory for the readout: lower the last layer's size, or use "
+                         "readout: gradient");
+    least_squares_begin(&ls, block);
+    int status = member_write(member, ENGINE_SOLUTION, 0, block, error);
+    free(block);
+    return status;
+}
+
+static int fill(const struct learner *learner, size_t m, float *values, struct error *error) {
+    EACH(learner, part, fill)
+    if (part->kind->fill(part->self, m, values, error))
         return -1;
-    for (size_t m = 0; m < CONFIG_MEMBERS_MAX; m++)
-        if (is_meant(learner, member, m))
-            learner->members[m].rates.clip = clip;
     return 0;
 }
 
-int learner_configure(struct learner *learner, size_t member, double rate, double clip,
-                      struct error *error) {
-    struct learner_rates *rates = &learner->members[member].rates;
-    if (learner_flush(learner, error))
+static int write_values(struct learner *learner, size_t m, const float *values,
+                        struct error *error) {
+    return learner_begin_solution(learner, m, error) ||
+                   write_block(&learner->host.members[m], ENGINE_PARAMETERS, values, error)
+               ? -1
+               : 0;
+}
+
+/* The optimizer to nothing; `values` (parameters,) is overwritten. */
+static int write_zeros(struct member *member, float *values, struct error *error) {
+    const uint64_t updates = 0;
+    memset(values, 0, member->model->parameters * sizeof *values);
+    for (unsigned k = 0; k < member->moments; k++)
+        if (write_block(member, ENGINE_MOMENTS + k, values, error))
+            return -1;
+    return member_write(member, ENGINE_UPDATES, 0, &updates, error);
+}
+
+/* ---- Beginning, and beginning again ---- */
+
+static int prepare(const struct learner *learner, struct error *error) {
+    EACH(learner, part, prepare)
+    if (part->kind->prepare(part->self, error))
         return -1;
-    if (rate != rates->configured_rate)
-        rates->rate = rates->configured_rate = rate;
-    if (clip != rates->configured_clip)
-        rates->clip = rates->configured_clip = clip;
     return 0;
 }
 
-void learner_want_outputs(struct learner *learner, bool wanted) {
-    learner->want_outputs = wanted;
+static void reset_parts(const struct learner *learner) {
+    EACH(learner, part, reset)
+    part->kind->reset(part->self);
+}
+
+int learner_start(struct learner *learner, struct error *error) {
+    int status = prepare(learner, error);
+    if (status == 0)
+        reset_parts(learner);
+    for (size_t m = 0; m < learner->host.member_count && status == 0; m++) {
+        float *values = starting_values(learner, m, error);
+        status = values && fill(learner, m, values, error) == 0
+                     ? write_values(learner, m, values, error)
+                     : -1;
+        free(values);
+    }
+    return status;
+}
+
+static void reset_rates(struct member *member) {
+    member->rates.rate = member->rates.configured_rate;
+    member->rates.clip = member->rates.configured_clip;
+}
+
+static int begin_again(struct learner *learner, float *const *values, struct error *error) {
+    struct part_host *host = &learner->host;
+    if (play(learner, error) || learner_forget_all(learner, error))
+        return -1;
+    reset_parts(learner);
+    for (size_t m = 0; m < host->member_count; m++)
+        if (fill(learner, m, values[m], error) || write_values(learner, m, values[m], error) ||
+            write_zeros(&host->members[m], values[m], error))
+            return -1;
+    for (size_t m = 0; m < host->member_count || m == 0; m++)
+        reset_rates(&host->members[m]);
+    host->counters = (struct learner_counters){.position = host->counters.position};
+    host->taken = 0;
+    return 0;
+}
+
+int learner_reset(struct learner *learner, struct error *error) {
+    float *values[CONFIG_MEMBERS_MAX] = {NULL};
+    size_t count = learner->host.member_count;
+    int status = prepare(learner, error) ? 1 : 0;
+    for (size_t m = 0; m < count && status == 0; m++) {
+        values[m] = starting_values(learner, m, error);
+        status = values[m] ? 0 : 1;
+    }
+    if (status == 0)
+        status = begin_again(learner, values, error);
+    for (size_t m = 0; m < count; m++)
+        free(values[m]);
+    return status;
+}
+
+static int begin_member(struct learner *learner, size_t m, float *values, struct error *error) {
+    struct member *member = &learner->host.members[m];
+    if (fill(learner, m, values, error) || play(learner, error) ||
+        learner_forget_member(learner, m, error) || write_values(learner, m, values, error) ||
+        write_zeros(member, values, error))
+        return -1;
+    reset_rates(member);
+    return 0;
+}
+
+int learner_reset_member(struct learner *learner, size_t member, struct error *error) {
+    float *values = starting_values(learner, member, error);
+    int status = values ? begin_member(learner, member, values, error) : 1;
+    free(values);
+    return status;
+}
+
+/* ---- What has changed ---- */
+
+const struct changes *learner_changes(const struct learner *learner) {
+    return learner->changes;
+}
+
+void learner_all_changed(struct learner *learner) {
+    changes_begin(learner->changes, learner->host.streams, learner->host.counters.position + 1);
+}
+
+void learner_resumed(struct learner *learner) {
+    changes_begin(learner->changes, learner->host.streams, learner->host.counters.position);
+}
+
+void learner_changes_settle(struct learner *learner, uint64_t position) {
+    changes_settle(learner->changes, position);
+}
+
+void learner_adopted(struct learner *learner, const struct learner_place *place) {
+    size_t size;
+    const char *key = streams_key(learner->host.streams, place->slot, &size);
+    uint64_t entry = learner->host.counters.position + 1;
+    changes_mark(learner->changes, place->slot, entry);
+    if (!place->known)
+        changes_came(learner->changes, key, size);
+    if (place->evicts)
+        changes_gone(learner->changes, place->evicted, place->evicted_size, entry);
 }
 
 /* ---- What there is to know ---- */
 
-struct learner_counters learner_counters(const struct learner *learner) {
-    return learner->counters;
-}
-
-uint64_t learner_taken(const struct learner *learner) {
-    return learner->taken;
-}
-
-void learner_set_position(struct learner *learner, uint64_t position) {
-    learner->counters.position = position;
-}
-
-size_t learner_streams(const struct learner *learner) {
-    return streams_count(learner->streams);
-}
-
-double learner_rate(const struct learner *learner) {
-    return learner->members[0].rates.rate;
-}
-
-double learner_clip(const struct learner *learner) {
-    return learner->members[0].rates.clip;
-}
-
 const char *learner_device(const struct learner *learner) {
-    return learner->member_count ? learner->ops->describe(learner->members[0].engine)
-                                 : "cpu, experts alone";
-}
-
-const struct scaler *learner_scaler(const struct learner *learner) {
-    return learner->scaler;
-}
-
-size_t learner_members(const struct learner *learner) {
-    return learner->member_count;
-}
-
-const char *learner_member_name(const struct learner *learner, size_t member) {
-    return learner->members[member].name;
-}
-
-const struct model *learner_member_model(const struct learner *learner, size_t member) {
-    return learner->members[member].model;
-}
-
-size_t learner_member_named(const struct learner *learner, const char *name, size_t length) {
-    for (size_t m = 0; m < learner->member_count; m++) {
-        const char *own = learner->members[m].name;
-        if (*own && strlen(own) == length && memcmp(own, name, length) == 0)
-            return m;
-    }
-    return SIZE_MAX;
-}
-
-struct truth_coverage learner_coverage(const struct learner *learner) {
-    return learner->truth ? truth_coverage(learner->truth) : (struct truth_coverage){0};
+    return learner->host.member_count ? learner->ops->describe(learner->host.members[0].engine)
+                                      : "cpu, experts alone";
 }
 
 size_t learner_thread_count(const struct learner *learner) {
     return threads_count(learner->threads);
 }
 
-size_t learner_parameters(const struct learner *learner) {
-    size_t count = 0;
-    for (size_t m = 0; m < learner->member_count; m++)
-        count += learner->members[m].model->learned;
-    return count;
-}
-
-int learner_read_parameters(struct learner *learner, size_t member, size_t tensor, float *values,
-                            struct error *error) {
-    return learner_read(learner, member, ENGINE_PARAMETERS, tensor, values, error);
+const char *learner_watches_not(const struct learner *learner) {
+    return learner->absent.text;
 }

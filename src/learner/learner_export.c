@@ -8,7 +8,7 @@
 #include "learner_state.h"
 #include "model/parameters.h"
 #include "model/safetensors.h"
-#include "scaler.h"
+#include "parts/scaler.h"
 
 enum { DIGITS = 17 /* of a number in JSON: all */ };
 

@@ -1,141 +1,685 @@
 #include "learner_state.h"
 
+#include <assert.h>
+#include <float.h>
 #include <math.h>
+#include <string.h>
 
-#include "input_range.h"
-#include "learner_internal.h"
+#include "common/finite.h"
 #include "model/rule.h"
-#include "scaler.h"
+#include "parts/anomalies.h"
+#include "parts/experts.h"
+#include "parts/missing.h"
+#include "parts/part.h"
+#include "parts/rows.h"
+#include "parts/scaling.h"
+#include "parts/targets.h"
+#include "parts/times.h"
+#include "parts/truths.h"
+#include "parts/words.h"
+
+static struct member *member_of(const struct learner *learner, size_t member) {
+    return &learner_host(learner)->members[member];
+}
 
 int learner_read(struct learner *learner, size_t member, enum engine_block block, size_t index,
                  void *data, struct error *error) {
-    return learner->ops->read(learner->members[member].engine, block, index, data, error);
+    return member_read(member_of(learner, member), block, index, data, error);
 }
 
 int learner_write(struct learner *learner, size_t member, enum engine_block block, size_t index,
                   const void *data, struct error *error) {
-    learner->members[member].run_length = 0;
-    return learner->ops->write(learner->members[member].engine, block, index, data, error);
+    return member_write(member_of(learner, member), block, index, data, error);
+}
+
+int learner_read_parameters(struct learner *learner, size_t member, size_t tensor, float *values,
+                            struct error *error) {
+    return learner_read(learner, member, ENGINE_PARAMETERS, tensor, values, error);
+}
+
+int learner_write_parameters(struct learner *learner, size_t member, const float *values,
+                             struct error *error) {
+    const struct model *model = member_of(learner, member)->model;
+    if (learner_flush(learner, error))
+        return -1;
+    for (size_t n = 0; n < model->tensor_count; n++)
+        if (learner_write(learner, member, ENGINE_PARAMETERS, n, values + model->tensors[n].offset,
+                          error))
+            return -1;
+    return 0;
+}
+
+/* ---- In flight ---- */
+
+/* Number 0 is there also where there is no member. */
+static bool is_meant(const struct learner *learner, size_t member, size_t m) {
+    return m == member ||
+           (member == LEARNER_ALL && (m < learner_host(learner)->member_count || m == 0));
+}
+
+int learner_set_rate(struct learner *learner, size_t member, double rate, struct error *error) {
+    if (learner_flush(learner, error))
+        return -1;
+    for (size_t m = 0; m < CONFIG_MEMBERS_MAX; m++)
+        if (is_meant(learner, member, m))
+            learner_host(learner)->members[m].rates.rate = rate;
+    return 0;
+}
+
+int learner_set_clip(struct learner *learner, size_t member, double clip, struct error *error) {
+    if (learner_flush(learner, error))
+        return -1;
+    for (size_t m = 0; m < CONFIG_MEMBERS_MAX; m++)
+        if (is_meant(learner, member, m))
+            learner_host(learner)->members[m].rates.clip = clip;
+    return 0;
+}
+
+int learner_configure(struct learner *learner, size_t member, double rate, double clip,
+                      struct error *error) {
+    struct learner_rates *rates = &learner_host(learner)->members[member].rates;
+    if (learner_flush(learner, error))
+        return -1;
+    if (rate != rates->configured_rate)
+        rates->rate = rates->configured_rate = rate;
+    if (clip != rates->configured_clip)
+        rates->clip = rates->configured_clip = clip;
+    return 0;
+}
+
+void learner_want_outputs(struct learner *learner, bool wanted) {
+    learner_host(learner)->want_outputs = wanted;
+}
+
+/* ---- What there is to know ---- */
+
+struct learner_counters learner_counters(const struct learner *learner) {
+    return learner_host(learner)->counters;
+}
+
+uint64_t learner_taken(const struct learner *learner) {
+    return learner_host(learner)->taken;
+}
+
+void learner_set_position(struct learner *learner, uint64_t position) {
+    learner_host(learner)->counters.position = position;
 }
 
 const struct streams *learner_streams_table(const struct learner *learner) {
-    return learner->streams;
+    return learner_host(learner)->streams;
 }
 
-struct learner_window learner_window(const struct learner *learner, size_t member, uint32_t slot) {
-    return learner->members[member].windows[slot];
+size_t learner_streams(const struct learner *learner) {
+    return streams_count(learner_host(learner)->streams);
 }
 
-size_t learner_record_size(const struct learner *learner, size_t member) {
-    const struct member *m = &learner->members[member];
-    return slot_record_size(m->model, m->window) + rule_record_size(m->model, m->rule);
+double learner_rate(const struct learner *learner) {
+    return member_of(learner, 0)->rates.rate;
 }
 
-size_t learner_ring(const struct learner *learner, size_t member) {
-    return model_ring(learner->members[member].model, learner->members[member].window);
-}
-
-size_t learner_moments(const struct learner *learner, size_t member) {
-    return learner->members[member].moments;
-}
-
-float *learner_held(struct learner *learner, uint32_t slot) {
-    return learner->held ? learner->held + slot * learner->input_row : NULL;
-}
-
-double *learner_scale(struct learner *learner, uint32_t slot, size_t place) {
-    size_t at = slot * learner->places + place;
-    return learner->scales ? learner->scales + at * 2 * learner->target_row : NULL;
-}
-
-float *learner_base(struct learner *learner, uint32_t slot, size_t place) {
-    size_t at = slot * learner->places + place;
-    return learner->bases ? learner->bases + at * learner->target_row : NULL;
-}
-
-struct learner_open *learner_open_step(struct learner *learner, uint32_t slot, size_t place) {
-    return learner->opens ? learner->opens + slot * learner->places + place : NULL;
-}
-
-float *learner_last(struct learner *learner, uint32_t slot) {
-    return learner->lasts ? learner->lasts + slot * learner->target_row : NULL;
-}
-
-void learner_begin_slot(struct learner *learner, uint32_t slot) {
-    for (size_t m = 0; m < learner->member_count; m++)
-        learner->members[m].windows[slot] = (struct learner_window){0};
-    for (uint32_t h = 0; learner->baseline && h < learner->model->horizons; h++)
-        baseline_begin(learner->baseline, slot * (uint32_t)learner->model->horizons + h);
-    float *held = learner_held(learner, slot);
-    for (size_t k = 0; held && k < learner->input_row; k++)
-        held[k] = NAN;
-    targets_begin(learner, slot);
-    learner_time_begin(learner, slot);
-}
-
-uint32_t learner_add_stream(struct learner *learner, const char *key, size_t key_size) {
-    uint32_t slot = streams_add(learner->streams, key, key_size);
-    changes_came(learner->changes, key, key_size);
-    learner_begin_slot(learner, slot);
-    return slot;
-}
-
-const struct changes *learner_changes(const struct learner *learner) {
-    return learner->changes;
-}
-
-void learner_mark(struct learner *learner, uint32_t slot) {
-    changes_mark(learner->changes, slot, learner->counters.position + 1);
-}
-
-void learner_mark_gone(struct learner *learner, uint32_t slot) {
-    size_t key_size;
-    const char *key = streams_key(learner->streams, slot, &key_size);
-    changes_gone(learner->changes, key, key_size, learner->counters.position + 1);
-}
-
-void learner_all_changed(struct learner *learner) {
-    changes_begin(learner->changes, learner->streams, learner->counters.position + 1);
-}
-
-void learner_resumed(struct learner *learner) {
-    changes_begin(learner->changes, learner->streams, learner->counters.position);
-}
-
-void learner_changes_settle(struct learner *learner, uint64_t position) {
-    changes_settle(learner->changes, position);
-}
-
-uint64_t learner_backwards(const struct learner *learner) {
-    return learner->time.backwards;
+double learner_clip(const struct learner *learner) {
+    return member_of(learner, 0)->rates.clip;
 }
 
 struct learner_rates learner_rates(const struct learner *learner, size_t member) {
-    return learner->members[member].rates;
+    return member_of(learner, member)->rates;
 }
 
 void learner_write_rates(struct learner *learner, size_t member,
                          const struct learner_rates *rates) {
-    learner->members[member].rates = *rates;
+    member_of(learner, member)->rates = *rates;
 }
 
-void learner_write_counters(struct learner *learner, const struct learner_counters *counters) {
-    learner->counters = *counters;
-    learner->taken = counters->examples;
+size_t learner_members(const struct learner *learner) {
+    return learner_host(learner)->member_count;
 }
 
-struct scaler *learner_output_scaler(struct learner *learner) {
-    return learner->output_scaler;
+const char *learner_member_name(const struct learner *learner, size_t member) {
+    return member_of(learner, member)->name;
 }
 
-/* Deviations from the mean that hardly any number exceeds. */
-static const double deviations_seen = 10;
+const struct model *learner_member_model(const struct learner *learner, size_t member) {
+    return member_of(learner, member)->model;
+}
 
-void learner_scaler_written(struct learner *learner) {
-    const struct scaler *scaler = learner->scaler;
-    for (size_t k = 0; scaler && k < scaler_size(scaler); k++)
-        if (scaler_read(scaler, k).count)
-            input_range_known(learner->range, k, scaler_read(scaler, k).count,
-                              fabs(scaler_means(scaler)[k]) +
-                                  deviations_seen * scaler_deviations(scaler)[k]);
+size_t learner_member_named(const struct learner *learner, const char *name, size_t length) {
+    for (size_t m = 0; m < learner_members(learner); m++) {
+        const char *own = learner_member_name(learner, m);
+        if (*own && strlen(own) == length && memcmp(own, name, length) == 0)
+            return m;
+    }
+    return SIZE_MAX;
+}
+
+size_t learner_parameters(const struct learner *learner) {
+    size_t count = 0;
+    for (size_t m = 0; m < learner_members(learner); m++)
+        count += learner_member_model(learner, m)->learned;
+    return count;
+}
+
+size_t learner_record_size(const struct learner *learner, size_t member) {
+    const struct member *m = member_of(learner, member);
+    return slot_record_size(m->model, m->window) + rule_record_size(m->model, m->rule);
+}
+
+size_t learner_moments(const struct learner *learner, size_t member) {
+    return member_of(learner, member)->moments;
+}
+
+struct learner_window learner_window(const struct learner *learner, size_t member, uint32_t slot) {
+    return member_of(learner, member)->windows[slot];
+}
+
+const struct learner_errors *learner_errors(const struct learner *learner) {
+    return &learner_host(learner)->errors;
+}
+
+void learner_clear_errors(struct learner *learner) {
+    const struct part_host *host = learner_host(learner);
+    struct learner_errors *errors = &learner_host(learner)->errors;
+    errors->scored = 0;
+    memset(errors->columns, 0, host->model->target_size * sizeof *errors->columns);
+    if (errors->experts)
+        memset(errors->experts, 0, learner_forecasts(learner) * sizeof *errors->experts);
+}
+
+/* ---- What there is to know of parts ---- */
+
+const char *learner_alarm_name(enum learner_alarm_kind kind) {
+    return anomalies_alarm_name(kind);
+}
+
+const char *learner_label_refusal(enum label_refusal why) {
+    return targets_label_refusal(why);
+}
+
+const struct scaler *learner_scaler(const struct learner *learner) {
+    return scaling_scaler(learner_host(learner));
+}
+
+const struct scaler *learner_output_scaler(const struct learner *learner) {
+    return scaling_target_scaler(learner_host(learner));
+}
+
+float *learner_held(struct learner *learner, uint32_t slot) {
+    return missing_held(learner_host(learner), slot);
+}
+
+double *learner_scale(struct learner *learner, uint32_t slot, size_t place) {
+    return targets_scale(learner_host(learner), slot, place);
+}
+
+uint64_t learner_backwards(const struct learner *learner) {
+    return times_backwards(learner_host(learner));
+}
+
+int learner_keep_truths(struct learner *learner, bool wanted, struct error *error) {
+    struct part_host *host = learner_host(learner);
+    wanted |= scaling_by_experts(host->model);
+    if (wanted == truths_kept(host))
+        return 0;
+    if (learner_flush(learner, error))
+        return -1;
+    if (streams_count(host->streams))
+        learner_all_changed(learner);
+    return truths_keep(host, wanted, error);
+}
+
+struct truth_coverage learner_coverage(const struct learner *learner) {
+    return truths_coverage(learner_host(learner));
+}
+
+size_t learner_forecasts(const struct learner *learner) {
+    return experts_count_all(learner_host(learner));
+}
+
+const char *learner_forecast_name(const struct learner *learner, size_t n) {
+    return experts_name(learner_host(learner), n);
+}
+
+bool learner_watches(const struct learner *learner) {
+    return part_find(learner_host(learner), &anomalies_part) != NULL;
+}
+
+struct learner_thresholds learner_thresholds(const struct learner *learner) {
+    return anomalies_thresholds(learner_host(learner));
+}
+
+void learner_write_thresholds(struct learner *learner,
+                              const struct learner_thresholds *thresholds) {
+    anomalies_set_thresholds(learner_host(learner), thresholds);
+}
+
+double learner_threshold(const struct learner *learner) {
+    return learner_thresholds(learner).threshold;
+}
+
+double learner_limit(const struct learner *learner) {
+    return anomalies_limit(learner_host(learner));
+}
+
+int learner_set_threshold(struct learner *learner, double threshold, struct error *error) {
+    struct learner_thresholds thresholds = learner_thresholds(learner);
+    if (learner_flush(learner, error))
+        return -1;
+    thresholds.threshold = threshold;
+    learner_write_thresholds(learner, &thresholds);
+    return 0;
+}
+
+int learner_configure_threshold(struct learner *learner, double threshold, struct error *error) {
+    if (learner_flush(learner, error))
+        return -1;
+    learner_write_thresholds(learner, &(struct learner_thresholds){threshold, threshold});
+    return 0;
+}
+
+int learner_find_alarm(struct learner *learner, const char *key, size_t key_size, double at,
+                       struct anomaly_kept *found, struct error *error) {
+    return learner_flush(learner, error)
+               ? -1
+               : anomalies_find(learner_host(learner), key, key_size, at, found, error);
+}
+
+int learner_mark_normal(struct learner *learner, const char *key, size_t key_size, double at,
+                        struct anomaly_kept *found, struct error *error) {
+    return learner_flush(learner, error)
+               ? -1
+               : anomalies_mark_normal(learner_host(learner), key, key_size, at, found, error);
+}
+
+size_t learner_shared(const struct learner *learner) {
+    return anomalies_shared(learner_host(learner));
+}
+
+uint32_t learner_shared_slot(const struct learner *learner, size_t n) {
+    return (uint32_t)(learner_host(learner)->slots + n);
+}
+
+size_t learner_lexicons(const struct learner *learner) {
+    return words_lexicons(learner_host(learner));
+}
+
+struct learner_lexicon learner_lexicon(const struct learner *learner, size_t n) {
+    return words_lexicon(learner_host(learner), n);
+}
+
+size_t learner_lexicon_of_classes(const struct learner *learner) {
+    for (size_t n = 0; n < learner_lexicons(learner); n++)
+        if (learner_lexicon(learner, n).classes)
+            return n;
+    return SIZE_MAX;
+}
+
+const char *learner_word(const struct learner *learner, size_t lexicon, uint32_t id, size_t *size) {
+    return words_word(learner_host(learner), lexicon, id, size);
+}
+
+const char *learner_word_refused(const struct learner *learner, const struct example *example,
+                                 const char **word, size_t *size) {
+    return words_refused(learner_host(learner), example, word, size);
+}
+
+int learner_add_word(struct learner *learner, size_t lexicon, const char *word, size_t size,
+                     uint64_t appeared) {
+    return words_add(learner_host(learner), lexicon, word, size, appeared);
+}
+
+int learner_use_word(struct learner *learner, size_t lexicon, uint32_t id) {
+    return words_use(learner_host(learner), lexicon, id);
+}
+
+void learner_words_written(struct learner *learner) {
+    words_written(learner_host(learner));
+}
+
+/* ---- A stream that comes from elsewhere ---- */
+
+/* All that is kept of a stream begins, as with its first step. */
+static void begin(struct learner *learner, uint32_t slot) {
+    const struct part_host *host = learner_host(learner);
+    learner_begin_stream(learner, slot, false);
+    PARTS_EACH(host, part, adopt)
+    part->kind->adopt(part->self, slot, ADOPT_EXPECTED);
+}
+
+static void adopt(const struct learner *learner, uint32_t slot, enum part_adopt what) {
+    const struct part_host *host = learner_host(learner);
+    PARTS_EACH(host, part, adopt)
+    part->kind->adopt(part->self, slot, what);
+}
+
+static void forget_slot(struct learner *learner, uint32_t slot) {
+    for (size_t m = 0; m < learner_members(learner); m++)
+        plan_append(member_of(learner, m), OPERATION_FORGET, slot);
+}
+
+bool learner_displaces(const struct learner *learner, const char *key, size_t key_size,
+                       const char **displaced, size_t *displaced_size) {
+    const struct streams *streams = learner_host(learner)->streams;
+    uint32_t slot = streams_find(streams, key, key_size);
+    if (slot == STREAMS_NONE && streams_count(streams) < streams_capacity(streams))
+        return false;
+    slot = slot == STREAMS_NONE ? streams_oldest(streams) : slot;
+    *displaced = streams_key(streams, slot, displaced_size);
+    return true;
+}
+
+int learner_place(struct learner *learner, const char *key, size_t key_size,
+                  struct learner_place *place, struct error *error) {
+    struct streams *streams = learner_host(learner)->streams;
+    *place = (struct learner_place){.slot = streams_find(streams, key, key_size)};
+    place->known = place->slot != STREAMS_NONE;
+    place->evicts = !place->known && streams_count(streams) == streams_capacity(streams);
+    if (place->evicts) {
+        uint32_t oldest = streams_oldest(streams);
+        const char *gone = streams_key(streams, oldest, &place->evicted_size);
+        memcpy(place->evicted, gone, place->evicted_size);
+        streams_remove(streams, oldest);
+    }
+    if (!place->known)
+        place->slot = streams_add(streams, key, key_size);
+    forget_slot(learner, place->slot);
+    begin(learner, place->slot);
+    return learner_flush(learner, error);
+}
+
+void learner_settle(struct learner *learner, const struct learner_place *place) {
+    struct part_host *host = learner_host(learner);
+    streams_touch(host->streams, place->slot);
+    adopt(learner, place->slot, ADOPT_ARRIVED);
+    learner_adopted(learner, place);
+    if (!place->evicts)
+        return;
+    host->counters.forgotten++;
+    if (host->observer.forgotten)
+        host->observer.forgotten(host->observer.context, place->evicted, place->evicted_size);
+}
+
+int learner_withdraw(struct learner *learner, const struct learner_place *place, uint32_t *slot,
+                     struct error *error) {
+    struct streams *streams = learner_host(learner)->streams;
+    adopt(learner, place->slot, ADOPT_WITHDRAWN);
+    *slot = place->known ? place->slot : STREAMS_NONE;
+    if (!place->known)
+        streams_remove(streams, place->slot);
+    if (place->evicts) {
+        *slot = streams_add(streams, place->evicted, place->evicted_size);
+        assert(*slot == place->slot);
+        streams_age(streams, *slot);
+    }
+    forget_slot(learner, place->slot);
+    if (*slot != STREAMS_NONE)
+        begin(learner, *slot);
+    return learner_flush(learner, error);
+}
+
+void learner_restored(struct learner *learner, uint32_t slot) {
+    adopt(learner, slot, ADOPT_WITHDRAWN);
+}
+
+/* ---- Rows of the learner itself, whose `self` is the host ---- */
+
+enum { COUNTERS = sizeof(struct learner_counters) / sizeof(uint64_t), RATES = 4, WINDOW = 5 };
+_Static_assert(sizeof(struct learner_rates) == RATES * sizeof(double), "one row");
+
+static struct member *member_at(const struct state_place *p) {
+    return &((struct part_host *)p->self)->members[p->member];
+}
+
+static int read_updates(const struct state_place *p, void *numbers, struct error *error) {
+    return member_read(member_at(p), ENGINE_UPDATES, 0, numbers, error);
+}
+
+static int write_updates(const struct state_place *p, const void *numbers, struct error *error) {
+    return member_write(member_at(p), ENGINE_UPDATES, 0, numbers, error);
+}
+
+static size_t solution_size(const struct state_place *p) {
+    const struct model *model = member_at(p)->model;
+    if (!model->solved)
+        return 0;
+    const struct least_squares solution = engine_solution(model);
+    return least_squares_size(&solution);
+}
+
+static int read_solution(const struct state_place *p, void *numbers, struct error *error) {
+    return member_read(member_at(p), ENGINE_SOLUTION, 0, numbers, error);
+}
+
+static int write_solution(const struct state_place *p, const void *numbers, struct error *error) {
+    if (!finite_within(numbers, solution_size(p), DBL_MAX))
+        return 1;
+    return member_write(member_at(p), ENGINE_SOLUTION, 0, numbers, error);
+}
+
+static void *counters_at(const struct state_place *p, size_t n) {
+    return (void)n, &((struct part_host *)p->self)->counters;
+}
+
+static int counters_filled(const struct state_place *p) {
+    struct part_host *host = p->self;
+    host->taken = host->counters.examples;
+    return 0;
+}
+
+static void *rates_at(const struct state_place *p, size_t n) {
+    return (void)n, &member_at(p)->rates;
+}
+
+static bool is_rate(double rate) {
+    return (isfinite(rate) && rate >= 0) || rate == RATE_AUTO;
+}
+
+static bool is_clip(double clip) {
+    return isfinite(clip) && clip >= 0;
+}
+
+static int rates_filled(const struct state_place *p) {
+    const struct learner_rates *r = &member_at(p)->rates;
+    return !is_rate(r->rate) || !is_rate(r->configured_rate) || !is_clip(r->clip) ||
+           !is_clip(r->configured_clip);
+}
+
+static int read_window(const struct state_place *p, void *numbers, struct error *error) {
+    const struct learner_window w = member_at(p)->windows[p->slot];
+    const int64_t row[WINDOW] = {w.next, w.length, w.closed, w.terms, w.open};
+    memcpy(numbers, row, sizeof row);
+    return (void)error, 0;
+}
+
+static int write_window(const struct state_place *p, const void *numbers, struct error *error) {
+    const struct part_host *host = p->self;
+    struct member *member = member_at(p);
+    int64_t w[WINDOW];
+    memcpy(w, numbers, sizeof w);
+    for (size_t n = 0; n < WINDOW; n++)
+        if (w[n] < 0 || w[n] > INT32_MAX)
+            return 1;
+    member->windows[p->slot] = (struct learner_window){
+        (uint32_t)w[0], (uint32_t)w[1], (uint32_t)w[2], (uint32_t)w[3], (uint32_t)w[4]};
+    return (void)error, !targets_window_valid(host->model, member, &member->windows[p->slot]);
+}
+
+/* A slot's record, as model.h has it: positions follow the state and what is kept by place, each of
+   them state, x, the targets of all horizons, and for each a mark: it is to be learned from. */
+struct record {
+    const struct model *model;
+    const float *positions;
+    size_t ring, stride;
+};
+
+static struct record record_of(const struct member *member, const float *numbers) {
+    const struct model *model = member->model;
+    size_t ring = model_ring(member->model, member->window), places = model->open == 1 ? 1 : ring;
+    size_t solved = model->solved ? model->solved - 1 : 0;
+    return (struct record){
+        model, numbers + model->state_size + places * (model->outputs + solved), ring,
+        model->state_size + model->features + model->horizons * (model->target_size + 1)};
+}
+
+static const float *targets_of(const struct record *record, size_t position) {
+    return record->positions + position * record->stride + record->model->state_size +
+           record->model->features;
+}
+
+static const float *marks_of(const struct record *record, size_t position) {
+    return targets_of(record, position) + record->model->horizons * record->model->target_size;
+}
+
+static bool record_finite(const struct member *member, const float *numbers) {
+    const struct record record = record_of(member, numbers);
+    size_t size = record.model->state_size;
+    bool finite = finite_floats(numbers, size);
+    for (size_t p = 0; p < record.ring; p++)
+        finite &= finite_floats(record.positions + p * record.stride, size);
+    return finite;
+}
+
+static bool symbol_fits(const float *bits, size_t size, bool sign) {
+    uint32_t id;
+    memcpy(&id, bits, sizeof id);
+    return (sign ? id & ~SYMBOL_MINUS : id) < size;
+}
+
+/* Of the engine's x (features,). A symbol of columns, or a hashed one, may count as minus its row.
+ */
+static bool input_fits(const struct model *model, const float *x) {
+    const struct input *input = &model->architecture.input;
+    for (size_t n = 0; n < model->part_count; n++) {
+        const struct input_part *part = &model->parts[n];
+        if (part->size && !symbol_fits(x + part->from, part->size, true))
+            return false;
+    }
+    return input->kind != INPUT_SYMBOL || symbol_fits(x, input->size, input->hash > 0);
+}
+
+/* Symbols of the alphabet, classes of the output, and as many targets among the closed steps as the
+   window says. */
+static bool record_fits(const struct record *record, const struct learner_window *window) {
+    const struct model *model = record->model;
+    const struct output *output = &model->architecture.output;
+    bool classes = loss_kind(output->loss)->class_id;
+    size_t terms = 0;
+    for (size_t p = 0; p < record->ring; p++) {
+        const float *y = targets_of(record, p), *marks = marks_of(record, p);
+        size_t age = (window->next + record->ring - p) % record->ring; /* before the next step */
+        bool closed = age > window->open && age <= window->open + window->closed;
+        if (!input_fits(model, y - model->features))
+            return false;
+        for (size_t h = 0; h < model->horizons; h++) {
+            if ((marks[h] != 0 && marks[h] != 1) ||
+                (marks[h] == 1 && classes &&
+                 !symbol_fits(y + h * model->target_size, output->size, false)))
+                return false;
+            terms += closed && marks[h] == 1;
+        }
+    }
+    return terms == window->terms;
+}
+
+/* Open steps have as many targets to be learned from as the record has marks. */
+static bool open_fits(const struct part_host *host, const struct record *record, uint32_t slot) {
+    const struct member *member = &host->members[0];
+    for (size_t age = 1; age <= member->windows[slot].open; age++) {
+        size_t position = plan_position(member, slot, age), terms = 0;
+        for (size_t h = 0; h < record->model->horizons; h++)
+            terms += marks_of(record, position)[h] == 1;
+        if (!targets_terms_fit(host, slot, position, terms))
+            return false;
+    }
+    return true;
+}
+
+/* Its state is all that goes on where windows begin anew. */
+static size_t record_lasting(const struct state_place *p) {
+    return member_at(p)->model->state_size;
+}
+
+static size_t record_size(const struct state_place *p) {
+    const struct member *m = member_at(p);
+    return slot_record_size(m->model, m->window) + rule_record_size(m->model, m->rule);
+}
+
+static int read_record(const struct state_place *p, void *numbers, struct error *error) {
+    return member_read(member_at(p), ENGINE_SLOT, p->slot, numbers, error);
+}
+
+static int write_record(const struct state_place *p, const void *numbers, struct error *error) {
+    struct member *member = member_at(p);
+    const struct record record = record_of(member, numbers);
+    if (!record_finite(member, numbers) || !record_fits(&record, &member->windows[p->slot]) ||
+        (p->member == 0 && !open_fits(p->self, &record, p->slot)))
+        return 1;
+    return member_write(member, ENGINE_SLOT, p->slot, numbers, error);
+}
+
+static const struct state_row first_rows[] = {
+    STATE_ROW("optimizer.updates", I64, STATE_ONCE | STATE_MEMBERS | STATE_MOMENTS, .count = 1,
+              STATE_COPIED(updates)),
+    STATE_ROW("output.solution", F64, STATE_ONCE | STATE_MEMBERS, .size = solution_size,
+              STATE_COPIED(solution)),
+    STATE_ROW("learner.counters", I64, STATE_ONCE, .count = COUNTERS, .at = counters_at,
+              .filled = counters_filled),
+    STATE_ROW("learner.rates", F64, STATE_ONCE | STATE_MEMBERS | STATE_ALWAYS | STATE_MOMENTS,
+              .count = RATES, .at = rates_at, .filled = rates_filled),
+    STATE_ROW("streams.windows", I64, STATE_MEMBERS | STATE_WINDOW, .count = WINDOW,
+              STATE_COPIED(window)),
+};
+
+/* A record is checked by what was filled before it. */
+static const struct state_row last_rows[] = {
+    STATE_ROW("streams.records", F32, STATE_MEMBERS, .size = record_size, .lasting = record_lasting,
+              STATE_COPIED(record)),
+};
+
+static size_t collect(void *self, const struct state_row *rows, size_t count,
+                      struct state_place *places, size_t at) {
+    for (size_t n = 0; places && n < count; n++)
+        places[at + n] = (struct state_place){.self = self, .row = &rows[n]};
+    return at + count;
+}
+
+size_t learner_collect_rows(struct part_host *host, struct state_place *places) {
+    size_t count = collect(host, first_rows, sizeof first_rows / sizeof *first_rows, places, 0);
+    PARTS_EACH(host, part, rows)
+    count = collect(part->self, part->kind->rows, part->kind->row_count, places, count);
+    return collect(host, last_rows, sizeof last_rows / sizeof *last_rows, places, count);
+}
+
+/* ---- Whether a slot is valid ---- */
+
+static const char *find_invalid(const struct part_host *host, uint32_t slot, bool filled) {
+    PARTS_EACH(host, part, valid) {
+        bool shared = slot >= host->slots, derives = filled && part->kind->filled;
+        if (shared && !part->kind->shares)
+            continue;
+        const char *name =
+            derives ? part->kind->filled(part->self, slot) : part->kind->valid(part->self, slot);
+        if (name)
+            return name;
+    }
+    return NULL;
+}
+
+const char *learner_slot_filled(struct learner *learner, uint32_t slot) {
+    return find_invalid(learner_host(learner), slot, true);
+}
+
+void learner_once_filled(struct learner *learner) {
+    const struct part_host *host = learner_host(learner);
+    PARTS_EACH(host, part, restored)
+    part->kind->restored(part->self);
+}
+
+int learner_check_stream(struct learner *learner, uint32_t slot, float *buffer,
+                         struct error *error) {
+    for (size_t m = 0; m < learner_members(learner); m++) {
+        if (learner_read(learner, m, ENGINE_SLOT, slot, buffer, error))
+            return -1;
+        if (!record_finite(member_of(learner, m), buffer))
+            return 1;
+    }
+    return find_invalid(learner_host(learner), slot, false) != NULL;
 }

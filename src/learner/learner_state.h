@@ -4,34 +4,16 @@
 #ifndef RUNNEL_LEARNER_STATE_H
 #define RUNNEL_LEARNER_STATE_H
 
+#include "common/streams.h"
+#include "engine/member.h"
 #include "learner.h"
-#include "streams.h"
+#include "parts/anomalies.h"
 
-/* The window of one stream, beside the slot's record in the engine. */
-struct learner_window {
-    uint32_t next;   /* ring position of its next step */
-    uint32_t length; /* closed steps in the window */
-    uint32_t closed; /* of them: closed since the last update */
-    uint32_t terms;  /* targets to be learned among those */
-    uint32_t open;   /* steps after those that wait for their targets */
-};
+struct part_host;
+struct state_place;
 
-/* What is kept of an open step, beside what the engine keeps. */
-struct learner_open {
-    uint64_t producer, sequence; /* of its example, */
-    uint32_t epoch;              /* likewise; */
-    uint32_t steps;              /* how many that has; 0: it had no number */
-    uint32_t known;              /* 1: its target has come, or it is known that there is none */
-    uint32_t terms;              /* its targets that are to be learned from */
-    double time;                 /* of its example's header, 0 = unknown */
-    uint64_t classes;            /* of a vocabulary: appeared before its example */
-};
-
-/* The rate and clip in effect, and those of the configuration (learner_open, learner_configure):
-   they differ after learner_set_rate and learner_set_clip. */
-struct learner_rates {
-    double rate, clip, configured_rate, configured_clip;
-};
+/* What parts see of it (part.h). */
+struct part_host *learner_host(const struct learner *learner);
 
 /* A block of a member's engine; ENGINE_SLOT is by the slots of learner_streams_table. */
 int learner_read(struct learner *learner, size_t member, enum engine_block block, size_t index,
@@ -43,32 +25,19 @@ int learner_write(struct learner *learner, size_t member, enum engine_block bloc
 const struct streams *learner_streams_table(const struct learner *learner);
 struct learner_window learner_window(const struct learner *learner, size_t member, uint32_t slot);
 
-/* The last observed x (I,) of a stream, NaN where none yet; NULL without missing: hold, and with
-   scale: forecast, whose experts keep it. */
+/* Rows of what is kept beside tensors and words (rows.h), in the order of a checkpoint's entries:
+   (*count,), of which member and slot are to be said. Collect them, or (NULL) count them. */
+const struct state_place *learner_rows(const struct learner *learner, size_t *count);
+size_t learner_collect_rows(struct part_host *host, struct state_place *places);
+
+/* All rows of a slot have been filled: NULL, or the name of one that this learner cannot have
+   written. All those that are not of streams have been. */
+const char *learner_slot_filled(struct learner *learner, uint32_t slot);
+void learner_once_filled(struct learner *learner);
+
+/* Two of them, for tests: missing_held, targets_scale. */
 float *learner_held(struct learner *learner, uint32_t slot);
-
-/* What is kept of a stream's times (LEARNER_TIMES,), NULL without model.input.time; whether what
-   was written there can have come from this learner. */
-enum { LEARNER_TIMES = 4 };
-double *learner_times(struct learner *learner, uint32_t slot);
-bool learner_times_valid(struct learner *learner, uint32_t slot);
-
-/* Of a stream's open steps, by place (model_place). Mean and deviation of targets (2, size) that
-   one was predicted with, the mean NaN where nothing had been observed: NULL where they are not
-   scaled. What its targets are relative to (size,), as scaled: NULL unless they are, or, with
-   target: next, more than one step is open. What else is kept of it: NULL with scale: forecast. */
 double *learner_scale(struct learner *learner, uint32_t slot, size_t place);
-float *learner_base(struct learner *learner, uint32_t slot, size_t place);
-struct learner_open *learner_open_step(struct learner *learner, uint32_t slot, size_t place);
-
-/* A stream's last observed target (size,), NaN where none yet: NULL unless given or later targets
-   are relative to it. */
-float *learner_last(struct learner *learner, uint32_t slot);
-
-/* What is kept of a stream to say how abnormal it is (anomaly.h), where learner_watches; whether
-   what was written there can have come from this learner. */
-struct anomaly_contexts learner_contexts(struct learner *learner, uint32_t slot, size_t k);
-bool learner_anomaly_written(struct learner *learner, uint32_t slot);
 
 /* Whether all of this, and the states in the members' records, can have come from this learner: a
    stream with other numbers could not be read again. The buffer has room for a record. 1: it
@@ -81,15 +50,11 @@ size_t learner_shared(const struct learner *learner);
 uint32_t learner_shared_slot(const struct learner *learner, size_t n);
 
 /* The threshold of alarms in effect, and that of the configuration. */
-struct learner_thresholds {
-    double threshold, configured;
-};
 struct learner_thresholds learner_thresholds(const struct learner *learner);
 void learner_write_thresholds(struct learner *learner, const struct learner_thresholds *thresholds);
 
-/* Of a member: numbers in a slot's record, positions in its ring, blocks of moments. */
+/* Of a member: numbers in a slot's record, blocks of moments. */
 size_t learner_record_size(const struct learner *learner, size_t member);
-size_t learner_ring(const struct learner *learner, size_t member);
 size_t learner_moments(const struct learner *learner, size_t member);
 
 /* Add a stream as the most recently used, its windows empty; there must be room. Returns its slot.
@@ -138,7 +103,6 @@ int learner_write_parameters(struct learner *learner, size_t member, const float
 
 struct learner_rates learner_rates(const struct learner *learner, size_t member);
 void learner_write_rates(struct learner *learner, size_t member, const struct learner_rates *rates);
-void learner_write_counters(struct learner *learner, const struct learner_counters *counters);
 
 /* Put a vocabulary back: its words in the order of their ids, then in that in which they were used.
    -1: they cannot be its. Then say that all are there. */
@@ -148,9 +112,21 @@ int learner_use_word(struct learner *learner, size_t lexicon, uint32_t id);
 void learner_words_written(struct learner *learner);
 
 /* For targets that are not the next input; NULL: they are not scaled. */
-struct scaler *learner_output_scaler(struct learner *learner);
+const struct scaler *learner_output_scaler(const struct learner *learner);
 
-/* The scaler has been written: what it says of the range of inputs is what was seen of it. */
-void learner_scaler_written(struct learner *learner);
+/* ---- Between the learner's own files ---- */
+
+/* All that is kept of the stream in a slot begins: with its first step, which is planned, or now.
+ */
+void learner_begin_stream(struct learner *learner, uint32_t slot, bool planned);
+
+/* A stream has come from elsewhere: what has changed with it. */
+void learner_adopted(struct learner *learner, const struct learner_place *place);
+
+/* The least squares of a member's output begin, where it is solved; its weights are those written
+   after it. Forget all streams, or one member's states of them: no plan waits. */
+int learner_begin_solution(struct learner *learner, size_t member, struct error *error);
+int learner_forget_all(struct learner *learner, struct error *error);
+int learner_forget_member(struct learner *learner, size_t member, struct error *error);
 
 #endif

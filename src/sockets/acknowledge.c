@@ -7,7 +7,7 @@
 
 #include "common/error.h"
 #include "learner/learner.h"
-#include "learner/prediction.h"
+#include "parts/prediction.h"
 
 enum { BYTES_MIN = 1 << 16 };
 

@@ -26,7 +26,7 @@
 #include <stddef.h>
 
 #include "frames.h"
-#include "learner/example.h"
+#include "common/example.h"
 #include "model/columns.h"
 
 struct decoder;

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-#include "learner/example.h"
+#include "common/example.h"
 
 enum {
     EXAMPLE_FRAMES_MAX = 4, /* key, x, y and header */

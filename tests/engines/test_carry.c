@@ -8,7 +8,7 @@
 #include "checkpoint/stream_state.h"
 #include "fleet/carry.h"
 #include "journal/journal.h"
-#include "learner/example.h"
+#include "common/example.h"
 #include "learner/learner_state.h"
 #include "moving_play.h"
 #include "sockets/control.h"

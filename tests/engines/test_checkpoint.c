@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "learner/learner_state.h"
-#include "learner/streams.h"
+#include "common/streams.h"
 #include "saved_run.h"
 #include "under_test.h"
 

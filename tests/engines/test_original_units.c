@@ -12,7 +12,7 @@
 
 #include "daemon/metrics.h"
 #include "learner/learner.h"
-#include "learner/scaler.h"
+#include "parts/scaler.h"
 #include "under_test.h"
 #include "workload.h"
 

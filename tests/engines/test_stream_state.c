@@ -8,9 +8,9 @@
 
 #include "checkpoint/checkpoint_file.h"
 #include "checkpoint/stream_state.h"
-#include "learner/example.h"
+#include "common/example.h"
 #include "learner/learner_state.h"
-#include "learner/streams.h"
+#include "common/streams.h"
 #include "moving_play.h"
 #include "under_test.h"
 
@@ -376,10 +376,11 @@ static void extreme_values_are_kept(void **unused) {
 }
 
 static double *mixture_of(struct learner *learner, uint32_t slot) {
-    struct state_place place = {.learner = learner, .slot = slot};
     size_t count;
-    for (place.row = state_rows(&count); strcmp(place.row->name, "streams.mixture") != 0;)
-        place.row++;
+    const struct state_place *rows = learner_rows(learner, &count);
+    while (strcmp(rows->row->name, "streams.mixture") != 0)
+        rows++;
+    const struct state_place place = {.self = rows->self, .row = rows->row, .slot = slot};
     return place.row->at(&place, 0);
 }
 

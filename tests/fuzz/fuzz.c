@@ -9,7 +9,7 @@
 
 #include "common/error.h"
 #include "common/wire.h"
-#include "learner/engines.h"
+#include "engine/engines.h"
 #include "learner/learner.h"
 
 enum { DESCRIPTOR_PATH_SIZE = 32 };

@@ -20,11 +20,11 @@
 #include "common/wire.h"
 #include "forecast/forecast.h"
 #include "fuzz.h"
-#include "learner/example.h"
+#include "common/example.h"
 #include "learner/learner.h"
 #include "learner/learner_export.h"
 #include "learner/learner_state.h"
-#include "learner/streams.h"
+#include "common/streams.h"
 
 /* Bits of the first byte; where the high ones are CHOICE_FORECAST or CHOICE_WORDS, the learner is
    that one. */

@@ -15,7 +15,7 @@
 #include "checkpoint/stream_state.h"
 #include "common/error.h"
 #include "fuzz.h"
-#include "learner/example.h"
+#include "common/example.h"
 #include "learner/learner.h"
 
 /* Bits of the first byte. */

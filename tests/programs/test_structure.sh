@@ -27,8 +27,8 @@ sources | xargs grep -oE '^[[:space:]]*#[[:space:]]*include[[:space:]]*(<[^>]*>|
 
 # From the ground up: no room includes one that stands above it. A line is a room, then the patterns of
 # the headers of other rooms that it may include. A header of the same directory stands without a path,
-# one of another room with its room. src/learner/engine.h is the one header that a room further down
-# includes: the kernels implement that interface, and src/learner/engines.c alone names them (by the
+# one of another room with its room. src/engine/engine.h is the one header that a room further down
+# includes: the kernels implement that interface, and src/engine/engines.c alone names them (by the
 # symbol cpu_engine and the module's).
 cat >"$scratch/rooms" <<'END'
 src/common
@@ -36,7 +36,7 @@ src/model common/* kernels/kinds.h
 src/forecast common/*
 src/anomaly common/* forecast/vectors.h
 src/config common/* model/* forecast/* anomaly/* kernels/kinds.def
-kernels common/error.h common/log.h common/denormals.h common/threads.h common/quantile.h forecast/least_squares.h model/* learner/engine.h learner/cuda_module.h formulas.h kinds.h kinds.def unit.h cells.h cells/* normalization.h norms/* losses.h losses/* optimizers.h optimizers/* rules/* updates.h
+kernels common/error.h common/log.h common/denormals.h common/threads.h common/quantile.h forecast/least_squares.h model/* engine/engine.h engine/cuda_module.h formulas.h kinds.h kinds.def unit.h cells.h cells/* normalization.h norms/* losses.h losses/* optimizers.h optimizers/* rules/* updates.h
 src/learner common/* model/* forecast/* anomaly/* config/*
 src/checkpoint common/* model/* config/* learner/*
 src/journal common/* config/* learner/*

@@ -4,7 +4,7 @@
 #ifndef RUNNEL_TESTS_FIXTURE_H
 #define RUNNEL_TESTS_FIXTURE_H
 
-#include "learner/engine.h"
+#include "engine/engine.h"
 #include "model/model.h"
 
 enum { FIXTURE_OPERATIONS = 256, FIXTURE_NUMBERS = 1 << 14, FIXTURES_TOGETHER = 80 };

@@ -1,13 +1,13 @@
 /* An engine without arithmetic, for tests of the learner: every result is a hash of all that the
    contract lets it depend on, so that two runs that agree have done the same in the same order.
 
-   It keeps to src/learner/engine.h and checks what that forbids: that a window called fresh is made
+   It keeps to src/engine/engine.h and checks what that forbids: that a window called fresh is made
    of the latest STEPs with today's parameters, that a SCORE follows its STEP, that the terms of an
    UPDATE are the targets that are kept, that positions and rows are in range. */
 #ifndef RUNNEL_TESTS_HASH_ENGINE_H
 #define RUNNEL_TESTS_HASH_ENGINE_H
 
-#include "learner/engine.h"
+#include "engine/engine.h"
 
 extern const struct engine_ops hash_engine;
 

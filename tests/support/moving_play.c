@@ -5,8 +5,8 @@
 
 #include "checkpoint/checkpoint_file.h"
 #include "config_testing.h"
-#include "learner/engines.h"
-#include "learner/example.h"
+#include "engine/engines.h"
+#include "common/example.h"
 #include "learner/learner_state.h"
 #include "observed.h"
 #include "under_test.h"

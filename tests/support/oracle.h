@@ -3,7 +3,7 @@
 #ifndef RUNNEL_TESTS_ORACLE_H
 #define RUNNEL_TESTS_ORACLE_H
 
-#include "learner/engine.h"
+#include "engine/engine.h"
 #include "model/model.h"
 
 /* Largest layer, input and target that the oracle takes; outputs up to four times that. */

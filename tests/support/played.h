@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "learner/engine.h"
+#include "engine/engine.h"
 #include "model/model.h"
 
 struct played {

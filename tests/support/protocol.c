@@ -11,7 +11,7 @@
 
 #include "common/wire.h"
 #include "hash_engine.h"
-#include "learner/scaler.h"
+#include "parts/scaler.h"
 
 enum { STREAMS_MAX = 16, WINDOW_MAX = 16, SIZE_MAX_NUMBERS = 16, STEPS_MAX = 64, OUTPUTS_MAX = 64 };
 

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "common/error.h"
-#include "learner/engines.h"
+#include "engine/engines.h"
 
 static const char *device = "cpu";
 

@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-#include "learner/engine.h"
+#include "engine/engine.h"
 
 /* Select the next engine that machine and build have, the first at the first call: its name; NULL
    after the last. Before the first call it is the CPU engine as users have it. */

@@ -4,8 +4,8 @@
 #define RUNNEL_TESTS_WORKLOAD_H
 
 #include "config/config.h"
-#include "learner/engine.h"
-#include "learner/example.h"
+#include "engine/engine.h"
+#include "common/example.h"
 #include "model/model.h"
 
 struct workload_options {

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "common/error.h"
-#include "learner/baseline.h"
+#include "parts/baseline.h"
 
 enum { SLOTS = 2, SLOT = 1 };
 

@@ -15,7 +15,7 @@
 #include "common/fields.h"
 #include "common/json_text.h"
 #include "kernels/kinds.h"
-#include "learner/engine.h"
+#include "engine/engine.h"
 
 enum { TEXT_SIZE = 1024 };
 

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "learner/input_range.h"
+#include "parts/range.h"
 
 enum { COLUMNS = 2 };
 

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "common/error.h"
-#include "learner/engine.h"
+#include "engine/engine.h"
 #include "model/model.h"
 #include "optimizers.h"
 

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "learner/scaler.h"
+#include "parts/scaler.h"
 
 enum { VALUES = 5000, NUMBERS = 4 };
 

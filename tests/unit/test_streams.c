@@ -10,7 +10,7 @@
 
 #include "common/random.h"
 #include "common/wire.h"
-#include "learner/streams.h"
+#include "common/streams.h"
 #include "workload.h"
 
 enum { CAPACITY = 37, KEYS = 90, ROUNDS = 20000 };

@@ -18,7 +18,7 @@
 
 #include "common/error.h"
 #include "common/threads.h"
-#include "learner/learner_threads.h"
+#include "engine/engine_threads.h"
 
 enum { PIECES = 300, THREADS = 4 };
 
@@ -239,7 +239,7 @@ static void test_how_many_there_are(void **state) {
                  {0, 8, INFINITY, 1}, {64, 256, 3.9, 2},   {64, 256, 1.5, 1},
                  {64, 256, 0.2, 1},   {64, 4, 100, 3},     {64, 256, 256, 64}};
     for (size_t n = 0; n < sizeof cases / sizeof *cases; n++)
-        assert_int_equal(learner_threads_default(cases[n].networks, cases[n].cpus, cases[n].quota),
+        assert_int_equal(engine_threads_default(cases[n].networks, cases[n].cpus, cases[n].quota),
                          cases[n].threads);
 }
 

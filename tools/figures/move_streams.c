@@ -18,8 +18,8 @@
 #include "config/config.h"
 #include "fleet/carry.h"
 #include "journal/journal.h"
-#include "learner/engines.h"
-#include "learner/example.h"
+#include "engine/engines.h"
+#include "common/example.h"
 #include "learner/learner.h"
 #include "model/model.h"
 

@@ -1,0 +1,260 @@
+#include "engines.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+#include "common/hash.h"
+#include "config/config.h"
+#include "cuda_module.h"
+#include "engine_threads.h"
+
+enum {
+    PATH_SIZE = 4096,
+    COUNT_SIZE = 32,
+    SIZE_TEXT = 96,
+    WHY_SIZE = ERROR_TEXT_SIZE - sizeof "auto: "
+};
+
+#define MODULE_FILE "runnel-cuda.so"
+
+/* ---- The module ---- */
+
+/* runnel-cuda.so in the directory of the program that runs; false when none is there. */
+static bool beside_program(char path[PATH_SIZE]) {
+    ssize_t length = readlink("/proc/self/exe", path, PATH_SIZE - 1);
+    if (length <= 0)
+        return false;
+    path[length] = '\0';
+    char *name = strrchr(path, '/') + 1;
+    size_t room = PATH_SIZE - (size_t)(name - path);
+    return snprintf(name, room, "%s", MODULE_FILE) < (int)room && access(path, F_OK) == 0;
+}
+
+/* Where the module is; false when this installation has none. A path that the environment names is
+   not looked at here: who tries to load it says what is wrong with it. */
+static bool find_module(char path[PATH_SIZE]) {
+    const char *named = getenv("RUNNEL_CUDA_MODULE");
+    if (named && *named) {
+        /* Without a slash the loader would search its own directories. */
+        snprintf(path, PATH_SIZE, "%s%s", strchr(named, '/') ? "" : "./", named);
+        return true;
+    }
+    if (beside_program(path))
+        return true;
+    snprintf(path, PATH_SIZE, "%s/%s", RUNNEL_PKGLIBDIR, MODULE_FILE);
+    return access(path, F_OK) == 0;
+}
+
+static const struct cuda_module *no_module(struct error *error) {
+    error_set(error, EX_UNAVAILABLE,
+              "the CUDA engine was not found (%s is neither beside the program nor in %s); build "
+              "with configure --with-cuda, name the file in RUNNEL_CUDA_MODULE, or use device: cpu "
+              "or auto",
+              MODULE_FILE, RUNNEL_PKGLIBDIR);
+    return NULL;
+}
+
+/* For `device`, which a sentence about what is wrong is meant for. */
+static const struct cuda_module *load_module(const char *path, const char *device,
+                                             struct error *error) {
+    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!handle) {
+        error_set(error, EX_UNAVAILABLE,
+                  "the CUDA engine cannot be loaded: %s; install what is missing (CUDA's libraries "
+                  "may have to be named in LD_LIBRARY_PATH)%s",
+                  dlerror(), cuda_way_out(device));
+        return NULL;
+    }
+    const struct cuda_module *module = dlsym(handle, CUDA_MODULE_SYMBOL);
+    if (module && module->interface == CUDA_MODULE_INTERFACE)
+        return module;
+    if (module)
+        error_set(error, EX_UNAVAILABLE,
+                  "%s is of another version of runnel (interface %d, this program has %d); install "
+                  "both from one build%s",
+                  path, module->interface, CUDA_MODULE_INTERFACE, cuda_way_out(device));
+    else
+        error_set(error, EX_UNAVAILABLE,
+                  "%s is no CUDA engine of runnel (it has no " CUDA_MODULE_SYMBOL
+                  "); unset RUNNEL_CUDA_MODULE%s",
+                  path, cuda_way_out(device));
+    dlclose(handle);
+    return NULL;
+}
+
+/* As engines_cuda, for `device`; `found`: there is a module at all. */
+static const struct cuda_module *have_module(const char *device, bool *found, struct error *error) {
+    static const struct cuda_module *loaded;
+    char path[PATH_SIZE];
+    *found = loaded || find_module(path);
+    if (!*found)
+        return no_module(error);
+    if (!loaded)
+        loaded = load_module(path, device, error);
+    return loaded;
+}
+
+const struct cuda_module *engines_cuda(struct error *error) {
+    bool found;
+    return have_module("cuda", &found, error);
+}
+
+/* ---- The choice ---- */
+
+/* "25 thousand" or "3.2 million" */
+static void print_count(char text[COUNT_SIZE], size_t count) {
+    const double thousand = 1e3, million = 1e6;
+    if ((double)count < thousand)
+        snprintf(text, COUNT_SIZE, "%zu", count);
+    else if ((double)count < million - thousand / 2)
+        snprintf(text, COUNT_SIZE, "%.0f thousand", (double)count / thousand);
+    else
+        snprintf(text, COUNT_SIZE, "%.1f million", (double)count / million);
+}
+
+static void use_cpu(struct engines_choice *choice, const char *reason) {
+    choice->ops = &cpu_engine;
+    snprintf(choice->why, sizeof choice->why, "auto: %.*s", WHY_SIZE, reason);
+}
+
+/* What decides: the networks that learn, the shapes that they have, of which a GPU plays each by
+   launches of its own, and the threads that would play them here. */
+struct load {
+    size_t networks, shapes, threads;
+    size_t parameters; /* of all networks */
+    size_t at_once;    /* of one shape, for one of the threads */
+};
+
+/* What the CUDA engine plays by one launch: as ensemble.cu, nearly. */
+struct shape {
+    uint64_t network; /* hash of its description */
+    size_t window;
+    size_t moments;
+};
+
+static void add_network(struct load *load, struct shape shapes[CONFIG_MEMBERS_MAX],
+                        const struct architecture *architecture, const struct learning *learning) {
+    struct model model;
+    char summary[MODEL_SUMMARY_SIZE];
+    model_build(&model, architecture);
+    model_summary(architecture, summary);
+    const struct shape shape = {hash_bytes(HASH_BEGIN, summary, strlen(summary)), learning->window,
+                                optimizer_moments(&learning->optimizer)};
+    size_t n = 0;
+    while (n < load->shapes &&
+           (shapes[n].network != shape.network || shapes[n].window != shape.window ||
+            shapes[n].moments != shape.moments))
+        n++;
+    shapes[n] = shape;
+    load->shapes += n == load->shapes;
+    load->networks++;
+    load->parameters += model.learned;
+}
+
+static struct load load_of(const struct config *config) {
+    struct load load = {.threads = 1};
+    struct shape shapes[CONFIG_MEMBERS_MAX];
+    if (!config->members_given)
+        add_network(&load, shapes, &config->architecture, &config->learning);
+    for (size_t n = 0; config->members_given && n < config->member_count; n++) {
+        struct architecture architecture;
+        config_member_network(config, n, &architecture);
+        add_network(&load, shapes, &architecture, &config->members[n].learning);
+    }
+    size_t threads = engine_threads_count(config);
+    if (load.networks > 1) /* a lone one is shared by few of them at best */
+        load.threads = threads < load.networks ? threads : load.networks;
+    load.at_once = load.shapes ? load.parameters / load.shapes / load.threads : 0;
+    return load;
+}
+
+/* "25 thousand parameters", or of several networks "64 networks of 2 shapes, 0.9 million parameters
+   in all". */
+static void print_size(char text[SIZE_TEXT], const struct load *load) {
+    char count[COUNT_SIZE];
+    print_count(count, load->parameters);
+    if (load->networks == 1)
+        snprintf(text, SIZE_TEXT, "%s parameters", count);
+    else
+        snprintf(text, SIZE_TEXT, "%zu networks of %zu shape%s, %s parameters in all",
+                 load->networks, load->shapes, load->shapes == 1 ? "" : "s", count);
+}
+
+static void leave_to_cpu(struct engines_choice *choice, const struct load *load, const char *size) {
+    char count[COUNT_SIZE], share[SIZE_TEXT] = "";
+    print_count(count, load->at_once);
+    if (load->networks > 1)
+        snprintf(share, sizeof share, ": %s for a shape and each of %zu thread%s", count,
+                 load->threads, load->threads == 1 ? "" : "s");
+    snprintf(choice->why, sizeof choice->why,
+             "auto: %s%s, below the %d,%03d from which auto looks for a GPU", size, share,
+             ENGINES_AUTO_PARAMETERS / 1000, ENGINES_AUTO_PARAMETERS % 1000);
+}
+
+/* A learning rule that only the CPU engine has; NULL: any engine will do. */
+static const char *rule_of_cpu(const struct config *config) {
+    size_t count = config->members_given ? config->member_count : 1;
+    for (size_t n = 0; n < count; n++) {
+        enum rule rule =
+            config->members_given ? config->members[n].learning.rule : config->learning.rule;
+        if (rule_kind(rule)->keeps != KEEPS_NOTHING)
+            return rule_kind(rule)->name;
+    }
+    return NULL;
+}
+
+static void choose_automatically(struct engines_choice *choice, const struct config *config) {
+    char size[SIZE_TEXT];
+    struct cuda_device device;
+    struct error error;
+    const struct load load = load_of(config);
+    bool found;
+    print_size(size, &load);
+    choice->automatic = true;
+    if (load.at_once < ENGINES_AUTO_PARAMETERS) {
+        leave_to_cpu(choice, &load, size);
+        return;
+    }
+    const char *rule = rule_of_cpu(config);
+    if (rule) {
+        snprintf(choice->why, sizeof choice->why, "auto: no GPU computes rule: %s", rule);
+        return;
+    }
+    const struct cuda_module *module = have_module("auto", &found, &error);
+    if (!found) {
+        use_cpu(choice, "there is no runnel-cuda.so beside the program or installed");
+    } else if (!module || module->probe("auto", &device, &error)) {
+        use_cpu(choice, error.text);
+    } else {
+        choice->ops = module->engine;
+        snprintf(choice->why, sizeof choice->why, "auto: %s, %s", device.name, size);
+    }
+}
+
+int engines_choose(struct engines_choice *choice, const char *device, const struct config *config,
+                   struct error *error) {
+    *choice = (struct engines_choice){.ops = &cpu_engine};
+    if (strcmp(device, "cpu") == 0)
+        return 0;
+    if (strcmp(device, "auto") == 0) {
+        choose_automatically(choice, config);
+        return 0;
+    }
+    struct cuda_device found;
+    const struct cuda_module *module = engines_cuda(error);
+    if (!module || module->probe(device, &found, error))
+        return error_prefix(error, "device: %s", device);
+    choice->ops = module->engine;
+    return 0;
+}
+
+bool engines_fall_back(struct engines_choice *choice, const struct error *error) {
+    if (!choice->automatic || choice->ops == &cpu_engine)
+        return false;
+    use_cpu(choice, error->text);
+    return true;
+}

@@ -1,0 +1,184 @@
+#include "member.h"
+
+#include <stdlib.h>
+
+/* ---- Memory ---- */
+
+/* Rows of targets that a step brings at most: one for each SCORE, and as many for SOLVE. */
+static size_t rows_per_step(const struct model *model) {
+    return model->horizons * (model->solved ? 2 : 1);
+}
+
+static size_t operations_per_step(const struct model *model) {
+    return OPERATIONS_PER_STEP + model->horizons - 1;
+}
+
+size_t member_step_bytes(const struct model *model) {
+    size_t targets = model->horizons * model->target_size;
+    return (model->features + targets + 2 * model->outputs) * sizeof(union value);
+}
+
+struct plan plan_longest(const struct model *model, size_t steps, size_t measures) {
+    return (struct plan){
+        .count = steps * operations_per_step(model),
+        .steps = steps,
+        .scores = steps * model->horizons,
+        .updates = steps * UPDATES_PER_STEP,
+        .measures = measures,
+        /* The last rows are those of a step that is closed, where the output is solved. */
+        .rows = steps * rows_per_step(model) + model->horizons,
+        .outputs = true,
+    };
+}
+
+bool member_open(struct member *member, size_t slots, size_t steps, size_t measures) {
+    const struct model *model = member->model;
+    size_t layers = model->architecture.layer_count, outputs = model->outputs;
+    const struct plan longest = plan_longest(model, steps, measures);
+    struct plan *plan = &member->plan;
+    struct results *results = &member->results;
+    member->windows = calloc(slots, sizeof *member->windows);
+    plan->operations = calloc(longest.count, sizeof *plan->operations);
+    plan->inputs = calloc(longest.steps, model->features * sizeof *plan->inputs);
+    plan->targets = calloc(longest.rows, model->target_size * sizeof *plan->targets);
+    results->losses = calloc(longest.scores, sizeof *results->losses);
+    results->scored = calloc(longest.steps, outputs * sizeof *results->scored);
+    results->outputs = calloc(longest.steps, outputs * sizeof *results->outputs);
+    results->updates = calloc(longest.updates, sizeof *results->updates);
+    results->measures = calloc(longest.measures, layers * sizeof *results->measures);
+    return member->windows && plan->operations && plan->inputs && plan->targets &&
+           results->losses && results->scored && results->outputs && results->updates &&
+           results->measures;
+}
+
+void member_close(struct member *member) {
+    if (member->engine)
+        member->ops->close(&member->engine);
+    free(member->windows);
+    free(member->plan.operations);
+    free(member->plan.inputs);
+    free(member->plan.targets);
+    free(member->results.losses);
+    free(member->results.scored);
+    free(member->results.outputs);
+    free(member->results.updates);
+    free(member->results.measures);
+    free(member->own);
+}
+
+/* What steps bring at most has room where they have; labels bring more. */
+bool plan_has_room(const struct member *member, size_t steps) {
+    const struct plan *plan = &member->plan;
+    size_t rows = rows_per_step(member->model), operations = operations_per_step(member->model);
+    return plan->rows + rows <= steps * rows &&
+           plan->updates + UPDATES_PER_STEP <= steps * UPDATES_PER_STEP &&
+           plan->count + operations <= steps * operations;
+}
+
+void plan_clear(struct plan *plan) {
+    plan->count = plan->rows = 0;
+    plan->steps = plan->scores = plan->updates = plan->measures = 0;
+}
+
+/* ---- Blocks of the engine ---- */
+
+int member_read(const struct member *member, enum engine_block block, size_t index, void *data,
+                struct error *error) {
+    return member->ops->read(member->engine, block, index, data, error);
+}
+
+int member_write(struct member *member, enum engine_block block, size_t index, const void *data,
+                 struct error *error) {
+    member->run_length = 0;
+    return member->ops->write(member->engine, block, index, data, error);
+}
+
+/* ---- Operations ---- */
+
+uint32_t plan_position(const struct member *member, uint32_t slot, size_t age) {
+    size_t ring = model_ring(member->model, member->window), next = member->windows[slot].next;
+    return (uint32_t)(next >= age ? next - age : next + ring - age);
+}
+
+static void advance(const struct member *member, struct learner_window *window) {
+    window->next = (uint32_t)((window->next + 1) % model_ring(member->model, member->window));
+}
+
+struct operation *plan_append(struct member *member, enum operation_kind kind, uint32_t slot) {
+    struct operation *operation = &member->plan.operations[member->plan.count++];
+    *operation = (struct operation){.kind = kind, .slot = slot};
+    return operation;
+}
+
+/* A rule that has no window needs what is closed since the last update alone. */
+static bool has_window(const struct member *member) {
+    return rule_kind(member->rule)->keeps == KEEPS_NOTHING;
+}
+
+static void plan_closed(struct member *member, uint32_t slot, enum operation_kind kind) {
+    struct learner_window *window = &member->windows[slot];
+    size_t length = has_window(member) ? window->length : window->closed;
+    struct operation *update = plan_append(member, kind, slot);
+    update->position = plan_position(member, slot, window->open + length);
+    update->length = (uint32_t)length;
+    update->closed = window->closed;
+    update->terms = window->terms;
+    update->fresh = member->run_slot == slot && member->run_length >= window->open + length;
+}
+
+void plan_update(struct member *member, uint32_t slot, size_t *updates) {
+    struct learner_window *window = &member->windows[slot];
+    if (window->terms) {
+        plan_closed(member, slot, OPERATION_UPDATE);
+        member->plan.updates++;
+        (*updates)++;
+        member->run_length = 0;
+    } else if (window->closed && !has_window(member)) {
+        plan_closed(member, slot, OPERATION_ADVANCE);
+        member->run_length = 0;
+    }
+    window->closed = window->terms = 0;
+}
+
+void plan_close(struct member *member, uint32_t slot, size_t terms, size_t *updates) {
+    struct learner_window *window = &member->windows[slot];
+    window->open--;
+    window->terms += (uint32_t)terms;
+    if (window->length < member->window)
+        window->length++;
+    if (++window->closed == member->stride)
+        plan_update(member, slot, updates);
+}
+
+void plan_score(struct member *member, uint32_t slot, size_t age, size_t horizon, bool learn) {
+    struct operation *score = plan_append(member, OPERATION_SCORE, slot);
+    score->position = plan_position(member, slot, age);
+    score->value = (uint32_t)member->plan.rows++;
+    score->horizon = (uint32_t)horizon;
+    score->learn = learn;
+    member->plan.scores++;
+}
+
+void plan_step(struct member *member, uint32_t slot) {
+    struct learner_window *window = &member->windows[slot];
+    struct operation *step = plan_append(member, OPERATION_STEP, slot);
+    step->position = window->next;
+    step->value = (uint32_t)member->plan.steps++;
+    advance(member, window);
+    window->open++;
+    if (member->run_slot != slot)
+        member->run_length = 0;
+    member->run_slot = slot;
+    member->run_length++;
+}
+
+void plan_end(struct member *member, uint32_t slot, size_t *updates) {
+    struct learner_window *window = &member->windows[slot];
+    if (window->open) {
+        /* The dropped steps come after the window: the window's steps are not the latest. */
+        window->next = plan_position(member, slot, window->open);
+        window->open = 0;
+        member->run_length = 0;
+    }
+    plan_update(member, slot, updates);
+}

@@ -1,0 +1,612 @@
+/* How abnormal each example is (anomaly/anomaly.h). While it plans, the learner keeps what came;
+   when the plan has been played, and the errors of its forecasts are known, step by step each
+   stream's memory is asked, and alarms are told. Nothing that is learned depends on it. */
+#include "anomalies.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include "anomaly/anomaly.h"
+#include "anomaly/kept.h"
+#include "common/text.h"
+#include "common/unaligned.h"
+#include "part.h"
+#include "rows.h"
+#include "scaling.h"
+#include "targets.h"
+
+struct anomalies {
+    struct part_host *host;
+    struct anomaly *anomaly;
+    struct alarm_rule rule, surprise_rule;
+    struct share_config share; /* with symbols none */
+    bool alarms_of_surprise;
+    size_t columns;    /* that are real; 0 with symbols */
+    uint16_t *at;      /* (columns,) where each is in x; NULL: they are all of x */
+    size_t *of_target; /* (target_size,) the column that number k of a target is, SIZE_MAX: none;
+                          NULL as above */
+    bool symbols;      /* each is forecast, and has one loss */
+    bool has_errors;   /* of each column: what comes is forecast, as numbers */
+    float *x;          /* (plan_steps, columns) as it came */
+    double *errors;    /* (columns,) of the newest score, prediction less truth; or one number */
+    double *forecast;  /* (columns,) of the step that is looked at */
+    double surprise;   /* largest of the scores before it */
+    double configured_threshold;
+    struct anomaly_said said; /* of the example that is reported */
+};
+
+/* ---- Memory ---- */
+
+/* Those that are real, and which of them targets are. */
+static int choose_columns(struct anomalies *a, struct error *error) {
+    const struct model *model = a->host->model;
+    const struct input *input = &model->architecture.input;
+    const struct output *output = &model->architecture.output;
+    a->at = calloc(input->column_count, sizeof *a->at);
+    a->of_target = calloc(model->target_size, sizeof *a->of_target);
+    if (!a->at || !a->of_target)
+        return error_no_memory(error);
+    for (size_t k = 0; k < model->target_size; k++)
+        a->of_target[k] = SIZE_MAX;
+    for (size_t column = 0; column < input->column_count; column++) {
+        if (input->columns[column].kind != COLUMN_REAL)
+            continue;
+        for (size_t k = 0; targets_are_inputs(model) && k < output->column_count; k++)
+            if (output->columns[k] == column)
+                a->of_target[k] = a->columns;
+        a->at[a->columns++] = (uint16_t)column;
+    }
+    return 0;
+}
+
+static bool all_share(const struct share_config *share) {
+    for (size_t n = 0; n < share->count; n++)
+        if (!*share->prefixes[n])
+            return true;
+    return false;
+}
+
+static bool anomalies_wanted(const struct part_host *host) {
+    return host->config->anomaly.enabled;
+}
+
+static void clear_errors(struct anomalies *a) {
+    a->surprise = NAN;
+    for (size_t k = 0; k < a->columns; k++)
+        a->errors[k] = NAN;
+}
+
+static void describe_alarms(struct anomalies *a, const struct config *config) {
+    a->rule = config->anomaly.rule;
+    a->configured_threshold = a->rule.threshold;
+    a->alarms_of_surprise = config->anomaly.surprise;
+    a->surprise_rule = (struct alarm_rule){.threshold = config->anomaly.surprise_threshold,
+                                           .rest = config->anomaly.surprise_rest,
+                                           .recovery = 1}; /* of no fatigue */
+}
+
+static int anomalies_open(void **self, struct part_host *host, struct error *error) {
+    const struct config *config = host->config;
+    const struct architecture *architecture = &host->model->architecture;
+    const struct input *input = &architecture->input;
+    bool numbers = input->kind == INPUT_REAL, next = targets_are_inputs(host->model);
+    struct anomalies *a = *self = calloc(1, sizeof *a);
+    if (!a)
+        return error_no_memory(error);
+    a->host = host;
+    a->columns = numbers ? host->model->x_size : 0;
+    if (numbers && input->column_count && !scaling_by_experts(host->model)) {
+        a->columns = 0;
+        if (choose_columns(a, error))
+            return -1;
+    }
+    const struct anomaly_options options = {
+        .slots = host->slots,
+        .columns = a->columns,
+        .memory = config->anomaly.memory,
+        .groups = numbers ? config->anomaly.share.count : 0,
+        .all_share = numbers && all_share(&config->anomaly.share),
+        .symbols = !numbers && next,
+        .has_errors = numbers && next && loss_kind(architecture->output.loss)->squares,
+        .seed = config->seed,
+        .half = config->anomaly.by_preset,
+    };
+    describe_alarms(a, config);
+    if (options.groups)
+        a->share = config->anomaly.share;
+    a->symbols = options.symbols;
+    a->has_errors = options.has_errors;
+    a->errors = calloc(options.columns + 1, sizeof *a->errors);
+    a->forecast = calloc(options.columns + 1, sizeof *a->forecast);
+    if (!a->errors || !a->forecast)
+        return error_no_memory(error);
+    if (anomaly_open(&a->anomaly, &options, error) == 0)
+        return 0;
+    /* Who has not asked for it must not go without all else. */
+    return config->anomaly.by_preset ? 1 : -1;
+}
+
+static void anomalies_close(void *self) {
+    struct anomalies *a = self;
+    anomaly_close(&a->anomaly);
+    free(a->at);
+    free(a->of_target);
+    free(a->errors);
+    free(a->forecast);
+    free(a->x);
+    free(a);
+}
+
+static bool anomalies_plan_open(void *self) {
+    struct anomalies *a = self;
+    a->x = calloc(a->host->plan_steps, (a->columns + 1) * sizeof *a->x);
+    return a->x != NULL;
+}
+
+static size_t anomalies_step_bytes(const void *self) {
+    const struct anomalies *a = self;
+    return a->columns * sizeof *a->x + sizeof(size_t);
+}
+
+static void anomalies_reset(void *self) {
+    struct anomalies *a = self;
+    a->rule.threshold = a->configured_threshold;
+    anomaly_reset(a->anomaly);
+}
+
+/* ---- Planning ---- */
+
+static void anomalies_input(void *self, struct step *step) {
+    struct anomalies *a = self;
+    float *kept = a->x + step->number * a->columns;
+    if (!a->at)
+        memcpy(kept, step->x, a->columns * sizeof *kept);
+    for (size_t k = 0; a->at && k < a->columns; k++)
+        kept[k] = unaligned_float(step->x, a->at[k]);
+}
+
+/* Alarms of streams that have stopped are told at once: by the time the plan has been played,
+   others may have taken their places. */
+static void look_for_silence(struct anomalies *a, double time) {
+    const struct learner_observer *observer = &a->host->observer;
+    const struct streams *streams = a->host->streams;
+    uint32_t slot = streams_oldest(streams);
+    for (; slot != STREAMS_NONE; slot = streams_newer(streams, slot)) {
+        bool changed, silent = anomaly_is_silent(a->anomaly, slot, &changed);
+        if (changed)
+            a->host->mark(a->host, slot);
+        if (!silent || !observer->alarmed)
+            continue;
+        struct learner_alarm told = {.kind = ALARM_SILENT,
+                                     .example = a->host->taken,
+                                     .time = time,
+                                     .score = NAN,
+                                     .threshold = NAN,
+                                     .column = SIZE_MAX};
+        told.key = streams_key(streams, slot, &told.key_size);
+        observer->alarmed(observer->context, &told);
+    }
+}
+
+static void anomalies_example(void *self, const struct example *example) {
+    struct anomalies *a = self;
+    const struct planned *planned = a->host->planned;
+    if (example->label)
+        return;
+    anomaly_heard(a->anomaly, planned->slot, planned->time, planned->begins);
+    if (anomaly_may_be_silent(a->anomaly))
+        look_for_silence(a, planned->time);
+}
+
+/* ---- Once the plan is played ---- */
+
+/* That of the longest prefix of the key. */
+static void join(struct anomalies *a, uint32_t slot, const char *key, size_t key_size) {
+    const struct share_config *share = &a->share;
+    uint32_t group = ANOMALY_ALONE;
+    size_t longest = 0;
+    for (uint32_t n = 0; n < share->count; n++) {
+        size_t size = strlen(share->prefixes[n]);
+        if (size < longest || size > key_size || memcmp(share->prefixes[n], key, size) != 0)
+            continue;
+        group = n;
+        longest = size;
+    }
+    anomaly_join(a->anomaly, slot, group);
+}
+
+/* One that goes on from another plan has begun. */
+static void anomalies_resumed(void *self, struct planned *example) {
+    struct anomalies *a = self;
+    anomaly_learn(a->anomaly, example->learn);
+    if (!example->begun) {
+        join(a, example->slot, example->key, example->key_size);
+        anomaly_clear(a->anomaly);
+        clear_errors(a);
+    }
+    if (example->steps && example->begins)
+        anomaly_begin(a->anomaly, example->slot);
+    example->begins = false;
+}
+
+const char *anomalies_alarm_name(enum learner_alarm_kind kind) {
+    static const char *const names[] = {"novelty", "surprise", "stuck", "silent"};
+    return names[kind];
+}
+
+/* The column with the largest; SIZE_MAX where none has one. */
+static size_t largest(const double *scores, size_t columns) {
+    size_t at = SIZE_MAX;
+    for (size_t k = 0; k < columns; k++)
+        if (!isnan(scores[k]) && (at == SIZE_MAX || scores[k] > scores[at]))
+            at = k;
+    return at;
+}
+
+static struct learner_alarm describe(const struct anomalies *a, const struct planned *example,
+                                     enum learner_alarm_kind kind, const float *x) {
+    return (struct learner_alarm){
+        .kind = kind,
+        .key = example->key,
+        .key_size = example->key_size,
+        .example = a->host->counters.examples + 1,
+        .stream_step = anomaly_steps(a->anomaly, example->slot) - 1,
+        .time = example->time,
+        .score = NAN,
+        .threshold = NAN,
+        .column = SIZE_MAX,
+        .columns = a->columns,
+        .at = a->at,
+        .said = anomaly_said(a->anomaly),
+        .x = x,
+        .forecast = a->has_errors ? a->forecast : NULL,
+    };
+}
+
+/* The largest of several columns is that much more often large. */
+static double of_columns(const struct anomalies *a, enum learner_alarm_kind kind) {
+    bool many = kind == ALARM_NOVELTY || a->has_errors;
+    return many && a->columns > 1 ? log10((double)a->columns) : 0;
+}
+
+static struct alarm_rule rule_of(const struct anomalies *a, enum learner_alarm_kind kind) {
+    struct alarm_rule rule = kind == ALARM_SURPRISE ? a->surprise_rule : a->rule;
+    rule.threshold += of_columns(a, kind);
+    return rule;
+}
+
+static void judge(struct anomalies *a, const struct planned *example, const float *x, double score,
+                  enum learner_alarm_kind kind) {
+    const struct learner_observer *observer = &a->host->observer;
+    struct alarm *alarm = anomaly_alarm(a->anomaly, example->slot, kind == ALARM_SURPRISE);
+    struct learner_alarm told = describe(a, example, kind, x);
+    struct alarm_rule rule = rule_of(a, kind);
+    /* Scores of symbols come before the steps of their example. */
+    bool of_losses = a->symbols && kind == ALARM_NOVELTY;
+    if (of_losses)
+        told.stream_step = anomaly_losses(a->anomaly, example->slot);
+    if (kind == ALARM_NOVELTY && !of_losses && a->alarms_of_surprise &&
+        anomaly_is_echo(a->anomaly, example->slot))
+        return;
+    if (!alarm_raised(alarm, &rule, score, told.stream_step))
+        return;
+    if (kind == ALARM_NOVELTY && !of_losses)
+        anomaly_keep(
+            a->anomaly, example->slot, x,
+            &(struct anomaly_kept){.time = example->time > 0 ? example->time : 0, .score = score});
+    if (!observer->alarmed)
+        return;
+    told.score = score;
+    told.threshold = rule.threshold;
+    told.column =
+        largest(kind == ALARM_SURPRISE ? told.said.surprises : told.said.scores, a->columns);
+    observer->alarmed(observer->context, &told);
+}
+
+/* Of several horizons the nearest is looked at. */
+static void anomalies_scored(void *self, struct planned *example, struct scored *score) {
+    struct anomalies *a = self;
+    if (score->horizon)
+        return;
+    for (size_t k = 0; a->has_errors && k < a->host->model->target_size; k++) {
+        size_t column = a->of_target ? a->of_target[k] : k;
+        if (column != SIZE_MAX)
+            a->errors[column] = score->errors[k];
+    }
+    if (!a->has_errors)
+        a->errors[0] = exp(score->loss);
+    const struct alarm_rule rule = rule_of(a, ALARM_SURPRISE);
+    double surprise =
+        anomaly_wrong(a->anomaly, example->slot, a->errors, a->alarms_of_surprise ? &rule : NULL);
+    a->surprise = fmax(a->surprise, surprise);
+    if (a->symbols)
+        judge(a, example, NULL, anomaly_lost(a->anomaly, example->slot, score->loss),
+              ALARM_NOVELTY);
+}
+
+static void look_at_habits(const struct anomalies *a, const struct planned *example,
+                           const float *x) {
+    const struct learner_observer *observer = &a->host->observer;
+    for (size_t k = 0; observer->alarmed && k < a->columns; k++) {
+        enum anomaly_habit habit = anomaly_habit(a->anomaly, k);
+        if (habit == HABIT_KEPT)
+            continue;
+        struct learner_alarm told =
+            describe(a, example, habit == HABIT_STUCK ? ALARM_STUCK : ALARM_SILENT, x);
+        told.column = k;
+        observer->alarmed(observer->context, &told);
+    }
+}
+
+static void anomalies_played(void *self, struct planned *example, size_t step) {
+    struct anomalies *a = self;
+    const float *x = a->x + step * a->columns;
+    for (size_t k = 0; k < a->columns; k++)
+        a->forecast[k] = (double)x[k] + a->errors[k];
+    double score = anomaly_take(a->anomaly, example->slot, x, example->time);
+    judge(a, example, x, score, ALARM_NOVELTY); /* of symbols there is none here */
+    if (a->alarms_of_surprise)
+        judge(a, example, x, a->surprise, ALARM_SURPRISE);
+    look_at_habits(a, example, x);
+    anomaly_end_step(a->anomaly, example->slot, x);
+    clear_errors(a);
+}
+
+/* The truths that a label brings have no step. */
+static void anomalies_given(void *self, struct planned *example, const struct given *given) {
+    struct anomalies *a = self;
+    (void)given;
+    if (example->finished && a->alarms_of_surprise && !example->steps && example->scored)
+        judge(a, example, NULL, a->surprise, ALARM_SURPRISE);
+}
+
+static void anomalies_report(void *self, const struct planned *example, const struct given *given) {
+    struct anomalies *a = self;
+    (void)example;
+    a->said = anomaly_said(a->anomaly);
+    given->learned->anomaly = &a->said;
+}
+
+/* ---- In flight ---- */
+
+struct learner_thresholds anomalies_thresholds(const struct part_host *host) {
+    const struct anomalies *a = part_find(host, &anomalies_part);
+    return a ? (struct learner_thresholds){a->rule.threshold, a->configured_threshold}
+             : (struct learner_thresholds){0};
+}
+
+void anomalies_set_thresholds(const struct part_host *host,
+                              const struct learner_thresholds *thresholds) {
+    struct anomalies *a = part_find(host, &anomalies_part);
+    if (!a)
+        return;
+    a->rule.threshold = thresholds->threshold;
+    a->configured_threshold = thresholds->configured;
+}
+
+double anomalies_limit(const struct part_host *host) {
+    const struct anomalies *a = part_find(host, &anomalies_part);
+    return a ? a->rule.threshold + of_columns(a, ALARM_NOVELTY) : 0;
+}
+
+size_t anomalies_shared(const struct part_host *host) {
+    const struct anomalies *a = part_find(host, &anomalies_part);
+    return a ? a->share.count : 0;
+}
+
+/* ---- What people say of alarms ---- */
+
+#define WAY_OUT "runnel-watch -t anomaly shows alarms as they come"
+
+static int no_alarm(const char *stream, double at, const struct anomaly_kept *newest,
+                    struct error *error) {
+    if (isnan(newest->score))
+        return error_set(error, EX_USAGE, "no alarm of novelty of stream %s is kept; " WAY_OUT,
+                         stream);
+    if (newest->time == 0)
+        return error_set(error, EX_USAGE,
+                         "stream %s has no alarm of novelty at @%.3f: its data have no time; leave "
+                         "the time out, and it is the newest",
+                         stream, at);
+    return error_set(error, EX_USAGE,
+                     "stream %s has no alarm of novelty at @%.3f among its last %d; the newest "
+                     "is at @%.3f (seconds since 1970); " WAY_OUT,
+                     stream, at, (int)KEPT_ALARMS, newest->time);
+}
+
+/* The slot of a stream whose alarms are kept; STREAMS_NONE with a sentence. */
+static uint32_t find_watched(const struct anomalies *a, const struct part_host *host,
+                             const char *key, size_t key_size, struct error *error) {
+    char quoted[TEXT_QUOTE_SIZE];
+    uint32_t slot = streams_find(host->streams, key, key_size);
+    if (!a)
+        error_set(error, EX_USAGE, "there are no alarms: anomaly.enabled: true looks for them");
+    else if (!a->columns)
+        error_set(error, EX_USAGE,
+                  "alarms of symbols cannot be marked: there is no memory of them, and what comes "
+                  "again the network learns; runnel-ctl set anomaly.threshold makes them rarer");
+    else if (slot == STREAMS_NONE)
+        error_set(error, EX_USAGE, "stream %s is not in memory; " WAY_OUT,
+                  text_quote(quoted, key, key_size));
+    else
+        return slot;
+    return STREAMS_NONE;
+}
+
+int anomalies_find(const struct part_host *host, const char *key, size_t key_size, double at,
+                   struct anomaly_kept *found, struct error *error) {
+    const struct anomalies *a = part_find(host, &anomalies_part);
+    char quoted[TEXT_QUOTE_SIZE];
+    uint32_t slot = find_watched(a, host, key, key_size, error);
+    if (slot == STREAMS_NONE)
+        return 1;
+    if (anomaly_find_alarm(a->anomaly, slot, at, found))
+        return 0;
+    no_alarm(text_quote(quoted, key, key_size), at, found, error);
+    return 1;
+}
+
+int anomalies_mark_normal(struct part_host *host, const char *key, size_t key_size, double at,
+                          struct anomaly_kept *found, struct error *error) {
+    struct anomalies *a = part_find(host, &anomalies_part);
+    char quoted[TEXT_QUOTE_SIZE];
+    uint32_t slot = find_watched(a, host, key, key_size, error);
+    if (slot == STREAMS_NONE)
+        return 1;
+    if (anomaly_mark_normal(a->anomaly, slot, at, found)) {
+        host->mark(host, slot);
+        return 0;
+    }
+    no_alarm(text_quote(quoted, key, key_size), at, found, error);
+    return 1;
+}
+
+/* ---- Checkpoints ---- */
+
+static void join_slot(struct anomalies *a, uint32_t slot) {
+    size_t size;
+    const char *key = streams_key(a->host->streams, slot, &size);
+    join(a, slot, key, size);
+}
+
+/* A slot is to be written, or has been, with a stream that comes from elsewhere. */
+static void anomalies_adopt(void *self, uint32_t slot, enum part_adopt what) {
+    struct anomalies *a = self;
+    if (what != ADOPT_EXPECTED) {
+        anomaly_settle(a->anomaly, slot, what == ADOPT_ARRIVED);
+        return;
+    }
+    join_slot(a, slot);
+    anomaly_expect(a->anomaly, slot);
+}
+
+enum { THRESHOLDS = 2 };
+_Static_assert(sizeof(struct learner_thresholds) == THRESHOLDS * sizeof(double), "one row");
+
+static size_t one(const struct state_place *p) {
+    return (void)p, 1;
+}
+
+static int read_thresholds(const struct state_place *p, void *numbers, struct error *error) {
+    const struct learner_thresholds t = anomalies_thresholds(((struct anomalies *)p->self)->host);
+    memcpy(numbers, &t, sizeof t);
+    return (void)error, 0;
+}
+
+static int write_thresholds(const struct state_place *p, const void *numbers, struct error *error) {
+    struct learner_thresholds t;
+    memcpy(&t, numbers, sizeof t);
+    if (!(t.threshold >= 0 && t.configured >= 0 && isfinite(t.threshold + t.configured)))
+        return 1;
+    anomalies_set_thresholds(((struct anomalies *)p->self)->host, &t);
+    return (void)error, 0;
+}
+
+static struct anomaly_state state_at(const struct state_place *p) {
+    return anomaly_state(((struct anomalies *)p->self)->anomaly, p->slot);
+}
+
+static size_t numbers_size(const struct state_place *p) {
+    return state_at(p).numbers_size;
+}
+
+static size_t shared_size(const struct state_place *p) {
+    return ((struct anomalies *)p->self)->share.count ? state_at(p).numbers_size : 0;
+}
+
+static void *numbers_at(const struct state_place *p, size_t n) {
+    return (void)n, state_at(p).numbers;
+}
+
+static size_t alarms_size(const struct state_place *p) {
+    return state_at(p).alarms_size;
+}
+
+static void *alarms_at(const struct state_place *p, size_t n) {
+    return (void)n, state_at(p).alarms;
+}
+
+static size_t held_size(const struct state_place *p) {
+    return state_at(p).held_size;
+}
+
+static void *held_at(const struct state_place *p, size_t n) {
+    const struct anomaly_state s = state_at(p);
+    return n == 0 && s.holds ? s.held : NULL;
+}
+
+static size_t one_used(const struct state_place *p, size_t n) {
+    return (void)p, (void)n, 1;
+}
+
+static struct anomaly_contexts contexts_of(const struct state_place *p, size_t n) {
+    return anomaly_contexts(((struct anomalies *)p->self)->anomaly, p->slot, n);
+}
+
+static size_t contexts_size(const struct state_place *p) {
+    return state_at(p).memories ? ANOMALY_CONTEXT : 0;
+}
+
+static void *contexts_at(const struct state_place *p, size_t n) {
+    return n < state_at(p).memories ? contexts_of(p, n).floats : NULL;
+}
+
+static size_t contexts_used(const struct state_place *p, size_t n) {
+    return contexts_of(p, n).count;
+}
+
+static size_t contexts_at_most(const struct state_place *p) {
+    return state_at(p).contexts_size / ANOMALY_CONTEXT;
+}
+
+static const char *anomalies_valid(void *self, uint32_t slot) {
+    const struct anomalies *a = self;
+    return anomaly_valid(a->anomaly, slot) ? NULL : "streams.anomaly";
+}
+
+static const char *anomalies_filled(void *self, uint32_t slot) {
+    struct anomalies *a = self;
+    if (slot < a->host->slots)
+        join_slot(a, slot);
+    return anomaly_written(a->anomaly, slot) ? NULL : "streams.anomaly";
+}
+
+enum { KEPT = STATE_LATER | STATE_WATCH };
+
+static const struct state_row rows[] = {
+    STATE_ROW("learner.thresholds", F64, STATE_ONCE | KEPT, .width = THRESHOLDS, .size = one,
+              STATE_COPIED(thresholds)),
+    STATE_ROW("streams.anomaly", F64, KEPT | STATE_MEMORY, .size = numbers_size, .at = numbers_at),
+    STATE_ROW("shared.anomaly", F64, KEPT | STATE_SHARED | STATE_ALONE, .size = shared_size,
+              .at = numbers_at),
+    STATE_ROW("streams.anomaly_held", F64, KEPT, .size = held_size, .at = held_at, .used = one_used,
+              .most = one),
+    STATE_ROW("streams.contexts", F32, KEPT | STATE_SHARED | STATE_MEMORY, .size = contexts_size,
+              .at = contexts_at, .used = contexts_used, .most = contexts_at_most),
+    STATE_ROW("streams.alarms", F64, KEPT, .size = alarms_size, .at = alarms_at),
+};
+
+const struct part_kind anomalies_part = {
+    .name = "anomalies",
+    .wanted = anomalies_wanted,
+    .open = anomalies_open,
+    .close = anomalies_close,
+    .step_bytes = anomalies_step_bytes,
+    .plan_open = anomalies_plan_open,
+    .reset = anomalies_reset,
+    .adopt = anomalies_adopt,
+    .example = anomalies_example,
+    .input = anomalies_input,
+    .resumed = anomalies_resumed,
+    .played = anomalies_played,
+    .scored = anomalies_scored,
+    .given = anomalies_given,
+    .report = anomalies_report,
+    .rows = rows,
+    .row_count = sizeof rows / sizeof *rows,
+    .shares = true,
+    .valid = anomalies_valid,
+    .filled = anomalies_filled,
+};

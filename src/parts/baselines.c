@@ -1,0 +1,261 @@
+/* What the simplest forecast would have lost (baseline.h). It depends on the examples alone: so it
+   is computed while the learner plans, score by score, and is there when the plan has been played.
+   With scale: forecast the last value is an expert, and the mixture says what it costs. */
+#include "baselines.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "baseline.h"
+#include "common/unaligned.h"
+#include "part.h"
+#include "rows.h"
+#include "scaling.h"
+#include "targets.h"
+
+struct baselines {
+    struct part_host *host;
+    struct baseline *baseline; /* each horizon's state is that of slot * horizons + horizon */
+    enum loss_baseline kind;
+    bool next;             /* targets are inputs */
+    size_t horizons, size; /* numbers in a target */
+    size_t said_size;      /* numbers in what is said of one target */
+    double *losses;        /* (scores,) of the plan */
+    double *errors;        /* (scores, size) what it said less what came, in original units,
+                              where targets are numbers */
+    double *said;          /* (scores, said_size) likewise, only when outputs are wanted */
+    double *forecast;      /* (2, size) of the next score */
+};
+
+/* ---- Memory ---- */
+
+static bool baselines_wanted(const struct part_host *host) {
+    return !scaling_by_experts(host->model) &&
+           loss_kind(host->model->architecture.output.loss)->baseline != BASELINE_NONE;
+}
+
+static int baselines_open(void **self, struct part_host *host, struct error *error) {
+    const struct model *model = host->model;
+    const struct output *output = &model->architecture.output;
+    const struct loss_kind *loss = loss_kind(output->loss);
+    struct baselines *b = *self = calloc(1, sizeof *b);
+    if (!b)
+        return error_no_memory(error);
+    b->host = host;
+    b->kind = loss->baseline;
+    b->next = targets_are_inputs(model);
+    b->horizons = model->horizons;
+    b->size = model->target_size;
+    b->said_size = model->outputs / model->horizons;
+    if (baseline_open(&b->baseline, loss->baseline, b->next,
+                      loss->class_id ? output->size : model->target_size,
+                      host->slots * model->horizons, error))
+        return -1;
+    if (host->known_classes != SIZE_MAX)
+        baseline_set_classes(b->baseline, host->known_classes);
+    return 0;
+}
+
+static bool baselines_plan_open(void *self) {
+    struct baselines *b = self;
+    size_t scores = b->host->plan_steps * b->horizons;
+    b->losses = calloc(scores, sizeof *b->losses);
+    b->said = calloc(scores, b->said_size * sizeof *b->said);
+    b->errors = calloc(scores, b->size * sizeof *b->errors);
+    b->forecast = calloc(2, b->size * sizeof *b->forecast);
+    return b->losses && b->said && b->errors && b->forecast;
+}
+
+static void baselines_close(void *self) {
+    struct baselines *b = self;
+    baseline_close(&b->baseline);
+    free(b->losses);
+    free(b->said);
+    free(b->errors);
+    free(b->forecast);
+    free(b);
+}
+
+static uint32_t state_at(const struct baselines *b, uint32_t slot, size_t horizon) {
+    return slot * (uint32_t)b->horizons + (uint32_t)horizon;
+}
+
+static void baselines_begin(void *self, uint32_t slot, enum part_begin when) {
+    struct baselines *b = self;
+    (void)when;
+    for (size_t h = 0; h < b->horizons; h++)
+        baseline_begin(b->baseline, state_at(b, slot, h));
+}
+
+void baselines_set_classes(const struct part_host *host, size_t known) {
+    struct baselines *b = part_find(host, &baselines_part);
+    if (b)
+        baseline_set_classes(b->baseline, known);
+}
+
+void baselines_forget_class(const struct part_host *host, uint32_t id) {
+    struct baselines *b = part_find(host, &baselines_part);
+    uint32_t slot = streams_oldest(host->streams);
+    for (; b && slot != STREAMS_NONE; slot = streams_newer(host->streams, slot))
+        for (size_t h = 0; h < b->horizons; h++)
+            baseline_forget_class(b->baseline, state_at(b, slot, h), id);
+}
+
+/* ---- Planning ---- */
+
+static bool has_numbers(const struct baselines *b) {
+    return b->kind == BASELINE_VALUE || b->kind == BASELINE_NORMAL;
+}
+
+/* A forecast of numbers, (size,) each. */
+struct forecast {
+    const double *original; /* as targets come; NAN where nothing is known */
+    const double *scaled;   /* as the network is asked for it; NAN where it was lost */
+};
+
+/* Of the x of a step that is one of several open ones: what is known of it is its base. */
+static struct forecast of_base(struct baselines *b, const float *base, const double *scale) {
+    size_t size = b->size;
+    double *scaled = b->forecast, *original = scaled + size;
+    for (size_t k = 0; k < size; k++) {
+        scaled[k] = (double)base[k];
+        original[k] = scale ? scale[k] + scale[size + k] * scaled[k] : scaled[k];
+    }
+    return (struct forecast){original, scaled};
+}
+
+/* The mean so far as the step's targets are scaled; before there is one what is 0 there. */
+static struct forecast of_mean(struct baselines *b, uint32_t state,
+                               const struct target_come *target) {
+    size_t size = b->size;
+    const double *means = baseline_values(b->baseline, state), *scale = target->scale;
+    double *scaled = b->forecast, *original = scaled + size;
+    if (!scale)
+        return (struct forecast){means, means};
+    for (size_t k = 0; k < size; k++) {
+        double mean = baseline_value(b->baseline, state, k);
+        bool known = !isnan(mean) && !isnan(scale[k]);
+        original[k] = known ? mean : scale[k];
+        scaled[k] = known ? (double)scaler_scale_with(target->scaler, k, scale[k], scale[size + k],
+                                                      (float)mean)
+                          : 0;
+    }
+    return (struct forecast){original, scaled};
+}
+
+static struct forecast forecast_at(struct baselines *b, uint32_t state,
+                                   const struct target_come *target) {
+    if (!b->next)
+        return of_mean(b, state, target);
+    if (b->host->model->open > 1)
+        return of_base(b, target->base, target->scale);
+    return (struct forecast){baseline_values(b->baseline, state),
+                             baseline_scaled(b->baseline, state)};
+}
+
+/* What is said, in original units and as prediction.h has it. Where nothing is known that is 0 of
+   the network's, which is the mean of a scale. */
+static void say(struct baselines *b, uint32_t state, size_t score, const double *scale,
+                const struct forecast *forecast) {
+    double *said = b->said + score * b->said_size;
+    if (!has_numbers(b)) {
+        baseline_probabilities(b->baseline, state, said);
+        return;
+    }
+    for (size_t k = 0; k < b->size; k++) {
+        double value = forecast->original[k];
+        said[k] = !isnan(value) ? value : scale ? scale[k] : 0;
+        if (b->kind == BASELINE_NORMAL)
+            said[b->size + k] =
+                baseline_deviation(b->baseline, state, k) * (scale ? scale[b->size + k] : 1);
+    }
+}
+
+static void baselines_target(void *self, const struct target_come *target) {
+    struct baselines *b = self;
+    size_t score = b->host->members[0].plan.scores;
+    uint32_t state = state_at(b, target->slot, target->horizon);
+    double *errors = b->errors + score * b->size;
+    struct forecast forecast = {NULL, NULL};
+    if (b->kind == BASELINE_VALUE && !b->next && !target->scale && !b->host->want_outputs) {
+        b->losses[score] = baseline_score_mean(b->baseline, state, target->came, errors);
+        return;
+    }
+    if (has_numbers(b)) {
+        forecast = forecast_at(b, state, target);
+        for (size_t k = 0; k < b->size; k++)
+            errors[k] = forecast.original[k] - (double)unaligned_float(target->came, k);
+    }
+    if (b->host->want_outputs)
+        say(b, state, score, target->scale, &forecast);
+    b->losses[score] = baseline_score(b->baseline, state, target->value, forecast.scaled);
+    if (has_numbers(b) && !b->next)
+        baseline_see_target(b->baseline, state, target->came);
+}
+
+static void baselines_stepped(void *self, const struct step *step) {
+    struct baselines *b = self;
+    if (has_numbers(b) && b->next && b->host->model->open == 1)
+        baseline_see_last(b->baseline, step->slot, step->came, step->seen, b->size);
+}
+
+/* ---- Once the plan is played ---- */
+
+static void baselines_scored(void *self, struct planned *example, struct scored *score) {
+    const struct baselines *b = self;
+    (void)example;
+    score->baseline = b->losses[score->number];
+    score->of_baseline = b->errors + score->number * b->size;
+}
+
+const double *baselines_said(const struct part_host *host, size_t score) {
+    const struct baselines *b = part_find(host, &baselines_part);
+    return b ? b->said + score * b->said_size : NULL;
+}
+
+/* ---- Checkpoints ---- */
+
+static size_t baseline_numbers(const struct state_place *p) {
+    const struct baselines *b = p->self;
+    return b->horizons * baseline_size(b->baseline);
+}
+
+static void *baseline_at(const struct state_place *p, size_t n) {
+    const struct baselines *b = p->self;
+    return (void)n, baseline_state(b->baseline, state_at(b, p->slot, 0));
+}
+
+static void baseline_lacked(const struct state_place *p) {
+    const struct baselines *b = p->self;
+    for (size_t h = 0; h < b->horizons; h++)
+        baseline_lost(b->baseline, state_at(b, p->slot, h));
+}
+
+static const char *baselines_valid(void *self, uint32_t slot) {
+    const struct baselines *b = self;
+    for (size_t h = 0; h < b->horizons; h++)
+        if (!baseline_state_valid(b->baseline, baseline_state(b->baseline, state_at(b, slot, h))))
+            return "streams.baseline";
+    return NULL;
+}
+
+static const struct state_row rows[] = {
+    STATE_ROW("streams.baseline", F64, STATE_LATER, .size = baseline_numbers, .at = baseline_at,
+              .lacked = baseline_lacked),
+};
+
+const struct part_kind baselines_part = {
+    .name = "baselines",
+    .wanted = baselines_wanted,
+    .open = baselines_open,
+    .close = baselines_close,
+    .plan_open = baselines_plan_open,
+    .begin = baselines_begin,
+    .stepped = baselines_stepped,
+    .target = baselines_target,
+    .scored = baselines_scored,
+    .rows = rows,
+    .row_count = sizeof rows / sizeof *rows,
+    .valid = baselines_valid,
+};

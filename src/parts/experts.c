@@ -1,0 +1,501 @@
+/* scale: forecast. While it plans, the learner asks experts what each x says: networks get features
+   and targets of it, and what the mixture needs is kept by step. When the plan has been played, the
+   networks' outputs are there, and step by step the mixture learns from the target and says what
+   comes next. */
+#include "experts.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include "common/denormals.h"
+#include "forecast/forecast.h"
+#include "forecast/mixture.h"
+#include "part.h"
+#include "rows.h"
+#include "scaling.h"
+#include "truths.h"
+
+_Static_assert((int)AHEAD_MAX <= (int)FORECAST_HORIZONS_MAX, "there is room for all horizons");
+
+/* Arrays of a step's row in said_numbers, (I,) each; those of the horizons follow, */
+enum { SAID_X, SAID_UNSEEN, SAID_MEAN, SAID_SD, SAID_SHARED };
+
+/* each of them with its experts. */
+enum { SAID_Y, SAID_LAST, SAID_DS, SAID_AR12, SAID_EXPERTS };
+
+/* What a planned step says beside what networks are given. */
+struct said {
+    uint32_t slot;
+    bool learn;      /* from the targets that its x is */
+    uint64_t number; /* of its stream's steps: 0 begins */
+};
+
+struct experts {
+    struct part_host *host;
+    const struct output *output;
+    struct forecaster *forecaster;
+    struct mixture *mixture;
+    unsigned set; /* of experts */
+    size_t columns, horizons;
+    size_t count; /* experts and members */
+    size_t said_row, forecast_row;
+    struct forecast_step step; /* that is planned */
+    struct said *said;         /* (plan_steps,) */
+    double *numbers;           /* (plan_steps, said_row) */
+    double *forecasts;         /* (plan_steps, forecast_row) as in struct learned */
+    double *gathered;          /* of an example that spans plans; grows to the longest */
+    size_t gathered_capacity;
+    double *table;   /* (count, columns) and (columns,) */
+    double *targets; /* (columns,) */
+};
+
+/* ---- Memory ---- */
+
+/* What is kept of a horizon. */
+static size_t said_ahead_size(const struct experts *e) {
+    return (SAID_EXPERTS + experts_count(e->set)) * e->columns;
+}
+
+static bool experts_wanted(const struct part_host *host) {
+    return scaling_by_experts(host->model);
+}
+
+static int experts_open(void **self, struct part_host *host, struct error *error) {
+    const struct config *config = host->config;
+    struct experts *e = *self = calloc(1, sizeof *e);
+    size_t ahead[AHEAD_MAX];
+    if (!e)
+        return error_no_memory(error);
+    e->host = host;
+    e->output = &host->model->architecture.output;
+    e->set = config->experts;
+    e->columns = host->model->x_size;
+    e->horizons = host->model->horizons;
+    e->count = experts_count(e->set) + host->member_count;
+    e->said_row = SAID_SHARED * e->columns + e->horizons * said_ahead_size(e);
+    e->forecast_row = e->horizons * (1 + 2 * e->count) * e->columns;
+    for (size_t h = 0; h < e->horizons; h++)
+        ahead[h] = output_ahead(e->output, h);
+    host->errors.experts = calloc(e->count + 1, sizeof *host->errors.experts);
+    e->table = calloc(e->count + 1, e->columns * sizeof *e->table);
+    e->targets = calloc(e->columns, sizeof *e->targets);
+    if (!e->table || !e->targets || !host->errors.experts)
+        return error_no_memory(error);
+    return forecaster_open(&e->forecaster, e->columns, e->set, ahead, e->horizons, host->slots,
+                           error) ||
+                   mixture_open(&e->mixture, e->columns, e->count, config->combined, ahead,
+                                e->horizons, host->slots, error)
+               ? -1
+               : 0;
+}
+
+static void experts_close(void *self) {
+    struct experts *e = self;
+    forecaster_close(&e->forecaster);
+    mixture_close(&e->mixture);
+    free(e->said);
+    free(e->numbers);
+    free(e->forecasts);
+    free(e->gathered);
+    free(e->table);
+    free(e->targets);
+    free(e);
+}
+
+static size_t experts_step_bytes(const void *self) {
+    const struct experts *e = self;
+    return (e->said_row + e->forecast_row) * sizeof(double);
+}
+
+static bool experts_plan_open(void *self) {
+    struct experts *e = self;
+    size_t steps = e->host->plan_steps;
+    e->said = calloc(steps, sizeof *e->said);
+    e->numbers = calloc(steps, e->said_row * sizeof *e->numbers);
+    e->forecasts = calloc(steps, e->forecast_row * sizeof *e->forecasts);
+    return e->said && e->numbers && e->forecasts;
+}
+
+static void experts_begin(void *self, uint32_t slot, enum part_begin when) {
+    const struct experts *e = self;
+    forecaster_begin(e->forecaster, slot);
+    if (when == BEGIN_NOW)
+        mixture_begin(e->mixture, slot);
+}
+
+size_t experts_count_all(const struct part_host *host) {
+    const struct experts *e = part_find(host, &experts_part);
+    return e ? e->count : 0;
+}
+
+const char *experts_name(const struct part_host *host, size_t n) {
+    const struct experts *e = part_find(host, &experts_part);
+    size_t experts = experts_count(e->set);
+    if (n < experts)
+        return expert_name(experts_at(e->set, n));
+    const char *name = host->members[n - experts].name;
+    return *name ? name : CONFIG_NETWORK;
+}
+
+/* ---- Planning ---- */
+
+/* What a member's network is asked to say of a horizon: y, or the level, less its base. */
+static bool fill_target(const struct member *member, const double *of_y, const double *of_level,
+                        const double *base, union value *target) {
+    const struct model *model = member->model;
+    enum relative relative = model->architecture.output.relative;
+    bool observed = false;
+    for (size_t k = 0; k < model->target_size; k++) {
+        double y = relative == RELATIVE_NONE ? forecast_clip(of_level[k], FORECAST_FEATURE_MOST)
+                   : relative == RELATIVE_AR12
+                       ? forecast_clip(of_y[k] - base[k], FORECAST_CHANGE_MOST)
+                       : forecast_clip(of_y[k], FORECAST_CHANGE_MOST);
+        target[k].real = (float)y;
+        observed |= !isnan(y);
+    }
+    return observed;
+}
+
+/* z and u; v of all horizons; and, if targets are relative to it, what ar12 says of all. */
+static void fill_features(struct member *member, const struct forecast_step *step) {
+    const struct model *model = member->model;
+    union value *input = member->plan.inputs + member->plan.steps * model->features;
+    size_t columns = model->architecture.input.size, horizons = model->horizons;
+    bool base = model->architecture.output.relative == RELATIVE_AR12;
+    union value *v = input + 2 * columns, *ar12 = v + horizons * columns;
+    for (size_t k = 0; k < columns; k++) {
+        input[k].real = (float)step->z[k];
+        input[columns + k].real = (float)step->u[k];
+    }
+    for (size_t h = 0; h < horizons; h++) {
+        for (size_t k = 0; k < columns; k++, v++)
+            v->real = (float)forecast_clip(step->of[h].v[k], FORECAST_FEATURE_MOST);
+        for (size_t k = 0; base && k < columns; k++, ar12++)
+            ar12->real = (float)forecast_clip(step->of[h].ar12[k], FORECAST_FEATURE_MOST);
+    }
+}
+
+/* Score what the open steps say of this x, horizon by horizon. */
+static void score_member(struct member *member, uint32_t slot, const struct forecast_step *step,
+                         bool learn) {
+    struct plan *plan = &member->plan;
+    const struct model *model = member->model;
+    for (size_t h = 0; h < model->horizons; h++) {
+        const struct forecast_horizon *of = &step->of[h];
+        size_t age = output_ahead(&model->architecture.output, h);
+        if (age > member->windows[slot].open)
+            return;
+        union value *target = plan->targets + plan->rows * model->target_size;
+        if (fill_target(member, of->y, of->level, of->base, target))
+            plan_score(member, slot, age, h, learn);
+    }
+}
+
+/* What the output is solved with, and how many targets an update learns from: of all horizons the
+   targets of the step that is closed, none where they are not to be learned from. They stand after
+   the rows that are used, of a full plan too. */
+static size_t fill_closed(struct member *member, const struct forecast_step *step, bool *learn) {
+    const struct model *model = member->model;
+    union value *row = member->plan.targets + member->plan.rows * model->target_size;
+    size_t terms = 0;
+    *learn = false;
+    for (size_t h = 0; h < model->horizons; h++, row += model->target_size) {
+        const struct forecast_closed *of = &step->closed[h];
+        bool observed = fill_target(member, of->y, of->level, of->base, row);
+        terms += of->learn && observed;
+        *learn |= of->learn;
+        for (size_t k = 0; !of->learn && k < model->target_size; k++)
+            row[k].real = NAN;
+    }
+    return terms;
+}
+
+/* The oldest open step is closed, then its output is solved. The least squares of a readout forget
+   a step whose targets were not observed, too. */
+static void close_member(struct member *member, uint32_t slot, const struct forecast_step *step,
+                         size_t *updates) {
+    struct plan *plan = &member->plan;
+    bool learn;
+    size_t terms = fill_closed(member, step, &learn);
+    uint32_t position = plan_position(member, slot, member->windows[slot].open);
+    plan_close(member, slot, terms, updates);
+    if (!member->model->solved || !learn)
+        return;
+    struct operation *solve = plan_append(member, OPERATION_SOLVE, slot);
+    solve->value = (uint32_t)plan->rows;
+    solve->position = position;
+    plan->rows += member->model->horizons;
+}
+
+/* Where a horizon's arrays are in a step's row. */
+static double *said_ahead(const struct experts *e, double *row, size_t horizon) {
+    return row + SAID_SHARED * e->columns + horizon * said_ahead_size(e);
+}
+
+static void keep_arrays(const double *const *arrays, size_t count, size_t columns, double *row) {
+    for (size_t n = 0; n < count; n++)
+        memcpy(row + n * columns, arrays[n], columns * sizeof *row);
+}
+
+static void keep(struct experts *e, const struct step *planned) {
+    const struct forecast_step *step = &e->step;
+    size_t columns = e->columns;
+    double *row = e->numbers + planned->number * e->said_row;
+    const double *const shared[SAID_SHARED] = {[SAID_X] = step->x,
+                                               [SAID_UNSEEN] = step->unseen,
+                                               [SAID_MEAN] = step->mean,
+                                               [SAID_SD] = step->sd};
+    keep_arrays(shared, SAID_SHARED, columns, row);
+    for (size_t h = 0; h < e->horizons; h++) {
+        const struct forecast_horizon *of = &step->of[h];
+        const double *const arrays[SAID_EXPERTS] = {
+            [SAID_Y] = of->y, [SAID_LAST] = of->last, [SAID_DS] = of->ds, [SAID_AR12] = of->ar12};
+        double *ahead = said_ahead(e, row, h);
+        keep_arrays(arrays, SAID_EXPERTS, columns, ahead);
+        memcpy(ahead + SAID_EXPERTS * columns, of->experts,
+               experts_count(e->set) * columns * sizeof *row);
+    }
+    e->said[planned->number] = (struct said){planned->slot, planned->example->learn, step->number};
+}
+
+/* What every network is given of the step, in place of x. */
+static void experts_input(void *self, struct step *step) {
+    struct experts *e = self;
+    denormals_to_zero();
+    forecaster_take(e->forecaster, step->slot, step->x, step->example->learn, &e->step);
+    keep(e, step);
+    for (size_t m = 0; m < e->host->member_count; m++)
+        fill_features(&e->host->members[m], &e->step);
+}
+
+static void experts_score(void *self, struct step *step) {
+    const struct experts *e = self;
+    for (size_t m = 0; m < e->host->member_count; m++) {
+        struct member *member = &e->host->members[m];
+        score_member(member, step->slot, &e->step, step->example->learn);
+        if (member->windows[step->slot].open == member->model->open)
+            close_member(member, step->slot, &e->step, &e->host->planned->planned_updates[m]);
+    }
+}
+
+/* ---- Once the plan is played ---- */
+
+/* What was said of a step, and of one horizon. */
+struct saying {
+    const double *shared, *ahead;
+    size_t horizon;
+};
+
+static struct saying saying_of(const struct experts *e, size_t step, size_t horizon) {
+    double *row = e->numbers + step * e->said_row;
+    return (struct saying){row, said_ahead(e, row, horizon), horizon};
+}
+
+/* What a network says, as a change. */
+static double change_of(const struct member *member, const struct saying *said, size_t columns,
+                        size_t k, double a) {
+    switch (member->model->architecture.output.relative) {
+    case RELATIVE_NONE:
+        return (said->shared[SAID_MEAN * columns + k] + said->shared[SAID_SD * columns + k] * a -
+                said->shared[SAID_X * columns + k]) /
+               said->ahead[SAID_DS * columns + k];
+    case RELATIVE_AR12:
+        return a + said->ahead[SAID_AR12 * columns + k];
+    default:
+        return a;
+    }
+}
+
+/* All forecasts of the step and horizon into the table, in changes. */
+static void fill_table(struct experts *e, size_t step, const struct saying *said) {
+    size_t columns = e->columns, experts = experts_count(e->set);
+    double *table = e->table;
+    memcpy(table, said->ahead + SAID_EXPERTS * columns, experts * columns * sizeof *table);
+    table += experts * columns;
+    for (size_t m = 0; m < e->host->member_count; m++) {
+        const struct member *member = &e->host->members[m];
+        const float *outputs =
+            member->results.outputs + step * member->model->outputs + said->horizon * columns;
+        for (size_t k = 0; k < columns; k++)
+            *table++ = change_of(member, said, columns, k, (double)outputs[k]);
+    }
+}
+
+/* Forecasts in original units: x + ds p, and NaN of a column that was never seen. */
+static void put_original(const double *p, size_t count, const struct saying *said, size_t columns,
+                         double *out) {
+    for (size_t n = 0; n < count; n++)
+        for (size_t k = 0; k < columns; k++)
+            *out++ = said->shared[SAID_X * columns + k] +
+                     said->ahead[SAID_DS * columns + k] * *p++ +
+                     said->shared[SAID_UNSEEN * columns + k];
+}
+
+/* The x of this step beside what was said of it. */
+static void tell(struct experts *e, const struct planned *example, size_t step,
+                 const struct saying *said, double loss) {
+    const struct said *how = &e->said[step];
+    for (size_t k = 0; k < e->columns; k++)
+        e->targets[k] = isnan(said->ahead[SAID_Y * e->columns + k])
+                            ? NAN
+                            : said->shared[SAID_X * e->columns + k];
+    const struct truth_score came = {
+        .loss = loss,
+        .target = e->targets,
+        .baseline = said->ahead + SAID_LAST * e->columns,
+        .horizon = said->horizon,
+        .learn = how->learn,
+        .tell = example->outputs,
+    };
+    truth_came(truths_of(e->host), how->slot, output_ahead(e->output, said->horizon) - 1, &came);
+}
+
+/* The target of the step so many before has come. */
+static void settle(struct experts *e, struct planned *example, size_t step, size_t horizon) {
+    const struct said *how = &e->said[step];
+    const struct saying said = saying_of(e, step, horizon);
+    struct learner_errors *errors = &e->host->errors;
+    struct mixture_score score = mixture_learn(e->mixture, how->slot, horizon, how->number,
+                                               said.ahead + SAID_Y * e->columns, how->learn);
+    if (score.observed == 0)
+        return;
+    example->squared_error += score.squared_error;
+    example->observed += score.observed;
+    for (size_t k = 0; k < e->columns; k++)
+        if (!isnan(score.errors[k]))
+            column_error_add(&errors->columns[k], score.errors[k], score.of_last[k]);
+    for (size_t n = 0; n < e->count; n++) {
+        errors->experts[n].loss += score.losses[n];
+        errors->experts[n].weight += score.weights[n];
+    }
+    struct scored scored = {
+        .number = SIZE_MAX,
+        .horizon = horizon,
+        .loss = score.loss,
+        .baseline = score.baseline,
+        .errors = score.errors,
+        .of_baseline = score.of_last,
+    };
+    e->host->score(e->host, example, &scored);
+    tell(e, example, step, &said, score.loss);
+}
+
+/* What is said of one horizon, into the step's row of forecasts. */
+static void say(struct experts *e, const struct planned *example, size_t step, size_t horizon) {
+    const struct said *how = &e->said[step];
+    const struct saying said = saying_of(e, step, horizon);
+    size_t columns = e->columns, all = e->count * columns;
+    double *combined = e->table + all;
+    double *row = e->forecasts + step * e->forecast_row;
+    double *experts = row + e->horizons * columns + horizon * all;
+    fill_table(e, step, &said);
+    mixture_predict(e->mixture, how->slot, horizon, how->number, e->table,
+                    said.ahead + SAID_DS * columns, combined);
+    put_original(combined, 1, &said, columns, row + horizon * columns);
+    put_original(e->table, e->count, &said, columns, experts);
+    if (example->outputs)
+        mixture_weights(e->mixture, how->slot, horizon, experts + e->horizons * all);
+}
+
+static void experts_played(void *self, struct planned *example, size_t step) {
+    struct experts *e = self;
+    struct truth *truth = truths_of(e->host);
+    const struct said *how = &e->said[step];
+    if (how->number == 0) {
+        mixture_begin(e->mixture, how->slot);
+        truth_begin(truth, how->slot);
+    }
+    for (size_t h = 0; h < e->horizons && how->number >= output_ahead(e->output, h); h++)
+        settle(e, example, step, h);
+    for (size_t h = 0; h < e->horizons; h++)
+        say(e, example, step, h);
+    const struct truth_step at = truths_step(e->host, example);
+    const double *row = e->forecasts + step * e->forecast_row;
+    truth_said(truth, how->slot, &at, row, row + e->horizons * e->columns, example->outputs);
+    example->given_steps++;
+}
+
+static bool experts_needs_outputs(const void *self) {
+    return (void)self, true;
+}
+
+static int experts_gather(void *self, const struct planned *example, size_t first_step,
+                          struct error *error) {
+    struct experts *e = self;
+    size_t row = e->forecast_row, size = example->steps * row;
+    if (e->gathered_capacity < size) {
+        double *grown = realloc(e->gathered, size * sizeof *grown);
+        if (!grown)
+            return error_set(error, EX_UNAVAILABLE, PART_NO_MEMORY, example->steps);
+        e->gathered = grown;
+        e->gathered_capacity = size;
+    }
+    memcpy(e->gathered + example->gathered_steps * row, e->forecasts + first_step * row,
+           example->planned_steps * row * sizeof(double));
+    return 0;
+}
+
+static void experts_report(void *self, const struct planned *example, const struct given *given) {
+    const struct experts *e = self;
+    given->learned->forecast_row = e->forecast_row;
+    if (example->outputs)
+        given->learned->forecasts = example->gathered_steps
+                                        ? e->gathered
+                                        : e->forecasts + given->first_step * e->forecast_row;
+}
+
+/* ---- Checkpoints ---- */
+
+static size_t states_size(const struct state_place *p) {
+    return forecaster_size(((struct experts *)p->self)->forecaster);
+}
+
+static void *states_at(const struct state_place *p, size_t n) {
+    return (void)n, forecaster_state(((struct experts *)p->self)->forecaster, p->slot);
+}
+
+static size_t mixture_numbers(const struct state_place *p) {
+    return mixture_size(((struct experts *)p->self)->mixture);
+}
+
+static void *mixture_at(const struct state_place *p, size_t n) {
+    return (void)n, mixture_state(((struct experts *)p->self)->mixture, p->slot);
+}
+
+static const char *experts_valid(void *self, uint32_t slot) {
+    const struct experts *e = self;
+    size_t open = 0;
+    for (size_t m = 0; m < e->host->member_count; m++)
+        if (e->host->members[m].windows[slot].open > open)
+            open = e->host->members[m].windows[slot].open;
+    return forecaster_state_valid(e->forecaster, forecaster_state(e->forecaster, slot), open) &&
+                   mixture_state_valid(e->mixture, mixture_state(e->mixture, slot))
+               ? NULL
+               : "streams.experts";
+}
+
+static const struct state_row rows[] = {
+    STATE_ROW("streams.experts", F64, 0, .size = states_size, .at = states_at),
+    STATE_ROW("streams.mixture", F64, 0, .size = mixture_numbers, .at = mixture_at),
+};
+
+const struct part_kind experts_part = {
+    .name = "experts",
+    .wanted = experts_wanted,
+    .open = experts_open,
+    .close = experts_close,
+    .step_bytes = experts_step_bytes,
+    .plan_open = experts_plan_open,
+    .begin = experts_begin,
+    .input = experts_input,
+    .score = experts_score,
+    .needs_outputs = experts_needs_outputs,
+    .played = experts_played,
+    .gather = experts_gather,
+    .report = experts_report,
+    .rows = rows,
+    .row_count = sizeof rows / sizeof *rows,
+    .valid = experts_valid,
+};

@@ -1,0 +1,87 @@
+#include "prediction.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "observer.h"
+
+typedef double meaning(double activation);
+
+static double as_it_is(double a) {
+    return a;
+}
+
+static double sigmoid(double a) {
+    return 1 / (1 + exp(-a));
+}
+
+static double root_of_exponential(double a) {
+    return exp(a / 2);
+}
+
+static void softmax(const float *outputs, size_t size, double *numbers) {
+    double largest = outputs[0], sum = 0;
+    for (size_t k = 1; k < size; k++)
+        largest = fmax(largest, outputs[k]);
+    for (size_t k = 0; k < size; k++)
+        sum += exp(outputs[k] - largest);
+    for (size_t k = 0; k < size; k++)
+        numbers[k] = exp(outputs[k] - largest) / sum;
+}
+
+static void convert(enum part_meaning means, const float *outputs, size_t size, double *numbers) {
+    static meaning *const meanings[] = {
+        [MEANS_ITSELF] = as_it_is, [MEANS_PROBABILITY] = sigmoid,
+        [MEANS_EXPONENTIAL] = exp, [MEANS_ROOT_OF_EXPONENTIAL] = root_of_exponential,
+        [MEANS_TANH] = tanh,
+    };
+    if (means == MEANS_SHARE) {
+        softmax(outputs, size, numbers);
+        return;
+    }
+    for (size_t k = 0; k < size; k++)
+        numbers[k] = meanings[means]((double)outputs[k]);
+}
+
+/* Back from standardized numbers, y = mean + deviation z: a level is moved and stretched, */
+static void unscale_level(const struct learned *learned, size_t size, double *numbers) {
+    for (size_t k = 0; k < size; k++)
+        numbers[k] = numbers[k] * learned->target_deviation[k] + learned->target_mean[k];
+}
+
+/* a width only stretched. */
+static void unscale_width(const struct learned *learned, size_t size, double *numbers) {
+    for (size_t k = 0; k < size; k++)
+        numbers[k] =
+            learned->target_deviation[k] == 0 ? NAN : numbers[k] * learned->target_deviation[k];
+}
+
+/* What is said of one horizon. */
+void prediction_of_horizon(const struct model *model, const struct learned *learned,
+                           const float *outputs, double *numbers) {
+    const struct output *output = &model->architecture.output;
+    const struct loss_part *part = loss_kind(output->loss)->parts;
+    for (; part->extent != EXTENT_NONE; part++) {
+        size_t size = loss_part_size(part, output->size, output->components);
+        convert(part->meaning, outputs, size, numbers);
+        if (learned->target_mean && part->unit == UNIT_LEVEL)
+            unscale_level(learned, size, numbers);
+        else if (learned->target_mean && part->unit == UNIT_WIDTH)
+            unscale_width(learned, size, numbers);
+        outputs += size;
+        numbers += size;
+    }
+}
+
+void prediction_of(const struct model *model, const struct learned *learned, size_t t,
+                   double *numbers) {
+    if (learned->forecasts) {
+        memcpy(numbers, learned->forecasts + t * learned->forecast_row,
+               model->outputs * sizeof *numbers);
+        return;
+    }
+    const float *outputs = learned->outputs + t * model->outputs;
+    size_t parts = model->outputs / model->horizons;
+    for (size_t h = 0; h < model->horizons; h++)
+        prediction_of_horizon(model, learned, outputs + h * parts, numbers + h * parts);
+}

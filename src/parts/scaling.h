@@ -1,0 +1,25 @@
+/* How numbers of x and of targets are scaled: model.input.scale and model.output.scale. */
+#ifndef RUNNEL_SCALING_H
+#define RUNNEL_SCALING_H
+
+#include <stdbool.h>
+
+#include "scaler.h"
+
+struct model;
+struct part_host;
+
+/* scale: forecast. Experts make features of x, and the network is one of several forecasts. */
+bool scaling_by_experts(const struct model *model);
+
+/* What inputs are scaled with now; what targets that are not inputs are. NULL: nothing. */
+struct scaler *scaling_scaler(const struct part_host *host);
+struct scaler *scaling_target_scaler(const struct part_host *host);
+
+/* Mean or deviation of the example in this row of the plan: of x (x_size,) or of the columns that
+   are targets; of targets (target_size,), as they were before the example's own. NULL: they are not
+   scaled. */
+const double *scaling_row(const struct part_host *host, size_t row, bool deviation);
+const double *scaling_target_row(const struct part_host *host, size_t row, bool deviation);
+
+#endif

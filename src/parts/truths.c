@@ -1,0 +1,347 @@
+#include "truths.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include "baselines.h"
+#include "experts.h"
+#include "part.h"
+#include "prediction.h"
+#include "rows.h"
+#include "scaling.h"
+
+/* What of a plan predictions beside their truths follow: a step at which something is said, or a
+   truth that comes. */
+struct moment {
+    uint32_t slot;
+    size_t age; /* of a truth: what was said about it, counted back from the newest, */
+    size_t horizon;
+    bool is_truth; /* the next row of truths; else a step, */
+    bool begins;   /* its stream's first */
+    bool learn;
+};
+
+struct truths {
+    struct part_host *host;
+    struct truth *truth;    /* NULL: nobody asks for them, and nothing else is there */
+    bool noted;             /* while planning; with scale: forecast the mixture says when */
+    struct moment *moments; /* (plan_steps, 1 + horizons) */
+    size_t moment_count, truth_count;
+    size_t cursor;  /* moments that have been given out */
+    double *truths; /* (plan_steps, horizons, target_size) in original units */
+    double *again;  /* (outputs,) */
+    bool *begins;   /* (slots,) nothing has been said of the stream in that slot */
+};
+
+/* ---- Memory ---- */
+
+static void release(struct truths *t) {
+    truth_close(&t->truth);
+    free(t->moments);
+    free(t->truths);
+    free(t->again);
+    free(t->begins);
+    *t = (struct truths){.host = t->host, .noted = t->noted};
+}
+
+static void truths_close(void *self) {
+    release(self);
+    free(self);
+}
+
+static int truths_open(void **self, struct part_host *host, struct error *error) {
+    struct truths *t = *self = calloc(1, sizeof *t);
+    if (!t)
+        return error_no_memory(error);
+    t->host = host;
+    t->noted = !scaling_by_experts(host->model);
+    return 0;
+}
+
+static int open_truths(struct truths *t, struct error *error) {
+    const struct model *model = t->host->model;
+    const struct output *output = &model->architecture.output;
+    bool numbers = loss_kind(output->loss)->metrics & METRIC_RMSE;
+    size_t steps = t->host->plan_steps;
+    const struct truth_shape shape = {
+        .slots = t->host->slots,
+        .open = model->open,
+        .horizons = model->horizons,
+        .numbers = model->outputs / model->horizons,
+        .columns = numbers ? model->target_size : 0,
+        .keeps = numbers,
+        .targets = model->target_size,
+        .experts = experts_count_all(t->host) * model->x_size,
+        .steps = steps,
+        .scores = steps * model->horizons,
+    };
+    /* What is said at a step, and a truth for each horizon. */
+    t->moments = calloc(steps, (1 + model->horizons) * sizeof *t->moments);
+    t->truths = calloc(steps, model->horizons * model->target_size * sizeof *t->truths);
+    t->again = calloc(model->outputs, sizeof *t->again);
+    t->begins = calloc(shape.slots, sizeof *t->begins);
+    if (!t->moments || !t->truths || !t->again || !t->begins)
+        error_no_memory(error);
+    else if (truth_open(&t->truth, &shape, error) == 0)
+        return 0;
+    release(t);
+    return -1;
+}
+
+int truths_keep(const struct part_host *host, bool wanted, struct error *error) {
+    struct truths *t = part_find(host, &truths_part);
+    if (wanted)
+        return open_truths(t, error);
+    release(t);
+    return 0;
+}
+
+struct truth *truths_of(const struct part_host *host) {
+    const struct truths *t = part_find(host, &truths_part);
+    return t->truth;
+}
+
+bool truths_kept(const struct part_host *host) {
+    return truths_of(host) != NULL;
+}
+
+struct truth_coverage truths_coverage(const struct part_host *host) {
+    const struct truth *truth = truths_of(host);
+    return truth ? truth_coverage(truth) : (struct truth_coverage){0};
+}
+
+static void truths_reset(void *self) {
+    struct truths *t = self;
+    if (t->truth)
+        truth_write_coverage(t->truth, &(struct truth_coverage){0});
+}
+
+static void truths_begin(void *self, uint32_t slot, enum part_begin when) {
+    struct truths *t = self;
+    if (!t->truth)
+        return;
+    t->begins[slot] = when == BEGIN_PLANNED;
+    if (when == BEGIN_NOW)
+        truth_begin(t->truth, slot);
+}
+
+/* ---- Planning ---- */
+
+static void truths_stepped(void *self, const struct step *step) {
+    struct truths *t = self;
+    if (!t->truth || !t->noted)
+        return;
+    t->host->planned->planned_moments++;
+    t->moments[t->moment_count++] =
+        (struct moment){.slot = step->slot, .begins = t->begins[step->slot]};
+    t->begins[step->slot] = false;
+}
+
+static void truths_target(void *self, const struct target_come *target) {
+    struct truths *t = self;
+    if (!t->truth)
+        return;
+    const struct model *model = t->host->model;
+    size_t size = model->target_size;
+    double *truth = t->truths + t->truth_count++ * size;
+    bool ids = loss_kind(model->architecture.output.loss)->class_id;
+    for (size_t k = 0; k < size; k++) {
+        union value value;
+        memcpy(&value, (const char *)target->came + k * sizeof value, sizeof value);
+        truth[k] = ids ? value.id : (double)value.real;
+    }
+    t->host->planned->planned_moments++;
+    t->moments[t->moment_count++] = (struct moment){.slot = target->slot,
+                                                    .age = target->age - 1,
+                                                    .horizon = target->horizon,
+                                                    .is_truth = true,
+                                                    .learn = target->learn};
+}
+
+/* ---- Once the plan is played ---- */
+
+static bool truths_needs_outputs(const void *self) {
+    const struct truths *t = self;
+    return t->truth && truth_shape(t->truth)->keeps;
+}
+
+static void truths_resumed(void *self, struct planned *example) {
+    const struct truths *t = self;
+    if (!t->truth || example->begun)
+        return;
+    example->told_scores = truth_count(t->truth);
+    example->told_steps = truth_steps(t->truth);
+}
+
+struct truth_step truths_step(const struct part_host *host, const struct planned *example) {
+    return (struct truth_step){.example = host->counters.examples + 1,
+                               .time = example->time,
+                               .step = example->given_steps};
+}
+
+/* What was said once more, from the output that was scored. */
+static const double *say_again(const struct truths *t, const struct learned *learned,
+                               size_t score) {
+    const struct model *model = t->host->model;
+    size_t outputs = model->outputs / model->horizons;
+    prediction_of_horizon(model, learned, t->host->members[0].results.scored + score * outputs,
+                          t->again);
+    return t->again;
+}
+
+static void give_truth(const struct truths *t, const struct planned *example,
+                       const struct learned *learned, const struct moment *moment, size_t score) {
+    bool keeps = truth_shape(t->truth)->keeps;
+    const struct truth_score came = {
+        .loss = t->host->members[0].results.losses[score],
+        .target = t->truths + score * t->host->model->target_size,
+        .again = !keeps && example->outputs ? say_again(t, learned, score) : NULL,
+        .baseline = example->outputs ? baselines_said(t->host, score) : NULL,
+        .horizon = moment->horizon,
+        .learn = moment->learn,
+        .tell = example->outputs,
+    };
+    truth_came(t->truth, moment->slot, moment->age, &came);
+}
+
+static void truths_given(void *self, struct planned *example, const struct given *given) {
+    struct truths *t = self;
+    size_t score = given->first_score, said = 0;
+    if (!t->truth)
+        return;
+    for (size_t n = 0; n < example->planned_moments; n++) {
+        const struct moment *moment = &t->moments[t->cursor++];
+        if (moment->is_truth) {
+            give_truth(t, example, given->learned, moment, score++);
+            continue;
+        }
+        const struct truth_step step = truths_step(t->host, example);
+        if (moment->begins)
+            truth_begin(t->truth, moment->slot);
+        if (truth_shape(t->truth)->keeps)
+            prediction_of(t->host->model, given->learned, said++, t->again);
+        truth_said(t->truth, moment->slot, &step, t->again, NULL, example->outputs);
+        example->given_steps++;
+    }
+}
+
+static void truths_report(void *self, const struct planned *example, const struct given *given) {
+    const struct truths *t = self;
+    given->learned->truth = example->outputs ? t->truth : NULL;
+    given->learned->told_scores = example->told_scores;
+    given->learned->told_steps = example->told_steps;
+}
+
+/* What was told stays as far as it is of an example that is not finished. */
+static int truths_next(void *self, const struct planned *unfinished, size_t last,
+                       struct error *error) {
+    struct truths *t = self;
+    (void)last;
+    t->moment_count = t->truth_count = t->cursor = 0;
+    if (!t->truth)
+        return 0;
+    bool stays = unfinished && unfinished->outputs;
+    size_t scores = stays ? unfinished->told_scores : truth_count(t->truth);
+    size_t steps = stays ? unfinished->told_steps : truth_steps(t->truth);
+    if (truth_clear(t->truth, scores, steps) == 0)
+        return 0;
+    return error_set(error, EX_UNAVAILABLE, PART_NO_MEMORY, unfinished ? unfinished->steps : 0);
+}
+
+/* ---- Checkpoints ---- */
+
+enum { COVERAGE = 4 };
+_Static_assert(sizeof(struct truth_coverage) == COVERAGE * sizeof(double), "one row");
+
+static struct truth *truth_at(const struct state_place *p) {
+    return ((struct truths *)p->self)->truth;
+}
+
+static size_t coverage_size(const struct state_place *p) {
+    return truth_at(p) != NULL;
+}
+
+static int read_coverage(const struct state_place *p, void *numbers, struct error *error) {
+    const struct truth_coverage coverage = truth_coverage(truth_at(p));
+    memcpy(numbers, &coverage, sizeof coverage);
+    return (void)error, 0;
+}
+
+/* Earlier versions wrote a share above 1 by rounding. */
+static const double coverage_rounding = 1e-9;
+
+static int write_coverage(const struct state_place *p, const void *numbers, struct error *error) {
+    struct truth_coverage c;
+    memcpy(&c, numbers, sizeof c);
+    if (c.recent_held > c.recent_weight &&
+        c.recent_held <= c.recent_weight * (1 + coverage_rounding))
+        c.recent_held = c.recent_weight;
+    if (!(c.held >= 0 && c.numbers >= c.held && c.recent_held >= 0 &&
+          c.recent_weight >= c.recent_held && isfinite(c.numbers + c.recent_weight)))
+        return 1;
+    truth_write_coverage(truth_at(p), &c);
+    return (void)error, 0;
+}
+
+enum { SAID, LEVELS, ERRORS };
+
+static struct truth_state state_at(const struct state_place *p) {
+    struct truth *truth = truth_at(p);
+    return truth ? truth_state(truth, p->slot) : (struct truth_state){0};
+}
+
+static size_t state_size(const struct state_place *p) {
+    const struct truth_state s = state_at(p);
+    return p->row->which == SAID     ? s.said_size
+           : p->row->which == LEVELS ? s.levels_size
+                                     : s.errors_size;
+}
+
+static void *numbers_at(const struct state_place *p, size_t n) {
+    const struct truth_state s = state_at(p);
+    return (void)n, p->row->which == SAID     ? (void *)s.said
+                    : p->row->which == LEVELS ? (void *)s.levels
+                                              : (void *)s.errors;
+}
+
+static const char *truths_valid(void *self, uint32_t slot) {
+    const struct truths *t = self;
+    return !t->truth || truth_valid(t->truth, slot) ? NULL : "streams.said";
+}
+
+static const char *truths_filled(void *self, uint32_t slot) {
+    const struct truths *t = self;
+    return !t->truth || truth_written(t->truth, slot) ? NULL : "streams.said";
+}
+
+#define TRUTH_ROW(name, type, which)                                                               \
+    STATE_ROW(name, type, STATE_LATER | STATE_TRUTH, which, .size = state_size, .at = numbers_at)
+
+static const struct state_row rows[] = {
+    STATE_ROW("learner.coverage", F64, STATE_ONCE | STATE_LATER | STATE_TRUTH, .width = COVERAGE,
+              .size = coverage_size, STATE_COPIED(coverage)),
+    TRUTH_ROW("streams.said", F64, SAID),
+    TRUTH_ROW("streams.levels", F64, LEVELS),
+    TRUTH_ROW("streams.errors", F32, ERRORS),
+};
+
+const struct part_kind truths_part = {
+    .name = "truths",
+    .open = truths_open,
+    .close = truths_close,
+    .reset = truths_reset,
+    .begin = truths_begin,
+    .stepped = truths_stepped,
+    .target = truths_target,
+    .needs_outputs = truths_needs_outputs,
+    .resumed = truths_resumed,
+    .given = truths_given,
+    .report = truths_report,
+    .next = truths_next,
+    .rows = rows,
+    .row_count = sizeof rows / sizeof *rows,
+    .valid = truths_valid,
+    .filled = truths_filled,
+};
