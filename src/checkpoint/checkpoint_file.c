@@ -203,8 +203,8 @@ static size_t piece_size(const struct safetensors_entry *entry, const struct che
 
 int checkpoint_layout_open(struct checkpoint_layout *layout, struct learner *learner,
                            size_t streams, struct error *error) {
-    size_t count, most = 0, members = learner_members(learner);
-    const struct state_place *rows = learner_rows(learner, &count);
+    size_t count = learner_rows(learner, NULL), most = 0, members = learner_members(learner);
+    struct state_place *rows = calloc(count, sizeof *rows);
     *layout = (struct checkpoint_layout){.learner = learner, .streams = streams};
     layout->capacity = count * (members + 1) + ENTRY_CHECKSUM;
     for (size_t m = 0; m < members; m++)
@@ -212,7 +212,8 @@ int checkpoint_layout_open(struct checkpoint_layout *layout, struct learner *lea
             (1 + learner_moments(learner, m)) * learner_member_model(learner, m)->tensor_count;
     layout->entries = calloc(layout->capacity, sizeof *layout->entries);
     layout->of = calloc(layout->capacity, sizeof *layout->of);
-    if (layout->entries && layout->of) {
+    if (rows && layout->entries && layout->of) {
+        learner_rows(learner, rows);
         add_all(layout, rows, count);
         for (size_t n = 0; n < layout->count; n++) {
             size_t size = piece_size(&layout->entries[n], &layout->of[n]);
@@ -220,6 +221,7 @@ int checkpoint_layout_open(struct checkpoint_layout *layout, struct learner *lea
         }
         layout->buffer = malloc(most);
     }
+    free(rows);
     if (layout->buffer)
         return 0;
     return error_set(error, EX_UNAVAILABLE, "out of memory for the entries of a checkpoint");

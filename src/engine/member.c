@@ -75,7 +75,7 @@ bool plan_has_room(const struct member *member, size_t steps) {
            plan->count + operations <= steps * operations;
 }
 
-void plan_clear(struct plan *plan) {
+void plan_empty(struct plan *plan) {
     plan->count = plan->rows = 0;
     plan->steps = plan->scores = plan->updates = plan->measures = 0;
 }

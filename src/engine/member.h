@@ -63,7 +63,7 @@ size_t member_step_bytes(const struct model *model);
 bool plan_has_room(const struct member *member, size_t steps);
 
 /* The plan begins empty. */
-void plan_clear(struct plan *plan);
+void plan_empty(struct plan *plan);
 
 /* A block of its engine; writing one ends a run. */
 int member_read(const struct member *member, enum engine_block block, size_t index, void *data,

@@ -15,7 +15,7 @@
 #include "learner_state.h"
 #include "model/parameters.h"
 #include "parts/part.h"
-#include "parts/rows.h"
+#include "parts/truths.h"
 
 enum {
     PLAN_BYTES =
@@ -28,9 +28,7 @@ enum {
 struct learner {
     struct part_host host;
     struct part parts[PARTS_MAX];
-    struct error absent;      /* why a part that the preset says is not there; "" */
-    struct state_place *rows; /* (row_count,) of this file and all parts, see learner_rows */
-    size_t row_count;
+    struct error absent; /* why a part that the preset says is not there; "" */
     const struct engine_ops *ops;
     struct threads *threads; /* NULL: the caller's thread alone */
     struct changes *changes; /* NULL: nobody asks */
@@ -299,7 +297,7 @@ static int begin_plan(struct learner *learner, struct error *error) {
     host->row = 0;
     host->steps = learner->measures = 0;
     for (size_t m = 0; m < host->member_count; m++)
-        plan_clear(&host->members[m].plan);
+        plan_empty(&host->members[m].plan);
     return 0;
 }
 
@@ -331,6 +329,13 @@ static size_t gather_parts(struct learner *learner, struct engine_part *parts) {
         if (member->plan.count)
             parts[count++] = (struct engine_part){member->engine, &member->plan, &member->results};
     }
+    return count;
+}
+
+size_t learner_parameters(const struct learner *learner) {
+    size_t count = 0;
+    for (size_t m = 0; m < learner->host.member_count; m++)
+        count += learner->host.members[m].model->learned;
     return count;
 }
 
@@ -590,19 +595,6 @@ int learner_forget(struct learner *learner, const char *key, size_t key_size, st
 
 /* ---- Opening and closing ---- */
 
-static bool collect_rows(struct learner *learner) {
-    learner->row_count = learner_collect_rows(&learner->host, NULL);
-    learner->rows = calloc(learner->row_count, sizeof *learner->rows);
-    if (learner->rows)
-        learner_collect_rows(&learner->host, learner->rows);
-    return learner->rows != NULL;
-}
-
-const struct state_place *learner_rows(const struct learner *learner, size_t *count) {
-    *count = learner->row_count;
-    return learner->rows;
-}
-
 static void release(struct learner *learner) {
     struct part_host *host = &learner->host;
     while (host->part_count) {
@@ -616,7 +608,6 @@ static void release(struct learner *learner) {
     free(host->errors.experts);
     streams_close(&host->streams);
     changes_close(&learner->changes);
-    free(learner->rows);
     free(learner->examples);
     free(learner->step_scores);
     free(learner->values);
@@ -735,9 +726,9 @@ static int open_all(struct learner *learner, const struct config *config, size_t
         (config->fleet.lease > 0 && changes_open(&learner->changes, host->slots, error)) ||
         open_parts(learner, error))
         return -1;
-    if (!open_plan(learner, plan_steps) || !collect_rows(learner))
+    if (!open_plan(learner, plan_steps))
         return no_memory(error);
-    if (learner_keep_truths(learner, config->predictions != PREDICTIONS_NONE, error) ||
+    if (truths_keep(host, config->predictions != PREDICTIONS_NONE, error) ||
         open_engines(learner, config, error))
         return -1;
     host->config = NULL;

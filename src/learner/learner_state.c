@@ -151,13 +151,6 @@ size_t learner_member_named(const struct learner *learner, const char *name, siz
     return SIZE_MAX;
 }
 
-size_t learner_parameters(const struct learner *learner) {
-    size_t count = 0;
-    for (size_t m = 0; m < learner_members(learner); m++)
-        count += learner_member_model(learner, m)->learned;
-    return count;
-}
-
 size_t learner_record_size(const struct learner *learner, size_t member) {
     const struct member *m = member_of(learner, member);
     return slot_record_size(m->model, m->window) + rule_record_size(m->model, m->rule);
@@ -216,8 +209,7 @@ uint64_t learner_backwards(const struct learner *learner) {
 
 int learner_keep_truths(struct learner *learner, bool wanted, struct error *error) {
     struct part_host *host = learner_host(learner);
-    wanted |= scaling_by_experts(host->model);
-    if (wanted == truths_kept(host))
+    if ((wanted || inputs_have_experts(host->model)) == truths_kept(host))
         return 0;
     if (learner_flush(learner, error))
         return -1;
@@ -231,7 +223,7 @@ struct truth_coverage learner_coverage(const struct learner *learner) {
 }
 
 size_t learner_forecasts(const struct learner *learner) {
-    return experts_count_all(learner_host(learner));
+    return learner_host(learner)->forecasts;
 }
 
 const char *learner_forecast_name(const struct learner *learner, size_t n) {
@@ -641,7 +633,8 @@ static size_t collect(void *self, const struct state_row *rows, size_t count,
     return at + count;
 }
 
-size_t learner_collect_rows(struct part_host *host, struct state_place *places) {
+size_t learner_rows(const struct learner *learner, struct state_place *places) {
+    struct part_host *host = learner_host(learner);
     size_t count = collect(host, first_rows, sizeof first_rows / sizeof *first_rows, places, 0);
     PARTS_EACH(host, part, rows)
     count = collect(part->self, part->kind->rows, part->kind->row_count, places, count);

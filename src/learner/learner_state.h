@@ -26,9 +26,8 @@ const struct streams *learner_streams_table(const struct learner *learner);
 struct learner_window learner_window(const struct learner *learner, size_t member, uint32_t slot);
 
 /* Rows of what is kept beside tensors and words (rows.h), in the order of a checkpoint's entries:
-   (*count,), of which member and slot are to be said. Collect them, or (NULL) count them. */
-const struct state_place *learner_rows(const struct learner *learner, size_t *count);
-size_t learner_collect_rows(struct part_host *host, struct state_place *places);
+   how many, into `places` unless it is NULL; of which member and slot is to be said. */
+size_t learner_rows(const struct learner *learner, struct state_place *places);
 
 /* All rows of a slot have been filled: NULL, or the name of one that this learner cannot have
    written. All those that are not of streams have been. */

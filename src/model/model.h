@@ -167,6 +167,22 @@ static inline size_t output_column(const struct output *output, size_t k) {
     return output->column_count ? output->columns[k] : k;
 }
 
+/* Where targets come from: they are the x of later steps; or are sent, with x, or later as labels.
+   Whether x goes to experts first, and the network is one of several forecasts (scale: forecast).
+ */
+static inline bool targets_are_inputs(const struct model *model) {
+    return model->architecture.output.target == TARGET_NEXT;
+}
+static inline bool targets_are_given(const struct model *model) {
+    return model->architecture.output.target == TARGET_GIVEN;
+}
+static inline bool targets_are_labels(const struct model *model) {
+    return model->architecture.output.target == TARGET_LATER;
+}
+static inline bool inputs_have_experts(const struct model *model) {
+    return model->architecture.input.scale == SCALE_FORECAST;
+}
+
 /* Positions of a slot's ring: the closed steps of a window and the open ones. */
 static inline size_t model_ring(const struct model *model, size_t window) {
     return window + model->open;

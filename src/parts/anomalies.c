@@ -97,7 +97,7 @@ static int anomalies_open(void **self, struct part_host *host, struct error *err
         return error_no_memory(error);
     a->host = host;
     a->columns = numbers ? host->model->x_size : 0;
-    if (numbers && input->column_count && !scaling_by_experts(host->model)) {
+    if (numbers && input->column_count && !inputs_have_experts(host->model)) {
         a->columns = 0;
         if (choose_columns(a, error))
             return -1;

@@ -31,7 +31,7 @@ struct baselines {
 /* ---- Memory ---- */
 
 static bool baselines_wanted(const struct part_host *host) {
-    return !scaling_by_experts(host->model) &&
+    return !inputs_have_experts(host->model) &&
            loss_kind(host->model->architecture.output.loss)->baseline != BASELINE_NONE;
 }
 

@@ -23,7 +23,7 @@ struct columns {
 
 static bool are_listed(const struct model *model) {
     const struct input *input = &model->architecture.input;
-    return input->column_count && input->kind == INPUT_REAL && !scaling_by_experts(model);
+    return input->column_count && input->kind == INPUT_REAL && !inputs_have_experts(model);
 }
 
 static bool columns_wanted(const struct part_host *host) {

@@ -59,7 +59,7 @@ static size_t said_ahead_size(const struct experts *e) {
 }
 
 static bool experts_wanted(const struct part_host *host) {
-    return scaling_by_experts(host->model);
+    return inputs_have_experts(host->model);
 }
 
 static int experts_open(void **self, struct part_host *host, struct error *error) {
@@ -74,6 +74,7 @@ static int experts_open(void **self, struct part_host *host, struct error *error
     e->columns = host->model->x_size;
     e->horizons = host->model->horizons;
     e->count = experts_count(e->set) + host->member_count;
+    host->forecasts = e->count;
     e->said_row = SAID_SHARED * e->columns + e->horizons * said_ahead_size(e);
     e->forecast_row = e->horizons * (1 + 2 * e->count) * e->columns;
     for (size_t h = 0; h < e->horizons; h++)
@@ -123,11 +124,6 @@ static void experts_begin(void *self, uint32_t slot, enum part_begin when) {
     forecaster_begin(e->forecaster, slot);
     if (when == BEGIN_NOW)
         mixture_begin(e->mixture, slot);
-}
-
-size_t experts_count_all(const struct part_host *host) {
-    const struct experts *e = part_find(host, &experts_part);
-    return e ? e->count : 0;
 }
 
 const char *experts_name(const struct part_host *host, size_t n) {

@@ -6,8 +6,7 @@
 
 struct part_host;
 
-/* How many are mixed, experts and members, and their names; 0 without scale: forecast. */
-size_t experts_count_all(const struct part_host *host);
+/* The name of one that is mixed, of host->forecasts: experts, then members. */
 const char *experts_name(const struct part_host *host, size_t n);
 
 #endif

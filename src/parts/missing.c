@@ -15,7 +15,7 @@ struct missing {
 };
 
 static bool missing_wanted(const struct part_host *host) {
-    return host->model->architecture.input.hold && !scaling_by_experts(host->model);
+    return host->model->architecture.input.hold && !inputs_have_experts(host->model);
 }
 
 static int missing_open(void **self, struct part_host *host, struct error *error) {

@@ -201,6 +201,7 @@ struct part_host {
     struct learner_counters counters;
     struct learner_errors errors; /* sums: parts add to columns and experts */
 
+    size_t forecasts;      /* that are mixed, experts and members (experts) */
     uint64_t appeared;     /* classes that had appeared before the example (words) */
     size_t known_classes;  /* that take part; SIZE_MAX: all (words) */
     size_t hidden_classes; /* whose biases are no part of what is learned (words) */

@@ -8,7 +8,6 @@
 #include "common/unaligned.h"
 #include "part.h"
 #include "rows.h"
-#include "targets.h"
 
 /* Two parts: the numbers of x, and targets that are sent. An example is scaled with what was known
    once its own x had been added, but predicted targets are turned back with what was known before
@@ -20,10 +19,6 @@ struct scaling {
     const uint16_t *columns;    /* (size,) which of x they are; NULL: all of it */
     double *means, *deviations; /* (plan_steps, size) as each example was scaled */
 };
-
-bool scaling_by_experts(const struct model *model) {
-    return model->architecture.input.scale == SCALE_FORECAST;
-}
 
 /* ---- Memory ---- */
 
@@ -85,7 +80,7 @@ static const double *row_of(const struct scaling *scaling, size_t row, bool devi
 /* ---- Inputs ---- */
 
 static bool scaling_wanted(const struct part_host *host) {
-    return host->model->architecture.input.kind == INPUT_REAL && !scaling_by_experts(host->model);
+    return host->model->architecture.input.kind == INPUT_REAL && !inputs_have_experts(host->model);
 }
 
 static int open_scaler(struct scaling *scaling, const struct input *input, struct error *error) {

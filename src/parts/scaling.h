@@ -6,11 +6,7 @@
 
 #include "scaler.h"
 
-struct model;
 struct part_host;
-
-/* scale: forecast. Experts make features of x, and the network is one of several forecasts. */
-bool scaling_by_experts(const struct model *model);
 
 /* What inputs are scaled with now; what targets that are not inputs are. NULL: nothing. */
 struct scaler *scaling_scaler(const struct part_host *host);

@@ -58,20 +58,6 @@ struct targets {
     size_t outputs_capacity;
 };
 
-/* ---- Where targets come from ---- */
-
-bool targets_are_inputs(const struct model *model) {
-    return model->architecture.output.target == TARGET_NEXT;
-}
-
-bool targets_are_labels(const struct model *model) {
-    return model->architecture.output.target == TARGET_LATER;
-}
-
-static bool are_given(const struct model *model) {
-    return model->architecture.output.target == TARGET_GIVEN;
-}
-
 /* Mean or deviation (size,) that targets of an example in this row of the plan are predicted with;
    NULL: they are not scaled. */
 static const double *scale_row(const struct targets *targets, size_t row, bool deviation) {
@@ -82,7 +68,7 @@ static const double *scale_row(const struct targets *targets, size_t row, bool d
 /* ---- Memory ---- */
 
 static bool targets_wanted(const struct part_host *host) {
-    return !scaling_by_experts(host->model);
+    return !inputs_have_experts(host->model);
 }
 
 static int targets_open(void **self, struct part_host *host, struct error *error) {
@@ -360,7 +346,7 @@ static int targets_settled(void *self, const struct step *step, struct error *er
     struct targets *t = self;
     const struct example *example = step->example;
     const struct learner_window *window = window_of(t, step->slot);
-    if (are_given(t->model)) {
+    if (targets_are_given(t->model)) {
         if (example->y)
             score_sent(t, step->slot, 1, unaligned_at(example->y, step->t * t->size),
                        example->learn);
@@ -598,7 +584,7 @@ static void targets_report(void *self, const struct planned *example, const stru
 
 /* With given targets no step is open for long. */
 static size_t if_waits(const struct state_place *p, size_t size) {
-    return are_given(((struct targets *)p->self)->model) ? 0 : size;
+    return targets_are_given(((struct targets *)p->self)->model) ? 0 : size;
 }
 
 static size_t scales_size(const struct state_place *p) {
@@ -759,7 +745,8 @@ static const char *targets_valid(void *self, uint32_t slot) {
 
 bool targets_window_valid(const struct model *model, const struct member *member,
                           const struct learner_window *window) {
-    size_t least = targets_are_inputs(model), most = are_given(model) ? 0 : member->model->open;
+    size_t least = targets_are_inputs(model),
+           most = targets_are_given(model) ? 0 : member->model->open;
     bool begun = !window->next && !window->length && !window->closed && !window->terms;
     if (begun && !window->open) /* no step since a member's reset, or since windows began anew */
         return true;

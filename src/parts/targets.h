@@ -15,10 +15,6 @@ struct part_host;
 struct member;
 struct learner_window;
 
-/* A step's targets are the x of later steps; or they are sent: with its x, or as labels later. */
-bool targets_are_inputs(const struct model *model);
-bool targets_are_labels(const struct model *model);
-
 /* Whether a window can be of this model. */
 bool targets_window_valid(const struct model *model, const struct member *member,
                           const struct learner_window *window);

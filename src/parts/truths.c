@@ -6,7 +6,6 @@
 #include <sysexits.h>
 
 #include "baselines.h"
-#include "experts.h"
 #include "part.h"
 #include "prediction.h"
 #include "rows.h"
@@ -56,7 +55,7 @@ static int truths_open(void **self, struct part_host *host, struct error *error)
     if (!t)
         return error_no_memory(error);
     t->host = host;
-    t->noted = !scaling_by_experts(host->model);
+    t->noted = !inputs_have_experts(host->model);
     return 0;
 }
 
@@ -73,7 +72,7 @@ static int open_truths(struct truths *t, struct error *error) {
         .columns = numbers ? model->target_size : 0,
         .keeps = numbers,
         .targets = model->target_size,
-        .experts = experts_count_all(t->host) * model->x_size,
+        .experts = t->host->forecasts * model->x_size,
         .steps = steps,
         .scores = steps * model->horizons,
     };
@@ -92,9 +91,11 @@ static int open_truths(struct truths *t, struct error *error) {
 
 int truths_keep(const struct part_host *host, bool wanted, struct error *error) {
     struct truths *t = part_find(host, &truths_part);
-    if (wanted)
+    wanted |= !t->noted;
+    if (wanted && !t->truth)
         return open_truths(t, error);
-    release(t);
+    if (!wanted)
+        release(t);
     return 0;
 }
 

@@ -376,12 +376,13 @@ static void extreme_values_are_kept(void **unused) {
 }
 
 static double *mixture_of(struct learner *learner, uint32_t slot) {
-    size_t count;
-    const struct state_place *rows = learner_rows(learner, &count);
-    while (strcmp(rows->row->name, "streams.mixture") != 0)
-        rows++;
-    const struct state_place place = {.self = rows->self, .row = rows->row, .slot = slot};
-    return place.row->at(&place, 0);
+    enum { ROWS_MAX = 64 };
+    struct state_place rows[ROWS_MAX], *row = rows;
+    assert_in_range(learner_rows(learner, rows), 1, ROWS_MAX);
+    while (strcmp(row->row->name, "streams.mixture") != 0)
+        row++;
+    row->slot = slot;
+    return row->row->at(row, 0);
 }
 
 /* What is kept of a stream is not valid, and a refused adoption has displaced it: the stream is
