@@ -162,7 +162,7 @@ static void bound(float *numbers, size_t count) {
 static union value *keep_input(const struct engine *e, float *kept, const union value *x) {
     const struct model *model = e->model;
     memcpy(kept, x, e->layout.input_size * sizeof *x);
-    if (model->architecture.input.kind == INPUT_REAL && !model->part_count)
+    if (input_is_real(&model->architecture.input) && !model->part_count)
         bound(kept, e->layout.input_size);
     for (size_t n = 0; n < model->part_count; n++)
         if (!model->parts[n].size)

@@ -17,7 +17,7 @@ static inline const float *layer_input(const struct network *n, const struct net
     }
     if (n->model->part_count)
         return n->encoded + network_position(n, steps->first, t) * n->model->input_width[0];
-    if (input->kind == INPUT_REAL)
+    if (input_is_real(input))
         return &steps->inputs[t]->real;
     return input->embedding ? n->parameters + n->embedding + steps->inputs[t]->id * input->embedding
                             : NULL;
@@ -25,7 +25,7 @@ static inline const float *layer_input(const struct network *n, const struct net
 
 static inline bool is_one_hot(const struct network *n, size_t k) {
     const struct input *input = &n->model->architecture.input;
-    return k == 0 && input->kind == INPUT_SYMBOL && !input->embedding; /* never a part */
+    return k == 0 && !input_is_real(input) && !input->embedding; /* never a part */
 }
 
 /* What a symbol's row counts as. */

@@ -54,9 +54,9 @@ static void fill_columns(struct bench_data *data, const struct input *input, uin
         uint32_t id = 0;
         for (size_t step = 0; step < data->count; step++) {
             union value *value = &data->x[step * data->inputs + k];
-            if (column->kind == COLUMN_SYMBOL)
+            if (column_is_symbol(column))
                 value->id = id = walk(id, column->size, state);
-            else if (column->kind == COLUMN_CYCLE)
+            else if (column_is_cycle(column))
                 value->real = (float)fmod((double)step, column->period);
         }
     }
@@ -81,7 +81,7 @@ static int fill_rows(struct bench_data *data, const struct model *model, uint64_
 int bench_data_open(struct bench_data *data, const struct model *model, uint64_t seed) {
     const struct input *input = &model->architecture.input;
     const struct output *output = &model->architecture.output;
-    bool next = output->target == TARGET_NEXT, class_id = loss_kind(output->loss)->class_id;
+    bool next = output_is_next(output), class_id = loss_kind(output->loss)->class_id;
     data->inputs = model->x_size;
     data->targets = class_id ? 1 : output->size;
     size_t fitting = DATA_BYTES / (sizeof(union value) * (data->inputs + data->targets));
@@ -92,12 +92,12 @@ int bench_data_open(struct bench_data *data, const struct model *model, uint64_t
     data->x = calloc(numbers + more, sizeof *data->x);
     data->y = calloc(data->count, data->targets * sizeof *data->y);
     data->rows = NULL;
-    bool columns = input->column_count && input->kind == INPUT_REAL;
+    bool columns = input->column_count && input_is_real(input);
     if (!data->x || !data->y || ((columns || model->times) && fill_rows(data, model, &seed))) {
         bench_data_close(data);
         return -1;
     }
-    if (input->kind == INPUT_REAL)
+    if (input_is_real(input))
         fill_reals(data, data->x, data->inputs, next && !class_id, output->loss, &seed);
     else
         fill_ids(data, data->x, input->size, &seed);
@@ -128,7 +128,7 @@ struct example bench_data_example(const struct bench_data *data,
         .key_size = strlen(key),
         .steps = 1,
         .x = data->x + row * data->inputs,
-        .y = architecture->output.target == TARGET_NEXT ? NULL : data->y + row * data->targets,
+        .y = output_is_next(&architecture->output) ? NULL : data->y + row * data->targets,
         .learn = true,
     };
 }

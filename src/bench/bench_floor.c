@@ -56,7 +56,7 @@ static struct matrices count_matrices(const struct model *model) {
     }
     double bottom = (double)tensor_size(first);
     m.all = bottom + m.upper + m.recurrent + m.output;
-    if (input->kind == INPUT_REAL)
+    if (input_is_real(input))
         m.first = bottom;
     else if (input->embedding)
         m.upper += bottom;

@@ -16,7 +16,7 @@ static bool are_of_preset(const struct config *config) {
 
 int bench_members(const struct config *config, const char *path, size_t count,
                   char text[BENCH_MEMBERS_SIZE], struct error *error) {
-    if (config->architecture.input.scale != SCALE_FORECAST)
+    if (!input_has_experts(&config->architecture.input))
         return error_set(error, EX_CONFIG,
                          "%s: --members needs model.input.scale: forecast, for only then has a "
                          "daemon members: add --set model.input.scale=forecast and --set "

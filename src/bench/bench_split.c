@@ -109,7 +109,7 @@ static void choose_window(struct bench_split *split) {
     const struct bench_data *data = split->data;
     const struct output *output = &split->network.model->architecture.output;
     size_t horizons = split->network.model->horizons;
-    bool next = output->target == TARGET_NEXT && !data->rows;
+    bool next = output_is_next(output) && !data->rows;
     for (size_t t = 0; t < split->window; t++) {
         size_t row = split->next;
         split->inputs[t] =

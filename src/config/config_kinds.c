@@ -139,7 +139,7 @@ static void describe_rules(struct config_key *row) {
 }
 
 static void describe_experts(struct config_key *row) {
-#define EXPERT(name, what) add_word(row, #name, what);
+#define EXPERT(name, what, ...) add_word(row, #name, what);
 #include "forecast/experts.def"
 }
 

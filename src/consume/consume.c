@@ -89,7 +89,7 @@ int consume_open(struct consume **opened, const struct config *config, const str
     consume->kind = kind;
     consume->commits = true;
     consume->event = -1;
-    consume->input_bytes = (input->kind == INPUT_REAL ? input->size : 1) * sizeof(float);
+    consume->input_bytes = (input_is_real(input) ? input->size : 1) * sizeof(float);
     consume->target_bytes = model->target_size * sizeof(float);
     if (decoder_open(&consume->decoder, model, true, error) == 0 &&
         open_mapping(consume, error) == 0 && start(consume, error) == 0)

@@ -70,7 +70,7 @@ static void ask_for_time(const struct config *config) {
 static int open_journal(struct daemon *daemon, struct error *error) {
     const struct config *config = daemon->config;
     const struct input *input = &config->architecture.input;
-    size_t inputs = input->kind == INPUT_REAL ? input->size : 1;
+    size_t inputs = input_is_real(input) ? input->size : 1;
     const struct journal_options options = {
         .sync = config->journal.sync,
         .keep = config->journal.keep,

@@ -5,11 +5,11 @@
 
 #include "common/fields.h"
 #include "common/json_text.h"
-#include "learner/learner.h"
-#include "parts/prediction.h"
 #include "common/streams.h"
-#include "parts/truth.h"
+#include "learner/learner.h"
 #include "metrics.h"
+#include "parts/prediction.h"
+#include "parts/truth.h"
 #include "sockets/ingest.h"
 
 static unsigned loss_has(enum loss loss) {
@@ -362,7 +362,7 @@ static size_t anomaly_columns(const struct model *model) {
     const struct input *input = &model->architecture.input;
     if (input->column_count)
         return columns_of_kind(input->columns, input->column_count, COLUMN_REAL);
-    return input->kind == INPUT_REAL ? input->size : 0;
+    return input_is_real(input) ? input->size : 0;
 }
 
 /* Lists of a number of each column, null where nothing is known. */

@@ -91,7 +91,7 @@ void status_write(struct daemon *daemon, struct json_text *text) {
     if (security_has_keys(daemon->security))
         has |= FIELD_HAS(NEED_KEYS);
     labels_report(daemon, &status);
-    if (daemon->model.architecture.output.target == TARGET_LATER)
+    if (targets_are_labels(&daemon->model))
         has |= FIELD_HAS(NEED_LABELS);
     if (count_words(daemon->learner, &status, words, capacities))
         has |= FIELD_HAS(NEED_WORDS);

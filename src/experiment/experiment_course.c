@@ -341,7 +341,7 @@ static void put_figures(struct course *c, struct experiment_figures *figures,
 static void name_column(const struct course *c, size_t k, char name[EXPERIMENT_NAME_SIZE]) {
     const struct architecture *of = &c->model->architecture;
     char label[COLUMN_NAME_SIZE] = "";
-    if (of->output.target == TARGET_NEXT)
+    if (output_is_next(&of->output))
         input_label(&of->input, output_column(&of->output, k), label);
     else if (k < of->output.column_count)
         snprintf(label, sizeof label, "%s", of->target_names[k]);

@@ -123,7 +123,7 @@ static int resolve(const struct experiment_plan *plan, struct live *live, struct
     void *memory = NULL;
     const char *members = members_text(&memory, plan->spec, live);
     int status = members ? load(plan, NULL, &live->config, error) : error_no_memory(error);
-    if (!status && live->config.architecture.input.scale != SCALE_FORECAST)
+    if (!status && !input_has_experts(&live->config.architecture.input))
         status = error_set(error, EX_CONFIG,
                            "%s: --live needs model.input.scale: forecast, for only then has a "
                            "daemon members: say it in `set`, or begin with preset: forecast",

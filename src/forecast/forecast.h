@@ -23,7 +23,7 @@ struct forecaster;
 enum { FORECAST_HORIZONS_MAX = 16 };
 
 enum expert {
-#define EXPERT(name, what) EXPERT_##name,
+#define EXPERT(name, what, ...) EXPERT_##name,
 #include "experts.def"
     EXPERTS, /* how many there are */
 };

@@ -33,7 +33,6 @@ struct horizon {
     size_t size;                    /* numbers in a block */
 };
 
-#define LAG_MOST 10 /* changes */
 #define UNIT_LEAST 1e-30
 
 #define IN_DOUBLES(type) (sizeof(type) / sizeof(double))
@@ -162,20 +161,6 @@ static void say_units(const struct horizon *h, double *block, const struct colum
     }
 }
 
-/* What one expert says of a column. */
-static double simple(enum expert expert, const struct column *c, double ds, double v) {
-    switch (expert) {
-    case EXPERT_mean:
-        return (c->mean - c->x[0]) / ds;
-    case EXPERT_ewma:
-        return (c->ewma - c->x[0]) / ds;
-    case EXPERT_lag:
-        return forecast_clip(v, LAG_MOST);
-    default:
-        return 0;
-    }
-}
-
 /* What is said at step t, of which x came; `columns` have taken it. Arrays (columns,), experts
    (experts of the set, columns). */
 static void horizon_say(const struct horizon *h, double *block, const struct column *columns,
@@ -186,11 +171,11 @@ static void horizon_say(const struct horizon *h, double *block, const struct col
     regressions_predict(&h->regressions, block, place, columns, ds, v);
     for (size_t n = 0; n < experts_count(h->experts); n++, experts += h->columns) {
         enum expert expert = experts_at(h->experts, n);
-        if (regressions_have(&h->regressions, expert))
+        const struct expert_kind *kind = &expert_kinds[expert];
+        if (!kind->says)
             regressions_said(&h->regressions, block, place, expert, experts);
-        else
-            for (size_t k = 0; k < h->columns; k++)
-                experts[k] = simple(expert, &columns[k], ds[k], v[k]);
+        for (size_t k = 0; kind->says && k < h->columns; k++)
+            experts[k] = kind->says(&columns[k], ds[k], v[k]);
     }
     regressions_said(&h->regressions, block, place, EXPERT_ar12, ar12);
 }
@@ -228,13 +213,8 @@ struct forecaster {
     struct forecast_closed closed[FORECAST_HORIZONS_MAX];
 };
 
-static const char *const names[EXPERTS] = {
-#define EXPERT(name, what) #name,
-#include "experts.def"
-};
-
 const char *expert_name(enum expert expert) {
-    return names[expert];
+    return expert_kinds[expert].name;
 }
 
 size_t experts_count(unsigned experts) {

@@ -6,26 +6,34 @@
 
 #define FEATURE_MOST 10
 #define LEVEL_FEATURE_MOST 4
+#define LAG_MOST 10 /* changes */
 
 enum { JOINT_COLUMNS = 8 };
 
-/* What kinds there are. */
-static const struct {
-    enum expert expert;
-    size_t lags;
-    double keep, prior;
-} kinds[] = {
-    {EXPERT_ar3, 3, 0.998, 100},
-    {EXPERT_ar12, 12, 0.999, 100},
-    {EXPERT_ar12fast, 12, 0.99, 100},
-    {EXPERT_ar24, 24, 0.9998, 100},
-    {EXPERT_abs12, COLUMN_LEVELS, 0.999, 10},
-};
-enum { KINDS = sizeof kinds / sizeof *kinds };
+/* ---- Kinds of experts ---- */
 
-static bool is_of_levels(enum expert expert) {
-    return expert == EXPERT_abs12;
+static double last_of(const struct column *c, double ds, double v) {
+    return (void)c, (void)ds, (void)v, 0;
 }
+
+static double mean_of(const struct column *c, double ds, double v) {
+    return (void)v, (c->mean - c->x[0]) / ds;
+}
+
+static double ewma_of(const struct column *c, double ds, double v) {
+    return (void)v, (c->ewma - c->x[0]) / ds;
+}
+
+static double lag_of(const struct column *c, double ds, double v) {
+    return (void)c, (void)ds, forecast_clip(v, LAG_MOST);
+}
+
+const struct expert_kind expert_kinds[EXPERTS] = {
+#define EXPERT(expert, what, ...) {.name = #expert, __VA_ARGS__},
+#include "experts.def"
+};
+
+/* ---- Least squares ---- */
 
 /* Numbers of one group in a block. */
 static size_t group_size(const struct regressions *r, const struct regression *g) {
@@ -38,14 +46,15 @@ void regressions_describe(struct regressions *r, size_t columns, unsigned expert
     r->places = places;
     r->groups = columns <= JOINT_COLUMNS ? 1 : columns;
     r->width = columns / r->groups;
-    for (size_t n = 0; n < KINDS; n++) {
-        struct regression *g = &r->of[kinds[n].expert];
-        size_t rows = is_of_levels(kinds[n].expert) ? kinds[n].lags : kinds[n].lags + 1;
-        g->there = experts >> kinds[n].expert & 1;
+    for (enum expert expert = 0; expert < EXPERTS; expert++) {
+        const struct expert_kind *kind = &expert_kinds[expert];
+        struct regression *g = &r->of[expert];
+        size_t rows = kind->levels ? kind->lags : kind->lags + 1;
+        g->there = kind->lags && experts >> expert & 1;
         if (!g->there)
             continue;
-        g->lags = kinds[n].lags;
-        g->ls = least_squares_of(rows * r->width + 1, r->width, kinds[n].keep, kinds[n].prior);
+        g->lags = kind->lags;
+        g->ls = least_squares_of(rows * r->width + 1, r->width, kind->keep, kind->prior);
         g->begin = r->size;
         r->size += r->groups * group_size(r, g);
         size_t work = least_squares_work(&g->ls) + r->width;
@@ -97,10 +106,6 @@ bool regressions_valid(const struct regressions *r, const double *block) {
     return valid;
 }
 
-bool regressions_have(const struct regressions *r, enum expert expert) {
-    return r->of[expert].there;
-}
-
 /* ---- Forecasting ---- */
 
 static void fill_changes(double *phi, size_t lags, const struct column *c, const double *ds,
@@ -137,13 +142,13 @@ static void predict_group(const struct regressions *r, double *block, size_t pla
     double *numbers = group_of(r, block, expert, group);
     double *phi = phi_of(g, numbers, place), *own = phi + g->ls.stride;
     double *said = block + said_of(r, place, expert) + first;
-    if (is_of_levels(expert))
+    if (expert_kinds[expert].levels)
         fill_levels(phi, c, r->width);
     else
         fill_changes(phi, g->lags, c, ds + first, v + first, r->width);
     least_squares_predict(&g->ls, numbers, phi, own);
     for (size_t k = 0; k < r->width; k++)
-        said[k] = is_of_levels(expert) ? change_of(&c[k], ds[first + k], own[k]) : own[k];
+        said[k] = expert_kinds[expert].levels ? change_of(&c[k], ds[first + k], own[k]) : own[k];
 }
 
 void regressions_predict(const struct regressions *r, double *block, size_t place,
@@ -171,8 +176,9 @@ static void learn_group(const struct regressions *r, double *block, size_t place
         least_squares_predict(&g->ls, numbers, phi, own);
     for (size_t k = 0; k < r->width; k++) {
         size_t column = group * r->width + k;
-        double target = is_of_levels(expert) ? forecast_clip(level[column], FORECAST_FEATURE_MOST)
-                                             : forecast_clip(y[column], FORECAST_CHANGE_MOST);
+        double target = expert_kinds[expert].levels
+                            ? forecast_clip(level[column], FORECAST_FEATURE_MOST)
+                            : forecast_clip(y[column], FORECAST_CHANGE_MOST);
         error[k] = target - own[k];
     }
     least_squares_learn(&g->ls, numbers, phi, error, rest);

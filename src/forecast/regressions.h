@@ -18,6 +18,16 @@
 #include "forecast.h"
 #include "least_squares.h"
 
+/* What an expert is: a formula of a column, or least squares. */
+struct expert_kind {
+    const char *name;
+    double (*says)(const struct column *c, double ds, double v); /* as a change; NULL: */
+    size_t lags;
+    bool levels; /* it forecasts levels from levels */
+    double keep, prior;
+};
+extern const struct expert_kind expert_kinds[EXPERTS];
+
 struct regression {
     bool there;
     size_t lags;
@@ -40,8 +50,6 @@ void regressions_begin(const struct regressions *r, double *block);
 
 /* Whether a block can have come from here. */
 bool regressions_valid(const struct regressions *r, const double *block);
-
-bool regressions_have(const struct regressions *r, enum expert expert);
 
 /* Forecast from the columns, with the unit and v of the horizon (columns,), and remember at that
    place what was said. */

@@ -544,7 +544,7 @@ static bool input_fits(const struct model *model, const float *x) {
         if (part->size && !symbol_fits(x + part->from, part->size, true))
             return false;
     }
-    return input->kind != INPUT_SYMBOL || symbol_fits(x, input->size, input->hash > 0);
+    return input_is_real(input) || symbol_fits(x, input->size, input->hash > 0);
 }
 
 /* Symbols of the alphabet, classes of the output, and as many targets among the closed steps as the

@@ -57,6 +57,16 @@ struct column {
 /* What the configuration calls them; NULL after the last. */
 const char *column_kind_name(enum column_kind kind);
 
+static inline bool column_is_real(const struct column *column) {
+    return column->kind == COLUMN_REAL;
+}
+static inline bool column_is_symbol(const struct column *column) {
+    return column->kind == COLUMN_SYMBOL;
+}
+static inline bool column_is_cycle(const struct column *column) {
+    return column->kind == COLUMN_CYCLE;
+}
+
 /* How many of them are of that kind. */
 size_t columns_of_kind(const struct column *columns, size_t count, enum column_kind kind);
 

@@ -170,17 +170,39 @@ static inline size_t output_column(const struct output *output, size_t k) {
 /* Where targets come from: they are the x of later steps; or are sent, with x, or later as labels.
    Whether x goes to experts first, and the network is one of several forecasts (scale: forecast).
  */
+static inline bool output_is_next(const struct output *output) {
+    return output->target == TARGET_NEXT;
+}
+static inline bool output_is_later(const struct output *output) {
+    return output->target == TARGET_LATER;
+}
 static inline bool targets_are_inputs(const struct model *model) {
-    return model->architecture.output.target == TARGET_NEXT;
+    return output_is_next(&model->architecture.output);
+}
+static inline bool targets_are_labels(const struct model *model) {
+    return output_is_later(&model->architecture.output);
 }
 static inline bool targets_are_given(const struct model *model) {
     return model->architecture.output.target == TARGET_GIVEN;
 }
-static inline bool targets_are_labels(const struct model *model) {
-    return model->architecture.output.target == TARGET_LATER;
+static inline bool input_has_experts(const struct input *input) {
+    return input->scale == SCALE_FORECAST;
 }
 static inline bool inputs_have_experts(const struct model *model) {
-    return model->architecture.input.scale == SCALE_FORECAST;
+    return input_has_experts(&model->architecture.input);
+}
+
+/* Whether inputs and targets are standardized, those of columns as each of them says. */
+static inline bool input_is_standard(const struct input *input) {
+    return input->scale == SCALE_STANDARD;
+}
+static inline bool output_is_standard(const struct output *output) {
+    return output->scale == SCALE_STANDARD;
+}
+
+/* Whether x are numbers, or of columns that are no symbol alone; else one symbol. */
+static inline bool input_is_real(const struct input *input) {
+    return input->kind == INPUT_REAL;
 }
 
 /* Positions of a slot's ring: the closed steps of a window and the open ones. */

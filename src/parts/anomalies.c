@@ -51,7 +51,7 @@ static int choose_columns(struct anomalies *a, struct error *error) {
     for (size_t k = 0; k < model->target_size; k++)
         a->of_target[k] = SIZE_MAX;
     for (size_t column = 0; column < input->column_count; column++) {
-        if (input->columns[column].kind != COLUMN_REAL)
+        if (!column_is_real(&input->columns[column]))
             continue;
         for (size_t k = 0; targets_are_inputs(model) && k < output->column_count; k++)
             if (output->columns[k] == column)
@@ -91,7 +91,7 @@ static int anomalies_open(void **self, struct part_host *host, struct error *err
     const struct config *config = host->config;
     const struct architecture *architecture = &host->model->architecture;
     const struct input *input = &architecture->input;
-    bool numbers = input->kind == INPUT_REAL, next = targets_are_inputs(host->model);
+    bool numbers = input_is_real(input), next = targets_are_inputs(host->model);
     struct anomalies *a = *self = calloc(1, sizeof *a);
     if (!a)
         return error_no_memory(error);

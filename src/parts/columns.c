@@ -23,7 +23,7 @@ struct columns {
 
 static bool are_listed(const struct model *model) {
     const struct input *input = &model->architecture.input;
-    return input->column_count && input->kind == INPUT_REAL && !inputs_have_experts(model);
+    return input->column_count && input_is_real(input) && !inputs_have_experts(model);
 }
 
 static bool columns_wanted(const struct part_host *host) {
@@ -71,7 +71,7 @@ static void encode(const struct columns *columns, const struct step *step) {
     union value *input = step->input;
     for (size_t k = 0; k < columns->input->column_count; k++) {
         const struct column *column = &columns->input->columns[k];
-        if (column->kind == COLUMN_CYCLE) {
+        if (column_is_cycle(column)) {
             input = encode_cycle(column, step->values[k].real, input);
             continue;
         }

@@ -29,8 +29,8 @@ static int missing_open(void **self, struct part_host *host, struct error *error
     if (!missing->holds || !missing->held)
         return error_no_memory(error);
     for (size_t k = 0; k < missing->size; k++)
-        missing->holds[k] = !input->column_count ||
-                            (input->columns[k].kind == COLUMN_REAL && input->columns[k].hold);
+        missing->holds[k] =
+            !input->column_count || (column_is_real(&input->columns[k]) && input->columns[k].hold);
     return 0;
 }
 

@@ -123,7 +123,7 @@ struct range {
 };
 
 static bool range_wanted(const struct part_host *host) {
-    return host->model->architecture.input.kind == INPUT_REAL;
+    return input_is_real(&host->model->architecture.input);
 }
 
 static int range_open(void **self, struct part_host *host, struct error *error) {
@@ -135,7 +135,7 @@ static int range_open(void **self, struct part_host *host, struct error *error) 
     if (input_range_open(&range->range, host->model->x_size, error))
         return -1;
     for (size_t k = 0; k < input->column_count; k++)
-        if (input->columns[k].kind != COLUMN_REAL)
+        if (!column_is_real(&input->columns[k]))
             input_range_ignore(range->range, k);
     return 0;
 }

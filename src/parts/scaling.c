@@ -80,7 +80,7 @@ static const double *row_of(const struct scaling *scaling, size_t row, bool devi
 /* ---- Inputs ---- */
 
 static bool scaling_wanted(const struct part_host *host) {
-    return host->model->architecture.input.kind == INPUT_REAL && !inputs_have_experts(host->model);
+    return input_is_real(&host->model->architecture.input) && !inputs_have_experts(host->model);
 }
 
 static int open_scaler(struct scaling *scaling, const struct input *input, struct error *error) {
@@ -107,7 +107,7 @@ static int scaling_open(void **self, struct part_host *host, struct error *error
     scaling->size = chosen ? host->model->target_size : host->model->x_size;
     if (chosen && architecture->output.column_count)
         scaling->columns = architecture->output.columns;
-    return architecture->input.scale == SCALE_STANDARD
+    return input_is_standard(&architecture->input)
                ? open_scaler(scaling, &architecture->input, error)
                : 0;
 }
@@ -131,7 +131,7 @@ static void scaling_input(void *self, struct step *step) {
     bool listed = model->architecture.input.column_count > 0;
     for (size_t k = 0; k < model->x_size; k++) {
         float value = step->values[k].real;
-        if (listed && columns[k].kind != COLUMN_REAL)
+        if (listed && !column_is_real(&columns[k]))
             continue;
         if (isnan(value))
             step->values[k].real = 0;
@@ -158,7 +158,7 @@ const double *scaling_row(const struct part_host *host, size_t row, bool deviati
 /* ---- Targets that are sent ---- */
 
 static bool target_scaling_wanted(const struct part_host *host) {
-    return host->model->architecture.output.scale == SCALE_STANDARD;
+    return output_is_standard(&host->model->architecture.output);
 }
 
 static int target_scaling_open(void **self, struct part_host *host, struct error *error) {

@@ -136,14 +136,14 @@ static int add_lexicon(struct words *words, const char *name, const struct vocab
 static int add_inputs(struct words *words, struct error *error) {
     const struct input *input = &words->host->model->architecture.input;
     const struct output *output = &words->host->model->architecture.output;
-    bool next = output->target == TARGET_NEXT && loss_kind(output->loss)->class_id;
+    bool next = output_is_next(output) && loss_kind(output->loss)->class_id;
     if (!input->column_count)
         return input->vocabulary.capacity
                    ? add_lexicon(words, "input", &input->vocabulary, 0, next, error)
                    : 0;
     for (size_t k = 0; k < input->column_count; k++) {
         const struct column *column = &input->columns[k];
-        bool y = next && (input->kind == INPUT_SYMBOL || output->columns[0] == k);
+        bool y = next && (!input_is_real(input) || output->columns[0] == k);
         if (column->vocabulary.capacity &&
             add_lexicon(words, column->name, &column->vocabulary, k, y, error))
             return -1;

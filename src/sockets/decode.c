@@ -16,9 +16,10 @@
 #include "model/model.h"
 
 struct decoder {
-    enum target target;
-    bool many;  /* several steps need no header */
-    bool words; /* symbols or classes may be words */
+    const char *target; /* where targets come from, */
+    bool next, later;   /* the next x; labels */
+    bool many;          /* several steps need no header */
+    bool words;         /* symbols or classes may be words */
     struct shape x, y;
     struct range x_range, y_range;
     struct range *column_ranges; /* (x.width,); NULL: x_range is that of all numbers of x */
@@ -37,11 +38,11 @@ static int open_columns(struct decoder *d, const struct architecture *architectu
     const struct input *input = &architecture->input;
     const struct output *output = &architecture->output;
     const struct loss_kind *loss = loss_kind(output->loss);
-    bool unit = loss->unit_range && d->target == TARGET_NEXT, same = true;
+    bool unit = loss->unit_range && d->next, same = true;
     d->x.columns = input->columns;
     for (size_t k = 0; k < input->column_count; k++)
         d->words |= input->columns[k].vocabulary.capacity > 0;
-    if (input->kind == INPUT_SYMBOL)
+    if (!input_is_real(input))
         return 0;
     d->column_ranges = calloc(input->column_count, sizeof *d->column_ranges);
     if (!d->column_ranges)
@@ -66,7 +67,7 @@ static int open_columns(struct decoder *d, const struct architecture *architectu
 static int open_targets(struct decoder *d, const struct architecture *architecture) {
     const struct input *input = &architecture->input;
     const struct output *output = &architecture->output;
-    bool next = d->target == TARGET_NEXT, all = next && !output->column_count;
+    bool next = d->next, all = next && !output->column_count;
     size_t count = all ? input->column_count : output->column_count;
     if (!count)
         return 0;
@@ -95,10 +96,12 @@ int decoder_open(struct decoder **decoder, const struct model *model, bool many,
     const struct input *input = &model->architecture.input;
     const struct output *output = &model->architecture.output;
     const struct loss_kind *loss = loss_kind(output->loss);
-    bool symbol = input->kind == INPUT_SYMBOL, classes = loss->class_id;
-    d->target = output->target;
+    bool symbol = !input_is_real(input), classes = loss->class_id;
+    d->next = output_is_next(output);
+    d->later = output_is_later(output);
+    d->target = target_name(output->target);
     d->many = many;
-    bool next = d->target == TARGET_NEXT;
+    bool next = d->next;
     d->x = (struct shape){.name = "x",
                           .whole = symbol,
                           .width = model->x_size,
@@ -180,12 +183,11 @@ void decoder_schema(const struct decoder *decoder, struct schema *schema) {
                               .columns = x->width,
                               .target_dtype = y->refused ? NULL : shape_type(y),
                               .targets = y->refused ? 0 : y->width,
-                              .target = target_name(decoder->target)};
+                              .target = decoder->target};
 }
 
 size_t decoder_step_bytes(const struct decoder *decoder) {
-    return NUMBER_SIZE *
-           (decoder->x.width + (decoder->target == TARGET_NEXT ? 0 : decoder->y.width));
+    return NUMBER_SIZE * (decoder->x.width + (decoder->next ? 0 : decoder->y.width));
 }
 
 size_t decoder_frame_max(const struct decoder *decoder) {
@@ -292,10 +294,10 @@ static enum reject_reason take_y(const struct decoder *decoder, struct example *
                                  const struct frame *frame, bool binary, char *why) {
     if (frame->size == 0)
         return REJECT_NOT;
-    if (decoder->target == TARGET_NEXT)
+    if (decoder->next)
         return reject(REJECT_Y_GIVEN, why,
                       "it has a y, but this model's target is the next x; send no y");
-    if (decoder->target == TARGET_LATER && !example->label)
+    if (decoder->later && !example->label)
         return reject(REJECT_Y_GIVEN, why,
                       "it has a y, but this model's targets come later; send y as a label");
     const struct shape *shape = &decoder->y;
@@ -338,9 +340,9 @@ static enum reject_reason take_label(const struct decoder *decoder, struct examp
     const struct shape *shape = &decoder->y;
     size_t step = shape->width * NUMBER_SIZE, steps = frames[2].size / step;
     struct wire_label label;
-    if (decoder->target != TARGET_LATER)
+    if (!decoder->later)
         return reject(REJECT_Y_GIVEN, why, "it is a label, but this model's target is %s",
-                      decoder->target == TARGET_NEXT ? "the next x" : "in the example");
+                      decoder->next ? "the next x" : "in the example");
     if (frames[1].size > 0)
         return reject(REJECT_X_SIZE, why, "x has %zu bytes, but a label has no x", frames[1].size);
     if (steps == 0 || frames[2].size % step != 0 || steps > EXAMPLE_STEPS_MAX)

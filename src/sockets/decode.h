@@ -25,8 +25,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "frames.h"
 #include "common/example.h"
+#include "frames.h"
 #include "model/columns.h"
 
 struct decoder;

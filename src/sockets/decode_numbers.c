@@ -47,7 +47,7 @@ const char *shape_type(const struct shape *shape) {
 }
 
 struct range column_range(const struct column *column, bool unit, const char *loss) {
-    bool symbol = column->kind == COLUMN_SYMBOL;
+    bool symbol = column_is_symbol(column);
     return (struct range){.whole = symbol,
                           .loss = loss,
                           .size = (uint32_t)column->size,

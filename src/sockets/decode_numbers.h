@@ -31,7 +31,7 @@ struct shape {
 
 /* Of number k of a row. */
 static inline bool shape_whole(const struct shape *shape, size_t k) {
-    return shape->columns ? shape->columns[k].kind == COLUMN_SYMBOL : shape->whole;
+    return shape->columns ? column_is_symbol(&shape->columns[k]) : shape->whole;
 }
 
 /* Of columns: some are symbols, which are whole. */
