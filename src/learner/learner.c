@@ -86,7 +86,8 @@ static int play_for(struct part_host *host, struct error *error) {
 static bool open_plan(struct learner *learner, size_t most_steps) {
     struct part_host *host = &learner->host;
     const struct model *model = host->model;
-    bool apart = model->architecture.input.column_count > 0 || !host->member_count, good = true;
+    const struct input *input = &model->architecture.input;
+    bool apart = (input->column_count && input_is_real(input)) || !host->member_count, good = true;
     size_t bytes = 0;
     EACH(learner, part, step_bytes)
     bytes += part->kind->step_bytes(part->self);
