@@ -8,9 +8,14 @@
 #include "common/streams.h"
 #include "learner/learner.h"
 #include "metrics.h"
+#include "parts/part.h"
 #include "parts/prediction.h"
 #include "parts/truth.h"
 #include "sockets/ingest.h"
+
+/* A part's figure, NaN where the part is not there. */
+#define AS_NUMBER(figure) (figure)
+#define AS_COUNT(figure) ((uint64_t)fmax(figure, 0))
 
 static unsigned loss_has(enum loss loss) {
     unsigned metrics = loss_kind(loss)->metrics;
@@ -50,8 +55,10 @@ void report_loss(struct json_text *text, const struct loss_fields *metrics,
     loss.anomaly_threshold = learner_limit(learner);
     unsigned anomaly = learner_watches(learner) ? FIELD_HAS(NEED_ANOMALY) : 0;
     unsigned words = learner_lexicons(learner) ? FIELD_HAS(NEED_WORDS) : 0;
-    for (size_t n = 0; n < learner_lexicons(learner); n++)
-        loss.words += learner_lexicon(learner, n).size;
+    double figures[PART_FIGURES];
+    learner_figures(learner, figures);
+#define PART_FIELD(key, type, ...) loss.key = AS_##type(figures[FIGURE_##key]);
+#include "parts/parts.def"
     fields_write(text, FIELDS_OF_LOSS, &loss,
                  loss_has(model->architecture.output.loss) | experts | anomaly | words);
 }

@@ -153,6 +153,9 @@ const char *learner_word(const struct learner *learner, size_t lexicon, uint32_t
 const char *learner_word_refused(const struct learner *learner, const struct example *example,
                                  const char **word, size_t *size);
 
+/* What parts publish, (PART_FIGURES,) of parts.def; NaN of those that are not there. */
+void learner_figures(const struct learner *learner, double *figures);
+
 /* How often the intervals of predictions have held the truth. */
 struct truth_coverage learner_coverage(const struct learner *learner);
 

@@ -230,6 +230,14 @@ const char *learner_forecast_name(const struct learner *learner, size_t n) {
     return experts_name(learner_host(learner), n);
 }
 
+void learner_figures(const struct learner *learner, double *figures) {
+    const struct part_host *host = learner_host(learner);
+    for (size_t n = 0; n < PART_FIGURES; n++)
+        figures[n] = NAN;
+    PARTS_EACH(host, part, figures)
+    part->kind->figures(part->self, figures);
+}
+
 bool learner_watches(const struct learner *learner) {
     return part_find(learner_host(learner), &anomalies_part) != NULL;
 }

@@ -5,7 +5,6 @@
 const struct part_kind *const part_kinds[] = {
 #define PART(name) &name##_part,
 #include "parts.def"
-#undef PART
     NULL,
 };
 

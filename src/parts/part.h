@@ -38,6 +38,13 @@
 struct part_host;
 struct state_row;
 
+/* What parts publish in `loss` (parts.def). */
+enum part_figure {
+#define PART_FIELD(key, ...) FIGURE_##key,
+#include "parts.def"
+    PART_FIGURES
+};
+
 /* One example of the plan: its results, gathered while its plans are played. An example that is
    longer than a plan is the last of one plan and the first of the next. */
 struct planned {
@@ -162,6 +169,7 @@ struct part_kind {
     int (*gather)(void *self, const struct planned *example, size_t first_step,
                   struct error *error);
     void (*report)(void *self, const struct planned *example, const struct given *given);
+    void (*figures)(const void *self, double *figures); /* (PART_FIGURES,) its own, as they are */
     /* The example in row `last` goes on as the first; NULL: none does. */
     int (*next)(void *self, const struct planned *unfinished, size_t last, struct error *error);
 
@@ -247,7 +255,6 @@ static inline void part_target(struct part_host *host, const struct target_come 
 /* All kinds, in the order of parts.def. */
 #define PART(name) extern const struct part_kind name##_part;
 #include "parts.def"
-#undef PART
 extern const struct part_kind *const part_kinds[]; /* NULL ends it */
 
 /* Row n of all kinds; NULL after the last. */

@@ -892,6 +892,14 @@ void words_written(const struct part_host *host) {
     note_appeared(words);
 }
 
+static void words_figures(const void *self, double *figures) {
+    const struct words *words = self;
+    size_t size = 0;
+    for (size_t n = 0; n < words->count; n++)
+        size += streams_count(words->of[n].words);
+    figures[FIGURE_words] = (double)size;
+}
+
 const struct part_kind words_part = {
     .name = "words",
     .wanted = words_wanted,
@@ -903,4 +911,5 @@ const struct part_kind words_part = {
     .take = words_take,
     .taken = words_taken,
     .target = words_target,
+    .figures = words_figures,
 };
