@@ -21,7 +21,6 @@ enum {
     PLAN_BYTES =
         1 << 20, /* of inputs, targets and outputs, about: a wide network's plan is shorter */
     PLAN_MEASURES = 64, /* they are asked for once in many examples */
-    PARTS_MAX = 32,
 };
 
 /* Parts come first in their order (parts.def): `host` is what they see of the rest. */
@@ -702,6 +701,7 @@ static int open_parts(struct learner *learner, struct error *error) {
             return -1;
         learner->absent = *error;
     }
+    parts_opened(host);
     return 0;
 }
 

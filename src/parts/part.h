@@ -28,6 +28,8 @@
 #ifndef RUNNEL_PART_H
 #define RUNNEL_PART_H
 
+#include <stddef.h>
+
 #include "common/error.h"
 #include "common/example.h"
 #include "common/streams.h"
@@ -188,6 +190,8 @@ struct part {
     void *self;
 };
 
+enum { PARTS_MAX = 32, PART_MEMBERS = sizeof(struct part_kind) / sizeof(void *) };
+
 /* What parts see of the learner. They write what is said to be theirs. */
 struct part_host {
     const struct config *config; /* while they open, then NULL */
@@ -216,6 +220,8 @@ struct part_host {
 
     struct part *parts; /* (part_count,) */
     size_t part_count;
+    /* By member of part_kind the parts that have it, in their order; NULL ends each. */
+    const struct part *having[PART_MEMBERS][PARTS_MAX + 1];
 
     /* Play the plan where it has no room for one more step with all that may come with it. The
        example that is planned becomes its first. */
@@ -230,9 +236,10 @@ struct part_host {
 
 /* The parts that have that function, in their order. */
 #define PARTS_EACH(host, part, function)                                                           \
-    for (const struct part *part = (host)->parts, *part##_end = part + (host)->part_count;         \
-         part < part##_end; part++)                                                                \
-        if (part->kind->function)
+    for (const struct part *const *                                                                \
+             part##_at = (host)->having[offsetof(struct part_kind, function) / sizeof(void *)],    \
+            *part;                                                                                 \
+         (part = *part##_at); part##_at++)
 
 /* What a part of that kind keeps; NULL: the learner has none. */
 static inline void *part_find(const struct part_host *host, const struct part_kind *kind) {
@@ -241,6 +248,9 @@ static inline void *part_find(const struct part_host *host, const struct part_ki
             return host->parts[n].self;
     return NULL;
 }
+
+/* All parts are open: note what each has. */
+void parts_opened(struct part_host *host);
 
 /* Hand a target to all parts. */
 static inline void part_target(struct part_host *host, const struct target_come *target) {
