@@ -169,7 +169,7 @@ static void anomalies_input(void *self, struct step *step) {
 
 /* Alarms of streams that have stopped are told at once: by the time the plan has been played,
    others may have taken their places. */
-static void look_for_silence(struct anomalies *a, double time) {
+static void find_silent(struct anomalies *a, double time) {
     const struct learner_observer *observer = &a->host->observer;
     const struct streams *streams = a->host->streams;
     uint32_t slot = streams_oldest(streams);
@@ -197,7 +197,7 @@ static void anomalies_example(void *self, const struct example *example) {
         return;
     anomaly_heard(a->anomaly, planned->slot, planned->time, planned->begins);
     if (anomaly_may_be_silent(a->anomaly))
-        look_for_silence(a, planned->time);
+        find_silent(a, planned->time);
 }
 
 /* ---- Once the plan is played ---- */
@@ -277,8 +277,8 @@ static struct alarm_rule rule_of(const struct anomalies *a, enum learner_alarm_k
     return rule;
 }
 
-static void judge(struct anomalies *a, const struct planned *example, const float *x, double score,
-                  enum learner_alarm_kind kind) {
+static void check_alarm(struct anomalies *a, const struct planned *example, const float *x,
+                        double score, enum learner_alarm_kind kind) {
     const struct learner_observer *observer = &a->host->observer;
     struct alarm *alarm = anomaly_alarm(a->anomaly, example->slot, kind == ALARM_SURPRISE);
     struct learner_alarm told = describe(a, example, kind, x);
@@ -322,12 +322,11 @@ static void anomalies_scored(void *self, struct planned *example, struct scored 
         anomaly_wrong(a->anomaly, example->slot, a->errors, a->alarms_of_surprise ? &rule : NULL);
     a->surprise = fmax(a->surprise, surprise);
     if (a->symbols)
-        judge(a, example, NULL, anomaly_lost(a->anomaly, example->slot, score->loss),
-              ALARM_NOVELTY);
+        check_alarm(a, example, NULL, anomaly_lost(a->anomaly, example->slot, score->loss),
+                    ALARM_NOVELTY);
 }
 
-static void look_at_habits(const struct anomalies *a, const struct planned *example,
-                           const float *x) {
+static void check_habits(const struct anomalies *a, const struct planned *example, const float *x) {
     const struct learner_observer *observer = &a->host->observer;
     for (size_t k = 0; observer->alarmed && k < a->columns; k++) {
         enum anomaly_habit habit = anomaly_habit(a->anomaly, k);
@@ -346,10 +345,10 @@ static void anomalies_played(void *self, struct planned *example, size_t step) {
     for (size_t k = 0; k < a->columns; k++)
         a->forecast[k] = (double)x[k] + a->errors[k];
     double score = anomaly_take(a->anomaly, example->slot, x, example->time);
-    judge(a, example, x, score, ALARM_NOVELTY); /* of symbols there is none here */
+    check_alarm(a, example, x, score, ALARM_NOVELTY); /* of symbols there is none here */
     if (a->alarms_of_surprise)
-        judge(a, example, x, a->surprise, ALARM_SURPRISE);
-    look_at_habits(a, example, x);
+        check_alarm(a, example, x, a->surprise, ALARM_SURPRISE);
+    check_habits(a, example, x);
     anomaly_end_step(a->anomaly, example->slot, x);
     clear_errors(a);
 }
@@ -359,7 +358,7 @@ static void anomalies_given(void *self, struct planned *example, const struct gi
     struct anomalies *a = self;
     (void)given;
     if (example->finished && a->alarms_of_surprise && !example->steps && example->scored)
-        judge(a, example, NULL, a->surprise, ALARM_SURPRISE);
+        check_alarm(a, example, NULL, a->surprise, ALARM_SURPRISE);
 }
 
 static void anomalies_report(void *self, const struct planned *example, const struct given *given) {

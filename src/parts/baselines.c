@@ -156,8 +156,8 @@ static struct forecast forecast_at(struct baselines *b, uint32_t state,
 
 /* What is said, in original units and as prediction.h has it. Where nothing is known that is 0 of
    the network's, which is the mean of a scale. */
-static void say(struct baselines *b, uint32_t state, size_t score, const double *scale,
-                const struct forecast *forecast) {
+static void predict(struct baselines *b, uint32_t state, size_t score, const double *scale,
+                    const struct forecast *forecast) {
     double *said = b->said + score * b->said_size;
     if (!has_numbers(b)) {
         baseline_probabilities(b->baseline, state, said);
@@ -188,7 +188,7 @@ static void baselines_target(void *self, const struct target_come *target) {
             errors[k] = forecast.original[k] - (double)unaligned_float(target->came, k);
     }
     if (b->host->want_outputs)
-        say(b, state, score, target->scale, &forecast);
+        predict(b, state, score, target->scale, &forecast);
     b->losses[score] = baseline_score(b->baseline, state, target->value, forecast.scaled);
     if (has_numbers(b) && !b->next)
         baseline_see_target(b->baseline, state, target->came);

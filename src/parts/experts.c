@@ -320,8 +320,8 @@ static void fill_table(struct experts *e, size_t step, const struct saying *said
 }
 
 /* Forecasts in original units: x + ds p, and NaN of a column that was never seen. */
-static void put_original(const double *p, size_t count, const struct saying *said, size_t columns,
-                         double *out) {
+static void fill_original(const double *p, size_t count, const struct saying *said, size_t columns,
+                          double *out) {
     for (size_t n = 0; n < count; n++)
         for (size_t k = 0; k < columns; k++)
             *out++ = said->shared[SAID_X * columns + k] +
@@ -330,8 +330,8 @@ static void put_original(const double *p, size_t count, const struct saying *sai
 }
 
 /* The x of this step beside what was said of it. */
-static void tell(struct experts *e, const struct planned *example, size_t step,
-                 const struct saying *said, double loss) {
+static void record_truth(struct experts *e, const struct planned *example, size_t step,
+                         const struct saying *said, double loss) {
     const struct said *how = &e->said[step];
     for (size_t k = 0; k < e->columns; k++)
         e->targets[k] = isnan(said->ahead[SAID_Y * e->columns + k])
@@ -349,7 +349,7 @@ static void tell(struct experts *e, const struct planned *example, size_t step,
 }
 
 /* The target of the step so many before has come. */
-static void settle(struct experts *e, struct planned *example, size_t step, size_t horizon) {
+static void score_target(struct experts *e, struct planned *example, size_t step, size_t horizon) {
     const struct said *how = &e->said[step];
     const struct saying said = saying_of(e, step, horizon);
     struct learner_errors *errors = &e->host->errors;
@@ -375,11 +375,11 @@ static void settle(struct experts *e, struct planned *example, size_t step, size
         .of_baseline = score.of_last,
     };
     e->host->score(e->host, example, &scored);
-    tell(e, example, step, &said, score.loss);
+    record_truth(e, example, step, &said, score.loss);
 }
 
 /* What is said of one horizon, into the step's row of forecasts. */
-static void say(struct experts *e, const struct planned *example, size_t step, size_t horizon) {
+static void predict(struct experts *e, const struct planned *example, size_t step, size_t horizon) {
     const struct said *how = &e->said[step];
     const struct saying said = saying_of(e, step, horizon);
     size_t columns = e->columns, all = e->count * columns;
@@ -389,8 +389,8 @@ static void say(struct experts *e, const struct planned *example, size_t step, s
     fill_table(e, step, &said);
     mixture_predict(e->mixture, how->slot, horizon, how->number, e->table,
                     said.ahead + SAID_DS * columns, combined);
-    put_original(combined, 1, &said, columns, row + horizon * columns);
-    put_original(e->table, e->count, &said, columns, experts);
+    fill_original(combined, 1, &said, columns, row + horizon * columns);
+    fill_original(e->table, e->count, &said, columns, experts);
     if (example->outputs)
         mixture_weights(e->mixture, how->slot, horizon, experts + e->horizons * all);
 }
@@ -404,9 +404,9 @@ static void experts_played(void *self, struct planned *example, size_t step) {
         truth_begin(truth, how->slot);
     }
     for (size_t h = 0; h < e->horizons && how->number >= output_ahead(e->output, h); h++)
-        settle(e, example, step, h);
+        score_target(e, example, step, h);
     for (size_t h = 0; h < e->horizons; h++)
-        say(e, example, step, h);
+        predict(e, example, step, h);
     const struct truth_step at = truths_step(e->host, example);
     const double *row = e->forecasts + step * e->forecast_row;
     truth_said(truth, how->slot, &at, row, row + e->horizons * e->columns, example->outputs);

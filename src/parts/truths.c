@@ -183,8 +183,8 @@ struct truth_step truths_step(const struct part_host *host, const struct planned
 }
 
 /* What was said once more, from the output that was scored. */
-static const double *say_again(const struct truths *t, const struct learned *learned,
-                               size_t score) {
+static const double *predict_again(const struct truths *t, const struct learned *learned,
+                                   size_t score) {
     const struct model *model = t->host->model;
     size_t outputs = model->outputs / model->horizons;
     prediction_of_horizon(model, learned, t->host->members[0].results.scored + score * outputs,
@@ -192,13 +192,13 @@ static const double *say_again(const struct truths *t, const struct learned *lea
     return t->again;
 }
 
-static void give_truth(const struct truths *t, const struct planned *example,
-                       const struct learned *learned, const struct moment *moment, size_t score) {
+static void record_truth(const struct truths *t, const struct planned *example,
+                         const struct learned *learned, const struct moment *moment, size_t score) {
     bool keeps = truth_shape(t->truth)->keeps;
     const struct truth_score came = {
         .loss = t->host->members[0].results.losses[score],
         .target = t->truths + score * t->host->model->target_size,
-        .again = !keeps && example->outputs ? say_again(t, learned, score) : NULL,
+        .again = !keeps && example->outputs ? predict_again(t, learned, score) : NULL,
         .baseline = example->outputs ? baselines_said(t->host, score) : NULL,
         .horizon = moment->horizon,
         .learn = moment->learn,
@@ -215,7 +215,7 @@ static void truths_given(void *self, struct planned *example, const struct given
     for (size_t n = 0; n < example->planned_moments; n++) {
         const struct moment *moment = &t->moments[t->cursor++];
         if (moment->is_truth) {
-            give_truth(t, example, given->learned, moment, score++);
+            record_truth(t, example, given->learned, moment, score++);
             continue;
         }
         const struct truth_step step = truths_step(t->host, example);
