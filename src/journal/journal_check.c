@@ -1,4 +1,5 @@
-/* What is looked at before a journal is trusted. */
+#include "journal_check.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -9,8 +10,8 @@
 #include <sysexits.h>
 #include <unistd.h>
 
+#include "common/error.h"
 #include "common/wire.h"
-#include "journal_internal.h"
 
 /* Up to this size all pages are checked, in seconds at most; of a larger file, kept on purpose,
    only the table of streams (and its entries as they are replayed). */
@@ -317,4 +318,16 @@ int journal_check_contents(struct journal_store *store, const struct journal_tot
         check_ends(store, totals, error))
         return -1;
     return check_streams(store, totals, error);
+}
+
+int journal_check_range(const char *path, uint64_t after, uint64_t oldest, uint64_t newest,
+                        struct error *error) {
+    if (after + 1 >= oldest && after <= newest)
+        return 0;
+    return error_set(error, EX_IOERR,
+                     "the journal %s has the entries %" PRIu64 " to %" PRIu64
+                     ", but the checkpoint ends with entry %" PRIu64
+                     ": restore the journal or the checkpoint that belong together, or move %s "
+                     "and its -wal away to resume from the checkpoint alone",
+                     path, oldest, newest, after, JOURNAL_NAME);
 }

@@ -1,15 +1,23 @@
+#include "journal_store.h"
+
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sysexits.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "common/database.h"
+#include "common/error.h"
+#include "common/log.h"
 #include "common/sync.h"
-#include "journal_internal.h"
+
+enum { FILE_MODE = 0600 };
 
 #define CACHE_KIB 4096          /* of pages, a connection */
 #define LOG_FRAMES_MAX 250      /* pages, then they go to the file: few: no commit waits long */
@@ -19,6 +27,61 @@ const char *const journal_sync_words[] = {"full", "normal", "off"};
 
 static const char TOTALS[] = "UPDATE journal SET name = ?, digest = ?, sync = ?, oldest = ?, "
                              "newest = ?, streams = ?, crc = ? WHERE id = 1";
+
+/* ---- Tables: docs/reliability.md explains them ---- */
+
+const char journal_tables[] =
+    "CREATE TABLE journal ("
+    " id INTEGER PRIMARY KEY CHECK (id = 1),"
+    " name TEXT NOT NULL, digest TEXT NOT NULL, sync TEXT NOT NULL,"
+    " oldest INTEGER NOT NULL, newest INTEGER NOT NULL, streams INTEGER NOT NULL,"
+    " crc INTEGER NOT NULL);"
+    "CREATE TABLE blocks ("
+    " last INTEGER PRIMARY KEY, count INTEGER NOT NULL,"
+    " about TEXT NOT NULL, data BLOB NOT NULL, crc INTEGER NOT NULL, kinds INTEGER NOT NULL);"
+    "INSERT INTO journal VALUES (1, '', '', '', 1, 0, 0, 0);";
+
+const char journal_commands[] =
+    "CREATE INDEX blocks_with_commands ON blocks (last) WHERE " JOURNAL_HAS_COMMAND ";";
+
+/* Which streams of which producers have been idle longest, the index says. */
+const char journal_streams[] =
+    "CREATE TABLE streams ("
+    " key BLOB NOT NULL, producer INTEGER NOT NULL, epoch INTEGER NOT NULL,"
+    " sequence INTEGER NOT NULL, position INTEGER NOT NULL, time INTEGER NOT NULL,"
+    " crc INTEGER NOT NULL, PRIMARY KEY (key, producer)) WITHOUT ROWID;"
+    "CREATE INDEX streams_by_position ON streams (position);";
+
+static const char journal_places[] =
+    "CREATE TABLE IF NOT EXISTS places ("
+    " partition TEXT PRIMARY KEY, epoch INTEGER NOT NULL, sequence INTEGER NOT NULL,"
+    " count INTEGER NOT NULL, position INTEGER NOT NULL, crc INTEGER NOT NULL) WITHOUT ROWID;";
+
+/* The journal for people: its own programs read blocks. */
+const char journal_view[] =
+    "CREATE VIEW entries AS"
+    " WITH fields AS ("
+    "  SELECT last - count + 1 + key AS position, data,"
+    "  json_extract(value, '$[0]') AS time, json_extract(value, '$[1]') AS kind,"
+    "  1 + json_extract(value, '$[2]') AS at, json_extract(value, '$[3]') AS key_size,"
+    "  json_extract(value, '$[4]') AS x_size, json_extract(value, '$[5]') AS y_size,"
+    "  json_extract(value, '$[6]') AS steps, json_extract(value, '$[7]') AS flags,"
+    "  json_extract(value, '$[8]') AS epoch, json_extract(value, '$[9]') AS sequence,"
+    "  json_extract(value, '$[10]') AS stamp,"
+    "  ifnull(json_extract(value, '$[11]'), 0) AS producer,"
+    "  json_extract(value, '$[10]') >> 52 & 2047 AS exponent,"
+    "  (json_extract(value, '$[10]') & 4503599627370495) + 4503599627370496 AS mantissa"
+    "  FROM blocks, json_each(about))"
+    " SELECT position, time / 1e6 AS time, kind,"
+    "  CASE kind WHEN 1 THEN substr(data, at, key_size) END AS stream, epoch, sequence,"
+    "  CASE WHEN exponent BETWEEN 1013 AND 1075 THEN mantissa * 1.0 / (1 << 1075 - exponent)"
+    "   WHEN exponent BETWEEN 1076 AND 1137 THEN mantissa * 1.0 * (1 << exponent - 1075)"
+    "   END * CASE WHEN stamp < 0 THEN -1 ELSE 1 END AS stamp,"
+    "  flags, steps, CASE kind WHEN 1 THEN substr(data, at + key_size, x_size) END AS x,"
+    "  CASE WHEN y_size NOT NULL THEN substr(data, at + key_size + x_size, y_size) END AS y,"
+    "  CASE WHEN kind > 1 THEN CAST(substr(data, at, x_size - 1) AS TEXT) END AS command,"
+    "  CASE WHEN sequence NOT NULL THEN producer END AS producer"
+    " FROM fields";
 
 /* ---- Errors ---- */
 
@@ -49,6 +112,10 @@ int journal_sql_error(struct error *error, sqlite3 *file, const char *path, cons
 
 static int write_error(struct journal_store *store, struct error *error) {
     return journal_sql_error(error, store->file, store->path, "written");
+}
+
+static int read_error(struct journal_store *store, struct error *error) {
+    return journal_sql_error(error, store->file, store->path, "read");
 }
 
 /* ---- Checksums ---- */
@@ -180,7 +247,7 @@ static int number_of(struct journal_store *store, sqlite3_stmt *statement, uint6
     if (code == SQLITE_ROW)
         *number = (uint64_t)sqlite3_column_int64(statement, 0);
     else
-        journal_sql_error(error, store->file, store->path, "read");
+        read_error(store, error);
     sqlite3_reset(statement);
     return code == SQLITE_ROW ? 0 : -1;
 }
@@ -227,6 +294,209 @@ int journal_store_move_log(struct journal_store *store, struct error *error) {
         return 0;
     store->log_tried = store->log_frames;
     return move_log(store, error);
+}
+
+/* ---- Files of earlier formats ----
+
+   Format 2 had no producers: its streams' numbers become those of producer 0, which is what its
+   senders are taken for now. Before format 4 all commands had one kind: blocks that have commands
+   are written again, with the kinds of these. */
+
+/* stream_crc(key, producer, epoch, sequence, position, time) of a row as it is written now. */
+static void stream_crc(sqlite3_context *context, int count, sqlite3_value **row) {
+    const void *key = sqlite3_value_blob(row[0]);
+    assert(count == 6);
+    const struct journal_record record = {
+        .key = key ? key : "",
+        .key_size = (size_t)sqlite3_value_bytes(row[0]),
+        .producer = (uint64_t)sqlite3_value_int64(row[1]),
+        .epoch = (uint32_t)sqlite3_value_int64(row[2]),
+        .sequence = (uint64_t)sqlite3_value_int64(row[3]),
+        .position = (uint64_t)sqlite3_value_int64(row[4]),
+        .time = (double)sqlite3_value_int64(row[5]),
+    };
+    sqlite3_result_int64(context, journal_stream_checksum(&record, JOURNAL_FORMAT));
+}
+
+static char *streams_sql(void) {
+    /* How long ago rows were used is not known: their age counts from now on, one second for rows
+       and checksums. */
+    const sqlite3_int64 now = (sqlite3_int64)clock_unix();
+    return sqlite3_mprintf("ALTER TABLE streams RENAME TO streams_before;"
+                           "%s"
+                           "INSERT INTO streams SELECT key, 0, epoch, sequence, position, %lld,"
+                           " stream_crc(key, 0, epoch, sequence, position, %lld)"
+                           " FROM streams_before;"
+                           "DROP TABLE streams_before;",
+                           journal_streams, now, now);
+}
+
+/* The text of an entry with its kind, which follows "[TIME,". Returns its end. */
+static char *put_entry(char *to, const char *text, const char *end, unsigned kind) {
+    const char *digit = memchr(text + 2, ',', (size_t)(end - text - 2));
+    size_t before = (size_t)(++digit - text);
+    memcpy(to, text, before);
+    to += before + (size_t)sprintf(to + before, "%u", kind);
+    size_t rest = (size_t)(end - digit - 1);
+    memcpy(to, digit + 1, rest);
+    return to + rest;
+}
+
+/* `about` of the block with the kinds of its commands, to be freed. NULL: it has none, or it is
+   damaged, which is for a replay to report, or out of memory (*no_memory). */
+static char *put_kinds(struct journal_block *block, bool *no_memory) {
+    enum { DIGITS = 2 }; /* that a kind has more at most, and a list's end */
+    struct journal_unpacker unpacker;
+    struct journal_record record;
+    char *about = malloc(block->about_size + DIGITS * block->count + DIGITS), *end = about;
+    int got = -1;
+    *no_memory = !about;
+    journal_unpacker_begin(&unpacker, block);
+    for (const char *text; about && (text = unpacker.next) &&
+                           (got = journal_unpacker_next(&unpacker, &record)) == 1;) {
+        unsigned kind = record.kind;
+        if (kind == JOURNAL_COMMAND)
+            kind = journal_command_kind(record.x, record.x_size);
+        block->kinds |= 1u << kind;
+        end = put_entry(end, text, unpacker.next, kind);
+    }
+    if (got || unpacker.kinds == 1u << JOURNAL_EXAMPLE) {
+        free(about);
+        return NULL;
+    }
+    *end++ = ']';
+    block->about = about;
+    block->about_size = (size_t)(end - about);
+    return about;
+}
+
+enum answer { ABOUT, CRC, KINDS };
+
+/* block_about, block_crc, block_kinds(last, count, about, data, crc): what the row becomes; NULL
+   when it stays as it is. */
+static void block_answer(sqlite3_context *context, int count, sqlite3_value **row) {
+    const enum answer *answer = sqlite3_user_data(context);
+    struct journal_block block = {
+        .last = (uint64_t)sqlite3_value_int64(row[JOURNAL_LAST]),
+        .count = (size_t)sqlite3_value_int64(row[JOURNAL_COUNT]),
+        .about = (const char *)sqlite3_value_text(row[JOURNAL_ABOUT]),
+        .about_size = (size_t)sqlite3_value_bytes(row[JOURNAL_ABOUT]),
+        .data = sqlite3_value_blob(row[JOURNAL_DATA]),
+        .data_size = (size_t)sqlite3_value_bytes(row[JOURNAL_DATA]),
+    };
+    bool no_memory = false;
+    assert(count == JOURNAL_CRC + 1);
+    if (!block.about || block.count > block.about_size ||
+        sqlite3_value_int64(row[JOURNAL_CRC]) != journal_block_checksum(&block))
+        return;
+    char *about = put_kinds(&block, &no_memory);
+    if (no_memory)
+        sqlite3_result_error_nomem(context);
+    else if (about && *answer == ABOUT)
+        sqlite3_result_text(context, about, (int)block.about_size, SQLITE_TRANSIENT);
+    else if (about)
+        sqlite3_result_int64(context,
+                             *answer == CRC ? journal_block_checksum(&block) : block.kinds);
+    free(about);
+}
+
+#define ROW "(" JOURNAL_BLOCK_COLUMNS_OLDEST ")"
+static const char KINDS_SQL[] =
+    "ALTER TABLE blocks ADD COLUMN kinds INTEGER NOT NULL DEFAULT " JOURNAL_ONLY_EXAMPLES ";"
+    "UPDATE blocks SET about = block_about" ROW ", crc = block_crc" ROW ", kinds = block_kinds" ROW
+    " WHERE block_kinds" ROW " NOT NULL;";
+
+static void create_functions(sqlite3 *file) {
+    static const enum answer answers[] = {ABOUT, CRC, KINDS};
+    static const char *const names[] = {"block_about", "block_crc", "block_kinds"};
+    sqlite3_create_function_v2(file, "stream_crc", 6, SQLITE_UTF8, NULL, stream_crc, NULL, NULL,
+                               NULL);
+    for (size_t n = 0; n < sizeof answers / sizeof *answers; n++)
+        sqlite3_create_function_v2(file, names[n], JOURNAL_CRC + 1, SQLITE_UTF8,
+                                   (void *)&answers[n], block_answer, NULL, NULL, NULL);
+}
+
+int journal_migrate(struct journal_store *store, struct error *error) {
+    bool producers = store->format >= JOURNAL_FORMAT_PRODUCERS;
+    char *streams = producers ? sqlite3_mprintf("") : streams_sql();
+    char *sql = streams ? sqlite3_mprintf("BEGIN IMMEDIATE; %s %s %s DROP VIEW entries; %s;"
+                                          "PRAGMA user_version = %d; COMMIT;",
+                                          streams, KINDS_SQL, journal_commands, journal_view,
+                                          JOURNAL_FORMAT)
+                        : NULL;
+    create_functions(store->file);
+    int code = sql ? sqlite3_exec(store->file, sql, NULL, NULL, NULL) : SQLITE_NOMEM;
+    sqlite3_free(streams);
+    sqlite3_free(sql);
+    if (code != SQLITE_OK)
+        return journal_sql_error(error, store->file, store->path,
+                                 "brought to the format of this version");
+    log_info("brought the journal %s from format %d to format %d", store->path, store->format,
+             JOURNAL_FORMAT);
+    store->format = JOURNAL_FORMAT;
+    return 0;
+}
+
+/* ---- Places of partitions ---- */
+
+static int read_place(sqlite3_stmt *row, const char *path, journal_visit_place *visit,
+                      void *context, struct error *error) {
+    const char *name = (const char *)sqlite3_column_text(row, 0);
+    const struct journal_place place = {.epoch = (uint32_t)sqlite3_column_int64(row, 1),
+                                        .sequence = (uint64_t)sqlite3_column_int64(row, 2),
+                                        .count = (uint64_t)sqlite3_column_int64(row, 3),
+                                        .position = (uint64_t)sqlite3_column_int64(row, 4)};
+    if (name && place.position > 0 &&
+        sqlite3_column_int64(row, 5) == journal_place_checksum(name, &place))
+        return visit(context, name, &place, error);
+    return journal_damaged(error, path, "the places of its partitions are not what was written");
+}
+
+/* 1: the table is there; 0; -1. */
+static int has_table(struct journal_store *store, struct error *error) {
+    sqlite3_stmt *look;
+    if (sqlite3_prepare_v2(store->file,
+                           "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'places'",
+                           -1, &look, NULL) != SQLITE_OK)
+        return read_error(store, error);
+    int code = sqlite3_step(look), has = code == SQLITE_ROW;
+    if (code != SQLITE_ROW && code != SQLITE_DONE)
+        has = read_error(store, error);
+    sqlite3_finalize(look);
+    return has;
+}
+
+static int read_places(struct journal_store *store, journal_visit_place *visit, void *context,
+                       struct error *error) {
+    sqlite3_stmt *row;
+    int status = 0, code;
+    if (sqlite3_prepare_v2(store->file,
+                           "SELECT partition, epoch, sequence, count, position, crc FROM places "
+                           "ORDER BY partition",
+                           -1, &row, NULL) != SQLITE_OK)
+        return read_error(store, error);
+    while (!status && (code = sqlite3_step(row)) == SQLITE_ROW)
+        status = read_place(row, store->path, visit, context, error);
+    if (!status && code != SQLITE_DONE)
+        status = read_error(store, error);
+    sqlite3_finalize(row);
+    return status;
+}
+
+int journal_store_places(struct journal_store *store, bool wanted, journal_visit_place *visit,
+                         void *context, struct error *error) {
+    int has = has_table(store, error);
+    if (has < 0 || (has && read_places(store, visit, context, error)))
+        return -1;
+    if (!wanted)
+        return 0;
+    if (!has && sqlite3_exec(store->file, journal_places, NULL, NULL, NULL) != SQLITE_OK)
+        return write_error(store, error);
+    return sqlite3_prepare_v3(store->file,
+                              "INSERT OR REPLACE INTO places VALUES (?, ?, ?, ?, ?, ?)", -1,
+                              SQLITE_PREPARE_PERSISTENT, &store->place, NULL) == SQLITE_OK
+               ? 0
+               : journal_sql_error(error, store->file, store->path, "opened");
 }
 
 /* ---- Opening ---- */
@@ -385,7 +655,6 @@ static int fill(const char *path, const struct journal_totals *totals, struct er
 
 static int make(const char *temporary, const char *path, const struct journal_totals *totals,
                 struct error *error) {
-    enum { FILE_MODE = 0600 };
     static const char *const companions[] = {"", "-journal", "-wal", "-shm"};
     char name[2 * JOURNAL_PATH_SIZE];
     for (size_t n = 0; n < sizeof companions / sizeof *companions; n++) {
@@ -423,4 +692,138 @@ int journal_store_create(const char *path, const struct journal_totals *totals,
     if (status)
         unlink(temporary);
     return status;
+}
+
+/* ---- The names ---- */
+
+/* 0 and the file's identity; -1 when there is none. */
+static int identify(const char *path, struct journal_identity *identity) {
+    struct stat file;
+    if (stat(path, &file))
+        return -1;
+    *identity = (struct journal_identity){file.st_dev, file.st_ino};
+    return 0;
+}
+
+static void log_path(const struct journal_store *store, char path[JOURNAL_PATH_SIZE + 8]) {
+    snprintf(path, JOURNAL_PATH_SIZE + 8, "%s-wal", store->path);
+}
+
+int journal_store_identify(struct journal_store *store, struct error *error) {
+    char path[JOURNAL_PATH_SIZE + 8];
+    log_path(store, path);
+    if (identify(store->path, &store->file_identity) || identify(path, &store->log_identity))
+        return error_set(error, EX_IOERR, "the journal %s or its write-ahead log is not there",
+                         store->path);
+    return 0;
+}
+
+enum found { FOUND, REMOVED, REPLACED };
+
+static enum found find(const char *path, const struct journal_identity *opened) {
+    struct journal_identity now;
+    if (identify(path, &now))
+        return REMOVED;
+    return now.device == opened->device && now.inode == opened->inode ? FOUND : REPLACED;
+}
+
+static int look(const char *path, const struct journal_identity *opened, struct error *error) {
+    enum found found = find(path, opened);
+    if (found == FOUND)
+        return 0;
+    return error_set(error, EX_IOERR,
+                     "%s was %s while the daemon ran: nothing is accepted any more", path,
+                     found == REMOVED ? "removed" : "replaced");
+}
+
+bool journal_store_is_removed(const struct journal_store *store) {
+    char path[JOURNAL_PATH_SIZE + 8];
+    log_path(store, path);
+    enum found file = find(store->path, &store->file_identity);
+    enum found log = find(path, &store->log_identity);
+    return file != REPLACED && log != REPLACED && (file == REMOVED || log == REMOVED);
+}
+
+int journal_store_look(const struct journal_store *store, struct error *error) {
+    char path[JOURNAL_PATH_SIZE + 8];
+    log_path(store, path);
+    return look(store->path, &store->file_identity, error) ||
+                   look(path, &store->log_identity, error)
+               ? -1
+               : 0;
+}
+
+int journal_sync_log(sqlite3 *file, const char *path, struct error *error) {
+    sqlite3_file *log = NULL;
+    sqlite3_file_control(file, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log);
+    if (log && log->pMethods && log->pMethods->xSync(log, SQLITE_SYNC_NORMAL) == SQLITE_OK)
+        return 0;
+    return error_set(error, EX_IOERR, "the write-ahead log of the journal %s cannot be synced",
+                     path);
+}
+
+/* ---- Writing a file again that has lost its name ----
+
+   What is open still has every byte, and goes with the process. */
+
+static int save_error(const struct journal_store *store, int reason, struct error *error) {
+    return error_set(error, EX_IOERR, "the journal %s cannot be written again: %s", store->path,
+                     strerror(reason));
+}
+
+/* An empty file: SQLite would give it another mode. */
+static int make_empty(const struct journal_store *store, const char *path, struct error *error) {
+    unlink(path);
+    int file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, FILE_MODE);
+    return file < 0 || close(file) ? save_error(store, errno, error) : 0;
+}
+
+static int copy_to(struct journal_store *store, const char *path, struct error *error) {
+    sqlite3 *file = store->file;
+    sqlite3_stmt *copy = NULL;
+    if (make_empty(store, path, error))
+        return -1;
+    int code = sqlite3_prepare_v2(file, "VACUUM INTO ?", -1, &copy, NULL);
+    if (code == SQLITE_OK) {
+        sqlite3_bind_text(copy, 1, path, -1, SQLITE_STATIC);
+        code = sqlite3_step(copy);
+    }
+    if (code != SQLITE_DONE)
+        journal_sql_error(error, file, store->path, "written again");
+    sqlite3_finalize(copy);
+    return code == SQLITE_DONE ? 0 : -1;
+}
+
+static int sync_file(const struct journal_store *store, const char *path, struct error *error) {
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    int status = file < 0 ? -1 : fsync(file), reason = errno;
+    if (file >= 0)
+        close(file);
+    return status ? save_error(store, reason, error) : 0;
+}
+
+/* The log and its index belong to the file that is gone: beside another one they would be taken for
+   its own. */
+static int take_name(const struct journal_store *store, const char *from, struct error *error) {
+    static const char *const companions[] = {"-wal", "-shm"};
+    char name[JOURNAL_PATH_SIZE + 8];
+    for (size_t n = 0; n < sizeof companions / sizeof *companions; n++) {
+        snprintf(name, sizeof name, "%s%s", store->path, companions[n]);
+        if (unlink(name) && errno != ENOENT)
+            return save_error(store, errno, error);
+    }
+    return rename(from, store->path) || sync_directory_of(store->path)
+               ? save_error(store, errno, error)
+               : 0;
+}
+
+int journal_store_save(struct journal_store *store, struct error *error) {
+    char temporary[JOURNAL_PATH_SIZE + 8];
+    snprintf(temporary, sizeof temporary, "%s.tmp", store->path);
+    if (copy_to(store, temporary, error) || sync_file(store, temporary, error) ||
+        take_name(store, temporary, error)) {
+        unlink(temporary);
+        return -1;
+    }
+    return 0;
 }

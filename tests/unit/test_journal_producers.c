@@ -4,7 +4,7 @@
 
 #include "common/clock.h"
 #include "faulty_disk.h"
-#include "journal/journal_internal.h"
+#include "journal/journal_store.h"
 #include "journal_testing.h"
 
 static const float plain_x[INPUTS] = {1, 2, 3};
