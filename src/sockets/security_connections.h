@@ -1,9 +1,8 @@
-/* The insides of security.h: security.c opens and reloads, security_zap.c is the thread
-   that answers libzmq, security_connections.c knows the connections from libzmq's monitors,
-   security_limits.c ends those that take too much, security_quota.c knows what one key takes, and
-   security_report.c tells what has happened. */
-#ifndef RUNNEL_SECURITY_INTERNAL_H
-#define RUNNEL_SECURITY_INTERNAL_H
+/* The connections of the daemon's sockets: who is there, as libzmq's monitors and the kernel have
+   it; what each of them, and each key, takes; and the end of those that take too much. security.c
+   stands above it: keys, libzmq's questions about them, and the thread. */
+#ifndef RUNNEL_SECURITY_CONNECTIONS_H
+#define RUNNEL_SECURITY_CONNECTIONS_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -126,14 +125,10 @@ struct security {
     struct client_list clients; /* the newest first */
 };
 
-/* Take out of a bucket that `rate` a second fills, and that holds so many seconds' worth. False:
-   there is not so much in it. */
-bool security_take(struct bucket *bucket, double rate, double seconds, double amount, uint64_t now);
-
-/* The thread's function; `context` is the struct security. */
-void *security_serve(void *context);
-
 /* What follows is called with the lock held. */
+
+/* Note when something is to be announced next. */
+void security_set_due(struct security *security);
 
 /* Count a failure, for the announcement. */
 void security_fail(struct security *security, enum security_failure failure,
@@ -143,45 +138,29 @@ void security_fail(struct security *security, enum security_failure failure,
    lock. False: there may be more. */
 enum { SECURITY_SOME = 64, SECURITY_ALL = -1 };
 bool security_take_events(struct security *security, int most);
+
+/* Once the thread has ended, of connections and keys. */
 void security_free_connections(struct security *security);
 
 /* The connection that has the descriptor at this socket, or NULL. */
 struct connection *security_find(struct security *security, const struct guarded *guarded,
                                  int descriptor);
 
-/* End it: its descriptor is shut down, and libzmq closes it. It counts no more. False: it had ended
-   already. */
-bool security_end(struct security *security, struct connection *connection);
-
-/* The same, and count why. */
+/* End it, and count why: its descriptor is shut down, and libzmq closes it. */
 void security_end_for(struct security *security, struct connection *connection,
                       enum security_failure why);
 
 /* End the connections whose keys are not on the socket's list, or may not be; returns how many. */
 size_t security_cut_off(struct security *security, struct guarded *guarded);
 
-/* A connection has come: begin to watch it, and end one when there are too many. */
-void security_limit_new(struct security *security, struct connection *connection);
-
 /* Whether it has said enough for a handshake with a key; true where the system does not count. */
 bool security_may_have_key(const struct connection *connection);
-
-/* A connection is gone. */
-void security_limit_gone(struct security *security, struct connection *connection);
 
 /* Look what has come since the call before, and end the connections that send too much. Returns
    after how many ms to look again at the latest, whether something comes or not; -1: never. */
 long security_limit(struct security *security, uint64_t now);
 
 /* A connection of that key comes in: false when it may have no more, or there is no memory. */
-bool security_quota_join(struct security *security, struct connection *connection, const char *key);
-
-/* It has ended. */
-void security_quota_leave(struct connection *connection);
-
-/* So many bytes have come over it: end it when they are too many. */
-void security_quota_bytes(struct security *security, struct connection *connection, uint64_t came,
-                          uint64_t now);
-void security_quota_free(struct security *security);
+bool security_admit(struct security *security, struct connection *connection, const char *key);
 
 #endif
