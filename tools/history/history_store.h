@@ -1,12 +1,12 @@
-/* What the files of the history share. */
-#ifndef RUNNEL_HISTORY_INTERNAL_H
-#define RUNNEL_HISTORY_INTERNAL_H
+/* The file of recordings: its tables, and the rows of their levels. history.c writes through it,
+   history_read.c reads. */
+#ifndef RUNNEL_HISTORY_STORE_H
+#define RUNNEL_HISTORY_STORE_H
 
 #include <sqlite3.h>
 
 #include "common/database.h"
 #include "history.h"
-#include "tools/shared/watch_gap.h"
 
 #define HISTORY_APPLICATION 0x52554e48 /* "RUNH" */
 
@@ -38,6 +38,15 @@ struct history_table {
 };
 extern const struct history_table history_tables[KINDS];
 
+/* Columns of the tables of single rows, in the order in which they are bound and read: after the
+   keys of each come those of HISTORY_AXES. */
+#define PREDICTION_NUMBERS                                                                         \
+    "examples, steps, time, data_time, target, prediction, low, high, baseline"
+#define ANOMALY_COLUMNS                                                                            \
+    "event, run, stream, reason, column, "                                                         \
+    "examples, steps, time, data_time, score, threshold, column_score, forecast, truth"
+enum { PREDICTION_KEYS = 5, ANOMALY_KEYS = 6 /* bound before the numbers */, ANOMALY_NOTE = 15 };
+
 /* Greatest number of a row. A file with greater ones was not written by this program: they are
    ignored. */
 #define HISTORY_NUMBER_MAX 1000000000000000
@@ -57,23 +66,6 @@ struct history_row {
     struct history_value values[HISTORY_COLUMNS_MAX];
     uint64_t bin_messages; /* that the bins are the mean of; 0 = there are no bins */
     float bins[HISTORY_BINS];
-};
-
-/* Where the messages of an endpoint go. */
-struct history_feed {
-    char *endpoint;
-    int64_t run;    /* 0 = none yet */
-    char *run_text; /* the daemon's own, owned */
-    int part;
-    double position[HISTORY_AXES]; /* of the newest message with numbers */
-    double first[HISTORY_AXES];    /* of the first one in this file */
-    double heard[HISTORY_AXES];    /* of the newest message of any kind */
-    int64_t next[KINDS];           /* number of the next message */
-    int layers;                    /* whose kinds are written */
-    int experts;                   /* whose names are */
-    struct runnel_gap gap;
-    double gap_said; /* see gap_say */
-    struct history_feed *following;
 };
 
 /* For each table the statements on its rows, prepared when first needed. */
@@ -115,26 +107,23 @@ sqlite3_stmt *history_prepare_made(struct history *history, sqlite3_str *sql); /
 /* Step a statement that has no rows, and reset it. */
 int history_done(struct history *history, sqlite3_stmt *statement);
 
-/* ---- Tables and their columns (history_schema.c) ---- */
+/* The same, once, and finalize it; NULL: it could not be prepared. */
+int history_done_once(struct history *history, sqlite3_stmt *statement);
+
+/* Step a statement of one row at most; whether there is that row. */
+int history_step(struct history *history, sqlite3_stmt *select, bool *row);
+
+/* Room in the list for one more than `count`. */
+int history_grow(struct history *history, void **list, size_t count, size_t size);
+
+/* Open what history->path names, to write with a lock or to read; close all but the feeds. */
+int history_store_open(struct history *history, bool writes);
+void history_store_close(struct history *history);
 
 /* Whether the file has the table: one that was written before it was there has not. */
 int history_has_table(struct history *history, const char *name, bool *there);
 
-/* Make the tables of an empty file. */
-int history_schema_create(struct history *history);
-
-/* A file that was written when there were fewer fields gets their columns, empty in its rows so
-   far; for a reader `lacks` says which are empty in all. Columns that are known here no
-   more stay as they are. */
-int history_schema_complete(struct history *history);
-
-/* The columns of a level, in the order in which they are bound and read, with commas between. */
-void history_schema_columns(const struct history *history, sqlite3_str *sql, enum history_kind kind,
-                            bool raw);
-
-/* ---- Rows (history_rows.c) ---- */
-
-void history_rows_close(struct history *history);
+/* ---- Rows ---- */
 
 /* Insert a row of level 0, and whatever rows of the next levels it completes. */
 int history_row_insert(struct history *history, struct history_place place,
@@ -169,39 +158,5 @@ void history_row_add(struct history_row *into, const struct history_row *row, in
 /* What an object says of a table's columns. */
 void history_row_fill(struct history_row *row, const struct history_table *table,
                       const json_t *object);
-
-/* ---- Columns and experts (history_parts.c) ---- */
-
-/* Rows beside that of a `loss` message, which has their number and position; `named`: of how many
-   experts the names are written. */
-int history_parts_take(struct history *history, int64_t run, const struct history_row *row,
-                       const json_t *body, int *named);
-
-/* ---- What was abnormal (history_anomalies.c) ---- */
-
-/* Make the table where there is none. */
-int history_anomalies_create(struct history *history);
-
-/* Take an event, which is in the table `events` already; one of another kind makes no row. */
-int history_anomalies_take(struct history *history, int64_t run, int64_t event,
-                           const double position[HISTORY_AXES], const json_t *body);
-
-/* Those of a run whose events are kept stay. */
-int history_anomalies_trim(struct history *history, int64_t run);
-
-/* ---- Predictions (history_predictions.c) ---- */
-
-/* Make the table where there is none. */
-int history_predictions_create(struct history *history);
-int history_predictions_take(struct history *history, int64_t run,
-                             const double position[HISTORY_AXES], const json_t *body);
-
-/* The newest `keep` stay, of all runs together. */
-int history_predictions_trim(struct history *history);
-void history_predictions_close(struct history *history);
-
-/* ---- Retention (history_retain.c) ---- */
-
-int history_retain(struct history *history);
 
 #endif
