@@ -1,5 +1,5 @@
-/* What runnel-feed is made of: a source yields steps; feed_run.c bundles them into examples, paces
-   them and hands them to delivery (feed_delivery.h) or prints them (feed_print.h).
+/* What runnel-feed is made of: a source yields steps; feed.c bundles them into examples, paces
+   them and hands them to delivery or prints them (feed_delivery.h).
 
    A source is one struct source_type. It reads its options and operands, yields one step after the
    other, and knows neither sockets nor pacing nor progress. */

@@ -61,7 +61,7 @@ struct connection {
     bool counted;            /* by the kernel; else it is guessed */
     struct bucket allowance; /* statistics: bytes that may come */
 
-    /* The message that may have no end: see security_limits.c. */
+    /* The message that may have no end: see security_connections.c. */
     TAILQ_ENTRY(connection) suspects;
     bool suspect;
     uint64_t credited;   /* until then nothing waited: CLOCK_MONOTONIC in ns */

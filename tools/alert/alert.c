@@ -1,24 +1,380 @@
 /* runnel-alert: watches daemons and says when something is wrong. See runnel-alert(1). */
 #include "build-config.h"
 
+#include <errno.h>
 #include <jansson.h>
 #include <math.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sysexits.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "alert_options.h"
-#include "alert_replay.h"
-#include "alert_say.h"
+#include "alert_command.h"
+#include "alert_deliver.h"
+#include "alert_post.h"
+#include "alert_watcher.h"
 #include "common/clock.h"
 #include "common/complain.h"
+#include "common/format.h"
+#include "common/json_member.h"
+#include "common/keys.h"
+#include "common/wire.h"
 #include "tools/shared/ending.h"
 #include "tools/shared/tool.h"
 #include "tools/shared/watch_health.h"
+#include "tools/shared/watch_link.h"
+
+/* ---- Options ----
+
+   The command line of runnel-alert. */
+
+enum { ALERT_DAEMONS = 64 };
+
+struct options {
+    struct option_list endpoints;
+    struct key_options keys;
+    const char *recording; /* NULL = live */
+    bool json, quiet, verbose;
+    bool watched[ALERT_KINDS];
+    struct limits limits;
+    double interval, again, megabytes;
+    struct deliver_options deliver;
+    char *url; /* owned, when it was read from a file */
+};
+
+#define INTERVAL 60.0  /* seconds */
+#define CALM_LEAST 1.0 /* seconds */
+#define SATURATED 0.5
+#define QUEUE 100.0
+#define WAITING 10.0 /* seconds */
+#define DISK 256.0   /* MiB, where the daemon warns too */
+#define FLOOR 1e-6
+#define TIMEOUT 30.0 /* seconds */
+#define TIMEOUT_MAX 3600
+#define MEGABYTE 1048576.0
+
+/* A number greater than 0 and at most `most`, followed by the character `end`; returns what
+   follows it, or NULL. */
+static const char *parse_number(const char *text, char end, double most, double *value) {
+    char *after;
+    double number = strtod(text, &after);
+    if (after == text || *after != end || !(number > 0 && number <= most))
+        return NULL;
+    *value = number;
+    return after + (end != '\0');
+}
+
+static int take_page_hinkley(void *values, const struct option_row *row, const char *text,
+                             struct error *error) {
+    const double most = 1e6;
+    struct drift_limits *limits = &((struct options *)values)->limits.drift;
+    const char *delta = parse_number(text, ',', most, &limits->page_hinkley_lambda);
+    if (delta ? parse_number(delta, '\0', most, &limits->page_hinkley_delta) != NULL
+              : parse_number(text, '\0', most, &limits->page_hinkley_lambda) != NULL)
+        return 0;
+    return error_set(error, EX_USAGE,
+                     "--%s: found '%s', expected LAMBDA or LAMBDA,DELTA, both greater than 0",
+                     row->name, text);
+}
+
+/* --only: all others off; --except: these off. */
+static int take_kinds(void *values, const struct option_row *row, const char *list,
+                      struct error *error) {
+    struct options *o = values;
+    bool only = row->letter == 'o';
+    if (only)
+        memset(o->watched, 0, sizeof o->watched);
+    for (const char *at = list;; at++) {
+        size_t length = strcspn(at, ",");
+        enum alert_kind kind = alert_find(at, length);
+        if (kind == ALERT_KINDS)
+            return error_set(error, EX_USAGE, "--%s: there is no alert '%.*s'; --help has them all",
+                             row->name, (int)length, at);
+        o->watched[kind] = only;
+        at += length;
+        if (!*at)
+            return 0;
+    }
+}
+
+/* The first line of the file; NULL with `error` filled. */
+static char *read_url(const char *path, struct error *error) {
+    FILE *file = fopen(path, "re");
+    char *line = NULL;
+    size_t size = 0;
+    if (!file || getline(&line, &size, file) < 0) {
+        error_set(error, EX_USAGE, "cannot read a URL from '%s': %s", path,
+                  file && !ferror(file) ? "it is empty" : strerror(errno));
+        free(line);
+        line = NULL;
+    }
+    if (line)
+        line[strcspn(line, " \t\r\n")] = '\0';
+    if (file)
+        fclose(file);
+    return line;
+}
+
+static int take_url(void *values, const struct option_row *row, const char *text,
+                    struct error *error) {
+    struct options *o = values;
+    free(o->url);
+    o->url = NULL;
+    if (*text == '@' && !(o->url = read_url(text + 1, error)))
+        return -1;
+    o->deliver.url = o->url ? o->url : text;
+    if (post_is_url(o->deliver.url))
+        return 0;
+    return error_set(error, EX_USAGE,
+                     "--%s: expected a URL such as https://example.org/hook, http or https, or "
+                     "@FILE with one in it",
+                     row->name);
+}
+
+#define KINDS                                                                                      \
+    "silence restart non-finite rising page-hinkley adwin dead saturated queue rejected journal "  \
+    "disk gap input_scale worse_than_baseline anomaly idle"
+
+static const struct option_row rows[] = {
+    {"connect", 'c', "ENDPOINT",
+     "a daemon's statistics socket; may be repeated (default " WIRE_STATISTICS ")",
+     OPTION_LIST(struct options, endpoints, ALERT_DAEMONS), .unique = true},
+    KEY_OPTIONS(struct options, keys),
+    {"post", 0, "URL", "post each alert there as JSON; @FILE: the URL is in that file",
+     OPTION_TAKE(take_url)},
+    {"timeout", 0, "SECONDS", "for one command or post (default 30)",
+     OPTION_POSITIVE(struct options, deliver.seconds, TIMEOUT_MAX)},
+    {"only", 'o', "KINDS", "watch for these alone, with commas between them",
+     OPTION_TAKE(take_kinds), .complete = COMPLETE_WORDS, .words = KINDS},
+    {"except", 'x', "KINDS", "watch for all but these: " KINDS, OPTION_TAKE(take_kinds),
+     .complete = COMPLETE_WORDS, .words = KINDS},
+    {"interval", 'i', "SECONDS", "least time between two alerts of a kind (default 60)",
+     OPTION_SECONDS(struct options, interval)},
+    {"again", 'a', "SECONDS", "remind of what still holds; 0 = never (default 0)",
+     OPTION_SECONDS(struct options, again)},
+    {"json", 'j', NULL, "print each alert as one line of JSON", OPTION_FLAG(struct options, json)},
+    {"quiet", 'q', NULL, "print no alerts", OPTION_FLAG(struct options, quiet)},
+    {"replay", 'r', "FILE",
+     "say what would have been said of a recording, as runnel-watch --json writes it; - = standard "
+     "input",
+     OPTION_FILE(struct options, recording)},
+    {"verbose", 'v', NULL, "report connections and lost messages on standard error",
+     OPTION_FLAG(struct options, verbose)},
+    OPTIONS_LAST,
+};
+
+static const struct option_row limits[] = {
+    {"silence", 's', "SECONDS", "without a message; 0 = never (default 15)",
+     OPTION_SECONDS(struct options, limits.silence)},
+    {"idle", 0, "SECONDS", "in which no example was learned; 0 = never (default 0)",
+     OPTION_SECONDS(struct options, limits.idle)},
+    {"saturated", 0, "SHARE", "of the units of a layer (default 0.5)",
+     OPTION_POSITIVE(struct options, limits.saturated, 1)},
+    {"queue", 0, "EXAMPLES", "that wait to be learned (default 100)",
+     OPTION_POSITIVE(struct options, limits.queue, 1e9)},
+    {"waiting", 0, "SECONDS", "that an example waits for the journal's disk (default 10)",
+     OPTION_POSITIVE(struct options, limits.waiting, 1e6)},
+    {"disk", 0, "MB", "free for the journal (default 256)",
+     OPTION_POSITIVE(struct options, megabytes, 1e9)},
+    {"floor", 0, "LOSS",
+     "losses below count as this (default: a hundredth of what the loss was in the beginning, and "
+     "1e-6)",
+     OPTION_POSITIVE(struct options, limits.drift.floor, 1e6),
+     OPTION_GIVEN(struct options, limits.drift.fixed)},
+    {"page-hinkley", 0, "LAMBDA[,DELTA]", "in standard deviations (default 15,0.5)",
+     OPTION_TAKE(take_page_hinkley)},
+    {"adwin", 0, "DELTA", "(default 0.002)",
+     OPTION_POSITIVE(struct options, limits.drift.adwin_delta, 1)},
+    OPTIONS_END,
+};
+
+static int settle(struct options *o, char **words) {
+    if (o->recording && o->endpoints.count > 0)
+        return complain_usage("--replay and --connect exclude each other");
+    if (*words)
+        o->deliver.command = words;
+    if (*words && !command_exists(*words))
+        return complain_usage("there is no program '%s' to run", *words);
+    if (!key_options_ready(&o->keys))
+        return EX_USAGE;
+    if (!o->endpoints.count)
+        o->endpoints.values[o->endpoints.count++] = WIRE_STATISTICS;
+    o->limits.calm = fmax(o->interval, CALM_LEAST);
+    o->limits.disk = o->megabytes * MEGABYTE;
+    return OPTIONS_GO_ON;
+}
+
+/* Returns OPTIONS_GO_ON, or the exit status. */
+static int options_take(struct options *o, int argc, char **argv) {
+    const struct command_line line = {
+        .name = "runnel-alert",
+        .operands = "[COMMAND [ARGUMENT]...]",
+        .summary =
+            "Watch running runnelds and say when something is wrong with one, and when it is over. "
+            "COMMAND is run for each alert: with the alert as JSON on its standard input and in "
+            "the environment as RUNNEL_ALERT_KIND, RUNNEL_ALERT_TEXT, ...",
+        .ending = "Ends on Ctrl-C. Exit status: 0 ended as asked, 64 usage, 66 no recording, 69 "
+                  "no sockets to be had, 74 standard output takes no more.",
+        .groups = {{NULL, rows, o}, {"Limits:", limits, o}},
+        .complete = COMPLETE_PROGRAM,
+        .options_first = true,
+    };
+    *o = (struct options){
+        .limits = {.drift = {PAGE_HINKLEY_DELTA, PAGE_HINKLEY_LAMBDA, ADWIN_DELTA, FLOOR, false},
+                   .silence = HEALTH_SILENCE,
+                   .saturated = SATURATED,
+                   .queue = QUEUE,
+                   .waiting = WAITING},
+        .megabytes = DISK,
+        .interval = INTERVAL,
+        .deliver.seconds = TIMEOUT,
+    };
+    memset(o->watched, true, sizeof o->watched);
+    char **words;
+    int status = options_parse(&line, argc, argv, &words);
+    return status == OPTIONS_GO_ON ? settle(o, words) : status;
+}
+
+static void options_clear(struct options *o) {
+    free(o->url);
+}
+
+/* ---- Replay ----
+
+   Messages from a recording: what `runnel-watch --json` has written, a line each. */
+
+/* False when the line is no message that has a topic and a time. */
+static bool parse(const char *line, struct message *message, double *now) {
+    *message = (struct message){.topic = TOPICS, .body = json_loads(line, 0, NULL)};
+    const char *topic = member_string(message->body, "topic");
+    if (topic)
+        message->topic = topic_find(topic, strlen(topic));
+    return message->topic != TOPICS && member_number(message->body, "time", now);
+}
+
+/* Call `take` with each message and its time, until it returns false; a line that is none is
+   reported and skipped. "-" is standard input; a signal that interrupts the reading of it
+   ends the recording. Returns EX_OK, or prints an error and returns EX_NOINPUT or EX_IOERR. */
+static int replay(const char *path,
+                  bool (*take)(void *context, const struct message *message, double now),
+                  void *context) {
+    FILE *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
+    if (!file)
+        return complain(EX_NOINPUT, "cannot open '%s': %s", path, strerror(errno));
+    char *line = NULL;
+    size_t size = 0, number = 0, wrong = 0, first = 0;
+    double now = 0;
+    bool more = true;
+    while (more && getline(&line, &size, file) >= 0) {
+        struct message message;
+        number++;
+        if (parse(line, &message, &now))
+            more = take(context, &message, now);
+        else if (wrong++ == 0)
+            first = number;
+        message_clear(&message);
+    }
+    int status = EX_OK;
+    if (ferror(file) && errno != EINTR)
+        status = complain(EX_IOERR, "cannot read '%s': %s", path, strerror(errno));
+    if (wrong > 0)
+        complain(EX_OK,
+                 "%s: %zu line%s no message as runnel-watch --json writes them; the first "
+                 "is line %zu",
+                 path, wrong, wrong == 1 ? " is" : "s are", first);
+    free(line);
+    if (file != stdin)
+        fclose(file);
+    return status;
+}
+
+/* ---- Say ----
+
+   An alert as people and programs get it: a line, and JSON. */
+
+enum { SAY_LINE_SIZE = ALERT_TEXT_SIZE + 2 * ALERT_NAME_SIZE + ALERT_NOTE_SIZE };
+
+enum { WHERE_SIZE = 3 * FORMAT_SIZE };
+
+static json_t *number(double value) {
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+static json_t *count(double value) {
+    return isfinite(value) ? json_integer((json_int_t)value) : json_null();
+}
+
+/* Of what is not UTF-8, such as an endpoint with a strange path, only what is ASCII. */
+static json_t *string(const char *text) {
+    json_t *whole = json_string(text);
+    char ascii[ALERT_TEXT_SIZE];
+    if (whole)
+        return whole;
+    snprintf(ascii, sizeof ascii, "%s", text);
+    for (char *c = ascii; *c; c++)
+        if ((unsigned char)*c >= 0x80)
+            *c = '?';
+    return json_string(ascii);
+}
+
+/* Before its first `status` the daemon's name is not known. */
+static const char *name_of(const struct watcher *w) {
+    return *w->name ? w->name : w->endpoint;
+}
+
+/* Its JSON (docs/watching.md, "Alerts"); `unix_offset` makes Unix times of those in the alert. NULL
+   when out of memory. */
+static json_t *say_json(const struct watcher *w, const struct alert *alert, double unix_offset,
+                        double since) {
+    return json_pack(
+        "{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I}", "kind",
+        alert_names[alert->kind], "state", alert_states[alert->state], "daemon", string(name_of(w)),
+        "endpoint", string(w->endpoint), "text", string(alert->text), "time",
+        number(alert->now + unix_offset), "since", number(since), "data_time",
+        number(alert->data_time), "data_since", number(alert->data_since), "stream",
+        *alert->stream ? string(alert->stream) : json_null(), "note",
+        *alert->note ? string(alert->note) : json_null(), "run", string(w->run), "examples",
+        count(w->examples), "value", number(alert->value), "limit", number(alert->limit), "times",
+        (json_int_t)alert->times);
+}
+
+/* "at example 50,090, in data of 2014-12-31 23:30:00": what is known of it. */
+static void say_where(char where[WHERE_SIZE], const struct watcher *w, const struct alert *alert) {
+    char examples[FORMAT_SIZE], date[FORMAT_SIZE];
+    bool newest = alert->state == ALERT_OVER || alert->state == ALERT_STILL;
+    double data = newest ? alert->data_time : alert->data_since;
+    bool counted = isfinite(w->examples), dated = isfinite(data);
+    snprintf(where, WHERE_SIZE, "%s%s%s%s%s", counted ? "at example " : "",
+             counted ? format_grouped(examples, w->examples) : "", counted && dated ? ", " : "",
+             dated ? "in data of " : "", dated ? format_date(date, data) : "");
+}
+
+/* "2026-01-31 14:03:59 ALERT host adwin: the loss has risen ... (at example 50,090, in data of
+   2014-12-31 23:30:00)". */
+static char *say_line(char line[SAY_LINE_SIZE], const struct watcher *w, const struct alert *alert,
+                      double unix_offset) {
+    static const char *const words[] = {"ALERT", "STILL", "over ", "passed"};
+    char date[FORMAT_SIZE], where[WHERE_SIZE];
+    int length = snprintf(line, SAY_LINE_SIZE, "%s %s %s %s: %s",
+                          format_date(date, alert->now + unix_offset), words[alert->state],
+                          name_of(w), alert_names[alert->kind], alert->text);
+    if (*alert->note && length < SAY_LINE_SIZE)
+        length += snprintf(line + length, SAY_LINE_SIZE - (size_t)length, "; \"%s\"", alert->note);
+    say_where(where, w, alert);
+    if (*where && length < SAY_LINE_SIZE)
+        length += snprintf(line + length, SAY_LINE_SIZE - (size_t)length, " (%s)", where);
+    if (alert->times > (alert->state != ALERT_PASSED) && length < SAY_LINE_SIZE)
+        snprintf(line + length, SAY_LINE_SIZE - (size_t)length,
+                 "; %llu time%s since it was reported", (unsigned long long)alert->times,
+                 alert->times == 1 ? "" : "s");
+    return line;
+}
+
+/* ---- The program ---- */
 
 enum { MESSAGES_AT_ONCE = 1000 /* of a daemon, between two looks at the others and the clock */ };
 

@@ -1,33 +1,315 @@
 /* runnel-ctl: talk to the control socket of a running daemon. See runnel-ctl(1). */
+#include "build-config.h"
+
+#include <errno.h>
+#include <fcntl.h>
 #include <jansson.h>
+#include <libdeflate.h>
 #include <locale.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sysexits.h>
 #include <unistd.h>
 
+#include "common/base64.h"
 #include "common/complain.h"
 #include "common/format.h"
 #include "common/json_member.h"
 #include "common/keys.h"
 #include "common/options.h"
+#include "common/sync.h"
 #include "common/text.h"
 #include "common/wire.h"
 #include "ctl_alarms.h"
 #include "ctl_backup.h"
-#include "ctl_file.h"
-#include "ctl_move.h"
 #include "ctl_print.h"
-#include "ctl_request.h"
 #include "ctl_rollback.h"
+#include "runnel.h"
 #include "tools/shared/tool.h"
+
+/* ---- Request ----
+
+   One request to a daemon's control socket and its reply. */
+
+enum { ERROR_SIZE = 2048 };
+
+static int fail(const struct runnel_error *error) {
+    char clean[ERROR_SIZE];
+    text_copy(clean, sizeof clean, error->text);
+    return error->status == EX_USAGE ? complain_usage("%s", clean)
+                                     : complain(error->status, "%s", clean);
+}
+
+/* Send the request, over the connection of the one before if `*request` is not NULL, and wait at
+   most `timeout` seconds for connection and reply. Returns EX_OK with `reply` filled, which is
+   valid until request_close. Else complains and returns EX_USAGE (no endpoint), EX_UNAVAILABLE (no
+   daemon, no answer, or an answer that no daemon gives) or EX_SOFTWARE (the daemon refused or
+   failed, and has said why). With `raw` the reply's JSON is written to standard output before
+   anything is made of it. */
+static int request_send(struct runnel_request **request, const struct runnel_peer *peer,
+                        double timeout, const json_t *body, bool raw, struct runnel_reply *reply) {
+    struct runnel_error error;
+    char *text = json_dumps(body, JSON_COMPACT);
+    if (!text)
+        return complain(EX_UNAVAILABLE, "out of memory");
+    int status = *request ? runnel_request_again(*request, text, timeout, &error)
+                          : runnel_request_open(request, peer, text, timeout, &error);
+    free(text);
+    if (status)
+        return fail(&error);
+    status = runnel_request_wait(*request, reply, &error);
+    if (raw && reply->text) {
+        fwrite(reply->text, 1, reply->size, stdout);
+        putchar('\n');
+    }
+    return status ? fail(&error) : EX_OK;
+}
+
+/* ---- File ----
+
+   A file that is there whole or not at all. */
+
+#define TEMPORARY ".XXXXXX"
+
+static int write_all(int file, const void *bytes, size_t size) {
+    for (size_t done = 0; done < size;) {
+        ssize_t written = write(file, (const char *)bytes + done, size - done);
+        if (written < 0 && errno != EINTR)
+            return -1;
+        done += written > 0 ? (size_t)written : 0;
+    }
+    return 0;
+}
+
+/* mkostemp makes files that only the user may read; an export gets what open would have given it.
+ */
+static mode_t usual_mode(void) {
+    mode_t mask = umask(0);
+    umask(mask);
+    return 0666 & ~mask;
+}
+
+static int fill(int file, const void *bytes, size_t size) {
+    int failed = write_all(file, bytes, size) || fchmod(file, usual_mode()) || fsync(file);
+    int saved = errno;
+    if (close(file) && !failed)
+        return -1;
+    errno = saved;
+    return failed ? -1 : 0;
+}
+
+/* Write the bytes under a temporary name in the file's directory, fsync, and rename: a reader that
+   opens `path` finds what was there before or all of the new. What is there and is no regular file,
+   a device above all, is not replaced. "-" is standard output. Returns EX_OK, or complains and
+   returns EX_IOERR; then `path` is as it was. */
+static int file_write(const char *path, const void *bytes, size_t size) {
+    if (strcmp(path, "-") == 0) {
+        if (write_all(STDOUT_FILENO, bytes, size))
+            return complain(EX_IOERR, "cannot write to standard output: %s", strerror(errno));
+        return EX_OK;
+    }
+    struct stat there;
+    if (stat(path, &there) == 0 && !S_ISREG(there.st_mode))
+        return complain(EX_IOERR, "cannot write %s: it is there and is no regular file", path);
+    char *temporary = malloc(strlen(path) + sizeof TEMPORARY);
+    if (!temporary)
+        return complain(EX_IOERR, "out of memory");
+    strcat(strcpy(temporary, path), TEMPORARY);
+    int file = mkostemp(temporary, O_CLOEXEC), status = EX_OK;
+    if (file < 0) {
+        status = complain(EX_IOERR, "cannot write beside %s: %s", path, strerror(errno));
+    } else if (fill(file, bytes, size) || rename(temporary, path)) {
+        status = complain(EX_IOERR, "cannot write %s: %s", path, strerror(errno));
+        unlink(temporary);
+    } else if (sync_directory_of(path)) { /* the rename itself */
+        status = complain(EX_IOERR, "%s is written, but its directory cannot be synced: %s", path,
+                          strerror(errno));
+    }
+    free(temporary);
+    return status;
+}
+
+/* ---- Move ----
+
+   The commands adopt and import: a file goes to the daemon, in pieces. */
+
+#define STATE_MAGIC "RNSTREAM"
+
+/* Of the state of a stream: after the magic its format, and the checksum of all that follows. */
+enum { TEXT_SIZE = 1024, STATE_FORMAT = 1, STATE_FORMAT_AT = 8, STATE_SUM_AT = 12, STATE_AT = 16 };
+
+/* Whether bytes that came are the state of a stream. */
+static bool move_is_state(const unsigned char *bytes, size_t size) {
+    return size > strlen(STATE_MAGIC) && memcmp(bytes, STATE_MAGIC, strlen(STATE_MAGIC)) == 0;
+}
+
+/* All of it, to be freed; NULL after a complaint, with its exit code. */
+static unsigned char *read_file(const char *path, size_t *size, int *status) {
+    FILE *file = strcmp(path, "-") ? fopen(path, "re") : stdin;
+    unsigned char *bytes = NULL;
+    size_t capacity = 0, got = 1;
+    *size = 0;
+    while (file && got > 0) {
+        if (capacity - *size == 0) {
+            unsigned char *larger = realloc(bytes, capacity += capacity + BUFSIZ);
+            if (!larger)
+                break;
+            bytes = larger;
+        }
+        *size += got = fread(bytes + *size, 1, capacity - *size, file);
+    }
+    bool whole = file && got == 0 && !ferror(file);
+    *status = EX_OK;
+    if (!whole)
+        *status = complain(EX_NOINPUT, "%s cannot be read: %s", path, strerror(errno));
+    if (file && file != stdin)
+        fclose(file);
+    if (whole && *size > 0)
+        return bytes;
+    if (whole)
+        *status = complain(EX_DATAERR, "%s is empty", path);
+    free(bytes);
+    return NULL;
+}
+
+static json_t *piece_of(const char *name, const unsigned char *bytes, size_t size, size_t part,
+                        size_t parts) {
+    static char text[(WIRE_PIECE + 2) / 3 * 4];
+    size_t at = part * WIRE_PIECE, piece = size - at < WIRE_PIECE ? size - at : WIRE_PIECE;
+    base64_write(bytes + at, piece, text);
+    return json_pack("{s:s, s:I, s:I, s:o}", "command", name, "part", (json_int_t)part + 1, "parts",
+                     (json_int_t)parts, "blob", json_stringn_nocheck(text, base64_size(piece)));
+}
+
+/* One after the other; `reply` is that to the last. */
+static int send_all(const struct options *o, const char *name, const unsigned char *bytes,
+                    size_t size, struct runnel_request **request, struct runnel_reply *reply) {
+    struct runnel_peer peer = tool_peer(o->endpoint, &o->keys);
+    size_t parts = (size + WIRE_PIECE - 1) / WIRE_PIECE;
+    int status = EX_OK;
+    for (size_t part = 0; part < parts && status == EX_OK; part++) {
+        json_t *body = piece_of(name, bytes, size, part, parts);
+        status =
+            request_send(request, &peer, o->timeout, body, o->json && part + 1 == parts, reply);
+        json_decref(body);
+    }
+    return status;
+}
+
+/* The size of a safetensors file's head, and that head as JSON: which says where numbers end. */
+static bool has_all_parameters(const unsigned char *bytes, size_t size) {
+    uint64_t head, end = 0;
+    const char *name;
+    json_t *tensor;
+    memcpy(&head, bytes, sizeof head);
+    size -= sizeof head;
+    json_t *tensors =
+        head <= size ? json_loadb((const char *)bytes + sizeof head, head, 0, NULL) : NULL;
+    json_object_foreach(tensors, name, tensor) {
+        json_int_t last =
+            json_integer_value(json_array_get(json_object_get(tensor, "data_offsets"), 1));
+        end = last > 0 && (uint64_t)last > end ? (uint64_t)last : end;
+    }
+    bool whole = tensors && end == size - head;
+    json_decref(tensors);
+    return whole;
+}
+
+/* Of a format that is not known here the daemon says so. */
+static bool has_all_state(const unsigned char *bytes, size_t size) {
+    uint32_t format, sum;
+    if (size < STATE_AT)
+        return false;
+    memcpy(&format, bytes + STATE_FORMAT_AT, sizeof format);
+    memcpy(&sum, bytes + STATE_SUM_AT, sizeof sum);
+    return format != STATE_FORMAT || libdeflate_crc32(0, bytes + STATE_AT, size - STATE_AT) == sum;
+}
+
+/* A file of the other kind, or that is damaged, is not sent. */
+static int check_file(const char *name, const char *path, const unsigned char *bytes, size_t size) {
+    bool adopts = strcmp(name, "adopt") == 0, state = move_is_state(bytes, size);
+    bool parameters = size > sizeof(uint64_t) && bytes[sizeof(uint64_t)] == '{';
+    if (!state && !parameters)
+        return complain(EX_DATAERR, "%s is no %s: runnel-ctl export FILE%s writes one", path,
+                        adopts ? "state of a stream" : "safetensors file with parameters",
+                        adopts ? " STREAM" : "");
+    if (adopts && !state && parameters)
+        return complain(EX_DATAERR,
+                        "%s has parameters, and no state of a stream: runnel-ctl import takes it; "
+                        "runnel-ctl export FILE STREAM writes the state of a stream",
+                        path);
+    if (!adopts && state)
+        return complain(EX_DATAERR,
+                        "%s is the state of a stream, and has no parameters: runnel-ctl adopt "
+                        "takes it; runnel-ctl export FILE writes parameters",
+                        path);
+    if (state ? !has_all_state(bytes, size) : !has_all_parameters(bytes, size))
+        return complain(EX_DATAERR,
+                        "%s is damaged: %s; nothing was sent, export it again (runnel-ctl export)",
+                        path,
+                        state ? "its checksum does not fit its bytes"
+                              : "it has not as many bytes as its head says");
+    return EX_OK;
+}
+
+static int send_file(const struct options *o, const char *name, const char *path,
+                     struct runnel_request **request, struct runnel_reply *reply) {
+    size_t size;
+    int status;
+    unsigned char *bytes = read_file(path, &size, &status);
+    if (bytes)
+        status = check_file(name, path, bytes, size);
+    if (status == EX_OK) {
+        status = send_all(o, name, bytes, size, request, reply);
+        if (status == EX_SOFTWARE)
+            complain(status, "the file that was sent: %s", path);
+    }
+    free(bytes);
+    return status;
+}
+
+/* As `act` of struct command. */
+static int move_adopt(const struct options *o, char **arguments) {
+    struct runnel_request *request = NULL;
+    struct runnel_reply reply;
+    char clean[TEXT_SIZE];
+    int status = send_file(o, "adopt", arguments[0], &request, &reply);
+    if (status == EX_OK && !o->json) {
+        const char *stream = member_string(reply.json, "stream");
+        printf("adopted stream '%s'\n", text_copy(clean, sizeof clean, stream ? stream : "?"));
+    }
+    runnel_request_close(&request);
+    int finished = complain_output();
+    return status == EX_OK ? finished : status;
+}
+
+static int move_import(const struct options *o, char **arguments) {
+    struct runnel_request *request = NULL;
+    struct runnel_reply reply;
+    char text[FORMAT_SIZE];
+    int status = send_file(o, "import", arguments[0], &request, &reply);
+    if (status == EX_OK && !o->json) {
+        double count = 0;
+        member_number(reply.json, "parameters", &count);
+        printf("%s parameters of %s are in place of what was learned\n",
+               format_grouped(text, count), arguments[0]);
+    }
+    runnel_request_close(&request);
+    int finished = complain_output();
+    return status == EX_OK ? finished : status;
+}
+
+/* ---- The program ---- */
 
 /* Seconds. A rollback learns again what may have taken days. */
 #define TIMEOUT 10.0
 #define ROLLBACK_TIMEOUT (7 * 86400.0)
 
 enum {
-    TEXT_SIZE = 1024,
     PATH_SIZE = 4096,
     CONFIG_LINE_SIZE = 65536, /* of a line of a configuration */
     SAFETENSORS_PREFIX = 8,   /* bytes: the length of the JSON that follows */
