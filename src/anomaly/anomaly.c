@@ -9,7 +9,7 @@
 #include "common/denormals.h"
 #include "common/error.h"
 #include "common/machine.h"
-#include "forecast/vectors.h"
+#include "common/vectors.h"
 #include "habit.h"
 #include "kept.h"
 #include "novelty.h"

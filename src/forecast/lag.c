@@ -4,8 +4,8 @@
 #include <stddef.h>
 
 #include "common/finite.h"
+#include "common/vectors.h"
 #include "forecast.h"
-#include "vectors.h"
 
 #define KEEP 0.9998
 #define TINY 1e-12

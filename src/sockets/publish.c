@@ -21,7 +21,7 @@
 #include "common/json_text.h"
 #include "config/config.h"
 #include "endpoint.h"
-#include "security.h"
+#include "security/security.h"
 
 /* ---- Queue ----
 

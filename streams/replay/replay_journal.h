@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "journal/journal_block.h"
+#include "store/journal_block.h"
 #include "streams/feed.h"
 
 struct replay_journal;

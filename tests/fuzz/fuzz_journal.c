@@ -9,10 +9,10 @@
 #include "common/error.h"
 #include "example_models.h"
 #include "fuzz.h"
-#include "journal/journal_check.h"
-#include "journal/journal_read.h"
 #include "learner/learner.h"
 #include "sockets/decode.h"
+#include "store/journal_check.h"
+#include "store/journal_read.h"
 
 enum { FORMAT_SHIFT = 4, FORMAT = 3, SECOND = 0x80, PLAN_STEPS = 64 };
 

@@ -34,22 +34,22 @@ cat >"$scratch/rooms" <<'END'
 src/common
 src/model common/* kernels/kinds.h
 src/forecast common/*
-src/anomaly common/* forecast/vectors.h
+src/anomaly common/*
 src/config common/* model/* forecast/* anomaly/* kernels/kinds.def
 kernels common/error.h common/log.h common/denormals.h common/threads.h common/quantile.h forecast/least_squares.h model/* learner/engine.h learner/cuda_module.h formulas.h kinds.h kinds.def unit.h cells.h cells/* normalization.h norms/* losses.h losses/* optimizers.h optimizers/* rules/* updates.h
 src/learner common/* model/* forecast/* anomaly/* config/*
-src/checkpoint common/* model/* config/* learner/*
-src/journal common/* config/* learner/*
-src/sockets common/* model/* config/* learner/*
+src/store common/* model/* config/* learner/*
+src/security common/* config/*
+src/sockets common/* model/* config/* learner/* security/*
 src/consume common/* model/* config/* learner/* sockets/* brokers/*
-src/daemon common/* model/* config/* learner/* checkpoint/* journal/* fleet/* sockets/* consume/* brokers/url.h brokers/kafka_options.h
-src/bench common/* anomaly/* model/* config/* learner/* checkpoint/* journal/* fleet/* cpu/*
-src/experiment common/* model/* config/* learner/* journal/* sockets/* daemon/*
+src/daemon common/* model/* config/* learner/* store/* fleet/* security/* sockets/* consume/* brokers/url.h brokers/kafka_options.h
+src/bench common/* anomaly/* model/* config/* learner/* store/* fleet/* cpu/*
+src/experiment common/* model/* config/* learner/* sockets/* daemon/*
 src/client common/*
 src/brokers common/*
-src/fleet common/* brokers/* model/* config/* learner/* checkpoint/* journal/*
-streams common/* brokers/* runnel.h streams/* journal/journal_block.h
-tools/figures common/* runnel.h anomaly/* model/* config/* learner/* checkpoint/* journal/* fleet/*
+src/fleet common/* brokers/* model/* config/* learner/* store/*
+streams common/* brokers/* runnel.h streams/* store/journal_block.h
+tools/figures common/* runnel.h anomaly/* model/* config/* learner/* store/* fleet/*
 tools common/* brokers/* fleet/* runnel.h tools/shared/* tools/history/* experiment/experiment_store.h
 END
 wrong 'not in its room' "$(awk '
@@ -86,7 +86,7 @@ wrong 'not in its room' "$(awk '
     }' "$scratch/rooms" "$scratch/there" "$scratch/includes")"
 
 # Calls likewise: what a room's library leaves undefined, no library of a room above it defines.
-rooms='common model forecast anomaly config cpu learner journal checkpoint carry sockets brokers fleet consume daemon'
+rooms='common model forecast anomaly config cpu learner store carry security sockets brokers fleet consume daemon'
 wrong 'calls what is above it' "$(for room in $rooms; do
     [ ! -f "${builddir:-.}/libdaemon.a" ] || nm -g "${builddir:-.}/lib$room.a" | sed "s/^/$room /"
 done | awk -v order="$rooms" '

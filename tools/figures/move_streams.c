@@ -10,18 +10,18 @@
 #include <sysexits.h>
 #include <unistd.h>
 
-#include "checkpoint/checkpoint.h"
 #include "common/clock.h"
 #include "common/complain.h"
 #include "common/error.h"
 #include "common/options.h"
 #include "config/config.h"
 #include "fleet/carry.h"
-#include "journal/journal.h"
 #include "learner/engines.h"
 #include "learner/example.h"
 #include "learner/learner.h"
 #include "model/model.h"
+#include "store/checkpoint.h"
+#include "store/journal.h"
 
 enum { STEPS = 20, PLAN = 256, KEY_SIZE = 32, OVERRIDE_SIZE = 64, STREAMS_MOST = 1 << 24 };
 

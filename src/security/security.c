@@ -17,7 +17,7 @@
 
 #include "common/error.h"
 #include "common/text.h"
-#include "security_connections.h"
+#include "connections.h"
 
 #define ZAP_ENDPOINT "inproc://zeromq.zap.01" /* RFC 27 */
 

@@ -1,4 +1,4 @@
-#include "security_connections.h"
+#include "connections.h"
 
 #include <inttypes.h>
 #include <linux/sockios.h>

@@ -1,8 +1,8 @@
-/* How the loops of this room are compiled for several instruction sets. They add up in one order
-   whatever the set, and products are never fused with sums (-ffp-contract=off): all sets give the
-   same bits. */
-#ifndef RUNNEL_FORECAST_VECTORS_H
-#define RUNNEL_FORECAST_VECTORS_H
+/* How the loops of src/forecast and src/anomaly are compiled for several instruction sets. They add
+   up in one order whatever the set, and products are never fused with sums (-ffp-contract=off): all
+   sets give the same bits. */
+#ifndef RUNNEL_VECTORS_H
+#define RUNNEL_VECTORS_H
 
 #include <stddef.h>
 

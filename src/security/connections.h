@@ -1,8 +1,8 @@
 /* The connections of the daemon's sockets: who is there, as libzmq's monitors and the kernel have
    it; what each of them, and each key, takes; and the end of those that take too much. security.c
    stands above it: keys, libzmq's questions about them, and the thread. */
-#ifndef RUNNEL_SECURITY_CONNECTIONS_H
-#define RUNNEL_SECURITY_CONNECTIONS_H
+#ifndef RUNNEL_CONNECTIONS_H
+#define RUNNEL_CONNECTIONS_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -61,7 +61,7 @@ struct connection {
     bool counted;            /* by the kernel; else it is guessed */
     struct bucket allowance; /* statistics: bytes that may come */
 
-    /* The message that may have no end: see security_connections.c. */
+    /* The message that may have no end: see connections.c. */
     TAILQ_ENTRY(connection) suspects;
     bool suspect;
     uint64_t credited;   /* until then nothing waited: CLOCK_MONOTONIC in ns */
