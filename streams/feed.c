@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include "common/clock.h"
-#include "feed_call.h"
 #include "feed_delivery.h"
 
 /* ---- Schema ----

@@ -79,7 +79,7 @@ struct step {
     bool own_number; /* it came with the number */
 };
 
-/* Where JSON has what an example needs: feed_fields.h. */
+/* Where JSON has what an example needs: sources/payload.h. */
 struct field_options {
     struct option_list columns;           /* COLUMN=PATH */
     const char *key, *time, *time_format; /* or NULL */

@@ -10,7 +10,7 @@
 
 #include "common/wire.h"
 #include "sockets/frames.h"
-#include "store/journal_kind.h"
+#include "store/journal_block.h"
 
 struct daemon;
 struct error;

@@ -27,7 +27,7 @@
 #include <stdint.h>
 
 #include "config/config.h"
-#include "journal_kind.h"
+#include "journal_block.h"
 #include "learner/example.h"
 
 struct error;

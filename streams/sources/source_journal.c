@@ -24,7 +24,6 @@
 #include "feed_drain.h"
 #include "feed_named.h"
 #include "streams/feed.h"
-#include "streams/feed_retry.h"
 #include "streams/sources/broker.h"
 #include "streams/sources/payload.h"
 

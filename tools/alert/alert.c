@@ -1,24 +1,31 @@
 /* runnel-alert: watches daemons and says when something is wrong. See runnel-alert(1). */
 #include "build-config.h"
 
+#include <ctype.h>
+#include <curl/curl.h>
 #include <errno.h>
 #include <jansson.h>
 #include <math.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
+#include <spawn.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+#include <sys/mman.h>
+#include <sys/pidfd.h>
+#include <sys/wait.h>
 #include <sysexits.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "alert_command.h"
-#include "alert_deliver.h"
-#include "alert_post.h"
 #include "alert_watcher.h"
 #include "common/clock.h"
 #include "common/complain.h"
+#include "common/error.h"
 #include "common/format.h"
 #include "common/json_member.h"
 #include "common/keys.h"
@@ -27,6 +34,380 @@
 #include "tools/shared/tool.h"
 #include "tools/shared/watch_health.h"
 #include "tools/shared/watch_link.h"
+
+/* ---- Command ----
+
+   Run a command for an alert: the program itself, never a shell. */
+
+#define GRACE 2.0 /* seconds between SIGTERM and SIGKILL */
+#define PREFIX "RUNNEL_ALERT_"
+
+enum { NAME_SIZE = 64 };
+
+static bool runs(const char *directory, size_t length, const char *program) {
+    char path[4096];
+    int size =
+        snprintf(path, sizeof path, "%.*s/%s", (int)length, length ? directory : ".", program);
+    return size > 0 && (size_t)size < sizeof path && access(path, X_OK) == 0;
+}
+
+/* Whether there is such a program, as execvp(3) looks for it. */
+static bool command_exists(const char *program) {
+    const char *path = getenv("PATH");
+    if (strchr(program, '/'))
+        return access(program, X_OK) == 0;
+    for (const char *at = path ? path : "/bin:/usr/bin"; at; at = strchr(at, ':')) {
+        at += *at == ':';
+        if (runs(at, strcspn(at, ":"), program))
+            return true;
+    }
+    return false;
+}
+
+/* NAME=VALUE of a member; NULL when out of memory. A number is written as in JSON, null is empty.
+ */
+static char *variable(const char *key, json_t *member) {
+    char name[NAME_SIZE], *text = NULL, *dumped = NULL;
+    size_t i = 0;
+    for (; key[i] && i + 1 < sizeof name; i++)
+        name[i] = (char)toupper((unsigned char)key[i]);
+    name[i] = '\0';
+    const char *value = json_is_null(member) ? "" : json_string_value(member);
+    if (!value)
+        value = dumped = json_dumps(member, JSON_ENCODE_ANY);
+    if (value && asprintf(&text, PREFIX "%s=%s", name, value) < 0)
+        text = NULL;
+    free(dumped);
+    return text;
+}
+
+static void free_environment(char **list) {
+    for (char **at = list; list && *at; at++)
+        free(*at);
+    free(list);
+}
+
+/* This program's own environment, without variables that look like the alert's, and the alert. */
+static char **environment(const json_t *alert) {
+    size_t count = 0, used = 0;
+    while (environ[count])
+        count++;
+    char **list = calloc(count + json_object_size(alert) + 1, sizeof *list);
+    bool whole = list != NULL;
+    for (size_t i = 0; i < count && whole; i++)
+        if (strncmp(environ[i], PREFIX, strlen(PREFIX)) != 0)
+            whole = (list[used++] = strdup(environ[i])) != NULL;
+    const char *key;
+    json_t *member;
+    json_object_foreach((json_t *)alert, key, member) {
+        if (whole)
+            whole = (list[used++] = variable(key, member)) != NULL;
+    }
+    if (whole)
+        return list;
+    free_environment(list);
+    return NULL;
+}
+
+/* A file in memory, so that a command that does not read its input blocks nothing. */
+static int input_with(const json_t *alert) {
+    int file = memfd_create("alert", MFD_CLOEXEC);
+    if (file < 0)
+        return -1;
+    if (json_dumpfd(alert, file, JSON_COMPACT) == 0 && write(file, "\n", 1) == 1 &&
+        lseek(file, 0, SEEK_SET) == 0)
+        return file;
+    close(file);
+    return -1;
+}
+
+/* Returns an error number. In a process group of its own, so that all of it can be ended. */
+static int start(char *const *words, char **variables, int input, pid_t *child) {
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    sigset_t none, usual;
+    sigemptyset(&none);
+    sigemptyset(&usual);
+    sigaddset(&usual, SIGPIPE);
+    posix_spawn_file_actions_init(&actions);
+    posix_spawnattr_init(&attributes);
+    posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK |
+                                              POSIX_SPAWN_SETSIGDEF);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setsigdefault(&attributes, &usual);
+    int error = posix_spawnp(child, words[0], &actions, &attributes, words, variables);
+    posix_spawnattr_destroy(&attributes);
+    posix_spawn_file_actions_destroy(&actions);
+    return error;
+}
+
+/* With -1 for the process (no descriptor was available) it waits the whole time. */
+static bool has_ended(int process, double seconds) {
+    struct pollfd item = {.fd = process, .events = POLLIN};
+    return poll(&item, 1, clock_milliseconds(seconds)) > 0;
+}
+
+static int wait_for(pid_t child, const char *program, double seconds, struct error *error) {
+    int process = pidfd_open(child, 0), status = 0;
+    bool late = !has_ended(process, seconds);
+    if (late) {
+        kill(-child, SIGTERM);
+        has_ended(process, GRACE);
+        kill(-child, SIGKILL); /* also what it started and has not ended with it */
+    }
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+        ;
+    bool process_unknown = process < 0;
+    if (process >= 0)
+        close(process);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0 && (!late || process_unknown))
+        return 0;
+    if (late && !process_unknown)
+        return error_set(error, EX_UNAVAILABLE, "'%s' did not end within %g s and was ended",
+                         program, seconds);
+    if (WIFEXITED(status))
+        return error_set(error, EX_UNAVAILABLE, "'%s' ended with exit status %d", program,
+                         WEXITSTATUS(status));
+    return error_set(error, EX_UNAVAILABLE, "'%s' was ended by signal %d", program,
+                     WTERMSIG(status));
+}
+
+/* Run words[0] with the others as its arguments (ending with NULL). On its standard input is the
+   alert as JSON, in its environment each member of it as RUNNEL_ALERT_MEMBER; its output goes to
+   standard error. After `seconds` it and what it has started are ended. Returns 0 when it exits
+   with 0, else -1 with `error` filled. */
+static int command_run(char *const *words, const json_t *alert, double seconds,
+                       struct error *error) {
+    pid_t child;
+    char **variables = environment(alert);
+    int input = input_with(alert);
+    int code = variables && input >= 0 ? start(words, variables, input, &child) : ENOMEM;
+    if (input >= 0)
+        close(input);
+    free_environment(variables);
+    if (code == 0)
+        return wait_for(child, words[0], seconds, error);
+    return error_set(error, EX_UNAVAILABLE, "cannot run '%s': %s", words[0], strerror(code));
+}
+
+/* ---- Post ---- */
+
+enum {
+    ANSWER_MAX = 1 << 20, /* bytes: a longer answer is cut off */
+    STATUS_FIRST = 200,
+    STATUS_AFTER = 300,
+    STATUS_BUSY = 429,
+    STATUS_SERVER = 500,
+};
+
+/* Whether the text is an http or https URL. */
+static bool post_is_url(const char *text) {
+    CURLU *url = curl_url();
+    char *scheme = NULL;
+    bool good = url && curl_url_set(url, CURLUPART_URL, text, 0) == CURLUE_OK &&
+                curl_url_get(url, CURLUPART_SCHEME, &scheme, 0) == CURLUE_OK &&
+                (strcasecmp(scheme, "http") == 0 || strcasecmp(scheme, "https") == 0);
+    curl_free(scheme);
+    curl_url_cleanup(url);
+    return good;
+}
+
+static size_t pass_over(char *bytes, size_t size, size_t count, void *context) {
+    size_t *total = context;
+    (void)bytes;
+    *total += size * count;
+    return *total > ANSWER_MAX ? 0 : size * count;
+}
+
+static int judge(CURLcode result, long status, bool *again, struct error *error) {
+    bool answered = result == CURLE_OK || result == CURLE_WRITE_ERROR; /* the latter cut off */
+    *again = !answered || status >= STATUS_SERVER || status == STATUS_BUSY;
+    if (!answered)
+        return error_set(error, EX_UNAVAILABLE, "cannot post: %s", curl_easy_strerror(result));
+    if (status >= STATUS_FIRST && status < STATUS_AFTER)
+        return 0;
+    return error_set(error, EX_UNAVAILABLE, "cannot post: the server answered %ld", status);
+}
+
+/* POST the alert as application/json and wait for the answer, `seconds` at most in all. Redirects
+   are not followed, what the answer says is not read. Returns 0 when it is a 2xx; else -1 with
+   `error` filled, and *again when another try might help. Nothing in `error` tells the URL, which
+   may be a secret. */
+static int post_send(const char *url, const json_t *alert, double seconds, bool *again,
+                     struct error *error) {
+    size_t answered = 0;
+    long status = 0;
+    *again = false;
+    char *text = json_dumps(alert, JSON_COMPACT);
+    CURL *curl = curl_easy_init();
+    struct curl_slist *headers = curl_slist_append(NULL, "Content-Type: application/json");
+    int done = -1;
+    if (!text || !curl || !headers) {
+        error_set(error, EX_OSERR, "cannot post: out of memory");
+        goto end;
+    }
+    curl_easy_setopt(curl, CURLOPT_URL, url);
+    curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(curl, CURLOPT_POSTFIELDS, text);
+    curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
+    curl_easy_setopt(curl, CURLOPT_USERAGENT, "runnel-alert/" PACKAGE_VERSION);
+    curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)(seconds * 1e3) + 1);
+    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, pass_over);
+    curl_easy_setopt(curl, CURLOPT_WRITEDATA, &answered);
+    CURLcode result = curl_easy_perform(curl);
+    curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+    done = judge(result, status, again, error);
+end:
+    curl_slist_free_all(headers);
+    curl_easy_cleanup(curl);
+    free(text);
+    return done;
+}
+
+/* ---- Deliver ----
+
+   Deliver alerts to a command and to a URL, one after another, on a thread of its own: watching
+   never waits for them. */
+
+enum { DELIVER_WAITING = 1000 }; /* alerts; of more the oldest are lost, and that is reported */
+
+struct deliver_options {
+    char *const *command; /* words ending with NULL; NULL = none */
+    const char *url;      /* NULL = none */
+    double seconds;       /* that one command, or one try to post, may take */
+};
+
+enum { POST_TRIES = 4, POST_WAIT = 2 }; /* 2, 4 and 8 s between them */
+
+struct deliver {
+    const struct deliver_options *options;
+    pthread_t thread;
+    pthread_mutex_t mutex; /* over what follows */
+    pthread_cond_t changed;
+    bool ending;
+    json_t *waiting[DELIVER_WAITING]; /* a ring */
+    size_t first, count, lost;
+};
+
+/* Until the time is up; returns early, with true, when it is to end. */
+static bool pause_for(struct deliver *d, int seconds) {
+    struct timespec end;
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    end.tv_sec += seconds;
+    pthread_mutex_lock(&d->mutex);
+    int result = 0;
+    while (!d->ending && result != ETIMEDOUT)
+        result = pthread_cond_clockwait(&d->changed, &d->mutex, CLOCK_MONOTONIC, &end);
+    bool ending = d->ending;
+    pthread_mutex_unlock(&d->mutex);
+    return ending;
+}
+
+static void post(struct deliver *d, const json_t *alert) {
+    struct error error;
+    bool again = true;
+    for (int attempt = 1, wait = POST_WAIT; again; attempt++, wait *= 2) {
+        if (post_send(d->options->url, alert, d->options->seconds, &again, &error) == 0)
+            return;
+        if (!again || attempt == POST_TRIES || pause_for(d, wait))
+            break;
+    }
+    complain(EX_OK, "%s; this alert is not delivered: %s", error.text,
+             member_string(alert, "text"));
+}
+
+static void handle(struct deliver *d, const json_t *alert) {
+    struct error error;
+    if (d->options->command &&
+        command_run(d->options->command, alert, d->options->seconds, &error) < 0)
+        complain(EX_OK, "%s; the alert was: %s", error.text, member_string(alert, "text"));
+    if (d->options->url)
+        post(d, alert);
+}
+
+/* The oldest alert; NULL when it is to end and none waits. */
+static json_t *take_next(struct deliver *d, size_t *lost) {
+    pthread_mutex_lock(&d->mutex);
+    while (d->count == 0 && !d->ending)
+        pthread_cond_wait(&d->changed, &d->mutex);
+    json_t *alert = d->count > 0 ? d->waiting[d->first] : NULL;
+    if (alert) {
+        d->first = (d->first + 1) % DELIVER_WAITING;
+        d->count--;
+    }
+    *lost = d->lost;
+    d->lost = 0;
+    pthread_mutex_unlock(&d->mutex);
+    return alert;
+}
+
+static void *work(void *context) {
+    struct deliver *d = context;
+    json_t *alert;
+    size_t lost;
+    while ((alert = take_next(d, &lost))) {
+        if (lost > 0)
+            complain(EX_OK, "%zu alerts are not delivered: too many came at once", lost);
+        handle(d, alert);
+        json_decref(alert);
+    }
+    return NULL;
+}
+
+/* `options` must outlive it. Returns EX_OK, or prints an error and returns an exit status. Later
+   errors are printed on standard error. */
+static int deliver_open(struct deliver **deliver, const struct deliver_options *options) {
+    struct deliver *d = calloc(1, sizeof *d);
+    if (!d)
+        return complain(EX_UNAVAILABLE, "out of memory");
+    d->options = options;
+    pthread_mutex_init(&d->mutex, NULL);
+    pthread_cond_init(&d->changed, NULL);
+    sigset_t all, before; /* signals are the main thread's */
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    int error = pthread_create(&d->thread, NULL, work, d);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error) {
+        free(d);
+        return complain(EX_UNAVAILABLE, "cannot start a thread: %s", strerror(error));
+    }
+    *deliver = d;
+    return EX_OK;
+}
+
+/* Wait until all is delivered, except second and later tries; then end. */
+static void deliver_close(struct deliver **deliver) {
+    struct deliver *d = *deliver;
+    if (!d)
+        return;
+    pthread_mutex_lock(&d->mutex);
+    d->ending = true;
+    pthread_cond_broadcast(&d->changed);
+    pthread_mutex_unlock(&d->mutex);
+    pthread_join(d->thread, NULL);
+    pthread_cond_destroy(&d->changed);
+    pthread_mutex_destroy(&d->mutex);
+    free(d);
+    *deliver = NULL;
+}
+
+/* Takes over the reference to the alert. */
+static void deliver_add(struct deliver *d, json_t *alert) {
+    pthread_mutex_lock(&d->mutex);
+    if (d->count == DELIVER_WAITING) {
+        json_decref(d->waiting[d->first]);
+        d->first = (d->first + 1) % DELIVER_WAITING;
+        d->count--;
+        d->lost++;
+    }
+    d->waiting[(d->first + d->count++) % DELIVER_WAITING] = alert;
+    pthread_cond_broadcast(&d->changed);
+    pthread_mutex_unlock(&d->mutex);
+}
 
 /* ---- Options ----
 

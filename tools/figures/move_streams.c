@@ -2,13 +2,11 @@
    with a journal until that is durable, and their replay (docs/reliability.md). Without a broker.
  */
 #include <inttypes.h>
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
-#include <unistd.h>
 
 #include "common/clock.h"
 #include "common/complain.h"

@@ -8,14 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
-#include <time.h>
 
 #include "common/clock.h"
 #include "common/complain.h"
 #include "common/json_member.h"
 #include "common/text.h"
 #include "tools/shared/watch_anomaly.h"
-#include "tools/shared/watch_gap.h"
+#include "tools/shared/watch_health.h"
 #include "tools/shared/watch_truth.h"
 
 enum {

@@ -26,7 +26,6 @@
 #include "top_canvas.h"
 #include "top_said.h"
 #include "top_session.h"
-#include "top_terminal.h"
 
 /* ---- Act ----
 

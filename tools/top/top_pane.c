@@ -11,7 +11,6 @@
 #include "common/fields.h"
 #include "common/format.h"
 #include "common/json_member.h"
-#include "common/text.h"
 #include "tools/shared/watch_state.h"
 #include "tools/shared/watch_trend.h"
 #include "top_canvas.h"

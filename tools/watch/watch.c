@@ -28,9 +28,7 @@
 #include "tools/shared/watch_health.h"
 #include "tools/shared/watch_link.h"
 #include "tools/shared/watch_names.h"
-#include "watch_lines.h"
 #include "watch_table.h"
-#include "watch_truths.h"
 
 /* ---- Abnormal ----
 

@@ -11,7 +11,6 @@
 
 #include "web_experiment_api.h"
 #include "web_feed.h"
-#include "web_query.h"
 #include "web_reply.h"
 
 /* ---- Anomalies ----
