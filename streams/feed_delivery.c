@@ -40,7 +40,8 @@ static struct {
     uint64_t examples_rated;
 } console;
 
-void progress_start(const char *program, bool quiet, bool verbose, bool line) {
+/* `program` speaks. `line`: false when standard output may be the same terminal. */
+static void progress_start(const char *program, bool quiet, bool verbose, bool line) {
     console.program = program;
     console.quiet = quiet;
     console.verbose = verbose;
@@ -52,7 +53,8 @@ void progress_begin(void) {
     console.begun = console.shown = clock_seconds();
 }
 
-void progress_clear(void) {
+/* Take the line away, for good or until it is shown next. */
+static void progress_clear(void) {
     if (console.drawn)
         fputs("\r\033[K", stderr);
     console.drawn = false;
@@ -92,7 +94,8 @@ void feed_detail(const char *format, ...) {
     va_end(arguments);
 }
 
-void progress_waiting(const struct progress *progress) {
+/* Without a line, one sentence says that no daemon is there yet, once and after a while. */
+static void progress_waiting(const struct progress *progress) {
     if (console.terminal || console.waiting_said || clock_seconds() - console.begun < WAIT_QUIETLY)
         return;
     console.waiting_said = true;
@@ -100,7 +103,7 @@ void progress_waiting(const struct progress *progress) {
     feed_say("waiting for %s%s%s", progress->waiting, why ? ": " : "", why ? why : "");
 }
 
-bool progress_due(void) {
+static bool progress_due(void) {
     return console.terminal && !console.quiet &&
            clock_seconds() - console.shown >= PROGRESS_INTERVAL;
 }
@@ -162,8 +165,10 @@ void progress_show(const struct progress *progress) {
     console.shown = now;
 }
 
-void progress_summary(const struct progress *progress, const char *where, uint64_t skipped,
-                      const struct runnel_counts *counts) {
+/* "sent 1000 examples in 2.0 s, 500 per second", with "(12000 steps)" where they are more, and what
+   has come back unless `counts` is NULL. */
+static void progress_summary(const struct progress *progress, const char *where, uint64_t skipped,
+                             const struct runnel_counts *counts) {
     char steps[DURATION_SIZE] = "", bad[DURATION_SIZE + LINE_SIZE] = "", back[LINE_SIZE] = "";
     double seconds = clock_seconds() - console.begun;
     if (progress->steps > progress->examples)

@@ -29,29 +29,14 @@ struct progress {
     const char *waiting; /* the endpoint without a peer, or NULL */
 };
 
-/* `program` speaks. `line`: false when standard output may be the same terminal. */
-void progress_start(const char *program, bool quiet, bool verbose, bool line);
-
 /* The clock of the rates begins now: call it when the first example may leave. */
 void progress_begin(void);
 
 /* Whether the line is due. Cheap enough to be asked often, not for every example. */
-bool progress_due(void);
 void progress_show(const struct progress *progress);
-
-/* Without a line, one sentence says that no daemon is there yet, once and after a while. */
-void progress_waiting(const struct progress *progress);
-
-/* Take the line away, for good or until it is shown next. */
-void progress_clear(void);
 
 /* One sentence that people need also with --quiet. */
 void progress_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-/* "sent 1000 examples in 2.0 s, 500 per second", with "(12000 steps)" where they are more, and what
-   has come back unless `counts` is NULL. */
-void progress_summary(const struct progress *progress, const char *where, uint64_t skipped,
-                      const struct runnel_counts *counts);
 
 struct destination {
     const char *endpoint;

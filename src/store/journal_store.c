@@ -129,7 +129,7 @@ uint32_t journal_stream_checksum(const struct journal_record *r, int format) {
     return journal_checksum(journal_checksum(0, numbers, size), r->key, r->key_size);
 }
 
-uint32_t journal_place_checksum(const char *name, const struct journal_place *p) {
+static uint32_t journal_place_checksum(const char *name, const struct journal_place *p) {
     const uint64_t numbers[] = {p->epoch, p->sequence, p->count, p->position};
     return journal_checksum(journal_checksum(0, numbers, sizeof numbers), name, strlen(name));
 }

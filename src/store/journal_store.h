@@ -114,7 +114,6 @@ int journal_damaged(struct error *error, const char *path, const char *format, .
     __attribute__((format(printf, 3, 4)));
 
 uint32_t journal_totals_checksum(const struct journal_totals *totals);
-uint32_t journal_place_checksum(const char *name, const struct journal_place *place);
 uint32_t journal_stream_checksum(const struct journal_record *record, int format);
 
 /* Bring the file to JOURNAL_FORMAT, in one transaction: what is killed meanwhile leaves the file as

@@ -487,10 +487,6 @@ void drain_close(struct drain **pointer) {
 
 /* --- lines ---------------------------------------------------------------------------------- */
 
-uint32_t drain_count(const struct drain *drain) {
-    return drain->count;
-}
-
 const char *drain_text(struct drain *drain, uint32_t id) {
     if (id >= drain->count)
         return NULL;

@@ -56,6 +56,14 @@ static bool is_own(const json_t *value) {
                           wire_producer_parse(json_string_value(producer), &number) == 0));
 }
 
+/* The stream's newest example has these. */
+static void numbers_taken(struct held_stream *held, uint64_t producer, uint32_t epoch) {
+    held->producer = producer;
+    held->epoch = epoch;
+    held->seen = true;
+    held->labels = 0;
+}
+
 /* Of an example or label without a sequence: whose number it gets. */
 static int number_ours(struct payload *payload, struct held_stream *held, json_t *value,
                        struct message_number *number, struct step *step, struct error *error) {
@@ -192,13 +200,6 @@ static uint32_t epoch_of(const json_t *value) {
 static bool is_taken(const struct held_stream *held, uint64_t number) {
     uint64_t next = held->stream.sequence;
     return number < next && number + held->labels >= next;
-}
-
-void numbers_taken(struct held_stream *held, uint64_t producer, uint32_t epoch) {
-    held->producer = producer;
-    held->epoch = epoch;
-    held->seen = true;
-    held->labels = 0;
 }
 
 int numbers_of_example(struct held_stream *held, const json_t *value, struct error *error) {

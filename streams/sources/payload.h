@@ -72,9 +72,6 @@ int fields_open(struct mapping **mapping, const struct source *source, struct er
 /* "producer", in hexadecimal digits. */
 void numbers_set_producer(json_t *value, uint64_t producer);
 
-/* The stream's newest example has these. */
-void numbers_taken(struct held_stream *held, uint64_t producer, uint32_t epoch);
-
 /* The same of an example that has all but its sequence, unless that is its own; before
    the stream's is set to it. EX_DATAERR: a label was given its number. */
 int numbers_of_example(struct held_stream *held, const json_t *value, struct error *error);

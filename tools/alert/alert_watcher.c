@@ -112,8 +112,8 @@ static void begin(struct book *book, struct condition *c, const struct alert *al
         say_beginning(book, c, alert->now);
 }
 
-void book_begin(struct book *book, enum alert_kind kind, double now, double value, double limit,
-                const char *format, ...) {
+static void book_begin(struct book *book, enum alert_kind kind, double now, double value,
+                       double limit, const char *format, ...) {
     struct alert alert = {.kind = kind, .value = value, .limit = limit, .now = now, .since = now};
     va_list arguments;
     va_start(arguments, format);
@@ -121,8 +121,10 @@ void book_begin(struct book *book, enum alert_kind kind, double now, double valu
     va_end(arguments);
 }
 
-void book_happened(struct book *book, enum alert_kind kind, double now, double calm, double value,
-                   const char *format, ...) {
+/* Something that has happened once: it is over when it has not happened again for `calm` seconds;
+   with 0 it is an instant that is never over. */
+static void book_happened(struct book *book, enum alert_kind kind, double now, double calm,
+                          double value, const char *format, ...) {
     struct alert alert = {.kind = kind, .value = value, .limit = NAN, .now = now, .since = now};
     va_list arguments;
     va_start(arguments, format);
@@ -160,14 +162,19 @@ static void begin_text(struct book *book, struct condition *c, const struct aler
     c->holds = c->said = false;
 }
 
-void book_event(struct book *book, const struct alert *event) {
+/* Something that has happened once in a stream, and is never over: each stream has a least time of
+   its own. Of one kind only. The event's kind, texts, value, limit and `now` are read. */
+static void book_event(struct book *book, const struct alert *event) {
     struct alert alert = *event;
     alert.since = alert.now;
     if (book->watched[alert.kind])
         begin_text(book, find_stream(book, alert.stream, alert.now), &alert, "%s", event->text);
 }
 
-void book_over(struct book *book, enum alert_kind kind, double now, const char *format, ...) {
+/* The condition of a kind holds now; the sentence is used only when it begins. book_over ends it,
+   with a sentence of its own; nothing happens when it does not hold. */
+static void book_over(struct book *book, enum alert_kind kind, double now, const char *format,
+                      ...) {
     struct condition *c = &book->conditions[kind];
     if (!c->holds)
         return;
@@ -249,7 +256,8 @@ void drift_open(struct drift *d, const struct drift_limits *limits) {
     begin_anew(d);
 }
 
-void drift_is_density(struct drift *d) {
+/* The loss is that of a density. If that was not known before, all values so far are forgotten. */
+static void drift_is_density(struct drift *d) {
     if (d->density)
         return;
     struct drift_limits limits = d->limits;
@@ -306,7 +314,10 @@ static double logarithm(struct drift *d, double loss) {
     return log(fmax(loss, fmax(d->limits.floor, SHARE * d->beginning)));
 }
 
-void drift_add(struct drift *d, double mean, struct change *page_hinkley, struct change *adwin) {
+/* Take the mean of a message, a finite one; a negative one makes it a density's. The changes have
+   losses in them, in their own unit. */
+static void drift_add(struct drift *d, double mean, struct change *page_hinkley,
+                      struct change *adwin) {
     if (mean < 0)
         drift_is_density(d);
     mean = fmax(-LOSS_MOST, fmin(LOSS_MOST, mean));
@@ -316,7 +327,7 @@ void drift_add(struct drift *d, double mean, struct change *page_hinkley, struct
     *adwin = in_losses(d, adwin_add(&d->adwin, value));
 }
 
-struct rising drift_rising(const struct drift *d) {
+static struct rising drift_rising(const struct drift *d) {
     struct rising rising = {0};
     if (d->trend.count < TREND_VALUES)
         return rising;
@@ -421,8 +432,11 @@ static void tell_life(const struct layers *layers, const json_t *list, struct bo
         book_over(book, ALERT_DEAD, now, "the units of every layer move again");
 }
 
-void layers_take(struct layers *layers, const json_t *body, double limit, struct book *book,
-                 double now) {
+/* Take a message and enter in the book: saturated when the moving average of a layer's share
+   reaches `limit` (over below 4/5 of it), dead when all units of a layer are alike, or none of them
+   changes, LAYERS_DEAD_LEAST messages long. */
+static void layers_take(struct layers *layers, const json_t *body, double limit, struct book *book,
+                        double now) {
     json_t *list = state_layers(body);
     size_t count = json_array_size(list);
     for (size_t i = 0; i < count && i < LAYERS_MAX; i++) {

@@ -110,22 +110,6 @@ struct book {
 void book_open(struct book *book, const bool watched[ALERT_KINDS], double interval, double again,
                void (*say)(void *context, const struct alert *alert), void *context);
 
-/* The condition of a kind holds now; the sentence is used only when it begins. book_over ends it,
-   with a sentence of its own; nothing happens when it does not hold. */
-void book_begin(struct book *book, enum alert_kind kind, double now, double value, double limit,
-                const char *format, ...) __attribute__((format(printf, 6, 7)));
-void book_over(struct book *book, enum alert_kind kind, double now, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
-
-/* Something that has happened once: it is over when it has not happened again for `calm` seconds;
-   with 0 it is an instant that is never over. */
-void book_happened(struct book *book, enum alert_kind kind, double now, double calm, double value,
-                   const char *format, ...) __attribute__((format(printf, 6, 7)));
-
-/* Something that has happened once in a stream, and is never over: each stream has a least time of
-   its own. Of one kind only. The event's kind, texts, value, limit and `now` are read. */
-void book_event(struct book *book, const struct alert *event);
-
 /* Time has passed: reports what was held back, what still holds and what is over. book_next:
    seconds until there is something to do. */
 void book_tick(struct book *book, double now);
@@ -174,13 +158,6 @@ struct drift {
 
 void drift_open(struct drift *drift, const struct drift_limits *limits);
 
-/* The loss is that of a density. If that was not known before, all values so far are forgotten. */
-void drift_is_density(struct drift *drift);
-
-/* Take the mean of a message, a finite one; a negative one makes it a density's. The changes have
-   losses in them, in their own unit. */
-void drift_add(struct drift *drift, double mean, struct change *page_hinkley, struct change *adwin);
-
 /* Whether the loss has risen along the whole trend: TREND_VALUES blocks with a slope of
    DRIFT_RISING standard errors, and a tenth of the loss or of a nat in all. */
 #define DRIFT_RISING 5.0
@@ -188,8 +165,6 @@ struct rising {
     bool known, rises, ended; /* ended: it no longer rises */
     double from, to;          /* losses at both ends of the line */
 };
-struct rising drift_rising(const struct drift *drift);
-
 /* ---- Layers ----
 
    Dead and saturated units, from the statistics of the hidden layers (topic `state`). */
@@ -212,12 +187,6 @@ struct layers {
         double mean, std, norm;
     } layers[LAYERS_MAX];
 };
-
-/* Take a message and enter in the book: saturated when the moving average of a layer's share
-   reaches `limit` (over below 4/5 of it), dead when all units of a layer are alike, or none of them
-   changes, LAYERS_DEAD_LEAST messages long. */
-void layers_take(struct layers *layers, const json_t *body, double limit, struct book *book,
-                 double now);
 
 struct limits {
     struct drift_limits drift;

@@ -26,7 +26,7 @@ static void drop_states(struct past *p, size_t first, size_t count) {
     p->state_count -= count;
 }
 
-void past_close(struct past *p) {
+static void past_close(struct past *p) {
     drop_states(p, 0, p->state_count);
     free(p->samples);
     p->samples = NULL;
@@ -90,7 +90,9 @@ static void forget_from(struct past *p, double examples) {
         drop_states(p, p->state_count - 1, 1);
 }
 
-void past_loss(struct past *p, const json_t *body, bool apart) {
+/* Take in a `loss` message; `apart` goes with the sample. What was learned at or after its examples
+   is forgotten: either all of it was reset, or a restarted daemon learns it again. */
+static void past_loss(struct past *p, const json_t *body, bool apart) {
     struct sample sample = {.weight = 1, .time = (double)time(NULL), .apart = apart};
     if (!member_number(body, "examples", &sample.examples))
         return;
@@ -108,7 +110,8 @@ void past_loss(struct past *p, const json_t *body, bool apart) {
     p->samples[p->count++] = sample;
 }
 
-void past_state(struct past *p, double examples, char *text) {
+/* Take in a `state` message as text from malloc, which becomes the past's. */
+static void past_state(struct past *p, double examples, char *text) {
     while (p->state_count > 0 && p->states[p->state_count - 1].examples >= examples)
         drop_states(p, p->state_count - 1, 1);
     size_t size = strlen(text);
@@ -118,12 +121,13 @@ void past_state(struct past *p, double examples, char *text) {
     p->states[p->state_count++] = (struct past_state){examples, text, size};
 }
 
-const struct sample *past_at(const struct past *p, double examples) {
+static const struct sample *past_at(const struct past *p, double examples) {
     size_t after = past_after(p, examples);
     return after > 0 ? &p->samples[after - 1] : NULL;
 }
 
-json_t *past_state_at(const struct past *p, double examples) {
+/* The newest sample, and the newest state, of at most so many examples; NULL when there is none. */
+static json_t *past_state_at(const struct past *p, double examples) {
     size_t i = p->state_count;
     while (i > 0 && p->states[i - 1].examples > examples)
         i--;

@@ -43,19 +43,6 @@ struct past {
     size_t state_count;
 };
 
-void past_close(struct past *past);
-
-/* Take in a `loss` message; `apart` goes with the sample. What was learned at or after its examples
-   is forgotten: either all of it was reset, or a restarted daemon learns it again. */
-void past_loss(struct past *past, const json_t *body, bool apart);
-
-/* Take in a `state` message as text from malloc, which becomes the past's. */
-void past_state(struct past *past, double examples, char *text);
-
-/* The newest sample, and the newest state, of at most so many examples; NULL when there is none. */
-const struct sample *past_at(const struct past *past, double examples);
-json_t *past_state_at(const struct past *past, double examples); /* the caller's */
-
 /* The index of the first sample of more examples. */
 size_t past_after(const struct past *past, double examples);
 

@@ -74,22 +74,6 @@ int lines_open(struct lines **lines) {
     return 0;
 }
 
-unsigned long lines_count(const struct lines *l) {
-    return l->count;
-}
-
-int lines_columns(const struct lines *l) {
-    return l->columns;
-}
-
-bool lines_are_utf8(const struct lines *l) {
-    return l->utf8;
-}
-
-bool lines_are_coloured(const struct lines *l) {
-    return l->coloured;
-}
-
 void lines_resized(struct lines *l) {
     if (isatty(STDOUT_FILENO))
         l->columns = terminal_columns();
@@ -314,7 +298,7 @@ static void append_cell(char line[LINE_SIZE], const struct field *field, const c
 static bool is_bad(const struct lines *lines, const struct field *field, const json_t *body) {
     bool skill =
         field == &fields_of_loss[FIELD_skill] || field == &fields_of_loss[FIELD_skill_recent];
-    return skill && lines_are_coloured(lines) && loss_number(body, FIELD_skill_recent) < 0;
+    return skill && lines->coloured && loss_number(body, FIELD_skill_recent) < 0;
 }
 
 static void print_header(struct table *table, struct lines *lines) {
@@ -325,15 +309,15 @@ static void print_header(struct table *table, struct lines *lines) {
                     false);
     }
     lines_add(lines, line);
-    table->header = lines_count(lines);
+    table->header = lines->count;
 }
 
 static void print_loss(struct table *table, struct lines *lines, const json_t *body) {
-    bool header = !table->header || lines_count(lines) - table->header >= LINES_HEADER_EVERY;
+    bool header = !table->header || lines->count - table->header >= LINES_HEADER_EVERY;
     if (!table->chosen) {
         int fitting[TABLE_COLUMNS_MAX], count;
         find_columns();
-        fit_columns(fitting, &count, body, lines_columns(lines));
+        fit_columns(fitting, &count, body, lines->columns);
         header = header || count != table->count ||
                  memcmp(fitting, table->columns, (size_t)count * sizeof *fitting) != 0;
         memcpy(table->columns, fitting, (size_t)count * sizeof *fitting);
@@ -441,10 +425,10 @@ static void append_histogram(char line[LINE_SIZE], const struct lines *lines, co
     double values[TREND_VALUES];
     char picture[TREND_PICTURE_SIZE];
     size_t count = member_counts(layer, "histogram", values, TREND_VALUES);
-    if (!count || lines_width(line) + 2 + (int)count > lines_columns(lines))
+    if (!count || lines_width(line) + 2 + (int)count > lines->columns)
         return;
     size_t used = strlen(line);
-    bool utf8 = lines_are_utf8(lines);
+    bool utf8 = lines->utf8;
     snprintf(line + used, LINE_SIZE - used, "  %s", trend_histogram(values, count, utf8, picture));
 }
 
@@ -453,7 +437,7 @@ static void format_layer(char label[LABEL_SIZE], const struct lines *lines, size
                          const json_t *layers) {
     enum { LINE = 80, NAMED = 9 /* number and name in it */, HISTOGRAM = 2 + FIELD_BINS };
     const json_t *layer = json_array_get(layers, index);
-    int more = lines_columns(lines) - LINE, number = state_number_columns(layers);
+    int more = lines->columns - LINE, number = state_number_columns(layers);
     more -= more < HISTOGRAM ? 0 : HISTOGRAM;
     int least = NAMED - number;
     int width = state_member_columns(layers, least + (more > 0 ? more : 0));
@@ -505,7 +489,7 @@ static void print_prediction(struct lines *lines, const json_t *body) {
     snprintf(line, sizeof line, "   example %s of '%s', loss %s: %s",
              format_grouped(count, example), stream ? stream : "", number, values ? values : "-");
     free(values);
-    size_t width = (size_t)lines_columns(lines);
+    size_t width = (size_t)lines->columns;
     if (width > sizeof line - 1)
         width = sizeof line - 1;
     text_copy(clean, sizeof clean, line);
@@ -514,28 +498,6 @@ static void print_prediction(struct lines *lines, const json_t *body) {
         strcat(clean, "...");
     }
     lines_add(lines, clean);
-}
-
-bool table_print(struct table *table, struct lines *lines, const struct message *message) {
-    switch (message->topic) {
-    case TOPIC_LOSS:
-        print_loss(table, lines, message->body);
-        return true;
-    case TOPIC_EVENT:
-        print_event(lines, message->body);
-        return true;
-    case TOPIC_STATE:
-        return print_state(lines, message->body);
-    case TOPIC_PREDICTION:
-        if (!truths_print(table, lines, message->body, body_time(message->body)))
-            print_prediction(lines, message->body);
-        return true;
-    case TOPIC_STATUS:
-        return print_status(table, lines, message->body);
-    case TOPICS:
-        break;
-    }
-    return false;
 }
 
 /* ---- Truths ---- */
@@ -564,8 +526,7 @@ enum {
 
 /* As the names need it, and the line has it. */
 static struct truths begin(struct table *table, struct lines *lines, double when, bool open) {
-    int room = lines_columns(lines) - OTHER_COLUMNS,
-        longest = names_longest(table->names, room + 1);
+    int room = lines->columns - OTHER_COLUMNS, longest = names_longest(table->names, room + 1);
     bool baseline = longest <= room || room >= NAMED_COLUMNS;
     room += baseline ? 0 : 1 + NUMBER_COLUMNS;
     int name = names_longest(table->names, room > NUMBERED_COLUMNS ? room : NUMBERED_COLUMNS);
@@ -631,7 +592,10 @@ static void print_word(void *context, const struct truth_row *row) {
     print_row(context, row, &table, texts, came && strcmp(came, said) != 0);
 }
 
-size_t truths_print(struct table *table, struct lines *lines, const json_t *body, double when) {
+/* A row for each column of each truth that a message brought; `when` it was learned (Unix time)
+   stands where the data have no time. Returns how many rows there were. */
+static size_t truths_print(struct table *table, struct lines *lines, const json_t *body,
+                           double when) {
     struct truths truths = begin(table, lines, when, false);
     truth_rows(body, print_truth, &truths);
     truth_words(body, print_word, &truths);
@@ -642,4 +606,28 @@ void truths_next(struct table *table, struct lines *lines, const json_t *body) {
     struct truths truths = begin(table, lines, NAN, true);
     truth_next(body, print_truth, &truths);
     truth_next_word(body, print_word, &truths);
+}
+
+/* ---- Messages ---- */
+
+bool table_print(struct table *table, struct lines *lines, const struct message *message) {
+    switch (message->topic) {
+    case TOPIC_LOSS:
+        print_loss(table, lines, message->body);
+        return true;
+    case TOPIC_EVENT:
+        print_event(lines, message->body);
+        return true;
+    case TOPIC_STATE:
+        return print_state(lines, message->body);
+    case TOPIC_PREDICTION:
+        if (!truths_print(table, lines, message->body, body_time(message->body)))
+            print_prediction(lines, message->body);
+        return true;
+    case TOPIC_STATUS:
+        return print_status(table, lines, message->body);
+    case TOPICS:
+        break;
+    }
+    return false;
 }

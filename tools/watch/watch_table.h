@@ -21,18 +21,7 @@ int lines_open(struct lines **lines);
 /* Write what is held; closes nothing of standard output. */
 void lines_close(struct lines **lines);
 
-/* How many were added. */
-unsigned long lines_count(const struct lines *lines);
-
-/* Columns that a line may take: the terminal's, else LINES_PLAIN_COLUMNS. */
-int lines_columns(const struct lines *lines);
 enum { LINES_PLAIN_COLUMNS = 100 };
-
-/* Whether the terminal shows UTF-8 (from the locale); plain output always may hold it. */
-bool lines_are_utf8(const struct lines *lines);
-
-/* Whether what is bad can be red: on a terminal that is not dumb, unless NO_COLOR is set. */
-bool lines_are_coloured(const struct lines *lines);
 
 /* The terminal has changed its size. */
 void lines_resized(struct lines *lines);
@@ -104,10 +93,6 @@ void table_note(struct lines *lines, const char *sentence);
 /* ---- Truths ----
 
    Messages of the topic `prediction` as rows of a table: each truth beside what was said of it. */
-
-/* A row for each column of each truth that a message brought; `when` it was learned (Unix time)
-   stands where the data have no time. Returns how many rows there were. */
-size_t truths_print(struct table *table, struct lines *lines, const json_t *body, double when);
 
 /* What a message says of the value that comes next, in the columns of those that have come: nothing
    where it says no intervals. */

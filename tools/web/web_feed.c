@@ -73,7 +73,7 @@ static void drop(struct forecasts *forecasts, struct forecast_series **at) {
     free(series);
 }
 
-void forecasts_clear(struct forecasts *forecasts) {
+static void forecasts_clear(struct forecasts *forecasts) {
     while (forecasts->series)
         drop(forecasts, &forecasts->series);
     json_decref(forecasts->said);
@@ -265,7 +265,8 @@ static void go_back(struct forecasts *forecasts, double examples) {
     }
 }
 
-void forecasts_take(struct forecasts *forecasts, const json_t *message) {
+/* Take a message. What is not as docs/protocol.md has it is skipped. */
+static void forecasts_take(struct forecasts *forecasts, const json_t *message) {
     double examples = forecasts->examples;
     if (!member_string(message, "stream"))
         return;
@@ -293,7 +294,8 @@ static char *take_oldest(struct backlog *b) {
     return text;
 }
 
-void backlog_add(struct backlog *b, char *text) {
+/* Takes the text. */
+static void backlog_add(struct backlog *b, char *text) {
     size_t size = strlen(text);
     while (b->count == BACKLOG_MESSAGES || (b->count && b->bytes + size > BACKLOG_BYTES)) {
         free(take_oldest(b));
@@ -305,7 +307,8 @@ void backlog_add(struct backlog *b, char *text) {
     b->bytes += size;
 }
 
-json_t *backlog_next(struct backlog *b, double now) {
+/* The oldest that waits, a new reference; NULL: there is none, or not yet. */
+static json_t *backlog_next(struct backlog *b, double now) {
     json_t *body = NULL;
     b->spent = fmax(0, b->spent - (now - b->since) * BACKLOG_RATE);
     b->since = now;
@@ -318,7 +321,7 @@ json_t *backlog_next(struct backlog *b, double now) {
     return body;
 }
 
-void backlog_clear(struct backlog *b) {
+static void backlog_clear(struct backlog *b) {
     while (b->count)
         free(take_oldest(b));
     *b = (struct backlog){0};

@@ -72,10 +72,6 @@ struct forecasts {
     json_t *said;      /* the newest message that says classes by name; NULL: there is none */
 };
 
-/* Take a message. What is not as docs/protocol.md has it is skipped. */
-void forecasts_take(struct forecasts *forecasts, const json_t *message);
-void forecasts_clear(struct forecasts *forecasts);
-
 /* NULL when there is none. */
 const struct forecast_series *forecasts_find(const struct forecasts *forecasts, const char *stream,
                                              size_t ahead);
@@ -107,14 +103,6 @@ struct backlog {
     double spent, since; /* bytes that the rate has not made up for at that time */
     uint64_t passed;     /* messages that were never read */
 };
-
-/* Takes the text. */
-void backlog_add(struct backlog *backlog, char *text);
-
-/* The oldest that waits, a new reference; NULL: there is none, or not yet. */
-json_t *backlog_next(struct backlog *backlog, double now);
-
-void backlog_clear(struct backlog *backlog);
 
 enum {
     FEEDS_MAX = 32,
