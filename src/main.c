@@ -3,17 +3,17 @@
 #include <stdlib.h>
 #include <sysexits.h>
 
-#include "checkpoint/checkpoint.h"
 #include "common/error.h"
 #include "common/log.h"
 #include "common/options.h"
 #include "common/text.h"
 #include "config/config.h"
 #include "daemon/daemon.h"
-#include "journal/journal.h"
 #include "model/model.h"
 #include "model/parameters.h"
-#include "sockets/security.h"
+#include "security/security.h"
+#include "store/checkpoint.h"
+#include "store/journal.h"
 
 struct arguments {
     const char *config;

@@ -1,5 +1,5 @@
-/* What runnel-feed is made of: a source yields steps; feed_run.c bundles them into examples, paces
-   them and hands them to delivery (feed_delivery.h) or prints them (feed_print.h).
+/* What runnel-feed is made of: a source yields steps; feed.c bundles them into examples, paces
+   them and hands them to delivery or prints them (feed_delivery.h).
 
    A source is one struct source_type. It reads its options and operands, yields one step after the
    other, and knows neither sockets nor pacing nor progress. */
@@ -79,7 +79,7 @@ struct step {
     bool own_number; /* it came with the number */
 };
 
-/* Where JSON has what an example needs: feed_fields.h. */
+/* Where JSON has what an example needs: sources/payload.h. */
 struct field_options {
     struct option_list columns;           /* COLUMN=PATH */
     const char *key, *time, *time_format; /* or NULL */

@@ -1,15 +1,298 @@
 #include "feed_delivery.h"
 
+#include <errno.h>
+#include <float.h>
+#include <jansson.h>
 #include <math.h>
 #include <poll.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sysexits.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "common/clock.h"
+#include "common/text.h"
 #include "feed.h"
-#include "feed_print.h"
+#include "runnel.h"
+
+/* ---- Progress ---- */
+
+#define PROGRESS_INTERVAL 0.25 /* seconds between two versions of the line */
+#define RATE_MEMORY 3.0        /* seconds over which the rate is averaged */
+#define WAIT_QUIETLY 1.0       /* seconds without the daemon before that is worth a sentence */
+
+enum { LINE_SIZE = 256, DURATION_SIZE = 32, TERMINAL_WIDTH = 80 };
+
+static struct {
+    const char *program;
+    bool quiet, verbose, terminal;
+    bool drawn; /* a line is on the terminal */
+    bool waiting_said;
+    double begun, shown;
+    double rate;  /* examples per second, averaged */
+    double rated; /* when */
+    uint64_t examples_rated;
+} console;
+
+/* `program` speaks. `line`: false when standard output may be the same terminal. */
+static void progress_start(const char *program, bool quiet, bool verbose, bool line) {
+    console.program = program;
+    console.quiet = quiet;
+    console.verbose = verbose;
+    console.terminal = line && isatty(STDERR_FILENO) == 1;
+    progress_begin();
+}
+
+void progress_begin(void) {
+    console.begun = console.shown = clock_seconds();
+}
+
+/* Take the line away, for good or until it is shown next. */
+static void progress_clear(void) {
+    if (console.drawn)
+        fputs("\r\033[K", stderr);
+    console.drawn = false;
+    console.shown = 0;
+}
+
+static void say(const char *format, va_list arguments) {
+    char text[ERROR_TEXT_SIZE];
+    vsnprintf(text, sizeof text, format, arguments);
+    text_clean(text);
+    progress_clear();
+    fprintf(stderr, "%s: %s\n", console.program, text);
+}
+
+void progress_warn(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    say(format, arguments);
+    va_end(arguments);
+}
+
+void feed_say(const char *format, ...) {
+    if (console.quiet)
+        return;
+    va_list arguments;
+    va_start(arguments, format);
+    say(format, arguments);
+    va_end(arguments);
+}
+
+void feed_detail(const char *format, ...) {
+    if (console.quiet || !console.verbose)
+        return;
+    va_list arguments;
+    va_start(arguments, format);
+    say(format, arguments);
+    va_end(arguments);
+}
+
+/* Without a line, one sentence says that no daemon is there yet, once and after a while. */
+static void progress_waiting(const struct progress *progress) {
+    if (console.terminal || console.waiting_said || clock_seconds() - console.begun < WAIT_QUIETLY)
+        return;
+    console.waiting_said = true;
+    const char *why = wire_unreachable(progress->waiting);
+    feed_say("waiting for %s%s%s", progress->waiting, why ? ": " : "", why ? why : "");
+}
+
+static bool progress_due(void) {
+    return console.terminal && !console.quiet &&
+           clock_seconds() - console.shown >= PROGRESS_INTERVAL;
+}
+
+/* "45 s", "3:07", "2:05:00" */
+static const char *duration(char text[DURATION_SIZE], double seconds) {
+    enum { MINUTE = 60, HOUR = 3600 };
+    unsigned long long s = seconds < 1e15 ? (unsigned long long)(seconds + 0.5) : 0;
+    if (s < MINUTE)
+        snprintf(text, DURATION_SIZE, "%llu s", s);
+    else if (s < HOUR)
+        snprintf(text, DURATION_SIZE, "%llu:%02llu", s / MINUTE, s % MINUTE);
+    else
+        snprintf(text, DURATION_SIZE, "%llu:%02llu:%02llu", s / HOUR, s % HOUR / MINUTE,
+                 s % MINUTE);
+    return text;
+}
+
+static void update_rate(const struct progress *progress, double now) {
+    bool first = console.rated < console.begun;
+    double since = now - (first ? console.begun : console.rated);
+    if (since <= 0)
+        return;
+    double newest = (double)(progress->examples - console.examples_rated) / since;
+    double share = first ? 1 : 1 - exp(-since / RATE_MEMORY);
+    console.rate += share * (newest - console.rate);
+    console.examples_rated = progress->examples;
+    console.rated = now;
+}
+
+static int terminal_width(void) {
+    struct winsize size;
+    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col
+                                                                       : TERMINAL_WIDTH;
+}
+
+void progress_show(const struct progress *progress) {
+    if (!console.terminal || console.quiet)
+        return;
+    double now = clock_seconds();
+    update_rate(progress, now);
+    char line[LINE_SIZE], left[DURATION_SIZE];
+    int used = 0;
+    if (progress->waiting && progress->examples == 0)
+        used = snprintf(line, sizeof line, "waiting for %s", progress->waiting);
+    else
+        used = snprintf(line, sizeof line, "%llu examples  %.*f/s",
+                        (unsigned long long)progress->examples, console.rate < 10 ? 1 : 0,
+                        console.rate);
+    if (progress->waiting && progress->examples > 0 && used < LINE_SIZE)
+        used +=
+            snprintf(line + used, LINE_SIZE - (size_t)used, "  waiting for %s", progress->waiting);
+    else if (progress->done > 0 && used < LINE_SIZE)
+        snprintf(line + used, LINE_SIZE - (size_t)used, "  %.0f%%  ETA %s",
+                 100 * fmin(progress->done, 1),
+                 duration(left, (now - console.begun) * (1 / fmin(progress->done, 1) - 1)));
+    fprintf(stderr, "\r%.*s\033[K", terminal_width() - 1, line);
+    console.drawn = true;
+    console.shown = now;
+}
+
+/* "sent 1000 examples in 2.0 s, 500 per second", with "(12000 steps)" where they are more, and what
+   has come back unless `counts` is NULL. */
+static void progress_summary(const struct progress *progress, const char *where, uint64_t skipped,
+                             const struct runnel_counts *counts) {
+    char steps[DURATION_SIZE] = "", bad[DURATION_SIZE + LINE_SIZE] = "", back[LINE_SIZE] = "";
+    double seconds = clock_seconds() - console.begun;
+    if (progress->steps > progress->examples)
+        snprintf(steps, sizeof steps, " (%llu steps)", (unsigned long long)progress->steps);
+    if (skipped)
+        snprintf(bad, sizeof bad, "; %llu bad %s skipped", (unsigned long long)skipped,
+                 skipped == 1 ? "line was" : "lines were");
+    if (counts)
+        snprintf(back, sizeof back, "; %llu acknowledged (%llu duplicate%s), %llu rejected",
+                 (unsigned long long)counts->acknowledged, (unsigned long long)counts->duplicates,
+                 counts->duplicates == 1 ? "" : "s", (unsigned long long)counts->rejected);
+    feed_say("%s %llu example%s%s in %.1f s, %.*f per second%s%s", where,
+             (unsigned long long)progress->examples, progress->examples == 1 ? "" : "s", steps,
+             seconds, progress->examples < 100 * seconds ? 1 : 0,
+             seconds > 0 ? (double)progress->examples / seconds : 0.0, back, bad);
+}
+
+/* ---- Print ----
+
+   Examples as lines of JSON, in the form that runneld and `runnel-feed json` take. */
+
+/* The fewest digits that give the same float32 again. */
+static void print_real(float value) {
+    enum { DIGITS_MIN = 6, DIGITS_MAX = FLT_DECIMAL_DIG, ROOM = 32 };
+    char text[ROOM];
+    for (int digits = DIGITS_MIN; digits <= DIGITS_MAX; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, (double)value);
+        if (strtof(text, NULL) == value)
+            break;
+    }
+    fputs(isnan(value) ? "null" : text, stdout);
+}
+
+static void print_value(const unsigned char *bytes, enum value_kind kind) {
+    if (kind == VALUE_CLASS) {
+        uint32_t id;
+        memcpy(&id, bytes, sizeof id);
+        if (id == WIRE_NO_CLASS)
+            fputs("null", stdout);
+        else
+            printf("%u", id);
+        return;
+    }
+    float value;
+    memcpy(&value, bytes, sizeof value);
+    print_real(value);
+}
+
+/* [1, 2] for one step or a number a step, [[1, 2], [3, 4]] for several. */
+static void print_values(const void *values, size_t steps, const struct shape *shape) {
+    const unsigned char *bytes = values;
+    bool nested = steps > 1 && shape->count > 1;
+    for (size_t i = 0; i < steps * shape->count; i++, bytes += VALUE_SIZE) {
+        bool first = i % shape->count == 0;
+        fputs(i == 0 ? (nested ? "[[" : "[") : nested && first ? "], [" : ", ", stdout);
+        print_value(bytes, shape->kind);
+    }
+    fputs(nested ? "]]" : "]", stdout);
+}
+
+static void print_header(const struct runnel_example *e, uint64_t producer) {
+    if (e->flags & WIRE_END)
+        fputs(", \"end\": true", stdout);
+    if (e->flags & WIRE_DO_NOT_LEARN)
+        fputs(", \"learn\": false", stdout);
+    if (producer)
+        printf(", \"producer\": \"%llx\"", (unsigned long long)producer);
+    printf(", \"epoch\": %u, \"sequence\": %llu", e->epoch, (unsigned long long)e->sequence);
+    if (e->time != 0)
+        printf(", \"time\": %.6f", e->time);
+}
+
+static int print_failed(struct error *error) {
+    return error_set(error, EX_IOERR, "standard output: cannot be written: %s", strerror(errno));
+}
+
+static char *quoted(const char *bytes, size_t size) {
+    json_t *value = json_stringn(bytes ? bytes : "", size);
+    char *text = value ? json_dumps(value, JSON_ENCODE_ANY) : NULL;
+    json_decref(value);
+    return text;
+}
+
+/* Write the example to standard output. A missing number or class is null; a number has as many
+   digits as its 32 bits need. Errors: EX_IOERR. */
+static int print_example(const struct runnel_example *e, size_t steps, const struct shape *x,
+                         const struct shape *y, uint64_t producer, struct error *error) {
+    if (e->json) {
+        fwrite(e->json, 1, e->json_size, stdout);
+        return putchar('\n') == EOF ? print_failed(error) : 0;
+    }
+    char *text = quoted(e->key, e->key_size);
+    char *note = quoted(e->note, e->note_size);
+    if (!text || !note) {
+        free(text);
+        free(note);
+        return error_no_memory(error);
+    }
+    bool label = e->flags & WIRE_LABEL;
+    printf("{\"stream\": %s, ", text);
+    free(text);
+    if (label)
+        printf("\"label_of\": %llu, \"label_epoch\": %u", (unsigned long long)e->label_sequence,
+               e->label_epoch);
+    else
+        fputs("\"x\": ", stdout);
+    if (!label)
+        print_values(e->x, steps, x);
+    if (e->y) {
+        fputs(", \"y\": ", stdout);
+        print_values(e->y, steps, y);
+    }
+    if (e->headed)
+        print_header(e, producer);
+    if (e->note)
+        printf(", \"note\": %s", note);
+    free(note);
+    return puts("}") == EOF ? print_failed(error) : 0;
+}
+
+/* Whether everything has arrived. */
+static int print_finish(struct error *error) {
+    return fflush(stdout) == EOF || ferror(stdout) ? print_failed(error) : 0;
+}
 
 /* See delivery_pause. */
 #define LATE_SECONDS 1.0
@@ -341,4 +624,36 @@ int delivery_close(struct delivery *delivery, int status, uint64_t skipped, stru
         return -1;
     }
     return judge(delivery, error);
+}
+
+/* ---- Call ---- */
+
+static void on_signal(int number) {
+    (void)number;
+    feed_signals++;
+}
+
+int feed_call_start(struct feed_call *call, const char *program, bool line, struct error *error) {
+    const int caught[] = {SIGINT, SIGTERM, SIGHUP};
+    struct sigaction action = {.sa_handler = on_signal};
+    if (key_options_check(&call->to.keys, error))
+        return -1;
+    if (call->producer &&
+        (wire_producer_parse(call->producer, &call->to.producer) || call->to.producer == 0))
+        return error_set(error, EX_USAGE,
+                         "--producer: found '%s', expected 1 to 16 hexadecimal digits, not 0",
+                         call->producer);
+    progress_start(program, call->quiet, call->verbose, line);
+    for (size_t i = 0; i < sizeof caught / sizeof caught[0]; i++)
+        sigaction(caught[i], &action, NULL);
+    return 0;
+}
+
+int feed_call_end(const struct command_line *line, int status, const struct error *error) {
+    if (status == 0 || error->status == FEED_INTERRUPTED)
+        return EX_OK;
+    if (error->status == EX_USAGE)
+        return options_complain(line, "%s", error->text);
+    fprintf(stderr, "%s: %s\n", line->name, error->text);
+    return error->status;
 }

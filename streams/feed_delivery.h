@@ -3,16 +3,40 @@
 #ifndef RUNNEL_FEED_DELIVERY_H
 #define RUNNEL_FEED_DELIVERY_H
 
+#include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "common/error.h"
 #include "common/keys.h"
-#include "feed_progress.h"
+#include "common/options.h"
+#include "feed.h"
 #include "runnel.h"
 
+struct runnel_counts;
 struct shape;
+
+/* ---- Progress ----
+
+   What people see of a running feeder, on stderr: one line that is rewritten in place when stderr
+   is a terminal, feed_say's sentences, and a closing summary. The terminal is one, so this is one
+   too: there is no struct to hand around. */
+
+struct progress {
+    uint64_t examples, steps;
+    double done;         /* share of everything, 0..1; NAN when there is no end or none in sight */
+    const char *waiting; /* the endpoint without a peer, or NULL */
+};
+
+/* The clock of the rates begins now: call it when the first example may leave. */
+void progress_begin(void);
+
+/* Whether the line is due. Cheap enough to be asked often, not for every example. */
+void progress_show(const struct progress *progress);
+
+/* One sentence that people need also with --quiet. */
+void progress_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 struct destination {
     const char *endpoint;
@@ -75,5 +99,52 @@ int delivery_pause(struct delivery *delivery, double *due, struct error *error);
    `error` its reason, which stays: 0 when everything that was sent has arrived as far as can be
    known, also after a signal. `skipped`: bad lines. */
 int delivery_close(struct delivery *delivery, int status, uint64_t skipped, struct error *error);
+
+/* ---- Call ----
+
+   How a program that sends examples is called and ends: the options that all of them have, signals,
+   the last sentence. */
+
+struct feed_call {
+    struct destination to;
+    uint64_t epoch;       /* 0..UINT32_MAX */
+    const char *producer; /* as given, or NULL */
+    double wait, linger;  /* seconds for somebody to connect, for delivery at the end; INFINITY: for
+                             ever */
+    bool epoch_given, quiet, verbose;
+};
+
+/* The values of options that are not given. */
+#define FEED_CALL_DEFAULTS .to.endpoint = WIRE_EXAMPLES, .linger = INFINITY, .wait = INFINITY
+
+/* Rows of a table of options: `field` of `type` is a struct feed_call. */
+#define FEED_CALL_EPOCH(type, field, help)                                                         \
+    {                                                                                              \
+        "epoch", 0, "N", help, OPTION_COUNT(type, field.epoch, 0, UINT32_MAX),                     \
+            OPTION_GIVEN(type, field.epoch_given)                                                  \
+    }
+#define FEED_CALL_PRODUCER(type, field, help)                                                      \
+    { "producer", 0, "ID", help, OPTION_TEXT(type, field.producer) }
+#define FEED_CALL_OPTIONS(type, field)                                                             \
+    {"socket", 0, "KIND",                                                                          \
+     "push (default), or router: every example is numbered, acknowledged by the daemon, and sent " \
+     "again until it is",                                                                          \
+     OPTION_CHOICE(type, field.to.kind, "push router")},                                           \
+        KEY_OPTIONS(type, field.to.keys),                                                          \
+        {"wait", 0, "SECONDS", "give up when no daemon is there by then (default: never)",         \
+         OPTION_SECONDS(type, field.wait)},                                                        \
+        {"linger", 0, "SECONDS", "wait that long for delivery at the end (default: forever)",      \
+         OPTION_SECONDS(type, field.linger)},                                                      \
+        {"quiet", 'q', NULL, "report only errors", OPTION_FLAG(type, field.quiet)}, {              \
+        "verbose", 'v', NULL, "report more", OPTION_FLAG(type, field.verbose)                      \
+    }
+
+/* All is parsed: the client's keys are ready, `to.producer` is what was given, signals are counted
+   in feed_signals, and sentences may be said by `program`; `line` as for progress_start. EX_USAGE:
+   the keys cannot be used. */
+int feed_call_start(struct feed_call *call, const char *program, bool line, struct error *error);
+
+/* The program's exit status, after saying what went wrong. */
+int feed_call_end(const struct command_line *line, int status, const struct error *error);
 
 #endif

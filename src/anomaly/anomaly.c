@@ -2,19 +2,200 @@
 
 #include <float.h>
 #include <math.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
 
 #include "common/denormals.h"
 #include "common/error.h"
+#include "common/finite.h"
 #include "common/machine.h"
-#include "forecast/vectors.h"
+#include "common/vectors.h"
 #include "habit.h"
 #include "kept.h"
 #include "novelty.h"
-#include "recent.h"
-#include "silence.h"
+#include "tail.h"
+
+/* ---- Recent ----
+
+   How badly the newest symbols of a stream were foretold, together: the mean loss of the last
+   RECENT_SPAN, and how unlikely a mean so large is (tail.h). One symbol may always be a surprise,
+   and many in a row hardly ever are. */
+
+enum { RECENT_SPAN = 32 };
+
+/* Doubles alone, so that a checkpoint takes it as it is. */
+struct recent {
+    double count;               /* losses so far */
+    double losses[RECENT_SPAN]; /* number t is at t % RECENT_SPAN */
+    struct tail tail;           /* of their mean */
+};
+
+static void recent_begin(struct recent *recent) {
+    memset(recent, 0, sizeof *recent);
+    tail_begin(&recent->tail);
+}
+
+/* Those before the first are 0. The sum is made anew, for one that is kept would drift. */
+static double mean_of(const struct recent *recent) {
+    double sum = 0;
+    for (size_t n = 0; n < RECENT_SPAN; n++)
+        sum += recent->losses[n];
+    return sum / RECENT_SPAN;
+}
+
+/* The score >= 0 with the next loss, in nats; losses that are not finite take no part. NaN: too
+   little has been seen to say. */
+static double recent_take(struct recent *recent, double loss, bool learn) {
+    double score = NAN, t = recent->count;
+    if (!isfinite(loss))
+        return NAN;
+    recent->losses[(uint64_t)t % RECENT_SPAN] = fmax(loss, 0);
+    recent->count++;
+    double mean = mean_of(recent);
+    if (tail_knows(&recent->tail))
+        score = novelty_patient(tail_unlikeliness(&recent->tail, mean), t);
+    if (learn && t >= NOVELTY_DELAY)
+        tail_learn(&recent->tail, mean);
+    return score;
+}
+
+/* Whether what was read from a checkpoint can have been written by this. */
+static bool recent_valid(const struct recent *recent) {
+    bool valid = habit_is_count(recent->count) && tail_valid(&recent->tail);
+    for (size_t n = 0; valid && n < RECENT_SPAN; n++)
+        valid = recent->losses[n] >= 0 && recent->losses[n] <= FINITE_MOST;
+    return valid;
+}
+
+/* ---- Silence ----
+
+   Which streams have stopped against their habit, by the time of the data that the others send. The
+   clock is the latest time that two examples in a row have reached; a stream is silent when more of
+   it has passed than three times its longest pause. One wild time stamp moves nothing, a leap of
+   the clock is nobody's pause, and where the data begin again earlier the clock follows. */
+
+/* Of all streams; zero when nothing was heard. */
+struct silence {
+    double clock;    /* Unix time: the latest that two examples in a row have reached */
+    double newest;   /* of the newest example */
+    double leap;     /* how far the clock has come with it */
+    double earliest; /* no stream is silent before */
+    size_t lagging;  /* examples in a row that were before the clock */
+};
+
+/* Of one stream, doubles alone, so that a checkpoint takes it as it is; zero when it was never
+ * heard. */
+struct heard {
+    double last;           /* the clock then, whatever its own time stamps say; 0 = never, or it has
+                              begun ahead of the clock */
+    struct habit silences; /* seconds of that clock */
+};
+
+enum {
+    LEAP = 10,        /* times what is too long for a stream: nobody watched it meanwhile */
+    LAGGING_MOST = 2, /* examples by place of a stream: then the data have begun again earlier */
+};
+
+static double deadline_of(const struct heard *heard) {
+    const struct habit *silences = &heard->silences;
+    if (silences->ended < HABIT_KNOWN || silences->told == 1)
+        return INFINITY;
+    return heard->last + habit_limit(silences, 0);
+}
+
+/* Streams whose time stamps lag do not take it back. */
+static void advance(struct silence *silence, size_t slots, double time) {
+    double confirmed = fmin(time, silence->newest), before = silence->clock;
+    silence->newest = time;
+    silence->lagging = confirmed < before ? silence->lagging + 1 : 0;
+    silence->clock = fmax(before, confirmed);
+    if (silence->lagging > LAGGING_MOST * slots) {
+        silence->lagging = 0;
+        silence->clock = confirmed;
+        silence->earliest = 0; /* look at all of them */
+    }
+    silence->leap = before > 0 ? silence->clock - before : 0;
+}
+
+/* A leap of the clock is no habit: it does not count, or at most as LEAP while little is known. */
+static void end_pause(struct habit *silences, double pause, double leap) {
+    double limit = habit_limit(silences, 0);
+    if (limit > 0 && leap > LEAP * limit)
+        pause -= leap;
+    if (!(pause > 0))
+        return;
+    silences->now = limit > 0 ? fmin(pause, LEAP * limit) : pause;
+    if (silences->ended >= HABIT_KNOWN && pause > limit)
+        silences->told = 1;
+    habit_end(silences, 0);
+}
+
+/* An example of the stream has come; `time` is 0 where it says none, `slots` how many streams there
+   can be. `begins`: what was kept is another stream's. */
+static void silence_heard(struct silence *silence, struct heard *heard, size_t slots, double time,
+                          bool begins) {
+    if (begins)
+        memset(heard, 0, sizeof *heard);
+    silence->leap = 0;
+    if (time > 0)
+        advance(silence, slots, time);
+    if (time > 0 && heard->last > 0 && silence->clock > heard->last)
+        end_pause(&heard->silences, silence->clock - heard->last, silence->leap);
+    /* The clock may leap to where a stream begins: that is no pause of its. */
+    heard->last = begins && time > silence->clock ? 0 : silence->clock;
+    heard->silences.told = 0;
+    silence->earliest = fmin(silence->earliest, deadline_of(heard));
+}
+
+/* Whether any stream may be silent by now: then ask of each. */
+static bool silence_may_be(struct silence *silence) {
+    if (silence->clock <= silence->earliest)
+        return false;
+    silence->earliest = INFINITY;
+    return true;
+}
+
+/* Whether the stream is, which is told once. */
+static bool silence_is(struct silence *silence, struct heard *heard) {
+    if (heard->last > silence->clock) { /* the data have begun again, earlier: it may be gone */
+        heard->last = silence->clock;
+        heard->silences.told = 1;
+        return false;
+    }
+    double deadline = deadline_of(heard);
+    if (silence->clock <= deadline) {
+        silence->earliest = fmin(silence->earliest, deadline);
+        return false;
+    }
+    heard->silences.told = 1;
+    if (silence->leap <= LEAP * (deadline - heard->last))
+        return true;
+    heard->last = silence->clock; /* the leap is no pause of its */
+    return false;
+}
+
+/* The clock goes on from a stream that a checkpoint has. */
+static void silence_go_on(struct silence *silence, const struct heard *heard) {
+    silence->clock = silence->newest = fmax(silence->clock, heard->last);
+    silence->earliest = 0;
+}
+
+/* A stream has come from another daemon, whose clock was another: its pause begins now. */
+static void silence_moved(struct silence *silence, struct heard *heard) {
+    heard->last = silence->clock;
+    if (!(silence->clock > 0))
+        heard->silences.told = 1; /* until it is heard here */
+    silence->earliest = fmin(silence->earliest, deadline_of(heard));
+}
+
+/* Whether what was read from a checkpoint can have been written by this. */
+static bool silence_valid(const struct heard *heard) {
+    return heard->last >= 0 && isfinite(heard->last) && habit_valid(&heard->silences);
+}
 
 /* What is kept of a stream: doubles alone, then floats. First a struct heard: that is written while
    what came before still waits for its scores. */

@@ -14,7 +14,7 @@
      suffer from it, teach the tail nothing: a repeated spike remains one. What lasts is learned
      from the steps after that.
 
-   - Symbols have no columns. Their score is that of the mean loss of the last ones (recent.h).
+   - Symbols have no columns. Their score is that of the mean loss of the last ones.
 
    - Habits (habit.h): a column freezes (stuck), is missing (silent), or the stream sends nothing
      (silent) for longer than it ever did.
@@ -91,7 +91,7 @@ enum anomaly_habit anomaly_habit(const struct anomaly *anomaly, size_t k);
 
 /* A stream has sent something, at that Unix time (0 = unknown); or begins with it. Silence is
    measured by a clock of all streams' times since it was heard, not by its own, which may
-   lag (silence.h). */
+   lag. */
 void anomaly_heard(struct anomaly *anomaly, uint32_t slot, double time, bool begins);
 
 /* After it: whether one of the streams may be silent by now; if so, each of them is to be asked.

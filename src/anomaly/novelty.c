@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "common/finite.h"
-#include "forecast/vectors.h"
+#include "common/vectors.h"
 #include "habit.h"
 
 enum {

@@ -1,7 +1,11 @@
 #include "send_router.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
@@ -10,10 +14,336 @@
 #include "common/clock.h"
 #include "common/error.h"
 #include "common/text.h"
+#include "common/wire.h"
+#include "monitor.h"
 #include "peer.h"
+#include "runnel.h"
 #include "send.h"
-#include "send_dealer.h"
-#include "send_window.h"
+
+/* ---- The window ----
+
+   Examples that were sent and are not answered yet, in their order: they may have to be sent again.
+   Example n of all that were ever added has number n, from 0. */
+
+enum {
+    WINDOW_EXAMPLES = 10000, /* unless set */
+    WINDOW_BYTES = 64 << 20, /* or one example, if that is more */
+};
+
+struct held {
+    bool answered;
+    bool sent, sent_again;
+    uint32_t epoch;
+    uint64_t sequence;
+    size_t key_size, size; /* of the key, which follows, and of the frames after it */
+    size_t frame_size[SEND_FRAMES];
+    int frames;
+    char bytes[];
+};
+
+struct window {
+    uint64_t oldest, end, waiting;
+    size_t bytes;
+    uint64_t next_answered[WIRE_REJECTED + 1]; /* where the next answer of this status may belong */
+    size_t examples;
+    struct held *ring[]; /* (examples,) example n is at n modulo their number */
+};
+
+/* For so many examples at once; 0: WINDOW_EXAMPLES. */
+static int window_open(struct window **window, size_t examples, struct error *error) {
+    if (examples == 0)
+        examples = WINDOW_EXAMPLES;
+    *window = examples < SIZE_MAX / sizeof(struct held *) - sizeof **window
+                  ? calloc(1, sizeof **window + examples * sizeof(struct held *))
+                  : NULL;
+    if (!*window)
+        return error_no_memory(error);
+    (*window)->examples = examples;
+    return 0;
+}
+
+static struct held **at(struct window *window, uint64_t number) {
+    return &window->ring[number % window->examples];
+}
+
+static void window_close(struct window **pointer) {
+    struct window *window = *pointer;
+    for (uint64_t n = window ? window->oldest : 0; window && n < window->end; n++)
+        free(*at(window, n));
+    free(window);
+    *pointer = NULL;
+}
+
+static size_t frames_size(const struct runnel_example *e) {
+    size_t y_size = e->y ? e->y_size : 0;
+    size_t words_size = e->flags & WIRE_WORDS ? e->words_size : 0;
+    size_t note_size = e->flags & WIRE_NOTE ? e->note_size : 0;
+    return e->json ? e->json_size
+                   : e->key_size + e->x_size + y_size + words_size + note_size + SEND_HEADER_SIZE;
+}
+
+static size_t held_size(size_t key_size, size_t size) {
+    return sizeof(struct held) + key_size + size;
+}
+
+static bool window_has_room(const struct window *window, const struct runnel_example *example) {
+    size_t size = held_size(example->key_size, frames_size(example));
+    uint64_t count = window->end - window->oldest;
+    return count == 0 || (count < window->examples && window->bytes + size <= WINDOW_BYTES);
+}
+
+/* Add a copy of the example, which needs a header that no other of its stream has, and room.
+   The header of JSON only says which numbers are in it. */
+static int window_add(struct window *window, const struct runnel_example *e, uint64_t producer,
+                      struct error *error) {
+    unsigned char header[SEND_HEADER_SIZE];
+    struct frames frames;
+    struct held *held = calloc(1, held_size(e->key_size, frames_size(e)));
+    if (!held)
+        return error_no_memory(error);
+    held->epoch = e->epoch;
+    held->sequence = e->sequence;
+    held->key_size = e->key_size;
+    memcpy(held->bytes, e->key, e->key_size);
+    frames_make(&frames, e, true, producer, header);
+    for (int i = 0; i < frames.count; i++) {
+        held->frame_size[held->frames++] = frames.sizes[i];
+        if (frames.sizes[i])
+            memcpy(held->bytes + held->key_size + held->size, frames.bytes[i], frames.sizes[i]);
+        held->size += frames.sizes[i];
+    }
+    window->bytes += held_size(held->key_size, held->size);
+    window->waiting++;
+    *at(window, window->end++) = held;
+    return 0;
+}
+
+/* The frames of example `number`, from the oldest on, as they are sent. False: it is answered.
+ */
+static bool window_get(const struct window *window, uint64_t number, struct frames *frames) {
+    const struct held *held = window->ring[number % window->examples];
+    const char *bytes = held->bytes + held->key_size;
+    frames->count = 0;
+    for (int i = 0; i < held->frames; bytes += held->frame_size[i++])
+        frames_add(frames, bytes, held->frame_size[i]);
+    return !held->answered;
+}
+
+/* Example `number`, which window_get has given, was sent. */
+static void window_sent(struct window *window, uint64_t number) {
+    struct held *held = *at(window, number);
+    held->sent_again = held->sent;
+    held->sent = true;
+}
+
+/* A key that is itself rejected does not come back. */
+static bool is_bad_key(const struct held *held) {
+    return held->key_size > WIRE_KEY_MAX || !wire_is_utf8(held->bytes, held->key_size);
+}
+
+static bool is_of(const struct held *held, const char *key, size_t key_size,
+                  const struct wire_acknowledgement *answer) {
+    bool same = held->key_size == key_size && memcmp(held->bytes, key, key_size) == 0;
+    return !held->answered && held->sequence == answer->sequence && held->epoch == answer->epoch &&
+           (same || (key_size == 0 && answer->status == WIRE_REJECTED && is_bad_key(held)));
+}
+
+static void settle(struct window *window, uint64_t number) {
+    (*at(window, number))->answered = true;
+    window->waiting--;
+    while (window->oldest < window->end && (*at(window, window->oldest))->answered) {
+        struct held *oldest = *at(window, window->oldest++);
+        window->bytes -= held_size(oldest->key_size, oldest->size);
+        free(oldest);
+    }
+}
+
+/* The answer belongs to an example before number `sent`, which then waits no more; whether it was
+   sent only `once`. False: to none that waits.
+   Rejections come at once, the other answers when the disk has their examples, both in order: so
+   the next of a kind is mostly found at once. */
+static bool window_answer(struct window *window, uint64_t sent, const char *key, size_t key_size,
+                          const struct wire_acknowledgement *answer, bool *once) {
+    uint64_t *next = &window->next_answered[answer->status == WIRE_REJECTED ? WIRE_REJECTED : 0];
+    uint64_t first = window->oldest, count = sent - first;
+    uint64_t start = *next > first && *next < sent ? *next - first : 0;
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t number = first + (start + i) % count;
+        if (!is_of(*at(window, number), key, key_size, answer))
+            continue;
+        *next = number + 1;
+        *once = !(*at(window, number))->sent_again;
+        settle(window, number);
+        return true;
+    }
+    return false;
+}
+
+/* ---- The DEALER socket ----
+
+   Of a client that must know when its connection breaks: libzmq never connects again by itself, and
+   would resume after what a broken connection has swallowed. Every connection has a socket of its
+   own. */
+
+/* Seconds from a connection's end, or from a try, to the next try; each time twice as long. */
+#define RETRY_FIRST 0.1
+#define RETRY_MAX 2.0
+#define BETWEEN_SECONDS 0.02 /* the longest wait without a socket */
+
+/* libzmq is not to connect again by itself. -1 would say just that, but libzmq 4.3 may abort with
+   it when a peer dies in the middle of a message. */
+enum { NEVER_MS = INT_MAX, CONNECT_MS = 30000 };
+
+struct dealer {
+    const struct peer *peer;
+    const struct send_hooks *hooks;
+    void *context, *socket;
+    struct monitor *monitor;
+    bool connected;
+    bool refused; /* for good: monitor_reason */
+    bool hindrance_said;
+    double retry_at, retry; /* CLOCK_MONOTONIC; seconds */
+};
+
+static int set(void *socket, int option, int value) {
+    return zmq_setsockopt(socket, option, &value, sizeof value);
+}
+
+/* What comes back is read quickly, and must not be dropped. */
+static int set_options(const struct dealer *dealer) {
+    void *socket = dealer->socket;
+    return peer_set_sending(dealer->peer, socket) || set(socket, ZMQ_RCVHWM, 0) ||
+                   set(socket, ZMQ_RECONNECT_IVL, NEVER_MS) ||
+                   set(socket, ZMQ_CONNECT_TIMEOUT, CONNECT_MS)
+               ? -1
+               : 0;
+}
+
+static int begin(struct dealer *dealer, struct error *error) {
+    dealer->socket = zmq_socket(dealer->context, ZMQ_DEALER);
+    if (!dealer->socket || set_options(dealer) < 0 ||
+        monitor_attach(dealer->monitor, dealer->context, dealer->socket) < 0)
+        return error_set(error, EX_OSERR, "ZeroMQ cannot open a socket: %s", zmq_strerror(errno));
+    return send_attach(dealer->peer, dealer->socket, false, error);
+}
+
+static void end(struct dealer *dealer) {
+    if (dealer->monitor)
+        monitor_detach(dealer->monitor);
+    if (dealer->socket)
+        zmq_close(dealer->socket);
+    dealer->socket = NULL;
+    dealer->connected = false;
+}
+
+static void dealer_close(struct dealer **pointer) {
+    struct dealer *dealer = *pointer;
+    if (!dealer)
+        return;
+    end(dealer);
+    monitor_close(&dealer->monitor);
+    if (dealer->context)
+        while (zmq_ctx_term(dealer->context) < 0 && errno == EINTR)
+            ;
+    free(dealer);
+    *pointer = NULL;
+}
+
+/* As push_open; it only connects. Peer and hooks must outlive it. */
+static int dealer_open(struct dealer **result, const struct peer *peer,
+                       const struct send_hooks *hooks, struct error *error) {
+    struct dealer *dealer = *result = calloc(1, sizeof *dealer);
+    if (!dealer)
+        return error_no_memory(error);
+    dealer->peer = peer;
+    dealer->hooks = hooks;
+    dealer->retry = RETRY_FIRST;
+    dealer->context = zmq_ctx_new();
+    struct error why;
+    if (!dealer->context)
+        error_set(error, EX_OSERR, "ZeroMQ cannot start: %s", zmq_strerror(errno));
+    else if (monitor_open(&dealer->monitor, peer->endpoint, ZMQ_DEALER, false, &peer->keys, &why) <
+             0)
+        error_set(error, EX_OSERR, "%s", why.text);
+    else if (begin(dealer, error) == 0)
+        return 0;
+    dealer_close(result);
+    return -1;
+}
+
+/* Look how the connection does, without waiting. True: it, or the try to make one, is over, and
+   dealer_drop is due. */
+static bool dealer_hear(struct dealer *dealer) {
+    struct monitor_event event;
+    bool over = false;
+    while (monitor_next(dealer->monitor, &event))
+        switch (event.kind) {
+        case MONITOR_READY:
+            dealer->connected = true;
+            break;
+        case MONITOR_CLOSED:
+        case MONITOR_MISSED:
+            over = true;
+            break;
+        case MONITOR_REFUSED:
+            dealer->refused = true;
+            break;
+        case MONITOR_HINDERED:
+            if (!dealer->hindrance_said)
+                send_tell(dealer->hooks,
+                          &(struct runnel_report){.kind = RUNNEL_REPORT_HINDERED,
+                                                  .why = monitor_reason(dealer->monitor)});
+            dealer->hindrance_said = true;
+            break;
+        case MONITOR_OPENED:
+            break;
+        }
+    return over;
+}
+
+/* End the connection; the next one comes after a while, which grows until dealer_useful is called:
+   something has come back. */
+static void dealer_drop(struct dealer *dealer) {
+    end(dealer);
+    dealer->retry_at = clock_seconds() + dealer->retry;
+    dealer->retry = fmin(2 * dealer->retry, RETRY_MAX);
+}
+
+static void dealer_useful(struct dealer *dealer) {
+    dealer->retry = RETRY_FIRST;
+}
+
+/* Begin the next connection if it is time: 1, else 0. -1 (EX_UNAVAILABLE) when the daemon has
+   refused the last one for good. */
+static int dealer_renew(struct dealer *dealer, struct error *error) {
+    if (dealer->refused)
+        return error_set(error, EX_UNAVAILABLE, "%s: %s", dealer->peer->endpoint,
+                         monitor_reason(dealer->monitor));
+    if (dealer->socket || clock_seconds() < dealer->retry_at)
+        return 0;
+    if (begin(dealer, error) == 0)
+        return 1;
+    dealer_drop(dealer);
+    return -1;
+}
+
+/* Wait so many seconds at most, or until there is an event or something to receive or, with `room`,
+   the queue has room, or `other` (NULL: none) is ready. Errors: EX_IOERR. */
+static int dealer_wait(struct dealer *dealer, double seconds, bool room, struct send_other *other,
+                       struct error *error) {
+    zmq_pollitem_t items[MONITOR_ITEMS + 2];
+    monitor_items(dealer->monitor, items);
+    int count = MONITOR_ITEMS;
+    if (dealer->socket)
+        items[count++] = (zmq_pollitem_t){.socket = dealer->socket,
+                                          .events = (short)(ZMQ_POLLIN | (room ? ZMQ_POLLOUT : 0))};
+    else
+        seconds = fmin(seconds, BETWEEN_SECONDS);
+    if (send_wait(items, count, other, seconds) < 0)
+        return error_set(error, EX_IOERR, "%s: waiting failed: %s", dealer->peer->endpoint,
+                         zmq_strerror(errno));
+    return 0;
+}
 
 /* Seconds without an answer after which a connection may be dead without a sign of it. It doubles
    until there is an answer: a daemon that is paused has none, and each connection fills another
@@ -103,7 +433,7 @@ static void count_answer(struct router *router, const struct wire_acknowledgemen
  */
 static void drop(struct router *router) {
     dealer_drop(router->dealer);
-    router->next = window_oldest(router->window);
+    router->next = router->window->oldest;
     router->schema_sent = router->schema_answered = false;
 }
 
@@ -146,8 +476,8 @@ static int take_answer(struct router *router, const char *key, size_t key_size,
             router->notes ? "; an older daemon rejects notes: send none (--no-notes)" : "");
     if (!known)
         return 0;
-    if (router->next < window_oldest(router->window)) /* what follows was answered before */
-        router->next = window_oldest(router->window);
+    if (router->next < router->window->oldest) /* what follows was answered before */
+        router->next = router->window->oldest;
     struct runnel_report report = {.key = key,
                                    .key_size = key_size,
                                    .epoch = answer->epoch,
@@ -208,7 +538,7 @@ static int receive(struct router *router, struct error *error) {
     char last[LAST_SIZE];
     char sentence[SENTENCE_SIZE];
     struct wire_acknowledgement answer;
-    void *socket = dealer_socket(router->dealer);
+    void *socket = router->dealer->socket;
     int got, more;
     while (socket && (got = receive_frame(socket, key, sizeof key, &more)) >= 0) {
         size_t size = receive_next(socket, bytes, sizeof bytes, &more);
@@ -233,16 +563,16 @@ static int receive(struct router *router, struct error *error) {
 /* ---- sending ---- */
 
 static bool unsent(const struct router *router) {
-    return dealer_connected(router->dealer) && router->next < window_end(router->window);
+    return router->dealer->connected && router->next < router->window->end;
 }
 
 static bool unanswered(const struct router *router) {
-    return window_oldest(router->window) < router->next;
+    return router->window->oldest < router->next;
 }
 
 /* End the connection; the next one begins with the oldest example. */
 static void disconnect(struct router *router) {
-    bool lost = dealer_connected(router->dealer) && unanswered(router);
+    bool lost = router->dealer->connected && unanswered(router);
     drop(router);
     if (lost && router->lost_at == 0) {
         tell(router, RUNNEL_REPORT_LOST, 0);
@@ -261,7 +591,7 @@ static void connect_again(struct router *router) {
 
 /* Say once that the daemon which went away is back. */
 static void welcome(struct router *router) {
-    if (router->lost_at == 0 || !dealer_connected(router->dealer))
+    if (router->lost_at == 0 || !router->dealer->connected)
         return;
     tell(router, RUNNEL_REPORT_BACK, clock_seconds() - router->lost_at);
     router->lost_at = 0;
@@ -272,10 +602,10 @@ static int send_schema(struct router *router) {
     struct frames frames = {0};
     if (!router->schema || router->schema_sent)
         return 1;
-    if (!dealer_connected(router->dealer))
+    if (!router->dealer->connected)
         return 0;
     frames_add(&frames, router->schema, strlen(router->schema));
-    int status = frames_send(&frames, dealer_socket(router->dealer));
+    int status = frames_send(&frames, router->dealer->socket);
     router->schema_sent = status > 0;
     return status;
 }
@@ -288,7 +618,7 @@ static void push(struct router *router) {
         if (!unanswered(router))
             router->heard = clock_seconds();
         if (window_get(router->window, router->next, &frames)) {
-            status = frames_send(&frames, dealer_socket(router->dealer));
+            status = frames_send(&frames, router->dealer->socket);
             if (status > 0)
                 window_sent(router->window, router->next);
         }
@@ -299,7 +629,7 @@ static void push(struct router *router) {
 }
 
 static bool is_silent(const struct router *router) {
-    return dealer_connected(router->dealer) && unanswered(router) &&
+    return router->dealer->connected && unanswered(router) &&
            clock_seconds() - router->heard > router->silence;
 }
 
@@ -332,11 +662,11 @@ int router_poll(struct router *router, double seconds, struct send_other *other,
 }
 
 uint64_t router_settled(const struct router *router) {
-    return window_oldest(router->window);
+    return router->window->oldest;
 }
 
 bool router_connected(const struct router *router) {
-    return dealer_connected(router->dealer);
+    return router->dealer->connected;
 }
 
 static int tick(struct router *router, double seconds, struct error *error) {
@@ -373,12 +703,12 @@ int router_schema(struct router *router, const char *text, struct error *error) 
 
 int router_flush(struct router *router, double seconds, struct error *error) {
     double until = clock_seconds() + seconds, left = seconds;
-    while (window_waiting(router->window) > 0 && left > 0) {
+    while (router->window->waiting > 0 && left > 0) {
         if (tick(router, left, error) < 0)
             return -1;
         left = until - clock_seconds();
     }
-    unsigned long long count = window_waiting(router->window);
+    unsigned long long count = router->window->waiting;
     return count == 0 ? 0
                       : error_set(error, EX_TEMPFAIL, "%s: %llu example%s not acknowledged",
                                   router->peer->endpoint, count, count == 1 ? " was" : "s were");

@@ -20,8 +20,8 @@ struct runnel_example;
 struct send_hooks;
 struct send_other;
 
-/* As push_open; it only connects. `window`: how many examples may wait for their answers, as
-   window_open has it. `counts` is kept up to date. */
+/* As push_open; it only connects. `window`: how many examples may wait for their answers,
+   0: 10,000. `counts` is kept up to date. */
 int router_open(struct router **router, const struct peer *peer, size_t window,
                 const struct send_hooks *hooks, struct runnel_counts *counts, struct error *error);
 
@@ -37,8 +37,9 @@ int router_poll(struct router *router, double seconds, struct send_other *other,
 /* How many examples, from the first, are answered. */
 uint64_t router_settled(const struct router *router);
 
-/* Keep the example, as window_add has it, and send it when it can be sent. Waits while the window
-   is full: RUNNEL_STOPPED when a tick cut that short; then the example is not sent. */
+/* Keep a copy of the example, which needs a header that no other of its stream has, and send it
+   when it can be sent. Waits while the window is full: RUNNEL_STOPPED when a tick cut that short;
+   then the example is not sent. */
 int router_send(struct router *router, const struct runnel_example *example, struct error *error);
 
 /* Begin this connection, and each to come, with this message; it is copied. EX_DATAERR, from here

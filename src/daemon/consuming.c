@@ -12,11 +12,11 @@
 #include "common/fields.h"
 #include "common/log.h"
 #include "consume/consume.h"
-#include "journal/journal.h"
 #include "journalling.h"
 #include "common/example.h"
 #include "parts.h"
 #include "run.h"
+#include "store/journal.h"
 
 struct consuming {
     uint32_t numbers[CONSUME_PARTITIONS_MAX];            /* the journal's; 0 = none */

@@ -15,13 +15,13 @@
 #include "consuming.h"
 #include "fleet/carry.h"
 #include "fleet_internal.h"
-#include "journal/journal.h"
 #include "journalling.h"
 #include "learner/learner.h"
 #include "left_out.h"
 #include "parts.h"
 #include "rollback.h"
 #include "run.h"
+#include "store/journal.h"
 
 /* "sensors.3", for people: the journal calls it "redis:sensors.3". */
 static const char *name_of(const struct daemon *daemon, size_t partition) {

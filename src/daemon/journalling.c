@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "announce.h"
-#include "checkpoint/parameters_file.h"
 #include "common/clock.h"
 #include "common/error.h"
 #include "common/fields.h"
@@ -19,6 +18,7 @@
 #include "notify.h"
 #include "parts.h"
 #include "run.h"
+#include "store/parameters_file.h"
 
 enum {
     CHECK_EXTENSION_S = 30, /* asked of the service manager for looking through the file */

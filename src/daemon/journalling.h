@@ -9,8 +9,8 @@
 #include <stdint.h>
 
 #include "common/wire.h"
-#include "journal/journal_kind.h"
 #include "sockets/frames.h"
+#include "store/journal_block.h"
 
 struct daemon;
 struct error;

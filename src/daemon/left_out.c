@@ -6,7 +6,7 @@
 
 #include "common/error.h"
 #include "common/wire.h"
-#include "journal/journal.h"
+#include "store/journal.h"
 
 /* ---- One ---- */
 

@@ -10,8 +10,6 @@
 #include <unistd.h>
 
 #include "announce.h"
-#include "checkpoint/parameters_file.h"
-#include "checkpoint/stream_state.h"
 #include "checkpoints.h"
 #include "common/error.h"
 #include "common/log.h"
@@ -25,6 +23,8 @@
 #include "parts.h"
 #include "pieces.h"
 #include "run.h"
+#include "store/parameters_file.h"
+#include "store/stream_state.h"
 
 /* Bytes of an export beside its numbers: names, shapes, scalers, vocabularies. */
 enum { EXPORT_HEAD = 16 << 20, PATH_SIZE = 64 };

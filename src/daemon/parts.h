@@ -30,16 +30,16 @@
 
 #include <stdint.h>
 
-#include "checkpoint/checkpoint.h"
 #include "consume/consume.h"
-#include "journal/journal.h"
 #include "learner/learner.h"
 #include "model/model.h"
+#include "security/security.h"
 #include "sockets/acknowledge.h"
 #include "sockets/control.h"
 #include "sockets/ingest.h"
 #include "sockets/publish.h"
-#include "sockets/security.h"
+#include "store/checkpoint.h"
+#include "store/journal.h"
 
 struct daemon {
     /* Written by daemon.c alone, when it opens and closes. */

@@ -6,7 +6,6 @@
 #include <sysexits.h>
 
 #include "announce.h"
-#include "checkpoint/parameters_file.h"
 #include "checkpoints.h"
 #include "common/clock.h"
 #include "common/error.h"
@@ -23,6 +22,7 @@
 #include "run.h"
 #include "settings.h"
 #include "sockets/decode.h"
+#include "store/parameters_file.h"
 
 #define PROGRESS_INTERVAL NS_PER_SECOND /* between two looks around */
 

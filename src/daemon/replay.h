@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "checkpoint/checkpoint.h"
 #include "left_out.h"
+#include "store/checkpoint.h"
 
 struct daemon;
 struct error;

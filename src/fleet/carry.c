@@ -8,16 +8,16 @@
 #include <string.h>
 #include <sysexits.h>
 
-#include "checkpoint/parameters_file.h"
-#include "checkpoint/stream_state.h"
 #include "common/base64.h"
 #include "common/error.h"
 #include "common/wire.h"
 #include "config/config.h"
-#include "journal/journal.h"
 #include "learner/changes.h"
 #include "learner/learner_state.h"
 #include "common/streams.h"
+#include "store/journal.h"
+#include "store/parameters_file.h"
+#include "store/stream_state.h"
 
 /* A piece, and around it a key, each of whose bytes may become six in JSON. */
 enum { COMMAND_SIZE = (WIRE_PIECE + 2) / 3 * 4 + 6 * WIRE_KEY_MAX + 256 };

@@ -3,7 +3,7 @@
    nothing here waits until that is durable (journal_sync).
 
    Between batches of examples only: what was taken is learned first. A blob is what
-   checkpoint/stream_state.h says: every row that a checkpoint has of the stream. */
+   store/stream_state.h says: every row that a checkpoint has of the stream. */
 #ifndef RUNNEL_CARRY_H
 #define RUNNEL_CARRY_H
 
@@ -95,7 +95,7 @@ int carry_read_parameters(struct carry *carry, float *values, struct error *erro
 
 /* Put others in their place: values (carry_parameters,). The optimizer's moments, all streams and
    the least squares' precision stay. With a journal they are first written into a file of the state
-   directory (checkpoint/parameters_file.h), which is synced, then set, then the journal gets a
+   directory (store/parameters_file.h), which is synced, then set, then the journal gets a
    command that names the file; the daemon removes it when no replay needs it any more. 0; 1 with a
    sentence when one is not finite, the disk does not take them, or there are vocabularies, and
    nothing is changed; -1 when the device has failed. */

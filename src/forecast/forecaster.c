@@ -1,6 +1,6 @@
-#include "forecast.h"
-
 #include <math.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
@@ -8,15 +8,474 @@
 #include "common/error.h"
 #include "common/finite.h"
 #include "common/unaligned.h"
-#include "regressions.h"
+#include "common/vectors.h"
+#include "common/wild.h"
+#include "forecast.h"
+#include "least_squares.h"
+
+/* ---- Lag ----
+
+   The lag at which one column's change repeats best: of 6..400 steps, found as changes come. Plain
+   data, of doubles alone; all zero is a lag that has seen nothing.
+
+     score(l) = sum u_t u_{t-l} / sqrt(sum u_t^2 sum u_{t-l}^2) - 2.5 / sqrt(terms)
+
+   with sums that forget (0.9998 a step). Every 16 steps the best score is looked for; another lag
+   is taken when it is clearly better, and given up when its correlation has gone. */
+
+enum { LAG_LONGEST = 400 };
+
+struct lag {
+    double now; /* steps, 0 = there is none */
+    double total, weight;
+    double products[LAG_LONGEST + 1], squares[LAG_LONGEST + 1]; /* 0 and 1 are not used */
+};
+
+#define KEEP 0.9998
+#define TINY 1e-12
+#define DOUBT 2.5      /* a correlation by chance is about 1 / sqrt(terms) */
+#define LEAST 0.1      /* a score worth taking */
+#define BETTER 1.1     /* than the one now, */
+#define BETTER_BY 0.01 /* and by */
+#define GONE 0.05      /* a correlation not worth keeping */
+
+enum {
+    FIRST = 2,    /* the shortest lag that is counted, */
+    SHORTEST = 6, /* and that can be chosen */
+    EVERY = 16,   /* steps between two looks */
+    PERIODS = 2,  /* of a lag, and */
+    MARGIN = 20,  /* steps more, before it can be chosen */
+};
+
+/* products += u past, squares += past^2, both forgetting, for `count` lags. */
+VECTOR_BODY void add_body(double *restrict products, double *restrict squares,
+                          const double *restrict past, size_t count, double u) {
+#pragma omp simd
+    for (size_t l = 0; l < count; l++) {
+        products[l] = KEEP * products[l] + u * past[l];
+        squares[l] = KEEP * squares[l] + past[l] * past[l];
+    }
+}
+VECTOR_CLONES(add,
+              (double *restrict products, double *restrict squares, const double *restrict past,
+               size_t count, double u),
+              (products, squares, past, count, u))
+
+static double correlation(const struct lag *lag, size_t l) {
+    return lag->products[l] / sqrt(lag->total * lag->squares[l] + TINY);
+}
+
+static double score(const struct lag *lag, size_t l, double t) {
+    return correlation(lag, l) - DOUBT / sqrt(fmin(lag->weight, t - (double)l));
+}
+
+static void choose(struct lag *lag, size_t top, double t) {
+    double best = 0;
+    size_t longest = 0;
+    for (size_t l = SHORTEST; l <= top && t >= (double)(PERIODS * l + MARGIN); l++) {
+        double this = score(lag, l, t);
+        if (!longest || this > best) {
+            best = this;
+            longest = l;
+        }
+    }
+    size_t now = (size_t)lag->now;
+    double standing = now ? score(lag, now, t) : 0;
+    if (longest && best > LEAST && longest != now && best > BETTER * standing + BETTER_BY)
+        lag->now = (double)(now = longest);
+    if (now && correlation(lag, now) < GONE)
+        lag->now = 0;
+}
+
+/* past[l] is u of l steps ago, past[0] the newest; `t` steps came before it: past[0..t] count, up
+   to LAG_LONGEST. */
+static void lag_take(struct lag *lag, const double *past, double t) {
+    double u = past[0];
+    size_t top = t < LAG_LONGEST ? (size_t)t : LAG_LONGEST;
+    lag->total = KEEP * lag->total + u * u;
+    lag->weight = KEEP * lag->weight + 1;
+    if (top >= FIRST)
+        add(lag->products + FIRST, lag->squares + FIRST, past + FIRST, top + 1 - FIRST, u);
+    if (fmod(t, EVERY) == 0)
+        choose(lag, top, t);
+}
+
+/* Whether a lag can have come from here. */
+static bool lag_valid(const struct lag *lag) {
+    static const double weight = 2 / (1 - KEEP),
+                        most = weight * FORECAST_FEATURE_MOST * FORECAST_FEATURE_MOST;
+    return lag->now >= 0 && lag->now <= LAG_LONGEST && lag->weight >= 0 && lag->weight <= weight &&
+           lag->total >= 0 && lag->total <= most &&
+           finite_within(lag->products, LAG_LONGEST + 1, most) &&
+           finite_within(lag->squares, LAG_LONGEST + 1, most);
+}
+
+/* ---- Column ----
+
+   One column of one stream: its units, its past and its lag. Doubles alone, so that a stream's
+   state is one array of them; all zero is a column that has seen nothing. */
+
+enum {
+    COLUMN_PAST = LAG_LONGEST + 2,
+    COLUMN_LEVELS = 12,
+    COLUMN_FIRST = 30, /* values */
+    COLUMN_FAR = 30,   /* deviations, or changes, that one of later ones counts for at most */
+};
+
+#define COLUMN_RATE_LEAST 0.001
+
+struct column {
+    double count; /* values seen */
+    double mean, variance;
+    double change; /* mean square change */
+    double sd, ds;
+    double ewma;
+    struct lag lag;
+    double v;                /* the change one lag ago, in ds */
+    double x[COLUMN_PAST];   /* newest first; before the first value stands the first */
+    double u[COLUMN_PAST];   /* changes in ds, within 8; before the first 0 */
+    double z[COLUMN_LEVELS]; /* levels in sd, within 8 */
+};
+
+/* Whether the first values are complete. */
+static inline bool column_is_settled(const struct column *c) {
+    return c->count > COLUMN_FIRST;
+}
+
+#define EWMA_RATE 0.2
+#define WILD_MAX 3          /* of the first: more are no accident but a level of their own */
+#define RELATIVE_LEAST 1e-9 /* of a deviation, beside the mean */
+#define LEAST_UNIT 1e-12
+
+static void push(double *past, size_t count, double value) {
+    memmove(past + 1, past, (count - 1) * sizeof *past);
+    past[0] = value;
+}
+
+static void move_statistics(struct column *c, double x, double delta) {
+    double t = ++c->count, rate = fmax(1 / t, COLUMN_RATE_LEAST), e = x - c->mean;
+    if (t > COLUMN_FIRST) {
+        e = forecast_clip(e, COLUMN_FAR * c->sd);
+        delta = forecast_clip(delta, COLUMN_FAR * c->ds);
+    }
+    c->mean += rate * e;
+    c->variance = (1 - rate) * (c->variance + rate * e * e);
+    if (t > 1)
+        c->change += fmax(1 / (t - 1), COLUMN_RATE_LEAST) * (delta * delta - c->change);
+}
+
+/* The first values are complete: if some of them are wild, the statistics again, without them. Of
+   missing values in between the held ones are counted. */
+static void drop_wild(struct column *c, double t) {
+    double values[COLUMN_PAST], median, mean = 0, squares = 0, changes = 0;
+    size_t count = (size_t)fmin(t + 1, COLUMN_PAST), used = 0, pairs = 0;
+    while (count > 1 && c->x[count - 2] == c->x[count - 1])
+        count--; /* before the first value stands the first value */
+    memcpy(values, c->x, count * sizeof *values);
+    double far = wild_distance(values, count, WILD_MAX, &median);
+    if (!isfinite(far))
+        return;
+    for (size_t n = 0; n < count; n++) {
+        if (fabs(c->x[n] - median) >= far)
+            continue;
+        squares = welford(c->x[n], (double)++used, &mean, squares);
+        if (n + 1 == count || fabs(c->x[n + 1] - median) >= far)
+            continue;
+        double delta = c->x[n] - c->x[n + 1];
+        changes += delta * delta;
+        pairs++;
+    }
+    c->mean = c->ewma = mean;
+    c->variance = squares / (double)used;
+    c->change = pairs ? changes / (double)pairs : 0;
+}
+
+/* The units from the statistics, also where nothing was seen. */
+static void measure(struct column *c) {
+    double least = RELATIVE_LEAST * fabs(c->mean) + LEAST_UNIT;
+    c->sd = c->count > 1 ? fmax(sqrt(c->variance), least) : 1;
+    c->ds = c->change > 0 ? fmax(sqrt(c->change), least) : c->sd;
+}
+
+/* One more value, NaN = missing; `t` steps of the stream came before. Rates are not below 0.001;
+   after the first 30 a value counts as at most 30 deviations and 30 changes away, so that a wild
+   one moves little; a new level is reached in some tens of steps, since the deviation then grows at
+   each. Once the first 30 are complete, up to three of them that lie a thousand deviations outside
+   of all others are left out. A missing value is held, and moves no statistics. */
+static void column_take(struct column *c, double value, double t) {
+    bool seen = !isnan(value), first = seen && c->count == 0;
+    double x = seen ? value : c->x[0];
+    for (size_t i = 0; first && i < COLUMN_PAST; i++)
+        c->x[i] = x;
+    double delta = x - c->x[0];
+    if (seen)
+        move_statistics(c, x, delta);
+    if (first)
+        c->ewma = x;
+    else if (seen)
+        c->ewma += fmax(EWMA_RATE, 1 / c->count) * (x - c->ewma);
+    push(c->x, COLUMN_PAST, x);
+    if (seen && c->count == COLUMN_FIRST)
+        drop_wild(c, t);
+    measure(c);
+    push(c->u, COLUMN_PAST, forecast_clip(delta / c->ds, FORECAST_FEATURE_MOST));
+    push(c->z, COLUMN_LEVELS, forecast_clip((x - c->mean) / c->sd, FORECAST_FEATURE_MOST));
+    lag_take(&c->lag, c->u, t);
+    size_t lag = (size_t)c->lag.now;
+    c->v = lag && t >= (double)lag ? (c->x[lag - 1] - c->x[lag]) / c->ds : 0;
+}
+
+static bool is_unit(const struct column *c, double unit) {
+    return unit >= (c->count > 0 ? LEAST_UNIT : 0) && unit <= FINITE_VALUE_MOST;
+}
+
+/* Whether a column can have come from here. */
+static bool column_valid(const struct column *c) {
+    return c->count >= 0 && c->count <= FINITE_VALUE_MOST && is_unit(c, c->sd) &&
+           is_unit(c, c->ds) && c->variance >= 0 && c->variance <= FINITE_SQUARE_MOST &&
+           c->change >= 0 && c->change <= FINITE_SQUARE_MOST &&
+           fabs(c->mean) <= FINITE_VALUE_MOST && fabs(c->ewma) <= FINITE_VALUE_MOST &&
+           fabs(c->v) <= FINITE_MOST && finite_within(c->x, COLUMN_PAST, FINITE_VALUE_MOST) &&
+           finite_within(c->u, COLUMN_PAST, FORECAST_FEATURE_MOST) &&
+           finite_within(c->z, COLUMN_LEVELS, FORECAST_FEATURE_MOST) && lag_valid(&c->lag);
+}
+
+/* ---- Regressions ----
+
+   The experts that learn by least squares. Up to 8 columns share a regression; of more each has its
+   own. ar3, ar12, ar12fast and ar24 forecast changes from changes, abs12 levels from levels.
+
+     ar of L lags, a group of columns each:
+       phi = u | (x l steps ago - x) / ds for l = 2..L-1 | (mean - x) / ds | v | 1, within 10
+     abs12: phi = z of l steps ago, l = 0..11, within 4 | 1
+
+   Several steps ahead ds and v are of that horizon, and u is turned into its unit. What was said,
+   and from what, is kept in as many places as steps wait: that of step t is t modulo their number.
+ */
+
+struct regression {
+    bool there;
+    size_t lags;
+    struct least_squares ls; /* of one group */
+    size_t begin;            /* of its numbers in a block, group after group: those of ls, and by
+                                place phi (stride,) and what it says (width,) in its own unit */
+};
+
+struct regressions {
+    size_t columns, width, groups; /* columns = groups * width */
+    size_t places;                 /* the horizon */
+    struct regression of[EXPERTS];
+    size_t said; /* in a block: (places, EXPERTS, columns) in changes */
+    size_t size; /* numbers in a block */
+    size_t work; /* numbers of scratch */
+};
+
+#define FEATURE_MOST 10
+#define LEVEL_FEATURE_MOST 4
+#define LAG_MOST 10 /* changes */
+
+enum { JOINT_COLUMNS = 8 };
+
+/* What an expert is: a formula of a column, or least squares. */
+struct expert_kind {
+    const char *name;
+    double (*says)(const struct column *c, double ds, double v); /* as a change; NULL: */
+    size_t lags;
+    bool levels; /* it forecasts levels from levels */
+    double keep, prior;
+};
+
+static double last_of(const struct column *c, double ds, double v) {
+    return (void)c, (void)ds, (void)v, 0;
+}
+
+static double mean_of(const struct column *c, double ds, double v) {
+    return (void)v, (c->mean - c->x[0]) / ds;
+}
+
+static double ewma_of(const struct column *c, double ds, double v) {
+    return (void)v, (c->ewma - c->x[0]) / ds;
+}
+
+static double lag_of(const struct column *c, double ds, double v) {
+    return (void)c, (void)ds, forecast_clip(v, LAG_MOST);
+}
+
+static const struct expert_kind expert_kinds[EXPERTS] = {
+#define EXPERT(expert, what, ...) {.name = #expert, __VA_ARGS__},
+#include "experts.def"
+};
+
+/* Numbers of one group in a block. */
+static size_t group_size(const struct regressions *r, const struct regression *g) {
+    return least_squares_size(&g->ls) + r->places * (g->ls.stride + g->ls.outputs);
+}
+
+static void regressions_describe(struct regressions *r, size_t columns, unsigned experts,
+                                 size_t places) {
+    memset(r, 0, sizeof *r);
+    r->columns = columns;
+    r->places = places;
+    r->groups = columns <= JOINT_COLUMNS ? 1 : columns;
+    r->width = columns / r->groups;
+    for (enum expert expert = 0; expert < EXPERTS; expert++) {
+        const struct expert_kind *kind = &expert_kinds[expert];
+        struct regression *g = &r->of[expert];
+        size_t rows = kind->levels ? kind->lags : kind->lags + 1;
+        g->there = kind->lags && experts >> expert & 1;
+        if (!g->there)
+            continue;
+        g->lags = kind->lags;
+        g->ls = least_squares_of(rows * r->width + 1, r->width, kind->keep, kind->prior);
+        g->begin = r->size;
+        r->size += r->groups * group_size(r, g);
+        size_t work = least_squares_work(&g->ls) + r->width;
+        r->work = work > r->work ? work : r->work;
+    }
+    r->said = r->size;
+    r->size += places * EXPERTS * columns;
+    r->work += r->work == 0;
+}
+
+static double *group_of(const struct regressions *r, double *block, enum expert expert,
+                        size_t group) {
+    const struct regression *g = &r->of[expert];
+    return block + g->begin + group * group_size(r, g);
+}
+
+/* Of a group's numbers: phi at that place; what was said from it follows. */
+static double *phi_of(const struct regression *g, double *numbers, size_t place) {
+    return numbers + least_squares_size(&g->ls) + place * (g->ls.stride + g->ls.outputs);
+}
+
+static size_t said_of(const struct regressions *r, size_t place, enum expert expert) {
+    return r->said + (place * EXPERTS + expert) * r->columns;
+}
+
+static void regressions_begin(const struct regressions *r, double *block) {
+    for (enum expert expert = 0; expert < EXPERTS; expert++)
+        for (size_t n = 0; r->of[expert].there && n < r->groups; n++)
+            least_squares_begin(&r->of[expert].ls, group_of(r, block, expert, n));
+}
+
+static bool group_valid(const struct regressions *r, const struct regression *g,
+                        const double *numbers) {
+    bool valid = least_squares_valid(&g->ls, numbers);
+    const double *phi = numbers + least_squares_size(&g->ls);
+    for (size_t place = 0; place < r->places; place++, phi += g->ls.stride + g->ls.outputs)
+        valid &= finite_within(phi, g->ls.stride, FEATURE_MOST) &&
+                 finite_within(phi + g->ls.stride, g->ls.outputs, FINITE_MOST);
+    return valid;
+}
+
+/* Whether a block can have come from here. */
+static bool regressions_valid(const struct regressions *r, const double *block) {
+    bool valid = finite_within(block + r->said, r->size - r->said, FINITE_MOST);
+    for (enum expert expert = 0; expert < EXPERTS; expert++) {
+        const struct regression *g = &r->of[expert];
+        for (size_t n = 0; g->there && n < r->groups; n++)
+            valid &= group_valid(r, g, block + g->begin + n * group_size(r, g));
+    }
+    return valid;
+}
+
+/* ---- Forecasting ---- */
+
+static void fill_changes(double *phi, size_t lags, const struct column *c, const double *ds,
+                         const double *v, size_t width) {
+    for (size_t k = 0; k < width; k++) {
+        double x = c[k].x[0], *at = phi + k;
+        *at = forecast_clip(c[k].u[0] * (c[k].ds / ds[k]), FEATURE_MOST);
+        for (size_t l = 2; l < lags; l++)
+            *(at += width) = forecast_clip((c[k].x[l] - x) / ds[k], FEATURE_MOST);
+        *(at += width) = forecast_clip((c[k].mean - x) / ds[k], FEATURE_MOST);
+        *(at += width) = forecast_clip(v[k], FEATURE_MOST);
+    }
+    phi[(lags + 1) * width] = 1;
+}
+
+static void fill_levels(double *phi, const struct column *c, size_t width) {
+    for (size_t k = 0; k < width; k++)
+        for (size_t l = 0; l < COLUMN_LEVELS; l++)
+            phi[l * width + k] = forecast_clip(c[k].z[l], LEVEL_FEATURE_MOST);
+    phi[COLUMN_LEVELS * width] = 1;
+}
+
+/* A level that is forecast, as a change. */
+static double change_of(const struct column *c, double ds, double level) {
+    return (c->mean + c->sd * level - c->x[0]) / ds;
+}
+
+static void predict_group(const struct regressions *r, double *block, size_t place,
+                          enum expert expert, size_t group, const struct column *columns,
+                          const double *ds, const double *v) {
+    const struct regression *g = &r->of[expert];
+    size_t first = group * r->width;
+    const struct column *c = columns + first;
+    double *numbers = group_of(r, block, expert, group);
+    double *phi = phi_of(g, numbers, place), *own = phi + g->ls.stride;
+    double *said = block + said_of(r, place, expert) + first;
+    if (expert_kinds[expert].levels)
+        fill_levels(phi, c, r->width);
+    else
+        fill_changes(phi, g->lags, c, ds + first, v + first, r->width);
+    least_squares_predict(&g->ls, numbers, phi, own);
+    for (size_t k = 0; k < r->width; k++)
+        said[k] = expert_kinds[expert].levels ? change_of(&c[k], ds[first + k], own[k]) : own[k];
+}
+
+/* Forecast from the columns, with the unit and v of the horizon (columns,), and remember at that
+   place what was said. */
+static void regressions_predict(const struct regressions *r, double *block, size_t place,
+                                const struct column *columns, const double *ds, const double *v) {
+    for (enum expert expert = 0; expert < EXPERTS; expert++)
+        for (size_t n = 0; r->of[expert].there && n < r->groups; n++)
+            predict_group(r, block, place, expert, n, columns, ds, v);
+}
+
+/* What an expert has said there, in changes (columns,); 0 without it. */
+static void regressions_said(const struct regressions *r, const double *block, size_t place,
+                             enum expert expert, double *p) {
+    memcpy(p, block + said_of(r, place, expert), r->columns * sizeof *p);
+}
+
+/* ---- Learning ---- */
+
+/* One step ahead nothing has been learned since: what today's weights say is what was said. */
+static void learn_group(const struct regressions *r, double *block, size_t place,
+                        enum expert expert, size_t group, const double *y, const double *level,
+                        double *work) {
+    const struct regression *g = &r->of[expert];
+    double *numbers = group_of(r, block, expert, group), *error = work, *rest = work + r->width;
+    double *phi = phi_of(g, numbers, place), *own = phi + g->ls.stride;
+    if (r->places > 1)
+        least_squares_predict(&g->ls, numbers, phi, own);
+    for (size_t k = 0; k < r->width; k++) {
+        size_t column = group * r->width + k;
+        double target = expert_kinds[expert].levels
+                            ? forecast_clip(level[column], FORECAST_FEATURE_MOST)
+                            : forecast_clip(y[column], FORECAST_CHANGE_MOST);
+        error[k] = target - own[k];
+    }
+    least_squares_learn(&g->ls, numbers, phi, error, rest);
+}
+
+/* The target of what was said there has come: y in changes, level in deviations, (columns,), NaN =
+   not observed. Today's weights are corrected by the error that they make. */
+static void regressions_learn(const struct regressions *r, double *block, size_t place,
+                              const double *y, const double *level, double *work) {
+    for (enum expert expert = 0; expert < EXPERTS; expert++)
+        for (size_t n = 0; r->of[expert].there && n < r->groups; n++)
+            learn_group(r, block, place, expert, n, y, level, work);
+}
 
 /* ---- One horizon ---- */
 
 /* One horizon of a stream: the unit of a change so many steps ahead, the experts that say it, and
    the steps that wait for their truths. A description, and a block of doubles for each stream, as
-   in regressions.h; all zero but the regressions is a stream that begins.
+   the regressions above have; all zero but the regressions is a stream that begins.
 
-   One step ahead unit and waiting step are those of the columns (column.h). Further ahead, of h
+   One step ahead unit and waiting step are those of the columns. Further ahead, of h
    steps, with c_h the mean square of the n changes over h steps so far, and v of the newest whole
    period L of the lag, m = ceil(h / L):
 

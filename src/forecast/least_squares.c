@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "common/finite.h"
-#include "vectors.h"
+#include "common/vectors.h"
 
 struct least_squares least_squares_of(size_t inputs, size_t outputs, double keep, double prior) {
     return (struct least_squares){inputs, outputs, vector_pad(inputs), keep, prior};

@@ -13,7 +13,7 @@
 #include "common/text.h"
 #include "config/config.h"
 #include "endpoint.h"
-#include "security.h"
+#include "security/security.h"
 
 #define LINGER NS_PER_SECOND /* that the last reply may wait for its reader */
 

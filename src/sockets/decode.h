@@ -39,7 +39,7 @@ int decoder_open(struct decoder **decoder, const struct model *model, bool many,
                  struct error *error);
 void decoder_close(struct decoder **decoder);
 
-/* A schema (decode_schema.h) that fits is REJECT_NOT, too, with an example of 0 steps: it is none.
+/* A schema (decode_json.c) that fits is REJECT_NOT, too, with an example of 0 steps: it is none.
 
    Check a message of `count` frames; only the first MESSAGE_FRAMES_MAX of `frames` are read.
    REJECT_NOT: `example` is filled but for `received`; its pointers lead into the frames (JSON: into

@@ -1,11 +1,456 @@
 #include "decode_json.h"
 
 #include <jansson.h>
+#include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/text.h"
-#include "decode_schema.h"
+#include "common/wire.h"
+#include "common/word_hash.h"
+#include "decode_numbers.h"
+
+/* ---- Values ----
+
+   x or y of an example's JSON, rewritten as the numbers and words of binary frames: a number, a
+   list, a list of lists, or columns by name. Only files of the decoder include this. */
+
+/* "a list", for sentences. */
+static const char *json_kind(const json_t *value) {
+    static const char *const kinds[] = {
+        [JSON_OBJECT] = "an object", [JSON_ARRAY] = "a list",  [JSON_STRING] = "a string",
+        [JSON_INTEGER] = "a number", [JSON_REAL] = "a number", [JSON_TRUE] = "true",
+        [JSON_FALSE] = "false",      [JSON_NULL] = "null",
+    };
+    return kinds[json_typeof(value)];
+}
+
+/* Room for `size` bytes; what is there stays. -1: out of memory, and nothing has changed. */
+static int numbers_reserve(struct numbers *numbers, size_t size) {
+    if (size <= numbers->capacity)
+        return 0;
+    unsigned char *bytes = realloc(numbers->bytes, size);
+    if (!bytes)
+        return -1;
+    numbers->bytes = bytes;
+    numbers->capacity = size;
+    return 0;
+}
+
+static bool whole_between(double value, double low, double high) {
+    return value >= low && value <= high && value == floor(value);
+}
+
+/* Append a word as it travels. */
+static enum reject_reason add_word(struct numbers *words, const char *word, size_t size,
+                                   char *why) {
+    enum { AT_FIRST = 4096 };
+    size_t needed = words->size + 1 + size;
+    if (needed > WIRE_WORDS_MAX)
+        return reject(REJECT_JSON, why, "its words have more than %d bytes", WIRE_WORDS_MAX);
+    if (needed > words->capacity &&
+        numbers_reserve(words, needed > AT_FIRST / 2 ? 2 * needed : (size_t)AT_FIRST))
+        return reject(REJECT_JSON, why, "out of memory for its words");
+    words->bytes[words->size] = (unsigned char)size;
+    memcpy(words->bytes + words->size + 1, word, size);
+    words->size = needed;
+    return REJECT_NOT;
+}
+
+static enum reject_reason reject_kind(const struct shape *shape, size_t k, const json_t *value,
+                                      const char *expected, char *why) {
+    char name[NUMBER_NAME_SIZE];
+    enum reject_reason reason = shape->columns || shape->words ? shape->wrong_value : REJECT_JSON;
+    return reject(reason, why, "%s has %s, expected %s", shape_name(shape, k, name),
+                  json_kind(value), expected);
+}
+
+/* Write a word: what stands in its place, and itself. */
+static enum reject_reason put_word(const struct shape *shape, size_t k, const json_t *value,
+                                   unsigned char *number, struct numbers *words, char *why) {
+    const char *word = json_string_value(value);
+    size_t size = json_string_length(value), hash = shape_hash(shape, k);
+    char name[NUMBER_NAME_SIZE];
+    uint32_t id = WIRE_WORD;
+    if (!word)
+        return reject_kind(shape, k, value, "a word in quotes", why);
+    if (size > WIRE_WORD_MAX)
+        return reject(shape->wrong_value, why, "%s has a word of %zu bytes, expected at most %d",
+                      shape_name(shape, k, name), size, WIRE_WORD_MAX);
+    if (hash)
+        id = word_hash(word, size, hash);
+    memcpy(number, &id, NUMBER_SIZE);
+    return hash ? REJECT_NOT : add_word(words, word, size, why);
+}
+
+/* Whether a null is a number: numbers are checked later, when it is known whether they are held. */
+static bool may_be_missing(const struct shape *shape, size_t k) {
+    return shape->null_allowed &&
+           (!shape->columns || !shape_whole(shape, k) || shape->columns[k].hold);
+}
+
+/* What stands for it: NaN, or no class. */
+static void put_nothing(const struct shape *shape, size_t k, unsigned char *number) {
+    const uint32_t none = WIRE_NO_CLASS;
+    const float nan = NAN;
+    memcpy(number, shape_whole(shape, k) ? (const void *)&none : &nan, NUMBER_SIZE);
+}
+
+/* Write number k of a step as in a binary frame. */
+static enum reject_reason put_number(const struct shape *shape, size_t k, const json_t *value,
+                                     unsigned char *number, struct numbers *words, char *why) {
+    bool whole_number = shape_whole(shape, k);
+    double real = json_number_value(value);
+    char name[NUMBER_NAME_SIZE];
+    if (json_is_null(value) && !may_be_missing(shape, k))
+        return reject(shape->wrong_value, why, "%s has null, but a symbol can not be missing",
+                      shape_name(shape, k, name));
+    if (json_is_null(value)) {
+        put_nothing(shape, k, number);
+        return REJECT_NOT;
+    }
+    if (shape_words(shape, k))
+        return put_word(shape, k, value, number, words, why);
+    if (!json_is_number(value))
+        return reject_kind(shape, k, value, "a number", why);
+    if (whole_number && !whole_between(real, 0, UINT32_MAX))
+        return reject(shape->wrong_value, why, "%s has %g, expected whole numbers from 0",
+                      shape_name(shape, k, name), real);
+    const uint32_t whole = whole_number ? (uint32_t)real : 0;
+    const float single = (float)real;
+    memcpy(number, whole_number ? (const void *)&whole : &single, NUMBER_SIZE);
+    return REJECT_NOT;
+}
+
+/* ---- Columns by name ---- */
+
+/* What was not said is missing, where it may be. */
+static enum reject_reason put_missing(const struct shape *shape, const bool *said,
+                                      unsigned char *numbers, char *why) {
+    for (size_t k = 0; k < shape->width; k++) {
+        if (said[k])
+            continue;
+        if (!shape->columns[k].hold)
+            return reject(shape->wrong_value, why,
+                          "x has no column %s, which must be there (missing: hold lets a real one "
+                          "be left out)",
+                          shape->columns[k].name);
+        put_nothing(shape, k, numbers + k * NUMBER_SIZE);
+    }
+    return REJECT_NOT;
+}
+
+/* Words travel in the order of the columns: where members have another, they are put into it. */
+static enum reject_reason put_in_order(const struct shape *shape, json_t *row,
+                                       unsigned char *numbers, struct numbers *words, char *why) {
+    enum reject_reason reason = REJECT_NOT;
+    for (size_t k = 0; k < shape->width && reason == REJECT_NOT; k++) {
+        const json_t *value = json_object_get(row, shape->columns[k].name);
+        if (value && shape_words(shape, k))
+            reason = put_number(shape, k, value, numbers + k * NUMBER_SIZE, words, why);
+    }
+    return reason;
+}
+
+/* One step: {"load": 0.7, "host": "web-3"}. */
+static enum reject_reason put_row(const struct shape *shape, json_t *row, unsigned char *numbers,
+                                  struct numbers *words, char *why) {
+    bool said[COLUMNS_MAX] = {false}, ordered = true;
+    size_t k = 0, count = 0, begin = words->size;
+    const char *name;
+    json_t *value;
+    json_object_foreach(row, name, value) {
+        size_t found = shape_column(shape, name, k);
+        char quoted[TEXT_QUOTE_SIZE], names[SHAPE_NAMES_SIZE];
+        if (found == shape->width)
+            return reject(REJECT_JSON, why, "%s has an unknown column %s; the columns are %s",
+                          shape->name, text_quote(quoted, name, strlen(name)),
+                          shape_names(shape, names));
+        enum reject_reason reason =
+            put_number(shape, found, value, numbers + found * NUMBER_SIZE, words, why);
+        if (reason != REJECT_NOT)
+            return reason;
+        ordered &= found >= k;
+        said[found] = true;
+        count++;
+        k = found;
+    }
+    if (!ordered) {
+        words->size = begin;
+        enum reject_reason reason = put_in_order(shape, row, numbers, words, why);
+        if (reason != REJECT_NOT)
+            return reason;
+    }
+    return count < shape->width ? put_missing(shape, said, numbers, why) : REJECT_NOT;
+}
+
+/* A step an object. */
+static enum reject_reason put_rows(const struct shape *shape, const json_t *rows,
+                                   unsigned char *numbers, struct numbers *words, char *why) {
+    enum reject_reason reason = REJECT_NOT;
+    size_t i;
+    json_t *row;
+    json_array_foreach(rows, i, row) {
+        if (reason == REJECT_NOT && !json_is_object(row))
+            reason = reject(REJECT_JSON, why, "%s has %s, expected objects only", shape->name,
+                            json_kind(row));
+        if (reason == REJECT_NOT)
+            reason = put_row(shape, row, numbers + i * shape->width * NUMBER_SIZE, words, why);
+    }
+    return reason;
+}
+
+/* x as an object, or a list of them. */
+static enum reject_reason put_named(const struct shape *shape, json_t *value,
+                                    struct numbers *numbers, struct numbers *words,
+                                    struct frame *frame, char *why) {
+    size_t steps = json_is_array(value) ? json_array_size(value) : 1;
+    size_t size = steps * shape->width * NUMBER_SIZE;
+    if (!shape->columns)
+        return reject(REJECT_JSON, why,
+                      "%s is an object, but this model has no model.%s.columns, whose names it "
+                      "would have",
+                      shape->name, shape->name[0] == 'x' ? "input" : "output");
+    if (steps > EXAMPLE_STEPS_MAX)
+        return reject(shape->wrong_size, why, "%s has %zu steps, expected at most %d", shape->name,
+                      steps, EXAMPLE_STEPS_MAX);
+    if (numbers_reserve(numbers, size))
+        return reject(REJECT_JSON, why, "out of memory for its %zu steps", steps);
+    *frame = (struct frame){numbers->bytes, size};
+    return json_is_array(value) ? put_rows(shape, value, numbers->bytes, words, why)
+                                : put_row(shape, value, numbers->bytes, words, why);
+}
+
+/* ---- By place ---- */
+
+static enum reject_reason put_list(const struct shape *shape, const json_t *list,
+                                   unsigned char *numbers, struct numbers *words, char *why) {
+    size_t i;
+    json_t *value;
+    json_array_foreach(list, i, value) {
+        enum reject_reason reason =
+            put_number(shape, i % shape->width, value, numbers + i * NUMBER_SIZE, words, why);
+        if (reason != REJECT_NOT)
+            return reason;
+    }
+    return REJECT_NOT;
+}
+
+static enum reject_reason put_steps(const struct shape *shape, const json_t *steps,
+                                    unsigned char *numbers, struct numbers *words, char *why) {
+    size_t i;
+    json_t *step;
+    json_array_foreach(steps, i, step) {
+        if (!json_is_array(step))
+            return reject(REJECT_JSON, why, "%s has %s, expected lists of numbers only",
+                          shape->name, json_kind(step));
+        if (json_array_size(step) != shape->width)
+            return reject(shape->wrong_size, why, "%s has %zu numbers at step %zu, expected %zu",
+                          shape->name, json_array_size(step), i, shape->width);
+        enum reject_reason reason =
+            put_list(shape, step, numbers + i * shape->width * NUMBER_SIZE, words, why);
+        if (reason != REJECT_NOT)
+            return reason;
+    }
+    return REJECT_NOT;
+}
+
+/* REJECT_NOT: `frame` leads into `numbers`, and its words are appended to `words`.
+   Write x or y into `numbers` and its frame: a number, a list, or a list of lists. */
+static enum reject_reason json_put_value(const struct shape *shape, json_t *value,
+                                         struct numbers *numbers, struct numbers *words,
+                                         struct frame *frame, char why[REJECT_WHY_SIZE]) {
+    bool list = json_is_array(value);
+    size_t count = list ? json_array_size(value) : 1;
+    bool nested = list && count > 0 && json_is_array(json_array_get(value, 0));
+    size_t width = shape->width;
+    if (shape->refused && count > 0)
+        return reject(REJECT_Y_GIVEN, why,
+                      "it has a y, but this model's target is the next x; send no y");
+    if (json_is_object(value) || (list && json_is_object(json_array_get(value, 0))))
+        return put_named(shape, value, numbers, words, frame, why);
+    if (!list && width != 1)
+        return reject(shape->wrong_size, why, "%s is %s, expected a list of %zu numbers",
+                      shape->name, json_kind(value), width);
+    if (list && !nested && width != 1 && count != width && count > 0)
+        return reject(shape->wrong_size, why,
+                      "%s has %zu numbers, expected %zu, or a list of such lists", shape->name,
+                      count, width);
+    size_t steps = nested || width == 1 ? count : 1;
+    if (steps > EXAMPLE_STEPS_MAX)
+        return reject(shape->wrong_size, why, "%s has %zu steps, expected at most %d", shape->name,
+                      steps, EXAMPLE_STEPS_MAX);
+    if (numbers_reserve(numbers, steps * width * NUMBER_SIZE))
+        return reject(REJECT_JSON, why, "out of memory for its %zu numbers", steps * width);
+    *frame = (struct frame){numbers->bytes, count > 0 ? steps * width * NUMBER_SIZE : 0};
+    if (nested)
+        return put_steps(shape, value, numbers->bytes, words, why);
+    return list ? put_list(shape, value, numbers->bytes, words, why)
+                : put_number(shape, 0, value, numbers->bytes, words, why);
+}
+
+/* ---- Schema ----
+
+   A schema: what a client says that its examples are, so that it is told before it sends any. It is
+   a message of one frame, and no example:
+
+     {"schema": {"dtype": "float32", "columns": ["load", "oil"], "targets": 1}}
+
+   `dtype` is that of x: float32, or uint32 for symbols; `columns` are those of one step of x, their
+   names, which are the model's in its order where that has names, or how many; `targets` likewise
+   those of y, 0 where the target is the next x; `target_dtype` is that of y; `names` are those of
+   columns that x will name, in any order. Each may be left out:
+   then nothing is said of it. A column may also be an object with its "name" and "kind": real,
+   symbol or cycle. Other members of it, and of the schema, are for later versions. */
+
+/* One of x and y, in the words of the schema. */
+struct part {
+    const char *dtype, *columns; /* names of its members */
+    const char *what;            /* that it has */
+    const struct shape *shape;   /* NULL: there is none */
+};
+
+static enum reject_reason check_type(const json_t *schema, const struct part *part, char *why) {
+    const json_t *dtype = json_object_get(schema, part->dtype);
+    const char *name = json_string_value(dtype);
+    char quoted[TEXT_QUOTE_SIZE];
+    if (!dtype || !part->shape)
+        return REJECT_NOT;
+    if (!name)
+        return reject(REJECT_JSON, why, "the schema's \"%s\" is no string", part->dtype);
+    if (strcmp(name, shape_type(part->shape)) == 0)
+        return REJECT_NOT;
+    return reject(REJECT_SCHEMA, why, "the schema's %s is %s, but this model takes %s", part->dtype,
+                  text_quote(quoted, name, strlen(name)), shape_type(part->shape));
+}
+
+/* The name of a column: a string, or an object with one. */
+static const char *column_name(const json_t *column) {
+    return json_string_value(json_is_object(column) ? json_object_get(column, "name") : column);
+}
+
+/* How many columns there are; -1: it is neither a list nor a count. */
+static int count_columns(const json_t *columns, size_t *count) {
+    const double most = 1e9;
+    double number = json_number_value(columns);
+    *count = json_is_array(columns) ? json_array_size(columns) : (size_t)number;
+    if (!json_is_array(columns) &&
+        !(json_is_number(columns) && number >= 0 && number <= most && number == (double)*count))
+        return -1;
+    const json_t *column;
+    size_t i;
+    json_array_foreach(columns, i, column) {
+        if (!column_name(column))
+            return -1;
+    }
+    return 0;
+}
+
+/* A column where it stands: its name, and its kind where that is said. */
+static enum reject_reason check_column(const json_t *column, size_t n, const struct column *own,
+                                       char *why) {
+    const char *name = column_name(column), *wanted = column_kind_name(own->kind);
+    const json_t *kind = json_is_object(column) ? json_object_get(column, "kind") : NULL;
+    char quoted[TEXT_QUOTE_SIZE];
+    if (strcmp(name, own->name) != 0)
+        return reject(REJECT_SCHEMA, why,
+                      "column %zu of the schema is %s, but this model's is '%s'", n,
+                      text_quote(quoted, name, strlen(name)), own->name);
+    if (!kind)
+        return REJECT_NOT;
+    if (!json_is_string(kind))
+        return reject(REJECT_JSON, why, "the \"kind\" of the schema's column '%s' is no string",
+                      own->name);
+    if (strcmp(json_string_value(kind), wanted) == 0)
+        return REJECT_NOT;
+    return reject(REJECT_SCHEMA, why,
+                  "the schema's column '%s' is of the kind %s, but this model's is %s", own->name,
+                  text_quote(quoted, json_string_value(kind), json_string_length(kind)), wanted);
+}
+
+/* Their names and kinds, where the model's have names, too. */
+static enum reject_reason check_names(const json_t *columns, const struct shape *shape, char *why) {
+    enum reject_reason reason = REJECT_NOT;
+    for (size_t n = 0; shape->columns && n < json_array_size(columns) && reason == REJECT_NOT; n++)
+        reason = check_column(json_array_get(columns, n), n, &shape->columns[n], why);
+    return reason;
+}
+
+static enum reject_reason check_columns(const json_t *schema, const struct part *part, char *why) {
+    const json_t *columns = json_object_get(schema, part->columns);
+    size_t count, expected = part->shape ? part->shape->width : 0;
+    char quoted[TEXT_QUOTE_SIZE];
+    if (!columns)
+        return REJECT_NOT;
+    if (count_columns(columns, &count))
+        return reject(REJECT_JSON, why, "the schema's \"%s\" is no list of names and no count",
+                      part->columns);
+    if (count == expected)
+        return part->shape ? check_names(columns, part->shape, why) : REJECT_NOT;
+    if (!part->shape)
+        return reject(REJECT_SCHEMA, why,
+                      "the schema has %zu %s, but this model's target is the next x; send no y",
+                      count, part->what);
+    if (!json_is_array(columns) || count < expected)
+        return reject(REJECT_SCHEMA, why, "the schema has %zu %s, but this model takes %zu", count,
+                      part->what, expected);
+    const char *first = column_name(json_array_get(columns, expected));
+    return reject(REJECT_SCHEMA, why,
+                  "the schema has %zu %s, but this model takes %zu: %s is the first too many",
+                  count, part->what, expected, text_quote(quoted, first, strlen(first)));
+}
+
+/* The names of columns that an x is to have, in any order: none is unknown, and each that must be
+   there is. */
+static enum reject_reason check_row(const json_t *names, const struct shape *x, char *why) {
+    bool said[COLUMNS_MAX] = {false};
+    char quoted[TEXT_QUOTE_SIZE], known[SHAPE_NAMES_SIZE];
+    const json_t *name;
+    size_t i;
+    if (!names)
+        return REJECT_NOT;
+    if (!json_is_array(names))
+        return reject(REJECT_JSON, why, "the schema's \"names\" is no list of names");
+    if (!x->columns)
+        return reject(REJECT_SCHEMA, why,
+                      "the schema has names, but this model has no model.input.columns");
+    json_array_foreach(names, i, name) {
+        if (!json_is_string(name))
+            return reject(REJECT_JSON, why, "the schema's \"names\" is no list of names");
+        size_t k = shape_column(x, json_string_value(name), i);
+        if (k == x->width)
+            return reject(REJECT_SCHEMA, why,
+                          "the schema has an unknown column %s; the columns are %s",
+                          text_quote(quoted, json_string_value(name), json_string_length(name)),
+                          shape_names(x, known));
+        said[k] = true;
+    }
+    for (size_t k = 0; k < x->width; k++)
+        if (!said[k] && !x->columns[k].hold)
+            return reject(REJECT_SCHEMA, why,
+                          "the schema has no column %s, which must be there (missing: hold lets a "
+                          "real one be left out)",
+                          x->columns[k].name);
+    return REJECT_NOT;
+}
+
+/* REJECT_NOT: examples of this schema fit the model. REJECT_JSON: it is none. REJECT_SCHEMA: `why`
+   says which type or column differs. `y` is NULL where the target is the next x. */
+static enum reject_reason decode_schema(const json_t *schema, const struct shape *x,
+                                        const struct shape *y, char why[REJECT_WHY_SIZE]) {
+    const struct part parts[] = {{"dtype", "columns", "columns", x},
+                                 {"target_dtype", "targets", "targets", y}};
+    enum reject_reason reason = REJECT_NOT;
+    if (!json_is_object(schema))
+        return reject(REJECT_JSON, why, "\"schema\" is no object");
+    for (size_t i = 0; i < sizeof parts / sizeof *parts && reason == REJECT_NOT; i++) {
+        reason = check_type(schema, &parts[i], why);
+        if (reason == REJECT_NOT)
+            reason = check_columns(schema, &parts[i], why);
+    }
+    return reason == REJECT_NOT ? check_row(json_object_get(schema, "names"), x, why) : reason;
+}
 
 /* 2^53 - 1: up to here JSON's whole numbers are exact (RFC 8259, section 6). 2^53 itself may have
    been 2^53 + 1. */

@@ -1,13 +1,20 @@
 /* An example's JSON, rewritten as the frames of a binary message, so that both forms of one example
-   pass the same checks. Only files of the decoder
-   include this. */
+   pass the same checks. Only the decoder
+   includes this. */
 #ifndef RUNNEL_DECODE_JSON_H
 #define RUNNEL_DECODE_JSON_H
 
 #include <stdbool.h>
 
 #include "common/wire.h"
-#include "decode_json_values.h"
+#include "decode_numbers.h"
+
+/* Numbers or words of one frame, grown as messages need it. */
+struct numbers {
+    unsigned char *bytes; /* malloc'ed */
+    size_t capacity;      /* in bytes */
+    size_t size;          /* of words: of those that are there */
+};
 
 struct json_example {
     char key[WIRE_KEY_MAX + 1], note[WIRE_NOTE_MAX];

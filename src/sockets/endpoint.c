@@ -14,7 +14,7 @@
 
 #include "common/error.h"
 #include "config/config.h"
-#include "security.h"
+#include "security/security.h"
 
 /* Bits of libzmq's I/O threads. */
 enum { EXAMPLES_THREAD = 1, OTHERS_THREAD = 2 };

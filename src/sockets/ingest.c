@@ -13,7 +13,7 @@
 #include "common/wire.h"
 #include "config/config.h"
 #include "endpoint.h"
-#include "security.h"
+#include "security/security.h"
 
 enum {
     OTHERS_PER_TAKE = 64, /* that are no examples: then the caller's loop turns, so that a flood

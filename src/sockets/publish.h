@@ -4,7 +4,7 @@
    messages lost), examples and steps learned when it was written, and the time.
 
    libzmq handles what subscribers send in the thread that uses the socket, without an end while
-   they go on. So the socket belongs to a thread of its own (publish_thread.c), which takes finished
+   they go on. So the socket belongs to a thread of its own (publish.c), which takes finished
    messages from a queue: nothing that a subscriber does holds up the thread that publishes.
 
    A subscriber that does not keep up loses messages (PUBLISH_QUEUE may wait for each), and all do

@@ -36,7 +36,6 @@ int drain_id(struct drain *drain, const char *line, uint32_t *id, struct error *
 
 /* How many templates there are, and the text of one, which is terminated and valid until the next
    line; NULL of the shared id. */
-uint32_t drain_count(const struct drain *drain);
 const char *drain_text(struct drain *drain, uint32_t id);
 
 /* Copy a terminated line with <N> for each number: digits wherever they stand, words of hexadecimal

@@ -7,7 +7,6 @@
 #include <sysexits.h>
 
 #include "feed_columns.h"
-#include "feed_input.h"
 #include "feed_rows.h"
 
 #define NONE SIZE_MAX

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "feed_input.h"
 #include "payload.h"
 
 struct named {

@@ -3,9 +3,13 @@
 #ifndef RUNNEL_FEED_PAYLOAD_H
 #define RUNNEL_FEED_PAYLOAD_H
 
+#include <jansson.h>
+
+#include "brokers/mapping.h"
 #include "brokers/message.h"
-#include "feed_fields.h"
+#include "common/moment.h"
 #include "streams/feed.h"
+#include "streams/feed_streams.h"
 
 struct payload;
 
@@ -32,5 +36,50 @@ void payload_close(struct payload **payload);
    with --strict. */
 int payload_step(struct payload *payload, const struct message *message, struct step *step,
                  struct error *error);
+
+/* ---- Fields ----
+
+   --field COLUMN=PATH, --key-field and --time-field of sources of JSON: brokers/mapping.h. */
+
+/* Rows of a source's options: `type` is its struct, whose first field is a struct source named
+   `source`. */
+#define FIELD_OPTION_HELP                                                                          \
+    "a column of x and where it is in JSON, as temperature=data.temperature; may be repeated "     \
+    "(default: all members); other fields are ignored"
+#define FIELD_OPTION(type)                                                                         \
+    {                                                                                              \
+        "field", 0, "COLUMN=PATH", FIELD_OPTION_HELP,                                              \
+            OPTION_LIST(type, source.fields.columns, OPTION_LIST_MAX)                              \
+    }
+#define FIELD_OPTIONS(type)                                                                        \
+    {"key-field", 0, "PATH", "the field of JSON that names the stream",                            \
+     OPTION_TEXT(type, source.fields.key)},                                                        \
+        {"time-field", 0, "PATH",                                                                  \
+         "the field of JSON that is the time: Unix time, 2016-07-01T12:34:56Z or 31/12/2014",      \
+         OPTION_TEXT(type, source.fields.time)},                                                   \
+    {                                                                                              \
+        "time-format", 0, "FORMAT", TIME_FORMAT_HELP, OPTION_TEXT(type, source.fields.time_format) \
+    }
+
+/* What the options of `source`, which must outlive it, ask for; NULL: nothing. */
+int fields_open(struct mapping **mapping, const struct source *source, struct error *error);
+
+/* ---- Numbers ----
+
+   Whose numbers examples of JSON have, so that labels among them name the same: the daemon looks
+   for the example of a label among those of the label's own key and producer. */
+
+/* "producer", in hexadecimal digits. */
+void numbers_set_producer(json_t *value, uint64_t producer);
+
+/* The same of an example that has all but its sequence, unless that is its own; before
+   the stream's is set to it. EX_DATAERR: a label was given its number. */
+int numbers_of_example(struct held_stream *held, const json_t *value, struct error *error);
+
+/* Give the label what it lacks of "producer", "epoch" and "label_epoch": those of the stream's
+   newest example, or what the options of the call say. EX_DATAERR: it has no number, and nothing
+   says whose it would be. */
+int numbers_of_label(const struct source *source, struct held_stream *held, json_t *value,
+                     struct error *error);
 
 #endif

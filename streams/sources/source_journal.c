@@ -4,27 +4,74 @@
    The journal numbers its entries, and names who numbers them; both are in an entry's cursor. So an
    entry's number is the example's, and what is sent a second time, as after a kill, is a duplicate.
    The journal remembers no readers: how far all is settled is in the file of the cursor. */
-
 #include <errno.h>
 #include <jansson.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
 #include <systemd/sd-journal.h>
+#include <unistd.h>
 
 #include "common/clock.h"
+#include "common/error.h"
 #include "common/moment.h"
+#include "common/sync.h"
 #include "common/text.h"
-#include "feed_cursor.h"
 #include "feed_drain.h"
 #include "feed_named.h"
 #include "streams/feed.h"
-#include "streams/feed_retry.h"
 #include "streams/sources/broker.h"
 #include "streams/sources/payload.h"
+
+/* ---- Cursor ----
+
+   A file with one line: how far a source has been read, as its server names the place. */
+
+/* What is in it, to be freed; NULL where there is no such file. -1 (EX_NOINPUT, EX_DATAERR). */
+static int cursor_read(const char *path, char **cursor, struct error *error) {
+    size_t capacity = 0;
+    FILE *file = fopen(path, "re");
+    *cursor = NULL;
+    if (!file && errno == ENOENT)
+        return 0;
+    ssize_t size = file ? getline(cursor, &capacity, file) : -1;
+    int problem = errno;
+    bool empty = file && size < 0 && feof(file);
+    if (file)
+        fclose(file);
+    if (size >= 0) {
+        (*cursor)[strcspn(*cursor, "\n")] = '\0';
+        return 0;
+    }
+    free(*cursor);
+    *cursor = NULL;
+    return empty ? error_set(error, EX_DATAERR, "%s: it is empty; remove it to begin anew", path)
+                 : error_set(error, EX_NOINPUT, "%s: cannot be read: %s", path, strerror(problem));
+}
+
+/* Put it there: it is on the disk then, or that of before is still there (EX_IOERR). */
+static int cursor_write(const char *path, const char *cursor, struct error *error) {
+    char *name;
+    if (asprintf(&name, "%s.new", path) < 0)
+        return error_no_memory(error);
+    FILE *file = fopen(name, "we");
+    bool good = file && fprintf(file, "%s\n", cursor) > 0 && fflush(file) == 0 &&
+                fdatasync(fileno(file)) == 0;
+    int problem = errno;
+    if (file && fclose(file) != 0)
+        good = false;
+    if (good && (rename(name, path) < 0 || sync_directory_of(path) < 0)) {
+        problem = errno;
+        good = false;
+    }
+    free(name);
+    return good ? 0
+                : error_set(error, EX_IOERR, "%s: cannot be written: %s", path, strerror(problem));
+}
 
 #define US_PER_SECOND 1e6
 #define JOURNAL_MESSAGE "MESSAGE" /* the field that becomes a template */

@@ -9,9 +9,8 @@
 #include <string.h>
 #include <sysexits.h>
 
-#include "feed_fields.h"
 #include "feed_input.h"
-#include "feed_numbers.h"
+#include "payload.h"
 #include "streams/feed.h"
 #include "streams/feed_streams.h"
 

@@ -21,7 +21,6 @@
 #include "common/hash.h"
 #include "streams/feed.h"
 #include "streams/feed_retry.h"
-#include "streams/sources/broker.h"
 #include "streams/sources/payload.h"
 
 enum {

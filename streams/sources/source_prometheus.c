@@ -1,7 +1,6 @@
 /* Metrics that a server offers to Prometheus: chosen series, or their rates, are the numbers of x.
    A server that does not answer gives no steps; a series that is missing is NaN. */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>

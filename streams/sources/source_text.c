@@ -2,7 +2,6 @@
    among the distinct bytes of an alphabet. There is no target: a model of `target: next` learns to
    predict the byte that follows. */
 #include <ctype.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>

@@ -4,14 +4,14 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "checkpoint/checkpoint_file.h"
-#include "checkpoint/stream_state.h"
 #include "fleet/carry.h"
-#include "journal/journal.h"
 #include "common/example.h"
 #include "learner/learner_state.h"
 #include "moving_play.h"
 #include "sockets/control.h"
+#include "store/checkpoint_file.h"
+#include "store/journal.h"
+#include "store/stream_state.h"
 #include "under_test.h"
 
 enum { ROUNDS = 60 };

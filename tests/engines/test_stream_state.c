@@ -6,12 +6,12 @@
 #include <math.h>
 #include <sysexits.h>
 
-#include "checkpoint/checkpoint_file.h"
-#include "checkpoint/stream_state.h"
 #include "common/example.h"
 #include "learner/learner_state.h"
 #include "common/streams.h"
 #include "moving_play.h"
+#include "store/checkpoint_file.h"
+#include "store/stream_state.h"
 #include "under_test.h"
 
 enum { SUMMED_FROM = 16 }; /* bytes before what the checksum is of */

@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "checkpoint/checkpoint_file.h"
 #include "common/error.h"
 #include "common/wire.h"
 #include "forecast/forecast.h"
@@ -25,6 +24,7 @@
 #include "learner/learner_export.h"
 #include "learner/learner_state.h"
 #include "common/streams.h"
+#include "store/checkpoint_file.h"
 
 /* Bits of the first byte; where the high ones are CHOICE_FORECAST or CHOICE_WORDS, the learner is
    that one. */

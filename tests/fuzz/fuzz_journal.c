@@ -9,9 +9,10 @@
 #include "common/error.h"
 #include "example_models.h"
 #include "fuzz.h"
-#include "journal/journal_internal.h"
 #include "learner/learner.h"
 #include "sockets/decode.h"
+#include "store/journal_check.h"
+#include "store/journal_read.h"
 
 enum { FORMAT_SHIFT = 4, FORMAT = 3, SECOND = 0x80, PLAN_STEPS = 64 };
 
@@ -87,11 +88,11 @@ static void insert_totals(struct journal_store *store, const struct journal_bloc
 /* Whether it can be replayed as a whole. */
 static bool replay(struct journal_store *store, const struct model *model, struct error *error) {
     static struct config config = {.name = "fuzz", .device = "cpu"};
-    struct journal journal = {.path = "fuzz",
-                              .reading = store->file,
-                              .largest = 1 << 20,
-                              .input_bytes = model->x_size * sizeof(float),
-                              .target_bytes = model->target_size * sizeof(float)};
+    struct journal_reading reading = {.path = "fuzz",
+                                      .file = store->file,
+                                      .largest = 1 << 20,
+                                      .input_bytes = model->x_size * sizeof(float),
+                                      .target_bytes = model->target_size * sizeof(float)};
     struct visit visit;
     struct journal_totals totals;
     config.architecture = model->architecture;
@@ -107,7 +108,7 @@ static bool replay(struct journal_store *store, const struct model *model, struc
     REQUIRE(!decoder_open(&visit.decoder, model, true, error) &&
                 !learner_start(visit.learner, error),
             "%s", error->text);
-    int status = journal_replay(&journal, 0, learn, &visit, error);
+    int status = journal_read_all(&reading, 0, learn, &visit, error);
     REQUIRE(!learner_flush(visit.learner, status ? NULL : error), "the learner has failed");
     decoder_close(&visit.decoder);
     learner_close(&visit.learner);

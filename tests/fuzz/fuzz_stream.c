@@ -11,12 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "checkpoint/checkpoint_file.h"
-#include "checkpoint/stream_state.h"
 #include "common/error.h"
 #include "fuzz.h"
 #include "common/example.h"
 #include "learner/learner.h"
+#include "store/checkpoint_file.h"
+#include "store/stream_state.h"
 
 /* Bits of the first byte. */
 enum { CHOICE_LEARNER = 15, CHOICE_WHOLE = 16, CHOICE_NO_REPAIR = 32, CHOICE_FULL = 64 };

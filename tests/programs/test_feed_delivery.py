@@ -346,7 +346,7 @@ def test_knows_nothing_of_the_daemon(directory):
         for line in path.read_text(encoding="utf-8").splitlines():
             name = line.split('"')[1] if line.startswith('#include "') else "common/wire.h"
             shared = name.startswith(("common/", "brokers/")) and (top / "src" / name).exists()
-            journal = name == "journal/journal_block.h" and path.name in ("replay_journal.c", "replay_journal.h")
+            journal = name == "store/journal_block.h" and path.name == "replay.c"
             own = (path.parent / name).exists() or name.startswith("streams/") and (top / name).exists()
             client = name == "runnel.h"
             configured = name == "build-config.h"

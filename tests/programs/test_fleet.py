@@ -305,6 +305,7 @@ def test_alone_before(directory):
         lone = fleet.text(mine, redis.url, "anna").replace("fleet: {lease: 1}", "")
         with running.Daemon(mine, lone) as anna:
             running.wait_learned(anna, 50)
+            fleet.until(lambda: (j := anna.ask("status")["journal"])["durable"] == j["position"], "on disk", [anna])
         for _ in range(2):  # nothing of the first try lets the second in
             fleet.ends(directory, redis, "anna", CONFIGURATION, "would learn all of it once more")
         assert fleet.owners(redis) == []  # of no fleet: it has not joined

@@ -15,7 +15,7 @@ wrong() {
 }
 
 # sources: everything that is compiled, except tests.
-find src kernels streams tools -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' | sort >"$scratch/sources"
+find src kernels streams tools -name '*.[ch]' -o -name '*.def' -o -name '*.cu' -o -name '*.cuh' | sort >"$scratch/sources"
 sources() {
     cat "$scratch/sources"
 }
@@ -25,78 +25,100 @@ find src kernels streams tools -type f >"$scratch/there"
 sources | xargs grep -oE '^[[:space:]]*#[[:space:]]*include[[:space:]]*(<[^>]*>|"[^"]*")' /dev/null |
     sed 's/:[[:space:]]*#[[:space:]]*include[[:space:]]*/ /' >"$scratch/includes"
 
-# From the ground up: no room includes one that stands above it. A line is a room, then the patterns of
-# the headers of other rooms that it may include. A header of the same directory stands without a path,
-# one of another room with its room. src/engine/engine.h is the one header that a room further down
-# includes: the kernels implement that interface, and src/engine/engines.c alone names them (by the
-# symbol cpu_engine and the module's).
-cat >"$scratch/rooms" <<'END'
-src/common
-src/model common/* kernels/kinds.h
-src/forecast common/*
-src/anomaly common/* forecast/vectors.h
-src/config common/* model/* forecast/* anomaly/* kernels/kinds.def
-kernels common/error.h common/log.h common/denormals.h common/threads.h common/quantile.h forecast/least_squares.h model/* engine/engine.h engine/cuda_module.h formulas.h kinds.h kinds.def unit.h cells.h cells/* normalization.h norms/* losses.h losses/* optimizers.h optimizers/* rules/* updates.h
-src/learner common/* model/* forecast/* anomaly/* config/*
-src/checkpoint common/* model/* config/* learner/*
-src/journal common/* config/* learner/*
-src/sockets common/* model/* config/* learner/*
-src/consume common/* model/* config/* learner/* sockets/* brokers/*
-src/daemon common/* model/* config/* learner/* checkpoint/* journal/* fleet/* sockets/* consume/* brokers/url.h brokers/kafka_options.h
-src/bench common/* anomaly/* model/* config/* learner/* checkpoint/* journal/* fleet/* cpu/*
-src/experiment common/* model/* config/* learner/* journal/* sockets/* daemon/*
-src/client common/*
-src/brokers common/*
-src/fleet common/* brokers/* model/* config/* learner/* checkpoint/* journal/*
-streams common/* brokers/* runnel.h streams/* journal/journal_block.h
-tools/figures common/* runnel.h anomaly/* model/* config/* learner/* checkpoint/* journal/* fleet/*
-tools common/* brokers/* fleet/* runnel.h tools/shared/* tools/history/* experiment/experiment_store.h
-END
-wrong 'not in its room' "$(awk '
-    FILENAME ~ /rooms$/ {
-        room[++rooms] = $1
-        for (i = 2; i <= NF; i++) {
-            gsub(/\./, "\\.", $i)
-            gsub(/\*/, ".*", $i)
-            allowed[$1] = allowed[$1] "|" $i
-        }
+# From the top down (src/rooms): a room includes only what its line allows, which is below it; an arrow that goes up
+# is listed with its reason, and there. The last line printed has the numbers.
+cat >"$scratch/arrows.awk" <<'END'
+# The room of a file: the longest line that holds it; FOLDER/* is each folder there without a line of its own.
+function room_of(file, best, i, folder) {
+    for (i = 1; i <= rooms; i++) {
+        folder = room[i]
+        sub(/\*$/, "", folder)
+        if (index(file, folder) == 1 && length(folder) > length(best))
+            best = room[i]
+    }
+    return best
+}
+FILENAME ~ /rooms$/ {
+    if (/^[^#^]/) {
+        split($0, part, / \| */)
+        room[++rooms] = part[1]
+        level[part[1]] = rooms
+        uses[part[1]] = " " part[2] " "
+    } else if (/^\^/) {
+        split(substr($0, 3), part, / \| */)
+        for (n = split(part[2], names, " "); n > 0; n--)
+            up[part[1] " " names[n]] = 1
+    }
+    next
+}
+FILENAME ~ /there$/ { there[$1] = 1; next }
+$2 ~ /^"/ {
+    header = substr($2, 2, length($2) - 2)
+    directory = $1
+    sub(/[^\/]*$/, "", directory)
+    split(directory " src/ src/client/ kernels/", places, " ")
+    places[5] = ""
+    for (n = 1; n <= 5 && !((places[n] header) in there); n++)
+        continue
+    if (n > 5) # generated
         next
+    path = places[n] header
+    from = room_of($1)
+    to = room_of(path)
+    split(path, folders, "/")
+    if (!from || (from == to && (from !~ /\*$/ || index($1, folders[1] "/" folders[2] "/") == 1)))
+        next
+    arrow[from " " to] = 1
+    used[to] = used[from] = 1
+    short = path
+    sub(/^src\//, "", short)
+    name = to
+    sub(/^src\//, "", name)
+    if ((from " " short) in up) {
+        went[from " " short] = 1
+        upward[from " " to] = 1
+    } else if (!index(uses[from], " " name " ") && !index(uses[from], " " short " "))
+        print $1 " includes " path
+    else if (level[to] < level[from])
+        print $1 " includes " path ", of a room above it"
+}
+END {
+    for (i = 1; i <= rooms; i++) {
+        if (!used[room[i]])
+            print room[i] ": nothing in it includes or is included"
+        in_src += room[i] ~ /^src\//
     }
-    FILENAME ~ /there$/ { there[$1] = 1; next }
-    $2 ~ /^"/ {
-        header = substr($2, 2, length($2) - 2)
-        directory = $1
-        sub(/[^\/]*$/, "", directory)
-        if (header == "build-config.h" || (directory header) in there)
-            next
-        for (i = 1; i <= rooms; i++) # the first room that holds it
-            if (index($1, room[i] "/") == 1) {
-                if (header !~ ("^(" substr(allowed[room[i]], 2) ")$"))
-                    print $1 " includes " $2
-                next
-            }
-    }
-    END {
-        for (file in there)
-            for (i = 1; i <= rooms; i++)
-                lived_in[i] += index(file, room[i] "/") == 1
-        for (i = 1; i <= rooms; i++)
-            if (!lived_in[i])
-                print room[i] ": there is nothing in it"
-    }' "$scratch/rooms" "$scratch/there" "$scratch/includes")"
+    for (i in up)
+        if (!(i in went))
+            print i ": no such arrow"
+    for (i in arrow)
+        arrows++
+    for (i in upward)
+        ups++
+    printf "%d rooms in src, %d arrows, %d of them upward\n", in_src, arrows, ups >"/dev/stderr"
+}
+END
+wrong 'not in its room' "$(awk -f "$scratch/arrows.awk" src/rooms "$scratch/there" "$scratch/includes" 2>"$scratch/numbers")"
+awk -f tools/tables/rooms.awk src/rooms docs/design.md | cmp -s - docs/design.md ||
+    wrong 'not as in src/rooms: run make documents' docs/design.md
 
 # Calls likewise: what a room's library leaves undefined, no library of a room above it defines.
-rooms='common model forecast anomaly config cpu learner journal checkpoint carry sockets brokers fleet consume daemon'
-wrong 'calls what is above it' "$(for room in $rooms; do
-    [ ! -f "${builddir:-.}/libdaemon.a" ] || nm -g "${builddir:-.}/lib$room.a" | sed "s/^/$room /"
-done | awk -v order="$rooms" '
+libraries=$(sed -n 's/^kernels .*/cpu/p; s/^src\/fleet .*/fleet carry/p; s/^src\/\([a-z]*\) .*/\1/p' src/rooms |
+    while read -r names; do
+        for name in $names; do
+            [ ! -f "${builddir:-.}/lib$name.a" ] || echo "$name"
+        done
+    done)
+wrong 'calls what is above it' "$(for room in $libraries; do
+    nm -g "${builddir:-.}/lib$room.a" | sed "s/^/$room /"
+done | awk -v order="$(echo "$libraries" | tr '\n' ' ')" '
     BEGIN { n = split(order, names, " "); for (i = 1; i <= n; i++) level[names[i]] = i }
     NF == 3 && $2 == "U" { needed[$1 " " $3] = 1 }
     NF == 4 && $3 ~ /^[TDBRVW]$/ && !($4 in home) { home[$4] = $1 }
     END {
         for (pair in needed) {
             split(pair, part, " ")
-            if (part[2] in home && level[home[part[2]]] > level[part[1]])
+            if (part[2] in home && level[home[part[2]]] < level[part[1]])
                 print part[1] " calls " part[2] " of " home[part[2]]
         }
     }')"
@@ -255,5 +277,6 @@ found=$(find src streams tools kernels tests -path tests/hostcuda -prune -o -nam
     }')
 wrong 'a name that is a word of C++: new, class or delete' "$found"
 
+cat "$scratch/numbers"
 [ "$failures" -eq 0 ] || echo "$failures failures"
 [ "$failures" -eq 0 ]

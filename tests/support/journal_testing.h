@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "common/error.h"
-#include "journal/journal.h"
+#include "store/journal.h"
 
 enum { INPUTS = 3, TARGETS = 2, STEPS_MAX = 4 };
 

@@ -3,12 +3,12 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "checkpoint/checkpoint_file.h"
 #include "config_testing.h"
 #include "engine/engines.h"
 #include "common/example.h"
 #include "learner/learner_state.h"
 #include "observed.h"
+#include "store/checkpoint_file.h"
 #include "under_test.h"
 
 enum {

@@ -3,8 +3,8 @@
 #ifndef RUNNEL_TESTS_SAVED_RUN_H
 #define RUNNEL_TESTS_SAVED_RUN_H
 
-#include "checkpoint/checkpoint.h"
 #include "observed.h"
+#include "store/checkpoint.h"
 #include "workload.h"
 
 enum { EXAMPLES = 120, OBSERVATIONS = 2 * EXAMPLES, PATH_SIZE = 512 };

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "common/wire.h"
-#include "journal/journal_block.h"
+#include "store/journal_block.h"
 
 enum { LARGE = 3 * JOURNAL_BLOCK_BYTES };
 

@@ -4,8 +4,8 @@
 
 #include "common/clock.h"
 #include "faulty_disk.h"
-#include "journal/journal_internal.h"
 #include "journal_testing.h"
+#include "store/journal_store.h"
 
 static const float plain_x[INPUTS] = {1, 2, 3};
 

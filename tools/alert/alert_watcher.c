@@ -3,14 +3,452 @@
 #include "alert_watcher.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "common/fields.h"
 #include "common/format.h"
 #include "common/json_member.h"
+#include "common/quantile.h"
 #include "common/text.h"
 #include "tools/shared/watch_anomaly.h"
+
+/* ---- Book ---- */
+
+#define FAR_AWAY 3600.0
+
+const char *const alert_names[ALERT_KINDS] = {
+    "silence", "restart", "non-finite", "rising",      "page-hinkley",
+    "adwin",   "dead",    "saturated",  "queue",       "rejected",
+    "journal", "disk",    "gap",        "input_scale", "worse_than_baseline",
+    "anomaly", "idle",
+};
+
+const char *const alert_states[ALERT_STATES] = {"began", "still", "over", "passed"};
+
+enum alert_kind alert_find(const char *name, size_t size) {
+    int kind = 0;
+    while (kind < ALERT_KINDS &&
+           (strlen(alert_names[kind]) != size || memcmp(alert_names[kind], name, size) != 0))
+        kind++;
+    return (enum alert_kind)kind;
+}
+
+void book_open(struct book *book, const bool watched[ALERT_KINDS], double interval, double again,
+               void (*say)(void *context, const struct alert *alert), void *context) {
+    memset(book, 0, sizeof *book);
+    book->data_time = NAN;
+    book->interval = interval;
+    book->again = again;
+    book->say = say;
+    book->context = context;
+    for (int kind = 0; kind < ALERT_KINDS; kind++) {
+        book->watched[kind] = watched[kind];
+        book->conditions[kind].said_last = (struct moment){-INFINITY, NAN};
+    }
+}
+
+/* Seconds, on the clock that has moved on further. */
+static double elapsed(const struct book *book, struct moment since, double now) {
+    return fmax(now - since.now, book->data_time - since.data);
+}
+
+static void say(struct book *book, struct condition *c, enum alert_state state, double now) {
+    c->alert.state = state;
+    c->alert.now = now;
+    c->alert.data_time = book->data_time;
+    book->say(book->context, &c->alert);
+}
+
+static bool is_held_back(const struct condition *c) {
+    return c->alert.times > 0;
+}
+
+static void say_beginning(struct book *book, struct condition *c, double now) {
+    c->said = c->holds;
+    c->continued = false;
+    c->said_last = (struct moment){now, book->data_time};
+    c->reminded = now;
+    say(book, c, c->holds ? ALERT_BEGAN : ALERT_PASSED, now);
+    c->alert.times = 0;
+}
+
+/* What a stream holds back is told at its own time of data, whatever the others are at. */
+static void say_held_back(struct book *book, struct condition *c, double now) {
+    double newest = book->data_time;
+    book->data_time = c->alert.data_since;
+    say_beginning(book, c, now);
+    book->data_time = newest;
+}
+
+static bool may_say(const struct book *book, const struct condition *c, double now) {
+    return elapsed(book, c->said_last, now) >= book->interval;
+}
+
+/* The time since the last report goes on. */
+static void say_continued(struct book *book, struct condition *c, double now) {
+    const struct moment last = c->said_last;
+    say_beginning(book, c, now);
+    c->said_last = last;
+    c->continued = true;
+}
+
+static void begin(struct book *book, struct condition *c, const struct alert *alert, double calm,
+                  const char *format, va_list arguments) {
+    c->calm = calm;
+    c->renewed = (struct moment){alert->now, book->data_time};
+    if (c->holds || !book->watched[alert->kind])
+        return;
+    uint64_t times = c->alert.times + 1;
+    c->holds = true;
+    c->alert = *alert;
+    c->alert.times = times;
+    if (book->stream)
+        text_copy(c->alert.stream, sizeof c->alert.stream, book->stream);
+    c->alert.data_since = book->data_time;
+    vsnprintf(c->alert.text, sizeof c->alert.text, format, arguments);
+    if (may_say(book, c, alert->now))
+        say_beginning(book, c, alert->now);
+}
+
+static void book_begin(struct book *book, enum alert_kind kind, double now, double value,
+                       double limit, const char *format, ...) {
+    struct alert alert = {.kind = kind, .value = value, .limit = limit, .now = now, .since = now};
+    va_list arguments;
+    va_start(arguments, format);
+    begin(book, &book->conditions[kind], &alert, INFINITY, format, arguments);
+    va_end(arguments);
+}
+
+/* Something that has happened once: it is over when it has not happened again for `calm` seconds;
+   with 0 it is an instant that is never over. */
+static void book_happened(struct book *book, enum alert_kind kind, double now, double calm,
+                          double value, const char *format, ...) {
+    struct alert alert = {.kind = kind, .value = value, .limit = NAN, .now = now, .since = now};
+    va_list arguments;
+    va_start(arguments, format);
+    begin(book, &book->conditions[kind], &alert, calm, format, arguments);
+    va_end(arguments);
+    if (calm <= 0)
+        book->conditions[kind].holds = book->conditions[kind].said = false;
+}
+
+static struct condition *find_stream(struct book *book, const char *stream, double now) {
+    struct condition *c = book->streams, *end = c + book->stream_count, *oldest = c;
+    for (; c < end; c++) {
+        if (strcmp(c->alert.stream, stream) == 0)
+            return c;
+        oldest = c->said_last.now < oldest->said_last.now ? c : oldest;
+    }
+    if (book->stream_count < ALERT_STREAMS)
+        oldest = &book->streams[book->stream_count++];
+    else if (is_held_back(oldest))
+        say_held_back(book, oldest, now);
+    *oldest = (struct condition){.said_last = {-INFINITY, NAN}};
+    return oldest;
+}
+
+static void begin_text(struct book *book, struct condition *c, const struct alert *alert,
+                       const char *format, ...) __attribute__((format(printf, 4, 5)));
+static void begin_text(struct book *book, struct condition *c, const struct alert *alert,
+                       const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    begin(book, c, alert, 0, format, arguments);
+    va_end(arguments);
+    if (is_held_back(c) && !c->continued)
+        say_continued(book, c, alert->now);
+    c->holds = c->said = false;
+}
+
+/* Something that has happened once in a stream, and is never over: each stream has a least time of
+   its own. Of one kind only. The event's kind, texts, value, limit and `now` are read. */
+static void book_event(struct book *book, const struct alert *event) {
+    struct alert alert = *event;
+    alert.since = alert.now;
+    if (book->watched[alert.kind])
+        begin_text(book, find_stream(book, alert.stream, alert.now), &alert, "%s", event->text);
+}
+
+/* The condition of a kind holds now; the sentence is used only when it begins. book_over ends it,
+   with a sentence of its own; nothing happens when it does not hold. */
+static void book_over(struct book *book, enum alert_kind kind, double now, const char *format,
+                      ...) {
+    struct condition *c = &book->conditions[kind];
+    if (!c->holds)
+        return;
+    c->holds = false;
+    if (!c->said)
+        return;
+    c->said = false;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(c->alert.text, sizeof c->alert.text, format, arguments);
+    va_end(arguments);
+    say(book, c, ALERT_OVER, now);
+}
+
+void book_tick(struct book *book, double now) {
+    book->ticked = now;
+    for (int kind = 0; kind < ALERT_KINDS; kind++) {
+        struct condition *c = &book->conditions[kind];
+        char calm[FORMAT_SIZE];
+        const struct moment since = {c->alert.since, c->alert.data_since};
+        if (c->holds && elapsed(book, c->renewed, now) >= c->calm)
+            book_over(book, (enum alert_kind)kind, now, "it has not happened again; over after %s",
+                      format_duration(calm, elapsed(book, since, now)));
+        if (is_held_back(c) && may_say(book, c, now))
+            say_beginning(book, c, now);
+        if (c->holds && c->said && book->again > 0 && now - c->reminded >= book->again) {
+            c->reminded = now;
+            say(book, c, ALERT_STILL, now);
+        }
+    }
+    /* Of a stream's own data nothing has come since; that of others says nothing. */
+    for (size_t i = 0; i < book->stream_count; i++)
+        if (is_held_back(&book->streams[i]) &&
+            now - book->streams[i].said_last.now >= book->interval)
+            say_held_back(book, &book->streams[i], now);
+}
+
+void book_end(struct book *book) {
+    for (int kind = 0; kind < ALERT_KINDS; kind++)
+        if (is_held_back(&book->conditions[kind]))
+            say_beginning(book, &book->conditions[kind], book->ticked);
+    for (size_t i = 0; i < book->stream_count; i++)
+        if (is_held_back(&book->streams[i]))
+            say_held_back(book, &book->streams[i], book->ticked);
+}
+
+double book_next(const struct book *book, double now) {
+    double next = FAR_AWAY;
+    for (int kind = 0; kind < ALERT_KINDS; kind++) {
+        const struct condition *c = &book->conditions[kind];
+        if (is_held_back(c))
+            next = fmin(next, c->said_last.now + book->interval - now);
+        if (!c->holds)
+            continue;
+        next = fmin(next, c->renewed.now + c->calm - now);
+        if (c->said && book->again > 0)
+            next = fmin(next, c->reminded + book->again - now);
+    }
+    for (size_t i = 0; i < book->stream_count; i++)
+        if (is_held_back(&book->streams[i]))
+            next = fmin(next, book->streams[i].said_last.now + book->interval - now);
+    return fmax(next, 0);
+}
+
+/* ---- Drift ---- */
+
+#define RISEN_LEAST 0.1 /* of a loss, or nats: less is not reported, however certain */
+#define SHARE 0.01      /* of the loss of the beginning */
+#define LOSS_MOST 1e100 /* sums of squares stay finite */
+
+static void begin_anew(struct drift *d) {
+    page_hinkley_open(&d->page_hinkley, d->limits.page_hinkley_delta,
+                      d->limits.page_hinkley_lambda);
+    adwin_open(&d->adwin, d->limits.adwin_delta);
+}
+
+void drift_open(struct drift *d, const struct drift_limits *limits) {
+    *d = (struct drift){.limits = *limits};
+    begin_anew(d);
+}
+
+/* The loss is that of a density. If that was not known before, all values so far are forgotten. */
+static void drift_is_density(struct drift *d) {
+    if (d->density)
+        return;
+    struct drift_limits limits = d->limits;
+    drift_open(d, &limits);
+    d->density = true;
+}
+
+static double loss_of(const struct drift *d, double value) {
+    return d->density ? value : exp(value);
+}
+
+static struct change in_losses(const struct drift *d, struct change change) {
+    if (change.kind != CHANGE_NONE) {
+        change.before = loss_of(d, change.before);
+        change.after = loss_of(d, change.after);
+    }
+    return change;
+}
+
+static void add_to_trend(struct drift *d, double value) {
+    d->block += value;
+    if (++d->block_count < DRIFT_BLOCK)
+        return;
+    trend_add(&d->trend, d->block / DRIFT_BLOCK);
+    d->block = 0;
+    d->block_count = 0;
+}
+
+static double median(const double values[DRIFT_MEDIAN]) {
+    double sorted[DRIFT_MEDIAN];
+    memcpy(sorted, values, sizeof sorted);
+    quantile_sort(sorted, DRIFT_MEDIAN);
+    return quantile(sorted, DRIFT_MEDIAN, 0.5);
+}
+
+/* Where it has grown, what was seen until now was measured by another floor. A rise that has been
+   found is ended first. */
+static void take_beginning(struct drift *d, double loss) {
+    d->recent[d->count++ % DRIFT_MEDIAN] = loss;
+    if (d->count % DRIFT_FORGOTTEN == 0)
+        d->beginning /= 2;
+    if (d->count < DRIFT_MEDIAN || d->count > DRIFT_BEGINNING)
+        return;
+    double usual = median(d->recent);
+    if (usual > d->beginning && d->page_hinkley.away == 0 && d->adwin.since == 0) {
+        d->beginning = usual;
+        begin_anew(d);
+    }
+}
+
+static double logarithm(struct drift *d, double loss) {
+    if (!d->limits.fixed)
+        take_beginning(d, loss);
+    return log(fmax(loss, fmax(d->limits.floor, SHARE * d->beginning)));
+}
+
+/* Take the mean of a message, a finite one; a negative one makes it a density's. The changes have
+   losses in them, in their own unit. */
+static void drift_add(struct drift *d, double mean, struct change *page_hinkley,
+                      struct change *adwin) {
+    if (mean < 0)
+        drift_is_density(d);
+    mean = fmax(-LOSS_MOST, fmin(LOSS_MOST, mean));
+    double value = d->density ? mean : logarithm(d, mean);
+    add_to_trend(d, value);
+    *page_hinkley = in_losses(d, page_hinkley_add(&d->page_hinkley, value));
+    *adwin = in_losses(d, adwin_add(&d->adwin, value));
+}
+
+static struct rising drift_rising(const struct drift *d) {
+    struct rising rising = {0};
+    if (d->trend.count < TREND_VALUES)
+        return rising;
+    double error, slope = trend_slope(&d->trend, &error), mean = 0;
+    for (size_t i = 0; i < d->trend.count; i++)
+        mean += d->trend.values[i] / (double)d->trend.count;
+    double risen = slope * (double)(d->trend.count - 1);
+    rising.known = true;
+    rising.rises = slope > DRIFT_RISING * error && risen >= RISEN_LEAST;
+    rising.ended = slope <= 0;
+    rising.from = loss_of(d, mean - risen / 2);
+    rising.to = loss_of(d, mean + risen / 2);
+    return rising;
+}
+
+/* ---- Layers ---- */
+
+#define NEWEST_WEIGHT 0.1 /* in the moving average */
+#define OVER_SHARE 0.8    /* of the limit */
+#define BOUND 1.0001      /* of tanh, with room for rounding */
+
+enum { KIND_SIZE = 96 /* of a layer's kind and member in words */ };
+
+/* Of gates' cells there are two shares; the greater one counts. */
+static double share_saturated(const struct layer *layer, const json_t *body) {
+    double hidden = layer->unbounded ? NAN : layer_number(body, LAYER_hidden_saturated);
+    return fmax(fmax(hidden, layer_number(body, LAYER_cell_saturated)), 0);
+}
+
+static void take_saturation(struct layer *layer, const json_t *body) {
+    double minimum = layer_number(body, LAYER_hidden_minimum);
+    double maximum = layer_number(body, LAYER_hidden_maximum);
+    layer->unbounded |= minimum < -BOUND || maximum > BOUND;
+    double share = share_saturated(layer, body);
+    layer->messages += layer->messages < LAYERS_SATURATED_LEAST;
+    double weight = fmax(NEWEST_WEIGHT, 1.0 / layer->messages);
+    layer->saturated += weight * (share - layer->saturated);
+}
+
+/* One more message in a row, up to where it counts as many; or none. */
+static int counted(int messages, bool again) {
+    return !again ? 0 : messages < LAYERS_DEAD_LEAST ? messages + 1 : messages;
+}
+
+static void take_life(struct layer *layer, const json_t *body) {
+    double size = layer_number(body, LAYER_size), mean = layer_number(body, LAYER_hidden_mean);
+    double std = layer_number(body, LAYER_hidden_std), norm = layer_number(body, LAYER_hidden_norm);
+    bool same = mean == layer->mean && std == layer->std && norm == layer->norm;
+    layer->alike = counted(layer->alike, size > 1 && std < LAYERS_ALIKE);
+    layer->same = counted(layer->same, layer->messages > 1 && same);
+    layer->mean = mean;
+    layer->std = std;
+    layer->norm = norm;
+}
+
+/* "gru", or "gru of level". */
+static const char *kind_of(const json_t *body, char kind[KIND_SIZE]) {
+    const char *text = member_string(body, "kind"), *member = state_member(body);
+    char clean[KIND_SIZE / 4], name[KIND_SIZE / 2] = "";
+    text_copy(clean, sizeof clean, text ? text : "unknown");
+    if (member)
+        text_copy(name, sizeof name, member);
+    snprintf(kind, KIND_SIZE, "%s%s%s", clean, *name ? " of " : "", name);
+    return kind;
+}
+
+static void tell_saturation(const struct layers *layers, const json_t *list, double limit,
+                            struct book *book, double now) {
+    size_t count = json_array_size(list), worst = 0;
+    for (size_t i = 1; i < count && i < LAYERS_MAX; i++)
+        if (layers->layers[i].saturated > layers->layers[worst].saturated)
+            worst = i;
+    const struct layer *layer = &layers->layers[worst];
+    char kind[KIND_SIZE];
+    if (layer->messages >= LAYERS_SATURATED_LEAST && layer->saturated >= limit)
+        book_begin(book, ALERT_SATURATED, now, layer->saturated, limit,
+                   "%.0f%% of the units of layer %zu (%s) are saturated", 100 * layer->saturated,
+                   worst, kind_of(json_array_get(list, worst), kind));
+    else if (layer->saturated < OVER_SHARE * limit)
+        book_over(book, ALERT_SATURATED, now, "no layer has more than %.0f%% saturated units",
+                  100 * layer->saturated);
+}
+
+static void tell_life(const struct layers *layers, const json_t *list, struct book *book,
+                      double now) {
+    bool dead = false;
+    for (size_t i = 0; i < json_array_size(list) && i < LAYERS_MAX; i++) {
+        const struct layer *layer = &layers->layers[i];
+        char kind[KIND_SIZE];
+        kind_of(json_array_get(list, i), kind);
+        dead |= layer->alike > 0 || layer->same > 0;
+        if (layer->alike >= LAYERS_DEAD_LEAST)
+            book_begin(book, ALERT_DEAD, now, layer->std, LAYERS_ALIKE,
+                       "all units of layer %zu (%s) have the same value: their deviation is %.2g",
+                       i, kind, layer->std);
+        else if (layer->same >= LAYERS_DEAD_LEAST)
+            book_begin(book, ALERT_DEAD, now, layer->same, LAYERS_DEAD_LEAST,
+                       "no unit of layer %zu (%s) has changed for %d messages", i, kind,
+                       layer->same);
+    }
+    if (!dead)
+        book_over(book, ALERT_DEAD, now, "the units of every layer move again");
+}
+
+/* Take a message and enter in the book: saturated when the moving average of a layer's share
+   reaches `limit` (over below 4/5 of it), dead when all units of a layer are alike, or none of them
+   changes, LAYERS_DEAD_LEAST messages long. */
+static void layers_take(struct layers *layers, const json_t *body, double limit, struct book *book,
+                        double now) {
+    json_t *list = state_layers(body);
+    size_t count = json_array_size(list);
+    for (size_t i = 0; i < count && i < LAYERS_MAX; i++) {
+        take_saturation(&layers->layers[i], json_array_get(list, i));
+        take_life(&layers->layers[i], json_array_get(list, i));
+    }
+    if (count > 0) {
+        tell_saturation(layers, list, limit, book, now);
+        tell_life(layers, list, book, now);
+    }
+    json_decref(list);
+}
 
 #define HALF 0.5          /* of a limit: below it the condition is over */
 #define DISK_OVER 1.1     /* of the limit: above it the condition is over */

@@ -1,33 +1,615 @@
 /* runnel-ctl: talk to the control socket of a running daemon. See runnel-ctl(1). */
+#include "build-config.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <jansson.h>
+#include <libdeflate.h>
 #include <locale.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sysexits.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "common/base64.h"
 #include "common/complain.h"
 #include "common/format.h"
 #include "common/json_member.h"
 #include "common/keys.h"
 #include "common/options.h"
+#include "common/sync.h"
 #include "common/text.h"
 #include "common/wire.h"
-#include "ctl_alarms.h"
 #include "ctl_backup.h"
-#include "ctl_file.h"
-#include "ctl_move.h"
 #include "ctl_print.h"
-#include "ctl_request.h"
-#include "ctl_rollback.h"
+#include "runnel.h"
 #include "tools/shared/tool.h"
+
+/* ---- Rollback ----
+
+   The command rollback, and what it shares with the other files. */
+
+/* ---- Time ----
+
+   Positions in the journal and times, as one writes them on a command line. */
+
+struct options {
+    const char *endpoint;
+    struct key_options keys;
+    double timeout;
+    bool json, timeout_given;
+    const char *to; /* rollback, abnormal */
+    struct option_list without, spans;
+    bool dry_run;
+    const char *at;    /* normal, abnormal */
+    const char *from;  /* abnormal */
+    uint64_t span;     /* 0 = not given */
+    const char *state; /* backup, restore */
+};
+
+/* ---- Time ---- */
+
+#define POSITION_MAX (UINT64_C(1) << 53)
+
+enum { MINUTES_AN_HOUR = 60, SECONDS_A_MINUTE = 60, FIRST_YEAR = 1900 };
+
+/* Digits alone, below 2^53. */
+static bool position_read(const char *text, uint64_t *position) {
+    char *end;
+    *position = strtoull(text, &end, 10);
+    return isdigit((unsigned char)*text) && !*end && *position < POSITION_MAX;
+}
+
+static bool read_seconds(const char *text, const char **end, double *seconds) {
+    char *stop;
+    if (!isdigit((unsigned char)*text))
+        return false;
+    *seconds = strtod(text, &stop);
+    *end = stop;
+    return isfinite(*seconds);
+}
+
+/* "", "Z", "+09:00", "+0900" or "+09": whether it has an offset from UTC, and which, in seconds. */
+static bool read_zone(const char *text, bool *given, long *offset) {
+    int hours, minutes = 0, used = 0;
+    *given = *text != '\0';
+    *offset = 0;
+    if (!*given || !strcmp(text, "Z"))
+        return true;
+    if ((*text != '+' && *text != '-') || !isdigit((unsigned char)text[1]))
+        return false;
+    if (sscanf(++text, "%2d:%2d%n", &hours, &minutes, &used) != 2 &&
+        sscanf(text, "%2d%2d%n", &hours, &minutes, &used) != 2) {
+        minutes = 0;
+        sscanf(text, "%2d%n", &hours, &used);
+    }
+    *offset = ((long)hours * MINUTES_AN_HOUR + minutes) * SECONDS_A_MINUTE;
+    if (text[-1] == '-')
+        *offset = -*offset;
+    return !text[used];
+}
+
+static bool valid(const struct tm *tm) {
+    return tm->tm_mon >= 0 && tm->tm_mon < 12 && tm->tm_mday >= 1 && tm->tm_mday <= 31 &&
+           tm->tm_hour >= 0 && tm->tm_hour < 24 && tm->tm_min >= 0 && tm->tm_min < 60;
+}
+
+/* Unix time of "@1769860800.5", or of a date and time as ISO 8601 has it: 2026-01-31T12:00, with a
+   blank for the T, with :SECONDS and a fraction of them, with Z or an offset such as +09:00.
+   Without one it is this machine's local time. */
+static bool time_read(const char *text, double *time) {
+    struct tm tm = {.tm_isdst = -1};
+    const char *rest = text + 1;
+    double seconds = 0;
+    bool zone;
+    long offset;
+    int used = 0;
+    char between;
+    if (*text == '@')
+        return read_seconds(rest, &rest, time) && !*rest;
+    if (sscanf(text, "%4d-%2d-%2d%c%2d:%2d%n", &tm.tm_year, &tm.tm_mon, &tm.tm_mday, &between,
+               &tm.tm_hour, &tm.tm_min, &used) != 6 ||
+        (between != 'T' && between != ' '))
+        return false;
+    tm.tm_year -= FIRST_YEAR;
+    tm.tm_mon--;
+    rest = text + used;
+    if (*rest == ':' && !read_seconds(rest + 1, &rest, &seconds))
+        return false;
+    if (!valid(&tm) || seconds > SECONDS_A_MINUTE || !read_zone(rest, &zone, &offset))
+        return false;
+    *time = (double)(zone ? timegm(&tm) - offset : mktime(&tm)) + seconds;
+    return true;
+}
+
+static const struct option_row rollback_rows[] = {
+    {"to", 0, "POSITION|TIME",
+     "leave out what came after that entry of the journal, or after that time: @SECONDS since "
+     "1970, or 2026-01-31T12:00[:00][Z|+09:00]; abnormal: up to that time of the data",
+     OPTION_TEXT(struct options, to)},
+    {"without", 0, "STREAM", "of that only what came of this stream; may be repeated",
+     OPTION_LIST(struct options, without, OPTION_LIST_MAX), .unique = true},
+    {"without-span", 0, "FIRST-LAST", "of that only these entries of the journal; may be repeated",
+     OPTION_LIST(struct options, spans, OPTION_LIST_MAX), .unique = true},
+    {"dry-run", 'n', NULL, "only say what it would go back to",
+     OPTION_FLAG(struct options, dry_run)},
+    OPTIONS_END,
+};
+
+/* Whether a rollback is asked for, in part or whole. */
+static bool rollback_is_asked(const struct options *o) {
+    return o->to || o->without.count || o->spans.count || o->dry_run;
+}
+
+/* "4711" or "4711-4720" */
+static bool read_span(const char *text, uint64_t *first, uint64_t *last) {
+    const char *dash = strchr(text, '-');
+    char begin[FORMAT_SIZE];
+    snprintf(begin, sizeof begin, "%.*s", dash ? (int)(dash - text) : (int)strlen(text), text);
+    return position_read(begin, first) && position_read(dash ? dash + 1 : begin, last) &&
+           *first > 0 && *first <= *last;
+}
+
+/* As those of struct command. */
+static int rollback_check(const struct options *o, char **arguments) {
+    (void)arguments;
+    uint64_t first, last;
+    double time;
+    if (!o->to && !o->without.count && !o->spans.count)
+        return complain_usage("rollback takes --to, --without or --without-span");
+    if (o->to && !position_read(o->to, &first) && !time_read(o->to, &time))
+        return complain_usage("--to: '%s' is neither an entry's position nor a time such as "
+                              "2026-01-31T12:00 or @1769860800",
+                              o->to);
+    for (size_t i = 0; i < o->spans.count; i++)
+        if (!read_span(o->spans.values[i], &first, &last))
+            return complain_usage("--without-span: '%s' is not FIRST-LAST, two positions",
+                                  o->spans.values[i]);
+    return OPTIONS_GO_ON;
+}
+
+static json_t *rollback_build(const struct options *o, const char *name, char **arguments) {
+    (void)arguments;
+    json_t *request = json_pack("{s:s}", "command", name);
+    json_t *without = json_array(), *spans = json_array();
+    uint64_t first, last;
+    double time;
+    if (o->to && position_read(o->to, &first))
+        json_object_set_new(request, "to", json_integer((json_int_t)first));
+    else if (o->to && time_read(o->to, &time))
+        json_object_set_new(request, "to_time", json_real(time));
+    for (size_t i = 0; i < o->without.count; i++)
+        json_array_append_new(without, json_string(o->without.values[i]));
+    for (size_t i = 0; i < o->spans.count; i++)
+        if (read_span(o->spans.values[i], &first, &last))
+            json_array_append_new(spans, json_pack("[I, I]", (json_int_t)first, (json_int_t)last));
+    bool good = json_array_size(without) == o->without.count;
+    json_object_set_new(request, "without", without);
+    json_object_set_new(request, "spans", spans);
+    if (o->dry_run)
+        json_object_set_new(request, "dry_run", json_true());
+    if (good)
+        return request;
+    json_decref(request);
+    return NULL;
+}
+
+static int rollback_print(const struct options *o, char **arguments,
+                          const struct runnel_reply *reply) {
+    (void)arguments;
+    char examples[FORMAT_SIZE], commands[FORMAT_SIZE], first[FORMAT_SIZE], restored[FORMAT_SIZE];
+    char replayed[FORMAT_SIZE], text[FORMAT_SIZE];
+    double seconds = 0, after = 0;
+    member_number(reply->json, "seconds", &seconds);
+    member_number(reply->json, "after", &after);
+    count_of(first, reply, "first");
+    count_of(restored, reply, "restored");
+    if (o->dry_run)
+        printf("it would go back to what was learned up to entry %s, and leave out what you name "
+               "from entry %s on; nothing has changed\n",
+               restored, first);
+    else
+        printf("left out %s example%s and %s command%s, from entry %s on; went back to what was "
+               "learned up to entry %s, and learned %s %s again in %s\n",
+               count_of(examples, reply, "left_out"), s_of(reply, "left_out"),
+               count_of(commands, reply, "commands_left_out"), s_of(reply, "commands_left_out"),
+               first, restored, count_of(replayed, reply, "replayed"),
+               *s_of(reply, "replayed") ? "entries" : "entry", format_duration(text, seconds));
+    if (o->without.count && !o->to && after > 0)
+        printf("what %s up to entry %s stays learned: that is in the oldest checkpoint that the "
+               "daemon can go back to\n",
+               o->without.count == 1 ? "this stream taught" : "these streams taught",
+               format_grouped(text, after));
+    return EX_OK;
+}
+
+/* ---- Alarms ----
+
+   The commands normal and abnormal: what people say of alarms. */
+
+enum { TEXT_SIZE = 1024 };
+
+#define SPAN_MOST 1000000000
+
+static const struct option_row alarms_rows[] = {
+    {"at", 0, "TIME",
+     "the alarm of that time of the data (default: the stream's newest): @SECONDS since 1970, or "
+     "2026-01-31T12:00[:00][Z|+09:00]",
+     OPTION_TEXT(struct options, at)},
+    {"from", 0, "TIME", "abnormal: from that time of the data on, in place of an alarm",
+     OPTION_TEXT(struct options, from)},
+    {"span", 0, "N", "abnormal: so many examples of the stream (default 32), without --to",
+     OPTION_COUNT(struct options, span, 1, SPAN_MOST)},
+    OPTIONS_END,
+};
+
+static int check_time(const char *option, const char *text) {
+    double time;
+    if (!text || time_read(text, &time))
+        return OPTIONS_GO_ON;
+    return complain_usage("%s: '%s' is no time such as 2026-01-31T12:00 or @1769860800", option,
+                          text);
+}
+
+/* As those of struct command. */
+static int alarms_check(const struct options *o, char **arguments) {
+    (void)arguments;
+    if (o->at && o->from)
+        return complain_usage("--at and --from: it begins with an alarm or with a time");
+    if (o->span > 0 && o->to)
+        return complain_usage("--span and --to: it ends after so many examples or with a time");
+    int status = check_time("--at", o->at);
+    if (status == OPTIONS_GO_ON)
+        status = check_time("--from", o->from);
+    return status == OPTIONS_GO_ON ? check_time("--to", o->to) : status;
+}
+
+static void put_time(json_t *request, const char *name, const char *text) {
+    double time;
+    if (request && text && time_read(text, &time))
+        json_object_set_new(request, name, json_real(time));
+}
+
+static json_t *normal_build(const struct options *o, const char *name, char **arguments) {
+    json_t *request = json_pack("{s:s, s:s}", "command", name, "stream", arguments[0]);
+    put_time(request, "at", o->at);
+    return request;
+}
+
+static int normal_print(const struct options *o, char **arguments,
+                        const struct runnel_reply *reply) {
+    (void)o;
+    char clean[TEXT_SIZE], when[FORMAT_SIZE];
+    double at = 0, score = 0;
+    member_number(reply->json, "score", &score);
+    bool timed = member_number(reply->json, "data_time", &at);
+    printf("normal from now on: stream '%s'%s%s, an alarm of score %.3g\n",
+           text_copy(clean, sizeof clean, arguments[0]), timed ? ", " : "",
+           timed ? format_date(when, at) : "", score);
+    return EX_OK;
+}
+
+static json_t *abnormal_build(const struct options *o, const char *name, char **arguments) {
+    json_t *request = normal_build(o, name, arguments);
+    put_time(request, "from", o->from);
+    put_time(request, "to", o->to);
+    if (request && o->span > 0)
+        json_object_set_new(request, "count", json_integer((json_int_t)o->span));
+    if (request && o->dry_run)
+        json_object_set_new(request, "dry_run", json_true());
+    return request;
+}
+
+static int abnormal_print(const struct options *o, char **arguments,
+                          const struct runnel_reply *reply) {
+    char clean[TEXT_SIZE], examples[FORMAT_SIZE], restored[FORMAT_SIZE], replayed[FORMAT_SIZE];
+    char text[FORMAT_SIZE], begin[FORMAT_SIZE], end[FORMAT_SIZE];
+    double seconds = 0, from = 0, to = 0;
+    bool timed = member_number(reply->json, "from", &from) && member_number(reply->json, "to", &to);
+    member_number(reply->json, "seconds", &seconds);
+    printf("%s: stream '%s', %s example%s", o->dry_run ? "it would be abnormal" : "abnormal",
+           text_copy(clean, sizeof clean, arguments[0]), count_of(examples, reply, "left_out"),
+           s_of(reply, "left_out"));
+    if (timed)
+        printf(" of data from %s to %s", format_date(begin, from), format_date(end, to));
+    if (o->dry_run)
+        printf("; the daemon would go back to what was learned up to entry %s; nothing has "
+               "changed\n",
+               count_of(restored, reply, "restored"));
+    else
+        printf("; went back to what was learned up to entry %s, and learned %s %s again in %s\n",
+               count_of(restored, reply, "restored"), count_of(replayed, reply, "replayed"),
+               *s_of(reply, "replayed") ? "entries" : "entry", format_duration(text, seconds));
+    return EX_OK;
+}
+
+/* ---- Request ----
+
+   One request to a daemon's control socket and its reply. */
+
+enum { ERROR_SIZE = 2048 };
+
+static int fail(const struct runnel_error *error) {
+    char clean[ERROR_SIZE];
+    text_copy(clean, sizeof clean, error->text);
+    return error->status == EX_USAGE ? complain_usage("%s", clean)
+                                     : complain(error->status, "%s", clean);
+}
+
+/* Send the request, over the connection of the one before if `*request` is not NULL, and wait at
+   most `timeout` seconds for connection and reply. Returns EX_OK with `reply` filled, which is
+   valid until request_close. Else complains and returns EX_USAGE (no endpoint), EX_UNAVAILABLE (no
+   daemon, no answer, or an answer that no daemon gives) or EX_SOFTWARE (the daemon refused or
+   failed, and has said why). With `raw` the reply's JSON is written to standard output before
+   anything is made of it. */
+static int request_send(struct runnel_request **request, const struct runnel_peer *peer,
+                        double timeout, const json_t *body, bool raw, struct runnel_reply *reply) {
+    struct runnel_error error;
+    char *text = json_dumps(body, JSON_COMPACT);
+    if (!text)
+        return complain(EX_UNAVAILABLE, "out of memory");
+    int status = *request ? runnel_request_again(*request, text, timeout, &error)
+                          : runnel_request_open(request, peer, text, timeout, &error);
+    free(text);
+    if (status)
+        return fail(&error);
+    status = runnel_request_wait(*request, reply, &error);
+    if (raw && reply->text) {
+        fwrite(reply->text, 1, reply->size, stdout);
+        putchar('\n');
+    }
+    return status ? fail(&error) : EX_OK;
+}
+
+/* ---- File ----
+
+   A file that is there whole or not at all. */
+
+#define TEMPORARY ".XXXXXX"
+
+static int write_all(int file, const void *bytes, size_t size) {
+    for (size_t done = 0; done < size;) {
+        ssize_t written = write(file, (const char *)bytes + done, size - done);
+        if (written < 0 && errno != EINTR)
+            return -1;
+        done += written > 0 ? (size_t)written : 0;
+    }
+    return 0;
+}
+
+/* mkostemp makes files that only the user may read; an export gets what open would have given it.
+ */
+static mode_t usual_mode(void) {
+    mode_t mask = umask(0);
+    umask(mask);
+    return 0666 & ~mask;
+}
+
+static int fill(int file, const void *bytes, size_t size) {
+    int failed = write_all(file, bytes, size) || fchmod(file, usual_mode()) || fsync(file);
+    int saved = errno;
+    if (close(file) && !failed)
+        return -1;
+    errno = saved;
+    return failed ? -1 : 0;
+}
+
+/* Write the bytes under a temporary name in the file's directory, fsync, and rename: a reader that
+   opens `path` finds what was there before or all of the new. What is there and is no regular file,
+   a device above all, is not replaced. "-" is standard output. Returns EX_OK, or complains and
+   returns EX_IOERR; then `path` is as it was. */
+static int file_write(const char *path, const void *bytes, size_t size) {
+    if (strcmp(path, "-") == 0) {
+        if (write_all(STDOUT_FILENO, bytes, size))
+            return complain(EX_IOERR, "cannot write to standard output: %s", strerror(errno));
+        return EX_OK;
+    }
+    struct stat there;
+    if (stat(path, &there) == 0 && !S_ISREG(there.st_mode))
+        return complain(EX_IOERR, "cannot write %s: it is there and is no regular file", path);
+    char *temporary = malloc(strlen(path) + sizeof TEMPORARY);
+    if (!temporary)
+        return complain(EX_IOERR, "out of memory");
+    strcat(strcpy(temporary, path), TEMPORARY);
+    int file = mkostemp(temporary, O_CLOEXEC), status = EX_OK;
+    if (file < 0) {
+        status = complain(EX_IOERR, "cannot write beside %s: %s", path, strerror(errno));
+    } else if (fill(file, bytes, size) || rename(temporary, path)) {
+        status = complain(EX_IOERR, "cannot write %s: %s", path, strerror(errno));
+        unlink(temporary);
+    } else if (sync_directory_of(path)) { /* the rename itself */
+        status = complain(EX_IOERR, "%s is written, but its directory cannot be synced: %s", path,
+                          strerror(errno));
+    }
+    free(temporary);
+    return status;
+}
+
+/* ---- Move ----
+
+   The commands adopt and import: a file goes to the daemon, in pieces. */
+
+#define STATE_MAGIC "RNSTREAM"
+
+/* Of the state of a stream: after the magic its format, and the checksum of all that follows. */
+enum { STATE_FORMAT = 1, STATE_FORMAT_AT = 8, STATE_SUM_AT = 12, STATE_AT = 16 };
+
+/* Whether bytes that came are the state of a stream. */
+static bool move_is_state(const unsigned char *bytes, size_t size) {
+    return size > strlen(STATE_MAGIC) && memcmp(bytes, STATE_MAGIC, strlen(STATE_MAGIC)) == 0;
+}
+
+/* All of it, to be freed; NULL after a complaint, with its exit code. */
+static unsigned char *read_file(const char *path, size_t *size, int *status) {
+    FILE *file = strcmp(path, "-") ? fopen(path, "re") : stdin;
+    unsigned char *bytes = NULL;
+    size_t capacity = 0, got = 1;
+    *size = 0;
+    while (file && got > 0) {
+        if (capacity - *size == 0) {
+            unsigned char *larger = realloc(bytes, capacity += capacity + BUFSIZ);
+            if (!larger)
+                break;
+            bytes = larger;
+        }
+        *size += got = fread(bytes + *size, 1, capacity - *size, file);
+    }
+    bool whole = file && got == 0 && !ferror(file);
+    *status = EX_OK;
+    if (!whole)
+        *status = complain(EX_NOINPUT, "%s cannot be read: %s", path, strerror(errno));
+    if (file && file != stdin)
+        fclose(file);
+    if (whole && *size > 0)
+        return bytes;
+    if (whole)
+        *status = complain(EX_DATAERR, "%s is empty", path);
+    free(bytes);
+    return NULL;
+}
+
+static json_t *piece_of(const char *name, const unsigned char *bytes, size_t size, size_t part,
+                        size_t parts) {
+    static char text[(WIRE_PIECE + 2) / 3 * 4];
+    size_t at = part * WIRE_PIECE, piece = size - at < WIRE_PIECE ? size - at : WIRE_PIECE;
+    base64_write(bytes + at, piece, text);
+    return json_pack("{s:s, s:I, s:I, s:o}", "command", name, "part", (json_int_t)part + 1, "parts",
+                     (json_int_t)parts, "blob", json_stringn_nocheck(text, base64_size(piece)));
+}
+
+/* One after the other; `reply` is that to the last. */
+static int send_all(const struct options *o, const char *name, const unsigned char *bytes,
+                    size_t size, struct runnel_request **request, struct runnel_reply *reply) {
+    struct runnel_peer peer = tool_peer(o->endpoint, &o->keys);
+    size_t parts = (size + WIRE_PIECE - 1) / WIRE_PIECE;
+    int status = EX_OK;
+    for (size_t part = 0; part < parts && status == EX_OK; part++) {
+        json_t *body = piece_of(name, bytes, size, part, parts);
+        status =
+            request_send(request, &peer, o->timeout, body, o->json && part + 1 == parts, reply);
+        json_decref(body);
+    }
+    return status;
+}
+
+/* The size of a safetensors file's head, and that head as JSON: which says where numbers end. */
+static bool has_all_parameters(const unsigned char *bytes, size_t size) {
+    uint64_t head, end = 0;
+    const char *name;
+    json_t *tensor;
+    memcpy(&head, bytes, sizeof head);
+    size -= sizeof head;
+    json_t *tensors =
+        head <= size ? json_loadb((const char *)bytes + sizeof head, head, 0, NULL) : NULL;
+    json_object_foreach(tensors, name, tensor) {
+        json_int_t last =
+            json_integer_value(json_array_get(json_object_get(tensor, "data_offsets"), 1));
+        end = last > 0 && (uint64_t)last > end ? (uint64_t)last : end;
+    }
+    bool whole = tensors && end == size - head;
+    json_decref(tensors);
+    return whole;
+}
+
+/* Of a format that is not known here the daemon says so. */
+static bool has_all_state(const unsigned char *bytes, size_t size) {
+    uint32_t format, sum;
+    if (size < STATE_AT)
+        return false;
+    memcpy(&format, bytes + STATE_FORMAT_AT, sizeof format);
+    memcpy(&sum, bytes + STATE_SUM_AT, sizeof sum);
+    return format != STATE_FORMAT || libdeflate_crc32(0, bytes + STATE_AT, size - STATE_AT) == sum;
+}
+
+/* A file of the other kind, or that is damaged, is not sent. */
+static int check_file(const char *name, const char *path, const unsigned char *bytes, size_t size) {
+    bool adopts = strcmp(name, "adopt") == 0, state = move_is_state(bytes, size);
+    bool parameters = size > sizeof(uint64_t) && bytes[sizeof(uint64_t)] == '{';
+    if (!state && !parameters)
+        return complain(EX_DATAERR, "%s is no %s: runnel-ctl export FILE%s writes one", path,
+                        adopts ? "state of a stream" : "safetensors file with parameters",
+                        adopts ? " STREAM" : "");
+    if (adopts && !state && parameters)
+        return complain(EX_DATAERR,
+                        "%s has parameters, and no state of a stream: runnel-ctl import takes it; "
+                        "runnel-ctl export FILE STREAM writes the state of a stream",
+                        path);
+    if (!adopts && state)
+        return complain(EX_DATAERR,
+                        "%s is the state of a stream, and has no parameters: runnel-ctl adopt "
+                        "takes it; runnel-ctl export FILE writes parameters",
+                        path);
+    if (state ? !has_all_state(bytes, size) : !has_all_parameters(bytes, size))
+        return complain(EX_DATAERR,
+                        "%s is damaged: %s; nothing was sent, export it again (runnel-ctl export)",
+                        path,
+                        state ? "its checksum does not fit its bytes"
+                              : "it has not as many bytes as its head says");
+    return EX_OK;
+}
+
+static int send_file(const struct options *o, const char *name, const char *path,
+                     struct runnel_request **request, struct runnel_reply *reply) {
+    size_t size;
+    int status;
+    unsigned char *bytes = read_file(path, &size, &status);
+    if (bytes)
+        status = check_file(name, path, bytes, size);
+    if (status == EX_OK) {
+        status = send_all(o, name, bytes, size, request, reply);
+        if (status == EX_SOFTWARE)
+            complain(status, "the file that was sent: %s", path);
+    }
+    free(bytes);
+    return status;
+}
+
+/* As `act` of struct command. */
+static int move_adopt(const struct options *o, char **arguments) {
+    struct runnel_request *request = NULL;
+    struct runnel_reply reply;
+    char clean[TEXT_SIZE];
+    int status = send_file(o, "adopt", arguments[0], &request, &reply);
+    if (status == EX_OK && !o->json) {
+        const char *stream = member_string(reply.json, "stream");
+        printf("adopted stream '%s'\n", text_copy(clean, sizeof clean, stream ? stream : "?"));
+    }
+    runnel_request_close(&request);
+    int finished = complain_output();
+    return status == EX_OK ? finished : status;
+}
+
+static int move_import(const struct options *o, char **arguments) {
+    struct runnel_request *request = NULL;
+    struct runnel_reply reply;
+    char text[FORMAT_SIZE];
+    int status = send_file(o, "import", arguments[0], &request, &reply);
+    if (status == EX_OK && !o->json) {
+        double count = 0;
+        member_number(reply.json, "parameters", &count);
+        printf("%s parameters of %s are in place of what was learned\n",
+               format_grouped(text, count), arguments[0]);
+    }
+    runnel_request_close(&request);
+    int finished = complain_output();
+    return status == EX_OK ? finished : status;
+}
+
+/* ---- The program ---- */
 
 /* Seconds. A rollback learns again what may have taken days. */
 #define TIMEOUT 10.0
 #define ROLLBACK_TIMEOUT (7 * 86400.0)
 
 enum {
-    TEXT_SIZE = 1024,
     PATH_SIZE = 4096,
     CONFIG_LINE_SIZE = 65536, /* of a line of a configuration */
     SAFETENSORS_PREFIX = 8,   /* bytes: the length of the JSON that follows */

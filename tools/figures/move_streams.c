@@ -2,26 +2,24 @@
    with a journal until that is durable, and their replay (docs/reliability.md). Without a broker.
  */
 #include <inttypes.h>
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
-#include <unistd.h>
 
-#include "checkpoint/checkpoint.h"
 #include "common/clock.h"
 #include "common/complain.h"
 #include "common/error.h"
 #include "common/options.h"
 #include "config/config.h"
 #include "fleet/carry.h"
-#include "journal/journal.h"
 #include "engine/engines.h"
 #include "common/example.h"
 #include "learner/learner.h"
 #include "model/model.h"
+#include "store/checkpoint.h"
+#include "store/journal.h"
 
 enum { STEPS = 20, PLAN = 256, KEY_SIZE = 32, OVERRIDE_SIZE = 64, STREAMS_MOST = 1 << 24 };
 

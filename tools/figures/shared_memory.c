@@ -2,7 +2,6 @@
    which some begin later: a table of false alarms, of when a new stream first has a score, and of
    how many abnormal spans are found, with a memory each and with one for all (docs/anomalies.md).
    The daemon's own score and alarms, without a daemon. A function of the seed alone. */
-#include <inttypes.h>
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,145 +1,714 @@
+/* Recording: messages become rows, and what is too much goes. */
 #include "build-config.h"
 
-#include "common/complain.h"
-#include "history_internal.h"
+#include "history_store.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
+#include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sysexits.h>
-#include <unistd.h>
 
-enum { BUSY_MS = 10000, CACHE_KIB = 4096 };
+#include "common/clock.h"
+#include "common/complain.h"
+#include "common/json_member.h"
+#include "common/text.h"
+#include "tools/shared/watch_anomaly.h"
+#include "tools/shared/watch_health.h"
+#include "tools/shared/watch_truth.h"
 
-/* ---- Errors and statements ---- */
+enum {
+    COMMITS_BETWEEN_TRIMS = 60,
+    KEEP_MIN = 1000,   /* rows of a level, however small the file has to be */
+    COLUMNS_MOST = 64, /* of an anomaly; further ones are left out */
+};
 
-const char *history_error(const struct history *h) {
-    return h->error;
+/* Where the messages of an endpoint go. */
+struct history_feed {
+    char *endpoint;
+    int64_t run;    /* 0 = none yet */
+    char *run_text; /* the daemon's own, owned */
+    int part;
+    double position[HISTORY_AXES]; /* of the newest message with numbers */
+    double first[HISTORY_AXES];    /* of the first one in this file */
+    double heard[HISTORY_AXES];    /* of the newest message of any kind */
+    int64_t next[KINDS];           /* number of the next message */
+    int layers;                    /* whose kinds are written */
+    int experts;                   /* whose names are */
+    struct runnel_gap gap;
+    double gap_said; /* see gap_say */
+    struct history_feed *following;
+};
+
+/* ---- Statements that are run now and then: prepared for the occasion ---- */
+
+static void bind_number(sqlite3_stmt *statement, int at, const json_t *body, const char *key) {
+    double value;
+    if (member_number(body, key, &value))
+        sqlite3_bind_double(statement, at, value);
 }
 
-int history_fail(struct history *h) {
-    int code = sqlite3_errcode(h->file) & 0xff, reason = sqlite3_system_errno(h->file);
-    bool known = (code == SQLITE_IOERR || code == SQLITE_CANTOPEN) && reason;
-    snprintf(h->error, sizeof h->error, "the recording %s: %s%s%s%s", h->path,
-             code == SQLITE_FULL ? "the disk is full" : database_message(h->file),
-             known ? " (" : "", known ? strerror(reason) : "", known ? ")" : "");
-    return -1;
+/* Clean, and cut, for it may be of any length; NULL stays NULL. */
+static void bind_text(sqlite3_stmt *statement, int at, const char *text, size_t size) {
+    char clean[HISTORY_TEXT_SIZE];
+    if (text)
+        sqlite3_bind_text(statement, at, text_copy(clean, size, text), -1, SQLITE_TRANSIENT);
 }
 
-int history_memory(struct history *h) {
-    snprintf(h->error, sizeof h->error, "the recording %s: out of memory", h->path);
-    return -1;
+/* A value of JSON as text, without what a terminal could not show; what is too long stays NULL. */
+static void bind_json(sqlite3_stmt *statement, int at, const json_t *value) {
+    enum { DIGITS = 15 };
+    char *text = json_is_object(value)
+                     ? json_dumps(value, JSON_COMPACT | JSON_REAL_PRECISION(DIGITS))
+                     : NULL;
+    size_t size = text ? strlen(text) + 1 : 0;
+    char *clean = size && size <= HISTORY_JSON_SIZE ? malloc(size) : NULL;
+    if (clean)
+        sqlite3_bind_text(statement, at, text_copy(clean, size, text), -1, SQLITE_TRANSIENT);
+    free(clean);
+    free(text);
 }
 
-int history_too_long(struct history *h) {
-    snprintf(h->error, sizeof h->error, "the recording %s: more than %d rows at once", h->path,
-             HISTORY_ROWS_MAX);
-    return -1;
+static int begin(struct history *h) {
+    if (h->writing)
+        return 0;
+    if (history_run_sql(h, "BEGIN IMMEDIATE"))
+        return -1;
+    h->writing = true;
+    return 0;
 }
 
-int history_run_sql(struct history *h, const char *sql) {
-    return sqlite3_exec(h->file, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : history_fail(h);
+/* ---- Which run a message belongs to ---- */
+
+static struct history_feed *find_feed(const struct history *h, const char *endpoint) {
+    struct history_feed *feed = h->feeds;
+    while (feed && strcmp(feed->endpoint, endpoint) != 0)
+        feed = feed->following;
+    return feed;
 }
 
-sqlite3_stmt *history_prepare(struct history *h, const char *sql) {
-    sqlite3_stmt *statement = NULL;
-    if (sqlite3_prepare_v3(h->file, sql, -1, SQLITE_PREPARE_PERSISTENT, &statement, NULL) !=
-        SQLITE_OK)
-        history_fail(h);
-    return statement;
+int64_t history_current(const struct history *h, const char *endpoint) {
+    const struct history_feed *feed = find_feed(h, endpoint);
+    return feed ? feed->run : 0;
 }
 
-sqlite3_stmt *history_prepare_made(struct history *h, sqlite3_str *sql) {
-    char *text = sqlite3_str_finish(sql);
-    sqlite3_stmt *statement = text ? history_prepare(h, text) : NULL;
+static struct history_feed *get_feed(struct history *h, const char *endpoint) {
+    struct history_feed *feed = find_feed(h, endpoint);
+    if (feed || !(feed = calloc(1, sizeof *feed)))
+        return feed;
+    feed->gap = (struct runnel_gap){NAN, NAN};
+    feed->gap_said = -INFINITY;
+    feed->endpoint = strdup(endpoint);
+    if (!feed->endpoint) {
+        free(feed);
+        return NULL;
+    }
+    feed->following = h->feeds;
+    h->feeds = feed;
+    return feed;
+}
+
+/* What the list of runs says of the feed's. */
+static int note_newest(struct history *h, const struct history_feed *feed) {
+    if (!feed->next[KIND_LOSS] && !feed->next[KIND_STATE])
+        return 0;
+    sqlite3_stmt *update = history_prepare(
+        h, "UPDATE runs SET newest_examples = ?1, newest_steps = ?2, newest_time = ?3,"
+           " first_examples = coalesce(first_examples, ?4),"
+           " first_steps = coalesce(first_steps, ?5), first_time = coalesce(first_time, ?6)"
+           " WHERE id = ?7");
+    if (!update)
+        return -1;
+    for (int axis = 0; axis < HISTORY_AXES; axis++) {
+        sqlite3_bind_double(update, 1 + axis, feed->position[axis]);
+        sqlite3_bind_double(update, 1 + HISTORY_AXES + axis, feed->first[axis]);
+    }
+    sqlite3_bind_int64(update, 7, feed->run);
+    return history_done_once(h, update);
+}
+
+static int start_part(struct history *h, struct history_feed *feed, int part) {
+    sqlite3_stmt *insert =
+        history_prepare(h, "INSERT INTO runs (run, part, endpoint) VALUES (?, ?, ?)");
+    if (insert) {
+        sqlite3_bind_text(insert, 1, feed->run_text, -1, SQLITE_STATIC);
+        sqlite3_bind_int(insert, 2, part);
+        sqlite3_bind_text(insert, 3, feed->endpoint, -1, SQLITE_STATIC);
+    }
+    if (history_done_once(h, insert))
+        return -1;
+    feed->run = sqlite3_last_insert_rowid(h->file);
+    feed->part = part;
+    feed->layers = feed->experts = 0;
+    memset(feed->next, 0, sizeof feed->next);
+    memset(feed->position, 0, sizeof feed->position);
+    return 0;
+}
+
+/* Where counting continues for a run that is in the file already. */
+static int continue_counting(struct history *h, struct history_feed *feed) {
+    memset(feed->position, 0, sizeof feed->position);
+    for (int kind = 0; kind < KINDS; kind++) {
+        struct history_place place = {.kind = (enum history_kind)kind, .run = feed->run};
+        double position[HISTORY_AXES];
+        int64_t last;
+        if (history_row_last(h, &place, &last, position))
+            return -1;
+        feed->next[kind] = last + 1;
+        if (kind == KIND_LOSS && last >= 0)
+            feed->gap.newest = position[HISTORY_EXAMPLES];
+        if (last >= 0 && position[0] > feed->position[0])
+            memcpy(feed->position, position, sizeof position);
+    }
+    return 0;
+}
+
+static int change_run(struct history *h, struct history_feed *feed, const char *run) {
+    if (note_newest(h, feed))
+        return -1;
+    char *text = strdup(run);
     if (!text)
-        history_memory(h);
-    sqlite3_free(text);
-    return statement;
+        return history_memory(h);
+    free(feed->run_text);
+    feed->run_text = text;
+    sqlite3_stmt *select =
+        history_prepare(h, "SELECT id, part, every FROM runs WHERE run = ? ORDER BY part DESC"
+                           " LIMIT 1");
+    if (!select)
+        return -1;
+    sqlite3_bind_text(select, 1, text, -1, SQLITE_STATIC);
+    int code = sqlite3_step(select), status = 0;
+    feed->run = code == SQLITE_ROW ? sqlite3_column_int64(select, 0) : 0;
+    feed->part = code == SQLITE_ROW ? sqlite3_column_int(select, 1) : 0;
+    if (code == SQLITE_ROW)
+        feed->gap.every = history_column_number(select, 2);
+    feed->layers = feed->experts = 0;
+    feed->gap_said = -INFINITY;
+    memset(feed->next, 0, sizeof feed->next);
+    if (code != SQLITE_ROW && code != SQLITE_DONE)
+        status = history_fail(h);
+    sqlite3_finalize(select);
+    if (status)
+        return -1;
+    return feed->run ? continue_counting(h, feed) : start_part(h, feed, 0);
 }
 
-int history_done(struct history *h, sqlite3_stmt *statement) {
-    int status = sqlite3_step(statement) == SQLITE_DONE ? 0 : history_fail(h);
-    sqlite3_reset(statement);
-    return status;
+/* ---- Columns and experts, of a `loss` message ---- */
+
+static int take_part(struct history *h, enum history_kind kind, int64_t run, int part,
+                     const struct history_row *message, const json_t *object) {
+    struct history_row row = {.number = message->number, .at = message->at};
+    history_row_fill(&row, &history_tables[kind], object);
+    return history_row_insert(h, (struct history_place){kind, run, part, 0}, &row);
 }
 
-/* ---- The file ---- */
+static int name_expert(struct history *h, int64_t run, int expert, const char *name) {
+    char clean[HISTORY_NAME_SIZE];
+    sqlite3_stmt *replace = history_prepare(h, "INSERT OR REPLACE INTO experts VALUES (?, ?, ?)");
+    if (!replace)
+        return -1;
+    sqlite3_bind_int64(replace, 1, run);
+    sqlite3_bind_int(replace, 2, expert);
+    sqlite3_bind_text(replace, 3, text_copy(clean, sizeof clean, name), -1, SQLITE_TRANSIENT);
+    return history_done_once(h, replace);
+}
 
-static int pragma(struct history *h, const char *sql, int64_t *value) {
-    sqlite3_stmt *statement = history_prepare(h, sql);
-    int status = statement && sqlite3_step(statement) == SQLITE_ROW ? 0 : history_fail(h);
-    *value = status ? 0 : sqlite3_column_int64(statement, 0);
+/* Rows beside that of a `loss` message, which has their number and position; `named`: of how many
+   experts the names are written. */
+static int take_parts(struct history *h, int64_t run, const struct history_row *row,
+                      const json_t *body, int *named) {
+    const json_t *columns = field_member(&fields_of_loss[FIELD_columns], body);
+    json_t *experts = (json_t *)field_member(&fields_of_loss[FIELD_experts], body), *object;
+    const char *name;
+    int part = 0;
+    for (; part < HISTORY_PARTS && part < (int)json_array_size(columns); part++)
+        if (take_part(h, KIND_COLUMNS, run, part, row, json_array_get(columns, (size_t)part)))
+            return -1;
+    part = 0;
+    json_object_foreach(experts, name, object) {
+        if (part == HISTORY_PARTS)
+            break;
+        if (part >= *named && name_expert(h, run, part, name))
+            return -1;
+        if (take_part(h, KIND_EXPERTS, run, part++, row, object))
+            return -1;
+    }
+    *named = part > *named ? part : *named;
+    return 0;
+}
+
+/* ---- What was abnormal ---- */
+
+/* NaN becomes NULL. */
+static int insert_anomaly(struct history *h, sqlite3_stmt *statement,
+                          const double position[HISTORY_AXES], const struct anomaly *a,
+                          const struct anomaly_column *column) {
+    const double numbers[] = {a->data_time,  a->score,         a->threshold,
+                              column->score, column->forecast, column->truth};
+    if (column->column >= 0 && column->column <= INT_MAX)
+        sqlite3_bind_int64(statement, ANOMALY_KEYS - 1, (sqlite3_int64)column->column);
+    else
+        sqlite3_bind_null(statement, ANOMALY_KEYS - 1);
+    for (int axis = 0; axis < HISTORY_AXES; axis++)
+        sqlite3_bind_double(statement, ANOMALY_KEYS + axis, position[axis]);
+    if (!isnan(a->example))
+        sqlite3_bind_double(statement, ANOMALY_KEYS + HISTORY_EXAMPLES, a->example);
+    for (int n = 0; n < (int)(sizeof numbers / sizeof *numbers); n++)
+        sqlite3_bind_double(statement, ANOMALY_KEYS + HISTORY_AXES + n, numbers[n]);
+    return history_done(h, statement);
+}
+
+/* Take an event, which is in the table `events` already; one of another kind makes no row. */
+static int take_anomalies(struct history *h, int64_t run, int64_t event,
+                          const double position[HISTORY_AXES], const json_t *body) {
+    struct anomaly anomaly;
+    char stream[HISTORY_STREAM_SIZE], reason[HISTORY_KIND_SIZE], note[WIRE_NOTE_MAX + 1];
+    if (!anomaly_of(body, &anomaly))
+        return 0;
+    sqlite3_stmt *statement =
+        history_prepare(h, "INSERT INTO anomalies (" ANOMALY_COLUMNS
+                           ", note) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+    if (!statement)
+        return -1;
+    sqlite3_bind_int64(statement, 1, event);
+    sqlite3_bind_int64(statement, 2, run);
+    sqlite3_bind_text(statement, 3, text_copy(stream, sizeof stream, anomaly.stream), -1,
+                      SQLITE_STATIC);
+    sqlite3_bind_text(statement, 4, text_copy(reason, sizeof reason, anomaly.reason), -1,
+                      SQLITE_STATIC);
+    if (*text_copy(note, sizeof note, anomaly.note))
+        sqlite3_bind_text(statement, ANOMALY_NOTE, note, -1, SQLITE_STATIC);
+    size_t columns = json_array_size(anomaly.columns);
+    int status = 0;
+    for (size_t i = 0; !status && (i == 0 || (i < columns && i < COLUMNS_MOST)); i++) {
+        const struct anomaly_column column = anomaly_column(&anomaly, i);
+        status = insert_anomaly(h, statement, position, &anomaly, &column);
+        sqlite3_bind_null(statement, ANOMALY_NOTE);
+    }
     sqlite3_finalize(statement);
     return status;
 }
 
-int history_changed(struct history *h, bool *changed) {
-    int64_t version;
-    int status = pragma(h, "PRAGMA data_version", &version);
-    *changed = !status && version != h->version;
-    h->version = version;
+/* ---- Predictions beside their truths ---- */
+
+struct inserting {
+    struct history *history;
+    int64_t run;
+    const double *position; /* (HISTORY_AXES,) */
+    int status;
+};
+
+static void insert_prediction(void *context, const struct truth_row *row) {
+    struct inserting *inserting = context;
+    struct history *h = inserting->history;
+    const double numbers[] = {row->data_time, row->target,   row->prediction, row->low,
+                              row->high,      row->baseline, row->score};
+    char stream[HISTORY_STREAM_SIZE];
+    sqlite3_stmt *statement = h->add_prediction;
+    if (inserting->status)
+        return;
+    text_copy(stream, sizeof stream, row->stream);
+    sqlite3_bind_int64(statement, 1, inserting->run);
+    sqlite3_bind_text(statement, 2, stream, -1, SQLITE_TRANSIENT);
+    sqlite3_bind_int64(statement, 3, (sqlite3_int64)row->column);
+    sqlite3_bind_double(statement, 4, row->ahead);
+    for (int axis = 0; axis < HISTORY_AXES; axis++)
+        sqlite3_bind_double(statement, PREDICTION_KEYS + axis, inserting->position[axis]);
+    /* NaN becomes NULL */
+    for (int n = 0; n < (int)(sizeof numbers / sizeof *numbers); n++)
+        sqlite3_bind_double(statement, PREDICTION_KEYS + HISTORY_AXES + n, numbers[n]);
+    inserting->status = history_done(h, statement);
+}
+
+static int take_predictions(struct history *h, int64_t run, const double position[HISTORY_AXES],
+                            const json_t *body) {
+    struct inserting inserting = {h, run, position, 0};
+    if (!h->add_prediction)
+        h->add_prediction = history_prepare(
+            h, "INSERT INTO predictions (run, stream, column, ahead, " PREDICTION_NUMBERS ", score)"
+               " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+    if (!h->add_prediction)
+        return -1;
+    truth_rows(body, insert_prediction, &inserting);
+    return inserting.status;
+}
+
+/* ---- Messages ---- */
+
+static int take_status(struct history *h, struct history_feed *feed, const json_t *body) {
+    double every, examples;
+    if (member_number(body, "every", &every) && member_number(body, "examples", &examples))
+        runnel_gap_status(&feed->gap, every, examples);
+    sqlite3_str *sql = sqlite3_str_new(h->file);
+    const char *before = "UPDATE runs SET";
+    for (int i = 0; i < HISTORY_RUN_COLUMNS; i++)
+        if (history_run_columns[i].status) {
+            sqlite3_str_appendf(sql, "%s %s = ?%d", before, history_run_columns[i].name, 1 + i);
+            before = ",";
+        }
+    sqlite3_str_appendf(sql, " WHERE id = %lld", (long long)feed->run);
+    sqlite3_stmt *update = history_prepare_made(h, sql);
+    for (int i = 0; update && i < HISTORY_RUN_COLUMNS; i++) {
+        const struct history_run_column *column = &history_run_columns[i];
+        if (column->status && column->json)
+            bind_json(update, 1 + i, field_member(column->status, body));
+        else if (column->status && column->text)
+            bind_text(update, 1 + i, json_string_value(field_member(column->status, body)),
+                      HISTORY_TEXT_SIZE);
+        else if (column->status)
+            sqlite3_bind_double(update, 1 + i, field_number(column->status, body));
+    }
+    return history_done_once(h, update);
+}
+
+static int add_event(struct history *h, int64_t run, const double position[HISTORY_AXES],
+                     const char *kind, const char *text) {
+    sqlite3_stmt *insert =
+        history_prepare(h, "INSERT INTO events (run, examples, steps, time, kind, text)"
+                           " VALUES (?, ?, ?, ?, ?, ?)");
+    if (!insert)
+        return -1;
+    sqlite3_bind_int64(insert, 1, run);
+    for (int axis = 0; axis < HISTORY_AXES; axis++)
+        sqlite3_bind_double(insert, 2 + axis, position[axis]);
+    bind_text(insert, 5, kind ? kind : "", HISTORY_TEXT_SIZE);
+    bind_text(insert, 6, text ? text : "", HISTORY_TEXT_SIZE);
+    return history_done_once(h, insert);
+}
+
+static int take_event(struct history *h, int64_t run, const double position[HISTORY_AXES],
+                      const json_t *body) {
+    return add_event(h, run, position, member_string(body, "kind"), member_string(body, "text")) ||
+                   take_anomalies(h, run, sqlite3_last_insert_rowid(h->file), position, body)
+               ? -1
+               : 0;
+}
+
+static int take_loss(struct history *h, struct history_feed *feed, struct history_row *row,
+                     const json_t *body) {
+    char text[GAP_TEXT];
+    double unheard[2];
+    if (runnel_gap_loss(&feed->gap, row->at.position[HISTORY_EXAMPLES], unheard) &&
+        gap_say(&feed->gap_said, unheard, text) &&
+        add_event(h, feed->run, row->at.position, "gap", text))
+        return -1;
+    history_row_fill(row, &history_tables[KIND_LOSS], body);
+    return history_row_insert(h, (struct history_place){.kind = KIND_LOSS, .run = feed->run},
+                              row) ||
+                   take_parts(h, feed->run, row, body, &feed->experts)
+               ? -1
+               : 0;
+}
+
+static int describe_layer(struct history *h, const struct history_feed *feed, int layer,
+                          const json_t *object) {
+    sqlite3_stmt *replace = history_prepare(
+        h, "INSERT OR REPLACE INTO layers (run, layer, kind, size, member) VALUES (?, ?, ?, ?, ?)");
+    if (!replace)
+        return -1;
+    sqlite3_bind_int64(replace, 1, feed->run);
+    sqlite3_bind_int(replace, 2, layer);
+    bind_text(replace, 3, member_string(object, "kind"), HISTORY_KIND_SIZE);
+    bind_number(replace, 4, object, "size");
+    bind_text(replace, 5, state_member(object), HISTORY_NAME_SIZE);
+    return history_done_once(h, replace);
+}
+
+static int take_state(struct history *h, struct history_feed *feed, struct history_row *row,
+                      const json_t *body) {
+    json_t *layers = state_layers(body);
+    int count = (int)json_array_size(layers), status = 0;
+    for (int layer = 0; !status && layer < count; layer++) {
+        const json_t *object = json_array_get(layers, (size_t)layer);
+        history_row_fill(row, &history_tables[KIND_STATE], object);
+        if ((layer >= feed->layers && describe_layer(h, feed, layer, object)) ||
+            history_row_insert(h, (struct history_place){KIND_STATE, feed->run, layer, 0}, row))
+            status = -1;
+    }
+    json_decref(layers);
+    if (!status && count > feed->layers)
+        feed->layers = count;
     return status;
 }
 
-/* An empty file becomes a recording; any other has to be one. */
-static int check_file(struct history *h) {
-    int64_t application, format, tables;
-    if (pragma(h, "PRAGMA application_id", &application) ||
-        pragma(h, "PRAGMA user_version", &format) ||
-        pragma(h, "SELECT count(*) FROM sqlite_schema", &tables))
-        return -1;
-    if (h->lock >= 0 && !tables && !application)
-        return history_schema_create(h);
-    if (application == HISTORY_APPLICATION && format == HISTORY_FORMAT)
-        return history_schema_complete(h);
-    snprintf(h->error, sizeof h->error,
-             application == HISTORY_APPLICATION
-                 ? "%s was written by another version of runnel: name another file"
-                 : "%s is no file of runnel-web or runnel-record: name another one",
-             h->path);
-    return -1;
+static bool has_position(const json_t *body, double position[HISTORY_AXES]) {
+    bool known = true;
+    for (int axis = 0; axis < HISTORY_AXES; axis++) {
+        position[axis] = field_number(history_axes[axis], body);
+        known &= !isnan(position[axis]);
+    }
+    return known;
 }
 
-static int open_file(struct history *h) {
-    static const char WRITER[] =
-        "PRAGMA page_size = 8192; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;"
-        "PRAGMA journal_size_limit = 16777216;";
-    char cache[64];
-    bool writer = h->lock >= 0;
-    int flags = writer ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READONLY;
-    snprintf(cache, sizeof cache, "PRAGMA cache_size = -%d", CACHE_KIB);
-    h->clock.limit = DATABASE_READ_SECONDS;
-    if (database_open(&h->file, h->path, flags | SQLITE_OPEN_NOMUTEX, &h->clock) != SQLITE_OK)
-        return h->file ? history_fail(h) : history_memory(h);
-    sqlite3_extended_result_codes(h->file, 1);
-    sqlite3_limit(h->file, SQLITE_LIMIT_LENGTH, HISTORY_ROW_SIZE);
-    sqlite3_busy_timeout(h->file, BUSY_MS);
-    if (history_run_sql(h, cache) || (writer && history_run_sql(h, WRITER)))
-        return -1;
-    return check_file(h);
+/* What `status` has said of a run counts for its next part, too. */
+static int copy_description(struct history *h, int64_t from, int64_t to) {
+    sqlite3_str *sql = sqlite3_str_new(h->file);
+    const char *before = "UPDATE runs SET";
+    for (int i = 0; i < HISTORY_RUN_COLUMNS; i++)
+        if (history_run_columns[i].status) {
+            const char *name = history_run_columns[i].name;
+            sqlite3_str_appendf(sql, "%s %s = last.%s", before, name, name);
+            before = ",";
+        }
+    sqlite3_str_appendf(sql, " FROM runs AS last WHERE last.id = %lld AND runs.id = %lld",
+                        (long long)from, (long long)to);
+    return history_done_once(h, history_prepare_made(h, sql));
 }
 
-/* One writer a file, for numbers of messages are counted on: SQLite itself locks with fcntl, so
-   that a flock on the same file is free for this. Closing the descriptor would drop SQLite's locks:
-   it is closed last. */
-static int lock_file(struct history *h) {
-    enum { FILE_MODE = 0600 }; /* SQLite gives it to -wal and -shm too */
-    h->lock = open(h->path, O_RDWR | O_CREAT | O_CLOEXEC, FILE_MODE);
-    if (h->lock < 0)
-        snprintf(h->error, sizeof h->error, "the recording %s cannot be opened: %s", h->path,
-                 strerror(errno));
-    else if (flock(h->lock, LOCK_EX | LOCK_NB))
-        snprintf(h->error, sizeof h->error,
-                 "%s is being written by another runnel-web or runnel-record: name another file",
-                 h->path);
-    else
+/* Learning that was reset has fewer examples than before. */
+static int check_part(struct history *h, struct history_feed *feed,
+                      const double position[HISTORY_AXES]) {
+    int64_t before = feed->run;
+    if (position[HISTORY_EXAMPLES] >= feed->position[HISTORY_EXAMPLES])
         return 0;
-    return -1;
+    return note_newest(h, feed) || start_part(h, feed, feed->part + 1) ||
+                   copy_description(h, before, feed->run)
+               ? -1
+               : 0;
 }
+
+static int take_numbers(struct history *h, struct history_feed *feed, const struct message *message,
+                        const double position[HISTORY_AXES]) {
+    enum history_kind kind = message->topic == TOPIC_LOSS ? KIND_LOSS : KIND_STATE;
+    if (check_part(h, feed, position))
+        return -1;
+    memcpy(feed->position, position, sizeof feed->position);
+    if (!feed->next[KIND_LOSS] && !feed->next[KIND_STATE])
+        memcpy(feed->first, position, sizeof feed->first);
+    struct history_row row = {.number = feed->next[kind]++, .at = {.messages = 1}};
+    memcpy(row.at.position, position, sizeof row.at.position);
+    return kind == KIND_LOSS ? take_loss(h, feed, &row, message->body)
+                             : take_state(h, feed, &row, message->body);
+}
+
+/* Two endpoints of one daemon give every message twice. */
+static bool is_heard_elsewhere(const struct history *h, const struct history_feed *feed,
+                               const char *run) {
+    for (const struct history_feed *other = h->feeds; other; other = other->following)
+        if (other != feed && other->run_text && strcmp(other->run_text, run) == 0)
+            return true;
+    return false;
+}
+
+int history_take(struct history *h, const char *endpoint, const struct message *message) {
+    double position[HISTORY_AXES];
+    char run[HISTORY_RUN_SIZE];
+    const char *said = member_string(message->body, "run");
+    if (message->problem || !said || !has_position(message->body, position))
+        return 0;
+    text_copy(run, sizeof run, said);
+    struct history_feed *feed = get_feed(h, endpoint);
+    if (!feed)
+        return history_memory(h);
+    if (is_heard_elsewhere(h, feed, run))
+        return 0;
+    if (begin(h))
+        return -1;
+    if ((!feed->run_text || strcmp(feed->run_text, run) != 0) && change_run(h, feed, run))
+        return -1;
+    memcpy(feed->heard, position, sizeof feed->heard);
+    if (message->topic == TOPIC_STATUS)
+        return take_status(h, feed, message->body);
+    if (message->topic == TOPIC_EVENT)
+        return take_event(h, feed->run, position, message->body);
+    if (message->topic == TOPIC_PREDICTION)
+        return check_part(h, feed, position)
+                   ? -1
+                   : take_predictions(h, feed->run, position, message->body);
+    return take_numbers(h, feed, message, position);
+}
+
+int history_note(struct history *h, const char *endpoint, const char *kind, const char *text) {
+    const struct history_feed *feed = find_feed(h, endpoint);
+    if (!feed || !feed->run)
+        return 0;
+    double position[HISTORY_AXES];
+    memcpy(position, feed->heard, sizeof position);
+    position[HISTORY_TIME] = clock_unix();
+    return begin(h) ? -1 : add_event(h, feed->run, position, kind, text);
+}
+
+/* ---- Retention ---- */
+
+/* Those of a run whose events are kept stay. */
+static int trim_anomalies(struct history *h, int64_t run) {
+    sqlite3_stmt *trim = history_prepare(h, "DELETE FROM anomalies WHERE run = ?1 AND event <"
+                                            " (SELECT min(id) FROM events WHERE run = ?1)");
+    if (!trim)
+        return -1;
+    sqlite3_bind_int64(trim, 1, run);
+    return history_done_once(h, trim);
+}
+
+/* The newest `keep` stay, of all runs together. */
+static int trim_predictions(struct history *h) {
+    char sql[96];
+    sqlite3_snprintf(sizeof sql, sql,
+                     "DELETE FROM predictions WHERE id <= (SELECT max(id) FROM predictions) - %lld",
+                     (long long)h->keep);
+    return history_run_sql(h, sql);
+}
+
+static int used_bytes(struct history *h, uint64_t *bytes) {
+    sqlite3_stmt *select = history_prepare(
+        h, "SELECT (page_count - freelist_count) * page_size FROM pragma_page_count,"
+           " pragma_freelist_count, pragma_page_size");
+    if (!select)
+        return -1;
+    int status = sqlite3_step(select) == SQLITE_ROW ? 0 : history_fail(h);
+    *bytes = status ? 0 : (uint64_t)sqlite3_column_int64(select, 0);
+    sqlite3_finalize(select);
+    return status;
+}
+
+static int trim_place(struct history *h, const struct history_place *place) {
+    double position[HISTORY_AXES];
+    int64_t last;
+    if (history_row_last(h, place, &last, position))
+        return -1;
+    uint64_t keep = h->keep / history_tables[place->kind].share;
+    /* Those stay that are still to be put together to a row of the next level. */
+    int64_t below = last + 1 - (int64_t)(keep ? keep : 1);
+    below -= below % HISTORY_FACTOR;
+    return below > 0 ? history_row_trim(h, place, below) : 0;
+}
+
+static int trim_events(struct history *h, int64_t run) {
+    sqlite3_stmt *trim = history_prepare(
+        h, "DELETE FROM events WHERE run = ?1 AND id <= (SELECT id FROM events WHERE run = ?1"
+           " ORDER BY id DESC LIMIT 1 OFFSET ?2)");
+    if (!trim)
+        return -1;
+    sqlite3_bind_int64(trim, 1, run);
+    sqlite3_bind_int64(trim, 2, (sqlite3_int64)h->keep);
+    return history_done_once(h, trim);
+}
+
+/* The levels of a kind, or of one of its parts; *there: whether it has any rows. */
+static int trim_levels(struct history *h, struct history_place place, bool *there) {
+    double position[HISTORY_AXES];
+    int64_t last;
+    if (history_row_last(h, &place, &last, position))
+        return -1;
+    *there = last >= 0;
+    for (; *there && place.level < HISTORY_LEVELS; place.level++)
+        if (trim_place(h, &place))
+            return -1;
+    return 0;
+}
+
+static int trim_run(struct history *h, int64_t run) {
+    for (int kind = 0; kind < KINDS; kind++) {
+        struct history_place place = {.kind = (enum history_kind)kind, .run = run};
+        bool there;
+        do {
+            if (trim_levels(h, place, &there))
+                return -1;
+            place.part++;
+        } while (there && history_tables[kind].part);
+    }
+    return trim_events(h, run) || trim_anomalies(h, run) ? -1 : 0;
+}
+
+static int trim_all(struct history *h) {
+    struct history_runs runs;
+    if (history_runs(h, &runs))
+        return -1;
+    int status = 0;
+    for (size_t i = 0; !status && i < runs.count; i++)
+        status = trim_run(h, runs.runs[i].id);
+    history_runs_clear(&runs);
+    return status ? -1 : trim_predictions(h);
+}
+
+static bool is_fed(const struct history *h, int64_t run) {
+    const struct history_feed *feed = h->feeds;
+    while (feed && feed->run != run)
+        feed = feed->following;
+    return feed != NULL;
+}
+
+static int delete_run(struct history *h, const char *table, const char *levels, const char *key,
+                      int64_t run) {
+    char sql[96];
+    sqlite3_snprintf(sizeof sql, sql, "DELETE FROM %s%s WHERE %s = %lld", table, levels, key,
+                     (long long)run);
+    return history_run_sql(h, sql);
+}
+
+static int remove_run(struct history *h, int64_t run) {
+    static const char *const others[] = {"layers", "experts", "events", "anomalies", "predictions"};
+    for (int kind = 0; kind < KINDS; kind++)
+        if (delete_run(h, history_tables[kind].name, "", "run", run) ||
+            delete_run(h, history_tables[kind].name, "_levels", "run", run))
+            return -1;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (delete_run(h, others[i], "", "run", run))
+            return -1;
+    return delete_run(h, "runs", "", "id", run);
+}
+
+/* Delete the oldest run that is not being written; *removed says whether there was one. */
+static int remove_oldest(struct history *h, bool *removed) {
+    struct history_runs runs;
+    if (history_runs(h, &runs))
+        return -1;
+    int status = 0;
+    *removed = false;
+    for (size_t i = 0; !*removed && i < runs.count; i++)
+        if (!is_fed(h, runs.runs[i].id)) {
+            *removed = true;
+            status = remove_run(h, runs.runs[i].id);
+        }
+    history_runs_clear(&runs);
+    return status;
+}
+
+static int fit(struct history *h) {
+    uint64_t bytes;
+    bool removed = true;
+    if (used_bytes(h, &bytes))
+        return -1;
+    while (bytes > h->options.bytes && (h->keep > KEEP_MIN || removed)) {
+        if (h->keep > KEEP_MIN) {
+            h->keep = h->keep / 2 > KEEP_MIN ? h->keep / 2 : KEEP_MIN;
+            if (trim_all(h))
+                return -1;
+        } else if (remove_oldest(h, &removed)) {
+            return -1;
+        }
+        if (used_bytes(h, &bytes))
+            return -1;
+    }
+    return 0;
+}
+
+static int retain(struct history *h) {
+    if (h->commits <= 1)
+        return trim_all(h) ? -1 : fit(h);
+    for (const struct history_feed *feed = h->feeds; feed; feed = feed->following)
+        if (feed->run && trim_run(h, feed->run))
+            return -1;
+    return trim_predictions(h) ? -1 : fit(h);
+}
+
+/* ---- Commit ---- */
+
+int history_commit(struct history *h) {
+    if (!h->writing)
+        return 0;
+    for (const struct history_feed *feed = h->feeds; feed; feed = feed->following)
+        if (note_newest(h, feed))
+            return -1;
+    if (h->commits++ % COMMITS_BETWEEN_TRIMS == 0 && retain(h))
+        return -1;
+    if (history_run_sql(h, "COMMIT"))
+        return -1;
+    h->writing = false;
+    return 0;
+}
+
+/* ---- Opening ---- */
 
 int history_open(struct history **history, const char *path,
                  const struct history_options *options) {
@@ -148,13 +717,12 @@ int history_open(struct history **history, const char *path,
         free(h);
         return complain(EX_UNAVAILABLE, "out of memory");
     }
-    h->lock = -1;
     if (options) {
         h->options.keep = options->keep ? options->keep : HISTORY_KEEP;
         h->options.bytes = options->bytes ? options->bytes : HISTORY_BYTES;
         h->keep = h->options.keep;
     }
-    if ((options && lock_file(h)) || open_file(h)) {
+    if (history_store_open(h, options != NULL)) {
         int status = complain(EX_IOERR, "%s", h->error);
         history_close(&h);
         return status;
@@ -169,11 +737,7 @@ void history_close(struct history **history) {
         return;
     if (h->writing)
         history_commit(h);
-    history_rows_close(h);
-    history_predictions_close(h);
-    sqlite3_close(h->file);
-    if (h->lock >= 0)
-        close(h->lock);
+    history_store_close(h);
     while (h->feeds) {
         struct history_feed *feed = h->feeds;
         h->feeds = feed->following;

@@ -1,10 +1,13 @@
+/* Reading recordings. */
 #include "build-config.h"
 
-#include "history_internal.h"
+#include "history_store.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "common/text.h"
 
 enum {
     ROWS_A_POINT = HISTORY_FACTOR, /* so many rows are read for a point at most */
@@ -12,6 +15,11 @@ enum {
 };
 
 /* ---- Lists of rows with strings ---- */
+
+static void read_text(sqlite3_stmt *select, int column, char *text, size_t size) {
+    const char *found = (const char *)sqlite3_column_text(select, column);
+    text_copy(text, size, found ? found : "");
+}
 
 /* Strings, one after the other; until the list is whole they are offsets, for the block moves. */
 struct strings {
@@ -39,17 +47,6 @@ static int keep_string(struct strings *strings, sqlite3_stmt *select, int column
 
 static void place_string(const struct strings *strings, const char **string) {
     *string = strings->text + (uintptr_t)*string;
-}
-
-/* Room for one more element of `size` bytes. */
-static int grow(void **list, size_t count, size_t size) {
-    if (count % LIST_STEP)
-        return 0;
-    void *bigger = realloc(*list, (count + LIST_STEP) * size);
-    if (!bigger)
-        return -1;
-    *list = bigger;
-    return 0;
 }
 
 /* ---- Runs ---- */
@@ -94,7 +91,8 @@ int history_runs(struct history *h, struct history_runs *runs) {
     int code, status = 0;
     while (!status && (code = sqlite3_step(select)) == SQLITE_ROW) {
         void *list = runs->runs;
-        if (runs->count < HISTORY_ROWS_MAX && grow(&list, runs->count, sizeof *runs->runs) == 0) {
+        if (runs->count < HISTORY_ROWS_MAX &&
+            history_grow(h, &list, runs->count, sizeof *runs->runs) == 0) {
             runs->runs = list;
             status = read_run(&runs->runs[runs->count++], select, &texts);
         } else {
@@ -383,7 +381,7 @@ int history_events(struct history *h, int64_t run, const struct history_range *r
     int code, status = 0;
     while (!status && (code = sqlite3_step(select)) == SQLITE_ROW) {
         void *list = events->events;
-        status = grow(&list, events->count, sizeof *events->events);
+        status = history_grow(h, &list, events->count, sizeof *events->events);
         if (status)
             break;
         events->events = list;
@@ -410,4 +408,195 @@ void history_events_clear(struct history_events *events) {
     free(events->events);
     free(events->text);
     *events = (struct history_events){0};
+}
+
+/* ---- Columns, experts and members ---- */
+
+struct reading_part {
+    struct history_part *part; /* to be filled */
+    int columns;
+    bool found;
+};
+
+static bool take_part(void *context, const struct history_row *row) {
+    struct reading_part *reading = context;
+    for (int i = 0; i < reading->columns; i++)
+        reading->part->numbers[i] = row->values[i].mean;
+    reading->found = true;
+    return true;
+}
+
+static int read_name(struct history *h, int64_t run, int expert, char name[HISTORY_NAME_SIZE]) {
+    sqlite3_stmt *select =
+        history_prepare(h, "SELECT name FROM experts WHERE run = ? AND expert = ?");
+    if (!select)
+        return -1;
+    sqlite3_bind_int64(select, 1, run);
+    sqlite3_bind_int(select, 2, expert);
+    bool row;
+    int status = history_step(h, select, &row);
+    read_text(select, 0, name, HISTORY_NAME_SIZE);
+    sqlite3_finalize(select);
+    return status;
+}
+
+/* The parts of the message of that number, until there is no further one. */
+static int read_parts(struct history *h, enum history_kind kind, int64_t run, int64_t number,
+                      struct history_part *list, size_t *count) {
+    struct history_place place = {.kind = kind, .run = run};
+    struct reading_part reading = {.columns = history_tables[kind].count, .found = true};
+    for (; place.part < HISTORY_PARTS; place.part++) {
+        reading.part = &list[place.part];
+        reading.found = false;
+        if (history_rows(h, &place, number, number, take_part, &reading))
+            return -1;
+        if (!reading.found)
+            break;
+        if (kind == KIND_EXPERTS && read_name(h, run, place.part, list[place.part].name))
+            return -1;
+    }
+    *count = (size_t)place.part;
+    return 0;
+}
+
+int history_parts(struct history *h, int64_t run, bool experts, struct history_part **list,
+                  size_t *count) {
+    enum history_kind kind = experts ? KIND_EXPERTS : KIND_COLUMNS;
+    double position[HISTORY_AXES];
+    int64_t newest;
+    *list = NULL;
+    *count = 0;
+    if (h->lacks[kind][0]) /* the file has no such table */
+        return 0;
+    *list = calloc(HISTORY_PARTS, sizeof **list);
+    if (!*list)
+        return history_memory(h);
+    struct history_place losses = {.kind = KIND_LOSS, .run = run};
+    return history_row_last(h, &losses, &newest, position) ||
+                   (newest >= 0 && read_parts(h, kind, run, newest, *list, count))
+               ? -1
+               : 0;
+}
+
+/* ---- What was abnormal ---- */
+
+#define ANOMALIES(note)                                                                            \
+    "SELECT " ANOMALY_COLUMNS ", " note " FROM (SELECT * FROM anomalies"                           \
+    " WHERE run = ?1 AND (?2 IS NULL OR stream = ?2) ORDER BY id DESC LIMIT ?3) ORDER BY id"
+
+static void read_anomaly(sqlite3_stmt *select, void *one) {
+    struct history_anomaly *row = one;
+    enum { EVENT, RUN, STREAM, REASON, COLUMN, FIRST };
+    double *const numbers[] = {&row->data_time,    &row->score,    &row->threshold,
+                               &row->column_score, &row->forecast, &row->truth};
+    row->event = sqlite3_column_int64(select, EVENT);
+    read_text(select, STREAM, row->stream, sizeof row->stream);
+    read_text(select, REASON, row->reason, sizeof row->reason);
+    read_text(select, ANOMALY_NOTE - 1, row->note, sizeof row->note);
+    row->column = sqlite3_column_type(select, COLUMN) == SQLITE_NULL
+                      ? -1
+                      : sqlite3_column_int(select, COLUMN);
+    for (int axis = 0; axis < HISTORY_AXES; axis++)
+        row->position[axis] = history_column_number(select, FIRST + axis);
+    for (int n = 0; n < (int)(sizeof numbers / sizeof *numbers); n++)
+        *numbers[n] = history_column_number(select, FIRST + HISTORY_AXES + n);
+}
+
+int history_anomalies(struct history *h, int64_t run, const char *stream, size_t most,
+                      struct history_anomaly **rows, size_t *count) {
+    bool there;
+    *rows = NULL;
+    *count = 0;
+    if (history_has_table(h, "anomalies", &there))
+        return -1;
+    if (!there)
+        return 0;
+    sqlite3_stmt *select =
+        history_prepare(h, h->lacks_notes ? ANOMALIES("NULL") : ANOMALIES("note"));
+    if (!select)
+        return -1;
+    sqlite3_bind_int64(select, 1, run);
+    if (stream)
+        sqlite3_bind_text(select, 2, stream, -1, SQLITE_STATIC);
+    sqlite3_bind_int64(select, 3, (sqlite3_int64)most);
+    void *list;
+    int status = history_collect(h, select, read_anomaly, sizeof **rows, &list, count);
+    *rows = list;
+    return status;
+}
+
+/* ---- Predictions beside their truths ---- */
+
+static void read_predicted(sqlite3_stmt *select, void *one) {
+    struct history_predicted *predicted = one;
+    read_text(select, 0, predicted->stream, sizeof predicted->stream);
+    predicted->column = sqlite3_column_int(select, 1);
+    predicted->ahead = sqlite3_column_int(select, 2);
+    predicted->rows = (uint64_t)sqlite3_column_int64(select, 3);
+}
+
+int history_predicted(struct history *h, int64_t run, struct history_predicted **list,
+                      size_t *count) {
+    bool there;
+    *list = NULL;
+    *count = 0;
+    if (history_has_table(h, "predictions", &there))
+        return -1;
+    if (!there)
+        return 0;
+    sqlite3_stmt *select =
+        history_prepare(h, "SELECT stream, column, ahead, count(*) FROM predictions WHERE run = ?"
+                           " GROUP BY stream, column, ahead ORDER BY stream, column, ahead");
+    if (!select)
+        return -1;
+    sqlite3_bind_int64(select, 1, run);
+    void *found;
+    int status = history_collect(h, select, read_predicted, sizeof **list, &found, count);
+    *list = found;
+    return status;
+}
+
+static void read_prediction(sqlite3_stmt *select, void *one) {
+    struct history_prediction *row = one;
+    double *const numbers[] = {&row->data_time, &row->target,   &row->prediction, &row->low,
+                               &row->high,      &row->baseline, &row->score};
+    for (int axis = 0; axis < HISTORY_AXES; axis++)
+        row->position[axis] = history_column_number(select, axis);
+    for (int n = 0; n < (int)(sizeof numbers / sizeof *numbers); n++)
+        *numbers[n] = history_column_number(select, HISTORY_AXES + n);
+}
+
+#define PREDICTIONS(score)                                                                         \
+    "WITH found AS (SELECT * FROM predictions WHERE run = ?1 AND stream = ?2 AND column = ?3"      \
+    " AND ahead = ?4) SELECT " PREDICTION_NUMBERS score " FROM"                                    \
+    " (SELECT * FROM (SELECT * FROM found WHERE examples < ?6 ORDER BY id DESC LIMIT ?5)"          \
+    " UNION ALL"                                                                                   \
+    " SELECT * FROM (SELECT * FROM found WHERE examples >= ?6 ORDER BY id LIMIT ?7))"              \
+    " ORDER BY id"
+
+int history_predictions(struct history *h, int64_t run, const struct history_predicted *of,
+                        double around, size_t most, struct history_prediction **rows,
+                        size_t *count) {
+    bool there;
+    *rows = NULL;
+    *count = 0;
+    if (history_has_table(h, "predictions", &there))
+        return -1;
+    if (!there)
+        return 0;
+    sqlite3_stmt *select =
+        history_prepare(h, h->lacks_scores ? PREDICTIONS(", NULL") : PREDICTIONS(", score"));
+    if (!select)
+        return -1;
+    sqlite3_bind_int64(select, 1, run);
+    sqlite3_bind_text(select, 2, of->stream, -1, SQLITE_STATIC);
+    sqlite3_bind_int(select, 3, of->column);
+    sqlite3_bind_int(select, 4, of->ahead);
+    sqlite3_bind_int64(select, 5, (sqlite3_int64)(isfinite(around) ? most / 2 : most));
+    sqlite3_bind_double(select, 6, around);
+    sqlite3_bind_int64(select, 7, (sqlite3_int64)(most - most / 2));
+    void *list;
+    int status = history_collect(h, select, read_prediction, sizeof **rows, &list, count);
+    *rows = list;
+    return status;
 }

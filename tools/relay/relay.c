@@ -1,23 +1,28 @@
 /* runnel-relay: what a daemon says of its examples, written to a message broker. See
    runnel-relay(1). */
+#include <errno.h>
 #include <locale.h>
 #include <math.h>
 #include <poll.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
+#include <yaml.h>
 
+#include "brokers/url.h"
 #include "common/clock.h"
 #include "common/complain.h"
+#include "common/error.h"
 #include "common/fields.h"
 #include "common/hash.h"
 #include "common/json_member.h"
+#include "common/keys.h"
 #include "common/options.h"
 #include "common/text.h"
 #include "common/wire.h"
-#include "relay_config.h"
-#include "relay_options.h"
 #include "relay_queue.h"
 #include "relay_sink.h"
 #include "tools/shared/ending.h"
@@ -25,6 +30,364 @@
 #include "tools/shared/watch_health.h"
 #include "tools/shared/watch_link.h"
 #include "tools/shared/watch_names.h"
+
+/* ---- Options ----
+
+   What runnel-relay is told: a daemon, a broker, and what goes from one to the other. */
+
+struct options {
+    const char *config; /* a file whose section `publish` comes before the other options, or NULL */
+    const char *endpoint; /* "": the file does not say it */
+    struct key_options keys;
+    const char *broker;                  /* "mqtt": the kind, with target.address */
+    struct sink_options target, of_file; /* of_file: with the login of the file's broker */
+    const char *topic;
+    bool published[TOPICS];
+    bool from_file; /* the broker: an option may name another */
+    bool published_from_file;
+    uint64_t buffer, count;
+    double silence;
+
+    const struct sink_type *type; /* set by options_check, as target.url and name */
+};
+
+enum { BUFFER_MAX = 100000000, BUFFER_DEFAULT = 100000, KEEP_DEFAULT = 100000 };
+
+/* Another broker must not learn what the file logs in with. */
+static void drop_login(struct options *o) {
+    const struct sink_options *file = &o->of_file;
+    struct sink_options *target = &o->target;
+    if (target->user == file->user)
+        target->user = NULL;
+    if (target->password_file == file->password_file)
+        target->password_file = NULL;
+    if (target->credentials == file->credentials)
+        target->credentials = NULL;
+}
+
+static int take_broker(void *values, const struct option_row *row, const char *text,
+                       struct error *error) {
+    struct options *o = values;
+    if (o->broker && !o->from_file)
+        return error_set(error, EX_USAGE, "--%s: there is a broker already, that of --%s",
+                         row->name, o->broker);
+    bool same =
+        o->broker && strcmp(o->broker, row->name) == 0 && strcmp(o->target.address, text) == 0;
+    if (o->from_file && !same)
+        drop_login(o);
+    o->from_file = false;
+    o->broker = row->name;
+    o->target.address = text;
+    return 0;
+}
+
+static int take_topic_kind(void *values, const struct option_row *row, const char *text,
+                           struct error *error) {
+    struct options *o = values;
+    enum topic topic = topic_find(text, strlen(text));
+    if (topic == TOPICS)
+        return error_set(error, EX_USAGE, "--%s: found '%s', expected one of:" TOPIC_WORDS,
+                         row->name, text);
+    if (o->published_from_file)
+        memset(o->published, 0, sizeof o->published);
+    o->published_from_file = false;
+    o->published[topic] = true;
+    return 0;
+}
+
+static const struct option_row relay_options[] = {
+    {"config", 'f', "FILE",
+     "do what the section publish of a daemon's configuration says; other options come first, and "
+     "another broker gets no login of the file's",
+     OPTION_FILE(struct options, config)},
+    {"connect", 'c', "ENDPOINT", "the daemon's statistics socket (default " WIRE_STATISTICS ")",
+     OPTION_TEXT(struct options, endpoint)},
+    KEY_OPTIONS(struct options, keys),
+    {"mqtt", 0, "URL", "write to topics of MQTT: mqtt://HOST[:PORT], mqtts://.., unix:///PATH",
+     OPTION_TAKE(take_broker)},
+    {"redis", 0, "URL", "write to streams of Redis: redis://HOST[:PORT][/DATABASE], unix:///PATH",
+     OPTION_TAKE(take_broker)},
+    {"kafka", 0, "HOST:PORT,...", "write to topics of Kafka", OPTION_TAKE(take_broker)},
+    {"nats", 0, "URL", "write to streams of NATS JetStream: nats://HOST[:PORT], tls://..",
+     OPTION_TAKE(take_broker)},
+    {"user", 0, "NAME", "log in to the broker as NAME", OPTION_TEXT(struct options, target.user)},
+    {"password-file", 0, "FILE", "log in with the first line of FILE",
+     OPTION_FILE(struct options, target.password_file)},
+    {"credentials", 0, "FILE", "nats: log in with the user's JWT and key in FILE",
+     OPTION_FILE(struct options, target.credentials)},
+    {"cafile", 0, "FILE",
+     "with TLS: who may have signed the broker's certificate (default: those of the system; nats: "
+     "beside them)",
+     OPTION_FILE(struct options, target.authorities)},
+    {"setting", 0, "NAME=VALUE",
+     "kafka: a setting of librdkafka's, as security.protocol=ssl; may be repeated",
+     OPTION_LIST(struct options, target.settings, OPTION_LIST_MAX)},
+    {"topic", 't', "NAME",
+     "where messages go; {stream}, {daemon} and {topic} are replaced (default: mqtt "
+     "runnel/{daemon}/{topic}, redis runnel:{topic}, kafka runnel.{topic}, nats "
+     "runnel.{daemon}.{topic})",
+     OPTION_TEXT(struct options, topic)},
+    {"publish", 'p', "TOPIC",
+     "which messages, may be repeated:" TOPIC_WORDS " (default: prediction)",
+     OPTION_TAKE(take_topic_kind), .complete = COMPLETE_WORDS, .words = TOPIC_WORDS},
+    {"keep", 'k', "N", "redis: about so many entries a stream keeps, 0 = all (default 100000)",
+     OPTION_COUNT(struct options, target.keep, 0, UINT32_MAX)},
+    {"buffer", 0, "N", "messages that wait while the broker is away (default 100000)",
+     OPTION_COUNT(struct options, buffer, 1, BUFFER_MAX)},
+    {"count", 'n', "N", "end when N messages have been written",
+     OPTION_COUNT(struct options, count, 1, UINT64_MAX)},
+    {"silence", 's', "SECONDS", "say so when no message comes for so long; 0 = never (default 15)",
+     OPTION_SECONDS(struct options, silence)},
+    OPTIONS_LAST,
+};
+
+/* The values without options. */
+static void relay_options_default(struct options *options) {
+    *options = (struct options){.endpoint = WIRE_STATISTICS,
+                                .silence = HEALTH_SILENCE,
+                                .buffer = BUFFER_DEFAULT,
+                                .target.keep = KEEP_DEFAULT};
+}
+
+/* The kind of broker of an option, if this build knows it. */
+static const struct sink_type *find_sink(const char *name) {
+    const struct sink_type *const *type = sink_types;
+    while (*type && strcmp((*type)->name, name) != 0)
+        type++;
+    return *type;
+}
+
+/* OPTIONS_GO_ON, or an exit status: after a complaint. */
+static int relay_options_check(struct options *o) {
+    struct sink_options *target = &o->target;
+    struct error error;
+    if (!o->broker)
+        return complain_usage(
+            "a broker is needed: --mqtt, --redis, --kafka or --nats, or --config");
+    if (!*o->endpoint)
+        return complain_usage("%s: the daemon connects its statistics socket; name where that is "
+                              "bound with --connect",
+                              o->config);
+    o->type = find_sink(o->broker);
+    if (!o->type)
+        return complain(EX_UNAVAILABLE, "--%s: this runnel-relay was built without its library",
+                        o->broker);
+    if (!o->topic)
+        o->topic = o->type->topic;
+    target->name = o->type->schemes ? target->url.name : target->address;
+    if (o->type->schemes &&
+        (url_parse(&target->url, o->broker, target->address, o->type->schemes, o->type->form,
+                   &error) < 0 ||
+         url_login(&target->url, target->user, target->password_file, &error) < 0))
+        return error.status == EX_USAGE ? complain_usage("%s", error.text) : complain_error(&error);
+    bool any = false;
+    for (int topic = 0; topic < TOPICS; topic++)
+        any |= o->published[topic];
+    o->published[TOPIC_PREDICTION] |= !any;
+    return key_options_ready(&o->keys) ? OPTIONS_GO_ON : EX_USAGE;
+}
+
+/* ---- Config ----
+
+   The section `publish` of a daemon's configuration, as options of runnel-relay: a key is the
+   option of its name. The daemon checks the section; what is wrong with it is said here, too. */
+
+/* Keys of publish and the options that they are. */
+static const struct {
+    const char *key, *option;
+    bool path, list;
+} KEYS[] = {
+    {"mqtt", "mqtt", false, false},
+    {"redis", "redis", false, false},
+    {"kafka", "kafka", false, false},
+    {"nats", "nats", false, false},
+    {"topic", "topic", false, false},
+    {"messages", "publish", false, true},
+    {"user", "user", false, false},
+    {"password_file", "password-file", true, false},
+    {"credentials", "credentials", true, false},
+    {"cafile", "cafile", true, false},
+    {"settings", "setting", false, true},
+    {"keep", "keep", false, false},
+    {"buffer", "buffer", false, false},
+};
+enum { KEYS_COUNT = sizeof KEYS / sizeof KEYS[0] };
+
+struct relay_config {
+    const char *path;
+    yaml_document_t document;
+    bool loaded;
+    bool given[KEYS_COUNT];
+    char *paths[KEYS_COUNT]; /* that stood relative to the file */
+    char *endpoint;
+};
+
+static int fail(const struct relay_config *config, const yaml_node_t *node, struct error *error,
+                const char *format, ...) __attribute__((format(printf, 4, 5)));
+static int fail(const struct relay_config *config, const yaml_node_t *node, struct error *error,
+                const char *format, ...) {
+    char text[ERROR_TEXT_SIZE];
+    va_list values;
+    va_start(values, format);
+    vsnprintf(text, sizeof text, format, values);
+    va_end(values);
+    return error_set(error, EX_CONFIG, "%s:%zu: %s", config->path,
+                     node ? node->start_mark.line + 1 : 1, text);
+}
+
+static int load(struct relay_config *config, struct error *error) {
+    yaml_parser_t parser;
+    FILE *file = fopen(config->path, "re");
+    if (!file)
+        return error_set(error, EX_NOINPUT, "%s: cannot be opened: %s", config->path,
+                         strerror(errno));
+    if (!yaml_parser_initialize(&parser)) {
+        fclose(file);
+        return error_no_memory(error);
+    }
+    yaml_parser_set_input_file(&parser, file);
+    config->loaded = yaml_parser_load(&parser, &config->document);
+    if (!config->loaded)
+        error_set(error, EX_CONFIG, "%s:%zu: is no YAML: %s", config->path,
+                  parser.problem_mark.line + 1, parser.problem ? parser.problem : "");
+    yaml_parser_delete(&parser);
+    fclose(file);
+    return config->loaded ? 0 : -1;
+}
+
+static const char *text_of(const yaml_node_t *node) {
+    return node && node->type == YAML_SCALAR_NODE ? (const char *)node->data.scalar.value : NULL;
+}
+
+/* The value of the key, or NULL. */
+static yaml_node_t *member(struct relay_config *config, const yaml_node_t *node, const char *key) {
+    if (!node || node->type != YAML_MAPPING_NODE)
+        return NULL;
+    for (const yaml_node_pair_t *pair = node->data.mapping.pairs.start;
+         pair < node->data.mapping.pairs.top; pair++) {
+        const char *name = text_of(yaml_document_get_node(&config->document, pair->key));
+        if (name && strcmp(name, key) == 0)
+            return yaml_document_get_node(&config->document, pair->value);
+    }
+    return NULL;
+}
+
+/* As the daemon has it: "~/" is the home directory, and a relative path begins where the file is.
+   NULL: out of memory. */
+static const char *whole_path(struct relay_config *config, size_t key, const char *text) {
+    const char *slash = strrchr(config->path, '/'), *home = getenv("HOME");
+    int size = 0;
+    if (strncmp(text, "~/", 2) == 0 && home)
+        size = asprintf(&config->paths[key], "%s%s", home, text + 1);
+    else if (*text != '/' && slash)
+        size = asprintf(&config->paths[key], "%.*s/%s", (int)(slash - config->path), config->path,
+                        text);
+    else
+        return text;
+    if (size < 0)
+        config->paths[key] = NULL;
+    return config->paths[key];
+}
+
+static int take_text(struct relay_config *config, size_t key, const yaml_node_t *node,
+                     struct options *options, struct error *error) {
+    const char *text = text_of(node);
+    struct error reason;
+    if (!text)
+        return fail(config, node, error, "publish.%s: found no text and no number", KEYS[key].key);
+    if (KEYS[key].path && !(text = whole_path(config, key, text)))
+        return error_no_memory(error);
+    if (option_set(relay_options, options, KEYS[key].option, text, &reason) == 0)
+        return 0;
+    return fail(config, node, error, "publish.%s: %s", KEYS[key].key, reason.text);
+}
+
+/* A value, or a list of them. */
+static int take(struct relay_config *config, const char *name, yaml_node_t *node,
+                struct options *options, struct error *error) {
+    size_t key = 0;
+    while (key < KEYS_COUNT && strcmp(KEYS[key].key, name) != 0)
+        key++;
+    if (key == KEYS_COUNT)
+        return fail(config, node, error, "publish.%s: there is no such key; see runnel.yaml(5)",
+                    name);
+    if (config->given[key])
+        return fail(config, node, error, "publish.%s: found twice", name);
+    config->given[key] = true;
+    if (node->type == YAML_SEQUENCE_NODE && !KEYS[key].list)
+        return fail(config, node, error, "publish.%s: found a list; allowed is one value", name);
+    if (node->type != YAML_SEQUENCE_NODE)
+        return take_text(config, key, node, options, error);
+    for (const yaml_node_item_t *item = node->data.sequence.items.start;
+         item < node->data.sequence.items.top; item++)
+        if (take_text(config, key, yaml_document_get_node(&config->document, *item), options,
+                      error) < 0)
+            return -1;
+    return 0;
+}
+
+/* Where the daemon publishes: what it binds, on this machine. */
+static int take_endpoint(struct relay_config *config, const yaml_node_t *root,
+                         struct options *options, struct error *error) {
+    static const char *const EVERYWHERE[] = {"tcp://*:", "tcp://0.0.0.0:", "tcp://[::]:"};
+    const yaml_node_t *statistics = member(config, root, "statistics");
+    const char *endpoint = text_of(member(config, statistics, "bind"));
+    if (member(config, statistics, "connect"))
+        endpoint = ""; /* --connect has to say where that is bound */
+    for (size_t n = 0; endpoint && n < sizeof EVERYWHERE / sizeof *EVERYWHERE; n++) {
+        size_t size = strlen(EVERYWHERE[n]);
+        if (strncmp(endpoint, EVERYWHERE[n], size) != 0)
+            continue;
+        if (asprintf(&config->endpoint, "tcp://127.0.0.1:%s", endpoint + size) < 0) {
+            config->endpoint = NULL;
+            return error_no_memory(error);
+        }
+        endpoint = config->endpoint;
+    }
+    if (endpoint)
+        options->endpoint = endpoint;
+    return 0;
+}
+
+/* Put what the file says into the options, the daemon's statistics socket included. The options
+   point into what has been read, which must outlive them. EX_NOINPUT, EX_CONFIG. */
+static int relay_config_open(struct relay_config **result, const char *path,
+                             struct options *options, struct error *error) {
+    struct relay_config *config = *result = calloc(1, sizeof *config);
+    if (!config)
+        return error_no_memory(error);
+    config->path = path;
+    if (load(config, error) < 0)
+        return -1;
+    yaml_node_t *root = yaml_document_get_root_node(&config->document);
+    yaml_node_t *publish = member(config, root, "publish");
+    if (!publish || publish->type != YAML_MAPPING_NODE)
+        return fail(config, publish, error,
+                    "there is no section publish, which says to which broker; see runnel.yaml(5)");
+    for (const yaml_node_pair_t *pair = publish->data.mapping.pairs.start;
+         pair < publish->data.mapping.pairs.top; pair++) {
+        const char *name = text_of(yaml_document_get_node(&config->document, pair->key));
+        if (take(config, name ? name : "", yaml_document_get_node(&config->document, pair->value),
+                 options, error) < 0)
+            return -1;
+    }
+    options->from_file = options->published_from_file = true;
+    options->of_file = options->target;
+    return take_endpoint(config, root, options, error);
+}
+
+static void relay_config_close(struct relay_config **pointer) {
+    struct relay_config *config = *pointer;
+    if (!config)
+        return;
+    if (config->loaded)
+        yaml_document_delete(&config->document);
+    for (size_t key = 0; key < KEYS_COUNT; key++)
+        free(config->paths[key]);
+    free(config->endpoint);
+    free(config);
+    *pointer = NULL;
+}
 
 #define LINGER_SECONDS 5.0
 #define TICK_SECONDS 1.0

@@ -1,9 +1,7 @@
 /* Topics of MQTT, with QoS 1: confirmed by PUBACK. */
-#include <errno.h>
 #include <mosquitto.h>
 #include <poll.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>

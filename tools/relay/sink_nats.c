@@ -8,7 +8,6 @@
 #include <jansson.h>
 
 #include "brokers/nats_link.h"
-#include "common/clock.h"
 #include "common/error.h"
 #include "common/json_member.h"
 #include "relay_sink.h"

@@ -2,7 +2,6 @@
 #include <hiredis.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sysexits.h>
 
 #include "brokers/redis_link.h"
 #include "common/error.h"

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "common/clock.h"
 #include "common/format.h"
 #include "common/text.h"
 #include "common/wire.h"
@@ -151,4 +152,19 @@ double health_next(const struct health *h) {
     if (h->silence > 0 && may_fall_silent(h))
         next = fmin(next, h->heard + h->silence - now);
     return fmax(next, 0);
+}
+
+/* ---- Gap ---- */
+
+#define SAY_EVERY 1.0 /* seconds */
+
+bool gap_say(double *said, const double unheard[2], char text[GAP_TEXT]) {
+    char before[FORMAT_SIZE], after[FORMAT_SIZE];
+    double now = clock_seconds();
+    if (now - *said < SAY_EVERY)
+        return false;
+    *said = now;
+    snprintf(text, GAP_TEXT, "no message between %s and %s examples",
+             format_grouped(before, unheard[0]), format_grouped(after, unheard[1]));
+    return true;
 }

@@ -64,4 +64,16 @@ double health_quiet(const struct health *health);
    speak, until its last message. For numbers that grow with the clock, as `uptime` does. */
 double health_status_age(const struct health *health);
 
+/* ---- Gap ----
+
+   The sentence about examples that were learned while nobody listened (runnel.h: `unheard`), at
+   most once a second. */
+
+enum { GAP_TEXT = 120 };
+
+/* `*said`: when it was said last (clock_seconds), -INFINITY = never; the daemon was started again:
+   then what was missed meanwhile is said in any case. True with `text`, or when the last is no
+   second ago false. */
+bool gap_say(double *said, const double unheard[2], char text[GAP_TEXT]);
+
 #endif

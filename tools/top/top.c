@@ -1,10 +1,15 @@
 /* runnel-top: daemons learning, on one screen. See runnel-top(1). */
+#include "build-config.h"
+
 #include <errno.h>
+#include <jansson.h>
 #include <langinfo.h>
 #include <locale.h>
 #include <math.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,14 +19,667 @@
 
 #include "common/clock.h"
 #include "common/complain.h"
+#include "common/format.h"
+#include "common/json_member.h"
 #include "common/keys.h"
 #include "common/options.h"
 #include "common/wire.h"
-#include "top_act.h"
-#include "top_frame.h"
-#include "top_keys.h"
-#include "top_session.h"
-#include "top_terminal.h"
+#include "runnel.h"
+#include "tools/shared/tool.h"
+#include "top_canvas.h"
+#include "top_pane.h"
+#include "top_said.h"
+#include "top_watched.h"
+
+/* ---- Control ----
+
+   A command to a daemon's control socket that does not hold up the screen: begun, then stepped on
+   whenever its descriptor has something, until it has come to an end. The daemon is asked first who
+   it is, and gets the command only when it is the one that is watched. */
+
+enum { CONTROL_TEXT = 300 };
+
+enum control_end { CONTROL_GOES_ON, CONTROL_DONE, CONTROL_FAILED };
+
+#define ANSWER_WITHIN 10.0     /* seconds, to say who it is */
+#define CHECKPOINT_WITHIN 60.0 /* seconds: a disk can be slow */
+
+struct control {
+    struct runnel_request *request;
+    char *command, *run, *endpoint;
+    bool acts; /* it is the watched one, and has the command */
+};
+
+static void say(char text[CONTROL_TEXT], const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+static void say(char text[CONTROL_TEXT], const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, CONTROL_TEXT, format, arguments);
+    va_end(arguments);
+}
+
+static void control_close(struct control **control) {
+    struct control *c = *control;
+    if (!c)
+        return;
+    runnel_request_close(&c->request);
+    free(c->command);
+    free(c->endpoint);
+    free(c->run);
+    free(c);
+    *control = NULL;
+}
+
+/* Begin: the request becomes the control's. `run` is the run that the daemon must be in. NULL with
+   `text` saying why when it cannot begin. */
+static struct control *control_open(const struct runnel_peer *peer, const char *run,
+                                    json_t *request, char text[CONTROL_TEXT]) {
+    struct runnel_error error = {.text = "out of memory"};
+    struct control *c = calloc(1, sizeof *c);
+    if (c) {
+        c->endpoint = strdup(peer->endpoint);
+        c->run = strdup(run);
+        c->command = json_dumps(request, JSON_COMPACT);
+    }
+    json_decref(request);
+    if (c && c->endpoint && c->run && c->command &&
+        runnel_request_open(&c->request, peer, "{\"command\":\"status\"}", ANSWER_WITHIN, &error) ==
+            0)
+        return c;
+    say(text, "%s", error.text);
+    control_close(&c);
+    return NULL;
+}
+
+/* What to poll for before the next step. */
+static int control_descriptor(const struct control *c) {
+    return runnel_request_descriptor(c->request);
+}
+
+/* Seconds until it gives up. */
+static double control_left(const struct control *c) {
+    return runnel_request_left(c->request);
+}
+
+static enum control_end begin_act(struct control *c, const json_t *status,
+                                  char text[CONTROL_TEXT]) {
+    const char *run = member_string(status, "run");
+    struct runnel_error error;
+    if (!run || strcmp(run, c->run) != 0) {
+        say(text,
+            "the daemon at %s is not the one watched here: nothing was done; --control names "
+            "the right one",
+            c->endpoint);
+        return CONTROL_FAILED;
+    }
+    if (runnel_request_again(c->request, c->command, CHECKPOINT_WITHIN, &error)) {
+        say(text, "%s", error.text);
+        return CONTROL_FAILED;
+    }
+    c->acts = true;
+    return CONTROL_GOES_ON;
+}
+
+static enum control_end describe(const json_t *body, char text[CONTROL_TEXT]) {
+    const char *path = member_string(body, "path"), *state = member_string(body, "state");
+    const char *key = member_string(body, "key");
+    double value;
+    char number[FORMAT_SIZE];
+    if (path)
+        say(text, "done: checkpoint %s", path);
+    else if (key && member_number(body, "value", &value))
+        say(text, "done: %s is now %s", key, format_setting(number, value));
+    else
+        say(text, "done: it is %s now", state ? state : "as asked");
+    return CONTROL_DONE;
+}
+
+static enum control_end fail(const struct control *c, const struct runnel_error *error,
+                             char text[CONTROL_TEXT]) {
+    if (control_left(c) > 0)
+        say(text, "%s", error->text);
+    else if (c->acts && runnel_request_sent(c->request))
+        say(text, "%s has taken the command but not answered yet: it may still do it", c->endpoint);
+    else
+        say(text, "no daemon answers at %s: nothing was done", c->endpoint);
+    return CONTROL_FAILED;
+}
+
+/* Continue as far as possible without waiting; at the end `text` is a sentence about it. */
+static enum control_end control_step(struct control *c, char text[CONTROL_TEXT]) {
+    struct runnel_reply reply;
+    struct runnel_error error;
+    for (;;) {
+        int status = runnel_request_next(c->request, &reply, &error);
+        if (status == 0)
+            return CONTROL_GOES_ON;
+        if (status < 0)
+            return fail(c, &error, text);
+        if (c->acts)
+            return describe(reply.json, text);
+        enum control_end end = begin_act(c, reply.json, text);
+        if (end != CONTROL_GOES_ON)
+            return end;
+    }
+}
+
+/* ---- The session: which daemons, how they are shown, and what the user is being asked ---- */
+
+enum { SESSION_WATCHED = 16, SESSION_INPUT = 24 };
+
+enum act { ACT_NONE, ACT_PAUSE, ACT_RESUME, ACT_CHECKPOINT, ACT_RATE };
+
+/* What the user is asked at the bottom of the screen. */
+struct question {
+    enum act act;           /* ACT_NONE: nothing */
+    bool entering;          /* a number is typed; else a yes is awaited */
+    size_t which;           /* daemon */
+    char run[WATCHED_TEXT]; /* of it when the question began */
+    char input[SESSION_INPUT];
+    double rate;
+};
+
+struct session {
+    struct watched *watched[SESSION_WATCHED]; /* owned */
+    size_t count, selected;
+    bool together; /* panes beside each other, else the selected one alone */
+    bool log, frozen, help, ending;
+    enum view view;
+
+    struct question question;
+    struct control *control; /* a command on its way, or NULL */
+    size_t commanded;        /* to whom */
+
+    char flash[CONTROL_TEXT]; /* what the bottom line says for a while */
+    enum style flash_style;
+    double flash_until; /* clock_seconds() */
+};
+
+/* The one that gets the keys. */
+static struct watched *session_selected(const struct session *s) {
+    return s->watched[s->selected];
+}
+
+/* ---- Act ----
+
+   Keys that act: they ask, and then a command goes to the daemon's control socket. */
+
+#define FLASH 8.0 /* seconds */
+
+/* Say something on the bottom line for some seconds. */
+static void __attribute__((format(printf, 3, 4)))
+flash(struct session *s, enum style style, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(s->flash, sizeof s->flash, format, arguments);
+    va_end(arguments);
+    s->flash_style = style;
+    s->flash_until = clock_seconds() + FLASH;
+}
+
+/* Ask whether the selected daemon should do that. */
+static void act_ask(struct session *s, enum act act) {
+    const struct watched *w = session_selected(s);
+    char endpoint[WATCHED_ENDPOINT];
+    if (s->control) {
+        flash(s, STYLE_WARN, "%s has not answered the last command yet",
+              watched_name(s->watched[s->commanded]));
+        return;
+    }
+    if (!w->status || !*w->run) {
+        flash(s, STYLE_WARN, "no message has come from %s yet", w->endpoint);
+        return;
+    }
+    if (!watched_control(w, endpoint)) {
+        flash(s, STYLE_WARN, "%s", endpoint);
+        return;
+    }
+    if (act == ACT_PAUSE && strcmp(watched_state(w), "paused") == 0)
+        act = ACT_RESUME;
+    s->question = (struct question){.act = act, .entering = act == ACT_RATE, .which = s->selected};
+    memcpy(s->question.run, w->run, sizeof w->run);
+}
+
+static json_t *request_of(const struct question *q) {
+    if (q->act == ACT_RATE)
+        return json_pack("{s:s, s:s, s:f}", "command", "set", "key", "learning.optimizer.rate",
+                         "value", q->rate);
+    return json_pack("{s:s}", "command",
+                     q->act == ACT_PAUSE    ? "pause"
+                     : q->act == ACT_RESUME ? "resume"
+                                            : "checkpoint");
+}
+
+static void act(struct session *s) {
+    const struct question *q = &s->question;
+    const struct watched *w = s->watched[q->which];
+    char endpoint[WATCHED_ENDPOINT], why[CONTROL_TEXT];
+    json_t *request = request_of(q);
+    if (!watched_control(w, endpoint)) {
+        json_decref(request);
+        flash(s, STYLE_WARN, "%s", endpoint);
+        return;
+    }
+    s->commanded = q->which;
+    struct runnel_peer peer = tool_peer(endpoint, &w->keys);
+    s->control = control_open(&peer, q->run, request, why);
+    if (s->control)
+        flash(s, STYLE_PLAIN, "asking %s ...", endpoint);
+    else
+        flash(s, STYLE_BAD, "%s", why);
+}
+
+/* The number typed; the daemon says which rates it takes. */
+static void take_rate(struct session *s) {
+    struct question *q = &s->question;
+    char *end;
+    double rate = strtod(q->input, &end);
+    if (end == q->input || *end || !isfinite(rate)) {
+        flash(s, STYLE_WARN, "'%s' is no number: nothing was done", q->input);
+        q->act = ACT_NONE;
+        return;
+    }
+    q->rate = rate;
+    q->entering = false;
+}
+
+static void enter(struct session *s, int key) {
+    struct question *q = &s->question;
+    size_t length = strlen(q->input);
+    if (key == KEY_RETURN)
+        take_rate(s);
+    else if (key == KEY_ERASE && length > 0)
+        q->input[length - 1] = '\0';
+    else if (key > ' ' && key < 127 && strchr("0123456789.eE+-", key) &&
+             length + 1 < sizeof q->input)
+        q->input[length] = (char)key;
+}
+
+/* Take a key as an answer to the question that is asked. */
+static void act_answer(struct session *s, int key) {
+    struct question *q = &s->question;
+    if (key == KEY_ESCAPE) {
+        q->act = ACT_NONE;
+        flash(s, STYLE_PLAIN, "nothing was done");
+    } else if (q->entering) {
+        enter(s, key);
+    } else if (key == 'y' || key == 'Y') {
+        act(s);
+        q->act = ACT_NONE;
+    } else {
+        q->act = ACT_NONE;
+        flash(s, STYLE_PLAIN, "nothing was done");
+    }
+}
+
+/* Continue the command on its way, if there is one; true when something is new. */
+static bool act_step(struct session *s) {
+    char text[CONTROL_TEXT];
+    if (!s->control)
+        return false;
+    enum control_end end = control_step(s->control, text);
+    if (end == CONTROL_GOES_ON)
+        return false;
+    control_close(&s->control);
+    enum style style = end == CONTROL_DONE ? STYLE_GOOD : STYLE_BAD;
+    flash(s, style, "%s", text);
+    if (end == CONTROL_FAILED)
+        watched_note(s->watched[s->commanded], style, text);
+    return true;
+}
+
+/* ---- Frame ----
+
+   The whole frame: panes, help, and the line at the bottom. */
+
+enum {
+    PANE_COLUMNS = 38, /* that a pane has at least beside others */
+    PANE_ROWS = 12,
+    GAP = 1,
+    HELP_COLUMNS = 70,
+    TEXT_SIZE = 300,
+};
+
+static const char *const help_lines[] = {
+    "  q             quit                    ?          this help",
+    "  space         freeze what is shown, and continue",
+    "  left, right   scroll back and forth (freezes); PgUp, PgDn a whole chart,",
+    "                Home to the oldest, End to the newest",
+    "  + -           show fewer, more examples in the charts; 0 shows all",
+    "  l             logarithmic axis of the loss",
+    "  v             view: overview, loss, layers, events",
+    "  up, down      older and newer events",
+    "  [ ]           layers before and after those shown",
+    "  c, w          forecast of the next column; of the one with least skill",
+    "  tab, 1 to 9   the next daemon, the one of that number",
+    "  a             all daemons beside each other, or one alone",
+    "",
+    "Keys that act on the daemon selected; each asks first:",
+    "  P             pause it, or resume it when it is paused",
+    "  C             write a checkpoint",
+    "  R             set the learning rate",
+    "",
+    "On the axis: c checkpoint, s set, ^ started, p paused, r resumed, R reset,",
+    "x rejected, ! update skipped or input out of scale, g gap, $ stopping.",
+};
+
+enum { HELP_LINES = sizeof help_lines / sizeof *help_lines };
+
+static void draw_help(struct canvas *c) {
+    int rows = HELP_LINES + 3, columns = HELP_COLUMNS + 8;
+    struct area all = canvas_all(c);
+    struct area box = area_rows(&all, (c->rows - rows) / 2 < 0 ? 0 : (c->rows - rows) / 2, rows);
+    box = area_columns(&box, (c->columns - columns) / 2 < 0 ? 0 : (c->columns - columns) / 2,
+                       columns);
+    for (int row = 0; row < c->rows; row++)
+        canvas_fill(c, &all, row, STYLE_PLAIN);
+    canvas_heading(c, &box, 0, "runnel-top: keys");
+    for (int i = 0; i < HELP_LINES; i++)
+        canvas_print(c, &box, 1 + i, 2, STYLE_PLAIN, "%s", help_lines[i]);
+    canvas_heading(c, &box, box.rows - 1, "any key goes back");
+}
+
+/* Who is watched, when only one is shown. */
+static void draw_tabs(struct canvas *c, const struct area *area, const struct session *s) {
+    int at = 0;
+    for (size_t i = 0; i < s->count; i++) {
+        const struct watched *w = s->watched[i];
+        bool well = w->health.presence == PRESENCE_SPEAKING;
+        enum style style = i == s->selected ? STYLE_BAR : well ? STYLE_PLAIN : STYLE_BAD;
+        at = canvas_print(c, area, 0, at, style, " %zu %.20s%s ", i + 1, watched_name(w),
+                          well ? "" : "!") +
+             GAP;
+    }
+}
+
+static struct pane_settings settings_of(const struct session *s, size_t which) {
+    return (struct pane_settings){
+        .view = s->view, .log = s->log, .frozen = s->frozen, .focus = which == s->selected};
+}
+
+static void draw_one(struct canvas *c, struct area area, const struct session *s) {
+    struct pane_settings settings = settings_of(s, s->selected);
+    if (s->count > 1) {
+        struct area tabs = area_rows(&area, 0, 1);
+        draw_tabs(c, &tabs, s);
+        area = area_rows(&area, 1, area.rows - 1);
+    }
+    pane_draw(c, &area, s->watched[s->selected], &settings);
+}
+
+static int at_least_one(int value) {
+    return value < 1 ? 1 : value;
+}
+
+/* As many beside and below each other as have room; the page that has the selected one. */
+static void draw_together(struct canvas *c, const struct area *whole, const struct session *s) {
+    int count = (int)s->count, abreast = at_least_one(whole->columns / PANE_COLUMNS);
+    abreast = abreast > count ? count : abreast;
+    int stacked = at_least_one(whole->rows / PANE_ROWS), needed = (count + abreast - 1) / abreast;
+    stacked = stacked > needed ? needed : stacked;
+    abreast = (count + stacked - 1) / stacked < abreast ? (count + stacked - 1) / stacked : abreast;
+    int page = (int)s->selected / (abreast * stacked) * (abreast * stacked);
+    bool all = abreast * stacked >= count;
+    if (!all)
+        draw_tabs(c, whole, s);
+    struct area rest = area_rows(whole, !all, whole->rows - !all), *area = &rest;
+    for (int i = 0; i < abreast * stacked && page + i < count; i++) {
+        int row = i / abreast, column = i % abreast;
+        int top = row * area->rows / stacked, left = column * area->columns / abreast;
+        int below = (row + 1) * area->rows / stacked;
+        int right = (column + 1) * area->columns / abreast;
+        struct area rows = area_rows(area, top, below - top);
+        struct area pane =
+            area_columns(&rows, left, right - left - (column + 1 < abreast ? GAP : 0));
+        size_t which = (size_t)(page + i);
+        struct pane_settings settings = settings_of(s, which);
+        pane_draw(c, &pane, s->watched[which], &settings);
+    }
+}
+
+static void draw_question(struct canvas *c, const struct area *line, const struct session *s) {
+    const struct question *q = &s->question;
+    const struct watched *w = s->watched[q->which];
+    const struct sample *sample = watched_sample(w);
+    char text[TEXT_SIZE], now[FORMAT_SIZE] = "?", then[FORMAT_SIZE];
+    if (sample && sample->values[FIELD_rate] > 0)
+        format_setting(now, sample->values[FIELD_rate]);
+    const char *name = watched_name(w);
+    if (q->act == ACT_PAUSE)
+        snprintf(text, sizeof text, "Pause %.40s: it takes no examples until resumed?", name);
+    else if (q->act == ACT_RESUME)
+        snprintf(text, sizeof text, "Resume %.40s?", name);
+    else if (q->act == ACT_CHECKPOINT)
+        snprintf(text, sizeof text, "Write a checkpoint of %.40s now?", name);
+    else if (q->entering)
+        snprintf(text, sizeof text, "Learning rate of %.40s, now %s, new: %s_", name, now,
+                 q->input);
+    else
+        snprintf(text, sizeof text, "Set the learning rate of %.40s from %s to %s?", name, now,
+                 format_setting(then, q->rate));
+    canvas_fill(c, line, 0, STYLE_BAR);
+    canvas_print(c, line, 0, 1, STYLE_BAR, "%s%s", text,
+                 q->entering ? "  (return; esc leaves it)" : "  y/N");
+}
+
+/* What is said for a while, upwards from the bottom as far as it needs. */
+static void draw_flash(struct canvas *c, const struct session *s) {
+    struct area all = canvas_all(c);
+    int rows = canvas_wrap(NULL, &all, 0, 1, s->flash_style, s->flash);
+    struct area lines = area_rows(&all, c->rows - rows < 0 ? 0 : c->rows - rows, rows);
+    for (int row = 0; row < lines.rows; row++)
+        canvas_fill(c, &lines, row, STYLE_PLAIN);
+    canvas_wrap(c, &lines, 0, 1, s->flash_style, s->flash);
+}
+
+static void draw_bottom(struct canvas *c, const struct area *line, const struct session *s) {
+    static const char one[] =
+        "? help  q quit  space freeze  l log  + - zoom  v view  P pause  C save  R rate";
+    static const char several[] =
+        "? help  q quit  space freeze  l log  v view  tab next  a one/all  P pause  C save  R rate";
+    static const char little[] =
+        "? help  q quit  space freeze  v view  tab next  a one/all  P C R act";
+    if (s->question.act != ACT_NONE) {
+        draw_question(c, line, s);
+    } else {
+        const char *keys = s->count > 1 ? several : one;
+        canvas_print(c, line, 0, 1, STYLE_DIM, "%s",
+                     (int)strlen(keys) < line->columns ? keys : little);
+    }
+}
+
+/* With `bottom` the last line is for keys, questions and answers; a frame that is printed has none.
+ */
+static void frame_draw(struct canvas *c, const struct session *s, bool bottom) {
+    struct area all = canvas_all(c), panes = area_rows(&all, 0, c->rows - bottom);
+    struct area line = area_rows(&all, c->rows - 1, 1);
+    if (s->together && s->count > 1)
+        draw_together(c, &panes, s);
+    else
+        draw_one(c, panes, s);
+    if (s->help)
+        draw_help(c);
+    if (bottom && s->question.act == ACT_NONE && clock_seconds() < s->flash_until)
+        draw_flash(c, s);
+    else if (bottom)
+        draw_bottom(c, &line, s);
+}
+
+/* ---- Keys ----
+
+   What keys do. */
+
+enum {
+    SCROLL_SHARE = 8,  /* an arrow moves by one of so many parts of the chart */
+    SAMPLES_LEAST = 8, /* that a chart shows */
+};
+
+/* Examples in the charts. */
+static double shown_span(const struct watched *w) {
+    double newest = watched_newest(w);
+    if (w->look.span > 0 || isnan(newest))
+        return w->look.span;
+    return watched_cursor(w) - w->past.samples[0].examples;
+}
+
+static void zoom(struct watched *w, double factor) {
+    size_t count = w->past.count, least = count > SAMPLES_LEAST ? count - SAMPLES_LEAST : 0;
+    double span = shown_span(w) * factor;
+    if (count == 0)
+        return;
+    double all = watched_newest(w) - w->past.samples[0].examples;
+    double smallest = watched_newest(w) - w->past.samples[least].examples;
+    w->look.span = span >= all ? 0 : fmax(span, smallest);
+}
+
+static void freeze(struct session *s, bool frozen) {
+    s->frozen = frozen;
+    for (size_t i = 0; i < s->count; i++) {
+        struct look *look = &s->watched[i]->look;
+        look->cursor = frozen ? watched_newest(s->watched[i]) : NAN;
+        look->events = frozen ? look->events : 0;
+    }
+}
+
+/* Move the right end of the charts by examples, within what is known. */
+static void scroll(struct session *s, double examples) {
+    struct watched *w = session_selected(s);
+    double newest = watched_newest(w);
+    if (isnan(newest))
+        return;
+    if (!s->frozen)
+        freeze(s, true);
+    double oldest = w->past.samples[0].examples;
+    if (w->look.span == 0 && newest > oldest)
+        w->look.span = (newest - oldest) / 2;
+    w->look.cursor = fmin(newest, fmax(oldest, watched_cursor(w) + examples));
+}
+
+static void select_daemon(struct session *s, size_t which) {
+    if (which < s->count)
+        s->selected = which;
+}
+
+static void scroll_key(struct session *s, int key) {
+    double span = shown_span(session_selected(s)), step = span / SCROLL_SHARE;
+    switch (key) {
+    case KEY_GO_LEFT:
+        scroll(s, -step);
+        break;
+    case KEY_GO_RIGHT:
+        scroll(s, step);
+        break;
+    case KEY_PAGE_UP:
+        scroll(s, -span);
+        break;
+    case KEY_PAGE_DOWN:
+        scroll(s, span);
+        break;
+    case KEY_FIRST:
+        scroll(s, -INFINITY);
+        break;
+    case KEY_LAST:
+        scroll(s, INFINITY);
+        break;
+    }
+}
+
+/* Keys that change the view of the selected daemon. */
+static bool look_key(struct session *s, int key) {
+    struct watched *w = session_selected(s);
+    switch (key) {
+    case '+':
+    case '=':
+        zoom(w, 0.5);
+        return true;
+    case '-':
+        zoom(w, 2);
+        return true;
+    case '0':
+        w->look.span = 0;
+        return true;
+    case KEY_GO_UP:
+        w->look.events++;
+        return true;
+    case KEY_GO_DOWN:
+        w->look.events -= w->look.events > 0;
+        return true;
+    case '[':
+        w->look.layers--;
+        return true;
+    case ']':
+        w->look.layers++;
+        return true;
+    case 'c':
+        w->look.column++;
+        return true;
+    case 'w':
+        w->look.column = w->look.column == SAID_WORST ? 0 : SAID_WORST;
+        return true;
+    }
+    return false;
+}
+
+static bool act_key(struct session *s, int key) {
+    enum act act = key == 'P'   ? ACT_PAUSE
+                   : key == 'C' ? ACT_CHECKPOINT
+                   : key == 'R' ? ACT_RATE
+                                : ACT_NONE;
+    if (act != ACT_NONE)
+        act_ask(s, act);
+    return act != ACT_NONE;
+}
+
+static void show_key(struct session *s, int key) {
+    switch (key) {
+    case 'q':
+        s->ending = true;
+        break;
+    case '?':
+    case 'h':
+        s->help = true;
+        break;
+    case ' ':
+        freeze(s, !s->frozen);
+        break;
+    case KEY_ESCAPE:
+        freeze(s, false);
+        break;
+    case 'l':
+        s->log = !s->log;
+        break;
+    case 'v':
+        s->view = (s->view + 1) % VIEWS;
+        break;
+    case 'a':
+        s->together = !s->together;
+        break;
+    case KEY_TAB:
+        select_daemon(s, (s->selected + 1) % s->count);
+        break;
+    case KEY_BACK_TAB:
+        select_daemon(s, (s->selected + s->count - 1) % s->count);
+        break;
+    default:
+        if (key >= '1' && key <= '9')
+            select_daemon(s, (size_t)(key - '1'));
+        else
+            scroll_key(s, key);
+    }
+}
+
+/* Take a key of terminal_key. */
+static void keys_take(struct session *s, int key) {
+    if (s->question.act != ACT_NONE)
+        act_answer(s, key);
+    else if (s->help)
+        s->help = false;
+    else if (!act_key(s, key) && !look_key(s, key))
+        show_key(s, key);
+}
+
+/* ---- The program ---- */
 
 #define FRAME_EVERY 0.05 /* seconds between two frames, at least */
 #define SETTLE 0.02      /* seconds that a loss waits for the state that comes with it */

@@ -2,19 +2,663 @@
 
 #include "top_pane.h"
 
+#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
+#include "common/fields.h"
 #include "common/format.h"
 #include "common/json_member.h"
-#include "top_broker.h"
+#include "tools/shared/watch_state.h"
+#include "tools/shared/watch_trend.h"
+#include "top_canvas.h"
 #include "top_chart.h"
-#include "top_layers.h"
-#include "top_meters.h"
 #include "top_said.h"
 #include "top_verdict.h"
+#include "top_watched.h"
+
+/* ---- Broker ----
+
+   What the daemon reads of a broker itself, and the fleet that it is in: a line of each. */
+
+enum { LABEL = 9, GAP = 2, GROUP_SHOWN = 24 };
+
+static const json_t *part(const struct watched *w, const char *name) {
+    const json_t *found = json_object_get(w->status, name);
+    return json_is_object(found) ? found : NULL;
+}
+
+/* How many lines there are: 0 with neither. */
+static int broker_rows(const struct watched *w) {
+    return !!part(w, "consumer") + !!part(w, "fleet");
+}
+
+static double number_of(const struct watched *w, enum status_field field) {
+    double value = status_number(w->status, field);
+    return isnan(value) ? 0 : value;
+}
+
+/* "waiting 1,234", in the style that it deserves. */
+static int draw_count(struct canvas *c, const struct area *area, int row, int at, const char *label,
+                      enum style style, double value) {
+    char text[FORMAT_SIZE];
+    at = canvas_print(c, area, row, at, STYLE_DIM, "%s ", label);
+    return canvas_print(c, area, row, at, style, "%s",
+                        isnan(value) ? "-" : format_grouped(text, value)) +
+           GAP;
+}
+
+/* What does not answer says so before all else. */
+static int draw_away(struct canvas *c, const struct area *area, int row, int at, double seconds) {
+    char text[FORMAT_SIZE];
+    if (!(seconds > 0))
+        return at;
+    return canvas_print(c, area, row, at, STYLE_BAD, "AWAY for %s",
+                        format_duration(text, seconds)) +
+           GAP;
+}
+
+static void draw_broker(struct canvas *c, const struct area *area, int row,
+                        const struct watched *w) {
+    const char *where = member_string(json_object_get(w->status, "sockets"), "examples");
+    double dead = number_of(w, STATUS_consumer_dead), lost = number_of(w, STATUS_consumer_lost);
+    double partitions = number_of(w, STATUS_consumer_partitions);
+    int at = canvas_print(c, area, row, 0, STYLE_DIM, "%-*s", LABEL, "broker");
+    at = draw_away(c, area, row, at, number_of(w, STATUS_consumer_away));
+    at = draw_count(c, area, row, at, "waiting", STYLE_STRONG,
+                    status_number(w->status, STATUS_consumer_lag));
+    at = draw_count(c, area, row, at, "dead", dead > 0 ? STYLE_WARN : STYLE_PLAIN, dead);
+    if (lost > 0)
+        at = draw_count(c, area, row, at, "lost", STYLE_BAD, lost);
+    canvas_print(c, area, row, at, STYLE_DIM, "%.0f partition%s of %s", partitions,
+                 partitions == 1 ? "" : "s", where ? where : "?");
+}
+
+static void draw_fleet(struct canvas *c, const struct area *area, int row,
+                       const struct watched *w) {
+    const char *group = member_string(part(w, "fleet"), "group");
+    double daemons = number_of(w, STATUS_fleet_daemons), of = number_of(w, STATUS_fleet_of);
+    double round = status_number(w->status, STATUS_fleet_round);
+    int at = canvas_print(c, area, row, 0, STYLE_DIM, "%-*s", LABEL, "fleet");
+    at = draw_away(c, area, row, at, number_of(w, STATUS_fleet_away));
+    at = canvas_print(c, area, row, at, STYLE_STRONG, "%.*s", GROUP_SHOWN, group ? group : "?") +
+         GAP;
+    at = canvas_print(c, area, row, at, STYLE_PLAIN, "%.0f of %.0f partition%s",
+                      number_of(w, STATUS_fleet_partitions), of, of == 1 ? "" : "s") +
+         GAP;
+    at = canvas_print(c, area, row, at, STYLE_PLAIN, "%.0f daemon%s", daemons,
+                      daemons == 1 ? "" : "s") +
+         GAP;
+    if (!isnan(round))
+        canvas_print(c, area, row, at, STYLE_PLAIN, "round %.0f of averages", round);
+}
+
+static void broker_draw(struct canvas *c, const struct area *area, const struct watched *w) {
+    int row = 0;
+    if (part(w, "consumer"))
+        draw_broker(c, area, row++, w);
+    if (part(w, "fleet"))
+        draw_fleet(c, area, row, w);
+}
+
+/* ---- Layers ----
+
+   What the layers of a network are like: a line or a panel for each. */
+
+enum { LAYERS_PANEL_ROWS = 9, LAYERS_PANEL_COLUMNS = 56 };
+
+enum {
+    BINS = FIELD_BINS,
+    BARS_SIZE = 3 * BINS + 1, /* a block character is 3 bytes of UTF-8 */
+    NAME = 11,                /* columns of a layer's name */
+    MEMBER = 16,              /* and of the name of its member at most, where it has one */
+    PAIR = 13,                /* columns of "-0.123 ±0.456" */
+    SUBJECT = 10,             /* columns of a panel's first word */
+    RANKS = 12,
+};
+
+typedef void format_cell(const struct canvas *c, char text[BARS_SIZE], const json_t *layer,
+                         const char *object);
+
+static char *format_short(char text[FORMAT_SIZE], double value) {
+    if (fabs(value) >= 9.9995)
+        return format_rate(text, value);
+    snprintf(text, FORMAT_SIZE, "%.3f", value);
+    return text;
+}
+
+static const char *format_member(char text[FORMAT_SIZE], const json_t *layer, const char *object,
+                                 const char *key) {
+    double value;
+    return member_number(json_object_get(layer, object), key, &value) ? format_short(text, value)
+                                                                      : "-";
+}
+
+static void format_spread(const struct canvas *c, char text[BARS_SIZE], const json_t *layer,
+                          const char *object) {
+    char mean[FORMAT_SIZE], deviation[FORMAT_SIZE];
+    if (!json_object_get(layer, object))
+        strcpy(text, "-");
+    else
+        snprintf(text, BARS_SIZE, "%6s %s%s", format_member(mean, layer, object, "mean"),
+                 canvas_text(c, "±", "~"), format_member(deviation, layer, object, "std"));
+}
+
+static void format_range(const struct canvas *c, char text[BARS_SIZE], const json_t *layer,
+                         const char *object) {
+    char low[FORMAT_SIZE], high[FORMAT_SIZE];
+    (void)c;
+    if (!json_object_get(layer, object))
+        strcpy(text, "-");
+    else
+        snprintf(text, BARS_SIZE, "%s..%s", format_member(low, layer, object, "minimum"),
+                 format_member(high, layer, object, "maximum"));
+}
+
+static void format_mean(const struct canvas *c, char text[BARS_SIZE], const json_t *layer,
+                        const char *object) {
+    char mean[FORMAT_SIZE];
+    (void)c;
+    snprintf(text, BARS_SIZE, "%s", format_member(mean, layer, object, "mean"));
+}
+
+static void format_norm(const struct canvas *c, char text[BARS_SIZE], const json_t *layer,
+                        const char *object) {
+    double value;
+    (void)c;
+    strcpy(text, "-");
+    if (member_number(json_object_get(layer, object), "norm", &value))
+        format_rate(text, value);
+}
+
+static void format_saturated(const struct canvas *c, char text[BARS_SIZE], const json_t *layer,
+                             const char *object) {
+    double share;
+    (void)c;
+    strcpy(text, "-");
+    if (member_number(json_object_get(layer, object), "saturated", &share))
+        snprintf(text, BARS_SIZE, "%.1f%%", 100 * share);
+}
+
+static void format_histogram(const struct canvas *c, char text[BARS_SIZE], const json_t *layer,
+                             const char *object) {
+    double bins[BINS];
+    char picture[TREND_PICTURE_SIZE];
+    (void)object;
+    snprintf(text, BARS_SIZE, "%s",
+             layer_bins(layer, bins) ? trend_histogram(bins, BINS, c->utf8, picture) : "-");
+}
+
+static const struct column {
+    const char *title, *object;
+    format_cell *format;
+    int width, rank; /* rank: 1 is the first to get a place */
+} columns[] = {
+    {"summed inputs", "summed_inputs", format_spread, PAIR, 3},
+    {"recurrent", "summed_recurrent", format_spread, PAIR, 8},
+    {"hidden", "hidden", format_spread, PAIR, 4},
+    {"range", "hidden", format_range, PAIR, 9},
+    {"norm", "hidden", format_norm, 5, 5},
+    {"satur.", "hidden", format_saturated, 6, 1},
+    {"hidden -1 .. 1", NULL, format_histogram, BINS, 2},
+    {"cell", "cell", format_spread, PAIR, 10},
+    {"|c|>5", "cell", format_saturated, 6, 11},
+    {"gain", "gain", format_mean, 5, 6},
+    {"gain", "gain", format_spread, PAIR, 7},
+    {"bias", "bias", format_spread, PAIR, 12},
+};
+
+enum { COLUMNS = sizeof columns / sizeof *columns };
+
+/* Whether the next column shows the same and more, and so takes the place of this one. */
+static bool gives_way(int i) {
+    return i + 1 < COLUMNS && strcmp(columns[i].title, columns[i + 1].title) == 0;
+}
+
+/* Columns by rank as long as they fit beside what is used; none is taken to begin with. */
+static void fit_columns(bool taken[COLUMNS], int used, int width) {
+    for (int rank = 1; rank <= RANKS; rank++)
+        for (int i = 0; i < COLUMNS; i++) {
+            if (columns[i].rank != rank)
+                continue;
+            bool instead = i > 0 && gives_way(i - 1) && taken[i - 1];
+            int needed = columns[i].width + 1 - (instead ? columns[i - 1].width + 1 : 0);
+            if (used + needed > width)
+                continue;
+            used += needed;
+            taken[i] = true;
+            if (instead)
+                taken[i - 1] = false;
+        }
+}
+
+/* "0 gru 64", or "0 change gru 64", the number so wide. */
+static void format_name(char name[BARS_SIZE], const json_t *layer, int index, int width) {
+    const char *kind = member_string(layer, "kind");
+    double size = 0;
+    char count[FORMAT_SIZE], member[STATE_NAME_SIZE];
+    member_number(layer, "size", &size);
+    state_member_name(layer, MEMBER, member);
+    snprintf(name, BARS_SIZE, "%*d %.*s%s%.5s %s", width, index, 3 * MEMBER, member,
+             *member ? " " : "", kind ? kind : "?", format_count(count, size, 4));
+}
+
+static int name_columns(const json_t *layers) {
+    int member = state_member_columns(layers, MEMBER);
+    return NAME + state_number_columns(layers) - 1 + (member ? member + 1 : 0);
+}
+
+static enum style cell_style(const struct column *column, const json_t *layer) {
+    double share;
+    if (column->format != format_saturated ||
+        !member_number(json_object_get(layer, column->object), "saturated", &share))
+        return column->format == format_histogram ? STYLE_LINE : STYLE_PLAIN;
+    return verdict_saturation(share);
+}
+
+static void table_row(struct canvas *c, const struct area *area, int row, const bool taken[COLUMNS],
+                      int at, const json_t *layers, int index) {
+    const json_t *layer = json_array_get(layers, (size_t)index);
+    char text[BARS_SIZE];
+    format_name(text, layer, index, state_number_columns(layers));
+    canvas_print(c, area, row, 0, STYLE_PLAIN, "%s", text);
+    for (int i = 0; i < COLUMNS; i++) {
+        if (!taken[i])
+            continue;
+        columns[i].format(c, text, layer, columns[i].object);
+        int blank = columns[i].width - canvas_width(text);
+        bool left = columns[i].format == format_spread && strlen(text) > 1;
+        canvas_print(c, area, row, at + 1 + (left || blank < 0 ? 0 : blank),
+                     cell_style(&columns[i], layer), "%s", text);
+        at += columns[i].width + 1;
+    }
+}
+
+static int first_shown(int first, int count, int room) {
+    int last = count > room ? count - room : 0;
+    return first < 0 ? 0 : first > last ? last : first;
+}
+
+/* A table with a header, as many columns as fit, from layer *first on; *first is made one that
+   fills the rows. */
+static void layers_table(struct canvas *c, const struct area *area, const json_t *layers,
+                         int *first) {
+    bool taken[COLUMNS] = {false};
+    int count = (int)json_array_size(layers), room = area->rows - 1;
+    int name = name_columns(layers), at = name;
+    if (room < 1)
+        return;
+    fit_columns(taken, name, area->columns);
+    *first = first_shown(*first, count, room);
+    canvas_fill(c, area, 0, STYLE_PLAIN);
+    if (count > room)
+        canvas_print(c, area, 0, 0, STYLE_DIM, "%d-%d of %d", *first, *first + room - 1, count);
+    else
+        canvas_print(c, area, 0, 0, STYLE_DIM, "layer");
+    for (int i = 0; i < COLUMNS; i++)
+        if (taken[i]) {
+            int blank = columns[i].width - (int)strlen(columns[i].title);
+            canvas_print(c, area, 0, at + 1 + (blank > 0 ? blank : 0), STYLE_DIM, "%s",
+                         columns[i].title);
+            at += columns[i].width + 1;
+        }
+    for (int i = 0; i < room && *first + i < count; i++)
+        table_row(c, area, 1 + i, taken, name, layers, *first + i);
+}
+
+/* Bars of eighths of a row; in ASCII, of whole rows. */
+static void draw_histogram(struct canvas *c, const struct area *area, const json_t *layer) {
+    enum { EIGHTHS = 8 };
+    static const wchar_t blocks[] = L" ▁▂▃▄▅▆▇█";
+    double bins[BINS], greatest = 0;
+    int rows = area->rows - 1, wide = area->columns / BINS;
+    if (rows < 1 || wide < 1 || !layer_bins(layer, bins))
+        return;
+    for (int i = 0; i < BINS; i++)
+        greatest = fmax(greatest, bins[i]);
+    for (int column = 0; column < BINS * wide; column++) {
+        double share = greatest > 0 ? bins[column / wide] / greatest : 0;
+        int height = (int)ceil(share * rows * EIGHTHS);
+        for (int row = 0; row < rows; row++) {
+            int fill = height - (rows - 1 - row) * EIGHTHS;
+            fill = fill < 0 ? 0 : fill > EIGHTHS ? EIGHTHS : fill;
+            if (fill > 0)
+                canvas_put(c, area, row, column, STYLE_LINE,
+                           c->utf8              ? blocks[fill]
+                           : fill > EIGHTHS / 2 ? L'#'
+                                                : L'.');
+        }
+    }
+    struct area bars = area_columns(area, 0, BINS * wide);
+    canvas_print(c, &bars, rows, 0, STYLE_DIM, "-1");
+    canvas_print(c, &bars, rows, BINS * wide / 2, STYLE_DIM, "0");
+    canvas_print_right(c, &bars, rows, STYLE_DIM, "1");
+}
+
+static void panel_line(struct canvas *c, const struct area *area, int *row, const char *subject,
+                       format_cell *format, const json_t *layer, const char *object,
+                       enum style style) {
+    char text[BARS_SIZE];
+    if (!json_object_get(layer, object))
+        return;
+    format(c, text, layer, object);
+    canvas_print(c, area, *row, 0, STYLE_DIM, "%s", subject);
+    canvas_print(c, area, *row, SUBJECT, style, "%*s", format == format_spread ? 0 : 6, text);
+    (*row)++;
+}
+
+static void draw_panel(struct canvas *c, const struct area *area, const json_t *layer, int index) {
+    char name[BARS_SIZE], saturated[BARS_SIZE], title[2 * BARS_SIZE];
+    double share = layer_number(layer, LAYER_hidden_saturated);
+    int row = 1;
+    format_name(name, layer, index, 1);
+    snprintf(title, sizeof title, "layer %s", name);
+    canvas_heading(c, area, 0, title);
+    struct area text = area_columns(area, 0, SUBJECT + PAIR + 1);
+    panel_line(c, &text, &row, "sums", format_spread, layer, "summed_inputs", STYLE_PLAIN);
+    panel_line(c, &text, &row, "recurrent", format_spread, layer, "summed_recurrent", STYLE_PLAIN);
+    panel_line(c, &text, &row, "hidden", format_spread, layer, "hidden", STYLE_PLAIN);
+    format_norm(c, name, layer, "hidden");
+    format_saturated(c, saturated, layer, "hidden");
+    int at = canvas_print(c, &text, row, 0, STYLE_DIM, "norm ");
+    at = canvas_print(c, &text, row, at, STYLE_PLAIN, "%s ", name);
+    at = canvas_print(c, &text, row, at, STYLE_DIM, "satur. ");
+    canvas_print(c, &text, row++, at, verdict_saturation(share), "%s", saturated);
+    panel_line(c, &text, &row, "range", format_range, layer, "hidden", STYLE_PLAIN);
+    panel_line(c, &text, &row, "cell", format_spread, layer, "cell", STYLE_PLAIN);
+    panel_line(c, &text, &row, "gain", format_spread, layer, "gain", STYLE_PLAIN);
+    panel_line(c, &text, &row, "bias", format_spread, layer, "bias", STYLE_PLAIN);
+    struct area lower = area_rows(area, 1, area->rows - 1);
+    struct area bars = area_columns(&lower, text.columns + GAP, area->columns - text.columns - GAP);
+    draw_histogram(c, &bars, layer);
+}
+
+/* How many panels fit beside each other. */
+static int layers_abreast(int width) {
+    return width < LAYERS_PANEL_COLUMNS ? 1 : width / LAYERS_PANEL_COLUMNS;
+}
+
+/* Panels of LAYERS_PANEL_ROWS with all numbers and a tall histogram, likewise. */
+static void layers_panels(struct canvas *c, const struct area *area, const json_t *layers,
+                          int *first) {
+    int count = (int)json_array_size(layers), abreast = layers_abreast(area->columns);
+    int room = area->rows / LAYERS_PANEL_ROWS * abreast;
+    if (abreast > count && count > 0)
+        abreast = count;
+    *first = first_shown(*first, count, room);
+    for (int i = 0; i < room && *first + i < count; i++) {
+        int wide = area->columns / abreast;
+        struct area rows = area_rows(area, i / abreast * LAYERS_PANEL_ROWS, LAYERS_PANEL_ROWS);
+        struct area panel = area_columns(&rows, i % abreast * wide, wide - (abreast > 1 ? GAP : 0));
+        draw_panel(c, &panel, json_array_get(layers, (size_t)(*first + i)), *first + i);
+    }
+}
+
+/* ---- Meters ----
+
+   The numbers of a daemon beside the loss, each with its curve where there is room. */
+
+enum {
+    METERS_WIDE = 76, /* columns from which there are two beside each other */
+    METERS_SLOTS = 5, /* so many above each other, then */
+    METERS_ROWS = 8,  /* else */
+};
+
+enum {
+    VALUE = 8,
+    GROUPED_MOST = 1000000, /* entries of a journal; more than that have a prefix */
+    LINE_SIZE = 200,
+};
+
+static const struct meter {
+    const char *label;
+    enum loss_field field;
+} learning[] =
+    {
+        {"rmse", FIELD_metric_rmse},
+        {"accuracy", FIELD_metric_accuracy},
+        {"bits", FIELD_metric_bits},
+        {"skill", FIELD_skill},
+        {"gradient", FIELD_gradient_norm},
+        {"update", FIELD_update_ratio},
+        {"rate", FIELD_rate},
+},
+  running[] = {
+      {"speed", FIELD_examples_per_second},
+      {"p99", FIELD_latency_us_p99},
+      {"queued", FIELD_queued},
+};
+
+/* NAN where it is not known. `status` messages have some, too, and come when nothing is learned. */
+static double value_of(const struct watched *w, enum loss_field field) {
+    const struct sample *sample = watched_sample(w);
+    double newest = field == FIELD_rejected              ? w->rejected
+                    : field == FIELD_examples_per_second ? w->speed
+                                                         : NAN;
+    if (isnan(w->look.cursor) && !isnan(newest))
+        return newest;
+    return sample ? sample->values[field] : NAN;
+}
+
+static const char *meter_text(char text[FORMAT_SIZE], const struct watched *w,
+                              enum loss_field field) {
+    format_function *format = field_format(&fields_of_loss[field]);
+    double value = value_of(w, field);
+    if (!isfinite(value))
+        return "-";
+    return format ? format(text, value) : format_grouped(text, value);
+}
+
+/* What only some losses have: whether the daemon has it, which has been heard, if not now. */
+static bool is_used(const struct watched *w, const struct meter *meter) {
+    const struct past *p = &w->past;
+    if (!fields_of_loss[meter->field].need)
+        return true;
+    for (size_t i = p->count; i-- > 0;)
+        if (isfinite(p->samples[i].values[meter->field]))
+            return true;
+    return false;
+}
+
+static void draw_meter(struct canvas *c, const struct area *area, const struct watched *w,
+                       const struct meter *meter) {
+    char number[FORMAT_SIZE];
+    const char *value = meter_text(number, w, meter->field);
+    canvas_print(c, area, 0, 0, STYLE_DIM, "%s", meter->label);
+    enum style style = meter->field == FIELD_skill ? verdict_skill(w) : STYLE_STRONG;
+    canvas_print(c, area, 0, LABEL, style, "%*s", VALUE, value);
+    struct area curve = area_columns(area, LABEL + VALUE + 1, area->columns);
+    chart_field(c, &curve, w, meter->field);
+}
+
+/* A label and a number in the style that it deserves; returns the column after it. */
+static int draw_pair(struct canvas *c, const struct area *area, int row, int at, const char *label,
+                     enum style style, const char *value) {
+    at = canvas_print(c, area, row, at, STYLE_DIM, "%s ", label);
+    return canvas_print(c, area, row, at, style, "%s", value) + GAP;
+}
+
+static enum style count_style(const struct watched *w, enum loss_field field, enum style worst) {
+    if (!(value_of(w, field) > 0))
+        return STYLE_PLAIN;
+    return verdict_recent(w, field) > 0 ? worst : STYLE_WARN;
+}
+
+static bool draw_speed(struct canvas *c, const struct area *area, const struct watched *w) {
+    char text[FORMAT_SIZE];
+    int at = draw_pair(c, area, 0, 0, "speed   ", STYLE_STRONG,
+                       meter_text(text, w, FIELD_examples_per_second));
+    at = canvas_print(c, area, 0, at - 1, STYLE_DIM, "ex/s");
+    struct area curve = area_columns(area, at + 1, area->columns);
+    chart_field(c, &curve, w, FIELD_examples_per_second);
+    return true;
+}
+
+/* As wide as they can be, these three just fit half of 80 columns. */
+static bool draw_latency(struct canvas *c, const struct area *area, const struct watched *w) {
+    static const struct {
+        const char *label;
+        enum loss_field field;
+    } parts[] = {{"p50", FIELD_latency_us_p50},
+                 {"p99", FIELD_latency_us_p99},
+                 {"max", FIELD_latency_us_max}};
+    char text[FORMAT_SIZE];
+    int at = canvas_print(c, area, 0, 0, STYLE_DIM, "latency ");
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        at = draw_pair(c, area, 0, at, parts[i].label, STYLE_PLAIN,
+                       meter_text(text, w, parts[i].field)) -
+             1;
+    return true;
+}
+
+static bool draw_queue(struct canvas *c, const struct area *area, const struct watched *w) {
+    char text[FORMAT_SIZE];
+    enum style pace = verdict_pace(w).style;
+    int at = draw_pair(c, area, 0, 0, "queued  ", pace == STYLE_GOOD ? STYLE_PLAIN : pace,
+                       meter_text(text, w, FIELD_queued));
+    at = draw_pair(c, area, 0, at, "streams", STYLE_PLAIN, meter_text(text, w, FIELD_streams));
+    double missed = (double)w->health.missed_total;
+    draw_pair(c, area, 0, at, "missed", missed > 0 ? STYLE_WARN : STYLE_PLAIN,
+              format_count(text, missed, LABEL));
+    return true;
+}
+
+static bool draw_refused(struct canvas *c, const struct area *area, const struct watched *w) {
+    char text[FORMAT_SIZE];
+    int at = draw_pair(c, area, 0, 0, "rejected", count_style(w, FIELD_rejected, STYLE_BAD),
+                       meter_text(text, w, FIELD_rejected));
+    at = draw_pair(c, area, 0, at, "skipped", count_style(w, FIELD_skipped, STYLE_BAD),
+                   meter_text(text, w, FIELD_skipped));
+    if (isfinite(value_of(w, FIELD_anomaly_alarms)))
+        draw_pair(c, area, 0, at, "anomalies", count_style(w, FIELD_anomaly_alarms, STYLE_WARN),
+                  meter_text(text, w, FIELD_anomaly_alarms));
+    return true;
+}
+
+static bool draw_learned(struct canvas *c, const struct area *area, const struct watched *w) {
+    const struct sample *sample = watched_sample(w);
+    char text[FORMAT_SIZE];
+    int at = draw_pair(c, area, 0, 0, "updates ", STYLE_PLAIN, meter_text(text, w, FIELD_updates));
+    draw_pair(c, area, 0, at, "steps", STYLE_PLAIN,
+              sample ? format_grouped(text, sample->steps) : "-");
+    return true;
+}
+
+/* The newest checkpoint of the run. */
+static bool draw_checkpoint(struct canvas *c, const struct area *area, const struct watched *w) {
+    double examples = status_number(w->status, STATUS_checkpoint_examples);
+    double when = status_number(w->status, STATUS_checkpoint_time);
+    char count[FORMAT_SIZE], age[FORMAT_SIZE], text[LINE_SIZE] = "none yet in this run";
+    if (!isnan(examples) && !isnan(when))
+        snprintf(text, sizeof text, "%s ago, of %s",
+                 format_duration(age, (double)time(NULL) - when), format_grouped(count, examples));
+    draw_pair(c, area, 0, 0, "saved   ", STYLE_PLAIN, w->status ? text : "-");
+    return true;
+}
+
+/* A number of `status`, 0 where there is none. */
+static double known(const struct watched *w, enum status_field field) {
+    double value = status_number(w->status, field);
+    return isnan(value) ? 0 : value;
+}
+
+/* With a journal: how much of it there is, its size only where there is room for it, and how far
+   the disk is behind. */
+static bool draw_journal(struct canvas *c, const struct area *area, const struct watched *w) {
+    const json_t *journal = json_object_get(w->status, "journal");
+    double entries = known(w, STATUS_journal_entries);
+    double bytes = known(w, STATUS_journal_bytes);
+    double free_bytes = known(w, STATUS_journal_free_bytes);
+    double waiting = known(w, STATUS_journal_waiting);
+    char number[3][FORMAT_SIZE], size[LINE_SIZE], rest[LINE_SIZE] = "";
+    if (!json_is_object(journal))
+        return false;
+    bool replaying = json_is_true(json_object_get(journal, "replaying")) || w->replaying;
+    if (entries < GROUPED_MOST)
+        format_grouped(number[0], entries);
+    else
+        format_rate(number[0], entries);
+    snprintf(size, sizeof size, ", %s", format_bytes(number[1], bytes));
+    if (waiting >= 1)
+        snprintf(rest, sizeof rest, "; %s behind", format_duration(number[2], waiting));
+    else if (!replaying)
+        snprintf(rest, sizeof rest, "; %s free", format_bytes(number[2], free_bytes));
+    int at = canvas_print(c, area, 0, 0, STYLE_DIM, "journal  ");
+    at = canvas_print(c, area, 0, at, STYLE_WARN, "%s", replaying ? "replaying " : "");
+    at = canvas_print(c, area, 0, at, STYLE_PLAIN, "%s entries", number[0]);
+    if (at + (int)(strlen(size) + strlen(rest)) <= area->columns)
+        at = canvas_print(c, area, 0, at, STYLE_PLAIN, "%s", size);
+    canvas_print(c, area, 0, at, waiting >= 1 ? STYLE_WARN : STYLE_PLAIN, "%s", rest);
+    return true;
+}
+
+/* One line; false when there is nothing to say. */
+typedef bool draw_line(struct canvas *c, const struct area *area, const struct watched *w);
+
+static bool draw_kept(struct canvas *c, const struct area *area, const struct watched *w) {
+    return draw_journal(c, area, w) || draw_checkpoint(c, area, w);
+}
+
+static void draw_lines(struct canvas *c, const struct area *area, const struct watched *w,
+                       draw_line *const *lines, size_t count) {
+    int used = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct area row = area_rows(area, used, 1);
+        used += row.rows > 0 && lines[i](c, &row, w);
+    }
+}
+
+static int draw_learning(struct canvas *c, const struct area *area, const struct watched *w,
+                         int height) {
+    int row = 0;
+    for (size_t i = 0; i < sizeof learning / sizeof *learning; i++) {
+        struct area slot = area_rows(area, row, height);
+        if (!is_used(w, &learning[i]) || slot.rows == 0)
+            continue;
+        draw_meter(c, &slot, w, &learning[i]);
+        row += height;
+    }
+    return row;
+}
+
+/* Low: one line each. High: curves of three of them, and lines beneath. */
+static void draw_running(struct canvas *c, const struct area *area, const struct watched *w,
+                         int height) {
+    static draw_line *const low[] = {draw_speed, draw_latency, draw_queue, draw_refused, draw_kept};
+    static draw_line *const high[] = {draw_latency, draw_queue,      draw_refused,
+                                      draw_journal, draw_checkpoint, draw_learned};
+    if (height == 1) {
+        draw_lines(c, area, w, low, sizeof low / sizeof *low);
+        return;
+    }
+    int row = 0;
+    for (size_t i = 0; i < sizeof running / sizeof *running; i++, row += height) {
+        struct area slot = area_rows(area, row, height);
+        draw_meter(c, &slot, w, &running[i]);
+    }
+    struct area rest = area_rows(area, row, area->rows - row);
+    draw_lines(c, &rest, w, high, sizeof high / sizeof *high);
+}
+
+/* Draw what the area has room for, what matters most first; wide areas give each of METERS_SLOTS
+   meters the same height. */
+static void meters_draw(struct canvas *c, const struct area *area, const struct watched *w) {
+    static draw_line *const narrow[] = {draw_refused, draw_speed, draw_latency, draw_queue};
+    if (area->columns >= METERS_WIDE) {
+        int half = area->columns / 2, height = area->rows / METERS_SLOTS;
+        struct area left = area_columns(area, 0, half - GAP);
+        struct area right = area_columns(area, half, area->columns - half);
+        draw_learning(c, &left, w, height < 1 ? 1 : height);
+        draw_running(c, &right, w, height < 1 ? 1 : height);
+        return;
+    }
+    draw_lines(c, area, w, narrow, sizeof narrow / sizeof *narrow);
+    int row = sizeof narrow / sizeof *narrow;
+    struct area rest = area_rows(area, row, area->rows - row);
+    draw_learning(c, &rest, w, 1);
+}
 
 enum {
     TEXT_SIZE = 400,

@@ -3,19 +3,48 @@
 #ifndef RUNNEL_TOP_WATCHED_H
 #define RUNNEL_TOP_WATCHED_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 
-#include <jansson.h>
-
 #include "common/clock.h"
+#include "common/fields.h"
 #include "common/keys.h"
-#include "tools/shared/watch_gap.h"
 #include "tools/shared/watch_health.h"
 #include "tools/shared/watch_link.h"
 #include "tools/shared/watch_trend.h"
 #include "top_canvas.h"
-#include "top_past.h"
+
+/* ---- Past ----
+
+   What a daemon has published of its learning, from the first message that came: a sample for
+   each `loss` message, and the `state` messages beside them. Memory is bounded: when it is full,
+   the older half gets coarser, two samples becoming one that keeps minimum and maximum; so all of a
+   long run stays in sight, its newest part in full. */
+
+struct sample {
+    double examples, steps, time; /* of the message; of several merged ones, those of the newest */
+    double weight;                /* messages in it */
+    bool apart;                   /* before it there were examples without a message */
+    double values[FIELDS];        /* of `loss`; NAN where the message had none */
+};
+
+enum { PAST_SAMPLES = 4096, PAST_STATES = 512 };
+
+/* Plain data, zero to begin with. */
+struct past {
+    struct sample *samples; /* (count,), by rising examples; owned */
+    size_t count;
+    struct past_state {
+        double examples;
+        char *text; /* JSON; owned */
+        size_t size;
+    } states[PAST_STATES];
+    size_t state_count;
+};
+
+/* The index of the first sample of more examples. */
+size_t past_after(const struct past *past, double examples);
 
 enum {
     WATCHED_EVENTS = 400,

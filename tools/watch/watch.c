@@ -1,9 +1,13 @@
 /* runnel-watch: the statistics of a running daemon as a table of lines. See runnel-watch(1). */
+#include "build-config.h"
+
 #include <errno.h>
 #include <jansson.h>
 #include <locale.h>
 #include <math.h>
 #include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,19 +15,212 @@
 #include <sysexits.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "common/complain.h"
+#include "common/format.h"
+#include "common/json_member.h"
 #include "common/keys.h"
 #include "common/options.h"
+#include "common/text.h"
 #include "common/wire.h"
 #include "tools/shared/tool.h"
+#include "tools/shared/watch_anomaly.h"
 #include "tools/shared/watch_health.h"
 #include "tools/shared/watch_link.h"
 #include "tools/shared/watch_names.h"
-#include "watch_abnormal.h"
-#include "watch_lines.h"
-#include "watch_next.h"
-#include "watch_pace.h"
 #include "watch_table.h"
+
+/* ---- Abnormal ----
+
+   Events `anomaly` as a table of their own: what was abnormal, by the time of its data, or else
+   that of the message. */
+
+/* Zeros to begin with. */
+struct abnormal {
+    unsigned long header; /* lines when it was printed; 0 = never */
+    int name;             /* columns of the widest name so far */
+};
+
+enum { TIME_COLUMNS = 19, STREAM_COLUMNS = 20, REASON_COLUMNS = 8 };
+enum { NUMBER_COLUMNS = 8, SCORE_COLUMNS = 7, LEAST_COLUMNS = 3, TEXT_SIZE = 64 };
+
+/* Its name, number or "-", with room for it from here on. */
+static void name_column(struct abnormal *a, char name[NAME_SIZE],
+                        const struct anomaly_column *one) {
+    char number[FORMAT_SIZE] = "-";
+    if (!isnan(one->column))
+        snprintf(number, sizeof number, "%.0f", one->column);
+    names_cut(name, *one->name ? one->name : number, NAME_SIZE);
+    int width = lines_width(name) > LEAST_COLUMNS ? lines_width(name) : LEAST_COLUMNS;
+    if (width <= a->name)
+        return;
+    a->name = width;
+    a->header = 0;
+}
+
+/* One line, after a header where that is due. */
+static void abnormal_print(struct abnormal *a, struct lines *lines, const struct anomaly *anomaly) {
+    const struct anomaly_column first = anomaly_column(anomaly, 0);
+    size_t columns = json_array_size(anomaly->columns);
+    char date[FORMAT_SIZE] = "-", name[NAME_SIZE], stream[TEXT_SIZE], reason[TEXT_SIZE],
+         numbers[4][FORMAT_SIZE], more[TEXT_SIZE] = "", note[WIRE_NOTE_MAX + 1],
+         rest[TEXT_SIZE + sizeof note];
+    name_column(a, name, &first);
+    if (!isnan(anomaly->data_time) || !isnan(anomaly->time))
+        format_date(date, isnan(anomaly->data_time) ? anomaly->time : anomaly->data_time);
+    if (columns > 1)
+        snprintf(more, sizeof more, " and %zu more", columns - 1);
+    text_copy(note, sizeof note, anomaly->note);
+    snprintf(rest, sizeof rest, "%s%s%s", more, *note ? "  " : "", note);
+    static const char *const titles[] = {"time",  "stream", "reason", "score",
+                                         "limit", "col",    "truth",  "forecast"};
+    const int widths[] = {-TIME_COLUMNS, -STREAM_COLUMNS, -REASON_COLUMNS, SCORE_COLUMNS,
+                          SCORE_COLUMNS, a->name,         NUMBER_COLUMNS,  NUMBER_COLUMNS};
+    const char *const texts[] = {date,
+                                 text_copy(stream, sizeof stream, anomaly->stream),
+                                 text_copy(reason, sizeof reason, anomaly->reason),
+                                 format_number(numbers[0], anomaly->score),
+                                 format_number(numbers[1], anomaly->threshold),
+                                 name,
+                                 format_number(numbers[2], first.truth),
+                                 format_number(numbers[3], first.forecast)};
+    const struct lines_table table = {titles, widths, sizeof texts / sizeof *texts};
+    lines_row(lines, &table, &a->header, texts, rest);
+}
+
+/* ---- Next ----
+
+   The forecasts whose truth has not come: of each stream the newest prediction, printed once when
+   no other has come for a moment. */
+
+#define NEXT_QUIET 1.0 /* seconds without a prediction */
+
+enum { NEXT_STREAMS = 32 /* the newest of more are printed */ };
+
+/* Plain data, zero to begin with. */
+struct next {
+    json_t *open[NEXT_STREAMS]; /* messages, the oldest first; owned */
+    size_t count;
+    double came; /* the newest one: clock_seconds() */
+};
+
+static void drop(struct next *next, size_t which) {
+    json_decref(next->open[which]);
+    next->count--;
+    memmove(next->open + which, next->open + which + 1, (next->count - which) * sizeof *next->open);
+}
+
+static void next_close(struct next *next) {
+    while (next->count > 0)
+        drop(next, next->count - 1);
+}
+
+/* Where the stream's is, else how many there are. */
+static size_t find(const struct next *next, const char *stream) {
+    size_t which = 0;
+    while (which < next->count && strcmp(member_string(next->open[which], "stream"), stream) != 0)
+        which++;
+    return which;
+}
+
+/* Take in a message of the topic `prediction`. */
+static void next_take(struct next *next, json_t *body) {
+    const char *stream = member_string(body, "stream");
+    if (!stream || !json_object_get(body, "prediction"))
+        return;
+    size_t which = find(next, stream);
+    if (which < next->count)
+        drop(next, which);
+    else if (next->count == NEXT_STREAMS)
+        drop(next, 0);
+    next->open[next->count++] = json_incref(body);
+    next->came = clock_seconds();
+}
+
+/* Seconds until something is; INFINITY when nothing waits. */
+static double next_due(const struct next *next) {
+    return next->count > 0 ? fmax(next->came + NEXT_QUIET - clock_seconds(), 0) : INFINITY;
+}
+
+/* Print what is due. */
+static void next_print(struct next *next, struct table *table, struct lines *lines) {
+    if (next_due(next) > 0)
+        return;
+    for (size_t i = 0; i < next->count; i++)
+        truths_next(table, lines, next->open[i]);
+    next_close(next);
+}
+
+/* ---- Pace ----
+
+   Rows for a reader: of each topic that makes rows at most PACE_ROWS a second. What comes faster
+   waits and is replaced by what is newer, so that the row shown last is always the newest one. */
+
+enum { PACE_ROWS = 10 };
+
+/* Fill with zeros; without `on` no row ever waits. */
+struct pace {
+    bool on;
+    bool replaced;         /* a row was, and will not be shown */
+    double shown[TOPICS];  /* when the last row was let through (clock_seconds) */
+    json_t *waits[TOPICS]; /* the newest row not shown yet, or NULL; owned */
+};
+
+#define PERIOD (1.0 / PACE_ROWS)
+
+static bool makes_rows(enum topic topic) {
+    return topic == TOPIC_LOSS || topic == TOPIC_STATE || topic == TOPIC_PREDICTION;
+}
+
+static void forget(struct pace *pace, enum topic topic) {
+    json_decref(pace->waits[topic]);
+    pace->waits[topic] = NULL;
+}
+
+static void pace_close(struct pace *pace) {
+    for (int topic = 0; topic < TOPICS; topic++)
+        forget(pace, (enum topic)topic);
+}
+
+/* Whether the message has to wait; then the pace keeps its body. */
+static bool pace_holds(struct pace *pace, const struct message *message) {
+    enum topic topic = message->topic;
+    if (!pace->on || !makes_rows(topic))
+        return false;
+    double now = clock_seconds();
+    pace->replaced = pace->replaced || pace->waits[topic];
+    forget(pace, topic);
+    if (now - pace->shown[topic] < PERIOD) {
+        pace->waits[topic] = json_incref(message->body);
+        return true;
+    }
+    pace->shown[topic] = now;
+    return false;
+}
+
+/* Take a row that has waited long enough, or with `all` any: true with `row` filled, which
+   message_clear empties. */
+static bool pace_take(struct pace *pace, bool all, struct message *row) {
+    double now = clock_seconds();
+    for (int topic = 0; topic < TOPICS; topic++) {
+        if (!pace->waits[topic] || (!all && now - pace->shown[topic] < PERIOD))
+            continue;
+        *row = (struct message){.topic = (enum topic)topic, .body = pace->waits[topic]};
+        pace->waits[topic] = NULL;
+        pace->shown[topic] = now;
+        return true;
+    }
+    return false;
+}
+
+/* Seconds until pace_take has a row; INFINITY when none waits. */
+static double pace_next(const struct pace *pace) {
+    double next = INFINITY, now = clock_seconds();
+    for (int topic = 0; topic < TOPICS; topic++)
+        if (pace->waits[topic])
+            next = fmin(next, fmax(pace->shown[topic] + PERIOD - now, 0));
+    return next;
+}
 
 enum { MESSAGES_AT_ONCE = 1000 /* between two looks at signals, the clock, the connection */ };
 

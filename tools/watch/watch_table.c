@@ -2,20 +2,181 @@
 
 #include "watch_table.h"
 
+#include <errno.h>
+#include <langinfo.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
+#include <unistd.h>
+#include <wchar.h>
 
 #include "common/fields.h"
 #include "common/format.h"
 #include "common/json_member.h"
 #include "common/text.h"
+#include "tools/shared/watch_names.h"
 #include "tools/shared/watch_state.h"
 #include "tools/shared/watch_trend.h"
-#include "watch_truths.h"
+#include "tools/shared/watch_truth.h"
+
+/* ---- Lines ---- */
+
+enum {
+    COLUMNS_DEFAULT = 80, /* a terminal that does not say */
+    COLUMNS_LEAST = 20,
+    HELD_START = 64 * 1024,
+    OUTPUT_SIZE = 2048,
+};
+
+struct lines {
+    bool utf8;
+    bool ascii; /* a terminal that shows nothing else */
+    bool coloured;
+    int columns;
+    unsigned long count;
+    char *held; /* bytes to be written */
+    size_t held_size, held_room;
+    bool failed; /* out of memory: said by the next flush */
+};
+
+static int terminal_columns(void) {
+    struct winsize size;
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0)
+        return COLUMNS_DEFAULT;
+    return size.ws_col < COLUMNS_LEAST ? COLUMNS_LEAST : size.ws_col;
+}
+
+static bool has_colours(void) {
+    const char *none = getenv("NO_COLOR"), *terminal = getenv("TERM");
+    return isatty(STDOUT_FILENO) && !(none && *none) && terminal && strcmp(terminal, "dumb") != 0;
+}
+
+int lines_open(struct lines **lines) {
+    struct lines *l = calloc(1, sizeof *l);
+    if (!l)
+        return -1;
+    l->held = malloc(HELD_START);
+    l->held_room = HELD_START;
+    if (!l->held) {
+        free(l);
+        return -1;
+    }
+    l->utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
+    l->ascii = !l->utf8 && isatty(STDOUT_FILENO);
+    l->coloured = has_colours();
+    l->columns = LINES_PLAIN_COLUMNS;
+    lines_resized(l);
+    *lines = l;
+    return 0;
+}
+
+void lines_resized(struct lines *l) {
+    if (isatty(STDOUT_FILENO))
+        l->columns = terminal_columns();
+}
+
+int lines_width(const char *text) {
+    mbstate_t state = {0};
+    int used = 0;
+    while (*text) {
+        wchar_t character;
+        size_t length = mbrtowc(&character, text, strlen(text), &state);
+        int width = 1;
+        if (length == (size_t)-1 || length == (size_t)-2) {
+            length = 1; /* no character of the locale: a column a byte */
+            memset(&state, 0, sizeof state);
+        } else {
+            width = wcwidth(character);
+        }
+        used += width < 0 ? 1 : width;
+        text += length;
+    }
+    return used;
+}
+
+static void hold(struct lines *l, const char *bytes, size_t size) {
+    if (l->held_size + size > l->held_room) {
+        size_t room = 2 * (l->held_size + size);
+        char *held = realloc(l->held, room);
+        if (!held) {
+            l->failed = true;
+            return;
+        }
+        l->held = held;
+        l->held_room = room;
+    }
+    memcpy(l->held + l->held_size, bytes, size);
+    l->held_size += size;
+}
+
+/* To a terminal of another encoding single bytes of a UTF-8 character may be control characters. */
+static void make_safe(const struct lines *l, char *bytes, size_t size) {
+    for (size_t i = 0; l->ascii && i < size; i++)
+        if ((unsigned char)bytes[i] >= 0x80)
+            bytes[i] = '?';
+}
+
+void lines_add(struct lines *l, const char *text) {
+    size_t begin = l->held_size;
+    hold(l, text, strlen(text));
+    make_safe(l, l->held + begin, l->held_size - begin);
+    hold(l, "\n", 1);
+    l->count++;
+}
+
+static void add_cells(struct lines *l, const struct lines_table *table, const char *const *texts,
+                      const char *rest) {
+    char line[OUTPUT_SIZE];
+    size_t used = 0;
+    for (size_t n = 0; n < table->count && used < sizeof line; n++) {
+        int blanks = abs(table->widths[n]) - lines_width(texts[n]);
+        int left = table->widths[n] < 0 || blanks < 0 ? 0 : blanks;
+        int right = table->widths[n] < 0 && blanks > 0 ? blanks : 0;
+        used += (size_t)snprintf(line + used, sizeof line - used, "%s%*s%s%*s", n ? " " : "", left,
+                                 "", texts[n], right, "");
+    }
+    if (used < sizeof line)
+        snprintf(line + used, sizeof line - used, "%s", rest);
+    lines_add(l, line);
+}
+
+void lines_row(struct lines *l, const struct lines_table *table, unsigned long *header,
+               const char *const *texts, const char *rest) {
+    if (!*header || l->count - *header >= LINES_HEADER_EVERY) {
+        add_cells(l, table, table->titles, "");
+        *header = l->count;
+    }
+    add_cells(l, table, texts, rest);
+}
+
+int lines_flush(struct lines *l) {
+    if (l->failed) {
+        errno = ENOMEM;
+        return -1;
+    }
+    while (l->held_size > 0) {
+        ssize_t written = write(STDOUT_FILENO, l->held, l->held_size);
+        if (written < 0)
+            return errno == EINTR || errno == EAGAIN ? 0 : -1;
+        l->held_size -= (size_t)written;
+        memmove(l->held, l->held + written, l->held_size);
+    }
+    return 0;
+}
+
+void lines_close(struct lines **lines) {
+    struct lines *l = *lines;
+    if (!l)
+        return;
+    lines_flush(l);
+    free(l->held);
+    free(l);
+    *lines = NULL;
+}
 
 #define RED "\033[31m"
 #define PLAIN "\033[0m"
@@ -137,7 +298,7 @@ static void append_cell(char line[LINE_SIZE], const struct field *field, const c
 static bool is_bad(const struct lines *lines, const struct field *field, const json_t *body) {
     bool skill =
         field == &fields_of_loss[FIELD_skill] || field == &fields_of_loss[FIELD_skill_recent];
-    return skill && lines_are_coloured(lines) && loss_number(body, FIELD_skill_recent) < 0;
+    return skill && lines->coloured && loss_number(body, FIELD_skill_recent) < 0;
 }
 
 static void print_header(struct table *table, struct lines *lines) {
@@ -148,15 +309,15 @@ static void print_header(struct table *table, struct lines *lines) {
                     false);
     }
     lines_add(lines, line);
-    table->header = lines_count(lines);
+    table->header = lines->count;
 }
 
 static void print_loss(struct table *table, struct lines *lines, const json_t *body) {
-    bool header = !table->header || lines_count(lines) - table->header >= LINES_HEADER_EVERY;
+    bool header = !table->header || lines->count - table->header >= LINES_HEADER_EVERY;
     if (!table->chosen) {
         int fitting[TABLE_COLUMNS_MAX], count;
         find_columns();
-        fit_columns(fitting, &count, body, lines_columns(lines));
+        fit_columns(fitting, &count, body, lines->columns);
         header = header || count != table->count ||
                  memcmp(fitting, table->columns, (size_t)count * sizeof *fitting) != 0;
         memcpy(table->columns, fitting, (size_t)count * sizeof *fitting);
@@ -264,10 +425,10 @@ static void append_histogram(char line[LINE_SIZE], const struct lines *lines, co
     double values[TREND_VALUES];
     char picture[TREND_PICTURE_SIZE];
     size_t count = member_counts(layer, "histogram", values, TREND_VALUES);
-    if (!count || lines_width(line) + 2 + (int)count > lines_columns(lines))
+    if (!count || lines_width(line) + 2 + (int)count > lines->columns)
         return;
     size_t used = strlen(line);
-    bool utf8 = lines_are_utf8(lines);
+    bool utf8 = lines->utf8;
     snprintf(line + used, LINE_SIZE - used, "  %s", trend_histogram(values, count, utf8, picture));
 }
 
@@ -276,7 +437,7 @@ static void format_layer(char label[LABEL_SIZE], const struct lines *lines, size
                          const json_t *layers) {
     enum { LINE = 80, NAMED = 9 /* number and name in it */, HISTOGRAM = 2 + FIELD_BINS };
     const json_t *layer = json_array_get(layers, index);
-    int more = lines_columns(lines) - LINE, number = state_number_columns(layers);
+    int more = lines->columns - LINE, number = state_number_columns(layers);
     more -= more < HISTOGRAM ? 0 : HISTOGRAM;
     int least = NAMED - number;
     int width = state_member_columns(layers, least + (more > 0 ? more : 0));
@@ -328,7 +489,7 @@ static void print_prediction(struct lines *lines, const json_t *body) {
     snprintf(line, sizeof line, "   example %s of '%s', loss %s: %s",
              format_grouped(count, example), stream ? stream : "", number, values ? values : "-");
     free(values);
-    size_t width = (size_t)lines_columns(lines);
+    size_t width = (size_t)lines->columns;
     if (width > sizeof line - 1)
         width = sizeof line - 1;
     text_copy(clean, sizeof clean, line);
@@ -338,6 +499,116 @@ static void print_prediction(struct lines *lines, const json_t *body) {
     }
     lines_add(lines, clean);
 }
+
+/* ---- Truths ---- */
+
+struct truths {
+    struct table *table;
+    struct lines *lines;
+    double when; /* it was learned */
+    size_t count;
+    bool open;     /* the truth has not come */
+    int name;      /* columns that a target's name takes */
+    bool baseline; /* there is room for it */
+};
+
+enum {
+    NUMBER_COLUMNS = 8,
+    STREAM_COLUMNS = 8,
+    TIME_COLUMNS = 19,
+    TIME_SIZE = 64,
+    WORD_COLUMNS = 16,
+    WORD_SIZE = 4 * WORD_COLUMNS,
+    NUMBERED_COLUMNS = 3, /* where targets have no names */
+    NAMED_COLUMNS = 12,   /* a name gets at least so many, before the baseline has a place */
+    OTHER_COLUMNS = TIME_COLUMNS + 1 + STREAM_COLUMNS + 1 + 5 * (1 + NUMBER_COLUMNS) + 2,
+};
+
+/* As the names need it, and the line has it. */
+static struct truths begin(struct table *table, struct lines *lines, double when, bool open) {
+    int room = lines->columns - OTHER_COLUMNS, longest = names_longest(table->names, room + 1);
+    bool baseline = longest <= room || room >= NAMED_COLUMNS;
+    room += baseline ? 0 : 1 + NUMBER_COLUMNS;
+    int name = names_longest(table->names, room > NUMBERED_COLUMNS ? room : NUMBERED_COLUMNS);
+    name = name > NUMBERED_COLUMNS ? name : NUMBERED_COLUMNS;
+    return (struct truths){table, lines, when, 0, open, name, baseline};
+}
+
+/* Before the `texts` of its own the time of the data where there is one, else when it was learned,
+   of what comes "next"; and the stream. */
+static void print_row(struct truths *t, const struct truth_row *row,
+                      const struct lines_table *table, const char **texts, bool missed) {
+    char date[TIME_SIZE] = "next", stream[4 * STREAM_COLUMNS], ahead[FORMAT_SIZE] = "",
+         rest[2 + FORMAT_SIZE];
+    if (!t->open)
+        format_date(date, isnan(row->data_time) ? t->when : row->data_time);
+    if (row->ahead > 1)
+        snprintf(ahead, sizeof ahead, " %.0f ahead", row->ahead);
+    snprintf(rest, sizeof rest, "%s%s", missed ? " *" : "", ahead);
+    texts[0] = date;
+    texts[1] = text_copy(stream, sizeof stream, row->stream);
+    lines_row(t->lines, table, &t->table->truth_header, texts, rest);
+    t->count++;
+}
+
+static void print_truth(void *context, const struct truth_row *row) {
+    enum { NUMBERS = 5, OTHERS = 3 };
+    static const char *const titles[] = {"time",     "stream", "col",  "truth",
+                                         "forecast", "low",    "high", "baseline"};
+    struct truths *t = context;
+    const double numbers[NUMBERS] = {row->target, row->prediction, row->low, row->high,
+                                     row->baseline};
+    const int widths[] = {-TIME_COLUMNS,  -STREAM_COLUMNS, t->name,        NUMBER_COLUMNS,
+                          NUMBER_COLUMNS, NUMBER_COLUMNS,  NUMBER_COLUMNS, NUMBER_COLUMNS};
+    char name[NAME_SIZE], shown[NUMBERS][FORMAT_SIZE];
+    const char *texts[OTHERS + NUMBERS] = {
+        NULL, NULL, names_target(name, t->table->names, row->column, t->name)};
+    for (size_t n = 0; n < NUMBERS; n++)
+        texts[OTHERS + n] = format_number(shown[n], numbers[n]);
+    const struct lines_table table = {titles, widths, OTHERS + NUMBERS - !t->baseline};
+    print_row(t, row, &table, texts, truth_missed(row));
+}
+
+/* ---- Words ---- */
+
+static const char *word_text(char text[WORD_SIZE], const char *word) {
+    return text_copy(text, WORD_SIZE, !word ? "-" : *word ? word : "(unknown)");
+}
+
+static void print_word(void *context, const struct truth_row *row) {
+    static const char *const titles[] = {"time",     "stream", "truth",
+                                         "forecast", "share",  "baseline"};
+    static const int widths[] = {-TIME_COLUMNS, -STREAM_COLUMNS, WORD_COLUMNS,
+                                 WORD_COLUMNS,  NUMBER_COLUMNS,  WORD_COLUMNS};
+    static const struct lines_table table = {titles, widths, sizeof widths / sizeof *widths};
+    const char *came = row->words[TRUTH_CAME], *said = row->words[TRUTH_SAID];
+    char words[3][WORD_SIZE], share[FORMAT_SIZE];
+    const char *texts[] = {NULL,
+                           NULL,
+                           word_text(words[0], came),
+                           word_text(words[1], said),
+                           format_number(share, row->probability),
+                           word_text(words[2], row->words[TRUTH_BASELINE])};
+    print_row(context, row, &table, texts, came && strcmp(came, said) != 0);
+}
+
+/* A row for each column of each truth that a message brought; `when` it was learned (Unix time)
+   stands where the data have no time. Returns how many rows there were. */
+static size_t truths_print(struct table *table, struct lines *lines, const json_t *body,
+                           double when) {
+    struct truths truths = begin(table, lines, when, false);
+    truth_rows(body, print_truth, &truths);
+    truth_words(body, print_word, &truths);
+    return truths.count;
+}
+
+void truths_next(struct table *table, struct lines *lines, const json_t *body) {
+    struct truths truths = begin(table, lines, NAN, true);
+    truth_next(body, print_truth, &truths);
+    truth_next_word(body, print_word, &truths);
+}
+
+/* ---- Messages ---- */
 
 bool table_print(struct table *table, struct lines *lines, const struct message *message) {
     switch (message->topic) {

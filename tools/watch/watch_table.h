@@ -3,10 +3,53 @@
 #ifndef RUNNEL_WATCH_TABLE_H
 #define RUNNEL_WATCH_TABLE_H
 
+#include <jansson.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "tools/shared/watch_link.h"
-#include "watch_lines.h"
+
+struct lines;
+
+/* ---- Lines ----
+
+   Standard output as lines, held until lines_flush, which writes them at once. */
+
+/* Open on standard output. -1 when out of memory. */
+int lines_open(struct lines **lines);
+
+/* Write what is held; closes nothing of standard output. */
+void lines_close(struct lines **lines);
+
+enum { LINES_PLAIN_COLUMNS = 100 };
+
+/* The terminal has changed its size. */
+void lines_resized(struct lines *lines);
+
+/* Add one. The text must be clean (text_copy) and have no newline. What is not ASCII becomes '?' on
+   a terminal that does not show UTF-8. */
+void lines_add(struct lines *lines, const char *text);
+
+enum { LINES_HEADER_EVERY = 20 /* so that a terminal of 24 always shows one */ };
+
+/* A table whose rows come one by one. */
+struct lines_table {
+    const char *const *titles; /* (count,) */
+    const int *widths;         /* (count,); below 0: to the left */
+    size_t count;
+};
+
+/* Add a row of clean texts, then `rest`; before it a header, where the last one, of the line
+ *header (0 = none), is far above. */
+void lines_row(struct lines *lines, const struct lines_table *table, unsigned long *header,
+               const char *const *texts, const char *rest);
+
+/* Write what has been added. -1 when standard output takes no more; errno says why. EINTR is not an
+   error: what was not written stays held. */
+int lines_flush(struct lines *lines);
+
+/* The columns that a clean text takes. */
+int lines_width(const char *text);
 
 enum {
     TABLE_COLUMNS_MAX = 48,
@@ -46,5 +89,13 @@ void table_close(struct table *table);
 
 /* Print a sentence with the time of day. */
 void table_note(struct lines *lines, const char *sentence);
+
+/* ---- Truths ----
+
+   Messages of the topic `prediction` as rows of a table: each truth beside what was said of it. */
+
+/* What a message says of the value that comes next, in the columns of those that have come: nothing
+   where it says no intervals. */
+void truths_next(struct table *table, struct lines *lines, const json_t *body);
 
 #endif

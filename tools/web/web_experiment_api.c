@@ -4,11 +4,10 @@
 
 #include <ctype.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "web_query.h"
+#include "web_reply.h"
 
 enum {
     CURVES_MAX = 100, /* runs of one request */

@@ -4,20 +4,105 @@
 #define RUNNEL_WEB_FEED_H
 
 #include <jansson.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#include <poll.h>
 
 #include "common/clock.h"
 #include "common/keys.h"
 #include "tools/history/history.h"
 #include "tools/shared/watch_health.h"
-#include "web_backlog.h"
 #include "web_experiment.h"
-#include "web_forecasts.h"
 #include "web_live.h"
+
+/* ---- Forecasts ----
+
+   What a daemon has predicted of late beside what came then: of each stream, and of each horizon
+   where there are several, the newest steps that were scored. It is filled from messages of the
+   topic `prediction`, with what was said of the value that comes next, and bounded: a stream has at
+   most FORECAST_STEPS of them, fewer where it has many columns, and when there is no more room the
+   stream that has been silent longest makes room, if it has been for FORECAST_SILENCE seconds; else
+   the new one is left out. */
+
+enum {
+    FORECAST_STEPS = 1000,
+    FORECAST_BYTES = 8 << 20, /* of one daemon */
+    FORECAST_COLUMNS = 1024,  /* of a stream; further ones are left out */
+};
+#define FORECAST_SILENCE 60.0
+
+/* What there is of each column at each step, in original units; NaN = there is none. */
+enum forecast_value {
+    FORECAST_TARGET,
+    FORECAST_PREDICTION,
+    FORECAST_LOW, /* the ends of the interval */
+    FORECAST_HIGH,
+    FORECAST_BASELINE,
+    FORECAST_VALUES,
+};
+
+/* Steps of one stream and horizon, by their position. */
+struct forecast_series {
+    struct forecast_series *following;
+    char *stream; /* owned */
+    size_t ahead; /* 0 = there is one horizon only */
+    size_t columns, room, count;
+    double *rows;   /* (room + 1, FORECAST_PLACES + columns x FORECAST_VALUES); the last: `open` */
+    bool open;      /* whether something is said of a value that has not come */
+    double touched; /* when the last step came, clock_seconds() */
+};
+
+/* What a row has before its values; NaN = unknown. */
+enum forecast_place {
+    FORECAST_POSITION, /* number of the example that brought the target */
+    FORECAST_TIME,     /* its data time */
+    FORECAST_SAID,     /* number of the example that said it */
+    FORECAST_SAID_TIME,
+    FORECAST_SCORE, /* how abnormal what came was */
+    FORECAST_PLACES,
+};
+
+struct forecasts {
+    struct forecast_series *series;
+    size_t bytes;
+    double examples;   /* learned by the daemon at the newest message */
+    uint64_t left_out; /* steps of streams for which there was no room */
+    bool wordless;     /* something was scored that is no list of numbers: classes, strokes */
+    json_t *said;      /* the newest message that says classes by name; NULL: there is none */
+};
+
+/* NULL when there is none. */
+const struct forecast_series *forecasts_find(const struct forecasts *forecasts, const char *stream,
+                                             size_t ahead);
+
+/* The row of the step i, from the oldest on: its places; then a value of a column. */
+const double *forecast_row(const struct forecast_series *series, size_t i);
+double forecast_value(const struct forecast_series *series, size_t i, size_t column,
+                      enum forecast_value value);
+
+/* What was said last, of a value that has not come: NULL, or a row whose position and data time are
+   those at which it is expected: as far after what said it as usual. Its values are at `room`. */
+const double *forecast_next(const struct forecast_series *series);
+
+/* ---- Backlog ----
+
+   Predictions that wait to be read. A daemon may publish tens of thousands a second, more than
+   anybody sees: they are parsed no faster than BACKLOG_RATE, whatever they are of, and of those
+   that wait the newest BACKLOG_MESSAGES are kept. So when a daemon falls silent its last ones are
+   all there. */
+
+enum { BACKLOG_MESSAGES = 1000, BACKLOG_BYTES = 4 << 20 };
+#define BACKLOG_RATE 1e6  /* bytes of JSON a second, */
+#define BACKLOG_BURST 1e6 /* and as many at once after a rest */
+
+/* Zero to begin with; times are clock_seconds(). */
+struct backlog {
+    char *texts[BACKLOG_MESSAGES]; /* a ring; owned */
+    size_t sizes[BACKLOG_MESSAGES], first, count, bytes;
+    double spent, since; /* bytes that the rate has not made up for at that time */
+    uint64_t passed;     /* messages that were never read */
+};
 
 enum {
     FEEDS_MAX = 32,

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/format.h"
 #include "common/json_member.h"
 #include "common/text.h"
 #include "tools/shared/watch_names.h"

@@ -2,21 +2,477 @@
 
 #include "web_server.h"
 
+#include <arpa/inet.h>
+#include <errno.h>
 #include <math.h>
+#include <microhttpd.h>
+#include <netdb.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sysexits.h>
 #include <unistd.h>
 
 #include "common/clock.h"
 #include "common/complain.h"
-#include "web_access.h"
+#include "common/hash.h"
 #include "web_api.h"
-#include "web_listen.h"
+#include "web_guesses.h"
 #include "web_metrics.h"
-#include "web_pages.h"
+#include "web_reply.h"
+
+/* ---- Access ----
+
+   Who may read: everybody on a loopback address, and elsewhere who has the token. */
+
+enum { ACCESS_TOKEN_LEAST = 16, ACCESS_TOKEN_MOST = 128, ACCESS_SESSION = 32 };
+
+struct access {
+    bool guarded; /* there is a token */
+    char token[ACCESS_TOKEN_MOST + 1];
+    char session[ACCESS_SESSION + 1]; /* random digits, which only who has shown the token knows */
+    struct guesses guesses;
+    unsigned wait; /* of ACCESS_NOT_HEARD: seconds */
+};
+
+enum access_verdict {
+    ACCESS_GRANTED,
+    ACCESS_COOKIE,  /* granted by ?token= in the address: to be kept as a cookie */
+    ACCESS_RENEW,   /* granted by the token in a cookie of another run: to be sent again */
+    ACCESS_NO_HOST, /* the name in `Host` is not one of the machine itself */
+    ACCESS_NO_TOKEN,
+    ACCESS_NOT_HEARD, /* too many wrong tokens came from its address */
+    ACCESS_FOREIGN,   /* a page of another site asks, and not by a link */
+};
+
+/* The value of the header Set-Cookie that keeps token and session. */
+enum { ACCESS_COOKIE_SIZE = ACCESS_TOKEN_MOST + ACCESS_SESSION + 64 };
+
+#define COOKIE "runnel_token"
+#define COOKIE_SEPARATOR ":" /* between token and session */
+#define BEARER "Bearer "
+
+/* What a cookie and an address can carry as it is. */
+static const char token_characters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+                                       "0123456789-._~";
+
+static int make_session(struct access *access) {
+    unsigned char bytes[ACCESS_SESSION / 2];
+    if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
+        return complain(EX_UNAVAILABLE, "there are no random numbers: %s", strerror(errno));
+    for (size_t i = 0; i < sizeof bytes; i++)
+        snprintf(access->session + 2 * i, 3, "%02x", bytes[i]);
+    return EX_OK;
+}
+
+static int take_token(struct access *access, const char *line, const char *path) {
+    size_t length = strcspn(line, "\r\n");
+    if (length < ACCESS_TOKEN_LEAST || length > ACCESS_TOKEN_MOST ||
+        strspn(line, token_characters) < length)
+        return complain(EX_USAGE,
+                        "the first line of %s is no token: %d to %d letters, digits and -._~ "
+                        "(one comes from: openssl rand -hex 16)",
+                        path, ACCESS_TOKEN_LEAST, ACCESS_TOKEN_MOST);
+    memcpy(access->token, line, length);
+    access->token[length] = '\0';
+    access->guarded = true;
+    return make_session(access);
+}
+
+/* Read the token: the first line of a file that group and others may not read. EX_OK, or complains
+   and returns an exit status. */
+static int access_read(struct access *access, const char *path) {
+    char line[ACCESS_TOKEN_MOST + 2] = ""; /* one more than there may be, to know that there is */
+    struct stat state;
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return complain(EX_NOINPUT, "cannot read %s: %s", path, strerror(errno));
+    bool shared = fstat(fileno(file), &state) == 0 && (state.st_mode & (S_IRGRP | S_IROTH));
+    if (!fgets(line, sizeof line, file))
+        *line = '\0';
+    fclose(file);
+    if (shared)
+        return complain(EX_USAGE, "others may read %s, so it is no secret: chmod 600 %s", path,
+                        path);
+    return take_token(access, line, path);
+}
+
+/* In constant time: it does not show how much of it is right. */
+static bool is_secret(const char *secret, const char *text, size_t length) {
+    unsigned char difference = 0;
+    if (length != strlen(secret))
+        return false;
+    for (size_t i = 0; i < length; i++)
+        difference |= (unsigned char)(text[i] ^ secret[i]);
+    return difference == 0;
+}
+
+static bool is_token(const struct access *access, const char *text) {
+    return text && is_secret(access->token, text, strlen(text));
+}
+
+static double wait_of(struct access *access, const struct sockaddr *address) {
+    return address ? guesses_wait(&access->guesses, address, clock_seconds()) : 0;
+}
+
+/* Who has shown the token before is heard whatever others at the same address send. */
+static enum access_verdict check_token_of(struct access *access,
+                                          struct MHD_Connection *connection) {
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    const struct sockaddr *address = info ? info->client_addr : NULL;
+    const char *header =
+        MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_AUTHORIZATION);
+    const char *cookie = MHD_lookup_connection_value(connection, MHD_COOKIE_KIND, COOKIE);
+    const char *argument = MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "token");
+    size_t kept = cookie ? strcspn(cookie, COOKIE_SEPARATOR) : 0; /* of the token */
+    if (header)
+        header = strncasecmp(header, BEARER, strlen(BEARER)) == 0 ? header + strlen(BEARER) : NULL;
+    if (cookie && cookie[kept] &&
+        is_secret(access->session, cookie + kept + 1, strlen(cookie + kept + 1)))
+        return ACCESS_GRANTED;
+    if (!header && !cookie && !argument)
+        return ACCESS_NO_TOKEN;
+    access->wait = (unsigned)ceil(wait_of(access, address));
+    if (access->wait)
+        return ACCESS_NOT_HEARD;
+    if (is_token(access, header))
+        return ACCESS_GRANTED;
+    if (cookie && is_secret(access->token, cookie, kept))
+        return ACCESS_RENEW;
+    if (is_token(access, argument))
+        return ACCESS_COOKIE;
+    if (address)
+        guesses_add(&access->guesses, address,
+                    header     ? header
+                    : argument ? argument
+                               : cookie,
+                    clock_seconds());
+    return ACCESS_NO_TOKEN;
+}
+
+/* "127.0.0.1", "127.0.0.2", "[::1]" */
+static bool is_loopback_name(const char *name) {
+    struct in_addr address;
+    return strcmp(name, "[::1]") == 0 || (inet_pton(AF_INET, name, &address) == 1 &&
+                                          ntohl(address.s_addr) >> 24 == IN_LOOPBACKNET);
+}
+
+/* An address of loopback, "localhost" or "x.localhost", with or without a port after it. */
+static bool is_own_name(const char *host) {
+    enum { NAME_MOST = 255 };
+    static const char local[] = "localhost";
+    char name[NAME_MOST + 1];
+    size_t length = *host == '[' ? strcspn(host, "]") : 0;
+    length += strcspn(host + length, ":");
+    if (length > NAME_MOST)
+        return false;
+    snprintf(name, sizeof name, "%.*s", (int)length, host);
+    if (is_loopback_name(name) || strcasecmp(name, local) == 0)
+        return true;
+    const char *end = length > strlen(local) ? name + length - strlen(local) : NULL;
+    return end && end[-1] == '.' && strcasecmp(end, local) == 0;
+}
+
+/* Another site's page cannot read what it asks for here, but every question costs; browsers tell
+   who asks. Links that lead here are followed. */
+static bool is_foreign(struct MHD_Connection *connection) {
+    const char *site = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Sec-Fetch-Site");
+    const char *mode = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Sec-Fetch-Mode");
+    return site && strcmp(site, "same-origin") != 0 && strcmp(site, "none") != 0 &&
+           !(mode && strcmp(mode, "navigate") == 0);
+}
+
+/* Without a token, pages of other sites could read this one under a name of theirs that leads to
+   127.0.0.1; so only names that mean the machine itself are taken. */
+static enum access_verdict access_check(struct access *access, struct MHD_Connection *connection) {
+    if (is_foreign(connection))
+        return ACCESS_FOREIGN;
+    if (access->guarded)
+        return check_token_of(access, connection);
+    const char *host =
+        MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST);
+    return host && is_own_name(host) ? ACCESS_GRANTED : ACCESS_NO_HOST;
+}
+
+static void access_cookie(const struct access *access, char text[ACCESS_COOKIE_SIZE]) {
+    snprintf(text, ACCESS_COOKIE_SIZE,
+             COOKIE "=%s" COOKIE_SEPARATOR "%s; HttpOnly; SameSite=Strict; Path=/", access->token,
+             access->session);
+}
+
+/* ---- Listen ----
+
+   The socket at which the HTTP side listens. */
+
+enum {
+    BACKLOG = 128,
+    HOST_SIZE = 256,
+    PORT_SIZE = 16,
+    PORT_MOST = 65535,
+};
+
+/* "[::1]:5580" into host and port; without a host it is 127.0.0.1. */
+static bool split(const char *listen, char host[HOST_SIZE], char port[PORT_SIZE]) {
+    const char *colon = strrchr(listen, ':'), *begin = listen;
+    const char *digits = colon ? colon + 1 : listen;
+    size_t length = colon ? (size_t)(colon - listen) : 0;
+    if (!*digits || strlen(digits) > 5 || digits[strspn(digits, "0123456789")] ||
+        atoi(digits) > PORT_MOST)
+        return false;
+    if (length >= 2 && *begin == '[' && begin[length - 1] == ']')
+        begin++, length -= 2;
+    if (length >= HOST_SIZE)
+        return false;
+    snprintf(host, HOST_SIZE, "%.*s", (int)length, begin);
+    if (length == 0)
+        strcpy(host, "127.0.0.1");
+    strcpy(port, digits);
+    return true;
+}
+
+static bool is_loopback(const struct sockaddr *address) {
+    if (address->sa_family == AF_INET) {
+        const struct sockaddr_in *in = (const struct sockaddr_in *)(const void *)address;
+        return ntohl(in->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+    }
+    const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)(const void *)address;
+    return IN6_IS_ADDR_LOOPBACK(&in6->sin6_addr);
+}
+
+/* http://127.0.0.1:5580/ */
+static void listen_url(int listener, char url[SERVER_URL_SIZE]) {
+    struct sockaddr_storage address;
+    socklen_t size = sizeof address;
+    char host[HOST_SIZE] = "?", port[PORT_SIZE] = "?";
+    if (getsockname(listener, (struct sockaddr *)&address, &size) == 0)
+        getnameinfo((struct sockaddr *)&address, size, host, sizeof host, port, sizeof port,
+                    NI_NUMERICHOST | NI_NUMERICSERV);
+    bool six = strchr(host, ':') != NULL;
+    snprintf(url, SERVER_URL_SIZE, "http://%s%.100s%s:%s/", six ? "[" : "", host, six ? "]" : "",
+             port);
+}
+
+static int bind_address(const struct addrinfo *address, const char *listen_at, bool guarded,
+                        int *status) {
+    int one = 1;
+    *status = EX_USAGE;
+    if (!guarded && !is_loopback(address->ai_addr)) {
+        complain_usage("'%s' can be reached from other machines; that needs --token=FILE",
+                       listen_at);
+        return -1;
+    }
+    *status = EX_UNAVAILABLE;
+    int listener = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (listener >= 0 && setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) == 0 &&
+        bind(listener, address->ai_addr, address->ai_addrlen) == 0 &&
+        listen(listener, BACKLOG) == 0)
+        return listener;
+    complain(*status, "cannot listen at '%s': %s; --listen chooses another address and port",
+             listen_at, strerror(errno));
+    if (listener >= 0)
+        close(listener);
+    return -1;
+}
+
+/* A listening socket at "HOST:PORT", "[HOST]:PORT" or "PORT", which is on 127.0.0.1; or -1 after a
+   complaint, with *status. One that other machines reach is refused unless `guarded`. */
+static int listen_open(const char *listen_at, bool guarded, int *status) {
+    char host[HOST_SIZE], port[PORT_SIZE];
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
+    struct addrinfo *found = NULL;
+    *status = EX_USAGE;
+    if (!split(listen_at, host, port)) {
+        complain_usage("--listen is '%s', but must be ADDRESS:PORT, such as 127.0.0.1:5580",
+                       listen_at);
+        return -1;
+    }
+    int wrong = getaddrinfo(strcmp(host, "*") == 0 ? NULL : host, port, &hints, &found);
+    if (wrong) {
+        complain_usage("there is no address '%s': %s", host, gai_strerror(wrong));
+        return -1;
+    }
+    int listener = bind_address(found, listen_at, guarded, status);
+    freeaddrinfo(found);
+    return listener;
+}
+
+/* ---- Pages ----
+
+   The files of the page, compiled into the program, and the chart library, read from its package.
+ */
+
+enum { PAGES = 38, PAGE_ETAG_SIZE = 20 };
+
+struct pages {
+    char *chart; /* owned */
+    size_t chart_size;
+    char chart_etag[PAGE_ETAG_SIZE], etags[PAGES][PAGE_ETAG_SIZE];
+};
+
+#define CHART_PATH "/chart.js"
+#define HTML "text/html; charset=utf-8"
+#define CSS "text/css; charset=utf-8"
+#define JAVASCRIPT "text/javascript; charset=utf-8"
+#define SVG "image/svg+xml"
+
+/* A file becomes bytes from NAME_begin to NAME_end. */
+#define EMBED_FROM(directory, name, file)                                                          \
+    __asm__(".section .rodata\n.global page_" #name "_begin\n.global page_" #name                  \
+            "_end\npage_" #name "_begin:\n.incbin \"" directory "/" file "\"\npage_" #name         \
+            "_end:\n.byte 0\n.previous\n");                                                        \
+    extern const char page_##name##_begin[], page_##name##_end[];
+#define EMBED(name, file) EMBED_FROM(RUNNEL_WEB_DIRECTORY, name, file)
+
+EMBED(index, "index.html")
+EMBED(style, "style.css")
+EMBED(icon, "icon.svg")
+EMBED(anomalies, "anomalies.js")
+EMBED(score, "score.js")
+EMBED(verdict, "verdict.js")
+EMBED(app, "app.js")
+EMBED(charts, "charts.js")
+EMBED(controls, "controls.js")
+EMBED(experiment_page, "experiment.html")
+EMBED(experiment_style, "experiment.css")
+EMBED(experiment, "experiment.js")
+EMBED(experiment_chart, "experiment_chart.js")
+EMBED(experiment_data, "experiment_data.js")
+EMBED(experiment_detail, "experiment_detail.js")
+EMBED(experiment_filter, "experiment_filter.js")
+EMBED(experiment_table, "experiment_table.js")
+EMBED(data, "data.js")
+EMBED(dom, "dom.js")
+EMBED(draw, "draw.js")
+EMBED(fleet, "fleet.js")
+EMBED(forecast, "forecast.js")
+EMBED(format, "format.js")
+EMBED(frame, "frame.js")
+EMBED(heat, "heat.js")
+EMBED(lists, "lists.js")
+EMBED(live, "live.js")
+EMBED(multiples, "multiples.js")
+EMBED_FROM(RUNNEL_WEB_BUILT, palette, "palette.js")
+EMBED(panels, "panels.js")
+EMBED(pointer, "pointer.js")
+EMBED(range, "range.js")
+EMBED(settings, "settings.js")
+EMBED(skill, "skill.js")
+EMBED(state, "state.js")
+EMBED(theme, "theme.js")
+EMBED(view, "view.js")
+
+#define PAGE(path, type, name)                                                                     \
+    { path, type, page_##name##_begin, page_##name##_end }
+#define MODULE(name) PAGE("/" #name ".js", JAVASCRIPT, name)
+
+static const struct page {
+    const char *path, *type, *begin, *end;
+} pages_table[PAGES] = {
+    PAGE("/", HTML, index),
+    PAGE("/style.css", CSS, style),
+    PAGE("/experiment", HTML, experiment_page),
+    PAGE("/experiment.css", CSS, experiment_style),
+    PAGE("/icon.svg", SVG, icon),
+    PAGE("/favicon.ico", SVG, icon),
+    MODULE(anomalies),
+    MODULE(score),
+    MODULE(verdict),
+    MODULE(app),
+    MODULE(charts),
+    MODULE(controls),
+    MODULE(data),
+    MODULE(dom),
+    MODULE(experiment),
+    MODULE(experiment_chart),
+    MODULE(experiment_data),
+    MODULE(experiment_detail),
+    MODULE(experiment_filter),
+    MODULE(experiment_table),
+    MODULE(draw),
+    MODULE(fleet),
+    MODULE(forecast),
+    MODULE(format),
+    MODULE(frame),
+    MODULE(heat),
+    MODULE(lists),
+    MODULE(live),
+    MODULE(multiples),
+    MODULE(palette),
+    MODULE(panels),
+    MODULE(pointer),
+    MODULE(range),
+    MODULE(settings),
+    MODULE(skill),
+    MODULE(state),
+    MODULE(theme),
+    MODULE(view),
+};
+
+/* Distinguishes versions of a file, so that a browser keeps what it has. */
+static void write_etag(char etag[PAGE_ETAG_SIZE], const char *begin, const char *end) {
+    uint64_t hash = hash_bytes(HASH_BEGIN, begin, (size_t)(end - begin));
+    snprintf(etag, PAGE_ETAG_SIZE, "\"%016llx\"", (unsigned long long)hash);
+}
+
+static void pages_close(struct pages *pages) {
+    free(pages->chart);
+    *pages = (struct pages){0};
+}
+
+/* EX_OK, or complains and returns an exit status. */
+static int pages_open(struct pages *pages, const char *chart_file) {
+    static const char way_out[] = "it has the charts; on Debian: apt-get install libjs-chart.js";
+    enum { LARGEST = 4 << 20 };
+    *pages = (struct pages){0};
+    FILE *file = fopen(chart_file, "re");
+    if (!file)
+        return complain(EX_UNAVAILABLE, "cannot read %s: %s (%s)", chart_file, strerror(errno),
+                        way_out);
+    pages->chart = malloc(LARGEST);
+    pages->chart_size = pages->chart ? fread(pages->chart, 1, LARGEST, file) : 0;
+    fclose(file);
+    if (pages->chart_size > 0 && pages->chart_size < LARGEST) {
+        char *fitting = realloc(pages->chart, pages->chart_size);
+        pages->chart = fitting ? fitting : pages->chart;
+        write_etag(pages->chart_etag, pages->chart, pages->chart + pages->chart_size);
+        for (size_t i = 0; i < PAGES; i++)
+            write_etag(pages->etags[i], pages_table[i].begin, pages_table[i].end);
+        return EX_OK;
+    }
+    pages_close(pages);
+    return complain(EX_UNAVAILABLE, "%s is not the chart library (%s)", chart_file, way_out);
+}
+
+/* The file at that path: true with `reply` filled, which lasts as long as `pages`. */
+static bool pages_find(const struct pages *pages, const char *path, struct reply *reply) {
+    *reply = (struct reply){.status = MHD_HTTP_OK};
+    if (strcmp(path, CHART_PATH) == 0) {
+        reply->type = JAVASCRIPT;
+        reply->body = pages->chart;
+        reply->size = pages->chart_size;
+        reply->etag = pages->chart_etag;
+        return true;
+    }
+    for (size_t i = 0; i < PAGES; i++) {
+        const struct page *page = &pages_table[i];
+        if (strcmp(path, page->path) != 0)
+            continue;
+        reply->type = page->type;
+        reply->body = page->begin;
+        reply->size = (size_t)(page->end - page->begin);
+        reply->etag = pages->etags[i];
+        return true;
+    }
+    return false;
+}
 
 #define HEAD_SECONDS 5.0   /* for a request to come whole, and between two of one connection */
 #define REPLY_SECONDS 60.0 /* for a reply to be taken */

@@ -1,0 +1,824 @@
+#include "connections.h"
+
+#include <inttypes.h>
+#include <linux/sockios.h>
+#include <linux/tcp.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sysexits.h>
+#include <unistd.h>
+#include <zmq.h>
+
+#include "common/clock.h"
+#include "common/error.h"
+
+enum {
+    BURST_S = 2,   /* what a bucket holds: so many seconds' worth */
+    KEPT_S = 10,   /* a client without connections: who comes back has no fresh buckets */
+    PATIENCE = 10, /* so many times its rate of requests refused within a second: it is ended */
+    /* A greeting, and the shortest READY: what has said less cannot be through its handshake. */
+    HANDSHAKE_BYTES = 91,
+    /* A greeting, HELLO and the shortest INITIATE, which says the key, with their frames: what has
+       said less has not said a key. */
+    KEY_BYTES = 64 + (2 + 200) + (9 + 257),
+    /* A subscriber says its subscriptions, and answers heartbeats. */
+    SUBSCRIBER_BYTES_PER_S = 1024,
+    SUBSCRIBER_BURST_S = 4,
+    /* What a Unix socket is taken to have brought each time when something came: the kernel does
+       not count there. */
+    UNSEEN_BYTES = 128,
+    /* Likewise, of what is no subscription, where more than a heartbeat waits to be read: at least;
+       it is as much as the memory has grown meanwhile, where that is more and it floods. */
+    UNSEEN_PART_BYTES = 65536,
+    /* Who sends as fast as is read has at least this much waiting to be read: whoever sends small
+       messages and waits for answers is not taken for the reason why the daemon grows. */
+    FLOOD_BYTES = 32768,
+    /* Less than this is not worth a look, and more for each second since nothing else waited, since
+       heartbeats are messages that nobody takes. */
+    SUSPECT_BYTES = 65536,
+    HEARTBEAT_BYTES_PER_S = 100,
+    UNENDING_ALL = 64 << 20, /* bytes of messages that are not complete, of all connections */
+    /* Bytes of one connection that wait, complete or not: 16 MiB of small messages may, and 100
+       large ones, which are no larger than half of what is limited; twice that. */
+    WAITING_SMALL = 32 << 20,
+    WAITING_LARGE = 100,
+    WAITING_MOST = 256 << 20,
+    EMPTY_TURNS = 1 << 20, /* more than there are connections */
+    /* libzmq gives each connection its turn, and looks at new ones at least after so many messages.
+     */
+    TURNS = 256,
+    FRAME_OVERHEAD = 9 + SECURITY_OVERHEAD, /* bytes on the wire, at most */
+    STATM_SIZE = 64,
+    EVENTS = 64,
+    SWEEP_MS = 1000, /* so often all connections are looked at, whatever epoll says */
+    ROUNDS = 64,     /* of events: what still comes then is looked at the next time */
+};
+
+/* ---- What has failed ---- */
+
+/* The learning thread asks all the time, and must not wait: it takes the lock only when something
+   is due. */
+void security_set_due(struct security *security) {
+    uint64_t due = UINT64_MAX;
+    for (size_t n = 0; n < SOCKET_ROLES * SECURITY_FAILURES; n++) {
+        const struct failures *f =
+            &security->sockets[n / SECURITY_FAILURES].failures[n % SECURITY_FAILURES];
+        if (f->count > f->announced && f->due < due)
+            due = f->due;
+    }
+    security->due = due;
+}
+
+void security_fail(struct security *security, enum security_failure failure,
+                   struct guarded *guarded, const char *address, const char *key) {
+    struct failures *f = &guarded->failures[failure];
+    bool known = f->count > f->announced;
+    f->count++;
+    snprintf(f->address, sizeof f->address, "%s", *address ? address : "an unknown address");
+    memcpy(f->key, key, strlen(key) + 1);
+    if (known)
+        return;
+    security_set_due(security);
+    eventfd_write(security->news, 1);
+}
+
+/* ---- Clients: who has a key ---- */
+
+/* Take out of a bucket that `rate` a second fills, and that holds so many seconds' worth. False:
+   there is not so much in it. */
+static bool take_out(struct bucket *bucket, double rate, double seconds, double amount,
+                     uint64_t now) {
+    double most = rate * seconds;
+    bucket->left += bucket->at ? rate * (double)(now - bucket->at) / (double)NS_PER_SECOND : most;
+    bucket->at = now;
+    if (bucket->left > most)
+        bucket->left = most;
+    if (bucket->left < amount)
+        return false;
+    bucket->left -= amount;
+    return true;
+}
+
+static struct client *find_client(struct security *security, const char *key) {
+    struct client *client;
+    TAILQ_FOREACH(client, &security->clients, all)
+    if (!strcmp(client->key, key))
+        break;
+    return client;
+}
+
+static void drop_old(struct security *security, uint64_t now) {
+    struct client *client = TAILQ_FIRST(&security->clients), *next;
+    for (; client; client = next) {
+        next = TAILQ_NEXT(client, all);
+        if (client->connections > 0 || now < client->left + KEPT_S * NS_PER_SECOND)
+            continue;
+        TAILQ_REMOVE(&security->clients, client, all);
+        free(client);
+    }
+}
+
+static struct client *add(struct security *security, const char *key, uint64_t now) {
+    struct client *client = calloc(1, sizeof *client);
+    drop_old(security, now);
+    if (!client)
+        return NULL;
+    memcpy(client->key, key, sizeof client->key);
+    TAILQ_INSERT_HEAD(&security->clients, client, all);
+    return client;
+}
+
+bool security_admit(struct security *security, struct connection *c, const char *key) {
+    uint64_t most = security->quota.connections, now = clock_ns();
+    struct client *client = find_client(security, key);
+    if (!client && !(client = add(security, key, now)))
+        return false;
+    client->left = now;
+    if (most && client->connections >= most)
+        return false;
+    client->connections++;
+    c->client = client;
+    return true;
+}
+
+/* It has ended. */
+static void leave(struct connection *c) {
+    struct client *client = c->client;
+    if (!client)
+        return;
+    client->connections--;
+    client->subscriptions -= c->subscriptions;
+    client->left = clock_ns();
+    c->client = NULL;
+}
+
+/* ---- Ending ---- */
+
+/* 0: it is no socket. */
+static uint64_t cookie_of(int descriptor) {
+    uint64_t cookie = 0;
+    socklen_t size = sizeof cookie;
+    return getsockopt(descriptor, SOL_SOCKET, SO_COOKIE, &cookie, &size) ? 0 : cookie;
+}
+
+struct connection *security_find(struct security *security, const struct guarded *guarded,
+                                 int descriptor) {
+    if (descriptor < 0 || (size_t)descriptor >= security->descriptors)
+        return NULL;
+    struct connection *c = security->by_descriptor[descriptor];
+    return c && c->guarded == guarded ? c : NULL;
+}
+
+static void no_stranger(struct connection *c) {
+    if (c->stranger) {
+        TAILQ_REMOVE(&c->guarded->strangers, c, strangers);
+        c->guarded->stranger_count--;
+    }
+    c->stranger = false;
+}
+
+/* It counts no more. */
+static void discount(struct connection *c) {
+    if (c->ended)
+        return;
+    c->ended = true;
+    c->guarded->count--;
+    leave(c);
+    no_stranger(c);
+}
+
+/* End it: its descriptor is shut down, and libzmq closes it. It counts no more. False: it had ended
+   already. Where the descriptor has another cookie, it has ended, and the descriptor is another's.
+ */
+static bool end(struct security *security, struct connection *connection) {
+    if (connection->ended || cookie_of(connection->descriptor) != connection->cookie)
+        return false;
+    shutdown(connection->descriptor, SHUT_RDWR);
+    discount(connection);
+    security->ended++;
+    return true;
+}
+
+void security_end_for(struct security *security, struct connection *connection,
+                      enum security_failure why) {
+    if (end(security, connection))
+        security_fail(security, why, connection->guarded, connection->address, connection->key);
+}
+
+size_t security_cut_off(struct security *security, struct guarded *guarded) {
+    size_t cut_off = 0;
+    struct connection *c;
+    TAILQ_FOREACH(c, &guarded->connections, all)
+    if (guarded->listed &&
+        ((c->unclear && guarded->revoked) || (*c->key && !key_find(&guarded->allowed, c->key))))
+        cut_off += end(security, c);
+    return cut_off;
+}
+
+/* ---- What clients take ---- */
+
+/* A connection that may be another key's has a bucket of its own: nobody is ended for what others
+   send, nor for what is only guessed. */
+static void limit_bytes(struct security *security, struct connection *c, uint64_t came,
+                        uint64_t now) {
+    double rate = (double)security->quota.bytes;
+    if (rate > 0 && c->client && c->counted &&
+        !take_out(c->unclear ? &c->bytes : &c->client->bytes, rate, BURST_S, (double)came, now))
+        security_end_for(security, c, SECURITY_QUOTA_BYTES);
+}
+
+/* The connection over which a message came; NULL: it has gone. Messages outlive their connection,
+   and its descriptor may be another's by now. */
+static struct connection *sender(struct security *security, enum socket_role role,
+                                 zmq_msg_t *message) {
+    const char *key = zmq_msg_gets(message, "User-Id");
+    struct connection *c =
+        security_find(security, &security->sockets[role], zmq_msg_get(message, ZMQ_SRCFD));
+    return c && key && !strcmp(c->key, key) ? c : NULL;
+}
+
+void security_subscribed(struct security *security, zmq_msg_t *message, size_t subscriptions) {
+    if (!security || !security->keys)
+        return;
+    pthread_mutex_lock(&security->lock);
+    struct connection *c = sender(security, SOCKET_STATISTICS, message);
+    if (c && c->client) {
+        uint64_t most = security->quota.subscriptions;
+        c->client->subscriptions += subscriptions - c->subscriptions;
+        c->subscriptions = subscriptions;
+        if (most && (c->unclear ? subscriptions : c->client->subscriptions) > most)
+            security_end_for(security, c, SECURITY_QUOTA_SUBSCRIPTIONS);
+    }
+    pthread_mutex_unlock(&security->lock);
+}
+
+/* Who asks much more often than is allowed is not even refused any more. */
+static bool lose_patience(struct client *client, uint64_t rate, uint64_t now) {
+    if (now >= client->refused_at + NS_PER_SECOND) {
+        client->refused_at = now;
+        client->refused = 0;
+    }
+    return ++client->refused > PATIENCE * rate;
+}
+
+bool security_may_ask(struct security *security, zmq_msg_t *message, struct error *error) {
+    if (!security || !security->keys)
+        return true;
+    uint64_t now = clock_ns();
+    const char *key = zmq_msg_gets(message, "User-Id");
+    pthread_mutex_lock(&security->lock);
+    uint64_t rate = security->quota.requests;
+    struct client *client = key ? find_client(security, key) : NULL;
+    bool may = !rate || !client || take_out(&client->requests, (double)rate, BURST_S, 1, now);
+    if (!may) {
+        struct connection *c = sender(security, SOCKET_CONTROL, message);
+        security_fail(security, SECURITY_QUOTA_REQUESTS, &security->sockets[SOCKET_CONTROL],
+                      c ? c->address : "", key);
+        if (lose_patience(client, rate, now) && c)
+            end(security, c);
+        error_set(error, EX_TEMPFAIL,
+                  "too many requests: this key may make %" PRIu64
+                  " a second (security.quota.requests); wait, and ask less often",
+                  rate);
+    }
+    pthread_mutex_unlock(&security->lock);
+    return may;
+}
+
+/* ---- What connections bring ---- */
+
+static void forget_suspect(struct security *security, struct connection *connection) {
+    if (connection->suspect)
+        TAILQ_REMOVE(&security->suspects, connection, suspects);
+    connection->suspect = false;
+}
+
+/* Bytes that have come over a connection since it began; false: not known. */
+static bool bytes_received(int descriptor, uint64_t *bytes) {
+    struct tcp_info info = {0};
+    socklen_t size = sizeof info;
+    if (getsockopt(descriptor, IPPROTO_TCP, TCP_INFO, &info, &size) ||
+        size < offsetof(struct tcp_info, tcpi_bytes_received) + sizeof info.tcpi_bytes_received)
+        return false;
+    *bytes = info.tcpi_bytes_received;
+    return true;
+}
+
+bool security_may_have_key(const struct connection *connection) {
+    uint64_t bytes;
+    return !bytes_received(connection->descriptor, &bytes) || bytes >= KEY_BYTES;
+}
+
+/* What has come over a connection whose bytes nobody counts: a guess. A subscriber has at least
+   sent what waits to be read. */
+static uint64_t guess(const struct connection *c, uint64_t grown) {
+    int unread = 0;
+    bool known = ioctl(c->descriptor, SIOCINQ, &unread) == 0;
+    if (c->guarded->most_message == 0)
+        return known && unread > UNSEEN_BYTES ? (uint64_t)unread : UNSEEN_BYTES;
+    if (known && unread <= UNSEEN_BYTES)
+        return (uint64_t)unread;
+    bool floods = known && unread >= FLOOD_BYTES;
+    return floods && grown > UNSEEN_PART_BYTES ? grown : UNSEEN_PART_BYTES;
+}
+
+/* Of the daemon; 0 = not known. */
+static uint64_t resident_bytes(const struct security *security) {
+    char text[STATM_SIZE] = "";
+    if (pread(security->memory, text, sizeof text - 1, 0) <= 0)
+        return 0;
+    /* "SIZE RESIDENT ...", in pages */
+    return strtoull(text + strcspn(text, " "), NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* By how much the daemon has grown while somebody was suspected, who may be the reason. */
+static uint64_t measure_growth(struct security *security) {
+    uint64_t before = security->resident;
+    security->resident = TAILQ_EMPTY(&security->suspects) ? 0 : resident_bytes(security);
+    return before && security->resident > before ? security->resident - before : 0;
+}
+
+/* Returns how much has come since the call before. */
+static uint64_t measure(struct connection *c, uint64_t grown) {
+    uint64_t before = c->received;
+    c->counted = bytes_received(c->descriptor, &c->received);
+    if (!c->counted)
+        c->received = before + guess(c, grown);
+    if (!c->counted || c->received >= HANDSHAKE_BYTES)
+        no_stranger(c);
+    return c->received > before ? c->received - before : 0;
+}
+
+/* ---- How many ---- */
+
+static bool too_many(const struct guarded *guarded) {
+    return guarded->count > guarded->most || guarded->stranger_count > guarded->most_strangers;
+}
+
+/* It has a key, or something was taken that came over it. Over ipc epoll may have been silent about
+   all of that: see look_again. */
+static bool is_through(const struct security *security, const struct connection *c) {
+    uint64_t bytes;
+    return *c->key || c->subscriptions > 0 ||
+           ((size_t)c->descriptor < security->taken_size && security->taken[c->descriptor] > 0) ||
+           (bytes_received(c->descriptor, &bytes) && bytes >= HANDSHAKE_BYTES);
+}
+
+/* The one that has waited longest without a handshake, so that who makes one gets through; else the
+   newest. NULL: there are not too many, once those that are through theirs are counted. */
+static struct connection *surplus(const struct security *security, struct connection *newest) {
+    struct connection *c;
+    while (too_many(newest->guarded) && (c = TAILQ_FIRST(&newest->guarded->strangers))) {
+        if (!is_through(security, c))
+            return c;
+        no_stranger(c);
+    }
+    return too_many(newest->guarded) ? newest : NULL;
+}
+
+/* A connection has come: begin to watch it, and end one when there are too many. */
+static void limit_new(struct security *security, struct connection *connection) {
+    struct guarded *guarded = connection->guarded;
+    struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.fd = connection->descriptor};
+    connection->credited = clock_ns();
+    if ((size_t)connection->descriptor < security->taken_size)
+        security->taken[connection->descriptor] = 0;
+    epoll_ctl(security->activity, EPOLL_CTL_ADD, connection->descriptor, &event);
+    struct connection *one;
+    while (!connection->made && !connection->ended && (one = surplus(security, connection))) {
+        size_t count = guarded->count;
+        security_end_for(security, one, SECURITY_CONNECTIONS);
+        if (guarded->count == count)
+            break; /* it has gone by itself, as will be reported */
+    }
+}
+
+/* ---- How much ---- */
+
+/* A daemon that itself connects to a broker has the subscriptions of all behind it. */
+static void limit_subscriber(struct security *security, struct connection *c, uint64_t came,
+                             uint64_t now) {
+    if (!take_out(&c->allowance, SUBSCRIBER_BYTES_PER_S, SUBSCRIBER_BURST_S, (double)came, now) &&
+        !c->made)
+        security_end_for(security, c, SECURITY_SUBSCRIPTIONS);
+}
+
+/* ---- Messages without an end ---- */
+
+void security_limit_messages(struct security *security, int role, size_t most, bool turns) {
+    if (!security)
+        return;
+    pthread_mutex_lock(&security->lock);
+    security->sockets[role].most_message = most;
+    security->sockets[role].most_waiting = most > (WAITING_MOST - WAITING_SMALL) / WAITING_LARGE
+                                               ? WAITING_MOST
+                                               : WAITING_SMALL + WAITING_LARGE * most;
+    security->sockets[role].turns = turns;
+    pthread_mutex_unlock(&security->lock);
+}
+
+void security_taken(struct security *security, int role, int descriptor, size_t bytes,
+                    size_t frames) {
+    if (!security)
+        return;
+    security->sockets[role].turn += frames ? 1 : EMPTY_TURNS;
+    if (descriptor >= 0 && (size_t)descriptor < security->taken_size)
+        security->taken[descriptor] += bytes + frames * FRAME_OVERHEAD;
+}
+
+uint32_t security_holder(const struct security *security, int descriptor) {
+    return security && descriptor >= 0 && (size_t)descriptor < security->taken_size
+               ? security->holders[descriptor]
+               : 0;
+}
+
+static uint64_t heartbeats(const struct connection *c, uint64_t now) {
+    return c->heartbeats + (now - c->credited) / NS_PER_SECOND * HEARTBEAT_BYTES_PER_S;
+}
+
+/* Before what has come now is measured: where nothing else waited, the time until now brings no
+   credit, which a message without an end could use up after years of silence. */
+static void renew_credit(struct security *security, struct connection *c, uint64_t now) {
+    if ((size_t)c->descriptor >= security->taken_size)
+        return;
+    uint64_t taken = security->taken[c->descriptor], received = c->received;
+    if (received > taken + heartbeats(c, now))
+        return;
+    c->heartbeats = received > taken ? received - taken : 0;
+    c->credited = now;
+}
+
+/* Bytes that libzmq has read from the connection and nobody has taken from the socket. What was
+   taken is counted generously; what is too much of that is no credit for later. */
+static uint64_t waiting(struct security *security, struct connection *c, uint64_t now) {
+    int unread = 0;
+    uint64_t taken = security->taken[c->descriptor], received = c->received;
+    uint64_t others = heartbeats(c, now);
+    if (c->counted && received > taken + others + SUSPECT_BYTES &&
+        ioctl(c->descriptor, SIOCINQ, &unread) == 0 && (uint64_t)unread < received)
+        received -= (uint64_t)unread;
+    if (taken > received || (!c->counted && taken != c->taken)) {
+        /* A message that is taken meanwhile counts for a little less: harmless. */
+        security->taken[c->descriptor] = taken = received;
+        c->taken = taken;
+    }
+    return received > taken + others ? received - taken - others : 0;
+}
+
+static void snapshot(struct security *security, struct connection *c, uint64_t bytes) {
+    c->waiting = bytes;
+    c->taken = security->taken[c->descriptor];
+    c->turn = c->guarded->turn;
+}
+
+static void suspect(struct security *security, struct connection *c, uint64_t now) {
+    if (c->guarded->most_message == 0 || (size_t)c->descriptor >= security->taken_size)
+        return;
+    uint64_t bytes = waiting(security, c, now);
+    if (c->suspect || bytes < SUSPECT_BYTES)
+        return;
+    if (security->resident == 0)
+        security->resident = resident_bytes(security);
+    c->suspect = true;
+    c->unending = c->untaken = 0;
+    TAILQ_INSERT_TAIL(&security->suspects, c, suspects);
+    snapshot(security, c, bytes);
+}
+
+static void look_at(struct security *security, struct connection *c, uint64_t now) {
+    renew_credit(security, c, now);
+    uint64_t came = measure(c, security->grown);
+    if (c->guarded == &security->sockets[SOCKET_STATISTICS])
+        limit_subscriber(security, c, came, now);
+    else
+        suspect(security, c, now);
+    if (!c->ended)
+        limit_bytes(security, c, came, now);
+}
+
+/* epoll is silent about what libzmq has read before it was asked. */
+static void look_again(struct security *security, struct connection *c, uint64_t now) {
+    uint64_t bytes;
+    if (!c->ended && bytes_received(c->descriptor, &bytes) && bytes > c->received)
+        look_at(security, c, now);
+}
+
+/* Whether all connections had their turn since the snapshot. That nothing waited once says little:
+   the owner may have looked before the snapshot, and say so only now. */
+static bool others_had_turns(const struct guarded *guarded, const struct connection *c) {
+    uint64_t turns = guarded->turn - c->turn;
+    return turns >= 2 * EMPTY_TURNS || turns % EMPTY_TURNS > guarded->count + TURNS;
+}
+
+/* What waited when it was looked at before is no complete message when none of this connection was
+   taken since, while all connections had their turn. */
+static void judge(struct security *security, struct connection *c, uint64_t now) {
+    struct guarded *guarded = c->guarded;
+    uint64_t bytes = c->untaken = waiting(security, c, now);
+    if (bytes < SUSPECT_BYTES) {
+        forget_suspect(security, c);
+        return;
+    }
+    if (security->taken[c->descriptor] != c->taken) {
+        c->unending = 0;
+        snapshot(security, c, bytes);
+    } else if (others_had_turns(guarded, c) || !guarded->turns) {
+        c->unending = c->waiting;
+        snapshot(security, c, bytes);
+    } else {
+        eventfd_write(security->news, 1); /* the owner may sleep, since it has no whole message */
+    }
+    if (c->unending > guarded->most_message || bytes > guarded->most_waiting)
+        security_end_for(security, c, SECURITY_ENDLESS);
+    if (c->ended)
+        forget_suspect(security, c);
+}
+
+/* Nobody is ended for what is only guessed, or may be another's. */
+static bool counts_for_client(const struct connection *c) {
+    return c->client && c->counted && !c->unclear;
+}
+
+/* All connections of a key together: of one that has too much the one with the most. */
+static void limit_clients(struct security *security) {
+    struct connection *c, *largest;
+    uint64_t most = security->quota.waiting;
+    TAILQ_FOREACH(c, &security->suspects, suspects)
+    if (c->client)
+        c->client->waiting = 0;
+    TAILQ_FOREACH(c, &security->suspects, suspects)
+    if (counts_for_client(c))
+        c->client->waiting += c->untaken;
+    do {
+        largest = NULL;
+        TAILQ_FOREACH(c, &security->suspects, suspects)
+        if (counts_for_client(c) && c->client->waiting > most &&
+            (!largest || c->untaken > largest->untaken))
+            largest = c;
+        if (!largest)
+            return;
+        largest->client->waiting -= largest->untaken;
+        security_end_for(security, largest, SECURITY_QUOTA_WAITING);
+        forget_suspect(security, largest);
+    } while (true);
+}
+
+static void limit_messages(struct security *security, uint64_t now) {
+    struct connection *c, *next, *largest;
+    uint64_t all = 0;
+    for (c = TAILQ_FIRST(&security->suspects); c; c = next) {
+        next = TAILQ_NEXT(c, suspects);
+        look_again(security, c, now);
+        judge(security, c, now);
+    }
+    if (security->quota.waiting)
+        limit_clients(security);
+    TAILQ_FOREACH(c, &security->suspects, suspects)
+    all += c->unending;
+    while (all > UNENDING_ALL) {
+        largest = NULL;
+        TAILQ_FOREACH(c, &security->suspects, suspects)
+        largest = !largest || c->unending > largest->unending ? c : largest;
+        all -= largest->unending;
+        security_end_for(security, largest, SECURITY_ENDLESS);
+        forget_suspect(security, largest);
+    }
+}
+
+static void look(struct security *security, int descriptor, uint64_t now) {
+    struct connection *c =
+        (size_t)descriptor < security->descriptors ? security->by_descriptor[descriptor] : NULL;
+    if (c && !c->ended)
+        look_at(security, c, now);
+}
+
+static void look_at_all(struct security *security, uint64_t now) {
+    struct connection *c;
+    security->sweep = now + SWEEP_MS * NS_PER_MS;
+    for (size_t i = 0; i < SOCKET_ROLES; i++)
+        TAILQ_FOREACH(c, &security->sockets[i].connections, all)
+    look_again(security, c, now);
+}
+
+static bool any_connection(const struct security *security) {
+    size_t count = 0;
+    for (size_t i = 0; i < SOCKET_ROLES; i++)
+        count += security->sockets[i].count;
+    return count > 0;
+}
+
+long security_limit(struct security *security, uint64_t now) {
+    struct epoll_event events[EVENTS];
+    int count = EVENTS;
+    security->grown = measure_growth(security);
+    for (int round = 0; round < ROUNDS && count == EVENTS; round++) {
+        count = epoll_wait(security->activity, events, EVENTS, 0);
+        for (int i = 0; i < count; i++)
+            look(security, events[i].data.fd, now);
+    }
+    if (now >= security->sweep)
+        look_at_all(security, now);
+    limit_messages(security, now);
+    if (!TAILQ_EMPTY(&security->suspects))
+        return 0;
+    return any_connection(security) ? SWEEP_MS : -1;
+}
+
+/* ---- Who it is ---- */
+
+/* Who is at the other end, as ZAP says it too; texts stay empty when that cannot be known. */
+static void ask_peer(struct connection *connection) {
+    struct sockaddr_storage name;
+    socklen_t size = sizeof name;
+    struct ucred process;
+    char *address = connection->address, *match = connection->match;
+    if (getpeername(connection->descriptor, (struct sockaddr *)&name, &size))
+        return;
+    if (name.ss_family != AF_UNIX) {
+        if (getnameinfo((struct sockaddr *)&name, size, address, SECURITY_ADDRESS_SIZE, NULL, 0,
+                        NI_NUMERICHOST))
+            *address = '\0';
+        snprintf(match, SECURITY_MATCH_SIZE, "%s", address);
+        return;
+    }
+    size = sizeof process;
+    if (getsockopt(connection->descriptor, SOL_SOCKET, SO_PEERCRED, &process, &size))
+        return;
+    snprintf(address, SECURITY_ADDRESS_SIZE, "process %d of user %u", (int)process.pid,
+             (unsigned)process.uid);
+    snprintf(match, SECURITY_MATCH_SIZE, ":%u:%u:%d", (unsigned)process.uid, (unsigned)process.gid,
+             (int)process.pid);
+}
+
+/* ---- The table ---- */
+
+static struct connection **place_of(struct security *security, int descriptor) {
+    enum { ROOM_FIRST = 64 };
+    size_t index = (size_t)descriptor, room = security->descriptors;
+    if (index >= room) {
+        for (room = room ? room : ROOM_FIRST; room <= index; room *= 2)
+            continue;
+        struct connection **larger =
+            realloc(security->by_descriptor, room * sizeof *security->by_descriptor);
+        if (!larger)
+            return NULL;
+        memset(larger + security->descriptors, 0, (room - security->descriptors) * sizeof *larger);
+        security->by_descriptor = larger;
+        security->descriptors = room;
+    }
+    return &security->by_descriptor[index];
+}
+
+/* A connection has come, or gone. */
+static void change_holder(struct security *security, int descriptor) {
+    if ((size_t)descriptor < security->taken_size)
+        security->holders[descriptor]++;
+}
+
+static void remove_connection(struct security *security, struct connection *c) {
+    discount(c);
+    change_holder(security, c->descriptor);
+    forget_suspect(security, c);
+    TAILQ_REMOVE(&c->guarded->connections, c, all);
+    security->by_descriptor[c->descriptor] = NULL;
+    free(c);
+}
+
+void security_free_connections(struct security *security) {
+    struct client *client;
+    for (size_t i = 0; i < security->descriptors; i++)
+        if (security->by_descriptor[i])
+            remove_connection(security, security->by_descriptor[i]);
+    while ((client = TAILQ_FIRST(&security->clients))) {
+        TAILQ_REMOVE(&security->clients, client, all);
+        free(client);
+    }
+    free(security->by_descriptor);
+    free(security->taken);
+    free(security->holders);
+}
+
+/* A connection for which there is no memory could not be closed later: it ends now. One socket may
+   report that it has a descriptor before the report of another, which had it, is read: so it may be
+   this one that had it, and is gone. */
+static void add_connection(struct security *security, struct guarded *guarded, int descriptor,
+                           bool made) {
+    struct connection **place = place_of(security, descriptor);
+    uint64_t cookie = cookie_of(descriptor);
+    if (place && *place && (*place)->guarded != guarded && cookie && (*place)->cookie == cookie)
+        return;
+    if (place && *place)
+        remove_connection(security, *place);
+    struct connection *c = place ? calloc(1, sizeof *c) : NULL;
+    if (!c) {
+        shutdown(descriptor, SHUT_RDWR);
+        return;
+    }
+    *place = c;
+    change_holder(security, descriptor);
+    c->guarded = guarded;
+    c->descriptor = descriptor;
+    c->cookie = cookie;
+    c->serial = ++security->serials;
+    c->made = made;
+    c->stranger = !made;
+    ask_peer(c);
+    TAILQ_INSERT_TAIL(&guarded->connections, c, all);
+    guarded->count++;
+    if (c->stranger) {
+        TAILQ_INSERT_TAIL(&guarded->strangers, c, strangers);
+        guarded->stranger_count++;
+    }
+    limit_new(security, c);
+}
+
+/* The connection is gone. When it was not settled, its descriptor may have been another's when its
+   peer was asked for, and says nothing. */
+static void end_connection(struct security *security, struct guarded *guarded, int descriptor) {
+    char address[SECURITY_ADDRESS_SIZE] = "";
+    struct connection *c = security_find(security, guarded, descriptor);
+    bool ended = c && c->ended;
+    if (c && c->settled)
+        memcpy(address, c->address, sizeof address);
+    if (c)
+        remove_connection(security, c);
+    if (guarded->failing != SECURITY_FAILURES && !ended)
+        security_fail(security, (enum security_failure)guarded->failing, guarded, address, "");
+    guarded->failing = SECURITY_FAILURES;
+}
+
+/* ---- What the monitors report ---- */
+
+static enum security_failure failure_of(uint16_t event, int32_t value) {
+    if (event == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL)
+        return SECURITY_BROKEN_OFF;
+    return value == ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH ? SECURITY_NO_KEY
+           : value == ZMQ_PROTOCOL_ERROR_ZMTP_CRYPTOGRAPHIC    ? SECURITY_WRONG_KEY
+                                                               : SECURITY_PROTOCOL;
+}
+
+/* A monitor's message is [u16 event, i32 value][endpoint]. What failed is reported right before the
+   end of its connection, by the same thread; keys that were refused are counted where that is done.
+ */
+static void take_event(struct security *security, struct guarded *guarded, const char *frame) {
+    uint16_t event;
+    int32_t value;
+    memcpy(&event, frame, sizeof event);
+    memcpy(&value, frame + sizeof event, sizeof value);
+    switch (event) {
+    case ZMQ_EVENT_ACCEPTED:
+    case ZMQ_EVENT_CONNECTED:
+        add_connection(security, guarded, value, event == ZMQ_EVENT_CONNECTED);
+        break;
+    case ZMQ_EVENT_CLOSED: /* it listens no more, and libzmq ends its connections in silence */
+        while (!TAILQ_EMPTY(&guarded->connections))
+            remove_connection(security, TAILQ_FIRST(&guarded->connections));
+        break;
+    case ZMQ_EVENT_DISCONNECTED:
+        end_connection(security, guarded, value);
+        break;
+    case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL:
+    case ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL:
+        guarded->failing = (int)failure_of(event, value);
+        break;
+    }
+}
+
+/* libzmq reports a connection's end before it closes the descriptor: where that has not been told
+   by now, the descriptor was the connection's own when its peer was asked for. */
+static void settle(struct guarded *guarded) {
+    struct connection *c;
+    TAILQ_FOREACH_REVERSE(c, &guarded->connections, connection_list, all) {
+        if (c->settled)
+            break;
+        c->settled = true;
+    }
+}
+
+bool security_take_events(struct security *security, int most) {
+    enum { EVENT_SIZE = sizeof(uint16_t) + sizeof(int32_t) };
+    char frame[EVENT_SIZE], endpoint[1];
+    bool all = true;
+    for (size_t i = 0; i < SOCKET_ROLES; i++) {
+        struct guarded *guarded = &security->sockets[i];
+        int taken = 0;
+        while (taken != most &&
+               zmq_recv(guarded->monitor, frame, sizeof frame, ZMQ_DONTWAIT) >= 0) {
+            zmq_recv(guarded->monitor, endpoint, sizeof endpoint, ZMQ_DONTWAIT);
+            take_event(security, guarded, frame);
+            taken++;
+        }
+        if (taken == most)
+            all = false;
+        else
+            settle(guarded);
+    }
+    return all;
+}

@@ -1,0 +1,1110 @@
+#include "journal.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sysexits.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/error.h"
+#include "common/wire.h"
+#include "journal_check.h"
+#include "journal_mark.h"
+#include "journal_queue.h"
+#include "journal_read.h"
+#include "journal_recent.h"
+#include "journal_store.h"
+#include "common/streams.h"
+
+/* What streams are found by in memory: the producer, then the key. */
+struct journal_key {
+    size_t size;
+    char bytes[STREAMS_KEY_MAX];
+};
+_Static_assert(STREAMS_KEY_MAX >= sizeof(uint64_t) + WIRE_KEY_MAX, "a producer and a key");
+
+static inline void journal_key(struct journal_key *to, const char *key, size_t key_size,
+                               uint64_t producer) {
+    memcpy(to->bytes, &producer, sizeof producer);
+    if (key_size)
+        memcpy(to->bytes + sizeof producer, key, key_size);
+    to->size = sizeof producer + key_size;
+}
+
+/* A partition of a broker. */
+struct journal_partition {
+    char name[JOURNAL_PARTITION_NAME];
+    struct journal_place place;          /* durable; position 0: none. Under the mutex */
+    const struct journal_record *newest; /* of the batch; the journal's thread's */
+};
+
+struct journal {
+    char path[JOURNAL_PATH_SIZE];
+    enum journal_sync sync;
+    uint64_t keep;
+
+    /* The learning thread's. */
+    struct journal_found found;
+    struct streams *keys;
+    struct journal_key judged;     /* that was looked for last, size 0: none */
+    uint32_t judged_slot;          /* of keys, or STREAMS_NONE */
+    struct journal_last *lasts;    /* (JOURNAL_KEYS,) */
+    struct journal_recent *recent; /* NULL: not to be remembered */
+    uint64_t appended;
+    double day;         /* Unix time */
+    uint64_t day_asked; /* at that ns; 0 = never */
+    struct journal_reading reading;
+
+    /* Shared under the mutex; `work` wakes the journal's thread, `done` the learning thread. */
+    pthread_mutex_t mutex;
+    pthread_cond_t work, done;
+    bool synchronized; /* the three above have been made */
+    struct journal_queue queue;
+    bool stop, hurry; /* hurry: commit without waiting for more entries */
+    bool alone;       /* the newest batch had one entry */
+    uint64_t prunable, skip_to, oldest, producers;
+    unsigned holds;            /* nothing is pruned */
+    bool busy;                 /* with a transaction */
+    char forget[WIRE_KEY_MAX]; /* the stream that goes with the next transaction */
+    size_t forget_size;
+    bool forgets;
+    bool failed;
+    struct error error;
+
+    struct journal_partition *partitions[JOURNAL_PARTITIONS]; /* (partition_count,) none goes */
+    uint32_t partition_count;
+
+    int event;
+    _Atomic uint64_t durable, expired;
+    bool started;
+    pthread_t thread;
+
+    /* The journal's thread's, once it has been started. */
+    struct journal_mark mark;
+    struct journal_store store;
+    struct journal_totals totals;
+    uint64_t producers_keep, producers_days;
+    double age_began;   /* of the clock that ages count by: where it was, Unix seconds, */
+    uint64_t age_since; /* and when, CLOCK_MONOTONIC in ns */
+    int64_t expiry_due; /* by age: of that clock */
+    struct streams *batch_keys;
+    const struct journal_record **batch_newest; /* (JOURNAL_BATCH_ENTRIES,) by slot of batch_keys */
+    struct journal_packer packer;
+    struct journal_partition *moved[JOURNAL_BATCH_ENTRIES]; /* (moved_count,) of the batch */
+    size_t moved_count;
+};
+
+/* ---- Partitions of a broker: a row of the table `places` each, written in the transaction of the
+   entries that move it ---- */
+
+static struct journal_partition *of(const struct journal *journal, uint32_t partition) {
+    return journal->partitions[partition - 1];
+}
+
+uint32_t journal_partition(struct journal *journal, const char *name) {
+    for (uint32_t n = 1; n <= journal->partition_count; n++)
+        if (strcmp(of(journal, n)->name, name) == 0)
+            return n;
+    struct journal_partition *added =
+        journal->partition_count < JOURNAL_PARTITIONS && strlen(name) < JOURNAL_PARTITION_NAME
+            ? calloc(1, sizeof *added)
+            : NULL;
+    if (!added)
+        return 0;
+    strcpy(added->name, name);
+    journal->partitions[journal->partition_count] = added; /* records that name it come later */
+    return ++journal->partition_count;
+}
+
+uint32_t journal_partitions(const struct journal *journal) {
+    return journal->partition_count;
+}
+
+const char *journal_partition_name(const struct journal *journal, uint32_t partition) {
+    return of(journal, partition)->name;
+}
+
+bool journal_place(struct journal *journal, uint32_t partition, struct journal_place *place) {
+    pthread_mutex_lock(&journal->mutex);
+    *place = of(journal, partition)->place;
+    pthread_mutex_unlock(&journal->mutex);
+    return place->position > 0;
+}
+
+/* ---- The journal's own thread: batches from the queue into the file ---- */
+
+static struct journal_place place_of(const struct journal_record *record) {
+    return (struct journal_place){.epoch = record->epoch,
+                                  .sequence = record->sequence,
+                                  .count = record->count,
+                                  .position = record->position};
+}
+
+static void note_place(struct journal *journal, const struct journal_record *record) {
+    struct journal_partition *partition = of(journal, record->partition);
+    if (!partition->newest)
+        journal->moved[journal->moved_count++] = partition;
+    partition->newest = record;
+}
+
+static int write_places(struct journal *journal, struct error *error) {
+    for (size_t n = 0; n < journal->moved_count; n++) {
+        const struct journal_place place = place_of(journal->moved[n]->newest);
+        if (journal_store_place(&journal->store, journal->moved[n]->name, &place, error))
+            return -1;
+    }
+    return 0;
+}
+
+static void settle_places(struct journal *journal) {
+    for (size_t n = 0; n < journal->moved_count; n++) {
+        journal->moved[n]->place = place_of(journal->moved[n]->newest);
+        journal->moved[n]->newest = NULL;
+    }
+    journal->moved_count = 0;
+}
+
+/* Pruned at once, besides twice as many as come in: more than a block has, so that it makes
+ * progress. */
+enum { PRUNE_ENTRIES = 2 * JOURNAL_BLOCK_ENTRIES };
+
+/* Rows of streams deleted at once, besides as many as come in; seconds between two looks at ages.
+ */
+enum { EXPIRE_ROWS = 512, EXPIRY_SECONDS = 60, SECONDS_A_DAY = 86400 };
+
+/* What one transaction is to do. */
+struct task {
+    struct journal_queue queue; /* as it was when the batch was taken */
+    size_t count;
+    uint64_t prune; /* entries up to this position may go; 0 = none */
+    uint64_t skip_to;
+    bool forgets; /* the stream that journal->forget names */
+    const struct journal_record *last;
+};
+
+/* Under the mutex: wait until the oldest entry has waited long enough, unless there are enough
+   entries. One that comes alone, as the one before it did, has probably a sender that waits for it:
+   nothing would come meanwhile. */
+static void gather(struct journal *journal) {
+    if (journal->alone && journal->queue.count == 1)
+        return;
+    const struct journal_record *oldest = journal_queue_next(&journal->queue, NULL);
+    uint64_t until = oldest->appended + JOURNAL_BATCH_NS;
+    const struct timespec time = {.tv_sec = (time_t)(until / NS_PER_SECOND),
+                                  .tv_nsec = (long)(until % NS_PER_SECOND)};
+    while (!journal->stop && !journal->hurry && journal->queue.count < JOURNAL_BATCH_ENTRIES)
+        if (pthread_cond_timedwait(&journal->work, &journal->mutex, &time) == ETIMEDOUT)
+            return;
+}
+
+/* False: there is nothing left to do and the journal is being closed. */
+static bool next_task(struct journal *journal, struct task *task, uint64_t pruned) {
+    while (!journal->stop && !journal->queue.count && !journal->skip_to &&
+           (journal->holds || journal->prunable <= pruned))
+        pthread_cond_wait(&journal->work, &journal->mutex);
+    if (journal->queue.count)
+        gather(journal);
+    else if (journal->stop)
+        return false;
+    *task = (struct task){.queue = journal->queue, .skip_to = journal->skip_to};
+    task->count = journal->queue.count;
+    task->forgets = journal->forgets && task->count > 0; /* together with its command */
+    if (task->count > JOURNAL_BATCH_ENTRIES)
+        task->count = JOURNAL_BATCH_ENTRIES;
+    if (journal->prunable > pruned && !journal->holds)
+        task->prune = journal->prunable;
+    journal->busy = true;
+    return true;
+}
+
+static void settle(struct journal *journal, const struct task *task) {
+    journal->busy = false;
+    if (task->count)
+        journal_queue_drop(&journal->queue, task->count, task->last);
+    if (task->count)
+        journal->alone = task->count == 1;
+    if (!journal->queue.count)
+        journal->hurry = false;
+    if (task->skip_to)
+        journal->skip_to = 0;
+    if (task->forgets)
+        journal->forgets = false;
+    settle_places(journal);
+    journal->oldest = journal->totals.oldest;
+    journal->producers = journal->totals.streams;
+    atomic_store(&journal->durable, journal->totals.newest);
+    pthread_cond_broadcast(&journal->done);
+}
+
+static void stop_at(struct journal *journal, const struct error *error) {
+    journal->busy = false;
+    journal->failed = true;
+    journal->error = *error;
+    pthread_cond_broadcast(&journal->done);
+}
+
+static void announce(struct journal *journal) {
+    const uint64_t one = 1;
+    while (write(journal->event, &one, sizeof one) < 0 && errno == EINTR)
+        ;
+}
+
+/* The clock that ages of streams' rows count by: from the newest row on it goes only while the
+   journal is open. A clock of the system that jumps, as without a battery until NTP has set it,
+   must not make a producer old that still waits for an answer. */
+static double age_clock(const struct journal *journal) {
+    return journal->age_began + (double)(clock_ns() - journal->age_since) / (double)NS_PER_SECOND;
+}
+
+/* The newest record of each of the batch's streams, by slots of batch_keys. */
+static void note_newest(struct journal *journal, const struct journal_record *record) {
+    struct journal_key key;
+    journal_key(&key, record->key, record->key_size, record->producer);
+    uint32_t slot = streams_find(journal->batch_keys, key.bytes, key.size);
+    if (slot == STREAMS_NONE)
+        slot = streams_add(journal->batch_keys, key.bytes, key.size);
+    journal->batch_newest[slot] = record;
+}
+
+static int write_streams(struct journal *journal, struct error *error) {
+    struct streams *keys = journal->batch_keys;
+    double now = age_clock(journal);
+    for (uint32_t slot = streams_oldest(keys); slot != STREAMS_NONE;
+         slot = streams_newer(keys, slot)) {
+        bool added;
+        struct journal_record record = *journal->batch_newest[slot];
+        record.time = now;
+        if (journal_store_stream(&journal->store, &record, &added, error))
+            return -1;
+        journal->totals.streams += added;
+    }
+    streams_clear(keys);
+    return 0;
+}
+
+static int write_block(struct journal *journal, struct error *error) {
+    const struct journal_block *block = journal_packer_end(&journal->packer);
+    if (journal_store_insert(&journal->store, block, error))
+        return -1;
+    journal->totals.newest = block->last;
+    journal_packer_begin(&journal->packer);
+    return 0;
+}
+
+static int write_entries(struct journal *journal, struct task *task, struct error *error) {
+    journal_packer_begin(&journal->packer);
+    for (size_t n = 0; n < task->count; n++) {
+        task->last = journal_queue_next(&task->queue, task->last);
+        while (!journal_packer_add(&journal->packer, task->last))
+            if (write_block(journal, error))
+                return -1;
+        if (task->last->partition)
+            note_place(journal, task->last);
+        else if (task->last->numbered)
+            note_newest(journal, task->last);
+    }
+    if (task->count && write_block(journal, error))
+        return -1;
+    return write_places(journal, error) ? -1 : write_streams(journal, error);
+}
+
+/* Delete some of what may go, whole blocks: never many at once, so that no entry waits long for its
+   commit, and always more than come in. `*pruned` becomes the position up to which nothing is left
+   to do. */
+static int prune(struct journal *journal, const struct task *task, uint64_t *pruned,
+                 struct error *error) {
+    struct journal_totals *totals = &journal->totals;
+    uint64_t used, gone, last = totals->oldest + PRUNE_ENTRIES + 2 * task->count - 1;
+    if (!task->prune)
+        return 0;
+    if (journal->keep != JOURNAL_KEEP_CHECKPOINT) {
+        if (journal_store_used(&journal->store, &used, error))
+            return -1;
+        if (used <= journal->keep)
+            last = 0;
+    }
+    if (last == 0 || totals->oldest > task->prune) {
+        *pruned = task->prune;
+        return 0;
+    }
+    if (last > task->prune)
+        last = task->prune;
+    if (journal_store_prune(&journal->store, last, &gone, error))
+        return -1;
+    if (gone)
+        totals->oldest = gone + 1;
+    else
+        *pruned = task->prune;
+    return 0;
+}
+
+/* Delete the numbers of streams and producers that are too many or too old, not many at once. What
+   this transaction has written is never among them: JOURNAL_PRODUCERS_MIN. */
+static int expire(struct journal *journal, const struct task *task, struct error *error) {
+    struct journal_totals *totals = &journal->totals;
+    int64_t now = (int64_t)age_clock(journal);
+    uint64_t most = EXPIRE_ROWS + task->count, removed = 0, too_old = 0;
+    uint64_t excess = totals->streams > journal->producers_keep && journal->producers_keep
+                          ? totals->streams - journal->producers_keep
+                          : 0;
+    if (excess && journal_store_expire(&journal->store, excess < most ? excess : most, INT64_MAX,
+                                       &removed, error))
+        return -1;
+    if (journal->producers_days && now >= journal->expiry_due) {
+        int64_t before = now - (int64_t)journal->producers_days * SECONDS_A_DAY;
+        if (journal_store_expire(&journal->store, EXPIRE_ROWS, before, &too_old, error))
+            return -1;
+        journal->expiry_due = too_old ? now : now + EXPIRY_SECONDS;
+    }
+    totals->streams -= removed + too_old;
+    atomic_fetch_add(&journal->expired, removed + too_old);
+    return 0;
+}
+
+static int skip_to(struct journal *journal, const struct task *task, struct error *error) {
+    uint64_t gone;
+    if (!task->skip_to)
+        return 0;
+    journal->totals.newest = task->skip_to;
+    journal->totals.oldest = task->skip_to + 1;
+    return journal_store_prune(&journal->store, task->skip_to, &gone, error);
+}
+
+/* The learning thread waits, and appends nothing but the command meanwhile. */
+static int forget_stream(struct journal *journal, const struct task *task, struct error *error) {
+    uint64_t removed;
+    if (!task->forgets)
+        return 0;
+    if (journal_store_forget(&journal->store, journal->forget, journal->forget_size, &removed,
+                             error))
+        return -1;
+    journal->totals.streams -= removed;
+    return 0;
+}
+
+static int perform(struct journal *journal, struct task *task, uint64_t *pruned,
+                   struct error *error) {
+    struct journal_store *store = &journal->store;
+    if (journal_store_begin(store, error) || skip_to(journal, task, error) ||
+        write_entries(journal, task, error) || forget_stream(journal, task, error) ||
+        expire(journal, task, error) || prune(journal, task, pruned, error) ||
+        journal_store_totals(store, &journal->totals, error))
+        return -1;
+    return journal_store_commit(store, error);
+}
+
+/* Write what is in the queue. The thread must have ended, and no transaction have failed. */
+static int write_rest(struct journal *journal, struct error *error) {
+    const struct journal_record *record;
+    struct task task;
+    uint64_t pruned = UINT64_MAX;
+    /* What the last transaction has written, when it was not settled. */
+    while (journal->queue.count &&
+           (record = journal_queue_next(&journal->queue, NULL))->position <= journal->totals.newest)
+        journal_queue_drop(&journal->queue, 1, record);
+    while (next_task(journal, &task, pruned)) {
+        if (perform(journal, &task, &pruned, error))
+            return -1;
+        settle(journal, &task);
+    }
+    return journal_mark_write(&journal->mark, journal->totals.newest, error);
+}
+
+static void *write_thread(void *context) {
+    struct journal *journal = context;
+    struct task task;
+    struct error error;
+    uint64_t pruned = 0;
+    pthread_mutex_lock(&journal->mutex);
+    while (!journal->failed && next_task(journal, &task, pruned)) {
+        pthread_mutex_unlock(&journal->mutex);
+        int status = perform(journal, &task, &pruned, &error);
+        if (!status)
+            status = journal_store_look(&journal->store, &error);
+        if (!status)
+            status = journal_mark_write(&journal->mark, journal->totals.newest, &error);
+        pthread_mutex_lock(&journal->mutex);
+        if (!status) {
+            settle(journal, &task);
+            pthread_mutex_unlock(&journal->mutex);
+            announce(journal);
+            status = journal_store_move_log(&journal->store, &error);
+            pthread_mutex_lock(&journal->mutex);
+        }
+        if (status) {
+            stop_at(journal, &error);
+            announce(journal);
+        }
+    }
+    pthread_mutex_unlock(&journal->mutex);
+    return NULL;
+}
+
+/* ---- Opening ---- */
+
+static size_t largest_example(const struct journal_options *options) {
+    size_t step = options->input_bytes + options->target_bytes;
+    size_t others = WIRE_KEY_MAX + options->words_bytes;
+    if (options->steps_max > (JOURNAL_EXAMPLE_BYTES - others) / step)
+        return JOURNAL_EXAMPLE_BYTES;
+    return others + options->steps_max * step;
+}
+
+static int allocate(struct journal *journal, const struct journal_options *options,
+                    struct error *error) {
+    journal->reading.largest = largest_example(options);
+    if (journal->reading.largest < JOURNAL_COMMAND_BYTES)
+        journal->reading.largest = JOURNAL_COMMAND_BYTES;
+    /* Wherever what waits lies in the ring, there is room for a largest one after or before it. */
+    size_t capacity = JOURNAL_QUEUE_BYTES + 2 * journal_queue_size(journal->reading.largest);
+    journal->lasts = calloc(JOURNAL_KEYS, sizeof *journal->lasts);
+    journal->producers_keep = options->producers_keep;
+    journal->producers_days = options->producers_days;
+    journal->batch_newest = calloc(JOURNAL_BATCH_ENTRIES, sizeof(struct journal_record *));
+    /* Without its counts of memory SQLite locks less; refused when somebody uses it already. */
+    sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
+    if (streams_open(&journal->keys, JOURNAL_KEYS, NULL) ||
+        streams_open(&journal->batch_keys, JOURNAL_BATCH_ENTRIES, NULL) || !journal->lasts ||
+        !journal->batch_newest || !journal_queue_open(&journal->queue, capacity))
+        return error_set(error, EX_UNAVAILABLE, "out of memory for the journal");
+    if (options->remember && journal_recent_open(&journal->recent, error))
+        return -1;
+    journal->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (journal->event < 0)
+        return error_set(error, EX_UNAVAILABLE, "the journal cannot be prepared: %s",
+                         strerror(errno));
+    return 0;
+}
+
+static int synchronize(struct journal *journal, struct error *error) {
+    pthread_condattr_t monotonic;
+    int status = pthread_condattr_init(&monotonic);
+    if (!status) {
+        pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+        pthread_mutex_init(&journal->mutex, NULL);
+        pthread_cond_init(&journal->work, &monotonic);
+        pthread_cond_init(&journal->done, &monotonic);
+        pthread_condattr_destroy(&monotonic);
+        journal->synchronized = true;
+        return 0;
+    }
+    return error_set(error, EX_UNAVAILABLE, "the journal cannot be prepared: %s", strerror(status));
+}
+
+/* With other settings than those it was last written with, the file says so before anything else
+   is written to it. That is synced: after a loss of power a file that still said `full` would be
+   refused, for its mark may have what was never synced. */
+static int take_over(struct journal *journal, const struct journal_options *options,
+                     struct error *error) {
+    struct journal_store *store = &journal->store;
+    struct journal_totals *totals = &journal->totals;
+    if (totals->sync == options->sync && !strcmp(totals->name, options->name) &&
+        !strcmp(totals->digest, options->digest))
+        return 0;
+    totals->sync = options->sync;
+    snprintf(totals->name, sizeof totals->name, "%s", options->name);
+    snprintf(totals->digest, sizeof totals->digest, "%s", options->digest);
+    if (journal_store_begin(store, error) || journal_store_totals(store, &journal->totals, error))
+        return -1;
+    return journal_store_commit(store, error) ? -1
+                                              : journal_sync_log(store->file, store->path, error);
+}
+
+/* Without an entry it belongs to nobody: who changes a configuration before the first example finds
+   no fault with it. The mark knows of a log that was left out of a copy. */
+static bool is_unused(const struct journal *journal) {
+    return journal->totals.newest == 0 && journal->totals.streams == 0 &&
+           journal->mark.position == 0;
+}
+
+static int check_owner(const struct journal *journal, const struct journal_options *options,
+                       struct error *error) {
+    const struct journal_totals *totals = &journal->totals;
+    if (!strcmp(totals->digest, options->digest) || is_unused(journal))
+        return 0;
+    if (options->before && !strcmp(totals->digest, options->before)) {
+        if (totals->newest <= options->checkpoint)
+            return 0;
+        return error_set(error, EX_CONFIG,
+                         "the journal %s has %" PRIu64 " entr%s after the checkpoint, learned with "
+                         "another window, stride, rule or optimizer: start with those, end the "
+                         "daemon (runnel-ctl shutdown), and change them then",
+                         journal->path, totals->newest - options->checkpoint,
+                         totals->newest - options->checkpoint == 1 ? "y" : "ies");
+    }
+    return error_set(error, EX_CONFIG,
+                     "the journal %s was written with another model or learning configuration "
+                     "(%s, digest %s; this one is %s): continue with that configuration, or give "
+                     "this one a directory of its own with state.directory, or move this "
+                     "directory away, checkpoints and journal together",
+                     journal->path, totals->name, totals->digest, options->digest);
+}
+
+/* The mark of a file that was there before is lowered first: a start that is killed must not leave
+   a new file that it refuses. */
+static int create(struct journal *journal, const struct journal_options *options,
+                  struct error *error) {
+    struct journal_totals fresh = {
+        .sync = options->sync, .oldest = options->checkpoint + 1, .newest = options->checkpoint};
+    snprintf(fresh.name, sizeof fresh.name, "%s", options->name);
+    snprintf(fresh.digest, sizeof fresh.digest, "%s", options->digest);
+    if (journal_mark_reset(&journal->mark, options->checkpoint, error))
+        return -1;
+    return journal_store_create(journal->path, &fresh, error);
+}
+
+#define ACCEPT "start once with --accept-short-journal"
+
+/* Whether all entries are there that the mark and the checkpoint have, and those after it. */
+static int check_end(const struct journal *journal, const struct journal_options *options,
+                     struct error *error) {
+    uint64_t newest = journal->totals.newest;
+    if (journal->found.is_new)
+        return 0;
+    if (newest < options->checkpoint && options->accept_short)
+        return 0;
+    if (newest < options->checkpoint)
+        return error_set(
+            error, EX_IOERR,
+            "the journal %s ends at entry %" PRIu64 ", before the checkpoint, which has "
+            "%" PRIu64 ": restore the journal that belongs to it, with its -wal, or " ACCEPT
+            ": it continues after the checkpoint, and what its missing end had is "
+            "learned again when it is sent again",
+            journal->path, newest, options->checkpoint);
+    if (journal_check_range(journal->path, options->checkpoint, journal->totals.oldest, newest,
+                            error))
+        return -1;
+    if (newest < journal->mark.position && journal->totals.sync == JOURNAL_FULL &&
+        !options->accept_short)
+        return error_set(error, EX_IOERR,
+                         "the journal %s ends at entry %" PRIu64 ", but entries up to %" PRIu64
+                         " had been acknowledged, as %s has it: its write-ahead log was cut off or "
+                         "left out of a copy; restore the journal with its -wal, or " ACCEPT
+                         ": what these entries taught is lost, unless it is sent again",
+                         journal->path, newest, journal->mark.position, JOURNAL_MARK_NAME);
+    return 0;
+}
+
+static int read_place(void *context, const char *name, const struct journal_place *place,
+                      struct error *error) {
+    struct journal *journal = context;
+    uint32_t partition = journal_partition(journal, name);
+    if (!partition || place->position > journal->totals.newest)
+        return journal_damaged(error, journal->path,
+                               "the places of its partitions are not what was written");
+    of(journal, partition)->place = *place;
+    return 0;
+}
+
+static int open_file(struct journal *journal, const struct journal_options *options,
+                     struct error *error) {
+    struct journal_store *store = &journal->store;
+    struct journal_tail tail;
+    journal->found.marked = journal->mark.position;
+    if (journal_store_find(journal->path, &journal->found.is_new, error) ||
+        (journal->found.is_new && create(journal, options, error)) ||
+        journal_check_log(journal->path, &tail, error) ||
+        journal_store_open(store, journal->path, options->sync, error) ||
+        journal_check_totals(store, &journal->totals, error) ||
+        check_owner(journal, options, error) || check_end(journal, options, error))
+        return -1;
+    if (journal->totals.sync == JOURNAL_FULL && tail.transactions > 1)
+        return journal_damaged(error, journal->path,
+                               "%d transactions of its write-ahead log cannot be read",
+                               tail.transactions);
+    journal->found.torn = tail.torn;
+    journal->found.newest = journal->totals.newest;
+    if (journal_check_contents(store, &journal->totals, error) ||
+        journal_store_prepare(store, tail.torn, error) || take_over(journal, options, error) ||
+        journal_store_places(store, options->places, read_place, journal, error) ||
+        journal_read_open(&journal->reading, error) || journal_store_identify(store, error) ||
+        journal_read_age(&journal->reading, &journal->age_began, error))
+        return -1;
+    journal->age_since = clock_ns();
+    if (journal->recent)
+        journal_read_recent(&journal->reading, journal->recent);
+    return 0;
+}
+
+/* Signals are the main thread's. */
+static int start(struct journal *journal, struct error *error) {
+    sigset_t all, before;
+    journal->appended = journal->totals.newest;
+    journal->oldest = journal->totals.oldest;
+    journal->producers = journal->totals.streams;
+    atomic_store(&journal->durable, journal->totals.newest);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int status = pthread_create(&journal->thread, NULL, write_thread, journal);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    journal->started = status == 0;
+    if (status)
+        return error_set(error, EX_UNAVAILABLE, "the journal's thread cannot be started: %s",
+                         strerror(status));
+    return 0;
+}
+
+int journal_open(struct journal **journal, const char *directory,
+                 const struct journal_options *options, struct error *error) {
+    struct journal *opened = calloc(1, sizeof *opened);
+    *journal = opened;
+    if (!opened)
+        return error_set(error, EX_UNAVAILABLE, "out of memory for the journal");
+    opened->event = opened->mark.file = -1;
+    opened->sync = options->sync;
+    opened->keep = options->keep;
+    snprintf(opened->path, sizeof opened->path, "%s/%s", directory, JOURNAL_NAME);
+    opened->reading = (struct journal_reading){.path = opened->path,
+                                               .input_bytes = options->input_bytes,
+                                               .target_bytes = options->target_bytes};
+    if (!allocate(opened, options, error) && !synchronize(opened, error) &&
+        !journal_mark_open(&opened->mark, directory, error) && !open_file(opened, options, error) &&
+        !start(opened, error))
+        return 0;
+    journal_close(journal);
+    return -1;
+}
+
+/* Ends the journal's thread, if it runs. */
+static void stop_thread(struct journal *journal) {
+    if (!journal->started)
+        return;
+    pthread_mutex_lock(&journal->mutex);
+    journal->stop = true;
+    pthread_cond_signal(&journal->work);
+    pthread_mutex_unlock(&journal->mutex);
+    pthread_join(journal->thread, NULL);
+    journal->started = false;
+}
+
+void journal_close(struct journal **journal) {
+    struct journal *old = *journal;
+    *journal = NULL;
+    if (!old)
+        return;
+    stop_thread(old);
+    journal_read_close(&old->reading);
+    journal_store_close(&old->store, old->failed);
+    journal_mark_close(&old->mark);
+    if (old->synchronized) {
+        pthread_mutex_destroy(&old->mutex);
+        pthread_cond_destroy(&old->work);
+        pthread_cond_destroy(&old->done);
+    }
+    if (old->event >= 0)
+        close(old->event);
+    journal_queue_close(&old->queue);
+    streams_close(&old->keys);
+    streams_close(&old->batch_keys);
+    for (uint32_t n = 0; n < old->partition_count; n++)
+        free(old->partitions[n]);
+    journal_recent_close(&old->recent);
+    free(old->lasts);
+    free(old->batch_newest);
+    free(old);
+}
+
+struct journal_found journal_found(const struct journal *journal) {
+    return journal->found;
+}
+
+uint64_t journal_position(const struct journal *journal) {
+    return journal->appended;
+}
+
+/* ---- What has become durable ---- */
+
+uint64_t journal_durable(const struct journal *journal) {
+    return atomic_load(&journal->durable);
+}
+
+uint64_t journal_expired(const struct journal *journal) {
+    return atomic_load(&journal->expired);
+}
+
+int journal_descriptor(const struct journal *journal) {
+    return journal->event;
+}
+
+/* Under the mutex. */
+static int status_of(const struct journal *journal, struct error *error) {
+    if (!journal->failed)
+        return 0;
+    return error_set(error, journal->error.status, "%s", journal->error.text);
+}
+
+int journal_poll(struct journal *journal, struct error *error) {
+    uint64_t events;
+    while (read(journal->event, &events, sizeof events) < 0 && errno == EINTR)
+        ;
+    pthread_mutex_lock(&journal->mutex);
+    int status = status_of(journal, error);
+    pthread_mutex_unlock(&journal->mutex);
+    return status;
+}
+
+int journal_sync(struct journal *journal, struct error *error) {
+    pthread_mutex_lock(&journal->mutex);
+    while (!journal->failed && journal->queue.count) {
+        journal->hurry = true;
+        pthread_cond_signal(&journal->work);
+        pthread_cond_wait(&journal->done, &journal->mutex);
+    }
+    int status = status_of(journal, error);
+    pthread_mutex_unlock(&journal->mutex);
+    if (status)
+        return -1;
+    if (!journal_look(journal, error) &&
+        (journal->sync != JOURNAL_NORMAL ||
+         journal_sync_log(journal->reading.file, journal->path, error) == 0))
+        return 0;
+    pthread_mutex_lock(&journal->mutex);
+    journal->failed = true;
+    journal->error = *error;
+    pthread_mutex_unlock(&journal->mutex);
+    return -1;
+}
+
+int journal_has_stream(struct journal *journal, const char *key, size_t key_size,
+                       struct error *error) {
+    return journal_sync(journal, error) ? -1
+                                        : journal_read_has(&journal->reading, key, key_size, error);
+}
+
+/* With the queue empty the command is a transaction of its own. */
+uint64_t journal_forget(struct journal *journal, const char *text, const char *key, size_t key_size,
+                        struct error *error) {
+    assert(key_size <= WIRE_KEY_MAX);
+    if (journal_sync(journal, error))
+        return 0;
+    pthread_mutex_lock(&journal->mutex);
+    memcpy(journal->forget, key, key_size);
+    journal->forget_size = key_size;
+    journal->forgets = true;
+    pthread_mutex_unlock(&journal->mutex);
+    uint64_t position = journal_append_command(journal, JOURNAL_FORGET, text);
+    if (journal_sync(journal, error))
+        return 0;
+    streams_clear(journal->keys); /* all that it knew is in the file */
+    journal->judged.size = 0;
+    return position;
+}
+
+int journal_skip_to(struct journal *journal, uint64_t position, struct error *error) {
+    assert(journal->appended == atomic_load(&journal->durable) && position >= journal->appended);
+    pthread_mutex_lock(&journal->mutex);
+    journal->skip_to = position;
+    journal->appended = position;
+    while (!journal->failed && journal->skip_to) {
+        pthread_cond_signal(&journal->work);
+        pthread_cond_wait(&journal->done, &journal->mutex);
+    }
+    int status = status_of(journal, error);
+    pthread_mutex_unlock(&journal->mutex);
+    return status;
+}
+
+void journal_prune(struct journal *journal, uint64_t position) {
+    if (journal->keep == JOURNAL_KEEP_ALL)
+        return;
+    pthread_mutex_lock(&journal->mutex);
+    if (position > journal->prunable) {
+        journal->prunable = position;
+        pthread_cond_signal(&journal->work);
+    }
+    pthread_mutex_unlock(&journal->mutex);
+}
+
+void journal_hold(struct journal *journal) {
+    pthread_mutex_lock(&journal->mutex);
+    journal->holds++;
+    while (journal->busy)
+        pthread_cond_wait(&journal->done, &journal->mutex);
+    pthread_mutex_unlock(&journal->mutex);
+}
+
+void journal_let_go(struct journal *journal) {
+    pthread_mutex_lock(&journal->mutex);
+    journal->holds--;
+    pthread_cond_signal(&journal->work);
+    pthread_mutex_unlock(&journal->mutex);
+}
+
+void journal_figures(struct journal *journal, struct journal_figures *figures) {
+    char log[JOURNAL_PATH_SIZE + 8];
+    struct stat file;
+    struct statvfs disk;
+    *figures = (struct journal_figures){.position = journal->appended};
+    snprintf(log, sizeof log, "%s-wal", journal->path);
+    if (stat(journal->path, &file) == 0)
+        figures->bytes += (uint64_t)file.st_size;
+    if (stat(log, &file) == 0)
+        figures->bytes += (uint64_t)file.st_size;
+    if (statvfs(journal->path, &disk) == 0)
+        figures->free_bytes = (uint64_t)disk.f_bavail * disk.f_frsize;
+    pthread_mutex_lock(&journal->mutex);
+    figures->oldest = journal->oldest;
+    figures->durable = atomic_load(&journal->durable);
+    figures->producers = journal->producers;
+    figures->expired = journal_expired(journal);
+    figures->entries = figures->durable + 1 - figures->oldest;
+    if (journal->queue.count)
+        figures->waiting =
+            1e-9 * (double)(clock_ns() - journal_queue_next(&journal->queue, NULL)->appended);
+    pthread_mutex_unlock(&journal->mutex);
+}
+
+bool journal_is_removed(const struct journal *journal) {
+    return journal_store_is_removed(&journal->store);
+}
+
+int journal_look(const struct journal *journal, struct error *error) {
+    return journal_store_look(&journal->store, error);
+}
+
+int journal_has_kind(struct journal *journal, uint64_t after, enum journal_kind kind,
+                     struct error *error) {
+    return journal_read_has_kind(&journal->reading, after, kind, error);
+}
+
+int journal_replay(struct journal *journal, uint64_t after, journal_visit *visit, void *context,
+                   struct error *error) {
+    return journal_read_all(&journal->reading, after, visit, context, error);
+}
+
+int journal_mark(struct journal *journal, struct error *error) {
+    return journal_mark_reset(&journal->mark, journal->appended, error);
+}
+
+/* With the thread ended, what is left in the queue is written here. */
+int journal_save(struct journal *journal, struct error *error) {
+    if (!journal_is_removed(journal))
+        return error_set(error, EX_IOERR, "the journal %s is not to be written again",
+                         journal->path);
+    stop_thread(journal);
+    return write_rest(journal, error) || journal_store_save(&journal->store, error) ? -1 : 0;
+}
+
+/* ---- What is known of each stream's numbers ---- */
+
+/* Whether a stream more can be remembered: one is forgotten only when the file has it. */
+static bool key_has_room(const struct journal *journal) {
+    return streams_count(journal->keys) < JOURNAL_KEYS ||
+           journal->lasts[streams_oldest(journal->keys)].position <= atomic_load(&journal->durable);
+}
+
+/* The slot of the key, or STREAMS_NONE. What is judged is mostly what is appended next: its key and
+   slot are kept. */
+static uint32_t find_key(struct journal *journal, const char *key, size_t key_size,
+                         uint64_t producer) {
+    struct journal_key *judged = &journal->judged;
+    journal_key(judged, key, key_size, producer);
+    return journal->judged_slot = streams_find(journal->keys, judged->bytes, judged->size);
+}
+
+static uint32_t find_again(struct journal *journal, const char *key, size_t key_size,
+                           uint64_t producer) {
+    const struct journal_key *judged = &journal->judged;
+    bool same = judged->size == sizeof producer + key_size &&
+                memcmp(judged->bytes, &producer, sizeof producer) == 0 &&
+                memcmp(judged->bytes + sizeof producer, key, key_size) == 0;
+    return same ? journal->judged_slot : find_key(journal, key, key_size, producer);
+}
+
+/* The slot of the key that was judged, as the most recently used. There must be room. */
+static uint32_t remember(struct journal *journal) {
+    const struct journal_key *judged = &journal->judged;
+    if (journal->judged_slot != STREAMS_NONE) {
+        streams_touch(journal->keys, journal->judged_slot);
+        return journal->judged_slot;
+    }
+    if (streams_count(journal->keys) == JOURNAL_KEYS)
+        streams_remove(journal->keys, streams_oldest(journal->keys));
+    return journal->judged_slot = streams_add(journal->keys, judged->bytes, judged->size);
+}
+
+int journal_last(struct journal *journal, const char *key, size_t key_size, uint64_t producer,
+                 uint32_t *epoch, uint64_t *sequence, uint64_t *position, struct error *error) {
+    struct journal_last last;
+    uint32_t slot = find_key(journal, key, key_size, producer);
+    if (slot != STREAMS_NONE) {
+        last = journal->lasts[slot];
+    } else {
+        int found = journal_look_up(&journal->reading, key, key_size, producer, &last, error);
+        if (found != 1)
+            return found;
+        if (key_has_room(journal))
+            journal->lasts[remember(journal)] = last;
+    }
+    *epoch = last.epoch;
+    *sequence = last.sequence;
+    *position = last.position;
+    return 1;
+}
+
+/* ---- Appending ---- */
+
+bool journal_has_room(struct journal *journal) {
+    pthread_mutex_lock(&journal->mutex);
+    bool room =
+        journal_queue_place(&journal->queue, journal_queue_size(journal->reading.largest)) ||
+        journal->failed;
+    pthread_mutex_unlock(&journal->mutex);
+    return room && key_has_room(journal);
+}
+
+/* Under the mutex: wait for a place; NULL when the journal has failed. */
+static struct journal_record *wait_for_place(struct journal *journal, size_t size) {
+    struct journal_record *place = NULL;
+    while (!journal->failed &&
+           (!key_has_room(journal) || !(place = journal_queue_place(&journal->queue, size)))) {
+        journal->hurry = true;
+        pthread_cond_signal(&journal->work);
+        pthread_cond_wait(&journal->done, &journal->mutex);
+    }
+    return journal->failed ? NULL : place;
+}
+
+/* Under the mutex. The journal's thread is woken when it may be asleep, and when it need not wait
+   any longer. */
+static void put(struct journal *journal, const struct journal_record *record) {
+    journal_queue_put(&journal->queue, record);
+    size_t count = journal->queue.count;
+    if (count == 1 || count == JOURNAL_BATCH_ENTRIES)
+        pthread_cond_signal(&journal->work);
+}
+
+/* A large record is written while the journal's thread goes on: nobody else uses its place. */
+static void write_record(struct journal *journal, struct journal_record *place,
+                         const struct journal_record *record) {
+    enum { LARGE = 16384 };
+    if (record->size >= LARGE)
+        pthread_mutex_unlock(&journal->mutex);
+    journal_queue_write(place, record);
+    if (record->size >= LARGE)
+        pthread_mutex_lock(&journal->mutex);
+}
+
+/* The time of day is asked for some hundred times a second, and not for each of as many entries as
+   there may be. */
+static double time_of(struct journal *journal, uint64_t now) {
+    static const uint64_t often = NS_PER_SECOND / 200;
+    if (journal->day_asked == 0 || now - journal->day_asked >= often) {
+        journal->day = clock_unix();
+        journal->day_asked = now;
+    }
+    return journal->day + (double)(now - journal->day_asked) / (double)NS_PER_SECOND;
+}
+
+/* The record's bytes after it, in this order; `record` has their sizes. */
+static uint64_t append(struct journal *journal, struct journal_record *record) {
+    record->position = ++journal->appended;
+    record->appended = clock_ns();
+    record->time = time_of(journal, record->appended);
+    record->size = journal_queue_size(journal_record_bytes(record));
+    pthread_mutex_lock(&journal->mutex);
+    struct journal_record *place = wait_for_place(journal, record->size);
+    if (place) {
+        write_record(journal, place, record);
+        put(journal, place);
+    }
+    pthread_mutex_unlock(&journal->mutex);
+    return record->position;
+}
+
+/* Every field is given: to clear the whole first would cost as much as all of this. */
+static struct journal_record record_of(const struct journal *journal,
+                                       const struct example *example) {
+    bool numbered = example->numbered, label = example->label;
+    return (struct journal_record){
+        .position = 0,
+        .time = 0,
+        .appended = 0,
+        .stamp = isnan(example->time) ? 0 : example->time + 0.0, /* 0 is unknown, NaN no time */
+        .sequence = numbered ? example->sequence : 0,
+        /* A label without a number names its example by this producer all the same. */
+        .producer = numbered || label ? example->producer : 0,
+        .epoch = numbered ? example->epoch : 0,
+        .kind = JOURNAL_EXAMPLE,
+        .flags =
+            (uint8_t)((example->end ? WIRE_END : 0) | (example->learn ? 0 : WIRE_DO_NOT_LEARN) |
+                      (label ? WIRE_LABEL : 0) | (example->sparse ? WIRE_SPARSE : 0) |
+                      (example->words_size ? WIRE_WORDS : 0)),
+        .numbered = numbered,
+        .label = {example->label_epoch, example->label_sequence},
+        .steps = example->steps,
+        .key_size = example->key_size,
+        .x_size = label ? 0 : example->steps * journal->reading.input_bytes,
+        .y_size = example->y ? example->steps * journal->reading.target_bytes : 0,
+        .words_size = example->words_size,
+        .key = example->key_size ? example->key : "",
+        .x = example->x,
+        .y = example->y,
+        .words = example->words,
+        .partition = example->partition,
+        .count = example->count,
+        .size = 0,
+    };
+}
+
+enum journal_seen journal_seen(const struct journal *journal, const struct example *example) {
+    if (!journal->recent)
+        return JOURNAL_SEEN_UNKNOWN;
+    const struct journal_record record = record_of(journal, example);
+    return journal_recent_find(journal->recent, &record);
+}
+
+/* What is known of the stream's numbers in memory. */
+static void note(struct journal *journal, const struct journal_record *record) {
+    find_again(journal, record->key, record->key_size, record->producer);
+    if (key_has_room(journal))
+        journal->lasts[remember(journal)] =
+            (struct journal_last){record->epoch, record->sequence, record->position};
+    if (journal->recent)
+        journal_recent_put(journal->recent, record);
+}
+
+uint64_t journal_append_example(struct journal *journal, const struct example *example) {
+    struct journal_record record = record_of(journal, example);
+    if (record.key_size > WIRE_KEY_MAX || journal_record_bytes(&record) > journal->reading.largest)
+        return 0;
+    uint64_t position = append(journal, &record);
+    if (record.numbered && !record.partition)
+        note(journal, &record);
+    return position;
+}
+
+static uint64_t append_command(struct journal *journal, enum journal_kind kind, const char *text,
+                               uint32_t partition, const struct journal_place *place) {
+    struct journal_record record = {.kind = (uint8_t)kind,
+                                    .key = "",
+                                    .x = text,
+                                    .x_size = strlen(text) + 1,
+                                    .partition = partition,
+                                    .epoch = place->epoch,
+                                    .sequence = place->sequence,
+                                    .count = place->count};
+    return record.x_size > JOURNAL_COMMAND_BYTES ? 0 : append(journal, &record);
+}
+
+uint64_t journal_append_command(struct journal *journal, enum journal_kind kind, const char *text) {
+    static const struct journal_place none;
+    return append_command(journal, kind, text, 0, &none);
+}
+
+uint64_t journal_append_place(struct journal *journal, enum journal_kind kind, const char *text,
+                              uint32_t partition, const struct journal_place *place) {
+    return append_command(journal, kind, text, partition, place);
+}
