@@ -69,7 +69,7 @@ void learner_resumed(struct learner *learner);
 void learner_all_changed(struct learner *learner);
 void learner_changes_settle(struct learner *learner, uint64_t position);
 
-/* ---- A stream that comes from elsewhere (learner_adopt.c) ---- */
+/* ---- A stream that comes from elsewhere ---- */
 
 /* Where its rows are to be written. */
 struct learner_place {

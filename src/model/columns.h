@@ -21,7 +21,7 @@ enum {
     COLUMNS_TEXT_SIZE = 160, /* of a list of columns for people */
 };
 
-/* Words that get ids in the order in which they come (learner_words.c): 0 .. capacity - 1, and the
+/* Words that get ids in the order in which they come (parts/words.c): 0 .. capacity - 1, and the
    id `capacity` stands for every other word. */
 struct vocabulary {
     size_t capacity; /* 0: there is none, and symbols are numbers */
