@@ -407,7 +407,7 @@ static int call(struct experiment *e, struct error *error) {
         return -1;
     if (a->check || a->live)
         return check_experiment(e, error);
-    if (run_experiment(e, error))
+    if (report_ready(&a->report, error) || run_experiment(e, error))
         return -1;
     experiment_store_close(&e->store);
     return report_make(e->directory, &a->report, error) || tell_failures(e, error) ? -1 : 0;
@@ -433,7 +433,7 @@ int main(int argc, char **argv) {
                    "them. EXPERIMENT is a file of YAML, or a directory of results, which is "
                    "reported.",
         .ending = "Exit status: 0 done, 64 usage, 65 results of another experiment or damaged, 66 "
-                  "no such file, 69 a feeder, 70 internal, 71 out of memory, 73 cannot be made, 74 "
+                  "no such file, 69 a feeder or runnel-plot, 70 internal, 71 out of memory, 73 cannot be made, 74 "
                   "the disk, 75 interrupted or in use, 78 configuration.",
         .groups = {{NULL, rows, &arguments}, {"Reports:", report_rows, &arguments.report}},
         .complete = COMPLETE_FILE,

@@ -19,6 +19,7 @@
 #include "common/clock.h"
 #include "common/error.h"
 #include "common/hash.h"
+#include "common/program.h"
 #include "common/sync.h"
 #include "experiment_examples.h"
 #include "experiment_memory.h"
@@ -40,7 +41,7 @@ struct recorder {
     FILE *file;
     void *zmq, *pull, *monitor;
     char directory[ENDPOINT_SIZE], endpoint[ENDPOINT_SIZE]; /* private: of the socket */
-    char program[PATH_SIZE];
+    char program[PATH_MAX];
     pid_t child;     /* 0: there is none, or it has been waited for */
     int connections; /* that the child has open */
     uint64_t examples;
@@ -51,18 +52,6 @@ static const char *program_name(const struct recorder *r) {
 }
 
 /* ---- The program ---- */
-
-/* Beside this one, else as PATH says. */
-static void find_program(struct recorder *r) {
-    const char *name = program_name(r);
-    ssize_t length = readlink("/proc/self/exe", r->program, sizeof r->program - 1);
-    r->program[length > 0 ? length : 0] = 0;
-    char *slash = strrchr(r->program, '/');
-    size_t room = slash ? sizeof r->program - (size_t)(slash + 1 - r->program) : 0;
-    if (!slash || snprintf(slash + 1, room, "%s", name) >= (int)room ||
-        access(r->program, X_OK) != 0)
-        snprintf(r->program, sizeof r->program, "%s", name);
-}
 
 /* In the child: only what is safe after fork. A parent that is killed takes it along. */
 static void start(const struct recorder *r, char *const *arguments, pid_t parent) {
@@ -84,7 +73,7 @@ static int start_child(struct recorder *r, struct error *error) {
     const char **arguments = calloc(r->stream->word_count + OWN + 3, sizeof *arguments);
     if (!arguments)
         return error_no_memory(error);
-    find_program(r);
+    program_find(r->program, program_name(r));
     size_t count = 0;
     arguments[count++] = r->program;
     for (size_t n = 0; n < r->stream->word_count; n++)

@@ -1,15 +1,18 @@
+#include "build-config.h"
+
 #include "report.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sysexits.h>
+#include <unistd.h>
 
 #include "common/grid.h"
+#include "common/program.h"
 #include "report_against.h"
-#include "report_board.h"
 #include "report_csv.h"
-#include "report_html.h"
 #include "report_summary.h"
 #include "report_table.h"
 
@@ -51,31 +54,78 @@ struct report {
 
 /* ---- Files ---- */
 
-/* What a file is filled with: -1 when out of memory. */
-typedef int fill_file(const struct report *report, FILE *to, struct error *error);
-
-static int fill_csv(const struct report *report, FILE *to, struct error *error) {
-    return report_csv(report->results, to) ? error_no_memory(error) : 0;
-}
-
-static int fill_html(const struct report *report, FILE *to, struct error *error) {
-    return report_html(report->summary, report->results, report->store, to, error);
-}
-
-static int write_file(const char *path, fill_file *fill, const struct report *report,
-                      struct error *error) {
+static int write_csv(const struct report *report, const char *path, struct error *error) {
     bool standard = is_standard(path);
     const char *name = standard ? "standard output" : path;
     FILE *to = standard ? stdout : fopen(path, "w");
     if (!to)
         return error_set(error, EX_CANTCREAT, "%s cannot be made: %s", name, strerror(errno));
-    int status = fill(report, to, error);
+    int status = report_csv(report->results, to) ? error_no_memory(error) : 0;
     errno = 0;
     bool failed = fflush(to) || ferror(to);
     if (!standard && fclose(to))
         failed = true;
     if (!status && failed)
         status = error_set(error, EX_IOERR, "%s cannot be written: %s", name, strerror(errno));
+    return status;
+}
+
+/* ---- What runnel-plot writes: the page and the event files ---- */
+
+/* Its only sentence, without its name. */
+static void read_sentence(int from, char text[ERROR_TEXT_SIZE]) {
+    static const char NAME[] = "runnel-plot: ";
+    FILE *file = fdopen(from, "r");
+    size_t size = file ? fread(text, 1, ERROR_TEXT_SIZE - 1, file) : 0;
+    text[size] = '\0';
+    text[strcspn(text, "\n")] = '\0';
+    if (!strncmp(text, NAME, sizeof NAME - 1))
+        memmove(text, text + sizeof NAME - 1, strlen(text + sizeof NAME - 1) + 1);
+    if (file)
+        fclose(file);
+    else
+        close(from);
+}
+
+static int run_plot(const char *const *arguments, int output, struct error *error) {
+    char text[ERROR_TEXT_SIZE];
+    int errors[2];
+    if (pipe2(errors, O_CLOEXEC))
+        return error_set(error, EX_OSERR, "cannot make a pipe: %s", strerror(errno));
+    fflush(stdout);
+    pid_t child = program_start(arguments, -1, output, errors[1]);
+    int reason = errno;
+    close(errors[1]);
+    read_sentence(errors[0], text);
+    if (child < 0)
+        return error_set(error, EX_UNAVAILABLE,
+                         "cannot start runnel-plot, which writes the page and event files: %s",
+                         strerror(reason));
+    int status = program_wait(child);
+    return status ? error_set(error, status < 0 ? EX_SOFTWARE : status, "%s",
+                              *text ? text : "runnel-plot died")
+                  : 0;
+}
+
+/* `path`: of results; NULL: only ask whether runnel-plot has all that it needs. */
+static int plot(const struct report_options *o, const char *path, struct error *error) {
+    const char *const options[][2] = {
+        {"--html=", o->html}, {"--tensorboard=", o->board}, {"--measure=", o->measure}};
+    enum { OPTIONS = sizeof options / sizeof *options };
+    char texts[OPTIONS][EXPERIMENT_PATH_SIZE];
+    const char *arguments[OPTIONS + 4] = {"runnel-plot"};
+    size_t count = 1;
+    for (size_t i = 0; i < OPTIONS; i++)
+        if (options[i][1]) {
+            snprintf(texts[i], sizeof texts[i], "%s%s", options[i][0], options[i][1]);
+            arguments[count++] = texts[i];
+        }
+    arguments[count++] = path ? "--" : "--version";
+    arguments[count] = path;
+    int output = path ? -1 : open("/dev/null", O_WRONLY | O_CLOEXEC);
+    int status = run_plot(arguments, output, error);
+    if (output >= 0)
+        close(output);
     return status;
 }
 
@@ -106,11 +156,9 @@ static int print_tables(const struct report *report, bool quiet, struct error *e
 }
 
 static int make(const struct report *report, const struct report_options *o, struct error *error) {
-    if (o->csv && write_file(o->csv, fill_csv, report, error))
+    if (o->csv && write_csv(report, o->csv, error))
         return -1;
-    if (o->html && write_file(o->html, fill_html, report, error))
-        return -1;
-    if (o->board && report_board(report->summary, report->store, o->board, error))
+    if ((o->html || o->board) && plot(o, experiment_store_path(report->store), error))
         return -1;
     if (o->json)
         return print_json(report, error);
@@ -132,6 +180,10 @@ static int compare(struct report *report, const char *path, struct against *agai
         report->against = against;
     experiment_store_close(&store);
     return status;
+}
+
+int report_ready(const struct report_options *o, struct error *error) {
+    return o->html || o->board ? plot(o, NULL, error) : 0;
 }
 
 int report_make(const char *path, const struct report_options *o, struct error *error) {

@@ -22,6 +22,10 @@ struct report_options {
    runs. */
 int report_check(const struct report_options *options, struct error *error);
 
+/* Whether what the page and the event files need is installed: EX_UNAVAILABLE. To be asked before
+   anything runs for hours. */
+int report_ready(const struct report_options *options, struct error *error);
+
 /* `path`: a directory of results or the file in it. The table goes to standard output, unless
    something else does. -1: EX_NOINPUT, EX_DATAERR and EX_IOERR of what is read (EX_DATAERR, too,
    when `against` has no stream in common, or, once all is written, no run), EX_CANTCREAT and

@@ -60,25 +60,35 @@ static json_t *json_of_stream(const struct summary *summary, const struct summar
     for (size_t i = 0; i < summary->results->variant_count; i++)
         json_array_append_new(
             cells, json_of_cell(&summary->results->variants[i], &stream->cells[i], i == 0));
-    return json_pack("{so so so so so so so}", "name", text_or_null(stream->stream->name), "digest",
-                     text_or_null(stream->stream->digest), "examples",
+    return json_pack("{so so so so so sb sb so so so}", "name", text_or_null(stream->stream->name),
+                     "digest", text_or_null(stream->stream->digest), "examples",
                      count_of(stream->stream->examples), "measure",
-                     text_or_null(experiment_measures[stream->measure].name), "baseline",
-                     json_of_number(stream->baseline), "verdict", text_or_null(stream->verdict),
-                     "variants", cells);
+                     text_or_null(experiment_measures[stream->measure].name), "seeds",
+                     count_of(stream->seeds), "skill_is_difference", stream->likely,
+                     "larger_better", experiment_measures[stream->measure].larger_better,
+                     "baseline", json_of_number(stream->baseline), "verdict",
+                     text_or_null(stream->verdict), "variants", cells);
 }
 
 json_t *report_json(const struct summary *summary) {
     const struct experiment_results *results = summary->results;
-    json_t *streams = json_array(), *ranks = json_object();
+    json_t *streams = json_array(), *ranks = json_object(), *keys = json_array();
+    json_t *titles = json_object();
+    for (size_t k = 0; k < summary->key_count; k++)
+        json_array_append_new(keys, json_pack("[oo]", text_or_null(summary->keys[k].key),
+                                              text_or_null(summary->keys[k].brief)));
+    for (size_t n = 0; n < EXPERIMENT_FIGURES; n++)
+        json_object_set_new(titles, experiment_measures[n].name,
+                            json_string(experiment_measures[n].title));
     for (size_t k = 0; k < results->stream_count; k++)
         json_array_append_new(streams, json_of_stream(summary, &summary->streams[k]));
     for (size_t i = 0; i < results->variant_count; i++)
         json_object_set_new(ranks, results->variants[i].name, json_of_number(summary->ranks[i]));
-    return json_pack("{so so so so so so so so so so}", "name", text_or_null(results->name),
-                     "version", text_or_null(results->version), "device",
-                     text_or_null(summary_device(results)), "started",
+    return json_pack("{so so so so so so so so so so sb so so}", "name",
+                     text_or_null(results->name), "version", text_or_null(results->version),
+                     "device", text_or_null(summary_device(results)), "started",
                      json_of_number(results->started), "runs", count_of(results->run_count), "over",
                      count_of(summary->over), "nonfinite", count_of(summary->nonfinite), "failed",
-                     count_of(summary->failed), "ranks", ranks, "streams", streams);
+                     count_of(summary->failed), "ranks", ranks, "keys", keys, "named_by_settings",
+                     summary_named_by_settings(summary), "titles", titles, "streams", streams);
 }
