@@ -1,10 +1,14 @@
 /* runnel-experiment: one stream, many variants of a configuration, each with several seeds. */
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sysexits.h>
 #include <unistd.h>
@@ -16,20 +20,194 @@
 #include "common/sync.h"
 #include "common/threads.h"
 #include "config/config.h"
-#include "experiment_again.h"
-#include "experiment_directory.h"
 #include "experiment_examples.h"
 #include "experiment_memory.h"
 #include "experiment_plan.h"
 #include "experiment_pool.h"
-#include "experiment_progress.h"
-#include "experiment_record.h"
 #include "experiment_spec.h"
 #include "experiment_store.h"
 #include "live.h"
 #include "report.h"
 
 enum { JOBS_MAX = 1024, PATH_SIZE = EXPERIMENT_PATH_SIZE, NAME_SIZE = PATH_SIZE / 2 - 1 };
+
+/* ---- The directory that results are kept in ---- */
+
+static const char *path_in(const char *directory, const char *name, char path[PATH_SIZE]) {
+    snprintf(path, PATH_SIZE, "%.*s/%.*s", NAME_SIZE, directory, NAME_SIZE, name);
+    return path;
+}
+
+/* Base n of those that are written here: of a stream, or, after the last of them, of all. */
+static const char *base_of(const char *directory, const struct experiment_spec *spec, size_t n,
+                           char path[PATH_SIZE]) {
+    char name[NAME_SIZE];
+    if (n == spec->stream_count)
+        return path_in(directory, "base.yaml", path);
+    snprintf(name, sizeof name, "base-%s.yaml", spec->streams[n].name);
+    return path_in(directory, name, path);
+}
+
+/* Nothing of the user's is overwritten: before the first lock a base is none of ours. */
+static int check_bases(const char *directory, const struct experiment_spec *spec,
+                       struct error *error) {
+    char path[PATH_SIZE];
+    for (size_t n = 0; n <= spec->stream_count; n++)
+        if (access(base_of(directory, spec, n, path), F_OK) == 0)
+            return error_set(error, EX_CANTCREAT,
+                             "%s is there already, and no experiment has written it: choose "
+                             "another directory with -o",
+                             path);
+    return 0;
+}
+
+static int take_lock(const char *directory, bool *first, int *lock, struct error *error) {
+    char path[PATH_SIZE];
+    path_in(directory, "lock", path);
+    *lock = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    *first = *lock >= 0;
+    if (*lock < 0 && errno == EEXIST)
+        *lock = open(path, O_RDWR | O_CLOEXEC);
+    if (*lock < 0)
+        return error_set(error, EX_CANTCREAT, "%s cannot be made: %s", path, strerror(errno));
+    if (flock(*lock, LOCK_EX | LOCK_NB) == 0)
+        return 0;
+    return error_set(error, EX_TEMPFAIL,
+                     "%s is in use by another runnel-experiment: wait for it, or choose another "
+                     "directory with -o",
+                     directory);
+}
+
+/* Make it where it is not, and lock it until the process ends or `lock`, a descriptor, is closed.
+   -1: EX_CANTCREAT, also where it has files of somebody else that would be overwritten;
+   EX_TEMPFAIL when another process has it. */
+static int directory_take(const char *path, const struct experiment_spec *spec, bool *made,
+                          int *lock, struct error *error) {
+    char file[PATH_SIZE];
+    bool first;
+    *made = mkdir(path, 0777) == 0;
+    if (!*made && errno != EEXIST)
+        return error_set(error, EX_CANTCREAT, "%s cannot be made: %s", path, strerror(errno));
+    if (take_lock(path, &first, lock, error))
+        return -1;
+    if (!first || check_bases(path, spec, error) == 0)
+        return 0;
+    unlink(path_in(path, "lock", file));
+    return -1;
+}
+
+/* What never came to run leaves nothing. */
+static void directory_remove(const char *path, const struct experiment_spec *spec) {
+    char file[PATH_SIZE];
+    for (size_t n = 0; n <= spec->stream_count; n++)
+        unlink(base_of(path, spec, n, file));
+    unlink(path_in(path, "lock", file));
+    rmdir(path);
+}
+
+/* ---- Results that others are to replace ----
+
+   They and their streams are kept until the others have begun, with all streams recorded. Until
+   then a failure, a kill or a loss of power brings them back.
+
+   DIRECTORY/before has them. It is made whole under the name before.part, and given back or deleted
+   under another name, too: so each of these names says what is to be done with it. */
+
+static const char BEFORE[] = "before", PART[] = "before.part", GONE[] = "before.gone",
+                  STREAMS[] = "streams";
+static const char *const result_files[] = {"results.sqlite", "results.sqlite-wal",
+                                           "results.sqlite-shm", "results.sqlite-journal"};
+enum { RESULTS = sizeof result_files / sizeof *result_files };
+
+/* `name` of one directory into another one; what is not there stays so. */
+static int move(const char *from, const char *to, const char *name, const char *as,
+                struct error *error) {
+    char old[PATH_SIZE], target[PATH_SIZE];
+    if (rename(path_in(from, name, old), path_in(to, as, target)) == 0 || errno == ENOENT)
+        return 0;
+    return error_set(error, EX_IOERR, "%s cannot be renamed to %s: %s", old, target,
+                     strerror(errno));
+}
+
+static int move_all(const char *from, const char *to, struct error *error) {
+    for (size_t n = 0; n < RESULTS; n++)
+        if (move(from, to, result_files[n], result_files[n], error))
+            return -1;
+    return move(from, to, STREAMS, STREAMS, error);
+}
+
+/* Of one level: a directory of files. */
+static void delete_directory(const char *path) {
+    char file[PATH_SIZE];
+    DIR *directory = opendir(path);
+    for (struct dirent *entry; directory && (entry = readdir(directory));)
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            unlink(path_in(path, entry->d_name, file));
+    if (directory)
+        closedir(directory);
+    rmdir(path);
+}
+
+static void delete_all(const char *directory) {
+    char path[PATH_SIZE];
+    for (size_t n = 0; n < RESULTS; n++)
+        unlink(path_in(directory, result_files[n], path));
+    delete_directory(path_in(directory, STREAMS, path));
+}
+
+static bool is_there(const char *directory, const char *name) {
+    char path[PATH_SIZE];
+    return access(path_in(directory, name, path), F_OK) == 0;
+}
+
+static void clear_away(const char *directory) {
+    char gone[PATH_SIZE];
+    delete_all(path_in(directory, GONE, gone));
+    rmdir(gone);
+}
+
+/* What is set aside takes its place again, and what took its place is deleted. Nothing happens
+   where nothing is. Also to be called before anything else is done in a directory. -1 (EX_IOERR).
+ */
+static int again_restore(const char *directory, struct error *error) {
+    char part[PATH_SIZE];
+    if (is_there(directory, BEFORE)) {
+        delete_all(directory);
+        if (move(directory, directory, BEFORE, PART, error))
+            return -1;
+    }
+    if (is_there(directory, PART)) {
+        if (move_all(path_in(directory, PART, part), directory, error))
+            return -1;
+        rmdir(part);
+    }
+    if (is_there(directory, GONE))
+        clear_away(directory);
+    return 0;
+}
+
+/* Set results.sqlite and streams/ aside. -1 (EX_IOERR): they are where they were. */
+static int again_set_aside(const char *directory, struct error *error) {
+    char part[PATH_SIZE];
+    if (mkdir(path_in(directory, PART, part), 0777))
+        return error_set(error, EX_IOERR, "%s cannot be made: %s", part, strerror(errno));
+    if (move_all(directory, part, error) == 0 &&
+        move(directory, directory, PART, BEFORE, error) == 0)
+        return 0;
+    struct error ignored;
+    again_restore(directory, &ignored);
+    return -1;
+}
+
+/* It is not needed any more. */
+static int again_drop(const char *directory, struct error *error) {
+    if (move(directory, directory, BEFORE, GONE, error))
+        return -1;
+    clear_away(directory);
+    return 0;
+}
+
+/* ---- Options ---- */
 
 struct arguments {
     const char *experiment, *output, *only;
@@ -110,11 +288,6 @@ static void catch_signals(void) {
     sigaction(SIGTERM, &action, NULL);
 }
 
-static const char *path_of(const struct experiment *e, const char *name, char path[PATH_SIZE]) {
-    snprintf(path, PATH_SIZE, "%.*s/%.*s", NAME_SIZE, e->directory, NAME_SIZE, name);
-    return path;
-}
-
 static int name_directory(struct experiment *e, struct error *error) {
     const struct arguments *a = e->arguments;
     int length = a->output ? snprintf(e->directory, PATH_SIZE, "%s", a->output)
@@ -148,7 +321,7 @@ static bool is_needed(const struct experiment *e, size_t stream) {
 static const char *stream_path(struct experiment *e, size_t stream, char path[PATH_SIZE]) {
     char name[PATH_SIZE / 2];
     snprintf(name, sizeof name, "streams/%s.examples", e->spec.streams[stream].name);
-    return path_of(e, name, path);
+    return path_in(e->directory, name, path);
 }
 
 /* What the results say of it; NULL digest: it has not been recorded. */
@@ -198,7 +371,7 @@ static int read_recorded(struct experiment *e, size_t stream, const struct exper
 static int open_streams(struct experiment *e, struct error *error) {
     struct experiment_results results;
     char path[PATH_SIZE];
-    if (mkdir(path_of(e, "streams", path), 0777) && errno != EEXIST)
+    if (mkdir(path_in(e->directory, "streams", path), 0777) && errno != EEXIST)
         return error_set(error, EX_CANTCREAT, "%s cannot be made: %s", path, strerror(errno));
     e->examples = calloc(e->spec.stream_count + 1, sizeof *e->examples);
     if (!e->examples)
@@ -433,7 +606,8 @@ int main(int argc, char **argv) {
                    "them. EXPERIMENT is a file of YAML, or a directory of results, which is "
                    "reported.",
         .ending = "Exit status: 0 done, 64 usage, 65 results of another experiment or damaged, 66 "
-                  "no such file, 69 a feeder or runnel-plot, 70 internal, 71 out of memory, 73 cannot be made, 74 "
+                  "no such file, 69 a feeder or runnel-plot, 70 internal, 71 out of memory, 73 "
+                  "cannot be made, 74 "
                   "the disk, 75 interrupted or in use, 78 configuration.",
         .groups = {{NULL, rows, &arguments}, {"Reports:", report_rows, &arguments.report}},
         .complete = COMPLETE_FILE,

@@ -650,52 +650,6 @@ int experiment_store_experts(struct experiment_store *store, int64_t run,
     return read_course(store, &store_experts, run, experts, count, error);
 }
 
-int experiment_store_weights(struct experiment_store *store, int64_t run,
-                             struct experiment_weight **weights, size_t *count,
-                             struct error *error) {
-    return read_course(store, &store_weights, run, weights, count, error);
-}
-
-static int read_bytes(struct experiment_store *store, const char *sql, int64_t run, void **bytes,
-                      size_t *size, struct error *error) {
-    sqlite3_stmt *statement;
-    *bytes = NULL;
-    *size = 0;
-    if (store_prepare(store, sql, &statement, error))
-        return -1;
-    sqlite3_bind_int64(statement, 1, run);
-    int code = sqlite3_step(statement), result = 0;
-    if (code == SQLITE_ROW) {
-        const void *blob = sqlite3_column_blob(statement, 0);
-        *size = (size_t)sqlite3_column_bytes(statement, 0);
-        *bytes = malloc(*size + 1);
-        if (!*bytes)
-            result = error_no_memory(error);
-        else if (blob)
-            memcpy(*bytes, blob, *size);
-    } else if (code != SQLITE_DONE) {
-        result = store_error(store, "read", error);
-    }
-    sqlite3_finalize(statement);
-    return result;
-}
-
-int experiment_store_losses(struct experiment_store *store, int64_t run, double **losses,
-                            size_t *count, struct error *error) {
-    void *bytes;
-    int result =
-        read_bytes(store, "SELECT losses FROM losses WHERE run = ?", run, &bytes, count, error);
-    *losses = bytes;
-    *count /= sizeof **losses;
-    return result;
-}
-
-int experiment_store_parameters(struct experiment_store *store, int64_t run, void **bytes,
-                                size_t *size, struct error *error) {
-    return read_bytes(store, "SELECT safetensors FROM parameters WHERE run = ?", run, bytes, size,
-                      error);
-}
-
 int experiment_store_begin(struct experiment_store *store, struct error *error) {
     return store_execute(store, "BEGIN IMMEDIATE", error);
 }

@@ -189,24 +189,12 @@ int experiment_store_experts(struct experiment_store *store, int64_t run,
                              struct experiment_expert **experts, size_t *count,
                              struct error *error);
 
-/* keep: losses. One an example, NaN = not scored. */
-int experiment_store_losses(struct experiment_store *store, int64_t run, double **losses,
-                            size_t *count, struct error *error);
-
 /* keep: weights. By point, then in the order of the model's tensors. */
 struct experiment_weight {
     size_t point;
     char tensor[EXPERIMENT_NAME_SIZE];
     double norm, change; /* of the difference to the point before, at the first to the start */
 };
-int experiment_store_weights(struct experiment_store *store, int64_t run,
-                             struct experiment_weight **weights, size_t *count,
-                             struct error *error);
-
-/* keep: parameters. A file of safetensors. */
-int experiment_store_parameters(struct experiment_store *store, int64_t run, void **bytes,
-                                size_t *size, struct error *error);
-
 /* ---- Writing ---- */
 
 int experiment_store_begin(struct experiment_store *store, struct error *error);

@@ -19,14 +19,4 @@ int live_print(const struct experiment_plan *plan, FILE *to, struct error *error
 int live_report(const struct experiment_plan *plan, const char *recording,
                 const struct report_options *options, struct error *error);
 
-/* ---- Between the two ---- */
-
-struct live {
-    struct config config;                                    /* with its members */
-    char names[CONFIG_MEMBERS_MAX][CONFIG_MEMBER_NAME_SIZE]; /* (variants,) of members */
-};
-
-/* To be freed; NULL: as live_print says. */
-struct live *live_resolve(const struct experiment_plan *plan, struct error *error);
-
 #endif
