@@ -299,16 +299,6 @@ static int name_directory(struct experiment *e, struct error *error) {
 
 /* ---- Streams ---- */
 
-struct recording {
-    bool quiet;
-    const char *stream;
-};
-
-static void show_recording(void *context, uint64_t examples) {
-    const struct recording *recording = context;
-    progress_recording(recording->quiet, recording->stream, examples);
-}
-
 static bool is_needed(const struct experiment *e, size_t stream) {
     for (size_t n = 0; n < e->plan.run_count; n++) {
         const struct planned_run *run = &e->plan.runs[n];
@@ -324,33 +314,20 @@ static const char *stream_path(struct experiment *e, size_t stream, char path[PA
     return path_in(e->directory, name, path);
 }
 
-/* What the results say of it; NULL digest: it has not been recorded. */
-static const struct experiment_stream *find_stream(const struct experiment_results *results,
-                                                   size_t number) {
-    for (size_t n = 0; n < results->stream_count; n++)
-        if (results->streams[n].stream == number)
-            return &results->streams[n];
-    return NULL;
-}
-
 static int record(struct experiment *e, size_t stream, const struct experiment_stream *row,
                   struct error *error) {
     char path[PATH_SIZE];
     bool quiet = e->arguments->quiet;
-    struct recording recording = {quiet, e->spec.streams[stream].name};
     struct examples *examples = &e->examples[stream];
-    int result = record_stream(&e->spec, stream, stream_path(e, stream, path), &interrupted,
-                               show_recording, &recording, error);
-    progress_recording(quiet, "", UINT64_MAX);
-    if (result || examples_open(examples, path, error))
+    if (record_stream(&e->spec, stream, stream_path(e, stream, path), &interrupted, quiet, error) ||
+        examples_open(examples, path, error))
         return -1;
     struct experiment_stream recorded = *row;
     recorded.digest = examples->digest;
     recorded.examples = examples->count;
     recorded.bytes = examples->size;
     if (!quiet)
-        fprintf(stderr, "runnel-experiment: stream %s: %zu examples\n", recording.stream,
-                examples->count);
+        fprintf(stderr, "runnel-experiment: stream %s: %zu examples\n", row->name, examples->count);
     return experiment_store_stream(e->store, &recorded, error);
 }
 
@@ -380,7 +357,8 @@ static int open_streams(struct experiment *e, struct error *error) {
         return -1;
     int result = 0;
     for (size_t n = 0; n < e->spec.stream_count && result == 0; n++) {
-        const struct experiment_stream *row = find_stream(&results, e->plan.stream_numbers[n]);
+        const struct experiment_stream *row =
+            experiment_stream_of(&results, e->plan.stream_numbers[n]);
         if (!is_needed(e, n))
             continue;
         result = row->digest ? read_recorded(e, n, row, error) : record(e, n, row, error);

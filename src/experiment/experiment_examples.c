@@ -136,6 +136,7 @@ struct recorder {
     void *zmq, *pull, *monitor;
     char directory[ENDPOINT_SIZE], endpoint[ENDPOINT_SIZE]; /* private: of the socket */
     char program[PATH_MAX];
+    bool shows;      /* how far it is, on a terminal */
     pid_t child;     /* 0: there is none, or it has been waited for */
     int connections; /* that the child has open */
     uint64_t examples;
@@ -355,8 +356,7 @@ static int judge(const struct recorder *r, int status, struct error *error) {
 }
 
 /* Until the child has ended. */
-static int receive_all(struct recorder *r, const volatile sig_atomic_t *stop,
-                       record_progress *progress, void *context, struct error *error) {
+static int receive_all(struct recorder *r, const volatile sig_atomic_t *stop, struct error *error) {
     double shown = clock_seconds();
     for (;;) {
         zmq_pollitem_t item = {.socket = r->pull, .events = ZMQ_POLLIN};
@@ -373,8 +373,10 @@ static int receive_all(struct recorder *r, const volatile sig_atomic_t *stop,
                 "again",
                 r->stream->name);
         double now = clock_seconds();
-        if (progress && now > shown + SHOW_SECONDS) {
-            progress(context, r->examples);
+        if (r->shows && now > shown + SHOW_SECONDS) {
+            fprintf(stderr, "\r\033[Krecording stream %s: %llu examples", r->stream->name,
+                    (unsigned long long)r->examples);
+            fflush(stderr);
             shown = now;
         }
         pid_t ended = waitpid(r->child, &status, WNOHANG);
@@ -416,9 +418,9 @@ static int receive_rest(struct recorder *r, struct error *error) {
 }
 
 static int record(struct recorder *r, const char *path, const volatile sig_atomic_t *stop,
-                  record_progress *progress, void *context, struct error *error) {
+                  struct error *error) {
     if (open_file(r, path, error) || open_sockets(r, error) || start_child(r, error) ||
-        receive_all(r, stop, progress, context, error) || receive_rest(r, error))
+        receive_all(r, stop, error) || receive_rest(r, error))
         return -1;
     return finish_file(r, path, error);
 }
@@ -437,10 +439,13 @@ static void end_child(struct recorder *r) {
 }
 
 int record_stream(const struct experiment_spec *spec, size_t stream, const char *path,
-                  const volatile sig_atomic_t *stop, record_progress *progress, void *context,
-                  struct error *error) {
-    struct recorder r = {.spec = spec, .stream = &spec->streams[stream]};
-    int result = record(&r, path, stop, progress, context, error);
+                  const volatile sig_atomic_t *stop, bool quiet, struct error *error) {
+    struct recorder r = {.spec = spec,
+                         .stream = &spec->streams[stream],
+                         .shows = !quiet && isatty(STDERR_FILENO) == 1};
+    int result = record(&r, path, stop, error);
+    if (r.shows)
+        fputs("\r\033[K", stderr);
     end_child(&r);
     if (r.file)
         fclose(r.file);

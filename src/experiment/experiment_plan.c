@@ -167,9 +167,6 @@ int plan_make(struct experiment_plan *plan, struct experiment_spec *spec,
                : 0;
 }
 
-static const char WAYS_OUT[] = "choose another directory with -o, or throw the results away with "
-                               "--again";
-
 struct entering {
     struct experiment_plan *plan;
     const struct experiment_spec *spec;
@@ -178,10 +175,12 @@ struct entering {
     struct error *error;
 };
 
-static int refuse(const struct entering *e, const char *what) {
-    return error_set(e->error, EX_DATAERR, "%s %s: %s", experiment_store_path(e->store), what,
-                     WAYS_OUT);
-}
+/* "RESULTS has ...", and the way out. */
+#define REFUSE(e, what, ...)                                                                       \
+    error_set((e)->error, EX_DATAERR,                                                              \
+              "%s " what                                                                           \
+              ": choose another directory with -o, or throw the results away with --again",        \
+              experiment_store_path((e)->store), __VA_ARGS__)
 
 /* ---- What must be as it was ---- */
 
@@ -201,28 +200,23 @@ static bool any_over(const struct entering *e) {
 }
 
 static int check_figures(const struct entering *e) {
-    char kept[32], what[256];
+    char kept[32];
     const struct experiment_results *found = &e->found;
     if (!any_over(e))
         return 0;
-    if (found->version && strcmp(found->version, PACKAGE_VERSION) != 0) {
-        snprintf(what, sizeof what, "is of version %.60s, this is %s, which may compute other bits",
-                 found->version, PACKAGE_VERSION);
-        return refuse(e, what);
-    }
-    if (found->recent != e->spec->recent || found->points != e->spec->points) {
-        snprintf(what, sizeof what,
-                 "has runs with report.recent %g and points %llu, the experiment now says %g and "
-                 "%llu",
-                 found->recent, (unsigned long long)found->points, e->spec->recent,
-                 (unsigned long long)e->spec->points);
-        return refuse(e, what);
-    }
-    if (strcmp(found->kept ? found->kept : "", kept_text(e->spec, kept)) != 0) {
-        snprintf(what, sizeof what, "has runs that keep \"%.40s\", report.keep now says \"%s\"",
-                 found->kept ? found->kept : "", kept);
-        return refuse(e, what);
-    }
+    if (found->version && strcmp(found->version, PACKAGE_VERSION) != 0)
+        return REFUSE(e, "is of version %.60s, this is %s, which may compute other bits",
+                      found->version, PACKAGE_VERSION);
+    if (found->recent != e->spec->recent || found->points != e->spec->points)
+        return REFUSE(
+            e,
+            "has runs with report.recent %g and points %llu, the experiment now says %g and "
+            "%llu",
+            found->recent, (unsigned long long)found->points, e->spec->recent,
+            (unsigned long long)e->spec->points);
+    if (strcmp(found->kept ? found->kept : "", kept_text(e->spec, kept)) != 0)
+        return REFUSE(e, "has runs that keep \"%.40s\", report.keep now says \"%s\"",
+                      found->kept ? found->kept : "", kept);
     return 0;
 }
 
@@ -247,20 +241,15 @@ static size_t next_stream(const struct entering *e) {
    nothing. */
 static int check_stream(const struct entering *e, const struct experiment_stream *stream,
                         const char *command, const char *files) {
-    char what[512];
     if (!stream->digest)
         return 0;
-    if (strcmp(stream->command, command) != 0) {
-        snprintf(what, sizeof what, "has stream %s recorded by \"%.150s\", now it is \"%.150s\"",
-                 stream->name, stream->command, command);
-        return refuse(e, what);
-    }
-    if (stream->files && strcmp(files, "[]") != 0 && strcmp(stream->files, files) != 0) {
-        snprintf(what, sizeof what,
-                 "has stream %s recorded from a file that has changed since (%.150s, now %.150s)",
-                 stream->name, stream->files, files);
-        return refuse(e, what);
-    }
+    if (strcmp(stream->command, command) != 0)
+        return REFUSE(e, "has stream %s recorded by \"%.150s\", now it is \"%.150s\"", stream->name,
+                      stream->command, command);
+    if (stream->files && strcmp(files, "[]") != 0 && strcmp(stream->files, files) != 0)
+        return REFUSE(
+            e, "has stream %s recorded from a file that has changed since (%.150s, now %.150s)",
+            stream->name, stream->files, files);
     return 0;
 }
 
@@ -332,19 +321,10 @@ static int enter_variants(const struct entering *e) {
 
 /* ---- Runs ---- */
 
-static const struct experiment_run *find_run(const struct entering *e,
-                                             const struct planned_run *planned) {
-    for (size_t n = 0; n < e->found.run_count; n++) {
-        const struct experiment_run *run = &e->found.runs[n];
-        if (run->variant == e->plan->variant_numbers[planned->variant] &&
-            run->stream == e->plan->stream_numbers[planned->stream] && run->seed == planned->seed)
-            return run;
-    }
-    return NULL;
-}
-
 static int enter_run(const struct entering *e, struct planned_run *planned) {
-    const struct experiment_run *run = find_run(e, planned);
+    const struct experiment_run *run =
+        experiment_run_of(&e->found, e->plan->variant_numbers[planned->variant],
+                          e->plan->stream_numbers[planned->stream], planned->seed);
     planned->over = run && (run->state == EXPERIMENT_DONE || run->state == EXPERIMENT_NONFINITE);
     if (!planned->over)
         return experiment_store_plan(e->store, e->plan->variant_numbers[planned->variant],
@@ -352,12 +332,11 @@ static int enter_run(const struct entering *e, struct planned_run *planned) {
                                      e->error);
     if (run->digest && strcmp(run->digest, planned->digest) == 0)
         return 0;
-    char what[512];
-    snprintf(what, sizeof what,
-             "has results of variant \"%.150s\" on stream %.100s with another configuration than "
-             "now (a variant of another name would be beside it)",
-             e->spec->variants[planned->variant].name, e->spec->streams[planned->stream].name);
-    return refuse(e, what);
+    return REFUSE(
+        e,
+        "has results of variant \"%.150s\" on stream %.100s with another configuration than "
+        "now (a variant of another name would be beside it)",
+        e->spec->variants[planned->variant].name, e->spec->streams[planned->stream].name);
 }
 
 static int enter_runs(const struct entering *e) {

@@ -266,17 +266,6 @@ static void progress_show(struct progress *p) {
     p->drawn = true;
 }
 
-void progress_recording(bool quiet, const char *stream, uint64_t examples) {
-    if (quiet || isatty(STDERR_FILENO) != 1)
-        return;
-    if (examples == UINT64_MAX)
-        fputs("\r\033[K", stderr);
-    else
-        fprintf(stderr, "\r\033[Krecording stream %s: %llu examples", stream,
-                (unsigned long long)examples);
-    fflush(stderr);
-}
-
 enum { WAIT_MS = 100 /* between two looks at a signal, and at the progress */ };
 
 /* What a worker has for the thread that keeps the results. */

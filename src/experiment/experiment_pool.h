@@ -32,7 +32,4 @@ struct pool_options {
    somebody else; -1: the store cannot be written, or the threads cannot be had. */
 int pool_run(const struct pool_options *options, struct error *error);
 
-/* Show on a terminal how much of a stream has been recorded; UINT64_MAX: no more. */
-void progress_recording(bool quiet, const char *stream, uint64_t examples);
-
 #endif

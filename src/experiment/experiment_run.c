@@ -30,14 +30,6 @@
 /* ---- The course: what is measured while a run learns. Beside learning it costs next to nothing
  * ---- */
 
-struct course_options {
-    size_t messages;   /* of the stream */
-    uint64_t points;   /* of the curve, at most */
-    double recent;     /* share of the messages */
-    bool keep_losses;  /* of each example */
-    bool keep_weights; /* norms and changes of each tensor at each point */
-};
-
 enum {
     DIGEST_SIZE = 17,
     SKIPPED_LEAST = 10, /* updates without one that was applied after them */
@@ -55,7 +47,8 @@ struct sums {
 };
 
 struct course {
-    struct course_options options;
+    struct run_options options; /* with no more points than messages */
+    size_t messages;            /* of the stream */
     const struct model *model;
     struct learner *learner;
     struct metrics metrics;
@@ -97,7 +90,7 @@ static size_t count_tensors(struct course *course) {
 
 static int open_weights(struct course *course, struct error *error) {
     size_t numbers = count_tensors(course);
-    bool keep = course->options.keep_weights;
+    bool keep = course->options.keep & SPEC_WEIGHTS;
     course->now = calloc(course->largest + 1, sizeof *course->now);
     if (keep) {
         course->before = calloc(numbers + 1, sizeof *course->before);
@@ -133,27 +126,27 @@ static int open_course(struct course *course, struct error *error) {
     metrics_begin(&course->metrics, &counters, 0, 0);
     skill_begin(course->skill, course->learner);
     course->points = calloc(course->options.points + 1, sizeof *course->points);
-    if (course->options.keep_losses)
-        course->losses = calloc(course->options.messages + 1, sizeof *course->losses);
-    if (!course->points || (course->options.keep_losses && !course->losses))
+    if (course->options.keep & SPEC_LOSSES)
+        course->losses = calloc(course->messages + 1, sizeof *course->losses);
+    if (!course->points || ((course->options.keep & SPEC_LOSSES) && !course->losses))
         return error_no_memory(error);
     return open_weights(course, error) || read_starting_values(course, error) ? -1 : 0;
 }
 
 /* The learner has taken nothing yet; both must outlive the course. */
-static int course_open(struct course **course, const struct course_options *options,
+static int course_open(struct course **course, const struct run_options *options, size_t messages,
                        const struct model *model, struct learner *learner, struct error *error) {
     struct course *opened = *course = calloc(1, sizeof *opened);
     if (!opened)
         return error_no_memory(error);
     opened->options = *options;
-    if (opened->options.points > options->messages)
-        opened->options.points = options->messages ? options->messages : 1;
+    opened->messages = messages;
+    if (opened->options.points > messages)
+        opened->options.points = messages ? messages : 1;
     opened->model = model;
     opened->learner = learner;
     opened->losses_hash = HASH_BEGIN;
-    opened->recent_from =
-        options->messages - (size_t)((double)options->messages * options->recent + 0.5);
+    opened->recent_from = messages - (size_t)((double)messages * options->recent + 0.5);
     opened->is_recent = opened->recent_from == 0;
     return open_course(opened, error);
 }
@@ -221,7 +214,7 @@ static double course_mean(const struct course *c) {
 
 /* Messages up to the end of point n. */
 static size_t end_of_point(const struct course *c, size_t n) {
-    return (size_t)((unsigned __int128)c->options.messages * (n + 1) / c->options.points);
+    return (size_t)((unsigned __int128)c->messages * (n + 1) / c->options.points);
 }
 
 /* After how many messages, more than `next`, course_reach is to be called: the learner has been
@@ -251,7 +244,7 @@ static void weigh(struct course *c, const struct experiment_weight *about, float
 static int read_weights(struct course *c, size_t messages, double *norm, struct error *error) {
     double squares = 0;
     float *before = c->before;
-    bool last = messages == c->options.messages;
+    bool last = messages == c->messages;
     *norm = NAN;
     if (!before && !last && messages < c->weighed + CHEAP)
         return 0;
@@ -501,13 +494,6 @@ static void share_machine(struct config *config) {
 }
 
 static int open_run(struct run *run, struct engines_choice *engine, struct error *error) {
-    const struct course_options options = {
-        .messages = run->examples->count,
-        .points = run->options->points,
-        .recent = run->options->recent,
-        .keep_losses = run->options->keep & SPEC_LOSSES,
-        .keep_weights = run->options->keep & SPEC_WEIGHTS,
-    };
     run->config->predictions = PREDICTIONS_NONE; /* nobody reads them, and no bit depends on it */
     run->config->anomaly.enabled = false;        /* likewise */
     if (run->options->beside)
@@ -515,7 +501,8 @@ static int open_run(struct run *run, struct engines_choice *engine, struct error
     model_build(&run->model, &run->config->architecture);
     return decoder_open(&run->decoder, &run->model, run->config->many_steps, error) ||
                    open_learner(run, engine, error) ||
-                   course_open(&run->course, &options, &run->model, run->learner, error)
+                   course_open(&run->course, run->options, run->examples->count, &run->model,
+                               run->learner, error)
                ? -1
                : 0;
 }

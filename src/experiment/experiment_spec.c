@@ -29,6 +29,14 @@ static int no_memory(const struct reading *reading) {
     return error_no_memory(reading->error);
 }
 
+/* For `count` things of that size, and one more; NULL after no_memory. */
+static void *make_room(const struct reading *reading, size_t count, size_t size) {
+    void *room = memory_take(&reading->spec->memory, (count + 1) * size);
+    if (!room)
+        no_memory(reading);
+    return room;
+}
+
 /* ---- Nodes of YAML ---- */
 
 static yaml_node_t *yaml_at(struct reading *reading, int index) {
@@ -211,12 +219,10 @@ static char *yaml_line(struct reading *reading, const yaml_node_t *node) {
     return copy;
 }
 
-/* A copy; NULL: out of memory. */
+/* A copy; NULL after no_memory. */
 static char *copy_text(const struct reading *reading, const char *text) {
-    char *copy = memory_copy(&reading->spec->memory, text);
-    if (!copy)
-        no_memory(reading);
-    return copy;
+    char *copy = make_room(reading, strlen(text), 1);
+    return copy ? strcpy(copy, text) : NULL;
 }
 
 /* A name of a file in the YAML is looked for from the YAML's directory. */
@@ -259,10 +265,8 @@ static int take_settings(struct reading *reading, const yaml_node_t *node, const
                          const char *without, struct spec_settings *settings) {
     if (yaml_want_mapping(reading, node, of))
         return -1;
-    settings->rows =
-        memory_take(&reading->spec->memory, (yaml_pairs(node) + 1) * sizeof *settings->rows);
-    if (!settings->rows)
-        return no_memory(reading);
+    if (!(settings->rows = make_room(reading, yaml_pairs(node), sizeof *settings->rows)))
+        return -1;
     for (size_t n = 0; n < yaml_pairs(node); n++) {
         yaml_node_t *key, *value;
         const char *name = yaml_pair(reading, node, n, &key, &value);
@@ -360,10 +364,9 @@ static int split(struct reading *reading, const yaml_node_t *node, const char *k
     bool bad = false;
     if (yaml_want_text(reading, node, key, &text))
         return -1;
-    char *word = memory_take(&reading->spec->memory, strlen(text) + 1);
-    *words = memory_take(&reading->spec->memory, (strlen(text) + 1) * sizeof **words);
-    if (!word || !*words)
-        return no_memory(reading);
+    char *word = make_room(reading, strlen(text), 1);
+    if (!word || !(*words = make_room(reading, strlen(text), sizeof **words)))
+        return -1;
     while (next_word(&text, &bad, word))
         if (!((*words)[(*count)++] = copy_text(reading, word)))
             return -1;
@@ -379,9 +382,8 @@ static int take_words(struct reading *reading, const yaml_node_t *node, const ch
             return -1;
     } else {
         count = yaml_items(node);
-        words = memory_take(&reading->spec->memory, (count + 1) * sizeof *words);
-        if (!words)
-            return no_memory(reading);
+        if (!(words = make_room(reading, count, sizeof *words)))
+            return -1;
         for (size_t n = 0; n < count; n++)
             if (yaml_want_text(reading, yaml_item(reading, node, n), key, &words[n]))
                 return -1;
@@ -423,10 +425,9 @@ static const char *expand(struct reading *reading, const struct spec_stream *str
 }
 
 static int take_arguments(struct reading *reading, struct spec_stream *stream) {
-    const char **arguments =
-        memory_take(&reading->spec->memory, (stream->word_count + 1) * sizeof *arguments);
+    const char **arguments = make_room(reading, stream->word_count, sizeof *arguments);
     if (!arguments)
-        return no_memory(reading);
+        return -1;
     for (size_t n = 0; n < stream->word_count; n++)
         if (!(arguments[n] = expand(reading, stream, stream->words[n])))
             return -1;
@@ -468,9 +469,8 @@ static int take_streams(struct reading *reading, const yaml_node_t *node) {
     struct experiment_spec *spec = reading->spec;
     if (yaml_want_mapping(reading, node, "streams"))
         return -1;
-    spec->streams = memory_take(&spec->memory, (yaml_pairs(node) + 1) * sizeof *spec->streams);
-    if (!spec->streams)
-        return no_memory(reading);
+    if (!(spec->streams = make_room(reading, yaml_pairs(node), sizeof *spec->streams)))
+        return -1;
     for (size_t n = 0; n < yaml_pairs(node); n++) {
         yaml_node_t *key, *value;
         const char *name = yaml_pair(reading, node, n, &key, &value);
@@ -502,9 +502,8 @@ static int take_axis(struct reading *reading, const yaml_node_t *key, const char
         return yaml_fail(reading, node, "grid", "%s: allowed is a list of values, as in [1, 2]",
                          name);
     axis->count = yaml_items(node);
-    axis->values = memory_take(&reading->spec->memory, axis->count * sizeof *axis->values);
-    if (!axis->values)
-        return no_memory(reading);
+    if (!(axis->values = make_room(reading, axis->count, sizeof *axis->values)))
+        return -1;
     for (size_t n = 0; n < axis->count; n++)
         if (take_setting(reading, key, name, yaml_item(reading, node, n), "grid", &axis->values[n]))
             return -1;
@@ -536,13 +535,11 @@ static int take_grid(struct reading *reading, const yaml_node_t *node, struct gr
 struct listed {
     const char *name; /* NULL: none */
     struct spec_settings set;
-    const yaml_node_t *node;
 };
 
 static int take_listed(struct reading *reading, const yaml_node_t *node, size_t place,
                        struct listed *listed) {
     char of[64];
-    listed->node = node;
     snprintf(of, sizeof of, "variants, number %zu", place + 1);
     if (yaml_want_mapping(reading, node, of))
         return -1;
@@ -564,9 +561,8 @@ static int take_list(struct reading *reading, const yaml_node_t *node, struct li
         return yaml_fail(reading, node, "variants",
                          "allowed is a list of mappings, as in [{name: small, size: 32}]");
     *count = yaml_items(node);
-    *list = memory_take(&reading->spec->memory, *count * sizeof **list);
-    if (!*list)
-        return no_memory(reading);
+    if (!(*list = make_room(reading, *count, sizeof **list)))
+        return -1;
     for (size_t n = 0; n < *count; n++)
         if (take_listed(reading, yaml_item(reading, node, n), n, &(*list)[n]))
             return -1;
@@ -607,10 +603,8 @@ static int check_variant(struct reading *reading, const struct spec_variant *var
 static int combine(struct reading *reading, const struct listed *listed, const struct grid *grid,
                    size_t number, struct spec_variant *variant) {
     size_t own = listed->set.count;
-    variant->set.rows =
-        memory_take(&reading->spec->memory, (own + grid->count + 1) * sizeof *variant->set.rows);
-    if (!variant->set.rows)
-        return no_memory(reading);
+    if (!(variant->set.rows = make_room(reading, own + grid->count, sizeof *variant->set.rows)))
+        return -1;
     if (own)
         memcpy(variant->set.rows, listed->set.rows, own * sizeof *variant->set.rows);
     variant->set.count = own + grid->count;
@@ -629,9 +623,8 @@ static int make_variants(struct reading *reading, const struct listed *list, siz
         return error_set(reading->error, EX_CONFIG,
                          "%s: variants: found %zu with the grid; allowed are at most %d",
                          reading->spec->path, all, SPEC_VARIANTS_MAX);
-    spec->variants = memory_take(&spec->memory, all * sizeof *spec->variants);
-    if (!spec->variants)
-        return no_memory(reading);
+    if (!(spec->variants = make_room(reading, all, sizeof *spec->variants)))
+        return -1;
     for (size_t n = 0; n < lists; n++)
         for (size_t c = 0; c < grid->all; c++)
             if (combine(reading, list ? &list[n] : &none, grid, c,
@@ -687,9 +680,8 @@ static int take_seeds(struct reading *reading, const yaml_node_t *node) {
                    ? -1
                    : 0;
     spec->seed_count = yaml_items(node);
-    spec->seeds = memory_take(&spec->memory, (spec->seed_count + 1) * sizeof *spec->seeds);
-    if (!spec->seeds)
-        return no_memory(reading);
+    if (!(spec->seeds = make_room(reading, spec->seed_count, sizeof *spec->seeds)))
+        return -1;
     if (spec->seed_count == 0 || spec->seed_count > SPEC_SEEDS_MAX)
         return yaml_fail(reading, node, "seeds", "allowed are 1 to %d of them", SPEC_SEEDS_MAX);
     for (size_t n = 0; n < spec->seed_count; n++) {

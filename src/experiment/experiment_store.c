@@ -370,6 +370,24 @@ void experiment_results_clear(struct experiment_results *results) {
     memset(results, 0, sizeof *results);
 }
 
+const struct experiment_stream *experiment_stream_of(const struct experiment_results *results,
+                                                     size_t number) {
+    for (size_t n = 0; n < results->stream_count; n++)
+        if (results->streams[n].stream == number)
+            return &results->streams[n];
+    return NULL;
+}
+
+const struct experiment_run *experiment_run_of(const struct experiment_results *results,
+                                               size_t variant, size_t stream, int64_t seed) {
+    for (size_t n = 0; n < results->run_count; n++) {
+        const struct experiment_run *run = &results->runs[n];
+        if (run->variant == variant && run->stream == stream && run->seed == seed)
+            return run;
+    }
+    return NULL;
+}
+
 /* ---- A row ---- */
 
 static enum experiment_state state_of(const char *name) {

@@ -146,6 +146,12 @@ int experiment_store_read(struct experiment_store *store, struct experiment_resu
                           struct error *error);
 void experiment_results_clear(struct experiment_results *results);
 
+/* The one of that number, and the run; NULL: there is none. */
+const struct experiment_stream *experiment_stream_of(const struct experiment_results *results,
+                                                     size_t number);
+const struct experiment_run *experiment_run_of(const struct experiment_results *results,
+                                               size_t variant, size_t stream, int64_t seed);
+
 /* Memory that is freed with the results; NULL: there is none left. For who fills results by
    himself, zero at first. */
 void *experiment_results_memory(struct experiment_results *results, size_t size);

@@ -72,14 +72,6 @@ static const struct experiment_variant *variant_of(const struct experiment_resul
     return NULL;
 }
 
-static const struct experiment_stream *stream_of(const struct experiment_results *results,
-                                                 size_t number) {
-    for (size_t i = 0; i < results->stream_count; i++)
-        if (results->streams[i].stream == number)
-            return &results->streams[i];
-    return NULL;
-}
-
 static void put_head(FILE *to, const char *const *keys, size_t key_count) {
     fputs("run,variant,stream,seed,state", to);
     for (size_t k = 0; k < key_count; k++)
@@ -94,7 +86,7 @@ static void put_head(FILE *to, const char *const *keys, size_t key_count) {
 static void put_run(FILE *to, const struct experiment_results *results,
                     const struct experiment_run *run, const char *const *keys, size_t key_count) {
     const struct experiment_variant *variant = variant_of(results, run->variant);
-    const struct experiment_stream *stream = stream_of(results, run->stream);
+    const struct experiment_stream *stream = experiment_stream_of(results, run->stream);
     const uint64_t counts[] = {run->parameters, run->examples, run->rejected, run->steps,
                                run->scored,     run->updates,  run->skipped};
     bool over = run->state != EXPERIMENT_WAITING;

@@ -359,16 +359,6 @@ static const struct experiment_variant *same_variant(const struct experiment_res
     return found;
 }
 
-static const struct experiment_run *run_of(const struct experiment_results *results, size_t variant,
-                                           size_t stream, int64_t seed) {
-    for (size_t i = 0; i < results->run_count; i++) {
-        const struct experiment_run *run = &results->runs[i];
-        if (run->variant == variant && run->stream == stream && run->seed == seed)
-            return run;
-    }
-    return NULL;
-}
-
 /* ---- Comparing ---- */
 
 /* Seed by seed; `numbers` has room for all runs, three times. */
@@ -379,7 +369,7 @@ static void compare(struct against *a, struct against_cell *cell, const struct s
     for (size_t i = 0; i < runs->run_count; i++) {
         const struct experiment_run *run = &runs->runs[i];
         const struct experiment_run *other =
-            run_of(a->there, variant->variant, stream->stream, run->seed);
+            experiment_run_of(a->there, variant->variant, stream->stream, run->seed);
         bool both = other && run->state == EXPERIMENT_DONE && other->state == EXPERIMENT_DONE;
         here[i] = both ? experiment_figure(&run->figures, measure) : NAN;
         there[i] = both ? experiment_figure(&other->figures, measure) : NAN;
