@@ -27,8 +27,7 @@
 #include "model/parameters.h"
 #include "sockets/decode.h"
 
-/* ---- The course: what is measured while a run learns. Beside learning it costs next to nothing
- * ---- */
+/* ---- The course: what is measured while a run learns, at next to no cost ---- */
 
 enum {
     DIGEST_SIZE = 17,
