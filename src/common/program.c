@@ -1,5 +1,3 @@
-#include "build-config.h"
-
 #include "program.h"
 
 #include <errno.h>

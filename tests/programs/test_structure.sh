@@ -44,13 +44,13 @@ src/sockets common/* model/* config/* learner/*
 src/consume common/* model/* config/* learner/* sockets/* brokers/*
 src/daemon common/* model/* config/* learner/* checkpoint/* journal/* fleet/* sockets/* consume/* brokers/url.h brokers/kafka_options.h
 src/bench common/* anomaly/* model/* config/* learner/* checkpoint/* journal/* fleet/* cpu/*
-src/experiment common/* model/* config/* learner/* journal/* sockets/* daemon/*
+tools/experiment common/* model/* config/* learner/* journal/* sockets/* daemon/*
 src/client common/*
 src/brokers common/*
 src/fleet common/* brokers/* model/* config/* learner/* checkpoint/* journal/*
 streams common/* brokers/* runnel.h streams/* journal/journal_block.h
 tools/figures common/* runnel.h anomaly/* model/* config/* learner/* checkpoint/* journal/* fleet/*
-tools common/* brokers/* fleet/* runnel.h tools/shared/* tools/history/* experiment/experiment_store.h
+tools common/* brokers/* fleet/* runnel.h tools/shared/* tools/history/* tools/experiment/experiment_store.h
 END
 wrong 'not in its room' "$(awk '
     FILENAME ~ /rooms$/ {

@@ -1,5 +1,3 @@
-#include "build-config.h"
-
 #include "record_board.h"
 
 #include <errno.h>

@@ -14,7 +14,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "build-config.h"
 #include "common/clock.h"
 #include "common/error.h"
 #include "common/text.h"

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <sysexits.h>
 
-#include "build-config.h"
 #include "common/clock.h"
 #include "common/error.h"
 #include "experiment_examples.h"

@@ -10,7 +10,6 @@
 #include <sysexits.h>
 #include <unistd.h>
 
-#include "build-config.h"
 #include "common/format.h"
 #include "common/grid.h"
 #include "common/program.h"
