@@ -43,7 +43,7 @@ src/journal common/* config/* learner/*
 src/sockets common/* model/* config/* learner/*
 src/consume common/* model/* config/* learner/* sockets/* brokers/*
 src/daemon common/* model/* config/* learner/* checkpoint/* journal/* fleet/* sockets/* consume/* brokers/url.h brokers/kafka_options.h
-src/bench common/* anomaly/* model/* config/* learner/* checkpoint/* journal/* fleet/* cpu/*
+tools/bench common/* anomaly/* model/* config/* learner/* checkpoint/* journal/* fleet/* cpu/*
 tools/experiment common/* model/* config/* learner/* journal/* sockets/* daemon/*
 src/client common/*
 src/brokers common/*
@@ -167,7 +167,7 @@ wrong 'decides by the name of a kind' "$(find src kernels streams tools -type f 
     xargs grep -InE '\b(CELL|ACTIVATION|NORM|LOSS|OPTIMIZER)_[a-z]+\b')"
 
 # A main returns its status. A child that failed to start a program has only _exit.
-wrong 'ends the process' "$(sources | grep -vE '^(src/(main|bench/bench)|streams/feed|tools/(watch/watch|ctl/ctl))\.c$' |
+wrong 'ends the process' "$(sources | grep -vE '^(src/main|streams/feed|tools/(watch/watch|ctl/ctl))\.c$' |
     xargs grep -nE '(^|[^_[:alnum:]])(exit|quick_exit|abort)[[:space:]]*\(')"
 
 # written FILE...: what people have written among those files and directories, not what was built.
