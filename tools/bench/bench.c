@@ -1,13 +1,13 @@
 /* runnel-bench: how fast a configuration learns on this machine, and how fast it could at best. */
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sysexits.h>
 #include <unistd.h>
 
-#include "bench_members.h"
 #include "bench_report.h"
 #include "bench_socket.h"
-#include "bench_split.h"
 #include "common/clock.h"
 #include "common/error.h"
 #include "common/options.h"
@@ -15,6 +15,39 @@
 #include "learner/cuda_module.h"
 #include "learner/engines.h"
 #include "learner/learner.h"
+
+enum { BENCH_MEMBERS_SIZE = 4096 };
+
+/* What preset: forecast says where nothing else is said. */
+static bool are_of_preset(const struct config *config) {
+    return config->preset && config->member_count == 2 &&
+           !strcmp(config->members[0].name, "change") && !strcmp(config->members[1].name, "level");
+}
+
+/* The override that makes several networks: "members=[{name: m1, set: {seed: 7}}, ...]", of which
+   the first has the configuration's seed, and each further one the next. -1 (EX_CONFIG): it lists
+   members itself (those of preset: forecast give way), or a daemon has none with it. */
+static int bench_members(const struct config *config, const char *path, size_t count,
+                         char text[BENCH_MEMBERS_SIZE], struct error *error) {
+    if (config->architecture.input.scale != SCALE_FORECAST)
+        return error_set(error, EX_CONFIG,
+                         "%s: --members needs model.input.scale: forecast, for only then has a "
+                         "daemon members: add --set model.input.scale=forecast and --set "
+                         "model.output.target=next",
+                         path);
+    if (config->members_given && !are_of_preset(config))
+        return error_set(error, EX_CONFIG,
+                         "%s: members are listed there, and --members makes its own: leave one of "
+                         "the two out",
+                         path);
+    size_t used = (size_t)snprintf(text, BENCH_MEMBERS_SIZE, "members=[");
+    for (size_t n = 0; n < count; n++)
+        used += (size_t)snprintf(text + used, BENCH_MEMBERS_SIZE - used,
+                                 "%s{name: m%zu, set: {seed: %" PRIu64 "}}", n ? ", " : "", n + 1,
+                                 config->seed + n);
+    snprintf(text + used, BENCH_MEMBERS_SIZE - used, "]");
+    return 0;
+}
 
 enum {
     PLAN = 64, /* examples that wait, unless --plan says otherwise */

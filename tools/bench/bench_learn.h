@@ -47,4 +47,27 @@ size_t bench_learner_threads(const struct bench_learner *learner);
 const char *bench_learner_device(const struct bench_learner *learner);
 void bench_learner_instructions(const struct bench_learner *learner, char *name, size_t size);
 
+/* ---- Where the time goes ----
+
+   The CPU engine's forward, backward and optimizer, called one after the other on a network of its
+   own, in the way in which the engine plays an update. */
+
+struct bench_split;
+
+int bench_split_open(struct bench_split **split, const struct config *config,
+                     const struct model *model, const struct bench_data *data,
+                     const char *instructions, struct error *error);
+void bench_split_close(struct bench_split **split);
+
+/* Seconds for one example. */
+struct split_times {
+    double forward;  /* a step computed alone */
+    double together; /* a step computed with all others up to the next update */
+    double backward; /* with the window's forward pass recomputed where stride < window */
+    double optimizer;
+};
+
+/* Measure for at least `seconds`, after a warm-up. */
+void bench_split_time(struct bench_split *split, double seconds, struct split_times *times);
+
 #endif

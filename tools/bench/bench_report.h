@@ -3,7 +3,6 @@
 #define RUNNEL_BENCH_REPORT_H
 
 #include "bench_floor.h"
-#include "bench_latency.h"
 #include "bench_learn.h"
 #include "bench_machine.h"
 #include "bench_memory.h"

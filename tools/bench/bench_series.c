@@ -1,5 +1,7 @@
 #include "bench_series.h"
 
+#include <stdlib.h>
+
 #include "common/quantile.h"
 
 void series_add(struct series *series, double value) {
@@ -21,4 +23,27 @@ struct figure series_figure(struct series *series) {
         .maximum = sorted[series->count - 1],
         .spread = median > 0 ? quartiles / median : 0,
     };
+}
+
+int latencies_open(struct latencies *latencies) {
+    latencies->count = 0;
+    latencies->values = malloc(LATENCIES_MAX * sizeof *latencies->values);
+    return latencies->values ? 0 : -1;
+}
+
+void latencies_close(struct latencies *latencies) {
+    free(latencies->values);
+    latencies->values = NULL;
+}
+
+void latencies_add(struct latencies *latencies, double value) {
+    if (latencies->count < LATENCIES_MAX)
+        latencies->values[latencies->count++] = value;
+}
+
+double latencies_quantile(struct latencies *latencies, double part) {
+    if (latencies->count == 0)
+        return 0;
+    quantile_sort(latencies->values, latencies->count);
+    return quantile(latencies->values, latencies->count, part);
 }

@@ -23,4 +23,25 @@ struct figure {
 /* All zero for an empty series. Sorts the values. */
 struct figure series_figure(struct series *series);
 
+/* ---- How long single examples take ----
+
+   One by one: what a mean hides, such as the example that brings the update. */
+
+enum { LATENCIES_MAX = 1 << 17 };
+
+struct latencies {
+    double *values; /* (LATENCIES_MAX,) */
+    size_t count;
+};
+
+/* -1 when out of memory. */
+int latencies_open(struct latencies *latencies);
+void latencies_close(struct latencies *latencies);
+
+/* What is beyond LATENCIES_MAX is left out. */
+void latencies_add(struct latencies *latencies, double value);
+
+/* The value that the share `part` lies at or below; 0 for none. Sorts the values. */
+double latencies_quantile(struct latencies *latencies, double part);
+
 #endif
