@@ -242,7 +242,7 @@ def page(where, directory):
 
 
 def points(path, x=0, y=0):
-    return [(float(one) + x, float(other) + y) for one, other in re.findall(r"[ML] ([-.\d]+) ([-.\d]+)", path.get("d"))]
+    return [(float(one) + x, float(other) + y) for one, other in re.findall(r"[ML] ([-.\d]+) ([-.\d]+)", path.get("d") or "")]
 
 
 def drawn(chart, kind):
@@ -321,6 +321,16 @@ def test_many_variants_look_different(directory):
     _, (course, _, over_rate) = page(where, directory)
     assert len(set(looks(course))) == 36
     assert len(looks(over_rate)) == 6 and len(drawn(over_rate, "dot") + drawn(over_rate, "below")) == 36
+
+
+def test_more_variants_than_looks(directory):
+    """The legend has the first 60, whose looks differ; each curve has its name."""
+    where = results.make(directory / "a.experiment", results.grid(size=range(64)), seeds=(1,))
+    text, (course, *_) = page(where, directory)
+    names = [title.text for title in course.iter(f"{SVG}title")]
+    assert len(set(looks(course))) == 60 and names[1:] == [f"size {size}" for size in range(64)]
+    shown = {label.text for label in course.iter(f"{SVG}text")}
+    assert "size 59" in shown and "size 60" not in shown and "The legend has the first curves only" in text
 
 
 def test_a_grid_of_two_keys_is_a_field(directory):
