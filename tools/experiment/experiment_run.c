@@ -308,21 +308,17 @@ static char *digest_text(uint64_t hash) {
 
 static int put_digests(struct course *c, struct experiment_run *row, struct error *error) {
     uint64_t hash = HASH_BEGIN;
-    float *values = malloc((c->largest + 1) * sizeof *values);
-    int result = values ? 0 : error_no_memory(error);
-    for (size_t m = 0; m < learner_members(c->learner) && !result; m++) {
+    for (size_t m = 0; m < learner_members(c->learner); m++) {
         const struct model *model = learner_member_model(c->learner, m);
-        for (size_t t = 0; t < model->tensor_count && !result; t++) {
-            result = learner_read_parameters(c->learner, m, t, values, error);
-            hash = hash_bytes(hash, values, tensor_size(&model->tensors[t]) * sizeof *values);
+        for (size_t t = 0; t < model->tensor_count; t++) {
+            if (learner_read_parameters(c->learner, m, t, c->now, error))
+                return -1;
+            hash = hash_bytes(hash, c->now, tensor_size(&model->tensors[t]) * sizeof *c->now);
         }
     }
-    free(values);
     row->losses_digest = digest_text(c->losses_hash);
     row->parameters_digest = digest_text(hash);
-    if (result == 0 && (!row->losses_digest || !row->parameters_digest))
-        result = error_no_memory(error);
-    return result;
+    return row->losses_digest && row->parameters_digest ? 0 : error_no_memory(error);
 }
 
 /* Over all columns; before skill.c takes the errors. */

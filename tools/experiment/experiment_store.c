@@ -46,8 +46,6 @@ struct store_table {
     const char *order; /* of reading */
     size_t most;       /* rows of one read; a file with more is refused */
 };
-extern const struct store_table store_streams, store_variants, store_settings, store_runs,
-    store_points, store_columns, store_experts, store_weights;
 
 #define OF(type, struct_name, name, field)                                                         \
     { name, STORE_##type, offsetof(struct struct_name, field) }
@@ -134,7 +132,7 @@ static const struct store_column of_weights[] = {
 };
 
 enum { FEW = 1 << 16, MANY = 1 << 20 };
-const struct store_table
+static const struct store_table
     store_streams = TABLE(of_streams, experiment_stream, "streams", "stream", FEW),
     store_variants = TABLE(of_variants, experiment_variant, "variants", "variant", FEW),
     store_settings = TABLE(of_settings, experiment_setting, "settings", "key", FEW),
@@ -357,14 +355,6 @@ enum { SQL_SIZE = 1024 };
 
 /* ---- Memory ---- */
 
-void *experiment_results_memory(struct experiment_results *results, size_t size) {
-    return memory_take(&results->memory, size);
-}
-
-char *experiment_results_copy(struct experiment_results *results, const char *text) {
-    return memory_copy(&results->memory, text);
-}
-
 void experiment_results_clear(struct experiment_results *results) {
     memory_clear(&results->memory);
     memset(results, 0, sizeof *results);
@@ -409,7 +399,7 @@ static int take_column(struct experiment_results *results, sqlite3_stmt *stateme
         text = text ? text : "";
         /* fall through */
     case STORE_TEXT:
-        *(const char **)to = text ? experiment_results_copy(results, text) : NULL;
+        *(const char **)to = text ? memory_copy(&results->memory, text) : NULL;
         return text && !*(const char **)to ? -1 : 0;
     case STORE_NAME:
         snprintf(to, EXPERIMENT_NAME_SIZE, "%s", text ? text : "");
@@ -511,7 +501,7 @@ static int read_table(struct experiment_store *store, const struct store_table *
     void *array;
     if (read_rows(store, table, where, is, results, &array, count, error))
         return -1;
-    *rows = experiment_results_memory(results, *count * table->size + 1);
+    *rows = memory_take(&results->memory, *count * table->size + 1);
     if (*rows && array)
         memcpy(*rows, array, *count * table->size);
     free(array);
@@ -524,7 +514,7 @@ static int read_table(struct experiment_store *store, const struct store_table *
 static int take_seeds(struct experiment_results *results, const char *text) {
     json_t *list = json_loads(text, 0, NULL);
     size_t count = json_array_size(list);
-    results->seeds = experiment_results_memory(results, count * sizeof *results->seeds + 1);
+    results->seeds = memory_take(&results->memory, count * sizeof *results->seeds + 1);
     results->seed_count = results->seeds ? count : 0;
     for (size_t n = 0; n < results->seed_count; n++)
         results->seeds[n] = json_integer_value(json_array_get(list, n));
@@ -551,7 +541,7 @@ static int take_saying(struct experiment_results *results, const char *key, cons
             continue;
         if (known[n].number)
             *known[n].number = strtod(value, NULL);
-        else if (!(*known[n].text = experiment_results_copy(results, value)))
+        else if (!(*known[n].text = memory_copy(&results->memory, value)))
             return -1;
     }
     if (strcmp(key, "points") == 0)
@@ -861,11 +851,6 @@ static int put_bytes(struct experiment_store *store, const char *sql, int64_t ru
     return finish(store, statement, error);
 }
 
-static int put_weights(struct experiment_store *store, int64_t run,
-                       const struct experiment_weight *weights, size_t count, struct error *error) {
-    return put_rows(store, &store_weights, "run", run, "place", weights, count, error);
-}
-
 static int put_all(struct experiment_store *store, const struct experiment_outcome *o,
                    struct error *error) {
     struct experiment_run row = o->run;
@@ -876,7 +861,8 @@ static int put_all(struct experiment_store *store, const struct experiment_outco
                  error) ||
         put_rows(store, &store_experts, "run", row.run, "place", o->experts, o->expert_count,
                  error) ||
-        put_weights(store, row.run, o->weights, o->weight_count, error) ||
+        put_rows(store, &store_weights, "run", row.run, "place", o->weights, o->weight_count,
+                 error) ||
         put_bytes(store, "INSERT INTO losses (run, losses) VALUES (?, ?)", row.run, o->losses,
                   o->loss_count * sizeof *o->losses, error) ||
         put_bytes(store, "INSERT INTO parameters (run, safetensors) VALUES (?, ?)", row.run,

@@ -139,7 +139,7 @@ struct experiment_results {
     size_t variant_count;
     struct experiment_run *runs; /* (run_count,) by variant, stream, seed */
     size_t run_count;
-    void *memory; /* of all the above */
+    void *memory; /* of all the above, and what else is to be freed with it: experiment_memory.h */
 };
 
 int experiment_store_read(struct experiment_store *store, struct experiment_results *results,
@@ -151,11 +151,6 @@ const struct experiment_stream *experiment_stream_of(const struct experiment_res
                                                      size_t number);
 const struct experiment_run *experiment_run_of(const struct experiment_results *results,
                                                size_t variant, size_t stream, int64_t seed);
-
-/* Memory that is freed with the results; NULL: there is none left. For who fills results by
-   himself, zero at first. */
-void *experiment_results_memory(struct experiment_results *results, size_t size);
-char *experiment_results_copy(struct experiment_results *results, const char *text);
 
 /* Where all runs stand, cheaply: for who watches one that is at work. */
 struct experiment_progress {

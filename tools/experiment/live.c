@@ -252,7 +252,7 @@ static int find_run(struct recording *r, const struct live *live, struct experim
                                (const char *)sqlite3_column_text(select, RUN_VERSION)};
         char *copies[] = {NULL, NULL, NULL};
         for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-            copies[i] = texts[i] ? experiment_results_copy(results, texts[i]) : NULL;
+            copies[i] = texts[i] ? memory_copy(&results->memory, texts[i]) : NULL;
         r->run = sqlite3_column_int64(select, RUN_ID);
         r->output = &live->config.architecture.output;
         r->every = sqlite3_column_double(select, RUN_EVERY);
@@ -440,9 +440,9 @@ static int make_room(struct experiment_results *results, const struct experiment
     results->recent = spec->recent;
     results->started = results->finished = NAN;
     results->stream_count = 1;
-    results->streams = experiment_results_memory(results, sizeof *results->streams);
-    results->variants = experiment_results_memory(results, count * sizeof *results->variants);
-    results->runs = experiment_results_memory(results, count * sizeof *results->runs);
+    results->streams = memory_take(&results->memory, sizeof *results->streams);
+    results->variants = memory_take(&results->memory, count * sizeof *results->variants);
+    results->runs = memory_take(&results->memory, count * sizeof *results->runs);
     if (!results->streams || !results->variants || !results->runs)
         return -1;
     results->variant_count = results->run_count = count;
@@ -451,7 +451,7 @@ static int make_room(struct experiment_results *results, const struct experiment
         const struct spec_settings *set = i < spec->variant_count ? &spec->variants[i].set : NULL;
         size_t settings = set ? set->count : 0;
         struct experiment_setting *rows =
-            experiment_results_memory(results, (settings + 1) * sizeof *rows);
+            memory_take(&results->memory, (settings + 1) * sizeof *rows);
         if (!rows)
             return -1;
         for (size_t k = 0; k < settings; k++)

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <sysexits.h>
 
+#include "experiment_memory.h"
+
 /* ---- Settings ---- */
 
 const char *summary_setting(const struct experiment_variant *variant, const char *key) {
@@ -37,7 +39,7 @@ static int find_keys(struct summary *summary, struct experiment_results *results
     size_t most = 0;
     for (size_t i = 0; i < results->variant_count; i++)
         most += results->variants[i].setting_count;
-    summary->keys = experiment_results_memory(results, (most + 1) * sizeof *summary->keys);
+    summary->keys = memory_take(&results->memory, (most + 1) * sizeof *summary->keys);
     for (size_t i = 0; summary->keys && i < results->variant_count; i++)
         for (size_t k = 0; k < results->variants[i].setting_count; k++) {
             const struct experiment_setting *setting = &results->variants[i].settings[k];
@@ -124,7 +126,7 @@ static int make_numbers(struct numbers *numbers, struct experiment_results *resu
                          &numbers->seconds};
     numbers->room = results->variant_count + results->run_count + 1;
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
-        if (!(*arrays[i] = experiment_results_memory(results, numbers->room * sizeof(double))))
+        if (!(*arrays[i] = memory_take(&results->memory, numbers->room * sizeof(double))))
             return -1;
     return 0;
 }
@@ -325,7 +327,7 @@ static int fill_stream(struct summary *summary, struct experiment_results *resul
                        struct summary_stream *stream, size_t measure, struct numbers *numbers) {
     size_t count = results->variant_count, number = stream->stream->stream;
     stream->measure = measure < EXPERIMENT_FIGURES ? measure : usual_measure(results, number);
-    stream->cells = experiment_results_memory(results, (count + 1) * sizeof *stream->cells);
+    stream->cells = memory_take(&results->memory, (count + 1) * sizeof *stream->cells);
     if (!stream->cells)
         return -1;
     for (size_t i = 0; i < count; i++) {
@@ -384,8 +386,8 @@ int summary_make(struct summary *summary, struct experiment_results *results, co
     if (find_measure(results, measure, &chosen, error))
         return -1;
     summary->streams =
-        experiment_results_memory(results, (results->stream_count + 1) * sizeof *summary->streams);
-    summary->ranks = experiment_results_memory(results, (variants + 1) * sizeof(double));
+        memory_take(&results->memory, (results->stream_count + 1) * sizeof *summary->streams);
+    summary->ranks = memory_take(&results->memory, (variants + 1) * sizeof(double));
     if (!summary->streams || !summary->ranks || make_numbers(&numbers, results) ||
         (variants && find_keys(summary, results)))
         return error_no_memory(error);

@@ -9,6 +9,7 @@
 #include "common/grid.h"
 #include "common/json_text.h"
 #include "common/text.h"
+#include "experiment_memory.h"
 
 #define VERY_LIKELY 0.01
 #define P_LEAST 0.001
@@ -456,10 +457,10 @@ int against_make(struct against *a, const struct summary *summary, struct experi
     size_t room = SIDES * here->run_count + here->variant_count + there->variant_count;
     bool any = false;
     *a = (struct against){.path = path, .here = here, .there = there};
-    a->cells = experiment_results_memory(here, (cells + 1) * sizeof *a->cells);
-    double *numbers = experiment_results_memory(here, (room + 1) * sizeof *numbers);
+    a->cells = memory_take(&here->memory, (cells + 1) * sizeof *a->cells);
+    double *numbers = memory_take(&here->memory, (room + 1) * sizeof *numbers);
     const struct experiment_variant **same =
-        experiment_results_memory(here, (here->variant_count + 1) * sizeof *same);
+        memory_take(&here->memory, (here->variant_count + 1) * sizeof *same);
     if (!a->cells || !numbers || !same)
         return error_no_memory(error);
     for (size_t i = 0; i < here->variant_count; i++)
