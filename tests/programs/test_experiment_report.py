@@ -25,7 +25,7 @@ import running
 from event_files import events, fields, session
 
 PROGRAM = str(running.PROGRAM.with_name("runnel-experiment"))
-OK, USAGE, DATA, NO_INPUT, CANNOT_MAKE, IO, CONFIG = 0, 64, 65, 66, 73, 74, 78
+OK, USAGE, DATA, NO_INPUT, MISSING, CANNOT_MAKE, IO, CONFIG = 0, 64, 65, 66, 69, 73, 74, 78
 LIMIT = 60  # seconds: ends a test that hangs
 SVG = "{http://www.w3.org/2000/svg}"
 GRID = results.grid(rate=["1e-4", "3e-4", "1e-3"], norm=["layer", "none", "weight", "recurrent_batch"])
@@ -241,9 +241,21 @@ def page(where, directory):
     return text, [chart for chart in charts if chart.get("class") == "chart"]
 
 
+def points(path, x=0, y=0):
+    return [(float(one) + x, float(other) + y) for one, other in re.findall(r"[ML] ([-.\d]+) ([-.\d]+)", path.get("d") or "")]
+
+
+def drawn(chart, kind):
+    """(points, style) of each curve, band, field or dot."""
+    defined = {f"#{path.get('id')}": path for path in chart.iter(f"{SVG}path")}
+    marks = [mark for group in chart.iter(f"{SVG}g") if group.get("class") == kind for mark in group.iter()]
+    return [(points(mark), mark.get("style")) for mark in marks if mark.tag == f"{SVG}path" and not mark.get("id")] + [
+        (points(defined[mark.get("href")], float(mark.get("x")), float(mark.get("y"))), mark.get("style"))
+        for mark in marks if mark.tag == f"{SVG}use"]
+
+
 def looks(chart):
-    return [(curve.get("style"), curve.get("stroke-dasharray")) for curve in chart.iter(f"{SVG}path")
-            if curve.get("class") == "curve"]
+    return [style for _, style in drawn(chart, "curve")]
 
 
 def test_page(directory):
@@ -255,12 +267,13 @@ def test_page(directory):
     for stream in range(2):
         course, rows = charts[2 * stream:2 * stream + 2]
         assert len(looks(course)) == len(set(looks(course))) == 13
-        assert all("NaN" not in path.get("d") and "inf" not in path.get("d") for path in course.iter(f"{SVG}path"))
-        dots = sum(dot.get("class") == "seed" for dot in rows.iter(f"{SVG}circle"))
-        assert dots == 39 - (3 if stream == 0 else 0)
+        assert all("nan" not in path.get("d") and "inf" not in path.get("d") for path in course.iter(f"{SVG}path"))
+        assert len(drawn(rows, "seed")) == 39 - (3 if stream == 0 else 0)
     assert "<script>alert" not in text and "<b>" not in text
     assert html.escape("<script>alert('x')</script>", quote=False) in text
-    assert not re.search(r"(src|href)\s*=|@import|url\((?!#)", text), "something from outside"
+    assert not re.search(r"(src|href)\s*=(?!\"#)|@import|url\((?!#)", text), "something from outside"
+    ids = re.findall(r' id="([^"]*)"', text)
+    assert len(ids) == len(set(ids)) > 0, "two elements with one id"
     assert set(re.findall(r"https?://[^\"<]*", text)) == {"http://www.w3.org/2000/svg"}
     assert "77 of 78 over" in text and "not finished" in text and "the disk is full" in text
     for digest in stored(where, "SELECT digest FROM streams"):
@@ -274,15 +287,14 @@ def test_what_diverged_hides_nothing(directory):
     where = results.make(directory / "a.experiment", variants,
                          change=lambda variant, seed: 0.1 * seed if variant == 0 else 50 * seed if variant > 3 else 0)
     text, (course, rows, keys, *_) = page(where, directory)
-    frame = keys.find(f"{SVG}clipPath/{SVG}rect")
-    top, bottom = float(frame.get("y")), float(frame.get("y")) + float(frame.get("height"))
-    drawn = [path for path in keys.iter(f"{SVG}path") if path.get("class") in ("curve", "band")]
-    places = [float(y) for path in drawn for y in re.findall(r"[ML][-.\d]+ ([-.\d]+)", path.get("d"))]
-    assert len(drawn) == 4 and all(top + 3 <= y <= bottom - 2 for y in places), (top, bottom, places)
-    assert sum(path.get("class") == "below" for path in keys.iter(f"{SVG}path")) == 4
-    assert sum(dot.get("class") == "dot" for dot in keys.iter(f"{SVG}circle")) == 4
-    band = next(path for path in drawn if path.get("class") == "band").get("d")
-    assert len(re.findall("[ML]", band)) == 6, "two points of the line, and where it goes to"
+    frame = next(points(path) for path in keys.iter(f"{SVG}path") if "clip-path" not in path.attrib and path.get("style")
+                 and points(path)[0][0] > 0)
+    top, bottom = min(y for _, y in frame), max(y for _, y in frame)
+    bands, curves = (drawn(keys, kind) for kind in ("band", "curve"))
+    places = [y for shape, _ in bands + curves for _, y in shape]
+    assert len(bands) == len(curves) == 2 and all(top + 3 <= y <= bottom + 0.01 for y in places), (top, bottom, places)
+    assert len(drawn(keys, "below")) == len(drawn(keys, "dot")) == 4
+    assert len({x for x, _ in bands[0][0]}) == 3, "two points of the line, and where it goes to"
     assert sum((text.text or "").startswith("\u2190 -") for text in rows.iter(f"{SVG}text")) == 4
 
 
@@ -297,10 +309,7 @@ def test_curves_look_back(directory):
     file.close()
     _, (after, *_) = page(where, directory)
 
-    def points(chart):
-        path, = (path for path in chart.iter(f"{SVG}path") if path.get("class") == "curve")
-        return re.findall(r"[ML]([-.\d]+) ([-.\d]+)", path.get("d"))
-    before, after = points(before), points(after)
+    ((before, _),), ((after, _),) = drawn(before, "curve"), drawn(after, "curve")
     assert len(before) == len(after) == results.POINTS
     assert [i for i, (a, b) in enumerate(zip(before, after)) if a != b] == [20, 21, 22, 23]
 
@@ -311,24 +320,80 @@ def test_many_variants_look_different(directory):
     where = results.make(directory / "a.experiment", variants, seeds=(1,))
     _, (course, _, over_rate) = page(where, directory)
     assert len(set(looks(course))) == 36
-    assert len(looks(over_rate)) == 6 and sum(
-        mark.get("class") in ("dot", "below") for mark in over_rate.iter()) == 36
+    assert len(looks(over_rate)) == 6 and len(drawn(over_rate, "dot") + drawn(over_rate, "below")) == 36
+
+
+def test_more_variants_than_looks(directory):
+    """The legend has the first 60, whose looks differ; each curve has its name."""
+    where = results.make(directory / "a.experiment", results.grid(size=range(64)), seeds=(1,))
+    text, (course, *_) = page(where, directory)
+    names = [title.text for title in course.iter(f"{SVG}title")]
+    assert len(set(looks(course))) == 60 and names[1:] == [f"size {size}" for size in range(64)]
+    shown = {label.text for label in course.iter(f"{SVG}text")}
+    assert "size 59" in shown and "size 60" not in shown and "The legend has the first curves only" in text
 
 
 def test_a_grid_of_two_keys_is_a_field(directory):
     where = results.make(directory / "a.experiment", GRID)
     text, (_, _, _, field) = page(where, directory)
-    fields = [rect for rect in field.iter(f"{SVG}rect") if rect.get("class") == "field"]
+    fields = drawn(field, "field")
     assert len(fields) == 12
-    shades = [float(rect.get("fill-opacity")) for rect in fields]
+    shades = [float(re.search(r"opacity: ([.\d]+)", style)[1]) for _, style in fields]
     assert max(shades) == shades[0], "the best is the darkest"
 
 
 def test_one_run(directory):
     where = results.make(directory / "a.experiment", [("base", {})], seeds=(7,), baseline=None)
     _, (course, rows) = page(where, directory)
-    assert len(looks(course)) == 1 and len(list(rows.iter(f"{SVG}circle"))) == 1
+    assert len(looks(course)) == 1 and len(drawn(rows, "seed")) == 1
     assert "1 variant, 1 stream, 1 of 1 runs over" in call(where)
+
+
+def plot(*arguments, status=OK, **options):
+    done = subprocess.run([running.PROGRAM.with_name("runnel-plot"), *map(str, arguments)], capture_output=True,
+                          text=True, timeout=LIMIT, check=False, **options)
+    assert done.returncode == status, (done.returncode, done.stderr)
+    return done.stderr
+
+
+def test_a_chart_alone(directory):
+    """runnel-plot draws each chart of the page, and names those that there are."""
+    where = results.make(directory / "a.experiment", GRID, streams=("one", "two"))
+    text = {}
+    for chart in "course", "variants", "rate", "field":
+        assert not plot("-y", chart, "--stream=two", "-o", directory / "a.svg", where / "results.sqlite")
+        text[chart] = (directory / "a.svg").read_text()
+    assert "two: skill while learning" in text["course"] and "two: skill over rate" in text["rate"]
+    assert all(f"rate {rate}, norm {norm}" in text["variants"] for rate in ("1e-4", "1e-3") for norm in ("layer", "none"))
+    assert "course, variants, rate, field" in plot("-y", "mean", where, status=USAGE)
+    assert "one, two" in plot("--stream=three", where, status=USAGE)
+    assert "no run has the measure accuracy" in plot("--measure=accuracy", where, status=DATA)
+    assert "results of runnel-experiment" in plot("--html=-", directory / "a.svg", status=USAGE)
+
+
+def test_damaged_results(directory):
+    """Texts in place of numbers, and no tables at all."""
+    where = results.make(directory / "a.experiment", GRID[:2])
+    change(where, "UPDATE curves SET mean = 'x', examples = 'y'")
+    for option in "--html", "--tensorboard":
+        assert "is damaged" in call(where, option, directory / "x", status=DATA)
+    change(where, "DROP TABLE curves")
+    assert "results.sqlite" in plot(where, status=DATA)
+
+
+def test_without_matplotlib(directory):
+    """A sentence that names the package, before anything runs; event files can be written."""
+    (directory / "matplotlib.py").write_text("raise ImportError")
+    without = dict(os.environ, PYTHONPATH=str(directory))
+    where = results.make(directory / "a.experiment", GRID[:2])
+    for arguments in [where], [live_experiment(directory), "-o", directory / "never"]:
+        done = subprocess.run([PROGRAM, *arguments, "--html", directory / "x.html"], capture_output=True, text=True,
+                              timeout=LIMIT, env=without, check=False)
+        assert done.returncode == MISSING and "apt-get install python3-matplotlib" in done.stderr, done
+        assert done.stderr.startswith("runnel-experiment: ") and done.stderr.count("\n") == 1, done.stderr
+    assert not (directory / "never").exists() and not (directory / "x.html").exists()
+    subprocess.run([PROGRAM, where, "-q", "--tensorboard", directory / "board"], env=without, check=True, timeout=LIMIT)
+    assert "result/skill" in board_of(directory / "board", 0, 1)
 
 
 # --- TensorBoard ---

@@ -652,6 +652,43 @@ def test_usage(directory):
         assert done.returncode == OK and text in done.stdout, done
 
 
+def test_messages_of_any_kind_become_event_files(directory):
+    """What a daemon may send is of any type; what is there is written."""
+    fields = {"loss": [["loss/mean", ["mean"]]], "column": [["mae", ["mae"]]], "expert": [["mean", ["mean"]]],
+              "layer": [["hidden/std", ["hidden", "std"]]]}
+    wild = [None, True, 1e300, "x", [], [[]], [{}], {}, {"a": None}, {"a": []}, {"a": {"mean": "x"}}]
+    base = {"run": "../x", "time": 1.5, "examples": 1}
+    bodies = [dict(base, **{key: value}) for value in wild
+              for key in ("mean", "columns", "experts", "layers", "members", "configuration", "tags", *base)]
+    bodies += [dict(base, examples=9, mean=2, layers=[{"hidden": 3, "histogram": [1] * 20}])]
+    lines = [[0, "../name", topic, body] for body in bodies for topic in ("status", "loss", "state")]
+    done = subprocess.run([pathlib.Path(PROGRAM).with_name("runnel-plot"), "--tensorboard=board", "-"], cwd=directory, text=True,
+                          input="".join(json.dumps(line) + "\n" for line in [fields, *lines]) + "\n",
+                          capture_output=True, timeout=LIMIT, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (OK, "\n", ""), done
+    newest = max(pathlib.Path(directory, "board").glob("_._name-*"), key=lambda path: path.stat().st_mtime_ns)
+    assert events(newest)["loss/mean"][-1] == (9, 1.5, 2.0)
+
+
+def test_no_program_to_write_event_files(directory):
+    """A sentence when runnel-plot ends while it is needed, or is not there."""
+    for script, status, text in [("import sys; sys.exit('runnel-plot: it cannot')", 1, "it cannot"), (None, 69, "runnel-plot")]:
+        place = pathlib.Path(directory, "bin")
+        place.mkdir(exist_ok=True)
+        program = place / "runnel-record"
+        if not program.exists():
+            program.write_bytes(pathlib.Path(PROGRAM).read_bytes())
+            program.chmod(0o755)
+        if script:
+            (place / "runnel-plot").write_text(f"#!/usr/bin/python3\n{script}\n")
+            (place / "runnel-plot").chmod(0o755)
+        else:
+            (place / "runnel-plot").unlink()
+        done = subprocess.run([program, "--tensorboard=board"], cwd=directory, capture_output=True, text=True, timeout=LIMIT,
+                              env=dict(os.environ, PATH="/nowhere"), check=False)
+        assert done.returncode == status and text in done.stderr and done.stderr.count("\n") == 1, done
+
+
 READ_WITH_TENSORBOARD = """
 import math, sys
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator

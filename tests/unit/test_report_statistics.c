@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "experiment/report_statistics.h"
+#include "tools/experiment/report_statistics.h"
 
 static const double TOLERANCE = 1e-9; /* relative, of a p: lgamma of a million */
 

@@ -9,11 +9,11 @@ _runnel_plot() {
     COMPREPLY=()
     case $before in
     -x | --axis) mapfile -t COMPREPLY < <(compgen -W 'examples steps time data-time' -- "$word"); return ;;
-    -r | --run | -y | --column | --histogram | --from | --to | --smooth | --label | --title | --size | --dpi | --points | --stream | --ahead) return ;;
+    -r | --run | -y | --column | --histogram | --from | --to | --smooth | --label | --title | --size | --dpi | --points | --stream | --ahead | --measure) return ;;
     esac
     if [[ $word == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W '-o --output -r --run -l --list -y --column --histogram -x --axis --from --to
-            --log --log-x --smooth --band --events --label --title --size --dpi --points --stream --ahead -h --help -V --version' -- "$word")
+            --log --log-x --smooth --band --events --label --title --size --dpi --points --stream --ahead --html --tensorboard --measure -h --help -V --version' -- "$word")
         return
     fi
     compopt -o filenames 2>/dev/null

@@ -21,6 +21,9 @@ _arguments -s -S \
     '--size=[in inches, WxH]:SIZE: ' \
     '--dpi=[dots an inch]:N: ' \
     '--points=[points of a curve at most]:N: ' \
+    '--html=[of results\: write a page with tables and charts; - = standard output]:FILE:_files' \
+    '--tensorboard=[of results\: write event files for TensorBoard]:DIRECTORY:_files -/' \
+    '--measure=[of results\: compare this figure]:NAME: ' \
     '(-h --help)'{-h,--help}'[print the options and end]' \
     '(-V --version)'{-V,--version}'[print the version and end]' \
-    '*:recording:_files'
+    '*:recording or results:_files'

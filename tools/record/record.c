@@ -711,7 +711,8 @@ int main(int argc, char **argv) {
         .operands = "",
         .summary = "Write the statistics that running daemons publish to files.",
         .ending = "Ends on Ctrl-C. Exit status: 0 ended as asked, 64 usage, 65 a table has other "
-                  "columns, 69 no sockets to be had, 73 a file cannot be made, 74 one cannot be "
+                  "columns, 69 no sockets or no runnel-plot to be had, 73 a file cannot be made, "
+                  "74 one cannot be "
                   "written.",
         .groups = {{NULL, rows, &options}},
     };

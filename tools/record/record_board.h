@@ -1,5 +1,5 @@
 /* Statistics for TensorBoard: a directory of event files for each run (see tools/history/history.h
-   for what a run is). Steps are examples. */
+   for what a run is). runnel-plot writes them; it gets the messages through a pipe. */
 #ifndef RUNNEL_RECORD_BOARD_H
 #define RUNNEL_RECORD_BOARD_H
 

@@ -1,12 +1,12 @@
-/* The results of an experiment that the page shows (experiment/experiment_store.h). The file is
-   opened when it is read and closed again, so that runnel-experiment can go on in it, tidy it, or
-   begin it again. */
+/* The results of an experiment that the page shows (tools/experiment/experiment_store.h). The file
+   is opened when it is read and closed again, so that runnel-experiment can go on in it, tidy it,
+   or begin it again. */
 #ifndef RUNNEL_WEB_EXPERIMENT_H
 #define RUNNEL_WEB_EXPERIMENT_H
 
 #include <stdint.h>
 
-#include "experiment/experiment_store.h"
+#include "tools/experiment/experiment_store.h"
 #include "web_live.h"
 
 struct experiment {

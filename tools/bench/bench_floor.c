@@ -1,0 +1,244 @@
+#include "bench_floor.h"
+
+#include "config/config.h"
+#include "engine/cuda_module.h"
+
+const char *const floor_phase_names[PHASES] = {"forward", "backward", "optimizer"};
+
+enum {
+    SQUARE_FLOPS = 2, /* a parameter: its gradient's square, summed */
+
+    COVARIANCE_FLOPS = 5, /* of least squares, a number of P: what the last step took off,
+                             forgetting, and the product with phi */
+    SOLVED_FLOPS = 2,     /* a number of W */
+    DOUBLE_FLOPS = 2,     /* a vector holds half as many */
+
+    FUNCTION_FLOPS = 16, /* sigmoid or tanh: e^x to single precision and a division, at least */
+};
+
+/* Numbers in the matrices, by what is done with them. */
+struct matrices {
+    double first;     /* W_ih of the first layer; one-hot input: 0 */
+    double column;    /* one-hot input: a column of it, all that a step touches */
+    double upper;     /* W_ih of the others, and of the first one when an embedding lies below */
+    double recurrent; /* W_hh of all layers */
+    double output;
+    double all; /* their sum, the one-hot first one's included */
+
+    double forward, backward; /* flops of a step's elementwise work in all layers */
+};
+
+static double size_of(const struct model *model, enum tensor_role role, size_t layer) {
+    const struct tensor *tensor = model_find(model, role, layer);
+    return tensor ? (double)tensor_size(tensor) : 0;
+}
+
+static void count_elementwise(const struct layer *layer, struct matrices *m) {
+    const struct cell_kind *cell = cell_kind(layer->cell);
+    const struct norm_kind *norm = norm_kind(layer->norm);
+    double size = (double)layer->size, normalized = 0, functions = cell->functions;
+    for (size_t place = 0; place < PLACES; place++)
+        if (cell->norms[place])
+            normalized += place == PLACE_INNER ? 1 : (double)cell->gates;
+    if (cell->function)
+        functions += activation_kind(layer->activation)->functions;
+    m->forward += size * (cell->forward + FUNCTION_FLOPS * functions + norm->forward * normalized);
+    m->backward += size * (cell->backward + norm->backward * normalized);
+}
+
+static struct matrices count_matrices(const struct model *model) {
+    const struct input *input = &model->architecture.input;
+    const struct tensor *first = model_find(model, TENSOR_WEIGHT_IH, 0);
+    struct matrices m = {.output = size_of(model, TENSOR_OUTPUT_WEIGHT, 0)};
+    for (size_t layer = 0; layer < model->architecture.layer_count; layer++) {
+        m.recurrent += size_of(model, TENSOR_WEIGHT_HH, layer);
+        m.upper += layer ? size_of(model, TENSOR_WEIGHT_IH, layer) : 0;
+        count_elementwise(&model->architecture.layers[layer], &m);
+    }
+    double bottom = (double)tensor_size(first);
+    m.all = bottom + m.upper + m.recurrent + m.output;
+    if (input_is_real(input))
+        m.first = bottom;
+    else if (input->embedding)
+        m.upper += bottom;
+    else
+        m.column = (double)first->rows;
+    return m;
+}
+
+/* One run over `steps` steps, of which `outputs` need the output layer and `together` are computed
+   at once. */
+static struct work forward(const struct matrices *m, double steps, double outputs,
+                           double together) {
+    double inputs = m->first + m->upper;
+    return (struct work){
+        .flops = 2 * (steps * (inputs + m->recurrent) + outputs * m->output) +
+                 steps * (m->column + m->forward),
+        .weights_read =
+            sizeof(float) * (steps * (m->recurrent + m->column) + steps / together * inputs +
+                             outputs / together * m->output),
+    };
+}
+
+static struct work backward(const struct matrices *m, double steps, double outputs) {
+    double weights = 2 * (steps * (m->first + m->upper + m->recurrent) + outputs * m->output) +
+                     steps * (m->column + m->backward);
+    double below = 2 * (steps * m->upper + (steps - 1) * m->recurrent + outputs * m->output);
+    return (struct work){
+        .flops = weights + below,
+        .weights_read = sizeof(float) * ((steps - 1) * m->recurrent + m->upper + m->output),
+    };
+}
+
+static struct work add(struct work a, struct work b) {
+    return (struct work){a.flops + b.flops, a.weights_read + b.weights_read, a.updated + b.updated};
+}
+
+static struct work divide(struct work work, double count) {
+    return (struct work){work.flops / count, work.weights_read / count, work.updated / count};
+}
+
+/* The least squares of an output that is solved, a step: P and W are read and written. */
+static struct work solve(const struct model *model) {
+    double inputs = (double)model->solved, weights = inputs * (double)model->outputs;
+    return (struct work){
+        .flops = DOUBLE_FLOPS * (COVARIANCE_FLOPS * inputs * inputs + SOLVED_FLOPS * weights),
+        .updated = 2 * sizeof(double) * (inputs * inputs + weights),
+    };
+}
+
+struct floor_work floor_work(const struct config *config, const struct model *model,
+                             size_t together) {
+    const struct optimizer *optimizer = &config->learning.optimizer;
+    const struct matrices m = count_matrices(model);
+    double window = (double)config->learning.window, stride = (double)config->learning.stride;
+    double parameters = (double)model->learned, blocks = (double)optimizer_moments(optimizer);
+    double block = sizeof(float) * parameters;
+    double waiting = (double)together < stride ? (double)together : stride;
+    struct work pass = backward(&m, window, stride);
+    if (stride < window)
+        pass = add(pass, forward(&m, window, stride, window));
+    pass.updated = block;
+    struct work change = {
+        .flops = parameters * (SQUARE_FLOPS + optimizer_kind(optimizer->kind)->flops),
+        .updated = block * (1 + 2 * (1 + blocks)),
+    };
+    const struct work solved = solve(model);
+    return (struct floor_work){
+        .phases = {divide(forward(&m, stride, stride, waiting), stride), divide(pass, stride),
+                   add(divide(change, stride), solved)},
+        .weights_set = sizeof(float) * m.all,
+        .updated_set = block * (2 + blocks) + solved.updated / 2,
+        .solved = solved.updated,
+    };
+}
+
+struct floor_work floor_of(struct floor_work work, size_t networks) {
+    for (int phase = 0; phase < PHASES; phase++)
+        work.phases[phase] = divide(work.phases[phase], 1 / (double)networks);
+    return work;
+}
+
+/* Seconds for `bytes` of a walk over a working set of `set` bytes. */
+static double charge(double bytes, double set, const struct machine *machine,
+                     const struct figure *bandwidth) {
+    double left = set, seconds = 0;
+    for (int level = 0; level < LEVELS && left > 0; level++) {
+        double capacity = (double)machine->capacity[level],
+               held = left < capacity ? left : capacity;
+        seconds += bytes * (held / set) / bandwidth[level].median;
+        left -= held;
+    }
+    return seconds;
+}
+
+struct floor_time floor_phase(const struct floor_work *work, enum floor_phase phase,
+                              const struct machine *machine,
+                              const struct machine_figures *figures) {
+    const struct work *w = &work->phases[phase];
+    double flops = w->flops / figures->multiply_add.median;
+    double bytes = charge(w->weights_read, work->weights_set, machine, figures->read) +
+                   charge(w->updated, work->updated_set, machine, figures->update);
+    return (struct floor_time){flops, bytes, 0, flops > bytes ? flops : bytes};
+}
+
+struct floor_time floor_total(const struct floor_work *work, const struct machine *machine,
+                              const struct machine_figures *figures) {
+    struct floor_time total = {0};
+    for (int phase = 0; phase < PHASES; phase++) {
+        struct floor_time time = floor_phase(work, phase, machine, figures);
+        total.flops += time.flops;
+        total.bytes += time.bytes;
+        total.floor += time.floor;
+    }
+    return total;
+}
+
+struct floor_time floor_side_by_side(struct floor_time time, size_t threads) {
+    double count = (double)threads;
+    return (struct floor_time){time.flops / count, time.bytes / count, time.stages / count,
+                               time.floor / count};
+}
+
+enum {
+    FORWARD_NODES = 2,  /* begin, finish */
+    BACKWARD_NODES = 2, /* loss, output */
+    UPDATE_NODES = 2,   /* norm, update */
+    SOLVE_NODES = 2,    /* covariance, weights */
+};
+
+static const double GPU_CACHE_SHARE = 0.8;
+
+struct gpu_work gpu_work(const struct config *config, const struct model *model, size_t plan,
+                         size_t networks) {
+    const struct architecture *a = &config->architecture;
+    double window = (double)config->learning.window, stride = (double)config->learning.stride;
+    double layers = (double)a->layer_count,
+           together = (double)plan < stride ? (double)plan : stride;
+    double moments = (double)optimizer_moments(&config->learning.optimizer);
+    double block = sizeof(float) * (double)model->learned;
+    struct gpu_work gpu = {.work = floor_work(config, model, plan), .launches = 1 / together};
+    gpu.work.phases[PHASE_BACKWARD].updated = 0;
+    gpu.work.phases[PHASE_OPTIMIZER].updated = 2 * block * (1 + moments) / stride + gpu.work.solved;
+    gpu.work.updated_set = block * (1 + moments) + gpu.work.solved / 2;
+    gpu.work = floor_of(gpu.work, networks);
+    gpu.work.weights_set *= (double)networks;
+    gpu.work.updated_set *= (double)networks;
+    gpu.nodes[PHASE_FORWARD] = (together + layers + FORWARD_NODES) / together;
+    gpu.nodes[PHASE_BACKWARD] = (BACKWARD_NODES + window + layers - 1 + (a->input.embedding > 0) +
+                                 (stride < window ? window + layers : 0)) /
+                                stride;
+    gpu.nodes[PHASE_OPTIMIZER] = UPDATE_NODES / stride + (model->solved ? SOLVE_NODES : 0);
+    return gpu;
+}
+
+static double charge_gpu(double bytes, double set, const struct cuda_figures *figures) {
+    bool cached = set <= GPU_CACHE_SHARE * (double)figures->cache;
+    return bytes / (cached ? figures->cache_read : figures->copy);
+}
+
+struct floor_time gpu_phase(const struct gpu_work *work, enum floor_phase phase,
+                            const struct cuda_figures *figures) {
+    const struct work *w = &work->work.phases[phase];
+    struct floor_time time = {
+        .flops = w->flops / figures->multiply_add,
+        .bytes = charge_gpu(w->weights_read, work->work.weights_set, figures) +
+                 charge_gpu(w->updated, work->work.updated_set, figures),
+        .stages = work->nodes[phase] * figures->node,
+    };
+    time.floor = (time.flops > time.bytes ? time.flops : time.bytes) + time.stages;
+    return time;
+}
+
+struct floor_time gpu_total(const struct gpu_work *work, const struct cuda_figures *figures) {
+    double launch = work->launches * (figures->graph_launch - figures->node);
+    struct floor_time total = {.stages = launch, .floor = launch};
+    for (int phase = 0; phase < PHASES; phase++) {
+        struct floor_time time = gpu_phase(work, phase, figures);
+        total.flops += time.flops;
+        total.bytes += time.bytes;
+        total.stages += time.stages;
+        total.floor += time.floor;
+    }
+    return total;
+}
