@@ -1,26 +1,22 @@
 /* The resolved configuration: every key that counts, defaults written out, as YAML that gives the
    same configuration again, or as an object of JSON from paths to values. */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sysexits.h>
 #include <unistd.h>
 
 #include "common/error.h"
-#include "config_print.h"
+#include "config_keys.h"
 
 /* Where a list of names or of columns, or a member, is not printed key by key. */
 static const char layers_path[] = "model.layers";
 
-static const struct draft *draft_of(const struct config *config) {
-    return (const struct draft *)(const void *)config;
-}
-
-static bool is_below(const char *path, const char *section) {
-    size_t length = strlen(section);
-    return !strncmp(path, section, length) && (!path[length] || path[length] == '.');
-}
+struct config_printer {
+    struct config_writer to;
+    const struct config *configured; /* what the file says: differences get a comment; or NULL */
+    char last[CONFIG_KEY_SIZE];      /* path of the key before, "" before the first */
+    struct config *own;              /* (2,) room for a member's, as it is and as configured */
+};
 
 /* ---- Which keys ---- */
 
@@ -30,8 +26,9 @@ static bool is_derived(const struct config_key *key, const struct config *config
     const struct output *output = &config->architecture.output;
     static const char kind[] = "model.input.kind", size[] = "model.input.size";
     static const char embedding[] = "model.input.embedding", words[] = "model.input.vocabulary";
-    if (input->column_count && (!strcmp(key->path, kind) || !strcmp(key->path, size) ||
-                                !strcmp(key->path, embedding) || is_below(key->path, words)))
+    if (input->column_count &&
+        (!strcmp(key->path, kind) || !strcmp(key->path, size) || !strcmp(key->path, embedding) ||
+         config_path_below(key->path, words)))
         return true;
     if (!strcmp(key->path, size))
         return input->vocabulary.capacity || input->hash;
@@ -45,57 +42,41 @@ static bool is_derived(const struct config_key *key, const struct config *config
 /* A broker has keys of its own; without one there are none. */
 static bool is_of_another_broker(const struct config_key *key, const struct config *config) {
     const struct publish_config *publish = &config->publish;
-    if (is_below(key->path, "examples.redis"))
+    if (config_path_below(key->path, "examples.redis"))
         return !*config->consume.redis.stream;
-    if (is_below(key->path, "examples.kafka"))
+    if (config_path_below(key->path, "examples.kafka"))
         return !*config->consume.kafka.topic;
-    if (is_below(key->path, "examples.json"))
+    if (config_path_below(key->path, "examples.json"))
         return !config->consume.json.field.count && !*config->consume.json.key_field &&
                !*config->consume.json.time_field;
-    if (is_below(key->path, "fleet"))
+    if (config_path_below(key->path, "fleet"))
         return config->fleet.lease <= 0;
-    if (is_below(key->path, "examples"))
+    if (config_path_below(key->path, "examples"))
         return config_consumes(config);
-    if (!is_below(key->path, "publish"))
+    if (!config_path_below(key->path, "publish"))
         return false;
     if (!strcmp(key->path, "publish.keep"))
         return !*publish->redis;
     return !*publish->mqtt && !*publish->redis && !*publish->kafka && !*publish->nats;
 }
 
+/* No value, or in an optional section an empty list. */
 static bool is_empty(const struct config_key *key, const struct config *config) {
-    const void *where = config_value_home(key, 0, draft_of(config));
-    switch (key->type) {
-    case VALUE_COLUMNS:
-    case VALUE_COLUMN_NAMES:
-    case VALUE_TAGS: /* each begins with its count */
-        return *(const size_t *)where == 0;
-    case VALUE_MEMBERS:
-        return !config->members_given;
-    case VALUE_PREFIXES:
-        return key->flags & KEY_RELOAD && ((const struct share_config *)where)->count == 0;
-    default:
-        return key->type >= VALUE_NAME && !*(const char *)where;
-    }
+    char text[sizeof CONFIG_EMPTY_SET + 1];
+    config_value_print(key, 0, config, text, sizeof text);
+    return !*text || (key->flags & KEY_RELOAD && !strcmp(text, CONFIG_EMPTY_SET));
 }
 
 static bool is_printed(const struct config_key *key, size_t layer, const struct config *config) {
-    return key->type != VALUE_CONNECT && config_key_counts(key, layer, draft_of(config)) &&
+    return key->type != &value_connect && config_key_counts(key, layer, config) &&
            !is_derived(key, config) && !is_of_another_broker(key, config) && !is_empty(key, config);
 }
 
 /* ---- Members ---- */
 
-/* The configuration of one member, as if it stood alone. */
-static void take_member(struct config *own, const struct config *config, size_t member) {
-    own->seed = config->members[member].seed;
-    config_member_network(config, member, &own->architecture);
-    own->learning = config->members[member].learning;
-}
-
 static bool may_differ(const struct config_key *key) {
-    return !strcmp(key->path, "seed") || is_below(key->path, layers_path) ||
-           is_below(key->path, "model.output") || is_below(key->path, "learning");
+    return !strcmp(key->path, "seed") || config_path_below(key->path, layers_path) ||
+           config_path_below(key->path, "model.output") || config_path_below(key->path, "learning");
 }
 
 /* Whether the layer's key has its default, and can be left out where nothing else says it. */
@@ -103,9 +84,9 @@ static bool is_default(const struct config_key *key, size_t layer, const struct 
     char text[CONFIG_TEXT_SIZE];
     if (!key->fallback)
         return false;
-    config_value_print(key, layer, draft_of(config), text, sizeof text);
+    config_value_print(key, layer, config, text, sizeof text);
     return !strcmp(text, key->fallback) ||
-           (key->type == VALUE_FLOAT &&
+           (key->type == &value_float &&
             (float)strtod(text, NULL) == (float)strtod(key->fallback, NULL));
 }
 
@@ -113,7 +94,7 @@ static bool is_default(const struct config_key *key, size_t layer, const struct 
 static void print_layers(struct config_printer *printer, const struct config *own) {
     char *text = NULL;
     size_t size = 0;
-    struct config_printer inner = {.out = open_memstream(&text, &size)};
+    struct config_writer inner = {.out = open_memstream(&text, &size)};
     if (!inner.out)
         return;
     for (size_t n = 0; n < own->architecture.layer_count; n++) {
@@ -123,7 +104,7 @@ static void print_layers(struct config_printer *printer, const struct config *ow
             if (!config_key_layered(key) || !is_printed(key, n, own) || is_default(key, n, own))
                 continue;
             fprintf(inner.out, "%s%s: ", before, strrchr(key->path, '.') + 1);
-            config_print_value(&inner, key, n, own);
+            config_value_write(&inner, key, n, own);
             before = ", ";
         }
         fputc('}', inner.out);
@@ -131,17 +112,28 @@ static void print_layers(struct config_printer *printer, const struct config *ow
     fputc(']', inner.out);
     fclose(inner.out);
     if (text)
-        config_print_text(printer, text);
+        config_write_text(&printer->to, text);
     free(text);
 }
 
 /* A key that the member sets begins. */
 static void begin_set(struct config_printer *printer, const char *path, size_t *count) {
-    if (printer->json)
-        fprintf(printer->out, "%s\"%s\": ", *count ? ", " : ", \"set\": {", path);
+    if (printer->to.json)
+        fprintf(printer->to.out, "%s\"%s\": ", *count ? ", " : ", \"set\": {", path);
     else
-        fprintf(printer->out, "%s\n      %s: ", *count ? "" : "\n    set:", path);
+        fprintf(printer->to.out, "%s\n      %s: ", *count ? "" : "\n    set:", path);
     ++*count;
+}
+
+/* A comment, where a value that may change in flight is another than configured. */
+static void print_difference(struct config_printer *printer, const struct config_key *key,
+                             size_t layer, const struct config *config,
+                             const struct config *configured) {
+    if (printer->to.json || !configured || !(key->flags & KEY_IN_FLIGHT) ||
+        config_value_same(key, layer, config, configured))
+        return;
+    fputs("  # set in flight; configured is ", printer->to.out);
+    config_value_write(&printer->to, key, layer, configured);
 }
 
 /* What the member has that the rest of the configuration does not say of it. */
@@ -158,39 +150,39 @@ static void print_sets(struct config_printer *printer, const struct config *conf
                 continue;
             if (!config_key_layered(key))
                 there = is_printed(key, 0, config);
-            if (here == there &&
-                (!here || config_value_same(key, n, draft_of(config), draft_of(own))))
+            if (here == there && (!here || config_value_same(key, n, config, own)))
                 continue;
             config_key_path(key, n, path);
             begin_set(printer, path, &count);
             if (here)
-                config_print_value(printer, key, n, own);
+                config_value_write(&printer->to, key, n, own);
             else
-                fputs("null", printer->out);
+                fputs("null", printer->to.out);
             if (here && file)
-                config_print_difference(printer, key, n, own, file);
+                print_difference(printer, key, n, own, file);
         }
     }
     if (other) {
         begin_set(printer, layers_path, &count);
         print_layers(printer, own);
     }
-    if (printer->json && count)
-        fputc('}', printer->out);
+    if (printer->to.json && count)
+        fputc('}', printer->to.out);
 }
 
 static void print_members(struct config_printer *printer, const struct config *config) {
     const struct config *configured = printer->configured;
     for (size_t n = 0; n < config->member_count; n++) {
-        const char *before = printer->json ? n ? ", {\"name\": " : "{\"name\": " : "\n  - name: ";
-        fputs(before, printer->out);
-        config_print_text(printer, config->members[n].name);
-        take_member(&printer->own[0], config, n);
+        const char *before =
+            printer->to.json ? n ? ", {\"name\": " : "{\"name\": " : "\n  - name: ";
+        fputs(before, printer->to.out);
+        config_write_text(&printer->to, config->members[n].name);
+        config_member(config, n, &printer->own[0]);
         if (configured)
-            take_member(&printer->own[1], configured, n);
+            config_member(configured, n, &printer->own[1]);
         print_sets(printer, config, &printer->own[0], configured ? &printer->own[1] : NULL);
-        if (printer->json)
-            fputc('}', printer->out);
+        if (printer->to.json)
+            fputc('}', printer->to.out);
     }
 }
 
@@ -206,31 +198,14 @@ static void begin_line(struct config_printer *printer, const char *path) {
         bool number = *at >= '0' && *at <= '9';
         fresh |= strncmp(last, path, length) != 0;
         if (fresh && !number)
-            fprintf(printer->out, "%*s%.*s:\n", (int)(2 * depth), "", (int)(dot - at), at);
+            fprintf(printer->to.out, "%*s%.*s:\n", (int)(2 * depth), "", (int)(dot - at), at);
         item = fresh && number;
     }
     if (item)
-        fprintf(printer->out, "%*s- %s:", (int)(2 * (depth - 1)), "", at);
+        fprintf(printer->to.out, "%*s- %s:", (int)(2 * (depth - 1)), "", at);
     else
-        fprintf(printer->out, "%*s%s:", (int)(2 * depth), "", at);
+        fprintf(printer->to.out, "%*s%s:", (int)(2 * depth), "", at);
     snprintf(printer->last, sizeof printer->last, "%s", path);
-}
-
-/* The key's path; of a socket that connects, as that is written. */
-static void name(const struct config_key *key, size_t layer, const struct config *config,
-                 char path[CONFIG_KEY_SIZE]) {
-    const struct socket_config *socket = config_value_home(key, layer, draft_of(config));
-    config_key_path(key->type == VALUE_BIND && socket->connect ? key + 1 : key, layer, path);
-}
-
-void config_print_difference(struct config_printer *printer, const struct config_key *key,
-                             size_t layer, const struct config *config,
-                             const struct config *configured) {
-    if (printer->json || !configured || !(key->flags & KEY_IN_FLIGHT) ||
-        config_value_same(key, layer, draft_of(config), draft_of(configured)))
-        return;
-    fputs("  # set in flight; configured is ", printer->out);
-    config_print_value(printer, key, layer, configured);
 }
 
 static void print_key(struct config_printer *printer, const struct config_key *key, size_t layer,
@@ -238,26 +213,26 @@ static void print_key(struct config_printer *printer, const struct config_key *k
     char path[CONFIG_KEY_SIZE];
     /* With the preset's word it stays what a machine with too little memory may leave out. */
     bool silent =
-        !printer->json && config->anomaly.by_preset && !strcmp(key->path, "anomaly.enabled");
-    name(key, layer, config, path);
+        !printer->to.json && config->anomaly.by_preset && !strcmp(key->path, "anomaly.enabled");
+    config_key_written(key, layer, config, path);
     if (silent)
         return;
-    if (printer->json)
-        fprintf(printer->out, "%s\"%s\":", *printer->last ? ", " : "", path);
+    if (printer->to.json)
+        fprintf(printer->to.out, "%s\"%s\":", *printer->last ? ", " : "", path);
     else
         begin_line(printer, path);
     *printer->last = *path;
-    if (key->type == VALUE_MEMBERS) {
-        bool flow = printer->json || !config->member_count;
-        fputs(flow ? " [" : "", printer->out);
+    if (key->type == &value_members) {
+        bool flow = printer->to.json || !config->member_count;
+        fputs(flow ? " [" : "", printer->to.out);
         print_members(printer, config);
-        fputs(flow ? "]" : "", printer->out);
+        fputs(flow ? "]" : "", printer->to.out);
     } else {
-        fputc(' ', printer->out);
-        config_print_value(printer, key, layer, config);
-        config_print_difference(printer, key, layer, config, printer->configured);
+        fputc(' ', printer->to.out);
+        config_value_write(&printer->to, key, layer, config);
+        print_difference(printer, key, layer, config, printer->configured);
     }
-    fputs(printer->json ? "" : "\n", printer->out);
+    fputs(printer->to.json ? "" : "\n", printer->to.out);
 }
 
 static int end(FILE *out, struct error *error) {
@@ -270,8 +245,8 @@ static int print(struct config_printer *printer, const struct config *config, st
     printer->own = malloc(2 * sizeof *printer->own);
     if (!printer->own)
         return error_no_memory(error);
-    if (!getcwd(printer->directory, sizeof printer->directory))
-        *printer->directory = 0;
+    if (!getcwd(printer->to.directory, sizeof printer->to.directory))
+        *printer->to.directory = 0;
     printer->own[0] = printer->own[1] = *config;
     for (size_t k = 0; k < config_key_count; k++) {
         const struct config_key *key = &config_keys[k];
@@ -287,25 +262,25 @@ static int print(struct config_printer *printer, const struct config *config, st
         k = last;
     }
     free(printer->own);
-    return end(printer->out, error);
+    return end(printer->to.out, error);
 }
 
 int config_print_tags(FILE *out, const struct config *config, struct error *error) {
-    struct config_printer printer = {.out = out, .json = true};
+    struct config_writer printer = {.out = out, .json = true};
     const struct config_key *key;
     config_path_kind("tags", &key, NULL);
-    config_print_value(&printer, key, 0, config);
+    config_value_write(&printer, key, 0, config);
     return end(out, error);
 }
 
 int config_print(FILE *out, const struct config *config, const struct config *configured,
                  struct error *error) {
-    struct config_printer printer = {.out = out, .configured = configured};
+    struct config_printer printer = {.to = {.out = out}, .configured = configured};
     return print(&printer, config, error);
 }
 
 int config_print_json(FILE *out, const struct config *config, struct error *error) {
-    struct config_printer printer = {.out = out, .json = true};
+    struct config_printer printer = {.to = {.out = out, .json = true}};
     fputc('{', out);
     int result = print(&printer, config, error);
     fputc('}', out);

@@ -1,0 +1,984 @@
+/* Types of values: each is one constant below its functions. */
+#include "config_values.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <strings.h>
+
+#include "common/format.h"
+#include "common/threads.h"
+
+enum { PORT_MAX = 65535 };
+
+#define AUTO "auto"
+#define DIGITS "0123456789"
+#define TRUTHS "false|true"
+#define TRUTHS_BARE "ft"
+
+void config_add(struct config_text *to, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    size_t left = to->size - to->used;
+    int length = vsnprintf(to->text + to->used, left, format, arguments);
+    va_end(arguments);
+    if (length > 0)
+        to->used += (size_t)length < left ? (size_t)length : left - 1;
+}
+
+/* ---- Words ---- */
+
+bool config_words_contain(const char *words, const char *word, size_t *place) {
+    size_t number = 0, length = strlen(word);
+    for (const char *w = words;; number++, w++) {
+        size_t this = strcspn(w, "|");
+        if (this == length && memcmp(w, word, length) == 0) {
+            if (place)
+                *place = number;
+            return true;
+        }
+        w += this;
+        if (!*w)
+            return false;
+    }
+}
+
+const char *config_word(const char *words, size_t place, size_t *length) {
+    while (place-- > 0)
+        words += strcspn(words, "|") + 1;
+    *length = strcspn(words, "|");
+    return words;
+}
+
+size_t config_words_count(const char *words) {
+    size_t count = 1;
+    for (; *words; words++)
+        count += *words == '|';
+    return count;
+}
+
+void config_words_list(const char *words, char *text, size_t size) {
+    struct config_text to = {text, size, 0};
+    *text = 0;
+    for (const char *w = words; *w;) {
+        size_t length = strcspn(w, "|");
+        config_add(&to, "%s%.*s", w == words ? "" : w[length] ? ", " : " or ", (int)length, w);
+        w += length + (w[length] == '|');
+    }
+}
+
+/* Edits (insert, delete, replace, swap neighbours) that make `a` of `b`, for short words; the
+   optimal string alignment distance. Case does not count. */
+static size_t distance(const char *a, size_t a_length, const char *b, size_t b_length) {
+    enum { WORD_MAX = 32 };
+    size_t rows[WORD_MAX + 1][WORD_MAX + 1];
+    if (a_length > WORD_MAX || b_length > WORD_MAX)
+        return SIZE_MAX;
+    for (size_t i = 0; i <= a_length; i++)
+        for (size_t j = 0; j <= b_length; j++) {
+            if (i == 0 || j == 0) {
+                rows[i][j] = i + j;
+                continue;
+            }
+            int x = tolower((unsigned char)a[i - 1]), y = tolower((unsigned char)b[j - 1]);
+            size_t best = rows[i - 1][j - 1] + (x != y);
+            size_t shorter = rows[i - 1][j] < rows[i][j - 1] ? rows[i - 1][j] : rows[i][j - 1];
+            if (shorter + 1 < best)
+                best = shorter + 1;
+            if (i > 1 && j > 1 && x == tolower((unsigned char)b[j - 2]) &&
+                y == tolower((unsigned char)a[i - 2]) && rows[i - 2][j - 2] + 1 < best)
+                best = rows[i - 2][j - 2] + 1;
+            rows[i][j] = best;
+        }
+    return rows[a_length][b_length];
+}
+
+bool config_word_nearer(const char *word, size_t length, const char *text, size_t *best) {
+    enum { LETTERS_PER_EDIT = 3 };
+    size_t size = strlen(text), edits = distance(word, length, text, size);
+    size_t longer = size > length ? size : length;
+    if (edits >= *best || edits > 1 + longer / LETTERS_PER_EDIT || edits >= longer)
+        return false;
+    *best = edits;
+    return true;
+}
+
+const char *config_word_meant(const char *words, const char *text, char meant[CONFIG_TEXT_SIZE]) {
+    size_t best = SIZE_MAX;
+    *meant = 0;
+    for (const char *word = words; *word; word += strcspn(word, "|"), word += *word == '|') {
+        size_t length = strcspn(word, "|");
+        bool same = !strncmp(word, text, length) && !text[length];
+        if (config_word_nearer(word, length, text, &best))
+            snprintf(meant, CONFIG_TEXT_SIZE, same ? "" : " (did you mean \"%.*s\"?)", (int)length,
+                     word);
+    }
+    return meant;
+}
+
+static void print_word(const char *words, size_t place, struct config_text *to) {
+    size_t length;
+    const char *word = config_word(words, place, &length);
+    config_add(to, "%.*s", (int)length, word);
+}
+
+static int word_store(const struct config_key *key, const char *text, bool quoted, void *where) {
+    size_t place;
+    (void)quoted;
+    if (!config_words_contain(key->words, text, &place))
+        return -1;
+    *(unsigned *)where = (unsigned)place;
+    return 0;
+}
+
+static void word_print(const struct config_key *key, const void *where, struct config_text *to) {
+    print_word(key->words, *(const unsigned *)where, to);
+}
+
+const struct value_type value_word = {
+    .name = "word",
+    .expected = "$words",
+    .size = sizeof(unsigned),
+    .store = word_store,
+    .print = word_print,
+};
+
+static int choice_store(const struct config_key *key, const char *text, bool quoted, void *where) {
+    unsigned place;
+    if (word_store(key, text, quoted, &place) != 0)
+        return -1;
+    *(bool *)where = place == 1;
+    return 0;
+}
+
+static void choice_print(const struct config_key *key, const void *where, struct config_text *to) {
+    print_word(key->words, *(const bool *)where, to);
+}
+
+const struct value_type value_choice = {
+    .name = "word",
+    .expected = "$words",
+    .size = sizeof(bool),
+    .store = choice_store,
+    .print = choice_print,
+};
+
+/* The words that YAML 1.1 takes for a truth value. */
+static bool parse_boolean(const char *text, bool *value) {
+    static const char *const yes = "true|True|TRUE|yes|Yes|YES|on|On|ON";
+    static const char *const no = "false|False|FALSE|no|No|NO|off|Off|OFF";
+    *value = config_words_contain(yes, text, NULL);
+    return *value || config_words_contain(no, text, NULL);
+}
+
+static int boolean_store(const struct config_key *key, const char *text, bool quoted, void *where) {
+    bool value;
+    (void)key;
+    if (quoted || !parse_boolean(text, &value))
+        return -1;
+    *(bool *)where = value;
+    return 0;
+}
+
+static void boolean_print(const struct config_key *key, const void *where, struct config_text *to) {
+    (void)key;
+    print_word(TRUTHS, *(const bool *)where, to);
+}
+
+const struct value_type value_boolean = {
+    .name = "truth value",
+    .expected = "true or false",
+    .size = sizeof(bool),
+    .bare = TRUTHS_BARE,
+    .store = boolean_store,
+    .print = boolean_print,
+};
+
+enum { TRUTH_WORDS = 2 }; /* after false and true */
+
+static int truth_store(const struct config_key *key, const char *text, bool quoted, void *where) {
+    bool boolean;
+    size_t place;
+    if (!quoted && parse_boolean(text, &boolean))
+        *(unsigned *)where = boolean;
+    else if (config_words_contain(key->words, text, &place))
+        *(unsigned *)where = TRUTH_WORDS + (unsigned)place;
+    else
+        return -1;
+    return 0;
+}
+
+static void truth_print(const struct config_key *key, const void *where, struct config_text *to) {
+    unsigned value = *(const unsigned *)where;
+    bool word = value >= TRUTH_WORDS;
+    print_word(word ? key->words : TRUTHS, word ? value - TRUTH_WORDS : value, to);
+}
+
+const struct value_type value_truth = {
+    .name = "truth value or word",
+    .expected = "$truths",
+    .size = sizeof(unsigned),
+    .bare = TRUTHS_BARE,
+    .store = truth_store,
+    .print = truth_print,
+};
+
+/* ---- Numbers ---- */
+
+/* A whole number in decimal digits. Leading zeros are refused: YAML 1.1 reads them as octal. */
+static bool parse_whole(const char *text, double *value) {
+    const char *digits = text + (*text == '-' || *text == '+');
+    size_t length = strlen(digits);
+    if (!length || strspn(digits, DIGITS) != length || (length > 1 && *digits == '0'))
+        return false;
+    *value = strtod(text, NULL);
+    return true;
+}
+
+/* A finite decimal number; strtod alone would take hexadecimal, "inf" and "nan" too. */
+static bool parse_real(const char *text, double *value) {
+    char *end;
+    if (!*text || strspn(text, "+-." DIGITS "eE") != strlen(text))
+        return false;
+    *value = strtod(text, &end);
+    return !*end && isfinite(*value);
+}
+
+static bool in_range(const struct config_key *key, double value) {
+    return value >= key->minimum && value <= key->maximum &&
+           !(key->flags & KEY_BELOW && value == key->maximum);
+}
+
+static int number_store(const struct config_key *key, const char *text, bool quoted, void *where) {
+    const struct value_type *type = key->type;
+    double value;
+    if (type->automatic && !strcmp(text, AUTO))
+        value = *type->automatic;
+    else if (quoted || !(type->whole ? parse_whole(text, &value) : parse_real(text, &value)) ||
+             !in_range(key, value))
+        return -1;
+    if (type == &value_count)
+        *(uint64_t *)where = (uint64_t)value;
+    else if (type->whole)
+        *(size_t *)where = (size_t)value;
+    else if (type == &value_float)
+        *(float *)where = (float)value;
+    else
+        *(double *)where = value;
+    return 0;
+}
+
+static double number_get(const struct config_key *key, const void *where) {
+    const struct value_type *type = key->type;
+    return type == &value_count   ? (double)*(const uint64_t *)where
+           : type->whole          ? (double)*(const size_t *)where
+           : type == &value_float ? (double)*(const float *)where
+                                  : *(const double *)where;
+}
+
+static void number_print(const struct config_key *key, const void *where, struct config_text *to) {
+    enum { FLOAT_DIGITS = 9, DOUBLE_DIGITS = 17 };
+    const double value = number_get(key, where), *automatic = key->type->automatic;
+    if (automatic && value == *automatic)
+        config_add(to, AUTO);
+    else if (key->type->whole)
+        config_add(to, "%.0f", value);
+    else
+        config_add(to, "%.*g", key->type == &value_float ? FLOAT_DIGITS : DOUBLE_DIGITS, value);
+}
+
+/* In as few digits as give the same number again. Some readers of YAML want a point in every number
+   with an exponent: 1.0e-05. */
+static void number_write(struct config_writer *writer, const struct config_key *key,
+                         const void *where) {
+    const double value = number_get(key, where), *automatic = key->type->automatic;
+    char text[FORMAT_SIZE];
+    if (automatic && value == *automatic) {
+        config_write_text(writer, AUTO);
+        return;
+    }
+    if (key->type == &value_float)
+        for (int digits = 1; digits == 1 || (float)strtod(text, NULL) != (float)value; digits++)
+            snprintf(text, sizeof text, "%.*g", digits, value);
+    else
+        format_exact(text, value);
+    size_t length = strcspn(text, "e");
+    bool point = memchr(text, '.', length) != NULL;
+    fprintf(writer->out, "%.*s%s%s", (int)length, text, text[length] && !point ? ".0" : "",
+            text + length);
+}
+
+#define WHOLE_NUMBER .whole = true, .bare = DIGITS, .store = number_store, .print = number_print
+#define NUMBER .store = number_store, .print = number_print, .write = number_write
+
+const struct value_type value_size = {
+    .name = "whole number",
+    .expected = "a whole number from $low to $high",
+    .size = sizeof(size_t),
+    WHOLE_NUMBER,
+};
+
+const struct value_type value_count = {
+    .name = "whole number",
+    .expected = "a whole number from $low to $high",
+    .size = sizeof(uint64_t),
+    WHOLE_NUMBER,
+};
+
+static const double threads_auto = 0;
+
+const struct value_type value_threads = {
+    .name = "whole number or word",
+    .expected = "a whole number from $low to $high, or auto",
+    .size = sizeof(size_t),
+    .automatic = &threads_auto,
+    WHOLE_NUMBER,
+};
+
+const struct value_type value_real = {
+    .name = "number",
+    .expected = "a number from $low to $high",
+    .size = sizeof(double),
+    NUMBER,
+};
+
+const struct value_type value_float = {
+    .name = "number",
+    .expected = "a number from $low to $high",
+    .size = sizeof(float),
+    NUMBER,
+};
+
+static const double rate_auto = RATE_AUTO;
+
+const struct value_type value_rate = {
+    .name = "number or word",
+    .expected = "a number from $low to $high, or auto",
+    .size = sizeof(double),
+    .automatic = &rate_auto,
+    NUMBER,
+};
+
+/* "checkpoint", "all", or bytes: "10G". */
+static int keep_store(const struct config_key *key, const char *text, bool quoted, void *where) {
+    enum { DIGITS_SIZE = 20, UNIT_BITS = 10, KEEP_MIN = 1048576 };
+    static const char units[] = "KMGT"; /* each 1024 times the one before */
+    char digits[DIGITS_SIZE];
+    uint64_t *keep = where;
+    size_t length = strlen(text), place;
+    double bytes;
+    (void)quoted;
+    if (config_words_contain(key->words, text, &place)) {
+        *keep = place ? JOURNAL_KEEP_ALL : JOURNAL_KEEP_CHECKPOINT;
+        return 0;
+    }
+    if (length == 0 || length >= sizeof digits)
+        return -1;
+    const char *unit = strchr(units, text[length - 1]);
+    snprintf(digits, sizeof digits, "%.*s", (int)(length - (unit != NULL)), text);
+    if (!parse_whole(digits, &bytes))
+        return -1;
+    if (unit)
+        bytes = ldexp(bytes, UNIT_BITS * (int)(unit + 1 - units));
+    if (bytes < KEEP_MIN || bytes > CONFIG_COUNT_MAX)
+        return -1;
+    *keep = (uint64_t)bytes;
+    return 0;
+}
+
+static void keep_print(const struct config_key *key, const void *where, struct config_text *to) {
+    uint64_t keep = *(const uint64_t *)where;
+    if (keep == JOURNAL_KEEP_ALL || keep == JOURNAL_KEEP_CHECKPOINT)
+        print_word(key->words, keep == JOURNAL_KEEP_ALL, to);
+    else
+        config_add(to, "%" PRIu64, keep);
+}
+
+const struct value_type value_keep = {
+    .name = "word or size",
+    .expected = "checkpoint, all, or a size of at least 1M such as 10G",
+    .size = sizeof(uint64_t),
+    .bare = DIGITS,
+    .store = keep_store,
+    .print = keep_print,
+};
+
+/* ---- Texts ---- */
+
+static int text_store(const struct config_key *key, const char *text, bool quoted, void *where) {
+    (void)quoted;
+    if (strlen(text) >= key->type->size || !key->type->good(text))
+        return -1;
+    strcpy(where, text);
+    return 0;
+}
+
+static void text_print(const struct config_key *key, const void *where, struct config_text *to) {
+    (void)key;
+    config_add(to, "%s", (const char *)where);
+}
+
+static bool text_same(const struct config_key *key, const void *a, const void *b) {
+    (void)key;
+    return !strcmp(a, b);
+}
+
+#define TEXT .is_text = true, .store = text_store, .print = text_print, .same = text_same
+
+static bool is_text(const char *text) {
+    return *text != 0;
+}
+
+const struct value_type value_text = {
+    .name = "text",
+    .expected = "a text of 1 to $bytes bytes",
+    .size = CONFIG_ADDRESS_SIZE,
+    .bytes = CONFIG_ADDRESS_SIZE - 1,
+    .good = is_text,
+    TEXT,
+};
+
+static bool is_name(const char *text) {
+    static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ" DIGITS "-_.";
+    return *text && strcmp(text, ".") != 0 && strcmp(text, "..") != 0 &&
+           strspn(text, safe) == strlen(text);
+}
+
+bool config_name_good(const char *text) {
+    return is_name(text) && strlen(text) < CONFIG_MEMBER_NAME_SIZE;
+}
+
+bool config_label_good(const char *text) {
+    return config_name_good(text) && !strchr(text, '.');
+}
+
+const struct value_type value_name = {
+    .name = "text",
+    .expected = "1 to $bytes letters, digits, '-', '_' and '.'",
+    .size = CONFIG_NAME_SIZE,
+    .bytes = CONFIG_NAME_SIZE - 1,
+    .good = is_name,
+    TEXT,
+};
+
+const struct value_type value_label = {
+    .name = "text",
+    .expected = "mlpoly, average, best, or the name of an expert or a member",
+    .size = CONFIG_MEMBER_NAME_SIZE,
+    .good = is_name,
+    TEXT,
+};
+
+const struct value_type value_zone = {
+    .name = "time zone",
+    .expected = "a time zone of tzdata such as Europe/Berlin, or UTC",
+    .size = TIME_ZONE_NAME_SIZE,
+    .good = time_zone_good,
+    TEXT,
+};
+
+static bool is_device(const char *text) {
+    double number;
+    if (config_words_contain("auto|cpu|cuda", text, NULL))
+        return true;
+    return !strncmp(text, "cuda:", 5) && isdigit((unsigned char)text[5]) &&
+           parse_whole(text + 5, &number) && number < CONFIG_CUDA_DEVICES_MAX;
+}
+
+const struct value_type value_device = {
+    .name = "word",
+    .expected = "auto, cpu, cuda or cuda:N with N from 0 to $most",
+    .size = CONFIG_DEVICE_SIZE,
+    .most = CONFIG_CUDA_DEVICES_MAX - 1,
+    .good = is_device,
+    TEXT,
+};
+
+static void path_write(struct config_writer *writer, const struct config_key *key,
+                       const void *where) {
+    char whole[2 * CONFIG_PATH_SIZE];
+    const char *path = where;
+    bool relative = *path != '/' && *writer->directory;
+    (void)key;
+    snprintf(whole, sizeof whole, "%s%s%s", relative ? writer->directory : "", relative ? "/" : "",
+             path);
+    config_write_text(writer, whole);
+}
+
+const struct value_type value_path = {
+    .name = "path",
+    .expected = "a path of 1 to $bytes bytes",
+    .size = CONFIG_PATH_SIZE,
+    .bytes = CONFIG_PATH_SIZE - 1,
+    .good = is_text,
+    .write = path_write,
+    TEXT,
+};
+
+/* tcp://HOST:PORT; only what is bound may leave host or port open. */
+static bool is_tcp(const char *address, bool bound) {
+    const char *colon = strrchr(address, ':');
+    double port;
+    if (!colon || colon == address || strpbrk(address, " \t/"))
+        return false;
+    if (*address == '*' && (colon != address + 1 || !bound))
+        return false;
+    if (*address == '[' ? colon[-1] != ']' : memchr(address, ':', colon - address) != NULL)
+        return false;
+    if (!strcmp(colon + 1, "*"))
+        return bound;
+    return isdigit((unsigned char)colon[1]) && parse_whole(colon + 1, &port) &&
+           port >= (bound ? 0 : 1) && port <= PORT_MAX;
+}
+
+static bool is_endpoint(const char *text, bool bound) {
+    static const char tcp[] = "tcp://", ipc[] = "ipc://";
+    if (!strncmp(text, tcp, sizeof tcp - 1))
+        return is_tcp(text + sizeof tcp - 1, bound);
+    if (strncmp(text, ipc, sizeof ipc - 1))
+        return false;
+    const char *path = text + sizeof ipc - 1;
+    return *path && strlen(path) <= CONFIG_IPC_PATH_MAX && (bound || strcmp(path, "*"));
+}
+
+static bool can_bind(const char *text) {
+    return strlen(text) < CONFIG_ENDPOINT_SIZE && is_endpoint(text, true);
+}
+
+static bool can_connect(const char *text) {
+    return is_endpoint(text, false);
+}
+
+static bool bind_same(const struct config_key *key, const void *a, const void *b) {
+    const struct socket_config *left = a, *right = b;
+    return left->connect == right->connect && text_same(key, a, b);
+}
+
+const struct value_type value_bind = {
+    .name = "endpoint",
+    .expected = "tcp://HOST:PORT or ipc://PATH of at most $bytes bytes",
+    .size = sizeof(struct socket_config),
+    .bytes = CONFIG_IPC_PATH_MAX,
+    .good = can_bind,
+    .is_text = true,
+    .store = text_store,
+    .print = text_print,
+    .same = bind_same,
+};
+
+const struct value_type value_connect = {
+    .name = "endpoint",
+    .expected = "tcp://HOST:PORT or ipc://PATH of at most $bytes bytes, without '*'",
+    .size = CONFIG_ENDPOINT_SIZE,
+    .bytes = CONFIG_IPC_PATH_MAX,
+    .good = can_connect,
+    TEXT,
+};
+
+/* ---- Lists of words and numbers ---- */
+
+static int items_read(const struct walk *walk, const yaml_node_t *node,
+                      const struct config_key *key, const char *path, void *where) {
+    bool may_be_empty = key->fallback && !strcmp(key->fallback, CONFIG_EMPTY_SET);
+    if (node->type != YAML_SEQUENCE_NODE || (!walk_items(node) && !may_be_empty))
+        return config_fail_value(walk, node, key, path);
+    memset(where, 0, key->type->size);
+    for (size_t n = 0; n < walk_items(node); n++) {
+        const yaml_node_t *item = walk_node(walk, node->data.sequence.items.start[n]);
+        if (item->type != YAML_SCALAR_NODE ||
+            key->type->add(key, walk_text(item), !walk_is_plain(item), where) != 0)
+            return config_fail_value(walk, item, key, path);
+    }
+    return 0;
+}
+
+static int ahead_add(const struct config_key *key, const char *text, bool quoted, void *where) {
+    struct ahead *ahead = where;
+    double value;
+    if (quoted || !parse_whole(text, &value) || !in_range(key, value) ||
+        ahead->count == AHEAD_MAX ||
+        (ahead->count && (size_t)value <= ahead->steps[ahead->count - 1]))
+        return -1;
+    ahead->steps[ahead->count++] = (size_t)value;
+    return 0;
+}
+
+static int ahead_store(const struct config_key *key, const char *text, bool quoted, void *where) {
+    *(struct ahead *)where = (struct ahead){0};
+    return ahead_add(key, text, quoted, where);
+}
+
+static void ahead_print(const struct config_key *key, const void *where, struct config_text *to) {
+    const struct ahead *ahead = where;
+    bool list = ahead->count > 1;
+    (void)key;
+    config_add(to, "%s", list ? "[" : "");
+    for (size_t n = 0; n < ahead->count; n++)
+        config_add(to, "%s%zu", n ? ", " : "", ahead->steps[n]);
+    config_add(to, "%s", list ? "]" : "");
+}
+
+const struct value_type value_ahead = {
+    .name = "whole number or list of them",
+    .expected = "a whole number from $low to $high, or an ascending list of at most $most, as in "
+                "[1, 6, 24]",
+    .size = sizeof(struct ahead),
+    .most = AHEAD_MAX,
+    .whole = true,
+    .either = true,
+    .bare = "[" DIGITS,
+    .store = ahead_store,
+    .add = ahead_add,
+    .read = items_read,
+    .print = ahead_print,
+};
+
+/* "0,2-5", as taskset(1) has it: ascending ranges. */
+static bool cpus_good(const char *text) {
+    long before = -1;
+    if (strlen(text) >= CONFIG_PIN_SIZE)
+        return false;
+    for (const char *c = text;; c++) {
+        char *end;
+        long first = isdigit((unsigned char)*c) ? strtol(c, &end, 10) : -1, last = first;
+        if (first < 0)
+            return false;
+        if (*end == '-')
+            last = isdigit((unsigned char)end[1]) ? strtol(end + 1, &end, 10) : -1;
+        if (first <= before || last < first || last >= THREADS_CPUS_MAX)
+            return false;
+        before = last;
+        c = end;
+        if (!*c)
+            return true;
+        if (*c != ',')
+            return false;
+    }
+}
+
+static int pin_store(const struct config_key *key, const char *text, bool quoted, void *where) {
+    bool boolean;
+    if (quoted || !parse_boolean(text, &boolean))
+        return text_store(key, text, quoted, where);
+    strcpy(where, boolean ? "true" : "false");
+    return 0;
+}
+
+static int pin_add(const struct config_key *key, const char *text, bool quoted, void *where) {
+    char all[2 * CONFIG_PIN_SIZE];
+    const char *pin = where;
+    if (strlen(text) >= CONFIG_PIN_SIZE)
+        return -1;
+    snprintf(all, sizeof all, "%s%s%s", pin, *pin ? "," : "", text);
+    return text_store(key, all, quoted, where);
+}
+
+const struct value_type value_pin = {
+    .name = "truth value, text or list of CPUs",
+    .expected = "false, true, or ascending CPUs as in [0, 2, 3] or \"0,2-3\"",
+    .size = CONFIG_PIN_SIZE,
+    .bare = TRUTHS_BARE,
+    .good = cpus_good,
+    .is_text = true,
+    .either = true,
+    .store = pin_store,
+    .add = pin_add,
+    .read = items_read,
+    .print = text_print,
+    .same = text_same,
+};
+
+static int set_add(const struct config_key *key, const char *text, bool quoted, void *where) {
+    unsigned *set = where;
+    size_t place;
+    (void)quoted;
+    if (!strcmp(text, CONFIG_EMPTY_SET)) {
+        *set = 0;
+        return 0;
+    }
+    if (!config_words_contain(key->words, text, &place) || *set >> place & 1)
+        return -1;
+    *set |= 1u << place;
+    return 0;
+}
+
+static void set_print(const struct config_key *key, const void *where, struct config_text *to) {
+    unsigned set = *(const unsigned *)where;
+    const char *before = "[";
+    for (size_t n = 0; n < config_words_count(key->words); n++)
+        if (set >> n & 1) {
+            config_add(to, "%s", before);
+            print_word(key->words, n, to);
+            before = ", ";
+        }
+    config_add(to, set ? "]" : CONFIG_EMPTY_SET);
+}
+
+const struct value_type value_set = {
+    .name = "list of words",
+    .expected = "a list of $words, each once",
+    .size = sizeof(unsigned),
+    .store = set_add,
+    .add = set_add,
+    .read = items_read,
+    .print = set_print,
+    .write = config_write_list,
+};
+
+/* One more; an empty one is that of every key. */
+static int prefix_add(const struct config_key *key, const char *text, bool quoted, void *where) {
+    struct share_config *share = where;
+    (void)key, (void)quoted;
+    if (share->count == CONFIG_SHARES_MAX || strlen(text) >= CONFIG_SHARE_SIZE)
+        return -1;
+    for (size_t n = 0; n < share->count; n++)
+        if (!strcmp(share->prefixes[n], text))
+            return -1;
+    strcpy(share->prefixes[share->count++], text);
+    return 0;
+}
+
+/* What follows NAME= may be a secret, and this sentence is logged. */
+static int prefix_read(const struct walk *walk, const yaml_node_t *node,
+                       const struct config_key *key, const char *path, void *where) {
+    char expected[CONFIG_TEXT_SIZE];
+    if (walk_has_text(node) && prefix_add(key, walk_text(node), false, where) == 0)
+        return 0;
+    if (node->type != YAML_SCALAR_NODE || !strchr(walk_text(node), '='))
+        return config_fail_value(walk, node, key, path);
+    size_t size = strcspn(walk_text(node), "=");
+    config_value_expected(key, expected, sizeof expected);
+    return walk_fail(walk, node->start_mark, path, "found \"%.*s=...\"; allowed is %s (%s)",
+                     (int)(size < CONFIG_SHOWN_MAX ? size : CONFIG_SHOWN_MAX), walk_text(node),
+                     expected, key->what);
+}
+
+/* One, or a list of them, none of them twice. */
+static int prefixes_read(const struct walk *walk, const yaml_node_t *node,
+                         const struct config_key *key, const char *path, void *where) {
+    memset(where, 0, key->type->size);
+    if (node->type != YAML_SEQUENCE_NODE)
+        return prefix_read(walk, node, key, path, where);
+    for (size_t n = 0; n < walk_items(node); n++)
+        if (prefix_read(walk, walk_node(walk, node->data.sequence.items.start[n]), key, path,
+                        where) != 0)
+            return -1;
+    return 0;
+}
+
+static void prefixes_print(const struct config_key *key, const void *where,
+                           struct config_text *to) {
+    const struct share_config *share = where;
+    (void)key;
+    config_add(to, "[");
+    for (size_t n = 0; n < share->count; n++)
+        config_add(to, "%s\"%s\"", n ? ", " : "", share->prefixes[n]);
+    config_add(to, "]");
+}
+
+static void write_quoted(FILE *out, const char *text);
+
+static void prefixes_write(struct config_writer *writer, const struct config_key *key,
+                           const void *where) {
+    const struct share_config *share = where;
+    (void)key;
+    fputc('[', writer->out);
+    for (size_t n = 0; n < share->count; n++) {
+        fputs(n ? ", " : "", writer->out);
+        write_quoted(writer->out, share->prefixes[n]);
+    }
+    fputc(']', writer->out);
+}
+
+const struct value_type value_prefixes = {
+    .name = "list of texts",
+    .expected = "a list of at most $most texts of at most $bytes bytes, each once",
+    .size = sizeof(struct share_config),
+    .most = CONFIG_SHARES_MAX,
+    .bytes = CONFIG_SHARE_SIZE - 1,
+    .store = prefix_add,
+    .read = prefixes_read,
+    .print = prefixes_print,
+    .write = prefixes_write,
+};
+
+/* ---- Any value ---- */
+
+int config_value_store(const struct config_key *key, size_t layer, const char *text, bool quoted,
+                       void *draft) {
+    return key->type->store
+               ? key->type->store(key, text, quoted, config_value_home(key, layer, draft))
+               : -1;
+}
+
+int config_value_read(const struct walk *walk, const yaml_node_t *node,
+                      const struct config_key *key, size_t layer, const char *path, void *draft) {
+    if (key->type->read && (!key->type->either || node->type == YAML_SEQUENCE_NODE))
+        return key->type->read(walk, node, key, path, config_value_home(key, layer, draft));
+    return walk_has_text(node) &&
+                   config_value_store(key, layer, walk_text(node), !walk_is_plain(node), draft) == 0
+               ? 0
+               : config_fail_value(walk, node, key, path);
+}
+
+void config_value_default(const struct config_key *key, size_t layer, void *draft) {
+    void *where = config_value_home(key, layer, draft);
+    memset(where, 0, key->type->is_text ? 1 : key->type->size);
+    if (key->fallback)
+        config_value_store(key, layer, key->fallback, false, draft);
+    else if (key->type == &value_set)
+        *(unsigned *)where = (1u << config_words_count(key->words)) - 1;
+}
+
+bool config_value_same(const struct config_key *key, size_t layer, const void *a, const void *b) {
+    const void *left = config_value_home(key, layer, a), *right = config_value_home(key, layer, b);
+    return key->type->same ? key->type->same(key, left, right)
+                           : !memcmp(left, right, key->type->size);
+}
+
+void config_value_copy(const struct config_key *key, size_t layer, const void *from, void *to) {
+    memcpy(config_value_home(key, layer, to), config_value_home(key, layer, from), key->type->size);
+}
+
+void config_value_expected(const struct config_key *key, char *text, size_t size) {
+    const struct value_type *type = key->type;
+    const char *below = key->flags & KEY_BELOW ? "below " : "";
+    char words[CONFIG_TEXT_SIZE];
+    struct config_text to = {text, size, 0};
+    for (const char *c = type->expected; *c;) {
+        size_t length = strcspn(c, "$");
+        config_add(&to, "%.*s", (int)length, c);
+        c += length;
+        if (!*c)
+            break;
+        if (c[1] == 'm' || c[1] == 'b')
+            config_add(&to, "%zu", c[1] == 'm' ? type->most : type->bytes);
+        else if (c[1] == 'l' || c[1] == 'h')
+            config_add(&to, type->whole ? "%s%.0f" : "%s%.10g", c[1] == 'h' ? below : "",
+                       c[1] == 'h' ? key->maximum : key->minimum);
+        else {
+            snprintf(words, sizeof words, "%s%s", c[1] == 't' ? TRUTHS "|" : "", key->words);
+            config_words_list(words, to.text + to.used, to.size - to.used);
+            to.used += strlen(to.text + to.used);
+        }
+        c += strcspn(c, " ,");
+    }
+}
+
+void config_value_print(const struct config_key *key, size_t layer, const void *draft, char *text,
+                        size_t size) {
+    struct config_text to = {text, size, 0};
+    *text = 0;
+    key->type->print(key, config_value_home(key, layer, draft), &to);
+}
+
+int config_fail_value(const struct walk *walk, const yaml_node_t *node,
+                      const struct config_key *key, const char *path) {
+    char expected[CONFIG_TEXT_SIZE], found[CONFIG_TEXT_SIZE], meant[CONFIG_TEXT_SIZE];
+    bool word = key->words && node->type == YAML_SCALAR_NODE;
+    config_value_expected(key, expected, sizeof expected);
+    return walk_fail(
+        walk, node->start_mark, path, "found %s%s; allowed is %s (%s)", walk_shown(node, found),
+        word ? config_word_meant(key->words, walk_text(node), meant) : "", expected, key->what);
+}
+
+/* ---- Writing ---- */
+
+void config_value_write(struct config_writer *writer, const struct config_key *key, size_t layer,
+                        const void *draft) {
+    const void *where = config_value_home(key, layer, draft);
+    char text[CONFIG_ADDRESS_SIZE];
+    if (key->type->write) {
+        key->type->write(writer, key, where);
+        return;
+    }
+    config_value_print(key, layer, draft, text, sizeof text);
+    if (key->type->bare && strchr(key->type->bare, *text))
+        fputs(text, writer->out);
+    else
+        config_write_text(writer, text);
+}
+
+/* Bytes of the character of UTF-8 there, 0 for what is none; `*code` is its number. */
+static size_t decode(const char *text, unsigned *code) {
+    const unsigned char *byte = (const unsigned char *)text;
+    static const unsigned first[] = {0, 0, 0x80, 0x800, 0x10000};
+    size_t size = *byte < 0x80       ? 1
+                  : *byte >> 5 == 6  ? 2
+                  : *byte >> 4 == 14 ? 3
+                  : *byte >> 3 == 30 ? 4
+                                     : 0;
+    *code = size == 1 ? *byte : size ? *byte & (0x7FU >> size) : 0;
+    for (size_t n = 1; n < size; n++) {
+        if (byte[n] >> 6 != 2)
+            return 0;
+        *code = *code << 6 | (byte[n] & 0x3F);
+    }
+    bool surrogate = *code >= 0xD800 && *code <= 0xDFFF;
+    return size && *code >= first[size] && *code <= 0x10FFFF && !surrogate ? size : 0;
+}
+
+/* What a reader of YAML refuses or folds. */
+static bool is_escaped(unsigned code) {
+    return code < 0x20 || (code >= 0x7F && code < 0xA0) || code == 0x2028 || code == 0x2029 ||
+           code == 0xFEFF || code == 0xFFFE || code == 0xFFFF;
+}
+
+/* As in JSON, which YAML reads as well. */
+static void write_quoted(FILE *out, const char *text) {
+    unsigned code;
+    fputc('"', out);
+    for (size_t size; *text; text += size ? size : 1) {
+        size = decode(text, &code);
+        if (!size)
+            fputc('?', out);
+        else if (is_escaped(code))
+            fprintf(out, "\\u%04x", code);
+        else
+            fprintf(out, "%s%.*s", *text == '"' || *text == '\\' ? "\\" : "", (int)size, text);
+    }
+    fputc('"', out);
+}
+
+/* Whether some reader of YAML would have the plain text for something else. */
+static bool is_special(const char *text) {
+    static const char *const words[] = {"null", "true", "false", "yes",  "no",  "on",
+                                        "off",  "y",    "n",     ".nan", ".inf"};
+    for (size_t n = 0; n < sizeof words / sizeof *words; n++)
+        if (!strcasecmp(text, words[n]))
+            return true;
+    return strspn(text, DIGITS ".+-_:eExXoOabcdfABCDF") == strlen(text) &&
+           strpbrk(text, DIGITS ".");
+}
+
+static bool is_plain(const char *text) {
+    static const char safe[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ" DIGITS "_./+-@:";
+    size_t length = strlen(text);
+    return length && strspn(text, safe) == length && !strchr("+-@:", *text) &&
+           text[length - 1] != ':' && !is_special(text);
+}
+
+void config_write_text(struct config_writer *writer, const char *text) {
+    if (!writer->json && is_plain(text))
+        fputs(text, writer->out);
+    else
+        write_quoted(writer->out, text);
+}
+
+void config_write_list(struct config_writer *writer, const struct config_key *key,
+                       const void *where) {
+    char text[CONFIG_LIST_SIZE], *rest = text, *word;
+    struct config_text to = {text, sizeof text, 0};
+    const char *before = "";
+    *text = 0;
+    key->type->print(key, where, &to);
+    fputc('[', writer->out);
+    while ((word = strtok_r(rest, "[, ]", &rest))) {
+        fputs(before, writer->out);
+        config_write_text(writer, word);
+        before = ", ";
+    }
+    fputc(']', writer->out);
+}
