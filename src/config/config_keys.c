@@ -417,50 +417,32 @@ _Static_assert(sizeof rows / sizeof *rows <= CONFIG_KEYS_MAX, "places are too fe
    (forecast/experts.def) put into the rows the words that name them, and all but path, place and
    flags of their own keys. */
 
-enum { MEANINGS_SIZE = 1024 };
-
-/* Texts of a row, with a | between their parts: no part has one of its own. */
-static struct {
-    char words[CONFIG_TEXT_SIZE], meanings[MEANINGS_SIZE], is[CONFIG_TEXT_SIZE];
-    char what[CONFIG_TEXT_SIZE], left_out[CONFIG_TEXT_SIZE], more[CONFIG_SUMMARY_SIZE];
-} texts[CONFIG_KEYS_MAX];
-
-static const char *append(char *text, size_t size, const char *part) {
-    size_t used = strlen(text);
-    assert(!strchr(part, '|') && used + 1 + strlen(part) < size);
-    snprintf(text + used, size - used, "%s%s", used ? "|" : "", part);
+static const char *__attribute__((format(printf, 1, 2))) keep(const char *format, ...) {
+    enum { ARENA_SIZE = 1 << 16 };
+    static char arena[ARENA_SIZE];
+    static size_t used;
+    char *text = arena + used;
+    va_list arguments;
+    va_start(arguments, format);
+    used += (size_t)vsnprintf(text, sizeof arena - used, format, arguments) + 1;
+    va_end(arguments);
+    assert(used < sizeof arena);
     return text;
 }
 
+/* One more part, after a '|': none has one of its own. */
+static void add(const char **list, const char *part) {
+    assert(!strchr(part, '|'));
+    *list = *list ? keep("%s|%s", *list, part) : part;
+}
+
 static struct config_key *row_of(const char *section, const char *name) {
-    char path[CONFIG_KEY_SIZE];
-    snprintf(path, sizeof path, "%s%s%s", section, *section ? "." : "", name);
+    size_t length = strlen(section);
     for (size_t k = 0; k < config_key_count; k++)
-        if (!strcmp(rows[k].path, path))
+        if (config_path_below(rows[k].path, section) && !strcmp(rows[k].path + length + 1, name))
             return &rows[k];
     assert(!"a kind names a key that has no row");
     return NULL;
-}
-
-static void add_name(struct config_key *row, const char *name) {
-    size_t n = (size_t)(row - rows);
-    row->words = append(texts[n].words, sizeof texts[n].words, name);
-}
-
-/* One more word for the row. Meanings and words are paired by their order: all have one, or none.
- */
-static void add_word(struct config_key *row, const char *word, const char *meaning) {
-    size_t n = (size_t)(row - rows);
-    assert(!row->words || !meaning == !row->meanings);
-    add_name(row, word);
-    if (meaning)
-        row->meanings = append(texts[n].meanings, sizeof texts[n].meanings, meaning);
-}
-
-/* The row's key counts with that kind, too. */
-static void add_condition(struct config_key *row, const char *kind) {
-    size_t n = (size_t)(row - rows);
-    row->is = append(texts[n].is, sizeof texts[n].is, kind);
 }
 
 static void describe(struct config_key *row, const struct kind_key *key) {
@@ -474,101 +456,84 @@ static void describe(struct config_key *row, const struct kind_key *key) {
     row->example = key->example;
 }
 
-static bool is_described(const struct config_key *row, const struct kind_key *key) {
-    return row->what && !strcmp(row->what, key->what) && !strcmp(row->fallback, key->fallback) &&
-           row->minimum == key->minimum && row->maximum == key->maximum;
-}
-
 /* Another kind means something else by the key: the row allows what either does, and the rules
    between keys hold each to its own. */
 static void widen(struct config_key *row, const struct kind_key *key, const char *kind) {
-    size_t n = (size_t)(row - rows);
+    if (!strcmp(row->what, key->what) && !strcmp(row->fallback, key->fallback) &&
+        row->minimum == key->minimum && row->maximum == key->maximum)
+        return;
     row->minimum = key->minimum < row->minimum ? key->minimum : row->minimum;
     if (key->maximum > row->maximum) {
         row->maximum = key->maximum;
         row->flags &= ~(unsigned)KEY_BELOW;
         row->flags |= key->below ? KEY_BELOW : 0;
     }
-    snprintf(texts[n].what, sizeof texts[n].what, "%s; with `%s` %s", row->what, kind, key->what);
-    snprintf(texts[n].left_out, sizeof texts[n].left_out, "%s; %s with `%s`", row->fallback,
-             key->fallback, kind);
-    snprintf(texts[n].more, sizeof texts[n].more, "%s%s%s", row->more ? row->more : "",
-             row->more && key->more ? " " : "", key->more ? key->more : "");
-    row->what = texts[n].what;
-    row->left_out = texts[n].left_out;
-    row->more = *texts[n].more ? texts[n].more : NULL;
+    row->what = keep("%s; with `%s` %s", row->what, kind, key->what);
+    row->left_out = keep("%s; %s with `%s`", row->fallback, key->fallback, kind);
+    if (row->more && key->more)
+        row->more = keep("%s %s", row->more, key->more);
+    else if (key->more)
+        row->more = key->more;
 }
 
-static void describe_layer_kind(const char *key, const struct layer_kind *kind) {
-    static const char section[] = "model.layers.*";
-    add_word(row_of(section, key), kind->name, kind->what);
+/* One more word that a row allows, and its meaning. */
+static void add_word(const char *section, const char *name, const char *word, const char *meaning) {
+    struct config_key *row = row_of(section, name);
+    add(&row->words, word);
+    if (meaning)
+        add(&row->meanings, meaning);
+}
+
+static void add_layer_kind(const char *key, const struct layer_kind *kind) {
+    static const char layers[] = "model.layers.*";
+    add_word(layers, key, kind->name, kind->what);
     for (size_t k = 0; k < LAYER_KEYS_MAX && kind->keys[k]; k++)
-        add_condition(row_of(section, kind->keys[k]), kind->name);
+        add(&row_of(layers, kind->keys[k])->is, kind->name);
 }
 
-static void describe_layers(void) {
-    for (enum cell cell = 0; cell < CELLS; cell++)
-        describe_layer_kind("cell", &cell_kind(cell)->kind);
-    for (enum norm norm = 0; norm < NORMS; norm++)
-        describe_layer_kind("norm", &norm_kind(norm)->kind);
-    for (enum activation a = 0; a < ACTIVATIONS; a++)
-        describe_layer_kind("activation", &activation_kind(a)->kind);
-}
-
-static void describe_losses(void) {
-    for (enum loss loss = 0; loss < LOSSES; loss++) {
-        const struct loss_kind *kind = loss_kind(loss);
-        add_word(row_of("model.output", "loss"), kind->name, kind->what);
-        if (loss_has_components(kind))
-            add_condition(row_of("model.output", "components"), kind->name);
+static void add_optimizer(const struct optimizer_kind *kind) {
+    static const char section[] = "learning.optimizer";
+    add_word(section, "kind", kind->name, kind->what);
+    for (const struct kind_key *key = kind->keys; key->name; key++) {
+        struct config_key *row = row_of(section, key->name);
+        if (row->what)
+            widen(row, key, kind->name);
+        else
+            describe(row, key);
+        add(&row->is, kind->name);
     }
-}
-
-static void describe_optimizers(void) {
-    for (enum optimizer_id id = 0; id < OPTIMIZERS; id++) {
-        const struct optimizer_kind *kind = optimizer_kind(id);
-        add_word(row_of("learning.optimizer", "kind"), kind->name, kind->what);
-        for (const struct kind_key *key = kind->keys; key->name; key++) {
-            struct config_key *row = row_of("learning.optimizer", key->name);
-            if (!row->what)
-                describe(row, key);
-            else if (!is_described(row, key))
-                widen(row, key, kind->name);
-            add_condition(row, kind->name);
-        }
-    }
-}
-
-static void describe_rules(struct config_key *row) {
-    for (enum rule rule = 0; rule < RULES; rule++)
-        add_word(row, rule_kind(rule)->name, rule_kind(rule)->what);
-}
-
-static void describe_experts(struct config_key *row) {
-#define EXPERT(name, what) add_word(row, #name, what);
-#include "forecast/experts.def"
-}
-
-/* The rows have their meanings. */
-static void name_choices(void) {
-    struct config_key *kinds = row_of("model.input", "kind");
-    struct config_key *scales = row_of("model.input", "scale");
-    struct config_key *targets = row_of("model.output", "target");
-    for (enum input_kind kind = 0; input_kind_name(kind); kind++)
-        add_name(kinds, input_kind_name(kind));
-    for (enum input_scale scale = 0; input_scale_name(scale); scale++)
-        add_name(scales, input_scale_name(scale));
-    for (enum target target = 0; target_name(target); target++)
-        add_name(targets, target_name(target));
 }
 
 static void __attribute__((constructor)) describe_kinds(void) {
-    name_choices();
-    describe_experts(row_of("", "experts"));
-    describe_layers();
-    describe_losses();
-    describe_optimizers();
-    describe_rules(row_of("learning", "rule"));
+    static const char input[] = "model.input", output[] = "model.output";
+    struct config_key *experts = rows;
+    const char *name;
+    while (strcmp(experts->path, "experts") != 0)
+        experts++;
+    for (unsigned n = 0; (name = input_kind_name(n)); n++)
+        add_word(input, "kind", name, NULL);
+    for (unsigned n = 0; (name = input_scale_name(n)); n++)
+        add_word(input, "scale", name, NULL);
+    for (unsigned n = 0; (name = target_name(n)); n++)
+        add_word(output, "target", name, NULL);
+    for (unsigned n = 0; n < CELLS; n++)
+        add_layer_kind("cell", &cell_kind(n)->kind);
+    for (unsigned n = 0; n < NORMS; n++)
+        add_layer_kind("norm", &norm_kind(n)->kind);
+    for (unsigned n = 0; n < ACTIVATIONS; n++)
+        add_layer_kind("activation", &activation_kind(n)->kind);
+    for (unsigned n = 0; n < LOSSES; n++) {
+        const struct loss_kind *kind = loss_kind(n);
+        add_word(output, "loss", kind->name, kind->what);
+        if (loss_has_components(kind))
+            add(&row_of(output, "components")->is, kind->name);
+    }
+    for (unsigned n = 0; n < OPTIMIZERS; n++)
+        add_optimizer(optimizer_kind(n));
+    for (unsigned n = 0; n < RULES; n++)
+        add_word("learning", "rule", rule_kind(n)->name, rule_kind(n)->what);
+#define EXPERT(name, what) add(&experts->words, #name), add(&experts->meanings, what);
+#include "forecast/experts.def"
 }
 
 /* ---- Values of keys ---- */

@@ -6,67 +6,65 @@
 
 #include "common/error.h"
 
-/* How a path relates to a key's, component by component; '*' is any number. */
-enum relation {
-    RELATION_NONE,
-    RELATION_ABOVE,       /* the path is a mapping around the key */
-    RELATION_ABOVE_LAYER, /* likewise a list: what comes next is '*' */
-    RELATION_SAME,
-    RELATION_BELOW, /* the path continues below the key */
-};
-
-static bool is_number(const char *text, size_t length) {
-    static const size_t digits_max = 6;
-    size_t digits = strspn(text, "0123456789");
-    bool padded = length > 1 && *text == '0';
-    return length > 0 && length <= digits_max && digits >= length && !padded;
+/* The path as keys have theirs, with '*' for its number, which is `*layer`; `any`: N and '*' stand
+   for any number, too. Whether it has one. */
+static bool generalize(const char *path, bool any, char pattern[CONFIG_KEY_SIZE], size_t *layer) {
+    struct config_text to = {pattern, CONFIG_KEY_SIZE, 0};
+    bool numbered = false;
+    *pattern = 0;
+    *layer = 0;
+    for (size_t length; *path; path += length) {
+        enum { NUMBER_DIGITS = 6 };
+        length = strcspn(path, ".");
+        size_t digits = strspn(path, "0123456789");
+        bool padded = length > 1 && *path == '0', letter = length == 1 && strchr("N*", *path);
+        bool number = digits && digits == length && digits <= NUMBER_DIGITS && !padded;
+        if (number || (any && letter)) {
+            config_add(&to, "*");
+            *layer = number ? strtoul(path, NULL, 10) : 0;
+            numbered = true;
+        } else {
+            config_add(&to, "%.*s", (int)length, *path == '*' ? "?" : path);
+        }
+        if (path[length] == '.') {
+            config_add(&to, ".");
+            length++;
+        }
+    }
+    return numbered;
 }
 
-static enum relation relate(const char *key, const char *path, size_t *layer, bool *any_layer) {
-    *any_layer = true;
-    while (*path) {
-        size_t key_length = strcspn(key, "."), length = strcspn(path, ".");
-        if (*key == '*') {
-            if (!is_number(path, length))
-                return RELATION_NONE;
-            *layer = strtoul(path, NULL, 10);
-            *any_layer = false;
-        } else if (key_length != length || memcmp(key, path, length) != 0) {
-            return RELATION_NONE;
-        }
-        key += key_length;
-        path += length;
-        if (!*key)
-            return *path ? RELATION_BELOW : RELATION_SAME;
-        key++;
-        if (*path && !*++path)
-            return RELATION_NONE; /* it ends with a dot */
-    }
-    return *key == '*' ? RELATION_ABOVE_LAYER : RELATION_ABOVE;
+/* What the key's path has after the pattern: "" if it is the same; NULL if it lies elsewhere. */
+static const char *rest_of(const struct config_key *key, const char *pattern) {
+    size_t length = strlen(pattern);
+    const char *rest = key->path + length;
+    if (!length)
+        return rest;
+    if (strncmp(key->path, pattern, length) != 0 || (*rest && *rest != '.'))
+        return NULL;
+    return rest + (*rest == '.');
 }
 
 enum path_kind config_path_kind(const char *path, const struct config_key **key, size_t *layer) {
+    char pattern[CONFIG_KEY_SIZE];
+    size_t number;
+    generalize(path, false, pattern, layer ? layer : &number);
     for (size_t k = 0; k < config_key_count; k++) {
-        size_t number = 0;
-        bool any_layer;
-        enum relation relation = relate(config_keys[k].path, path, &number, &any_layer);
-        if (relation == RELATION_NONE || relation == RELATION_BELOW)
+        const char *rest = rest_of(&config_keys[k], pattern);
+        if (!rest)
             continue;
-        if (layer)
-            *layer = number;
         if (key)
-            *key = relation == RELATION_SAME ? &config_keys[k] : NULL;
-        return relation == RELATION_SAME          ? PATH_KEY
-               : relation == RELATION_ABOVE_LAYER ? PATH_LIST
-                                                  : PATH_MAPPING;
+            *key = *rest ? NULL : &config_keys[k];
+        return !*rest ? PATH_KEY : *rest == '*' ? PATH_LIST : PATH_MAPPING;
     }
     return PATH_UNKNOWN;
 }
 
 bool config_key_below(const struct config_key *key, const char *path, size_t *layer,
                       bool *any_layer) {
-    enum relation relation = relate(key->path, path, layer, any_layer);
-    return relation != RELATION_NONE && relation != RELATION_BELOW;
+    char pattern[CONFIG_KEY_SIZE];
+    *any_layer = !generalize(path, false, pattern, layer);
+    return rest_of(key, pattern) != NULL;
 }
 
 void config_key_path(const struct config_key *key, size_t layer, char path[CONFIG_KEY_SIZE]) {
@@ -92,34 +90,20 @@ void config_key_title(const struct config_key *key, char path[CONFIG_KEY_SIZE]) 
         *star = 'N';
 }
 
-/* The component of `key` right below `path`, and its length; NULL when the key lies elsewhere. */
-static const char *child(const struct config_key *key, const char *path, size_t *length) {
-    size_t layer;
-    bool any_layer;
-    enum relation relation = relate(key->path, path, &layer, &any_layer);
-    if (relation != RELATION_ABOVE && relation != RELATION_ABOVE_LAYER)
-        return NULL;
-    const char *at = key->path;
-    for (const char *p = path; *p; p += strcspn(p, "."), p += *p == '.')
-        at += strcspn(at, ".") + 1;
-    *length = strcspn(at, ".");
-    return at;
-}
-
-/* The next row from `*row` on that has another child of `path` than the row before it: children of
-   one name follow each other in the table. */
+/* The next row from `*row` on that has another child of `path` than the row before it, the child's
+   name: children of one name follow each other in the table. */
 static const char *next_child(const char *path, size_t *row, size_t *length) {
-    const char *before = NULL;
-    size_t before_length = 0;
-    if (*row > 0)
-        before = child(&config_keys[*row - 1], path, &before_length);
-    for (; *row < config_key_count; (*row)++) {
-        const char *name = child(&config_keys[*row], path, length);
-        bool same = name && before && *length == before_length && !memcmp(name, before, *length);
-        if (name && !same) {
-            (*row)++;
+    char pattern[CONFIG_KEY_SIZE];
+    size_t layer;
+    generalize(path, false, pattern, &layer);
+    while (*row < config_key_count) {
+        const struct config_key *key = &config_keys[(*row)++];
+        const char *name = rest_of(key, pattern);
+        const char *before = key > config_keys ? rest_of(key - 1, pattern) : NULL;
+        *length = name ? strcspn(name, ".") : 0;
+        if (*length &&
+            !(before && !strncmp(name, before, *length) && strcspn(before, ".") == *length))
             return name;
-        }
     }
     return NULL;
 }
@@ -176,41 +160,11 @@ struct meant {
     size_t count;
 };
 
-/* Parts of a path or name that are read from its end. */
-static const char *last_part(const char *text, size_t *length) {
-    size_t end = *length;
-    while (*length > 0 && text[*length - 1] != '.')
-        (*length)--;
-    const char *part = text + *length;
-    size_t size = end - *length;
-    *length -= *length > 0;
-    return size ? part : NULL;
-}
-
-/* Whether the first `size` bytes of a key's path end with the name; then its path, with what the
-   name says of a layer. */
-static bool ends_with(const char *key, size_t size, const char *name, char path[CONFIG_KEY_SIZE]) {
-    char number[CONFIG_KEY_SIZE] = "N";
-    size_t in_key = size, in_name = strlen(name);
-    while (in_name > 0) {
-        size_t key_end = in_key, name_end = in_name;
-        const char *a = in_key ? last_part(key, &in_key) : NULL, *b = last_part(name, &in_name);
-        if (!a || !b)
-            return false;
-        size_t a_size = (size_t)(key + key_end - a), b_size = (size_t)(name + name_end - b);
-        bool layer = *a == '*' && (strspn(b, "0123456789") >= b_size || (b_size == 1 && *b == 'N'));
-        if (layer)
-            snprintf(number, sizeof number, "%.*s", (int)b_size, b);
-        else if (a_size != b_size || memcmp(a, b, a_size) != 0)
-            return false;
-    }
-    const char *star = memchr(key, '*', size);
-    if (star)
-        snprintf(path, CONFIG_KEY_SIZE, "%.*s%s%.*s", (int)(star - key), key, number,
-                 (int)(size - (size_t)(star - key) - 1), star + 1);
-    else
-        snprintf(path, CONFIG_KEY_SIZE, "%.*s", (int)size, key);
-    return true;
+/* Whether the first `size` bytes of a key's path end with the pattern. */
+static bool ends_with(const char *key, size_t size, const char *pattern) {
+    size_t length = strlen(pattern);
+    return length && length <= size && !strncmp(key + size - length, pattern, length) &&
+           (length == size || key[size - length - 1] == '.');
 }
 
 static void add(struct meant *meant, const char *path) {
@@ -223,17 +177,22 @@ static void add(struct meant *meant, const char *path) {
 
 /* Keys, or with `sections` also what is above them: "model.layers", "learning.optimizer". */
 static void find(struct meant *meant, const char *name, bool sections, bool layered) {
-    char path[CONFIG_KEY_SIZE];
-    for (size_t k = 0; k < config_key_count; k++) {
-        const char *key = config_keys[k].path;
-        for (size_t size = strlen(key); size > 0; last_part(key, &size)) {
-            if ((!key[size] || sections) && (!layered || config_key_layered(&config_keys[k])) &&
-                ends_with(key, size, name, path))
-                add(meant, path);
-            if (!sections)
-                break;
+    char pattern[CONFIG_KEY_SIZE], number[CONFIG_KEY_SIZE] = "N", path[CONFIG_KEY_SIZE];
+    size_t layer;
+    if (generalize(name + (*name == '.'), true, pattern, &layer) && !strpbrk(name, "N*"))
+        snprintf(number, sizeof number, "%zu", layer);
+    for (const struct config_key *key = config_keys; key < config_keys + config_key_count; key++)
+        for (size_t size = strlen(key->path); size > 0; size--) {
+            bool part = !key->path[size] || (sections && key->path[size] == '.');
+            if (!part || (layered && !config_key_layered(key)) ||
+                !ends_with(key->path, size, pattern))
+                continue;
+            const char *star = memchr(key->path, '*', size);
+            int before = (int)(star ? (size_t)(star - key->path) : size);
+            snprintf(path, sizeof path, "%.*s%s%.*s", before, key->path, star ? number : "",
+                     star ? (int)size - before - 1 : 0, star ? star + 1 : "");
+            add(meant, path);
         }
-    }
 }
 
 static int fail(const char *name, const struct meant *meant, struct error *error) {
