@@ -7,6 +7,10 @@
 
 #include "common/error.h"
 
+static const char *default_of(const struct config_key *key) {
+    return key->left_out ? key->left_out : key->fallback ? key->fallback : "none";
+}
+
 /* "`cell: lstm`", "`kind: adam` or `adamw`". */
 static void add_condition(struct config_text *to, const struct config_key *key) {
     const char *name = strrchr(key->when, '.') + 1;
@@ -33,10 +37,7 @@ void config_key_summary(const struct config_key *key, char text[CONFIG_SUMMARY_S
     if (key->flags & KEY_REQUIRED)
         config_add(&to, " Required.");
     else
-        config_add(&to, " Default: %s.",
-                   key->left_out   ? key->left_out
-                   : key->fallback ? key->fallback
-                                   : "none");
+        config_add(&to, " Default: %s.", default_of(key));
     if (key->flags & KEY_IN_FLIGHT)
         config_add(&to, " In flight.");
     else if (key->flags & KEY_RELOAD)
@@ -69,10 +70,8 @@ void config_wrap(FILE *out, const char *first, const char *next, const char *tex
 }
 
 /* A fact, or a word's meaning, on lines of its own. */
-static void explain_fact(FILE *out, const char *name, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static void explain_fact(FILE *out, const char *name, const char *format, ...) {
+static void __attribute__((format(printf, 3, 4)))
+explain_fact(FILE *out, const char *name, const char *format, ...) {
     char first[CONFIG_KEY_SIZE], text[CONFIG_SUMMARY_SIZE];
     va_list arguments;
     va_start(arguments, format);
@@ -103,10 +102,7 @@ static void explain_key(FILE *out, const struct config_key *key, size_t layer) {
     if (key->meanings)
         explain_meanings(out, key);
     explain_fact(out, "default", "%s",
-                 key->flags & KEY_REQUIRED ? "none: it is required"
-                 : key->left_out           ? key->left_out
-                 : key->fallback           ? key->fallback
-                                           : "none");
+                 key->flags & KEY_REQUIRED ? "none: it is required" : default_of(key));
     if (key->when) {
         add_condition(&condition, key);
         explain_fact(out, "only", "with %s", text);
@@ -143,7 +139,6 @@ int config_explain(FILE *out, const char *path, struct error *error) {
     char numbered[CONFIG_KEY_SIZE], name[CONFIG_KEY_SIZE], meant[CONFIG_MEANT_SIZE];
     const struct config_key *key = NULL;
     size_t layer = 0;
-    bool any_layer;
     number_layers(path, numbered);
     if (config_path_kind(numbered, &key, &layer) == PATH_UNKNOWN)
         return error_set(error, EX_USAGE,
@@ -154,7 +149,7 @@ int config_explain(FILE *out, const char *path, struct error *error) {
         return 0;
     }
     for (size_t k = 0; k < config_key_count; k++) {
-        if (!config_key_below(&config_keys[k], numbered, &layer, &any_layer))
+        if (!config_key_below(&config_keys[k], numbered))
             continue;
         config_key_title(&config_keys[k], name);
         fprintf(out, "%-32s  %s\n", name, config_keys[k].what);
@@ -163,11 +158,11 @@ int config_explain(FILE *out, const char *path, struct error *error) {
 }
 
 void config_names(char names[CONFIG_NAMES_SIZE]) {
+    struct config_text to = {names, CONFIG_NAMES_SIZE, 0};
     char name[CONFIG_KEY_SIZE];
-    size_t used = 0;
     for (size_t k = 0; k < config_key_count; k++) {
         config_key_title(&config_keys[k], name);
-        assert(used + strlen(name) + sizeof " " <= CONFIG_NAMES_SIZE);
-        used += (size_t)snprintf(names + used, CONFIG_NAMES_SIZE - used, "%s ", name);
+        config_add(&to, "%s ", name);
     }
+    assert(to.used + 1 < to.size);
 }

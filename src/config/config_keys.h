@@ -30,10 +30,9 @@ static inline bool config_path_below(const char *path, const char *section) {
     return !strncmp(path, section, length) && (!path[length] || path[length] == '.');
 }
 
-/* Whether the key lies at or below `path`; `*any_layer` says that `path` names no layer, else
-   `*layer` does. */
-bool config_key_below(const struct config_key *key, const char *path, size_t *layer,
-                      bool *any_layer);
+/* Whether the key lies at or below `path`; whether that names a layer, and which. */
+bool config_key_below(const struct config_key *key, const char *path);
+bool config_path_layer(const char *path, size_t *layer);
 
 /* The key's path with the layer's number: "model.layers.2.size". */
 void config_key_path(const struct config_key *key, size_t layer, char path[CONFIG_KEY_SIZE]);

@@ -60,11 +60,16 @@ enum path_kind config_path_kind(const char *path, const struct config_key **key,
     return PATH_UNKNOWN;
 }
 
-bool config_key_below(const struct config_key *key, const char *path, size_t *layer,
-                      bool *any_layer) {
+bool config_key_below(const struct config_key *key, const char *path) {
     char pattern[CONFIG_KEY_SIZE];
-    *any_layer = !generalize(path, false, pattern, layer);
+    size_t layer;
+    generalize(path, false, pattern, &layer);
     return rest_of(key, pattern) != NULL;
+}
+
+bool config_path_layer(const char *path, size_t *layer) {
+    char pattern[CONFIG_KEY_SIZE];
+    return generalize(path, false, pattern, layer);
 }
 
 void config_key_path(const struct config_key *key, size_t layer, char path[CONFIG_KEY_SIZE]) {

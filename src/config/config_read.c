@@ -212,15 +212,12 @@ int config_read_text(struct reading *reading, const char *text, size_t size) {
 
 /* As if the key, or whatever lies below the path, had not been given. */
 static void forget(struct reading *reading, const char *path) {
-    for (size_t k = 0; k < config_key_count; k++) {
-        size_t layer;
-        bool any_layer;
-        if (!config_key_below(&config_keys[k], path, &layer, &any_layer))
-            continue;
-        for (size_t n = 0; n < MODEL_LAYERS_MAX; n++)
-            if (any_layer || n == layer)
+    size_t layer;
+    bool one = config_path_layer(path, &layer);
+    for (size_t k = 0; k < config_key_count; k++)
+        for (size_t n = 0; n < MODEL_LAYERS_MAX && config_key_below(&config_keys[k], path); n++)
+            if (!one || n == layer)
                 reading->places[k][n].given = false;
-    }
     for (size_t s = 0; s < reading->section_count; s++)
         if (config_path_below(reading->sections[s].path, path))
             reading->sections[s].place.given = false;
@@ -252,8 +249,7 @@ static int override_tag(struct reading *reading, struct walk *walk, const char *
 static int check_override(const struct reading *reading, const struct walk *walk,
                           const char *path) {
     yaml_mark_t none = {0};
-    size_t layer = 0, layers = reading->draft.config.architecture.layer_count;
-    bool any_layer = true;
+    size_t layer, layers = reading->draft.config.architecture.layer_count;
     if (!*path || config_path_kind(path, NULL, NULL) == PATH_UNKNOWN) {
         char parent[CONFIG_KEY_SIZE];
         const char *dot = strrchr(path, '.');
@@ -262,10 +258,7 @@ static int check_override(const struct reading *reading, const struct walk *walk
             *parent = 0;
         return fail_unknown(walk, none, parent, path);
     }
-    for (size_t k = 0; k < config_key_count && any_layer; k++)
-        if (!config_key_below(&config_keys[k], path, &layer, &any_layer))
-            any_layer = true;
-    if (!any_layer && layer >= layers)
+    if (config_path_layer(path, &layer) && layer >= layers)
         return walk_fail(walk, none, path,
                          "found layer %zu; allowed is a number below the count of layers, %zu",
                          layer, layers);

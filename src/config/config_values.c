@@ -9,11 +9,13 @@
 
 #include "common/format.h"
 #include "common/threads.h"
+#include "common/wire.h"
 
 enum { PORT_MAX = 65535 };
 
 #define AUTO "auto"
 #define DIGITS "0123456789"
+#define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 #define TRUTHS "false|true"
 #define TRUTHS_BARE "ft"
 
@@ -123,47 +125,6 @@ static void print_word(const char *words, size_t place, struct config_text *to) 
     config_add(to, "%.*s", (int)length, word);
 }
 
-static int word_store(const struct config_key *key, const char *text, bool quoted, void *where) {
-    size_t place;
-    (void)quoted;
-    if (!config_words_contain(key->words, text, &place))
-        return -1;
-    *(unsigned *)where = (unsigned)place;
-    return 0;
-}
-
-static void word_print(const struct config_key *key, const void *where, struct config_text *to) {
-    print_word(key->words, *(const unsigned *)where, to);
-}
-
-const struct value_type value_word = {
-    .name = "word",
-    .expected = "$words",
-    .size = sizeof(unsigned),
-    .store = word_store,
-    .print = word_print,
-};
-
-static int choice_store(const struct config_key *key, const char *text, bool quoted, void *where) {
-    unsigned place;
-    if (word_store(key, text, quoted, &place) != 0)
-        return -1;
-    *(bool *)where = place == 1;
-    return 0;
-}
-
-static void choice_print(const struct config_key *key, const void *where, struct config_text *to) {
-    print_word(key->words, *(const bool *)where, to);
-}
-
-const struct value_type value_choice = {
-    .name = "word",
-    .expected = "$words",
-    .size = sizeof(bool),
-    .store = choice_store,
-    .print = choice_print,
-};
-
 /* The words that YAML 1.1 takes for a truth value. */
 static bool parse_boolean(const char *text, bool *value) {
     static const char *const yes = "true|True|TRUE|yes|Yes|YES|on|On|ON";
@@ -172,56 +133,62 @@ static bool parse_boolean(const char *text, bool *value) {
     return *value || config_words_contain(no, text, NULL);
 }
 
-static int boolean_store(const struct config_key *key, const char *text, bool quoted, void *where) {
-    bool value;
-    (void)key;
-    if (quoted || !parse_boolean(text, &value))
+/* A word by its place among `words`, or after false and true among those. */
+static int word_store(const struct config_key *key, const char *text, bool quoted, void *where) {
+    bool truth;
+    size_t place;
+    if (key->type->truths && !quoted && parse_boolean(text, &truth))
+        place = truth;
+    else if (key->words && config_words_contain(key->words, text, &place))
+        place += key->type->truths;
+    else
         return -1;
-    *(bool *)where = value;
+    if (key->type->size == sizeof(bool))
+        *(bool *)where = place == 1;
+    else
+        *(unsigned *)where = (unsigned)place;
     return 0;
 }
 
-static void boolean_print(const struct config_key *key, const void *where, struct config_text *to) {
-    (void)key;
-    print_word(TRUTHS, *(const bool *)where, to);
+static void word_print(const struct config_key *key, const void *where, struct config_text *to) {
+    bool two = key->type->size == sizeof(bool);
+    size_t place = two ? *(const bool *)where : *(const unsigned *)where;
+    size_t truths = key->type->truths;
+    print_word(place < truths ? TRUTHS : key->words, place < truths ? place : place - truths, to);
 }
+
+#define WORD .store = word_store, .print = word_print
+
+const struct value_type value_word = {
+    .name = "word",
+    .expected = "$words",
+    .size = sizeof(unsigned),
+    WORD,
+};
+
+const struct value_type value_choice = {
+    .name = "word",
+    .expected = "$words",
+    .size = sizeof(bool),
+    WORD,
+};
 
 const struct value_type value_boolean = {
     .name = "truth value",
     .expected = "true or false",
     .size = sizeof(bool),
+    .truths = 2,
     .bare = TRUTHS_BARE,
-    .store = boolean_store,
-    .print = boolean_print,
+    WORD,
 };
-
-enum { TRUTH_WORDS = 2 }; /* after false and true */
-
-static int truth_store(const struct config_key *key, const char *text, bool quoted, void *where) {
-    bool boolean;
-    size_t place;
-    if (!quoted && parse_boolean(text, &boolean))
-        *(unsigned *)where = boolean;
-    else if (config_words_contain(key->words, text, &place))
-        *(unsigned *)where = TRUTH_WORDS + (unsigned)place;
-    else
-        return -1;
-    return 0;
-}
-
-static void truth_print(const struct config_key *key, const void *where, struct config_text *to) {
-    unsigned value = *(const unsigned *)where;
-    bool word = value >= TRUTH_WORDS;
-    print_word(word ? key->words : TRUTHS, word ? value - TRUTH_WORDS : value, to);
-}
 
 const struct value_type value_truth = {
     .name = "truth value or word",
     .expected = "$truths",
     .size = sizeof(unsigned),
+    .truths = 2,
     .bare = TRUTHS_BARE,
-    .store = truth_store,
-    .print = truth_print,
+    WORD,
 };
 
 /* ---- Numbers ---- */
@@ -440,9 +407,8 @@ const struct value_type value_text = {
 };
 
 static bool is_name(const char *text) {
-    static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ" DIGITS "-_.";
     return *text && strcmp(text, ".") != 0 && strcmp(text, "..") != 0 &&
-           strspn(text, safe) == strlen(text);
+           strspn(text, LETTERS DIGITS "-_.") == strlen(text);
 }
 
 bool config_name_good(const char *text) {
@@ -903,37 +869,26 @@ void config_value_write(struct config_writer *writer, const struct config_key *k
 /* Bytes of the character of UTF-8 there, 0 for what is none; `*code` is its number. */
 static size_t decode(const char *text, unsigned *code) {
     const unsigned char *byte = (const unsigned char *)text;
-    static const unsigned first[] = {0, 0, 0x80, 0x800, 0x10000};
-    size_t size = *byte < 0x80       ? 1
-                  : *byte >> 5 == 6  ? 2
-                  : *byte >> 4 == 14 ? 3
-                  : *byte >> 3 == 30 ? 4
-                                     : 0;
-    *code = size == 1 ? *byte : size ? *byte & (0x7FU >> size) : 0;
-    for (size_t n = 1; n < size; n++) {
-        if (byte[n] >> 6 != 2)
-            return 0;
+    size_t size = *byte < 0x80 ? 1 : *byte < 0xE0 ? 2 : *byte < 0xF0 ? 3 : 4;
+    if (!wire_is_utf8(text, strnlen(text, size)))
+        return 0;
+    *code = size == 1 ? *byte : *byte & (0x7FU >> size);
+    for (size_t n = 1; n < size; n++)
         *code = *code << 6 | (byte[n] & 0x3F);
-    }
-    bool surrogate = *code >= 0xD800 && *code <= 0xDFFF;
-    return size && *code >= first[size] && *code <= 0x10FFFF && !surrogate ? size : 0;
+    return size;
 }
 
-/* What a reader of YAML refuses or folds. */
-static bool is_escaped(unsigned code) {
-    return code < 0x20 || (code >= 0x7F && code < 0xA0) || code == 0x2028 || code == 0x2029 ||
-           code == 0xFEFF || code == 0xFFFE || code == 0xFFFF;
-}
-
-/* As in JSON, which YAML reads as well. */
+/* As in JSON, which YAML reads as well. What a reader of YAML refuses or folds is escaped. */
 static void write_quoted(FILE *out, const char *text) {
-    unsigned code;
+    unsigned code = 0;
     fputc('"', out);
     for (size_t size; *text; text += size ? size : 1) {
         size = decode(text, &code);
+        bool escaped = code < 0x20 || (code >= 0x7F && code < 0xA0) || code == 0x2028 ||
+                       code == 0x2029 || code == 0xFEFF || code == 0xFFFE || code == 0xFFFF;
         if (!size)
             fputc('?', out);
-        else if (is_escaped(code))
+        else if (escaped)
             fprintf(out, "\\u%04x", code);
         else
             fprintf(out, "%s%.*s", *text == '"' || *text == '\\' ? "\\" : "", (int)size, text);
@@ -953,10 +908,8 @@ static bool is_special(const char *text) {
 }
 
 static bool is_plain(const char *text) {
-    static const char safe[] =
-        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ" DIGITS "_./+-@:";
     size_t length = strlen(text);
-    return length && strspn(text, safe) == length && !strchr("+-@:", *text) &&
+    return length && strspn(text, LETTERS DIGITS "_./+-@:") == length && !strchr("+-@:", *text) &&
            text[length - 1] != ':' && !is_special(text);
 }
 

@@ -94,6 +94,7 @@ struct value_type {
     const char *bare;     /* first bytes with which it is written as it is; else it is a text */
     const double *automatic;        /* a number's value that is written `auto` */
     bool whole;                     /* a whole number */
+    unsigned truths;                /* of words: how many come before them, false and true */
     bool is_text;                   /* of `size` bytes; "" = none */
     bool either;                    /* read as a text, or where it is a list by `read` */
     bool (*good)(const char *text); /* which texts are allowed */

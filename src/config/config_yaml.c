@@ -11,10 +11,8 @@ enum {
     ANCHORS_MAX = 1000, /* libyaml compares each with all before it */
 };
 
-static int fail(struct yaml_problem *problem, yaml_mark_t mark, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static int fail(struct yaml_problem *problem, yaml_mark_t mark, const char *format, ...) {
+static int __attribute__((format(printf, 3, 4)))
+fail(struct yaml_problem *problem, yaml_mark_t mark, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(problem->text, sizeof problem->text, format, arguments);
