@@ -124,10 +124,31 @@ static bool columns_say(const struct reading *reading, const char *path) {
                         config_path_below(path, "model.input.vocabulary"))));
 }
 
-static bool target_value(const struct reading *reading, const char *path,
-                         char text[CONFIG_TEXT_SIZE]);
-static bool words_value(const struct reading *reading, const char *path,
-                        char text[CONFIG_TEXT_SIZE]);
+/* Whether a target of the loss is a level, which can be scaled and has differences. */
+static bool has_levels(const struct loss_kind *kind) {
+    return kind->parts[0].unit == UNIT_LEVEL;
+}
+
+/* What a key that is not given takes from others; false: its default. Targets that are levels are
+   scaled as inputs are; a vocabulary brings an alphabet: its words, and one for what is not known.
+ */
+static bool follows(const struct reading *reading, const char *path, char text[CONFIG_TEXT_SIZE]) {
+    static const char *const inherited[][2] = {{"model.output.scale", "model.input.scale"},
+                                               {"model.output.memory", "model.input.memory"},
+                                               {"model.output.limit", "model.input.limit"}};
+    const struct input *input = &reading->draft.config.architecture.input;
+    const struct output *output = &reading->draft.config.architecture.output;
+    if (input->scale == SCALE_STANDARD && has_levels(loss_kind(output->loss)))
+        for (size_t n = 0; n < sizeof inherited / sizeof *inherited; n++)
+            if (!strcmp(inherited[n][0], path))
+                return config_word_at(&reading->draft, inherited[n][1], 0, text);
+    if (strcmp(path, "model.input.size") != 0 || input->kind != INPUT_SYMBOL ||
+        (!input->vocabulary.capacity && !input->hash))
+        return false;
+    snprintf(text, CONFIG_TEXT_SIZE, "%zu",
+             input->hash ? input->hash : input->vocabulary.capacity + 1);
+    return true;
+}
 
 /* A key is given where it counts, and there when it is required; else it takes its default. */
 static int check_presence(struct reading *reading, const struct config_key *key, size_t layer) {
@@ -138,8 +159,7 @@ static int check_presence(struct reading *reading, const struct config_key *key,
     if (given && !counts && is_of_others(reading, key, layer))
         given = place->given = false;
     const char *value = given || !counts ? NULL : preset_value(reading, key);
-    if (!given && counts && !value &&
-        (target_value(reading, key->path, word) || words_value(reading, key->path, word)))
+    if (!given && counts && !value && follows(reading, key->path, word))
         value = word;
     config_key_path(key, layer, path);
     if (given && !counts) {
@@ -181,22 +201,6 @@ static int check_keys(struct reading *reading) {
 
 /* ---- Words and classes that appear: what sizes follow from, and rules ---- */
 
-/* Ids of a vocabulary: its words, and one for what is not known. */
-static size_t ids(const struct vocabulary *vocabulary) {
-    return vocabulary->capacity + 1;
-}
-
-/* The size of the alphabet that a vocabulary or a hash brings, where it is not given. */
-static bool words_value(const struct reading *reading, const char *path,
-                        char text[CONFIG_TEXT_SIZE]) {
-    const struct input *input = &reading->draft.config.architecture.input;
-    if (strcmp(path, "model.input.size") != 0 || input->kind != INPUT_SYMBOL ||
-        (!input->vocabulary.capacity && !input->hash))
-        return false;
-    snprintf(text, CONFIG_TEXT_SIZE, "%zu", input->hash ? input->hash : ids(&input->vocabulary));
-    return true;
-}
-
 /* So many classes; 0 where nothing brings them. */
 static size_t words_classes(const struct reading *reading) {
     const struct architecture *architecture = &reading->draft.config.architecture;
@@ -205,7 +209,7 @@ static size_t words_classes(const struct reading *reading) {
     if (!loss_kind(output->loss)->class_id)
         return 0;
     if (output->vocabulary.capacity)
-        return ids(&output->vocabulary);
+        return output->vocabulary.capacity + 1;
     return output->target == TARGET_NEXT && words ? architecture->input.size : 0;
 }
 
@@ -559,31 +563,6 @@ static int check_next(struct reading *reading) {
                            "scaled targets would leave their range",
                            kind->name);
     return 0;
-}
-
-/* Whether a target of the loss is a level, which can be scaled and has differences. */
-static bool has_levels(const struct loss_kind *kind) {
-    return kind->parts[0].unit == UNIT_LEVEL;
-}
-
-/* What a key of targets that is not given takes from another one; false: its default. */
-static bool target_value(const struct reading *reading, const char *path,
-                         char text[CONFIG_TEXT_SIZE]) {
-    static const struct {
-        const char *of, *from;
-    } inherited[] = {{"model.output.scale", "model.input.scale"},
-                     {"model.output.memory", "model.input.memory"},
-                     {"model.output.limit", "model.input.limit"}};
-    const struct architecture *architecture = &reading->draft.config.architecture;
-    if (architecture->input.scale != SCALE_STANDARD ||
-        !has_levels(loss_kind(architecture->output.loss)))
-        return false;
-    for (size_t n = 0; n < sizeof inherited / sizeof *inherited; n++)
-        if (!strcmp(inherited[n].of, path)) {
-            config_word_at(&reading->draft, inherited[n].from, 0, text);
-            return true;
-        }
-    return false;
 }
 
 static int check_targets(struct reading *reading) {

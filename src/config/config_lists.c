@@ -84,14 +84,10 @@ static void tags_write(struct config_writer *writer, const struct config_key *ke
 }
 
 const struct value_type value_tags = {
-    .name = "mapping of texts",
-    .expected = "a mapping of at most $most names to texts, as in {site: osaka}",
-    .size = sizeof(struct tags_config),
-    .most = CONFIG_TAGS_MAX,
-    .read = tags_read,
-    .print = tags_print,
-    .write = tags_write,
-};
+    "mapping of texts",         "a mapping of at most $most names to texts, as in {site: osaka}",
+    sizeof(struct tags_config), .most = CONFIG_TAGS_MAX,
+    .read = tags_read,          .print = tags_print,
+    .write = tags_write};
 
 /* ---- Members ---- */
 
@@ -222,15 +218,14 @@ static bool members_same(const struct config_key *key, const void *left, const v
 
 /* They are written in lines of their own: config_print.c. */
 const struct value_type value_members = {
-    .name = "list of mappings",
-    .expected = "a list of at most $most, as in [{name: a}, {name: b, set: {KEY: VALUE}}]",
-    .size = offsetof(struct config, sets) + sizeof(((struct config *)0)->sets) -
-            offsetof(struct config, members_given),
+    "list of mappings",
+    "a list of at most $most, as in [{name: a}, {name: b, set: {KEY: VALUE}}]",
+    offsetof(struct config, sets) + sizeof(((struct config *)0)->sets) -
+        offsetof(struct config, members_given),
     .most = CONFIG_MEMBERS_MAX,
     .read = members_read,
     .print = members_print,
-    .same = members_same,
-};
+    .same = members_same};
 
 /* ---- Columns ---- */
 
@@ -521,16 +516,15 @@ static bool columns_same(const struct config_key *key, const void *a, const void
 }
 
 const struct value_type value_columns = {
-    .name = "list of mappings",
-    .expected = "a list of 1 to $most, as in [{name: load}, {name: host, kind: symbol, size: 8}]",
-    .size = sizeof(size_t),
+    "list of mappings",
+    "a list of 1 to $most, as in [{name: load}, {name: host, kind: symbol, size: 8}]",
+    sizeof(size_t),
     .most = COLUMNS_MAX,
     .store = columns_store,
     .read = columns_read,
     .print = columns_print,
     .write = columns_write,
-    .same = columns_same,
-};
+    .same = columns_same};
 
 static int names_read(const struct walk *walk, const yaml_node_t *node,
                       const struct config_key *key, const char *path, void *where) {
@@ -564,12 +558,11 @@ static void names_print(const struct config_key *key, const void *where, struct 
 }
 
 const struct value_type value_column_names = {
-    .name = "list of words",
-    .expected = "a list of names, each once, of target: next those of columns",
-    .size = sizeof(size_t),
+    "list of words",
+    "a list of names, each once, of target: next those of columns",
+    sizeof(size_t),
     .store = columns_store,
     .read = names_read,
     .print = names_print,
     .write = config_write_list,
-    .same = columns_same,
-};
+    .same = columns_same};

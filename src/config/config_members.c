@@ -11,10 +11,10 @@
 static const char combines[] = "mlpoly|average|best";
 
 static bool is_expert(const char *name) {
-    for (enum expert expert = 0; expert < EXPERTS; expert++)
-        if (!strcmp(expert_name(expert), name))
-            return true;
-    return false;
+    bool expert = false;
+#define EXPERT(own, what) expert |= !strcmp(#own, name);
+#include "forecast/experts.def"
+    return expert;
 }
 
 static int check_names(const struct reading *reading) {
@@ -36,55 +36,50 @@ static int check_names(const struct reading *reading) {
     return 0;
 }
 
-/* `combine` as mixture.h has it. */
+/* `combine` as mixture.h has it: words, then experts and members by their place. */
 static int resolve_combine(struct reading *reading) {
+    enum { NAMES_SIZE = (COMBINE_ONE + EXPERTS + CONFIG_MEMBERS_MAX) * CONFIG_MEMBER_NAME_SIZE };
     struct config *config = &reading->draft.config;
-    size_t place, count = 0, members = config->members_given ? config->member_count : 1;
-    if (config_words_contain(combines, config->combine, &place)) {
-        config->combined = (unsigned)place;
-        return 0;
-    }
-    for (enum expert expert = 0; expert < EXPERTS; expert++) {
-        if (config->experts >> expert & 1 && !strcmp(expert_name(expert), config->combine)) {
-            config->combined = COMBINE_ONE + (unsigned)count;
-            return 0;
-        }
-        count += config->experts >> expert & 1;
-    }
-    for (size_t n = 0; n < members; n++, count++) {
-        const char *name = config->members_given ? config->members[n].name : CONFIG_NETWORK;
-        if (!strcmp(name, config->combine)) {
-            config->combined = COMBINE_ONE + (unsigned)count;
-            return 0;
-        }
-    }
-    return config_fail(reading, "combine",
-                       "found \"%s\"; allowed is mlpoly, average, best, or the name of one of "
-                       "experts or members",
-                       config->combine);
+    char names[NAMES_SIZE];
+    struct config_text to = {names, sizeof names, 0};
+    size_t place;
+    config_add(&to, "%s", combines);
+    for (enum expert expert = 0; expert < EXPERTS; expert++)
+        if (config->experts >> expert & 1)
+            config_add(&to, "|%s", expert_name(expert));
+    for (size_t n = 0; n < config->member_count && config->members_given; n++)
+        config_add(&to, "|%s", config->members[n].name);
+    if (!config->members_given)
+        config_add(&to, "|" CONFIG_NETWORK);
+    if (!config_words_contain(names, config->combine, &place))
+        return config_fail(reading, "combine",
+                           "found \"%s\"; allowed is mlpoly, average, best, or the name of one of "
+                           "experts or members",
+                           config->combine);
+    config->combined = (unsigned)place;
+    return 0;
 }
 
 /* What is of all members cannot be another for one of them. */
 static int check_set(const struct reading *reading, const struct member_config *member,
                      const char *set) {
     static const char *const own[] = {"model.layers", "model.output", "learning", "seed"};
-    size_t length = strcspn(set, "=");
-    bool allowed = false;
-    for (size_t n = 0; n < sizeof own / sizeof *own; n++) {
-        size_t part = strlen(own[n]);
-        allowed |= !strncmp(set, own[n], part) && (part == length || set[part] == '.');
-    }
     static const char *const shared[] = {"learning.max_streams", "learning.threads", "learning.pin",
                                          "model.output.ahead"};
+    char path[CONFIG_SET_SIZE];
+    bool allowed = false;
+    snprintf(path, sizeof path, "%.*s", (int)strcspn(set, "="), set);
+    for (size_t n = 0; n < sizeof own / sizeof *own; n++)
+        allowed |= config_path_below(path, own[n]);
     for (size_t n = 0; n < sizeof shared / sizeof *shared; n++)
-        allowed &= strlen(shared[n]) != length || strncmp(set, shared[n], length) != 0;
+        allowed &= strcmp(path, shared[n]) != 0;
     if (allowed)
         return 0;
     return config_fail(reading, "members",
-                       "found %.*s, which member %s sets; allowed are keys of model.layers, "
+                       "found %s, which member %s sets; allowed are keys of model.layers, "
                        "model.output but ahead and learning but max_streams, threads and pin, and "
                        "seed: all members have the same streams, inputs, horizons and threads",
-                       (int)length, set, member->name);
+                       path, member->name);
 }
 
 static const struct digest {
@@ -142,10 +137,8 @@ int config_check_members(struct reading *reading, const struct reading *read) {
     int status = 0;
     for (size_t n = 0; n < DIGESTS; n++)
         values[n] = config_digest_of(&reading->draft, digests[n].flags, digests[n].without);
-    if (forecast) {
-        if (check_names(reading) != 0 || resolve_combine(reading) != 0)
-            return -1;
-    }
+    if (forecast && (check_names(reading) != 0 || resolve_combine(reading) != 0))
+        return -1;
     for (size_t n = 0; n < DIGESTS && config->members_given; n++)
         values[n] = hash_bytes(values[n], "members", sizeof "members");
     struct reading *own = malloc(sizeof *own);
@@ -181,15 +174,6 @@ void config_member_network(const struct config *config, size_t member,
 
 enum { SHAPES_TOLD = 6, NAMES_TOLD = 3 };
 
-static void __attribute__((format(printf, 2, 3)))
-append(char text[CONFIG_NETWORKS_SIZE], const char *format, ...) {
-    size_t used = strlen(text);
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text + used, CONFIG_NETWORKS_SIZE - used, format, arguments);
-    va_end(arguments);
-}
-
 static void summarize(const struct config *config, size_t member,
                       char summary[MODEL_SUMMARY_SIZE]) {
     struct architecture architecture;
@@ -212,36 +196,36 @@ static void find_alike(const struct config *config, size_t first[CONFIG_MEMBERS_
 
 /* "; member wide: lstm 70 norm > squared 2, next" of the members like this one, without the input,
    which is that of all. */
-static void append_others(const struct config *config, const size_t *first, size_t member,
-                          char text[CONFIG_NETWORKS_SIZE]) {
+static void add_others(const struct config *config, const size_t *first, size_t member,
+                       struct config_text *to) {
     char summary[MODEL_SUMMARY_SIZE];
     size_t count = 0;
     for (size_t m = member; m < config->member_count; m++)
         count += first[m] == member;
-    append(text, "; member%s ", count == 1 ? "" : "s");
+    config_add(to, "; member%s ", count == 1 ? "" : "s");
     for (size_t m = member, told = 0; m < config->member_count && told < NAMES_TOLD; m++)
         if (first[m] == member)
-            append(text, "%s%s", told++ ? ", " : "", config->members[m].name);
+            config_add(to, "%s%s", told++ ? ", " : "", config->members[m].name);
     if (count > NAMES_TOLD)
-        append(text, " and %zu more", count - NAMES_TOLD);
+        config_add(to, " and %zu more", count - NAMES_TOLD);
     summarize(config, member, summary);
     const char *input_end = strstr(summary, " > ");
-    append(text, ": %s", input_end ? input_end + strlen(" > ") : summary);
+    config_add(to, ": %s", input_end ? input_end + strlen(" > ") : summary);
 }
 
 void config_networks(const struct config *config, char text[CONFIG_NETWORKS_SIZE]) {
-    size_t first[CONFIG_MEMBERS_MAX], shapes = 0,
-                                      members = config->members_given ? config->member_count : 0;
-    text[0] = '\0';
-    if (members == 0) {
+    size_t first[CONFIG_MEMBERS_MAX], shapes = 0;
+    struct config_text to = {text, CONFIG_NETWORKS_SIZE, 0};
+    if (!config->members_given || !config->member_count) {
         model_summary(&config->architecture, text);
         return;
     }
     find_alike(config, first);
     summarize(config, 0, text);
-    for (size_t m = 1; m < members; m++)
+    to.used = strlen(text);
+    for (size_t m = 1; m < config->member_count; m++)
         if (first[m] == m && shapes++ < SHAPES_TOLD)
-            append_others(config, first, m, text);
+            add_others(config, first, m, &to);
     if (shapes > SHAPES_TOLD)
-        append(text, "; %zu more kinds of networks", shapes - SHAPES_TOLD);
+        config_add(&to, "; %zu more kinds of networks", shapes - SHAPES_TOLD);
 }

@@ -159,37 +159,15 @@ static void word_print(const struct config_key *key, const void *where, struct c
 
 #define WORD .store = word_store, .print = word_print
 
-const struct value_type value_word = {
-    .name = "word",
-    .expected = "$words",
-    .size = sizeof(unsigned),
-    WORD,
-};
+const struct value_type value_word = {"word", "$words", sizeof(unsigned), WORD};
 
-const struct value_type value_choice = {
-    .name = "word",
-    .expected = "$words",
-    .size = sizeof(bool),
-    WORD,
-};
+const struct value_type value_choice = {"word", "$words", sizeof(bool), WORD};
 
-const struct value_type value_boolean = {
-    .name = "truth value",
-    .expected = "true or false",
-    .size = sizeof(bool),
-    .truths = 2,
-    .bare = TRUTHS_BARE,
-    WORD,
-};
+const struct value_type value_boolean = {"truth value", "true or false",     sizeof(bool),
+                                         .truths = 2,   .bare = TRUTHS_BARE, WORD};
 
-const struct value_type value_truth = {
-    .name = "truth value or word",
-    .expected = "$truths",
-    .size = sizeof(unsigned),
-    .truths = 2,
-    .bare = TRUTHS_BARE,
-    WORD,
-};
+const struct value_type value_truth = {"truth value or word", "$truths",           sizeof(unsigned),
+                                       .truths = 2,           .bare = TRUTHS_BARE, WORD};
 
 /* ---- Numbers ---- */
 
@@ -279,53 +257,28 @@ static void number_write(struct config_writer *writer, const struct config_key *
 #define WHOLE_NUMBER .whole = true, .bare = DIGITS, .store = number_store, .print = number_print
 #define NUMBER .store = number_store, .print = number_print, .write = number_write
 
-const struct value_type value_size = {
-    .name = "whole number",
-    .expected = "a whole number from $low to $high",
-    .size = sizeof(size_t),
-    WHOLE_NUMBER,
-};
+const struct value_type value_size = {"whole number", "a whole number from $low to $high",
+                                      sizeof(size_t), WHOLE_NUMBER};
 
-const struct value_type value_count = {
-    .name = "whole number",
-    .expected = "a whole number from $low to $high",
-    .size = sizeof(uint64_t),
-    WHOLE_NUMBER,
-};
+const struct value_type value_count = {"whole number", "a whole number from $low to $high",
+                                       sizeof(uint64_t), WHOLE_NUMBER};
 
 static const double threads_auto = 0;
 
-const struct value_type value_threads = {
-    .name = "whole number or word",
-    .expected = "a whole number from $low to $high, or auto",
-    .size = sizeof(size_t),
-    .automatic = &threads_auto,
-    WHOLE_NUMBER,
-};
+const struct value_type value_threads = {"whole number or word",
+                                         "a whole number from $low to $high, or auto",
+                                         sizeof(size_t), .automatic = &threads_auto, WHOLE_NUMBER};
 
-const struct value_type value_real = {
-    .name = "number",
-    .expected = "a number from $low to $high",
-    .size = sizeof(double),
-    NUMBER,
-};
+const struct value_type value_real = {"number", "a number from $low to $high", sizeof(double),
+                                      NUMBER};
 
-const struct value_type value_float = {
-    .name = "number",
-    .expected = "a number from $low to $high",
-    .size = sizeof(float),
-    NUMBER,
-};
+const struct value_type value_float = {"number", "a number from $low to $high", sizeof(float),
+                                       NUMBER};
 
 static const double rate_auto = RATE_AUTO;
 
-const struct value_type value_rate = {
-    .name = "number or word",
-    .expected = "a number from $low to $high, or auto",
-    .size = sizeof(double),
-    .automatic = &rate_auto,
-    NUMBER,
-};
+const struct value_type value_rate = {"number or word", "a number from $low to $high, or auto",
+                                      sizeof(double), .automatic = &rate_auto, NUMBER};
 
 /* "checkpoint", "all", or bytes: "10G". */
 static int keep_store(const struct config_key *key, const char *text, bool quoted, void *where) {
@@ -363,13 +316,9 @@ static void keep_print(const struct config_key *key, const void *where, struct c
 }
 
 const struct value_type value_keep = {
-    .name = "word or size",
-    .expected = "checkpoint, all, or a size of at least 1M such as 10G",
-    .size = sizeof(uint64_t),
-    .bare = DIGITS,
-    .store = keep_store,
-    .print = keep_print,
-};
+    "word or size",      "checkpoint, all, or a size of at least 1M such as 10G",
+    sizeof(uint64_t),    .bare = DIGITS,
+    .store = keep_store, .print = keep_print};
 
 /* ---- Texts ---- */
 
@@ -397,14 +346,8 @@ static bool is_text(const char *text) {
     return *text != 0;
 }
 
-const struct value_type value_text = {
-    .name = "text",
-    .expected = "a text of 1 to $bytes bytes",
-    .size = CONFIG_ADDRESS_SIZE,
-    .bytes = CONFIG_ADDRESS_SIZE - 1,
-    .good = is_text,
-    TEXT,
-};
+const struct value_type value_text = {"text", "a text of 1 to $bytes bytes", CONFIG_ADDRESS_SIZE,
+                                      .good = is_text, TEXT};
 
 static bool is_name(const char *text) {
     return *text && strcmp(text, ".") != 0 && strcmp(text, "..") != 0 &&
@@ -419,30 +362,16 @@ bool config_label_good(const char *text) {
     return config_name_good(text) && !strchr(text, '.');
 }
 
-const struct value_type value_name = {
-    .name = "text",
-    .expected = "1 to $bytes letters, digits, '-', '_' and '.'",
-    .size = CONFIG_NAME_SIZE,
-    .bytes = CONFIG_NAME_SIZE - 1,
-    .good = is_name,
-    TEXT,
-};
+const struct value_type value_name = {"text", "1 to $bytes letters, digits, '-', '_' and '.'",
+                                      CONFIG_NAME_SIZE, .good = is_name, TEXT};
 
 const struct value_type value_label = {
-    .name = "text",
-    .expected = "mlpoly, average, best, or the name of an expert or a member",
-    .size = CONFIG_MEMBER_NAME_SIZE,
-    .good = is_name,
-    TEXT,
-};
+    "text", "mlpoly, average, best, or the name of an expert or a member", CONFIG_MEMBER_NAME_SIZE,
+    .good = is_name, TEXT};
 
-const struct value_type value_zone = {
-    .name = "time zone",
-    .expected = "a time zone of tzdata such as Europe/Berlin, or UTC",
-    .size = TIME_ZONE_NAME_SIZE,
-    .good = time_zone_good,
-    TEXT,
-};
+const struct value_type value_zone = {"time zone",
+                                      "a time zone of tzdata such as Europe/Berlin, or UTC",
+                                      TIME_ZONE_NAME_SIZE, .good = time_zone_good, TEXT};
 
 static bool is_device(const char *text) {
     double number;
@@ -452,14 +381,12 @@ static bool is_device(const char *text) {
            parse_whole(text + 5, &number) && number < CONFIG_CUDA_DEVICES_MAX;
 }
 
-const struct value_type value_device = {
-    .name = "word",
-    .expected = "auto, cpu, cuda or cuda:N with N from 0 to $most",
-    .size = CONFIG_DEVICE_SIZE,
-    .most = CONFIG_CUDA_DEVICES_MAX - 1,
-    .good = is_device,
-    TEXT,
-};
+const struct value_type value_device = {"word",
+                                        "auto, cpu, cuda or cuda:N with N from 0 to $most",
+                                        CONFIG_DEVICE_SIZE,
+                                        .most = CONFIG_CUDA_DEVICES_MAX - 1,
+                                        .good = is_device,
+                                        TEXT};
 
 static void path_write(struct config_writer *writer, const struct config_key *key,
                        const void *where) {
@@ -473,14 +400,8 @@ static void path_write(struct config_writer *writer, const struct config_key *ke
 }
 
 const struct value_type value_path = {
-    .name = "path",
-    .expected = "a path of 1 to $bytes bytes",
-    .size = CONFIG_PATH_SIZE,
-    .bytes = CONFIG_PATH_SIZE - 1,
-    .good = is_text,
-    .write = path_write,
-    TEXT,
-};
+    "path",          "a path of 1 to $bytes bytes", CONFIG_PATH_SIZE,
+    .good = is_text, .write = path_write,           TEXT};
 
 /* tcp://HOST:PORT; only what is bound may leave host or port open. */
 static bool is_tcp(const char *address, bool bound) {
@@ -521,26 +442,20 @@ static bool bind_same(const struct config_key *key, const void *a, const void *b
     return left->connect == right->connect && text_same(key, a, b);
 }
 
-const struct value_type value_bind = {
-    .name = "endpoint",
-    .expected = "tcp://HOST:PORT or ipc://PATH of at most $bytes bytes",
-    .size = sizeof(struct socket_config),
-    .bytes = CONFIG_IPC_PATH_MAX,
-    .good = can_bind,
-    .is_text = true,
-    .store = text_store,
-    .print = text_print,
-    .same = bind_same,
-};
+const struct value_type value_bind = {"endpoint",
+                                      "tcp://HOST:PORT or ipc://PATH of at most $bytes bytes",
+                                      sizeof(struct socket_config),
+                                      .bytes = CONFIG_IPC_PATH_MAX,
+                                      .good = can_bind,
+                                      .is_text = true,
+                                      .store = text_store,
+                                      .print = text_print,
+                                      .same = bind_same};
 
 const struct value_type value_connect = {
-    .name = "endpoint",
-    .expected = "tcp://HOST:PORT or ipc://PATH of at most $bytes bytes, without '*'",
-    .size = CONFIG_ENDPOINT_SIZE,
-    .bytes = CONFIG_IPC_PATH_MAX,
-    .good = can_connect,
-    TEXT,
-};
+    "endpoint",           "tcp://HOST:PORT or ipc://PATH of at most $bytes bytes, without '*'",
+    CONFIG_ENDPOINT_SIZE, .bytes = CONFIG_IPC_PATH_MAX,
+    .good = can_connect,  TEXT};
 
 /* ---- Lists of words and numbers ---- */
 
@@ -586,10 +501,9 @@ static void ahead_print(const struct config_key *key, const void *where, struct 
 }
 
 const struct value_type value_ahead = {
-    .name = "whole number or list of them",
-    .expected = "a whole number from $low to $high, or an ascending list of at most $most, as in "
-                "[1, 6, 24]",
-    .size = sizeof(struct ahead),
+    "whole number or list of them",
+    "a whole number from $low to $high, or an ascending list of at most $most, as in [1, 6, 24]",
+    sizeof(struct ahead),
     .most = AHEAD_MAX,
     .whole = true,
     .either = true,
@@ -597,8 +511,7 @@ const struct value_type value_ahead = {
     .store = ahead_store,
     .add = ahead_add,
     .read = items_read,
-    .print = ahead_print,
-};
+    .print = ahead_print};
 
 /* "0,2-5", as taskset(1) has it: ascending ranges. */
 static bool cpus_good(const char *text) {
@@ -640,20 +553,18 @@ static int pin_add(const struct config_key *key, const char *text, bool quoted, 
     return text_store(key, all, quoted, where);
 }
 
-const struct value_type value_pin = {
-    .name = "truth value, text or list of CPUs",
-    .expected = "false, true, or ascending CPUs as in [0, 2, 3] or \"0,2-3\"",
-    .size = CONFIG_PIN_SIZE,
-    .bare = TRUTHS_BARE,
-    .good = cpus_good,
-    .is_text = true,
-    .either = true,
-    .store = pin_store,
-    .add = pin_add,
-    .read = items_read,
-    .print = text_print,
-    .same = text_same,
-};
+const struct value_type value_pin = {"truth value, text or list of CPUs",
+                                     "false, true, or ascending CPUs as in [0, 2, 3] or \"0,2-3\"",
+                                     CONFIG_PIN_SIZE,
+                                     .bare = TRUTHS_BARE,
+                                     .good = cpus_good,
+                                     .is_text = true,
+                                     .either = true,
+                                     .store = pin_store,
+                                     .add = pin_add,
+                                     .read = items_read,
+                                     .print = text_print,
+                                     .same = text_same};
 
 static int set_add(const struct config_key *key, const char *text, bool quoted, void *where) {
     unsigned *set = where;
@@ -681,16 +592,10 @@ static void set_print(const struct config_key *key, const void *where, struct co
     config_add(to, set ? "]" : CONFIG_EMPTY_SET);
 }
 
-const struct value_type value_set = {
-    .name = "list of words",
-    .expected = "a list of $words, each once",
-    .size = sizeof(unsigned),
-    .store = set_add,
-    .add = set_add,
-    .read = items_read,
-    .print = set_print,
-    .write = config_write_list,
-};
+const struct value_type value_set = {"list of words",    "a list of $words, each once",
+                                     sizeof(unsigned),   .store = set_add,
+                                     .add = set_add,     .read = items_read,
+                                     .print = set_print, .write = config_write_list};
 
 /* One more; an empty one is that of every key. */
 static int prefix_add(const struct config_key *key, const char *text, bool quoted, void *where) {
@@ -758,16 +663,15 @@ static void prefixes_write(struct config_writer *writer, const struct config_key
 }
 
 const struct value_type value_prefixes = {
-    .name = "list of texts",
-    .expected = "a list of at most $most texts of at most $bytes bytes, each once",
-    .size = sizeof(struct share_config),
+    "list of texts",
+    "a list of at most $most texts of at most $bytes bytes, each once",
+    sizeof(struct share_config),
     .most = CONFIG_SHARES_MAX,
     .bytes = CONFIG_SHARE_SIZE - 1,
     .store = prefix_add,
     .read = prefixes_read,
     .print = prefixes_print,
-    .write = prefixes_write,
-};
+    .write = prefixes_write};
 
 /* ---- Any value ---- */
 
@@ -819,7 +723,10 @@ void config_value_expected(const struct config_key *key, char *text, size_t size
         if (!*c)
             break;
         if (c[1] == 'm' || c[1] == 'b')
-            config_add(&to, "%zu", c[1] == 'm' ? type->most : type->bytes);
+            config_add(&to, "%zu",
+                       c[1] == 'm'   ? type->most
+                       : type->bytes ? type->bytes
+                                     : type->size - 1);
         else if (c[1] == 'l' || c[1] == 'h')
             config_add(&to, type->whole ? "%s%.0f" : "%s%.10g", c[1] == 'h' ? below : "",
                        c[1] == 'h' ? key->maximum : key->minimum);

@@ -90,7 +90,7 @@ struct value_type {
     const char *expected; /* what is allowed: $low and $high are the key's bounds, $words its words,
                              $truths these after false and true; $most and $bytes as below */
     size_t size;          /* in the draft */
-    size_t most, bytes;   /* numbers for `expected` */
+    size_t most, bytes;   /* numbers for `expected`; bytes of 0: of a text without its zero */
     const char *bare;     /* first bytes with which it is written as it is; else it is a text */
     const double *automatic;        /* a number's value that is written `auto` */
     bool whole;                     /* a whole number */
