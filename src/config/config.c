@@ -110,7 +110,7 @@ done:
 /* The keys that may change, as "a, b or c". */
 static void list_in_flight(char *text, size_t size) {
     char words[CONFIG_TEXT_SIZE] = "";
-    struct config_text to = {words, sizeof words, 0};
+    struct config_text to = {.text = words, .size = sizeof words};
     for (size_t k = 0; k < config_key_count; k++)
         if (config_keys[k].flags & KEY_IN_FLIGHT)
             config_add(&to, "%s%s", to.used ? "|" : "", config_keys[k].path);

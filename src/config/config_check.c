@@ -25,7 +25,7 @@ static struct output *output_of(struct reading *reading) {
 /* The losses that fit, as "a, b or c" with " or " as `last`. Returns `text`. */
 static const char *losses(bool (*fits)(const struct loss_kind *kind), const char *last,
                           char text[CONFIG_TEXT_SIZE]) {
-    struct config_text to = {text, CONFIG_TEXT_SIZE, 0};
+    struct config_text to = {.text = text, .size = CONFIG_TEXT_SIZE};
     const char *names[LOSSES];
     size_t count = 0;
     for (enum loss loss = 0; loss < LOSSES; loss++)
@@ -728,7 +728,7 @@ static int check_rate(struct reading *reading, struct optimizer *optimizer) {
 /* "dense, rnn or gru" */
 static const char *cells_of(enum rule rule, char text[CONFIG_TEXT_SIZE]) {
     char words[CONFIG_TEXT_SIZE] = "";
-    struct config_text to = {words, sizeof words, 0};
+    struct config_text to = {.text = words, .size = sizeof words};
     for (enum cell cell = 0; cell < CELLS; cell++)
         if (rule_takes(rule, cell))
             config_add(&to, "%s%s", to.used ? "|" : "", cell_kind(cell)->kind.name);

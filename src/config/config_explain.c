@@ -25,7 +25,7 @@ static void add_condition(struct config_text *to, const struct config_key *key) 
 }
 
 void config_key_summary(const struct config_key *key, char text[CONFIG_SUMMARY_SIZE]) {
-    struct config_text to = {text, CONFIG_SUMMARY_SIZE, 0};
+    struct config_text to = {.text = text, .size = CONFIG_SUMMARY_SIZE};
     char expected[CONFIG_TEXT_SIZE];
     config_value_expected(key, expected, sizeof expected);
     config_add(&to, "%c%s: %s.", toupper((unsigned char)*key->what), key->what + 1, expected);
@@ -92,7 +92,7 @@ static void explain_meanings(FILE *out, const struct config_key *key) {
 
 static void explain_key(FILE *out, const struct config_key *key, size_t layer) {
     char path[CONFIG_KEY_SIZE], text[CONFIG_SUMMARY_SIZE];
-    struct config_text condition = {text, sizeof text, 0};
+    struct config_text condition = {.text = text, .size = sizeof text};
     config_key_title(key, path);
     fprintf(out, "%s: %s\n\n", path, key->what);
     explain_fact(out, "type", "%s%s%s", key->type->name, key->unit ? ", in " : "",
@@ -158,7 +158,7 @@ int config_explain(FILE *out, const char *path, struct error *error) {
 }
 
 void config_names(char names[CONFIG_NAMES_SIZE]) {
-    struct config_text to = {names, CONFIG_NAMES_SIZE, 0};
+    struct config_text to = {.text = names, .size = CONFIG_NAMES_SIZE};
     char name[CONFIG_KEY_SIZE];
     for (size_t k = 0; k < config_key_count; k++) {
         config_key_title(&config_keys[k], name);

@@ -24,12 +24,6 @@ enum path_kind { PATH_UNKNOWN, PATH_MAPPING, PATH_LIST, PATH_KEY };
    NULL) the number, 0 without one. */
 enum path_kind config_path_kind(const char *path, const struct config_key **key, size_t *layer);
 
-/* Whether the path is that of the section, or lies below it. */
-static inline bool config_path_below(const char *path, const char *section) {
-    size_t length = strlen(section);
-    return !strncmp(path, section, length) && (!path[length] || path[length] == '.');
-}
-
 /* Whether the key lies at or below `path`; whether that names a layer, and which. */
 bool config_key_below(const struct config_key *key, const char *path);
 bool config_path_layer(const char *path, size_t *layer);

@@ -61,33 +61,24 @@ static int tags_read(const struct walk *walk, const yaml_node_t *node, const str
     return 0;
 }
 
-/* "site: osaka, run: 7" */
+/* "site: osaka, run: 7", in a document in braces. */
 static void tags_print(const struct config_key *key, const void *where, struct config_text *to) {
     const struct tags_config *tags = where;
     (void)key;
-    for (size_t n = 0; n < tags->count; n++)
-        config_add(to, "%s%s: %s", n ? ", " : "", tags->list[n].name, tags->list[n].text);
-}
-
-static void tags_write(struct config_writer *writer, const struct config_key *key,
-                       const void *where) {
-    const struct tags_config *tags = where;
-    (void)key;
-    fputc('{', writer->out);
+    config_add(to, to->out ? "{" : "");
     for (size_t n = 0; n < tags->count; n++) {
-        fputs(n ? ", " : "", writer->out);
-        config_write_text(writer, tags->list[n].name);
-        fputs(": ", writer->out);
-        config_write_text(writer, tags->list[n].text);
+        config_add(to, n ? ", " : "");
+        config_add_text(to, tags->list[n].name);
+        config_add(to, ": ");
+        config_add_text(to, tags->list[n].text);
     }
-    fputc('}', writer->out);
+    config_add(to, to->out ? "}" : "");
 }
 
 const struct value_type value_tags = {
     "mapping of texts",         "a mapping of at most $most names to texts, as in {site: osaka}",
     sizeof(struct tags_config), .most = CONFIG_TAGS_MAX,
-    .read = tags_read,          .print = tags_print,
-    .write = tags_write};
+    .read = tags_read,          .print = tags_print};
 
 /* ---- Members ---- */
 
@@ -272,7 +263,7 @@ const struct config_key config_column_keys[COLUMN_KEYS] = {
 
 static int fail_unknown(const struct walk *walk, const yaml_node_t *name, const char *path) {
     char words[CONFIG_TEXT_SIZE] = "", list[CONFIG_TEXT_SIZE], meant[CONFIG_TEXT_SIZE];
-    struct config_text to = {words, sizeof words, 0};
+    struct config_text to = {.text = words, .size = sizeof words};
     for (unsigned n = 0; n < COLUMN_KEYS; n++)
         config_add(&to, "%s%s", n ? "|" : "", config_column_keys[n].path);
     config_words_list(words, list, sizeof list);
@@ -421,21 +412,16 @@ static int columns_store(const struct config_key *key, const char *text, bool qu
     return *text ? -1 : 0;
 }
 
-static void columns_print(const struct config_key *key, const void *where, struct config_text *to) {
-    const struct input *input = AROUND(where, const struct input, column_count);
-    (void)key;
-    for (size_t n = 0; n < input->column_count; n++) {
-        config_add(to, n ? ", {" : "[{");
-        for (unsigned k = 0; k < COLUMN_KEYS; k++) {
-            const struct config_key *own = &config_column_keys[k];
-            char value[CONFIG_TEXT_SIZE];
-            config_value_print(own, 0, &input->columns[n], value, sizeof value);
-            if (is_of_kind(own, &input->columns[n]) && strcmp(value, own->fallback) != 0)
-                config_add(to, "%s%s: %s", k ? ", " : "", own->path, value);
-        }
-        config_add(to, "}");
+static void print_column(struct config_text *to, const struct column *column) {
+    config_add(to, "{");
+    for (unsigned k = 0; k < COLUMN_KEYS; k++) {
+        const struct config_key *key = &config_column_keys[k];
+        char value[CONFIG_TEXT_SIZE];
+        config_value_print(key, 0, column, value, sizeof value);
+        if (is_of_kind(key, column) && strcmp(value, key->fallback) != 0)
+            config_add(to, "%s%s: %s", k ? ", " : "", key->path, value);
     }
-    config_add(to, input->column_count ? "]" : "");
+    config_add(to, "}");
 }
 
 /* What a column of this kind says: of ways to say the size of an alphabet the one that it has. */
@@ -465,39 +451,40 @@ static bool is_said(enum column_key k, const struct column *column, const struct
 }
 
 /* Keys of a vocabulary stand in a mapping of their own, and follow each other. */
-static void write_column(struct config_writer *writer, const struct column *column,
+static void write_column(struct config_text *to, const struct column *column,
                          const struct input *input) {
     static const char vocabulary[] = "vocabulary.";
-    const char *quote = writer->json ? "\"" : "", *before = "{";
+    const char *quote = to->json ? "\"" : "", *before = "{";
     bool inside = false;
     for (unsigned k = 0; k < COLUMN_KEYS; k++) {
         const struct config_key *key = &config_column_keys[k];
-        bool word = !strncmp(key->path, vocabulary, strlen(vocabulary));
+        bool word = config_path_below(key->path, "vocabulary");
         if (!is_of_kind(key, column) || !is_said((enum column_key)k, column, input))
             continue;
-        if (inside && !word)
-            fputc('}', writer->out);
-        fputs(before, writer->out);
+        config_add(to, "%s%s", inside && !word ? "}" : "", before);
         if (word && !inside)
-            fprintf(writer->out, "%svocabulary%s: {", quote, quote);
-        fprintf(writer->out, "%s%s%s: ", quote, key->path + (word ? strlen(vocabulary) : 0), quote);
-        config_value_write(writer, key, 0, column);
+            config_add(to, "%svocabulary%s: {", quote, quote);
+        config_add(to, "%s%s%s: ", quote, key->path + (word ? strlen(vocabulary) : 0), quote);
+        config_value_write(to, key, 0, column);
         before = ", ";
         inside = word;
     }
-    fputs(inside ? "}}" : "}", writer->out);
+    config_add(to, inside ? "}}" : "}");
 }
 
-static void columns_write(struct config_writer *writer, const struct config_key *key,
-                          const void *where) {
+/* In a document all keys that count, else those that are not the default: so digests stay when a
+   key is added. */
+static void columns_print(const struct config_key *key, const void *where, struct config_text *to) {
     const struct input *input = AROUND(where, const struct input, column_count);
     (void)key;
-    fputc('[', writer->out);
     for (size_t n = 0; n < input->column_count; n++) {
-        fputs(!n ? "" : writer->json ? ", " : ",\n      ", writer->out);
-        write_column(writer, &input->columns[n], input);
+        config_add(to, !n ? "[" : !to->out || to->json ? ", " : ",\n      ");
+        if (to->out)
+            write_column(to, &input->columns[n], input);
+        else
+            print_column(to, &input->columns[n]);
     }
-    fputc(']', writer->out);
+    config_add(to, input->column_count ? "]" : "");
 }
 
 /* Lists of columns, or of their names. */
@@ -505,8 +492,8 @@ static bool columns_same(const struct config_key *key, const void *a, const void
     char *text = malloc(2 * (size_t)CONFIG_LIST_SIZE);
     if (!text)
         return false;
-    struct config_text left = {text, CONFIG_LIST_SIZE, 0};
-    struct config_text right = {text + CONFIG_LIST_SIZE, CONFIG_LIST_SIZE, 0};
+    struct config_text left = {.text = text, .size = CONFIG_LIST_SIZE};
+    struct config_text right = {.text = text + CONFIG_LIST_SIZE, .size = CONFIG_LIST_SIZE};
     *left.text = *right.text = 0;
     key->type->print(key, a, &left);
     key->type->print(key, b, &right);
@@ -523,7 +510,6 @@ const struct value_type value_columns = {
     .store = columns_store,
     .read = columns_read,
     .print = columns_print,
-    .write = columns_write,
     .same = columns_same};
 
 static int names_read(const struct walk *walk, const yaml_node_t *node,
@@ -549,20 +535,17 @@ static void names_print(const struct config_key *key, const void *where, struct 
         AROUND(where, const struct architecture, output.column_count);
     const struct output *output = &architecture->output;
     (void)key;
-    for (size_t n = 0; n < output->column_count; n++)
-        config_add(to, "%s%s", n ? ", " : "[",
-                   output->target == TARGET_NEXT
-                       ? architecture->input.columns[output->columns[n]].name
-                       : architecture->target_names[n]);
+    for (size_t n = 0; n < output->column_count; n++) {
+        config_add(to, n ? ", " : "[");
+        config_add_text(to, output->target == TARGET_NEXT
+                                ? architecture->input.columns[output->columns[n]].name
+                                : architecture->target_names[n]);
+    }
     config_add(to, output->column_count ? "]" : "");
 }
 
 const struct value_type value_column_names = {
-    "list of words",
-    "a list of names, each once, of target: next those of columns",
-    sizeof(size_t),
-    .store = columns_store,
-    .read = names_read,
-    .print = names_print,
-    .write = config_write_list,
+    "list of words",     "a list of names, each once, of target: next those of columns",
+    sizeof(size_t),      .store = columns_store,
+    .read = names_read,  .print = names_print,
     .same = columns_same};

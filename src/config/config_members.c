@@ -41,7 +41,7 @@ static int resolve_combine(struct reading *reading) {
     enum { NAMES_SIZE = (COMBINE_ONE + EXPERTS + CONFIG_MEMBERS_MAX) * CONFIG_MEMBER_NAME_SIZE };
     struct config *config = &reading->draft.config;
     char names[NAMES_SIZE];
-    struct config_text to = {names, sizeof names, 0};
+    struct config_text to = {.text = names, .size = sizeof names};
     size_t place;
     config_add(&to, "%s", combines);
     for (enum expert expert = 0; expert < EXPERTS; expert++)
@@ -215,7 +215,7 @@ static void add_others(const struct config *config, const size_t *first, size_t 
 
 void config_networks(const struct config *config, char text[CONFIG_NETWORKS_SIZE]) {
     size_t first[CONFIG_MEMBERS_MAX], shapes = 0;
-    struct config_text to = {text, CONFIG_NETWORKS_SIZE, 0};
+    struct config_text to = {.text = text, .size = CONFIG_NETWORKS_SIZE};
     if (!config->members_given || !config->member_count) {
         model_summary(&config->architecture, text);
         return;

@@ -9,7 +9,7 @@
 /* The path as keys have theirs, with '*' for its number, which is `*layer`; `any`: N and '*' stand
    for any number, too. Whether it has one. */
 static bool generalize(const char *path, bool any, char pattern[CONFIG_KEY_SIZE], size_t *layer) {
-    struct config_text to = {pattern, CONFIG_KEY_SIZE, 0};
+    struct config_text to = {.text = pattern, .size = CONFIG_KEY_SIZE};
     bool numbered = false;
     *pattern = 0;
     *layer = 0;
@@ -114,7 +114,7 @@ static const char *next_child(const char *path, size_t *row, size_t *length) {
 }
 
 void config_path_children(const char *path, char *text, size_t size) {
-    struct config_text to = {text, size, 0};
+    struct config_text to = {.text = text, .size = size};
     const char *name;
     *text = 0;
     for (size_t row = 0, length; (name = next_child(path, &row, &length));)
@@ -203,7 +203,7 @@ static void find(struct meant *meant, const char *name, bool sections, bool laye
 static int fail(const char *name, const struct meant *meant, struct error *error) {
     char words[MEANT_MAX * CONFIG_KEY_SIZE] = "", list[ERROR_TEXT_SIZE / 2];
     char near[CONFIG_MEANT_SIZE];
-    struct config_text to = {words, sizeof words, 0};
+    struct config_text to = {.text = words, .size = sizeof words};
     for (size_t n = 0; n < meant->count; n++)
         config_add(&to, "%s%s", n ? "|" : "", meant->paths[n]);
     config_words_list(words, list, sizeof list);

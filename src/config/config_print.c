@@ -12,7 +12,7 @@
 static const char layers_path[] = "model.layers";
 
 struct config_printer {
-    struct config_writer to;
+    struct config_text to;
     const struct config *configured; /* what the file says: differences get a comment; or NULL */
     char last[CONFIG_KEY_SIZE];      /* path of the key before, "" before the first */
     struct config *own;              /* (2,) room for a member's, as it is and as configured */
@@ -94,7 +94,7 @@ static bool is_default(const struct config_key *key, size_t layer, const struct 
 static void print_layers(struct config_printer *printer, const struct config *own) {
     char *text = NULL;
     size_t size = 0;
-    struct config_writer inner = {.out = open_memstream(&text, &size)};
+    struct config_text inner = {.out = open_memstream(&text, &size)};
     if (!inner.out)
         return;
     for (size_t n = 0; n < own->architecture.layer_count; n++) {
@@ -103,25 +103,25 @@ static void print_layers(struct config_printer *printer, const struct config *ow
             const struct config_key *key = &config_keys[k];
             if (!config_key_layered(key) || !is_printed(key, n, own) || is_default(key, n, own))
                 continue;
-            fprintf(inner.out, "%s%s: ", before, strrchr(key->path, '.') + 1);
+            config_add(&inner, "%s%s: ", before, strrchr(key->path, '.') + 1);
             config_value_write(&inner, key, n, own);
             before = ", ";
         }
-        fputc('}', inner.out);
+        config_add(&inner, "}");
     }
-    fputc(']', inner.out);
+    config_add(&inner, "]");
     fclose(inner.out);
     if (text)
-        config_write_text(&printer->to, text);
+        config_add_text(&printer->to, text);
     free(text);
 }
 
 /* A key that the member sets begins. */
 static void begin_set(struct config_printer *printer, const char *path, size_t *count) {
     if (printer->to.json)
-        fprintf(printer->to.out, "%s\"%s\": ", *count ? ", " : ", \"set\": {", path);
+        config_add(&printer->to, "%s\"%s\": ", *count ? ", " : ", \"set\": {", path);
     else
-        fprintf(printer->to.out, "%s\n      %s: ", *count ? "" : "\n    set:", path);
+        config_add(&printer->to, "%s\n      %s: ", *count ? "" : "\n    set:", path);
     ++*count;
 }
 
@@ -157,7 +157,7 @@ static void print_sets(struct config_printer *printer, const struct config *conf
             if (here)
                 config_value_write(&printer->to, key, n, own);
             else
-                fputs("null", printer->to.out);
+                config_add(&printer->to, "null");
             if (here && file)
                 print_difference(printer, key, n, own, file);
         }
@@ -167,7 +167,7 @@ static void print_sets(struct config_printer *printer, const struct config *conf
         print_layers(printer, own);
     }
     if (printer->to.json && count)
-        fputc('}', printer->to.out);
+        config_add(&printer->to, "}");
 }
 
 static void print_members(struct config_printer *printer, const struct config *config) {
@@ -175,14 +175,14 @@ static void print_members(struct config_printer *printer, const struct config *c
     for (size_t n = 0; n < config->member_count; n++) {
         const char *before =
             printer->to.json ? n ? ", {\"name\": " : "{\"name\": " : "\n  - name: ";
-        fputs(before, printer->to.out);
-        config_write_text(&printer->to, config->members[n].name);
+        config_add(&printer->to, "%s", before);
+        config_add_text(&printer->to, config->members[n].name);
         config_member(config, n, &printer->own[0]);
         if (configured)
             config_member(configured, n, &printer->own[1]);
         print_sets(printer, config, &printer->own[0], configured ? &printer->own[1] : NULL);
         if (printer->to.json)
-            fputc('}', printer->to.out);
+            config_add(&printer->to, "}");
     }
 }
 
@@ -198,13 +198,13 @@ static void begin_line(struct config_printer *printer, const char *path) {
         bool number = *at >= '0' && *at <= '9';
         fresh |= strncmp(last, path, length) != 0;
         if (fresh && !number)
-            fprintf(printer->to.out, "%*s%.*s:\n", (int)(2 * depth), "", (int)(dot - at), at);
+            config_add(&printer->to, "%*s%.*s:\n", (int)(2 * depth), "", (int)(dot - at), at);
         item = fresh && number;
     }
     if (item)
-        fprintf(printer->to.out, "%*s- %s:", (int)(2 * (depth - 1)), "", at);
+        config_add(&printer->to, "%*s- %s:", (int)(2 * (depth - 1)), "", at);
     else
-        fprintf(printer->to.out, "%*s%s:", (int)(2 * depth), "", at);
+        config_add(&printer->to, "%*s%s:", (int)(2 * depth), "", at);
     snprintf(printer->last, sizeof printer->last, "%s", path);
 }
 
@@ -218,21 +218,21 @@ static void print_key(struct config_printer *printer, const struct config_key *k
     if (silent)
         return;
     if (printer->to.json)
-        fprintf(printer->to.out, "%s\"%s\":", *printer->last ? ", " : "", path);
+        config_add(&printer->to, "%s\"%s\":", *printer->last ? ", " : "", path);
     else
         begin_line(printer, path);
     *printer->last = *path;
     if (key->type == &value_members) {
         bool flow = printer->to.json || !config->member_count;
-        fputs(flow ? " [" : "", printer->to.out);
+        config_add(&printer->to, flow ? " [" : "");
         print_members(printer, config);
-        fputs(flow ? "]" : "", printer->to.out);
+        config_add(&printer->to, flow ? "]" : "");
     } else {
-        fputc(' ', printer->to.out);
+        config_add(&printer->to, " ");
         config_value_write(&printer->to, key, layer, config);
         print_difference(printer, key, layer, config, printer->configured);
     }
-    fputs(printer->to.json ? "" : "\n", printer->to.out);
+    config_add(&printer->to, printer->to.json ? "" : "\n");
 }
 
 static int end(FILE *out, struct error *error) {
@@ -242,11 +242,11 @@ static int end(FILE *out, struct error *error) {
 }
 
 static int print(struct config_printer *printer, const struct config *config, struct error *error) {
+    char directory[CONFIG_PATH_SIZE];
     printer->own = malloc(2 * sizeof *printer->own);
     if (!printer->own)
         return error_no_memory(error);
-    if (!getcwd(printer->to.directory, sizeof printer->to.directory))
-        *printer->to.directory = 0;
+    printer->to.directory = getcwd(directory, sizeof directory);
     printer->own[0] = printer->own[1] = *config;
     for (size_t k = 0; k < config_key_count; k++) {
         const struct config_key *key = &config_keys[k];
@@ -266,7 +266,7 @@ static int print(struct config_printer *printer, const struct config *config, st
 }
 
 int config_print_tags(FILE *out, const struct config *config, struct error *error) {
-    struct config_writer printer = {.out = out, .json = true};
+    struct config_text printer = {.out = out, .json = true};
     const struct config_key *key;
     config_path_kind("tags", &key, NULL);
     config_value_write(&printer, key, 0, config);

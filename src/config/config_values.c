@@ -17,16 +17,73 @@ enum { PORT_MAX = 65535 };
 #define DIGITS "0123456789"
 #define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 #define TRUTHS "false|true"
-#define TRUTHS_BARE "ft"
 
 void config_add(struct config_text *to, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     size_t left = to->size - to->used;
-    int length = vsnprintf(to->text + to->used, left, format, arguments);
+    int length = to->out ? vfprintf(to->out, format, arguments)
+                         : vsnprintf(to->text + to->used, left, format, arguments);
     va_end(arguments);
-    if (length > 0)
+    if (length > 0 && !to->out)
         to->used += (size_t)length < left ? (size_t)length : left - 1;
+}
+
+/* ---- Texts in YAML and JSON ---- */
+
+/* Bytes of the character of UTF-8 there, 0 for what is none; `*code` is its number. */
+static size_t decode(const char *text, unsigned *code) {
+    const unsigned char *byte = (const unsigned char *)text;
+    size_t size = *byte < 0x80 ? 1 : *byte < 0xE0 ? 2 : *byte < 0xF0 ? 3 : 4;
+    if (!wire_is_utf8(text, strnlen(text, size)))
+        return 0;
+    *code = size == 1 ? *byte : *byte & (0x7FU >> size);
+    for (size_t n = 1; n < size; n++)
+        *code = *code << 6 | (byte[n] & 0x3F);
+    return size;
+}
+
+void config_add_quoted(struct config_text *to, const char *text) {
+    unsigned code = 0;
+    config_add(to, "\"");
+    if (!to->out)
+        config_add(to, "%s", text);
+    for (size_t size; *text && to->out; text += size ? size : 1) {
+        size = decode(text, &code);
+        bool escaped = code < 0x20 || (code >= 0x7F && code < 0xA0) || code == 0x2028 ||
+                       code == 0x2029 || code == 0xFEFF || code == 0xFFFE || code == 0xFFFF;
+        if (!size)
+            config_add(to, "?");
+        else if (escaped) /* what a reader of YAML refuses or folds */
+            config_add(to, "\\u%04x", code);
+        else
+            config_add(to, "%s%.*s", *text == '"' || *text == '\\' ? "\\" : "", (int)size, text);
+    }
+    config_add(to, "\"");
+}
+
+/* Whether some reader of YAML would have the plain text for something else. */
+static bool is_special(const char *text) {
+    static const char *const words[] = {"null", "true", "false", "yes",  "no",  "on",
+                                        "off",  "y",    "n",     ".nan", ".inf"};
+    for (size_t n = 0; n < sizeof words / sizeof *words; n++)
+        if (!strcasecmp(text, words[n]))
+            return true;
+    return strspn(text, DIGITS ".+-_:eExXoOabcdfABCDF") == strlen(text) &&
+           strpbrk(text, DIGITS ".");
+}
+
+static bool is_plain(const char *text) {
+    size_t length = strlen(text);
+    return length && strspn(text, LETTERS DIGITS "_./+-@:") == length && !strchr("+-@:", *text) &&
+           text[length - 1] != ':' && !is_special(text);
+}
+
+void config_add_text(struct config_text *to, const char *text) {
+    if (!to->out || (!to->json && is_plain(text)))
+        config_add(to, "%s", text);
+    else
+        config_add_quoted(to, text);
 }
 
 /* ---- Words ---- */
@@ -61,7 +118,7 @@ size_t config_words_count(const char *words) {
 }
 
 void config_words_list(const char *words, char *text, size_t size) {
-    struct config_text to = {text, size, 0};
+    struct config_text to = {.text = text, .size = size};
     *text = 0;
     for (const char *w = words; *w;) {
         size_t length = strcspn(w, "|");
@@ -119,10 +176,12 @@ const char *config_word_meant(const char *words, const char *text, char meant[CO
     return meant;
 }
 
-static void print_word(const char *words, size_t place, struct config_text *to) {
+static void add_word(struct config_text *to, const char *words, size_t place) {
+    char text[CONFIG_TEXT_SIZE];
     size_t length;
     const char *word = config_word(words, place, &length);
-    config_add(to, "%.*s", (int)length, word);
+    snprintf(text, sizeof text, "%.*s", (int)length, word);
+    config_add_text(to, text);
 }
 
 /* The words that YAML 1.1 takes for a truth value. */
@@ -154,7 +213,10 @@ static void word_print(const struct config_key *key, const void *where, struct c
     bool two = key->type->size == sizeof(bool);
     size_t place = two ? *(const bool *)where : *(const unsigned *)where;
     size_t truths = key->type->truths;
-    print_word(place < truths ? TRUTHS : key->words, place < truths ? place : place - truths, to);
+    if (place < truths)
+        config_add(to, place ? "true" : "false");
+    else
+        add_word(to, key->words, place - truths);
 }
 
 #define WORD .store = word_store, .print = word_print
@@ -163,11 +225,11 @@ const struct value_type value_word = {"word", "$words", sizeof(unsigned), WORD};
 
 const struct value_type value_choice = {"word", "$words", sizeof(bool), WORD};
 
-const struct value_type value_boolean = {"truth value", "true or false",     sizeof(bool),
-                                         .truths = 2,   .bare = TRUTHS_BARE, WORD};
+const struct value_type value_boolean = {"truth value", "true or false", sizeof(bool), .truths = 2,
+                                         WORD};
 
-const struct value_type value_truth = {"truth value or word", "$truths",           sizeof(unsigned),
-                                       .truths = 2,           .bare = TRUTHS_BARE, WORD};
+const struct value_type value_truth = {"truth value or word", "$truths", sizeof(unsigned),
+                                       .truths = 2, WORD};
 
 /* ---- Numbers ---- */
 
@@ -222,40 +284,33 @@ static double number_get(const struct config_key *key, const void *where) {
                                   : *(const double *)where;
 }
 
+/* In a document in as few digits as give the same number again. Some readers of YAML want a point
+   in every number with an exponent: 1.0e-05. */
 static void number_print(const struct config_key *key, const void *where, struct config_text *to) {
-    enum { FLOAT_DIGITS = 9, DOUBLE_DIGITS = 17 };
     const double value = number_get(key, where), *automatic = key->type->automatic;
-    if (automatic && value == *automatic)
-        config_add(to, AUTO);
-    else if (key->type->whole)
-        config_add(to, "%.0f", value);
-    else
-        config_add(to, "%.*g", key->type == &value_float ? FLOAT_DIGITS : DOUBLE_DIGITS, value);
-}
-
-/* In as few digits as give the same number again. Some readers of YAML want a point in every number
-   with an exponent: 1.0e-05. */
-static void number_write(struct config_writer *writer, const struct config_key *key,
-                         const void *where) {
-    const double value = number_get(key, where), *automatic = key->type->automatic;
+    const bool is_float = key->type == &value_float;
     char text[FORMAT_SIZE];
     if (automatic && value == *automatic) {
-        config_write_text(writer, AUTO);
+        config_add_text(to, AUTO);
         return;
     }
-    if (key->type == &value_float)
+    if (key->type->whole || !to->out) {
+        config_add(to, key->type->whole ? "%.0f" : is_float ? "%.9g" : "%.17g", value);
+        return;
+    }
+    if (is_float)
         for (int digits = 1; digits == 1 || (float)strtod(text, NULL) != (float)value; digits++)
             snprintf(text, sizeof text, "%.*g", digits, value);
     else
         format_exact(text, value);
     size_t length = strcspn(text, "e");
     bool point = memchr(text, '.', length) != NULL;
-    fprintf(writer->out, "%.*s%s%s", (int)length, text, text[length] && !point ? ".0" : "",
-            text + length);
+    config_add(to, "%.*s%s%s", (int)length, text, text[length] && !point ? ".0" : "",
+               text + length);
 }
 
-#define WHOLE_NUMBER .whole = true, .bare = DIGITS, .store = number_store, .print = number_print
-#define NUMBER .store = number_store, .print = number_print, .write = number_write
+#define NUMBER .store = number_store, .print = number_print
+#define WHOLE_NUMBER .whole = true, NUMBER
 
 const struct value_type value_size = {"whole number", "a whole number from $low to $high",
                                       sizeof(size_t), WHOLE_NUMBER};
@@ -310,15 +365,14 @@ static int keep_store(const struct config_key *key, const char *text, bool quote
 static void keep_print(const struct config_key *key, const void *where, struct config_text *to) {
     uint64_t keep = *(const uint64_t *)where;
     if (keep == JOURNAL_KEEP_ALL || keep == JOURNAL_KEEP_CHECKPOINT)
-        print_word(key->words, keep == JOURNAL_KEEP_ALL, to);
+        add_word(to, key->words, keep == JOURNAL_KEEP_ALL);
     else
         config_add(to, "%" PRIu64, keep);
 }
 
-const struct value_type value_keep = {
-    "word or size",      "checkpoint, all, or a size of at least 1M such as 10G",
-    sizeof(uint64_t),    .bare = DIGITS,
-    .store = keep_store, .print = keep_print};
+const struct value_type value_keep = {"word or size",
+                                      "checkpoint, all, or a size of at least 1M such as 10G",
+                                      sizeof(uint64_t), .store = keep_store, .print = keep_print};
 
 /* ---- Texts ---- */
 
@@ -332,7 +386,7 @@ static int text_store(const struct config_key *key, const char *text, bool quote
 
 static void text_print(const struct config_key *key, const void *where, struct config_text *to) {
     (void)key;
-    config_add(to, "%s", (const char *)where);
+    config_add_text(to, where);
 }
 
 static bool text_same(const struct config_key *key, const void *a, const void *b) {
@@ -388,20 +442,18 @@ const struct value_type value_device = {"word",
                                         .good = is_device,
                                         TEXT};
 
-static void path_write(struct config_writer *writer, const struct config_key *key,
-                       const void *where) {
+/* In a document it is absolute. */
+static void path_print(const struct config_key *key, const void *where, struct config_text *to) {
     char whole[2 * CONFIG_PATH_SIZE];
-    const char *path = where;
-    bool relative = *path != '/' && *writer->directory;
+    const char *path = where, *directory = *path != '/' && to->directory ? to->directory : "";
     (void)key;
-    snprintf(whole, sizeof whole, "%s%s%s", relative ? writer->directory : "", relative ? "/" : "",
-             path);
-    config_write_text(writer, whole);
+    snprintf(whole, sizeof whole, "%s%s%s", directory, *directory ? "/" : "", path);
+    config_add_text(to, whole);
 }
 
 const struct value_type value_path = {
-    "path",          "a path of 1 to $bytes bytes", CONFIG_PATH_SIZE,
-    .good = is_text, .write = path_write,           TEXT};
+    "path",          "a path of 1 to $bytes bytes", CONFIG_PATH_SIZE,    .good = is_text,
+    .is_text = true, .store = text_store,           .print = path_print, .same = text_same};
 
 /* tcp://HOST:PORT; only what is bound may leave host or port open. */
 static bool is_tcp(const char *address, bool bound) {
@@ -507,7 +559,6 @@ const struct value_type value_ahead = {
     .most = AHEAD_MAX,
     .whole = true,
     .either = true,
-    .bare = "[" DIGITS,
     .store = ahead_store,
     .add = ahead_add,
     .read = items_read,
@@ -553,17 +604,24 @@ static int pin_add(const struct config_key *key, const char *text, bool quoted, 
     return text_store(key, all, quoted, where);
 }
 
+static void pin_print(const struct config_key *key, const void *where, struct config_text *to) {
+    const char *pin = where;
+    if (*pin == 't' || *pin == 'f')
+        config_add(to, "%s", pin);
+    else
+        text_print(key, where, to);
+}
+
 const struct value_type value_pin = {"truth value, text or list of CPUs",
                                      "false, true, or ascending CPUs as in [0, 2, 3] or \"0,2-3\"",
                                      CONFIG_PIN_SIZE,
-                                     .bare = TRUTHS_BARE,
                                      .good = cpus_good,
                                      .is_text = true,
                                      .either = true,
                                      .store = pin_store,
                                      .add = pin_add,
                                      .read = items_read,
-                                     .print = text_print,
+                                     .print = pin_print,
                                      .same = text_same};
 
 static int set_add(const struct config_key *key, const char *text, bool quoted, void *where) {
@@ -586,16 +644,16 @@ static void set_print(const struct config_key *key, const void *where, struct co
     for (size_t n = 0; n < config_words_count(key->words); n++)
         if (set >> n & 1) {
             config_add(to, "%s", before);
-            print_word(key->words, n, to);
+            add_word(to, key->words, n);
             before = ", ";
         }
     config_add(to, set ? "]" : CONFIG_EMPTY_SET);
 }
 
-const struct value_type value_set = {"list of words",    "a list of $words, each once",
-                                     sizeof(unsigned),   .store = set_add,
-                                     .add = set_add,     .read = items_read,
-                                     .print = set_print, .write = config_write_list};
+const struct value_type value_set = {"list of words",   "a list of $words, each once",
+                                     sizeof(unsigned),  .store = set_add,
+                                     .add = set_add,    .read = items_read,
+                                     .print = set_print};
 
 /* One more; an empty one is that of every key. */
 static int prefix_add(const struct config_key *key, const char *text, bool quoted, void *where) {
@@ -643,23 +701,11 @@ static void prefixes_print(const struct config_key *key, const void *where,
     const struct share_config *share = where;
     (void)key;
     config_add(to, "[");
-    for (size_t n = 0; n < share->count; n++)
-        config_add(to, "%s\"%s\"", n ? ", " : "", share->prefixes[n]);
-    config_add(to, "]");
-}
-
-static void write_quoted(FILE *out, const char *text);
-
-static void prefixes_write(struct config_writer *writer, const struct config_key *key,
-                           const void *where) {
-    const struct share_config *share = where;
-    (void)key;
-    fputc('[', writer->out);
     for (size_t n = 0; n < share->count; n++) {
-        fputs(n ? ", " : "", writer->out);
-        write_quoted(writer->out, share->prefixes[n]);
+        config_add(to, n ? ", " : "");
+        config_add_quoted(to, share->prefixes[n]);
     }
-    fputc(']', writer->out);
+    config_add(to, "]");
 }
 
 const struct value_type value_prefixes = {
@@ -670,8 +716,7 @@ const struct value_type value_prefixes = {
     .bytes = CONFIG_SHARE_SIZE - 1,
     .store = prefix_add,
     .read = prefixes_read,
-    .print = prefixes_print,
-    .write = prefixes_write};
+    .print = prefixes_print};
 
 /* ---- Any value ---- */
 
@@ -715,7 +760,7 @@ void config_value_expected(const struct config_key *key, char *text, size_t size
     const struct value_type *type = key->type;
     const char *below = key->flags & KEY_BELOW ? "below " : "";
     char words[CONFIG_TEXT_SIZE];
-    struct config_text to = {text, size, 0};
+    struct config_text to = {.text = text, .size = size};
     for (const char *c = type->expected; *c;) {
         size_t length = strcspn(c, "$");
         config_add(&to, "%.*s", (int)length, c);
@@ -739,11 +784,16 @@ void config_value_expected(const struct config_key *key, char *text, size_t size
     }
 }
 
+void config_value_write(struct config_text *to, const struct config_key *key, size_t layer,
+                        const void *draft) {
+    key->type->print(key, config_value_home(key, layer, draft), to);
+}
+
 void config_value_print(const struct config_key *key, size_t layer, const void *draft, char *text,
                         size_t size) {
-    struct config_text to = {text, size, 0};
+    struct config_text to = {.text = text, .size = size};
     *text = 0;
-    key->type->print(key, config_value_home(key, layer, draft), &to);
+    config_value_write(&to, key, layer, draft);
 }
 
 int config_fail_value(const struct walk *walk, const yaml_node_t *node,
@@ -754,91 +804,4 @@ int config_fail_value(const struct walk *walk, const yaml_node_t *node,
     return walk_fail(
         walk, node->start_mark, path, "found %s%s; allowed is %s (%s)", walk_shown(node, found),
         word ? config_word_meant(key->words, walk_text(node), meant) : "", expected, key->what);
-}
-
-/* ---- Writing ---- */
-
-void config_value_write(struct config_writer *writer, const struct config_key *key, size_t layer,
-                        const void *draft) {
-    const void *where = config_value_home(key, layer, draft);
-    char text[CONFIG_ADDRESS_SIZE];
-    if (key->type->write) {
-        key->type->write(writer, key, where);
-        return;
-    }
-    config_value_print(key, layer, draft, text, sizeof text);
-    if (key->type->bare && strchr(key->type->bare, *text))
-        fputs(text, writer->out);
-    else
-        config_write_text(writer, text);
-}
-
-/* Bytes of the character of UTF-8 there, 0 for what is none; `*code` is its number. */
-static size_t decode(const char *text, unsigned *code) {
-    const unsigned char *byte = (const unsigned char *)text;
-    size_t size = *byte < 0x80 ? 1 : *byte < 0xE0 ? 2 : *byte < 0xF0 ? 3 : 4;
-    if (!wire_is_utf8(text, strnlen(text, size)))
-        return 0;
-    *code = size == 1 ? *byte : *byte & (0x7FU >> size);
-    for (size_t n = 1; n < size; n++)
-        *code = *code << 6 | (byte[n] & 0x3F);
-    return size;
-}
-
-/* As in JSON, which YAML reads as well. What a reader of YAML refuses or folds is escaped. */
-static void write_quoted(FILE *out, const char *text) {
-    unsigned code = 0;
-    fputc('"', out);
-    for (size_t size; *text; text += size ? size : 1) {
-        size = decode(text, &code);
-        bool escaped = code < 0x20 || (code >= 0x7F && code < 0xA0) || code == 0x2028 ||
-                       code == 0x2029 || code == 0xFEFF || code == 0xFFFE || code == 0xFFFF;
-        if (!size)
-            fputc('?', out);
-        else if (escaped)
-            fprintf(out, "\\u%04x", code);
-        else
-            fprintf(out, "%s%.*s", *text == '"' || *text == '\\' ? "\\" : "", (int)size, text);
-    }
-    fputc('"', out);
-}
-
-/* Whether some reader of YAML would have the plain text for something else. */
-static bool is_special(const char *text) {
-    static const char *const words[] = {"null", "true", "false", "yes",  "no",  "on",
-                                        "off",  "y",    "n",     ".nan", ".inf"};
-    for (size_t n = 0; n < sizeof words / sizeof *words; n++)
-        if (!strcasecmp(text, words[n]))
-            return true;
-    return strspn(text, DIGITS ".+-_:eExXoOabcdfABCDF") == strlen(text) &&
-           strpbrk(text, DIGITS ".");
-}
-
-static bool is_plain(const char *text) {
-    size_t length = strlen(text);
-    return length && strspn(text, LETTERS DIGITS "_./+-@:") == length && !strchr("+-@:", *text) &&
-           text[length - 1] != ':' && !is_special(text);
-}
-
-void config_write_text(struct config_writer *writer, const char *text) {
-    if (!writer->json && is_plain(text))
-        fputs(text, writer->out);
-    else
-        write_quoted(writer->out, text);
-}
-
-void config_write_list(struct config_writer *writer, const struct config_key *key,
-                       const void *where) {
-    char text[CONFIG_LIST_SIZE], *rest = text, *word;
-    struct config_text to = {text, sizeof text, 0};
-    const char *before = "";
-    *text = 0;
-    key->type->print(key, where, &to);
-    fputc('[', writer->out);
-    while ((word = strtok_r(rest, "[, ]", &rest))) {
-        fputs(before, writer->out);
-        config_write_text(writer, word);
-        before = ", ";
-    }
-    fputc(']', writer->out);
 }

@@ -69,20 +69,22 @@ struct config_key {
     const char *example; /* a value as one would write it */
 };
 
-/* A text that grows, cut where it is full. */
+/* A text that grows, cut where it is full; or with `out` a document in YAML or JSON. */
 struct config_text {
     char *text;
     size_t size, used;
+    FILE *out;
+    bool json;             /* else YAML */
+    const char *directory; /* that relative paths begin in; NULL: they stay */
 };
 void config_add(struct config_text *to, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Where values are written, in YAML or JSON. */
-struct config_writer {
-    FILE *out;
-    bool json;                        /* else YAML */
-    char directory[CONFIG_PATH_SIZE]; /* that relative paths begin in */
-};
+/* A text; in YAML plain where every reader of YAML has it for a text, else in double quotes. */
+void config_add_text(struct config_text *to, const char *text);
+
+/* In double quotes, in a document as in JSON, which YAML reads as well. */
+void config_add_quoted(struct config_text *to, const char *text);
 
 /* What is done with a value; `where` is its place in the draft. */
 struct value_type {
@@ -91,7 +93,6 @@ struct value_type {
                              $truths these after false and true; $most and $bytes as below */
     size_t size;          /* in the draft */
     size_t most, bytes;   /* numbers for `expected`; bytes of 0: of a text without its zero */
-    const char *bare;     /* first bytes with which it is written as it is; else it is a text */
     const double *automatic;        /* a number's value that is written `auto` */
     bool whole;                     /* a whole number */
     unsigned truths;                /* of words: how many come before them, false and true */
@@ -106,10 +107,8 @@ struct value_type {
     /* From a node, where that may be a list or a mapping. */
     int (*read)(const struct walk *walk, const yaml_node_t *node, const struct config_key *key,
                 const char *path, void *where);
-    /* As a text that gives the same value again. */
+    /* As a text, or in a document, that gives the same value again. */
     void (*print)(const struct config_key *key, const void *where, struct config_text *to);
-    /* In YAML or JSON, where that differs. */
-    void (*write)(struct config_writer *writer, const struct config_key *key, const void *where);
     /* NULL: all bytes are the same. */
     bool (*same)(const struct config_key *key, const void *a, const void *b);
 };
@@ -182,6 +181,12 @@ bool config_word_nearer(const char *word, size_t length, const char *text, size_
 
 /* ---- One value. `draft` is a struct draft or what begins it, a struct config ---- */
 
+/* Whether the path is that of the section, or lies below it. */
+static inline bool config_path_below(const char *path, const char *section) {
+    size_t length = strlen(section);
+    return !strncmp(path, section, length) && (!path[length] || path[length] == '.');
+}
+
 /* Whether every layer has the key. */
 static inline bool config_key_layered(const struct config_key *key) {
     return strchr(key->path, '*') != NULL;
@@ -213,18 +218,12 @@ void config_value_expected(const struct config_key *key, char *text, size_t size
 
 void config_value_print(const struct config_key *key, size_t layer, const void *draft, char *text,
                         size_t size);
-void config_value_write(struct config_writer *writer, const struct config_key *key, size_t layer,
+void config_value_write(struct config_text *to, const struct config_key *key, size_t layer,
                         const void *draft);
 
 /* The node's value is not what the key allows. Returns -1. */
 int config_fail_value(const struct walk *walk, const yaml_node_t *node,
                       const struct config_key *key, const char *path);
-
-/* A text in YAML plain where every reader of YAML has it for a text, else in double quotes; a list
-   of words without quotes, "[a, b]". */
-void config_write_text(struct config_writer *writer, const char *text);
-void config_write_list(struct config_writer *writer, const struct config_key *key,
-                       const void *where);
 
 /* Whether a text can be a tag's name; a member's or a column's: part of names of tensors and of
    keys. */
