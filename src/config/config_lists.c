@@ -20,7 +20,7 @@ int config_read_tag(const struct walk *walk, const yaml_node_t *node, const char
                     const char *path, struct tags_config *tags) {
     char found[CONFIG_TEXT_SIZE];
     if (!config_name_good(name))
-        return walk_fail(walk, node->start_mark, path,
+        return walk_fail(walk, node, path,
                          "found the tag \"%.*s\"; allowed are names of 1 to %d letters, digits, "
                          "'-', '_' and '.'",
                          CONFIG_SHOWN_MAX, name, CONFIG_MEMBER_NAME_SIZE - 1);
@@ -28,12 +28,11 @@ int config_read_tag(const struct walk *walk, const yaml_node_t *node, const char
     if (walk_is_null(node))
         return 0;
     if (!walk_has_text(node) || node->data.scalar.length >= CONFIG_TAG_SIZE)
-        return walk_fail(walk, node->start_mark, path,
-                         "found %s; allowed is a text of at most %d bytes", walk_shown(node, found),
-                         CONFIG_TAG_SIZE - 1);
+        return walk_fail(walk, node, path, "found %s; allowed is a text of at most %d bytes",
+                         walk_shown(node, found), CONFIG_TAG_SIZE - 1);
     if (tags->count == CONFIG_TAGS_MAX)
-        return walk_fail(walk, node->start_mark, path,
-                         "found more than %d tags; that many are allowed", CONFIG_TAGS_MAX);
+        return walk_fail(walk, node, path, "found more than %d tags; that many are allowed",
+                         CONFIG_TAGS_MAX);
     struct tag_config *tag = &tags->list[tags->count++];
     strcpy(tag->name, name);
     strcpy(tag->text, walk_text(node));
@@ -99,13 +98,13 @@ static int append_set(const struct walk *walk, const yaml_node_t *name, const ya
     char text[CONFIG_SET_SIZE];
     if (name->type != YAML_SCALAR_NODE || value->type != YAML_SCALAR_NODE ||
         snprintf(text, sizeof text, "%s=%s", walk_text(name), walk_text(value)) >= CONFIG_SET_SIZE)
-        return walk_fail(walk, name->start_mark, "members",
+        return walk_fail(walk, name, "members",
                          "found a key that member %s sets without one short value; allowed is "
                          "KEY: VALUE, as in model.layers.0.size: 32",
                          member->name);
     size_t size = strlen(text) + 1;
     if (config->sets_size + size > CONFIG_SETS_SIZE)
-        return walk_fail(walk, name->start_mark, "members",
+        return walk_fail(walk, name, "members",
                          "found more than %d bytes that all members set; allowed are at most that "
                          "many: what most of them set can stand in the configuration itself",
                          CONFIG_SETS_SIZE);
@@ -119,7 +118,7 @@ static int read_sets(const struct walk *walk, const yaml_node_t *node, struct co
                      const struct member_config *member) {
     char found[CONFIG_TEXT_SIZE];
     if (node->type != YAML_MAPPING_NODE)
-        return walk_fail(walk, node->start_mark, "members",
+        return walk_fail(walk, node, "members",
                          "found %s, which member %s sets; allowed is a mapping, as in "
                          "{model.layers.0.size: 32}",
                          walk_shown(node, found), member->name);
@@ -128,7 +127,7 @@ static int read_sets(const struct walk *walk, const yaml_node_t *node, struct co
         const yaml_node_t *name = walk_node(walk, pair->key);
         if (n == CONFIG_SETS_MAX)
             return walk_fail(
-                walk, name->start_mark, "members",
+                walk, name, "members",
                 "found more than %d keys that member %s sets; allowed are at most that many",
                 CONFIG_SETS_MAX, member->name);
         if (append_set(walk, name, walk_node(walk, pair->value), config, member) != 0 ||
@@ -149,7 +148,7 @@ static int read_member(const struct walk *walk, const yaml_node_t *node,
         return config_fail_value(walk, node, key, key->path);
     if (!config_label_good(walk_text(name)))
         return walk_fail(
-            walk, name->start_mark, key->path,
+            walk, name, key->path,
             "found the name \"%.*s\"; allowed are 1 to %d letters, digits, '-' and '_'",
             CONFIG_SHOWN_MAX, walk_text(name), CONFIG_MEMBER_NAME_SIZE - 1);
     strcpy(member->name, walk_text(name));
@@ -167,9 +166,8 @@ static int members_read(const struct walk *walk, const yaml_node_t *node,
         return config_fail_value(walk, node, key, path);
     size_t count = walk_items(node);
     if (count > CONFIG_MEMBERS_MAX)
-        return walk_fail(walk, node->start_mark, path,
-                         "found a list of %zu; allowed are at most %d members", count,
-                         CONFIG_MEMBERS_MAX);
+        return walk_fail(walk, node, path, "found a list of %zu; allowed are at most %d members",
+                         count, CONFIG_MEMBERS_MAX);
     memset(config->members, 0, sizeof config->members);
     memset(config->sets, 0, sizeof config->sets);
     config->sets_size = 0;
@@ -267,9 +265,9 @@ static int fail_unknown(const struct walk *walk, const yaml_node_t *name, const 
     for (unsigned n = 0; n < COLUMN_KEYS; n++)
         config_add(&to, "%s%s", n ? "|" : "", config_column_keys[n].path);
     config_words_list(words, list, sizeof list);
-    return walk_fail(walk, name->start_mark, path,
-                     "found the key \"%.*s\"%s; allowed of a column are %s", CONFIG_SHOWN_MAX,
-                     walk_text(name), config_word_meant(words, walk_text(name), meant), list);
+    return walk_fail(walk, name, path, "found the key \"%.*s\"%s; allowed of a column are %s",
+                     CONFIG_SHOWN_MAX, walk_text(name),
+                     config_word_meant(words, walk_text(name), meant), list);
 }
 
 /* The pairs of a column's mapping, or of its vocabulary: the keys there begin with `section`. */
@@ -281,8 +279,7 @@ static int read_pairs(const struct walk *walk, const yaml_node_t *mapping, const
         char at[CONFIG_KEY_SIZE + COLUMN_NAME_SIZE], found[CONFIG_TEXT_SIZE],
             whole[CONFIG_TEXT_SIZE];
         if (name->type != YAML_SCALAR_NODE)
-            return walk_fail(walk, name->start_mark, path,
-                             "found a list or a mapping where a key is allowed");
+            return walk_fail(walk, name, path, "found a list or a mapping where a key is allowed");
         if (!*section && !strcmp(walk_text(name), "vocabulary") &&
             value->type == YAML_MAPPING_NODE) {
             if (read_pairs(walk, value, path, "vocabulary.", column) != 0)
@@ -301,7 +298,7 @@ static int read_pairs(const struct walk *walk, const yaml_node_t *mapping, const
         bool scalar = value->type == YAML_SCALAR_NODE;
         if (key == &config_column_keys[COLUMN_NAME] &&
             !(scalar && config_label_good(walk_text(value))))
-            return walk_fail(walk, value->start_mark, at,
+            return walk_fail(walk, value, at,
                              "found %s; allowed are 1 to %d letters, digits, '-' and '_'",
                              walk_shown(value, found), COLUMN_NAME_SIZE - 1);
         if (!scalar || config_value_store(key, 0, walk_text(value), !walk_is_plain(value), column))
@@ -323,7 +320,7 @@ static int check_kind(const struct walk *walk, const yaml_node_t *node, const ch
     for (unsigned n = 0; n < COLUMN_KEYS; n++) {
         const struct config_key *key = &config_column_keys[n];
         if (!is_of_kind(key, column) && column->given >> n & 1)
-            return walk_fail(walk, node->start_mark, path,
+            return walk_fail(walk, node, path,
                              "found %s with kind: %s; it is allowed only with kind: %s", key->path,
                              kind, key->is);
     }
@@ -333,16 +330,15 @@ static int check_kind(const struct walk *walk, const yaml_node_t *node, const ch
         [COLUMN_CYCLE] = 1U << COLUMN_PERIOD,
     };
     if (!(column->given >> COLUMN_NAME & 1))
-        return walk_fail(walk, node->start_mark, path, "found a column without a name");
+        return walk_fail(walk, node, path, "found a column without a name");
     if (column->given & needs[column->kind])
         return 0;
     const struct config_key *needed =
         &config_column_keys[column->kind == COLUMN_SYMBOL ? COLUMN_SIZE : COLUMN_PERIOD];
     char expected[CONFIG_TEXT_SIZE];
     config_value_expected(needed, expected, sizeof expected);
-    return walk_fail(walk, node->start_mark, path,
-                     "found the column %s without %s; kind: %s needs it: %s (%s)", column->name,
-                     needed->path, kind, expected, needed->what);
+    return walk_fail(walk, node, path, "found the column %s without %s; kind: %s needs it: %s (%s)",
+                     column->name, needed->path, kind, expected, needed->what);
 }
 
 /* The alphabet that words bring. One of the ways to say it is given. */
@@ -354,7 +350,7 @@ static int read_words(const struct walk *walk, const yaml_node_t *node, const ch
         if (!(column->given >> ways[n] & 1))
             continue;
         if (first)
-            return walk_fail(walk, node->start_mark, path,
+            return walk_fail(walk, node, path,
                              "found %s of the column %s beside %s; allowed is one of them",
                              config_column_keys[ways[n]].path, column->name, first);
         first = config_column_keys[ways[n]].path;
@@ -374,9 +370,8 @@ static int count_items(const struct walk *walk, const yaml_node_t *node,
     *count = walk_items(node);
     if (*count >= 1 && *count <= COLUMNS_MAX)
         return 0;
-    return walk_fail(walk, node->start_mark, key->path,
-                     "found a list of %zu; allowed is a list of 1 to %d %s", *count, COLUMNS_MAX,
-                     what);
+    return walk_fail(walk, node, key->path, "found a list of %zu; allowed is a list of 1 to %d %s",
+                     *count, COLUMNS_MAX, what);
 }
 
 static int columns_read(const struct walk *walk, const yaml_node_t *node,
@@ -397,7 +392,7 @@ static int columns_read(const struct walk *walk, const yaml_node_t *node,
             return -1;
         for (size_t m = 0; m < n; m++)
             if (!strcmp(input->columns[m].name, column->name))
-                return walk_fail(walk, one->start_mark, path,
+                return walk_fail(walk, one, path,
                                  "found the name %s, which column %zu has too; allowed is another "
                                  "one",
                                  column->name, m);
@@ -523,8 +518,8 @@ static int names_read(const struct walk *walk, const yaml_node_t *node,
     for (size_t n = 0; n < *count; n++) {
         const yaml_node_t *name = walk_node(walk, node->data.sequence.items.start[n]);
         if (name->type != YAML_SCALAR_NODE || !config_label_good(walk_text(name)))
-            return walk_fail(walk, name->start_mark, path,
-                             "found %s; allowed is the name of a column", walk_shown(name, found));
+            return walk_fail(walk, name, path, "found %s; allowed is the name of a column",
+                             walk_shown(name, found));
         strcpy(draft->output_columns[n], walk_text(name));
     }
     return 0;

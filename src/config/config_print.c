@@ -91,7 +91,7 @@ static bool is_default(const struct config_key *key, size_t layer, const struct 
 }
 
 /* "[{cell: gru, size: 8}, {cell: gru, size: 4}]" */
-static void print_layers(struct config_printer *printer, const struct config *own) {
+static void print_layers(struct config_text *to, const struct config *own) {
     char *text = NULL;
     size_t size = 0;
     struct config_text inner = {.out = open_memstream(&text, &size)};
@@ -112,127 +112,114 @@ static void print_layers(struct config_printer *printer, const struct config *ow
     config_add(&inner, "]");
     fclose(inner.out);
     if (text)
-        config_add_text(&printer->to, text);
+        config_add_text(to, text);
     free(text);
 }
 
+/* A comment, where a value that may change in flight is another than configured. */
+static void print_difference(struct config_text *to, const struct config_key *key, size_t layer,
+                             const struct config *config, const struct config *configured) {
+    if (to->json || !configured || !(key->flags & KEY_IN_FLIGHT) ||
+        config_value_same(key, layer, config, configured))
+        return;
+    config_add(to, "  # set in flight; configured is ");
+    config_value_write(to, key, layer, configured);
+}
+
 /* A key that the member sets begins. */
-static void begin_set(struct config_printer *printer, const char *path, size_t *count) {
-    if (printer->to.json)
-        config_add(&printer->to, "%s\"%s\": ", *count ? ", " : ", \"set\": {", path);
+static void begin_set(struct config_text *to, const char *path, size_t *count) {
+    if (to->json)
+        config_add(to, "%s\"%s\": ", *count ? ", " : ", \"set\": {", path);
     else
-        config_add(&printer->to, "%s\n      %s: ", *count ? "" : "\n    set:", path);
+        config_add(to, "%s\n      %s: ", *count ? "" : "\n    set:", path);
     ++*count;
 }
 
-/* A comment, where a value that may change in flight is another than configured. */
-static void print_difference(struct config_printer *printer, const struct config_key *key,
-                             size_t layer, const struct config *config,
-                             const struct config *configured) {
-    if (printer->to.json || !configured || !(key->flags & KEY_IN_FLIGHT) ||
-        config_value_same(key, layer, config, configured))
-        return;
-    fputs("  # set in flight; configured is ", printer->to.out);
-    config_value_write(&printer->to, key, layer, configured);
-}
-
 /* What the member has that the rest of the configuration does not say of it. */
-static void print_sets(struct config_printer *printer, const struct config *config,
+static void print_sets(struct config_text *to, const struct config *config,
                        const struct config *own, const struct config *file) {
     size_t count = 0, layers = own->architecture.layer_count;
     bool other = config->architecture.layer_count != layers;
-    for (size_t k = 0; k < config_key_count; k++) {
-        const struct config_key *key = &config_keys[k];
-        for (size_t n = 0; n < (config_key_layered(key) ? layers : 1); n++) {
+    for (const struct config_key *key = config_keys; key < config_keys + config_key_count; key++) {
+        bool layered = config_key_layered(key);
+        if (!may_differ(key) || (other && layered))
+            continue;
+        for (size_t n = 0; n < (layered ? layers : 1); n++) {
             char path[CONFIG_KEY_SIZE];
-            bool here = is_printed(key, n, own), there = !other && is_printed(key, n, config);
-            if (!may_differ(key) || (other && config_key_layered(key)))
-                continue;
-            if (!config_key_layered(key))
-                there = is_printed(key, 0, config);
+            bool here = is_printed(key, n, own), there = is_printed(key, n, config);
             if (here == there && (!here || config_value_same(key, n, config, own)))
                 continue;
             config_key_path(key, n, path);
-            begin_set(printer, path, &count);
+            begin_set(to, path, &count);
             if (here)
-                config_value_write(&printer->to, key, n, own);
+                config_value_write(to, key, n, own);
             else
-                config_add(&printer->to, "null");
-            if (here && file)
-                print_difference(printer, key, n, own, file);
+                config_add(to, "null");
+            print_difference(to, key, n, own, here ? file : NULL);
         }
     }
     if (other) {
-        begin_set(printer, layers_path, &count);
-        print_layers(printer, own);
+        begin_set(to, layers_path, &count);
+        print_layers(to, own);
     }
-    if (printer->to.json && count)
-        config_add(&printer->to, "}");
+    config_add(to, to->json && count ? "}" : "");
 }
 
 static void print_members(struct config_printer *printer, const struct config *config) {
     const struct config *configured = printer->configured;
+    struct config_text *to = &printer->to;
     for (size_t n = 0; n < config->member_count; n++) {
-        const char *before =
-            printer->to.json ? n ? ", {\"name\": " : "{\"name\": " : "\n  - name: ";
-        config_add(&printer->to, "%s", before);
-        config_add_text(&printer->to, config->members[n].name);
+        config_add(to, to->json ? n ? ", {\"name\": " : "{\"name\": " : "\n  - name: ");
+        config_add_text(to, config->members[n].name);
         config_member(config, n, &printer->own[0]);
         if (configured)
             config_member(configured, n, &printer->own[1]);
-        print_sets(printer, config, &printer->own[0], configured ? &printer->own[1] : NULL);
-        if (printer->to.json)
-            config_add(&printer->to, "}");
+        print_sets(to, config, &printer->own[0], configured ? &printer->own[1] : NULL);
+        config_add(to, to->json ? "}" : "");
     }
 }
 
 /* ---- The whole ---- */
 
 /* Sections that `path` is in and the key before it was not, and its indentation. */
-static void begin_line(struct config_printer *printer, const char *path) {
-    const char *last = printer->last, *at = path;
-    size_t depth = 0;
+static void begin_line(struct config_text *to, const char *path, const char *last) {
+    const char *at = path;
+    int depth = 0;
     bool fresh = false, item = false;
-    for (const char *dot; (dot = strchr(at, '.')); at = dot + 1, depth++) {
-        size_t length = (size_t)(dot + 1 - path);
+    for (const char *dot; (dot = strchr(at, '.')); at = dot + 1, depth += 2) {
         bool number = *at >= '0' && *at <= '9';
-        fresh |= strncmp(last, path, length) != 0;
+        fresh |= strncmp(last, path, (size_t)(dot + 1 - path)) != 0;
         if (fresh && !number)
-            config_add(&printer->to, "%*s%.*s:\n", (int)(2 * depth), "", (int)(dot - at), at);
+            config_add(to, "%*s%.*s:\n", depth, "", (int)(dot - at), at);
         item = fresh && number;
     }
-    if (item)
-        config_add(&printer->to, "%*s- %s:", (int)(2 * (depth - 1)), "", at);
-    else
-        config_add(&printer->to, "%*s%s:", (int)(2 * depth), "", at);
-    snprintf(printer->last, sizeof printer->last, "%s", path);
+    config_add(to, item ? "%*s- %s:" : "%*s%s:", item ? depth - 2 : depth, "", at);
 }
 
 static void print_key(struct config_printer *printer, const struct config_key *key, size_t layer,
                       const struct config *config) {
+    struct config_text *to = &printer->to;
     char path[CONFIG_KEY_SIZE];
     /* With the preset's word it stays what a machine with too little memory may leave out. */
-    bool silent =
-        !printer->to.json && config->anomaly.by_preset && !strcmp(key->path, "anomaly.enabled");
-    config_key_written(key, layer, config, path);
-    if (silent)
+    if (!to->json && config->anomaly.by_preset && !strcmp(key->path, "anomaly.enabled"))
         return;
-    if (printer->to.json)
-        config_add(&printer->to, "%s\"%s\":", *printer->last ? ", " : "", path);
+    config_key_written(key, layer, config, path);
+    if (to->json)
+        config_add(to, "%s\"%s\":", *printer->last ? ", " : "", path);
     else
-        begin_line(printer, path);
-    *printer->last = *path;
+        begin_line(to, path, printer->last);
+    strcpy(printer->last, path);
     if (key->type == &value_members) {
-        bool flow = printer->to.json || !config->member_count;
-        config_add(&printer->to, flow ? " [" : "");
+        bool flow = to->json || !config->member_count;
+        config_add(to, flow ? " [" : "");
         print_members(printer, config);
-        config_add(&printer->to, flow ? "]" : "");
+        config_add(to, flow ? "]" : "");
     } else {
-        config_add(&printer->to, " ");
-        config_value_write(&printer->to, key, layer, config);
-        print_difference(printer, key, layer, config, printer->configured);
+        config_add(to, " ");
+        config_value_write(to, key, layer, config);
+        print_difference(to, key, layer, config, printer->configured);
     }
-    config_add(&printer->to, printer->to.json ? "" : "\n");
+    config_add(to, to->json ? "" : "\n");
 }
 
 static int end(FILE *out, struct error *error) {

@@ -7,6 +7,8 @@
 
 enum { OVERRIDE_MAX = 16384 }; /* bytes of a value */
 
+static const yaml_node_t NOWHERE; /* of an override, whose place is its text */
+
 static const char ANY_LAYER[] = ".N."; /* in the path of an override */
 
 const struct place *config_place(const struct reading *reading, const char *path) {
@@ -54,7 +56,7 @@ static int take_value(struct reading *reading, const struct walk *walk, const ya
     config_path_kind(path, &key, &layer);
     if (config_value_read(walk, node, key, layer, path, &reading->draft) != 0)
         return -1;
-    reading->places[key - config_keys][layer] = walk_place(walk, node->start_mark);
+    reading->places[key - config_keys][layer] = walk_place(walk, node);
     return 0;
 }
 
@@ -67,7 +69,7 @@ static void take_section(struct reading *reading, const struct walk *walk, const
     if (s == CONFIG_SECTIONS_MAX)
         return;
     snprintf(reading->sections[s].path, CONFIG_KEY_SIZE, "%s", path);
-    reading->sections[s].place = walk_place(walk, node->start_mark);
+    reading->sections[s].place = walk_place(walk, node);
     if (s == reading->section_count)
         reading->section_count++;
 }
@@ -75,11 +77,11 @@ static void take_section(struct reading *reading, const struct walk *walk, const
 static int take(struct reading *reading, const struct walk *walk, const yaml_node_t *node,
                 const char *path);
 
-static int fail_unknown(const struct walk *walk, yaml_mark_t mark, const char *parent,
+static int fail_unknown(const struct walk *walk, const yaml_node_t *node, const char *parent,
                         const char *path) {
     char children[CONFIG_TEXT_SIZE], meant[CONFIG_MEANT_SIZE];
     config_path_children(parent, children, sizeof children);
-    return walk_fail(walk, mark, path, "unknown key%s; allowed %s%s: %s",
+    return walk_fail(walk, node, path, "unknown key%s; allowed %s%s: %s",
                      config_path_meant(path, meant), *parent ? "in " : "here", parent, children);
 }
 
@@ -98,7 +100,7 @@ static int take_mapping(struct reading *reading, const struct walk *walk, const 
     if (node->type != YAML_MAPPING_NODE) {
         char children[CONFIG_TEXT_SIZE], found[CONFIG_TEXT_SIZE];
         config_path_children(path, children, sizeof children);
-        return walk_fail(walk, node->start_mark, path, "found %s; allowed is a mapping of %s",
+        return walk_fail(walk, node, path, "found %s; allowed is a mapping of %s",
                          walk_shown(node, found), children);
     }
     take_section(reading, walk, node, path);
@@ -107,15 +109,15 @@ static int take_mapping(struct reading *reading, const struct walk *walk, const 
         const yaml_node_t *key = walk_node(walk, pair->key);
         char child[CONFIG_KEY_SIZE], found[CONFIG_TEXT_SIZE];
         if (key->type != YAML_SCALAR_NODE || strlen(walk_text(key)) != key->data.scalar.length)
-            return walk_fail(walk, key->start_mark, path, "found %s where a key is allowed",
+            return walk_fail(walk, key, path, "found %s where a key is allowed",
                              walk_shown(key, found));
         bool fits = join(child, path, walk_text(key));
         if (strchr(walk_text(key), '.'))
-            return walk_fail(walk, key->start_mark, child,
+            return walk_fail(walk, key, child,
                              "found a key with a dot; allowed are nested mappings, as in "
                              "\"learning: {window: 16}\"");
         if (!fits || config_path_kind(child, NULL, NULL) == PATH_UNKNOWN)
-            return fail_unknown(walk, key->start_mark, path, child);
+            return fail_unknown(walk, key, path, child);
         if (walk_once(walk, node, pair, child) != 0 ||
             take(reading, walk, walk_node(walk, pair->value), child) != 0)
             return -1;
@@ -128,13 +130,12 @@ static int take_list(struct reading *reading, const struct walk *walk, const yam
                      const char *path) {
     char found[CONFIG_TEXT_SIZE];
     if (node->type != YAML_SEQUENCE_NODE)
-        return walk_fail(walk, node->start_mark, path,
-                         "found %s; allowed is a list of 1 to %d layers", walk_shown(node, found),
-                         MODEL_LAYERS_MAX);
+        return walk_fail(walk, node, path, "found %s; allowed is a list of 1 to %d layers",
+                         walk_shown(node, found), MODEL_LAYERS_MAX);
     const yaml_node_item_t *item = node->data.sequence.items.start;
     size_t count = walk_items(node);
     if (count < 1 || count > MODEL_LAYERS_MAX)
-        return walk_fail(walk, node->start_mark, path,
+        return walk_fail(walk, node, path,
                          "found a list of %zu; allowed is a list of 1 to %d layers", count,
                          MODEL_LAYERS_MAX);
     take_section(reading, walk, node, path);
@@ -160,7 +161,7 @@ static bool has_known_tag(const yaml_node_t *node) {
 static int take(struct reading *reading, const struct walk *walk, const yaml_node_t *node,
                 const char *path) {
     if (!has_known_tag(node))
-        return walk_fail(walk, node->start_mark, path, "found the tag \"%.*s\"; allowed is none",
+        return walk_fail(walk, node, path, "found the tag \"%.*s\"; allowed is none",
                          CONFIG_SHOWN_MAX, (const char *)node->tag);
     switch (config_path_kind(path, NULL, NULL)) {
     case PATH_MAPPING:
@@ -172,7 +173,7 @@ static int take(struct reading *reading, const struct walk *walk, const yaml_nod
     case PATH_UNKNOWN:
         break;
     }
-    return fail_unknown(walk, node->start_mark, "", path);
+    return fail_unknown(walk, node, "", path);
 }
 
 /* Whether at least half of the names are keys. */
@@ -204,8 +205,8 @@ int config_read_text(struct reading *reading, const char *text, size_t size) {
     if (is_configuration(&walk, root))
         status = take(reading, &walk, root, "");
     else /* it may be any file, with secrets: nothing of it is quoted */
-        status = walk_fail(&walk, root->start_mark, "",
-                           "not a configuration; allowed is a mapping of %s", children);
+        status =
+            walk_fail(&walk, root, "", "not a configuration; allowed is a mapping of %s", children);
     yaml_document_delete(&walk.document);
     return status;
 }
@@ -248,7 +249,6 @@ static int override_tag(struct reading *reading, struct walk *walk, const char *
 /* Whether the override's path is a known one, with a layer that is there. */
 static int check_override(const struct reading *reading, const struct walk *walk,
                           const char *path) {
-    yaml_mark_t none = {0};
     size_t layer, layers = reading->draft.config.architecture.layer_count;
     if (!*path || config_path_kind(path, NULL, NULL) == PATH_UNKNOWN) {
         char parent[CONFIG_KEY_SIZE];
@@ -256,10 +256,10 @@ static int check_override(const struct reading *reading, const struct walk *walk
         snprintf(parent, sizeof parent, "%.*s", dot ? (int)(dot - path) : 0, path);
         if (config_path_kind(parent, NULL, NULL) != PATH_MAPPING)
             *parent = 0;
-        return fail_unknown(walk, none, parent, path);
+        return fail_unknown(walk, &NOWHERE, parent, path);
     }
     if (config_path_layer(path, &layer) && layer >= layers)
-        return walk_fail(walk, none, path,
+        return walk_fail(walk, &NOWHERE, path,
                          "found layer %zu; allowed is a number below the count of layers, %zu",
                          layer, layers);
     return 0;
@@ -272,9 +272,8 @@ static int read_value(struct reading *reading, struct walk *walk, const char *pa
         return -1;
     size_t length = strlen(value);
     if (length > OVERRIDE_MAX)
-        return walk_fail(walk, (yaml_mark_t){0}, path,
-                         "found a value of %zu bytes; allowed are at most %d", length,
-                         OVERRIDE_MAX);
+        return walk_fail(walk, &NOWHERE, path, "found a value of %zu bytes; allowed are at most %d",
+                         length, OVERRIDE_MAX);
     if (strspn(value, " ") == length) {
         forget(reading, path);
         return 0;

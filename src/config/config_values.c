@@ -389,12 +389,7 @@ static void text_print(const struct config_key *key, const void *where, struct c
     config_add_text(to, where);
 }
 
-static bool text_same(const struct config_key *key, const void *a, const void *b) {
-    (void)key;
-    return !strcmp(a, b);
-}
-
-#define TEXT .is_text = true, .store = text_store, .print = text_print, .same = text_same
+#define TEXT .is_text = true, .store = text_store, .print = text_print
 
 static bool is_text(const char *text) {
     return *text != 0;
@@ -452,8 +447,8 @@ static void path_print(const struct config_key *key, const void *where, struct c
 }
 
 const struct value_type value_path = {
-    "path",          "a path of 1 to $bytes bytes", CONFIG_PATH_SIZE,    .good = is_text,
-    .is_text = true, .store = text_store,           .print = path_print, .same = text_same};
+    "path",          "a path of 1 to $bytes bytes", CONFIG_PATH_SIZE,   .good = is_text,
+    .is_text = true, .store = text_store,           .print = path_print};
 
 /* tcp://HOST:PORT; only what is bound may leave host or port open. */
 static bool is_tcp(const char *address, bool bound) {
@@ -491,7 +486,8 @@ static bool can_connect(const char *text) {
 
 static bool bind_same(const struct config_key *key, const void *a, const void *b) {
     const struct socket_config *left = a, *right = b;
-    return left->connect == right->connect && text_same(key, a, b);
+    (void)key;
+    return left->connect == right->connect && !strcmp(left->endpoint, right->endpoint);
 }
 
 const struct value_type value_bind = {"endpoint",
@@ -511,20 +507,30 @@ const struct value_type value_connect = {
 
 /* ---- Lists of words and numbers ---- */
 
+/* One after the other; empty only where that is the default, or of texts. */
 static int items_read(const struct walk *walk, const yaml_node_t *node,
                       const struct config_key *key, const char *path, void *where) {
-    bool may_be_empty = key->fallback && !strcmp(key->fallback, CONFIG_EMPTY_SET);
+    bool may_be_empty =
+        key->type == &value_prefixes || (key->fallback && !strcmp(key->fallback, CONFIG_EMPTY_SET));
     if (node->type != YAML_SEQUENCE_NODE || (!walk_items(node) && !may_be_empty))
         return config_fail_value(walk, node, key, path);
     memset(where, 0, key->type->size);
     for (size_t n = 0; n < walk_items(node); n++) {
         const yaml_node_t *item = walk_node(walk, node->data.sequence.items.start[n]);
-        if (item->type != YAML_SCALAR_NODE ||
+        if (!walk_has_text(item) ||
             key->type->add(key, walk_text(item), !walk_is_plain(item), where) != 0)
             return config_fail_value(walk, item, key, path);
     }
     return 0;
 }
+
+/* A list of one. */
+static int items_store(const struct config_key *key, const char *text, bool quoted, void *where) {
+    memset(where, 0, key->type->size);
+    return key->type->add(key, text, quoted, where);
+}
+
+#define ITEMS .store = items_store, .read = items_read
 
 static int ahead_add(const struct config_key *key, const char *text, bool quoted, void *where) {
     struct ahead *ahead = where;
@@ -535,11 +541,6 @@ static int ahead_add(const struct config_key *key, const char *text, bool quoted
         return -1;
     ahead->steps[ahead->count++] = (size_t)value;
     return 0;
-}
-
-static int ahead_store(const struct config_key *key, const char *text, bool quoted, void *where) {
-    *(struct ahead *)where = (struct ahead){0};
-    return ahead_add(key, text, quoted, where);
 }
 
 static void ahead_print(const struct config_key *key, const void *where, struct config_text *to) {
@@ -559,9 +560,8 @@ const struct value_type value_ahead = {
     .most = AHEAD_MAX,
     .whole = true,
     .either = true,
-    .store = ahead_store,
     .add = ahead_add,
-    .read = items_read,
+    ITEMS,
     .print = ahead_print};
 
 /* "0,2-5", as taskset(1) has it: ascending ranges. */
@@ -621,8 +621,7 @@ const struct value_type value_pin = {"truth value, text or list of CPUs",
                                      .store = pin_store,
                                      .add = pin_add,
                                      .read = items_read,
-                                     .print = pin_print,
-                                     .same = text_same};
+                                     .print = pin_print};
 
 static int set_add(const struct config_key *key, const char *text, bool quoted, void *where) {
     unsigned *set = where;
@@ -650,10 +649,9 @@ static void set_print(const struct config_key *key, const void *where, struct co
     config_add(to, set ? "]" : CONFIG_EMPTY_SET);
 }
 
-const struct value_type value_set = {"list of words",   "a list of $words, each once",
-                                     sizeof(unsigned),  .store = set_add,
-                                     .add = set_add,    .read = items_read,
-                                     .print = set_print};
+const struct value_type value_set = {
+    "list of words",   "a list of $words, each once", sizeof(unsigned), .add = set_add, ITEMS,
+    .print = set_print};
 
 /* One more; an empty one is that of every key. */
 static int prefix_add(const struct config_key *key, const char *text, bool quoted, void *where) {
@@ -665,34 +663,6 @@ static int prefix_add(const struct config_key *key, const char *text, bool quote
         if (!strcmp(share->prefixes[n], text))
             return -1;
     strcpy(share->prefixes[share->count++], text);
-    return 0;
-}
-
-/* What follows NAME= may be a secret, and this sentence is logged. */
-static int prefix_read(const struct walk *walk, const yaml_node_t *node,
-                       const struct config_key *key, const char *path, void *where) {
-    char expected[CONFIG_TEXT_SIZE];
-    if (walk_has_text(node) && prefix_add(key, walk_text(node), false, where) == 0)
-        return 0;
-    if (node->type != YAML_SCALAR_NODE || !strchr(walk_text(node), '='))
-        return config_fail_value(walk, node, key, path);
-    size_t size = strcspn(walk_text(node), "=");
-    config_value_expected(key, expected, sizeof expected);
-    return walk_fail(walk, node->start_mark, path, "found \"%.*s=...\"; allowed is %s (%s)",
-                     (int)(size < CONFIG_SHOWN_MAX ? size : CONFIG_SHOWN_MAX), walk_text(node),
-                     expected, key->what);
-}
-
-/* One, or a list of them, none of them twice. */
-static int prefixes_read(const struct walk *walk, const yaml_node_t *node,
-                         const struct config_key *key, const char *path, void *where) {
-    memset(where, 0, key->type->size);
-    if (node->type != YAML_SEQUENCE_NODE)
-        return prefix_read(walk, node, key, path, where);
-    for (size_t n = 0; n < walk_items(node); n++)
-        if (prefix_read(walk, walk_node(walk, node->data.sequence.items.start[n]), key, path,
-                        where) != 0)
-            return -1;
     return 0;
 }
 
@@ -714,8 +684,9 @@ const struct value_type value_prefixes = {
     sizeof(struct share_config),
     .most = CONFIG_SHARES_MAX,
     .bytes = CONFIG_SHARE_SIZE - 1,
-    .store = prefix_add,
-    .read = prefixes_read,
+    .either = true,
+    .add = prefix_add,
+    ITEMS,
     .print = prefixes_print};
 
 /* ---- Any value ---- */
@@ -748,8 +719,9 @@ void config_value_default(const struct config_key *key, size_t layer, void *draf
 
 bool config_value_same(const struct config_key *key, size_t layer, const void *a, const void *b) {
     const void *left = config_value_home(key, layer, a), *right = config_value_home(key, layer, b);
-    return key->type->same ? key->type->same(key, left, right)
-                           : !memcmp(left, right, key->type->size);
+    if (key->type->same)
+        return key->type->same(key, left, right);
+    return key->type->is_text ? !strcmp(left, right) : !memcmp(left, right, key->type->size);
 }
 
 void config_value_copy(const struct config_key *key, size_t layer, const void *from, void *to) {
@@ -799,9 +771,15 @@ void config_value_print(const struct config_key *key, size_t layer, const void *
 int config_fail_value(const struct walk *walk, const yaml_node_t *node,
                       const struct config_key *key, const char *path) {
     char expected[CONFIG_TEXT_SIZE], found[CONFIG_TEXT_SIZE], meant[CONFIG_TEXT_SIZE];
-    bool word = key->words && node->type == YAML_SCALAR_NODE;
+    const char *text = node->type == YAML_SCALAR_NODE ? walk_text(node) : "";
     config_value_expected(key, expected, sizeof expected);
-    return walk_fail(
-        walk, node->start_mark, path, "found %s%s; allowed is %s (%s)", walk_shown(node, found),
-        word ? config_word_meant(key->words, walk_text(node), meant) : "", expected, key->what);
+    if (key->type == &value_prefixes && strchr(text, '=')) { /* what follows may be a secret */
+        size_t size = strcspn(text, "=");
+        return walk_fail(walk, node, path, "found \"%.*s=...\"; allowed is %s (%s)",
+                         (int)(size < CONFIG_SHOWN_MAX ? size : CONFIG_SHOWN_MAX), text, expected,
+                         key->what);
+    }
+    return walk_fail(walk, node, path, "found %s%s; allowed is %s (%s)", walk_shown(node, found),
+                     key->words ? config_word_meant(key->words, text, meant) : "", expected,
+                     key->what);
 }

@@ -109,7 +109,7 @@ struct value_type {
                 const char *path, void *where);
     /* As a text, or in a document, that gives the same value again. */
     void (*print)(const struct config_key *key, const void *where, struct config_text *to);
-    /* NULL: all bytes are the same. */
+    /* NULL: all bytes, or the texts, are the same. */
     bool (*same)(const struct config_key *key, const void *a, const void *b);
 };
 

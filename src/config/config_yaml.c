@@ -165,17 +165,17 @@ int config_fail_at(const struct config_origin *origin, const struct place *place
     return error_set(origin->error, EX_CONFIG, "%s: %s%s%s", origin->path, path, colon, sentence);
 }
 
-struct place walk_place(const struct walk *walk, yaml_mark_t mark) {
+struct place walk_place(const struct walk *walk, const yaml_node_t *node) {
     return (struct place){.given = true,
                           .all = walk->all,
                           .override = walk->override,
-                          .line = mark.line + 1,
-                          .column = mark.column + 1};
+                          .line = node->start_mark.line + 1,
+                          .column = node->start_mark.column + 1};
 }
 
-int walk_fail(const struct walk *walk, yaml_mark_t mark, const char *path, const char *format,
-              ...) {
-    struct place place = walk_place(walk, mark);
+int walk_fail(const struct walk *walk, const yaml_node_t *node, const char *path,
+              const char *format, ...) {
+    struct place place = walk_place(walk, node);
     va_list arguments;
     va_start(arguments, format);
     config_fail_at(walk->origin, &place, path, format, arguments);
@@ -187,7 +187,7 @@ int walk_load(struct walk *walk, const char *text, size_t size) {
     struct yaml_problem problem;
     if (config_yaml_load(&walk->document, text, size, &problem) == 0)
         return 0;
-    return walk_fail(walk, problem.mark, "", "%s", problem.text);
+    return walk_fail(walk, &(yaml_node_t){.start_mark = problem.mark}, "", "%s", problem.text);
 }
 
 /* ---- Nodes ---- */
@@ -223,7 +223,7 @@ int walk_once(const struct walk *walk, const yaml_node_t *mapping, const yaml_no
     for (yaml_node_pair_t *p = mapping->data.mapping.pairs.start; p < pair; p++) {
         const yaml_node_t *first = walk_node(walk, p->key);
         if (!strcmp(walk_text(first), walk_text(key)))
-            return walk_fail(walk, key->start_mark, path,
+            return walk_fail(walk, key, path,
                              "found twice in one mapping, first in line %zu; once is allowed",
                              first->start_mark.line + 1);
     }

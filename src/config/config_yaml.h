@@ -54,11 +54,11 @@ struct walk {
 int config_fail_at(const struct config_origin *origin, const struct place *place, const char *path,
                    const char *format, va_list arguments);
 
-struct place walk_place(const struct walk *walk, yaml_mark_t mark);
+struct place walk_place(const struct walk *walk, const yaml_node_t *node);
 
-/* A sentence about `path`, at the mark. Returns -1. */
-int walk_fail(const struct walk *walk, yaml_mark_t mark, const char *path, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
+/* A sentence about `path`, at the node. Returns -1. */
+int walk_fail(const struct walk *walk, const yaml_node_t *node, const char *path,
+              const char *format, ...) __attribute__((format(printf, 4, 5)));
 
 /* Load the text into walk->document, which the caller deletes. */
 int walk_load(struct walk *walk, const char *text, size_t size);
