@@ -358,31 +358,37 @@ static int check_journal(struct reading *reading) {
     return 0;
 }
 
+/* The path as it is below a directory, of which `size` bytes count. */
+static int put_below(struct reading *reading, const char *key, char path[CONFIG_PATH_SIZE],
+                     const char *directory, size_t size, const char *rest) {
+    char whole[2 * CONFIG_PATH_SIZE];
+    int length = snprintf(whole, sizeof whole, "%.*s%s", (int)size, directory, rest);
+    if (length >= CONFIG_PATH_SIZE)
+        return config_fail(reading, key, "found a path of %d bytes; allowed are at most %d", length,
+                           CONFIG_PATH_SIZE - 1);
+    strcpy(path, whole);
+    return 0;
+}
+
 /* A path as a user means it: ~/ is the home directory; relative is to the file's own directory, or
    on the command line to the working directory. */
 static int resolve(struct reading *reading, const char *key, char path[CONFIG_PATH_SIZE]) {
-    char whole[2 * CONFIG_PATH_SIZE];
+    char rest[CONFIG_PATH_SIZE + 1];
     const char *file = reading->origin.path, *slash = strrchr(file, '/'), *home = getenv("HOME");
-    if (!strcmp(path, "~") || !strncmp(path, "~/", 2)) {
-        if (!home || *home != '/')
-            return config_fail(reading, key,
-                               "found \"%s\", and $HOME is not set; write the whole path", path);
-        snprintf(whole, sizeof whole, "%s%s", home, path + 1);
-    } else if (*path && *path != '/' && slash && !config_place(reading, key)->override) {
-        snprintf(whole, sizeof whole, "%.*s/%s", (int)(slash - file), file, path);
-    } else {
-        return 0;
-    }
-    if (strlen(whole) >= CONFIG_PATH_SIZE)
-        return config_fail(reading, key, "found a path of %zu bytes; allowed are at most %d",
-                           strlen(whole), CONFIG_PATH_SIZE - 1);
-    strcpy(path, whole);
+    snprintf(rest, sizeof rest, "/%s", path);
+    if (!strcmp(path, "~") || !strncmp(path, "~/", 2))
+        return home && *home == '/'
+                   ? put_below(reading, key, path, home, strlen(home), rest + 2)
+                   : config_fail(reading, key,
+                                 "found \"%s\", and $HOME is not set; write the whole path", path);
+    if (*path && *path != '/' && slash && !config_place(reading, key)->override)
+        return put_below(reading, key, path, file, (size_t)(slash - file), rest);
     return 0;
 }
 
 /* People look for it from other directories. */
 static int make_absolute(struct reading *reading, const char *key, char path[CONFIG_PATH_SIZE]) {
-    char directory[CONFIG_PATH_SIZE], whole[2 * CONFIG_PATH_SIZE];
+    char directory[CONFIG_PATH_SIZE], rest[CONFIG_PATH_SIZE + 1];
     if (*path == '/')
         return 0;
     if (!getcwd(directory, sizeof directory))
@@ -390,12 +396,8 @@ static int make_absolute(struct reading *reading, const char *key, char path[CON
                            "found \"%s\", and the working directory has no path: %s; write the "
                            "whole path",
                            path, strerror(errno));
-    int length = snprintf(whole, sizeof whole, "%s/%s", directory, path);
-    if (length >= CONFIG_PATH_SIZE)
-        return config_fail(reading, key, "found a path of %d bytes; allowed are at most %d", length,
-                           CONFIG_PATH_SIZE - 1);
-    memcpy(path, whole, (size_t)length + 1);
-    return 0;
+    snprintf(rest, sizeof rest, "/%s", path);
+    return put_below(reading, key, path, directory, strlen(directory), rest);
 }
 
 /* $STATE_DIRECTORY is systemd's: one or more absolute paths with colons between them. */

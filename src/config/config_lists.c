@@ -420,29 +420,21 @@ static void print_column(struct config_text *to, const struct column *column) {
 }
 
 /* What a column of this kind says: of ways to say the size of an alphabet the one that it has. */
-static bool is_said(enum column_key k, const struct column *column, const struct input *input) {
+static bool is_said(unsigned k, const struct column *column, const struct input *input) {
     const struct vocabulary *words = &column->vocabulary;
-    bool own = input->scale != SCALE_FORECAST;
-    switch (k) {
-    case COLUMN_SCALE:
-    case COLUMN_MASK:
-        return own;
-    case COLUMN_MEMORY:
-    case COLUMN_LIMIT:
-        return own && column->standard;
-    case COLUMN_SIZE:
-        return !words->capacity && !column->hash;
-    case COLUMN_CAPACITY:
-        return words->capacity != 0;
-    case COLUMN_UNKNOWN:
-        return words->capacity || words->reject;
-    case COLUMN_FORGET:
-        return words->capacity || words->lru;
-    case COLUMN_HASH:
-        return column->hash != 0;
-    default:
-        return true;
-    }
+    const bool own = input->scale != SCALE_FORECAST, standard = own && column->standard;
+    const bool left_out[COLUMN_KEYS] = {
+        [COLUMN_SCALE] = !own,
+        [COLUMN_MASK] = !own,
+        [COLUMN_MEMORY] = !standard,
+        [COLUMN_LIMIT] = !standard,
+        [COLUMN_SIZE] = words->capacity || column->hash,
+        [COLUMN_CAPACITY] = !words->capacity,
+        [COLUMN_UNKNOWN] = !words->capacity && !words->reject,
+        [COLUMN_FORGET] = !words->capacity && !words->lru,
+        [COLUMN_HASH] = !column->hash,
+    };
+    return !left_out[k];
 }
 
 /* Keys of a vocabulary stand in a mapping of their own, and follow each other. */
@@ -454,7 +446,7 @@ static void write_column(struct config_text *to, const struct column *column,
     for (unsigned k = 0; k < COLUMN_KEYS; k++) {
         const struct config_key *key = &config_column_keys[k];
         bool word = config_path_below(key->path, "vocabulary");
-        if (!is_of_kind(key, column) || !is_said((enum column_key)k, column, input))
+        if (!is_of_kind(key, column) || !is_said(k, column, input))
             continue;
         config_add(to, "%s%s", inside && !word ? "}" : "", before);
         if (word && !inside)

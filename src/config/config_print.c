@@ -20,44 +20,37 @@ struct config_printer {
 
 /* ---- Which keys ---- */
 
-/* What follows from columns and vocabularies is not given beside them. */
-static bool is_derived(const struct config_key *key, const struct config *config) {
+/* What follows from columns and vocabularies is not given beside them; and a broker has keys of its
+   own, without which there are none. The first row that the key is in says whether it is left out.
+ */
+static bool is_left_out(const struct config_key *key, const struct config *config) {
     const struct input *input = &config->architecture.input;
-    const struct output *output = &config->architecture.output;
-    static const char kind[] = "model.input.kind", size[] = "model.input.size";
-    static const char embedding[] = "model.input.embedding", words[] = "model.input.vocabulary";
-    if (input->column_count &&
-        (!strcmp(key->path, kind) || !strcmp(key->path, size) || !strcmp(key->path, embedding) ||
-         config_path_below(key->path, words)))
-        return true;
-    if (!strcmp(key->path, size))
-        return input->vocabulary.capacity || input->hash;
-    if (!strcmp(key->path, "model.output.size"))
-        return output->vocabulary.capacity != 0;
-    if (!strcmp(key->path, "model.input.time_zone"))
-        return !(input->time & ~(1U << TIME_GAP));
-    return false;
-}
-
-/* A broker has keys of its own; without one there are none. */
-static bool is_of_another_broker(const struct config_key *key, const struct config *config) {
     const struct publish_config *publish = &config->publish;
-    if (config_path_below(key->path, "examples.redis"))
-        return !*config->consume.redis.stream;
-    if (config_path_below(key->path, "examples.kafka"))
-        return !*config->consume.kafka.topic;
-    if (config_path_below(key->path, "examples.json"))
-        return !config->consume.json.field.count && !*config->consume.json.key_field &&
-               !*config->consume.json.time_field;
-    if (config_path_below(key->path, "fleet"))
-        return config->fleet.lease <= 0;
-    if (config_path_below(key->path, "examples"))
-        return config_consumes(config);
-    if (!config_path_below(key->path, "publish"))
-        return false;
-    if (!strcmp(key->path, "publish.keep"))
-        return !*publish->redis;
-    return !*publish->mqtt && !*publish->redis && !*publish->kafka && !*publish->nats;
+    const struct consume_config *consume = &config->consume;
+    const bool columns = input->column_count, words = input->vocabulary.capacity || input->hash;
+    const struct {
+        const char *section;
+        bool left_out;
+    } rows[] = {
+        {"model.input.kind", columns},
+        {"model.input.size", columns || words},
+        {"model.input.embedding", columns},
+        {"model.input.vocabulary", columns},
+        {"model.input.time_zone", !(input->time & ~(1U << TIME_GAP))},
+        {"model.output.size", config->architecture.output.vocabulary.capacity != 0},
+        {"examples.redis", !*consume->redis.stream},
+        {"examples.kafka", !*consume->kafka.topic},
+        {"examples.json",
+         !consume->json.field.count && !*consume->json.key_field && !*consume->json.time_field},
+        {"fleet", config->fleet.lease <= 0},
+        {"examples", config_consumes(config)},
+        {"publish.keep", !*publish->redis},
+        {"publish", !*publish->mqtt && !*publish->redis && !*publish->kafka && !*publish->nats},
+    };
+    for (size_t n = 0; n < sizeof rows / sizeof *rows; n++)
+        if (config_path_below(key->path, rows[n].section))
+            return rows[n].left_out;
+    return false;
 }
 
 /* No value, or in an optional section an empty list. */
@@ -69,7 +62,7 @@ static bool is_empty(const struct config_key *key, const struct config *config) 
 
 static bool is_printed(const struct config_key *key, size_t layer, const struct config *config) {
     return key->type != &value_connect && config_key_counts(key, layer, config) &&
-           !is_derived(key, config) && !is_of_another_broker(key, config) && !is_empty(key, config);
+           !is_left_out(key, config) && !is_empty(key, config);
 }
 
 /* ---- Members ---- */

@@ -4,7 +4,8 @@
 #include "common/format.h"
 #include "config_keys.h"
 
-static const char RATE[] = "learning.optimizer.rate", CLIP[] = "learning.clip";
+#define RATE "learning.optimizer.rate"
+#define CLIP "learning.clip"
 
 /* Two configurations, and which keys wait because of others. */
 struct comparison {
@@ -35,11 +36,7 @@ static void print(const struct config_key *key, size_t layer, const struct confi
 /* ---- Members ---- */
 
 static bool sets_rate(const char *set) {
-    const char *const rates[] = {RATE, CLIP};
-    bool rate = false;
-    for (size_t n = 0; n < sizeof rates / sizeof *rates; n++)
-        rate |= !strncmp(set, rates[n], strlen(rates[n])) && set[strlen(rates[n])] == '=';
-    return rate;
+    return !strncmp(set, RATE "=", strlen(RATE "=")) || !strncmp(set, CLIP "=", strlen(CLIP "="));
 }
 
 /* The next of a member's "KEY=VALUE" that is no rate and no clip. */
