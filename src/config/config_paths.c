@@ -37,12 +37,11 @@ static bool generalize(const char *path, bool any, char pattern[CONFIG_KEY_SIZE]
 /* What the key's path has after the pattern: "" if it is the same; NULL if it lies elsewhere. */
 static const char *rest_of(const struct config_key *key, const char *pattern) {
     size_t length = strlen(pattern);
-    const char *rest = key->path + length;
     if (!length)
-        return rest;
-    if (strncmp(key->path, pattern, length) != 0 || (*rest && *rest != '.'))
+        return key->path;
+    if (!config_path_below(key->path, pattern))
         return NULL;
-    return rest + (*rest == '.');
+    return key->path + length + (key->path[length] == '.');
 }
 
 enum path_kind config_path_kind(const char *path, const struct config_key **key, size_t *layer) {

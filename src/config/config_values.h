@@ -1,6 +1,6 @@
 /* Values of the configuration: a key is a row that names its type, and a type is one constant with
-   all that can be done with a value of it (config_values.c; columns in config_columns.c). Nobody
-   asks which type a value has. */
+   all that can be done with a value of it: in config_values.c, lists of more than words and numbers
+   in config_lists.c. Readers call types, and types nobody above them. */
 #ifndef RUNNEL_CONFIG_VALUES_H
 #define RUNNEL_CONFIG_VALUES_H
 
@@ -156,7 +156,7 @@ enum column_key {
     COLUMN_HASH,
     COLUMN_PERIOD,
     COLUMN_HARMONICS,
-    COLUMN_KEYS,
+    COLUMN_KEYS
 };
 extern const struct config_key config_column_keys[COLUMN_KEYS];
 
