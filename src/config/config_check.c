@@ -8,8 +8,6 @@
 #include "forecast/forecast.h"
 #include "model/rule.h"
 
-static const size_t PARAMETERS_MAX = INT32_MAX;
-
 static const char columns_path[] = "model.input.columns", names_path[] = "model.output.columns";
 static const char time_path[] = "model.input.time", zone_path[] = "model.input.time_zone";
 static const char rule_path[] = "learning.rule", rate_path[] = "learning.optimizer.rate";
@@ -246,20 +244,11 @@ static int check_words(struct reading *reading) {
 
 /* ---- Times: what the network is told of them, and in which zone ---- */
 
-/* It is read only to be sure: the learner reads it again when it opens. */
-static int check_zone(struct reading *reading) {
-    const struct input *input = &reading->draft.config.architecture.input;
-    struct time_zone *zone;
-    struct error error;
-    if (time_zone_open(&zone, input->time_zone, &error))
-        return config_fail(reading, zone_path, "%s", error.text);
-    time_zone_close(&zone);
-    return 0;
-}
-
 static int check_time(struct reading *reading) {
     const struct input *input = &reading->draft.config.architecture.input;
     bool clock = input->time & ~(1U << TIME_GAP);
+    struct time_zone *zone = NULL;
+    struct error error;
     if (config_given(reading, zone_path) && !clock)
         return config_fail(reading, zone_path,
                            "found without day, week or year in model.input.time, which alone have "
@@ -270,7 +259,11 @@ static int check_time(struct reading *reading) {
                            "the symbol as model.input.columns: [{name: NAME, kind: symbol, size: "
                            "%zu}]",
                            input->size);
-    return clock ? check_zone(reading) : 0;
+    /* It is read only to be sure: the learner reads it again when it opens. */
+    if (clock && time_zone_open(&zone, input->time_zone, &error))
+        return config_fail(reading, zone_path, "%s", error.text);
+    time_zone_close(&zone);
+    return 0;
 }
 
 /* ---- Columns: what the rest takes from them, and what they take from it ---- */
@@ -369,19 +362,14 @@ static int check_input(struct reading *reading) {
     return 0;
 }
 
-static size_t find(const struct input *input, const char *name) {
-    size_t n = 0;
-    while (n < input->column_count && strcmp(input->columns[n].name, name) != 0)
-        n++;
-    return n;
-}
-
 static int choose_named(struct reading *reading) {
     const struct input *input = input_of(reading);
     struct output *output = output_of(reading);
     for (size_t n = 0; n < output->column_count; n++) {
         const char *name = reading->draft.output_columns[n];
-        size_t column = find(input, name);
+        size_t column = 0;
+        while (column < input->column_count && strcmp(input->columns[column].name, name) != 0)
+            column++;
         if (column == input->column_count)
             return config_fail(reading, names_path,
                                "found %s, which no column of model.input.columns is called", name);
@@ -414,20 +402,6 @@ static int choose_by_kind(struct reading *reading, const struct loss_kind *loss)
     return 0;
 }
 
-static int check_target(struct reading *reading, const struct loss_kind *loss,
-                        const struct column *column) {
-    if (loss->class_id != (column->kind == COLUMN_SYMBOL))
-        return config_fail(reading, names_path, "found the %s %s with loss: %s, which predicts %s",
-                           column_kind_name(column->kind), column->name, loss->name,
-                           loss->class_id ? "one symbol" : "numbers, not symbols");
-    if (column->standard && loss->parts[0].unit == UNIT_NONE)
-        return config_fail(reading, names_path,
-                           "found %s, which is scaled; allowed with loss: %s is scale: none, since "
-                           "scaled targets would leave their range",
-                           column->name, loss->name);
-    return 0;
-}
-
 static int check_next_columns(struct reading *reading) {
     const struct input *input = input_of(reading);
     struct output *output = output_of(reading);
@@ -435,9 +409,19 @@ static int check_next_columns(struct reading *reading) {
     if ((config_given(reading, names_path) ? choose_named(reading)
                                            : choose_by_kind(reading, loss)) != 0)
         return -1;
-    for (size_t n = 0; n < output->column_count; n++)
-        if (check_target(reading, loss, &input->columns[output->columns[n]]) != 0)
-            return -1;
+    for (size_t n = 0; n < output->column_count; n++) {
+        const struct column *column = &input->columns[output->columns[n]];
+        if (loss->class_id != (column->kind == COLUMN_SYMBOL))
+            return config_fail(reading, names_path,
+                               "found the %s %s with loss: %s, which predicts %s",
+                               column_kind_name(column->kind), column->name, loss->name,
+                               loss->class_id ? "one symbol" : "numbers, not symbols");
+        if (column->standard && loss->parts[0].unit == UNIT_NONE)
+            return config_fail(reading, names_path,
+                               "found %s, which is scaled; allowed with loss: %s is scale: none, "
+                               "since scaled targets would leave their range",
+                               column->name, loss->name);
+    }
     size_t most = loss->class_id ? 1 : loss->size ? loss->size : output->column_count;
     if (output->column_count != most)
         return config_fail(reading, names_path, "found %zu columns; allowed with loss: %s is %zu",
@@ -660,11 +644,12 @@ static int check_forecast(struct reading *reading) {
 /* ---- Learning ---- */
 
 static int check_size(struct reading *reading) {
+    static const size_t most = INT32_MAX;
     struct model model;
     model_build(&model, &reading->draft.config.architecture);
-    if (model.parameters > PARAMETERS_MAX)
+    if (model.parameters > most)
         return config_fail(reading, "model", "found %zu parameters; allowed are at most %zu",
-                           model.parameters, PARAMETERS_MAX);
+                           model.parameters, most);
     return 0;
 }
 
@@ -716,37 +701,21 @@ bool config_rate_fits(const struct optimizer *optimizer, double rate, char why[C
     return kind->rateless == (rate == RATE_AUTO);
 }
 
-static int check_rate(struct reading *reading, struct optimizer *optimizer) {
-    char why[CONFIG_WHY_SIZE];
-    if (optimizer_kind(optimizer->kind)->rateless && !config_given(reading, rate_path))
-        optimizer->rate = RATE_AUTO;
-    return config_rate_fits(optimizer, optimizer->rate, why)
-               ? 0
-               : config_fail(reading, rate_path, "%s", why);
-}
-
-/* "dense, rnn or gru" */
-static const char *cells_of(enum rule rule, char text[CONFIG_TEXT_SIZE]) {
-    char words[CONFIG_TEXT_SIZE] = "";
+static int check_cells(const struct reading *reading, enum rule rule) {
+    const struct architecture *architecture = &reading->draft.config.architecture;
+    char words[CONFIG_TEXT_SIZE] = "", text[CONFIG_TEXT_SIZE];
     struct config_text to = {.text = words, .size = sizeof words};
     for (enum cell cell = 0; cell < CELLS; cell++)
         if (rule_takes(rule, cell))
             config_add(&to, "%s%s", to.used ? "|" : "", cell_kind(cell)->kind.name);
-    config_words_list(words, text, CONFIG_TEXT_SIZE);
-    return text;
-}
-
-static int check_cells(const struct reading *reading, enum rule rule) {
-    const struct architecture *architecture = &reading->draft.config.architecture;
-    char text[CONFIG_TEXT_SIZE];
+    config_words_list(words, text, sizeof text);
     for (size_t n = 0; n < architecture->layer_count; n++) {
         enum cell cell = architecture->layers[n].cell;
         if (!rule_takes(rule, cell))
             return config_fail(reading, rule_path,
                                "found %s with a layer whose cell is %s (model.layers.%zu); allowed "
                                "with it are layers of %s",
-                               rule_kind(rule)->name, cell_kind(cell)->kind.name, n,
-                               cells_of(rule, text));
+                               rule_kind(rule)->name, cell_kind(cell)->kind.name, n, text);
     }
     return 0;
 }
@@ -806,6 +775,7 @@ static int check_rule(struct reading *reading) {
 static int check_learning(struct reading *reading) {
     struct config *config = &reading->draft.config;
     struct optimizer *optimizer = &config->learning.optimizer;
+    char why[CONFIG_WHY_SIZE];
     if (!config_given(reading, "learning.stride") && !has_preset(reading))
         config->learning.stride = config->learning.window;
     bool windowed = rule_kind(config->learning.rule)->keeps == KEEPS_NOTHING;
@@ -813,10 +783,14 @@ static int check_learning(struct reading *reading) {
         return config_fail(reading, "learning.stride",
                            "found %zu; allowed is at most learning.window, %zu",
                            config->learning.stride, config->learning.window);
-    return check_rule(reading) || check_needs(reading, optimizer) ||
-                   check_own(reading, optimizer) || check_rate(reading, optimizer)
-               ? -1
-               : 0;
+    if (check_rule(reading) != 0 || check_needs(reading, optimizer) != 0 ||
+        check_own(reading, optimizer) != 0)
+        return -1;
+    if (optimizer_kind(optimizer->kind)->rateless && !config_given(reading, rate_path))
+        optimizer->rate = RATE_AUTO;
+    return config_rate_fits(optimizer, optimizer->rate, why)
+               ? 0
+               : config_fail(reading, rate_path, "%s", why);
 }
 
 /* ---- All of them ---- */
