@@ -801,6 +801,15 @@ static void __attribute__((constructor)) describe_kinds(void) {
 
 /* ---- Values of keys ---- */
 
+void config_key_path(const struct config_key *key, size_t layer, char path[CONFIG_KEY_SIZE]) {
+    const char *star = strchr(key->path, '*');
+    if (star)
+        snprintf(path, CONFIG_KEY_SIZE, "%.*s%zu%s", (int)(star - key->path), key->path, layer,
+                 star + 1);
+    else
+        snprintf(path, CONFIG_KEY_SIZE, "%s", key->path);
+}
+
 const char *config_word_at(const void *draft, const char *path, size_t layer,
                            char text[CONFIG_TEXT_SIZE]) {
     for (size_t k = 0; k < config_key_count; k++)

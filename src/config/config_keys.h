@@ -28,10 +28,7 @@ enum path_kind config_path_kind(const char *path, const struct config_key **key,
 bool config_key_below(const struct config_key *key, const char *path);
 bool config_path_layer(const char *path, size_t *layer);
 
-/* The key's path with the layer's number: "model.layers.2.size". */
-void config_key_path(const struct config_key *key, size_t layer, char path[CONFIG_KEY_SIZE]);
-
-/* Likewise; of a socket that connects, as that is written. */
+/* As config_key_path; of a socket that connects, as that is written. */
 void config_key_written(const struct config_key *key, size_t layer, const struct config *config,
                         char path[CONFIG_KEY_SIZE]);
 
@@ -47,7 +44,10 @@ void config_path_children(const char *path, char *text, size_t size);
 enum { CONFIG_MEANT_SIZE = CONFIG_KEY_SIZE + 20 };
 const char *config_path_meant(const char *path, char text[CONFIG_MEANT_SIZE]);
 
-/* ---- Values of keys in a draft ---- */
+/* ---- Keys and their values in a draft ---- */
+
+/* The key's path with the layer's number: "model.layers.2.size". */
+void config_key_path(const struct config_key *key, size_t layer, char path[CONFIG_KEY_SIZE]);
 
 /* The value of the key at that path, as one would write it. Returns `text`. */
 const char *config_word_at(const void *draft, const char *path, size_t layer,

@@ -71,15 +71,6 @@ bool config_path_layer(const char *path, size_t *layer) {
     return generalize(path, false, pattern, layer);
 }
 
-void config_key_path(const struct config_key *key, size_t layer, char path[CONFIG_KEY_SIZE]) {
-    const char *star = strchr(key->path, '*');
-    if (star)
-        snprintf(path, CONFIG_KEY_SIZE, "%.*s%zu%s", (int)(star - key->path), key->path, layer,
-                 star + 1);
-    else
-        snprintf(path, CONFIG_KEY_SIZE, "%s", key->path);
-}
-
 void config_key_written(const struct config_key *key, size_t layer, const struct config *config,
                         char path[CONFIG_KEY_SIZE]) {
     const struct socket_config *socket = config_value_home(key, layer, config);
