@@ -112,8 +112,9 @@ static bool is_of_others(const struct reading *reading, const struct config_key 
     return false;
 }
 
-/* Whether the key at that path follows from columns, of which one symbol alone is what its short
-   form is. */
+/* Whether the key at that path follows from columns: one symbol alone has all keys of the short
+ * form.
+ */
 static bool columns_say(const struct reading *reading, const char *path) {
     bool symbol = reading->draft.config.architecture.input.kind == INPUT_SYMBOL;
     return config_given(reading, columns_path) &&

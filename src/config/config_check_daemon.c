@@ -65,8 +65,8 @@ static int check_sockets(struct reading *reading) {
 
 /* ---- Addresses and settings of brokers ---- */
 
-/* Others may read the file, and what is changed in it is published: settings of librdkafka's have
-   no secret, */
+/* Others may read the file, and reloading logs what has changed in it: neither settings of
+   librdkafka's nor addresses may have a secret. */
 static int check_settings(struct reading *reading, const char *key,
                           const struct share_config *settings) {
     static const char *const SECRETS[] = {"password", "secret", "sasl.jaas.config", ".pem"};
@@ -85,7 +85,7 @@ static int check_settings(struct reading *reading, const char *key,
     return 0;
 }
 
-/* nor has SCHEME://HOST.. a password; a path may have an '@'. Without schemes it is HOST:PORT,...
+/* SCHEME://HOST... with one of the schemes; without schemes HOST:PORT,... A path may have an '@'.
  */
 static int check_address(struct reading *reading, const char *key, const char *schemes,
                          const char *text) {

@@ -35,9 +35,6 @@ bool config_given(const struct reading *reading, const char *path);
 int config_fail(const struct reading *reading, const char *path, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Fail where the key `path` is given beside the key `other`. */
-int config_fail_beside(const struct reading *reading, const char *path, const char *other);
-
 /* ---- Rules (config_check.c) ---- */
 
 /* The layer of the preset, where none are given: from then on it can be named. */

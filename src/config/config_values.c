@@ -43,7 +43,8 @@ static size_t decode(const char *text, unsigned *code) {
     return size;
 }
 
-void config_add_quoted(struct config_text *to, const char *text) {
+/* In double quotes, in a document as in JSON, which YAML reads as well. */
+static void add_quoted(struct config_text *to, const char *text) {
     unsigned code = 0;
     config_add(to, "\"");
     if (!to->out)
@@ -83,7 +84,7 @@ void config_add_text(struct config_text *to, const char *text) {
     if (!to->out || (!to->json && is_plain(text)))
         config_add(to, "%s", text);
     else
-        config_add_quoted(to, text);
+        add_quoted(to, text);
 }
 
 /* ---- Words ---- */
@@ -673,7 +674,7 @@ static void prefixes_print(const struct config_key *key, const void *where,
     config_add(to, "[");
     for (size_t n = 0; n < share->count; n++) {
         config_add(to, n ? ", " : "");
-        config_add_quoted(to, share->prefixes[n]);
+        add_quoted(to, share->prefixes[n]);
     }
     config_add(to, "]");
 }

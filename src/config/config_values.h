@@ -83,9 +83,6 @@ void config_add(struct config_text *to, const char *format, ...)
 /* A text; in YAML plain where every reader of YAML has it for a text, else in double quotes. */
 void config_add_text(struct config_text *to, const char *text);
 
-/* In double quotes, in a document as in JSON, which YAML reads as well. */
-void config_add_quoted(struct config_text *to, const char *text);
-
 /* What is done with a value; `where` is its place in the draft. */
 struct value_type {
     const char *name;     /* for --explain */
