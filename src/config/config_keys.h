@@ -16,7 +16,7 @@ enum {
 extern const struct config_key *const config_keys; /* complete before main begins */
 extern const size_t config_key_count;
 
-/* ---- Paths (config_paths.c) ---- */
+/* ---- Paths, and descriptions below (config_paths.c) ---- */
 
 enum path_kind { PATH_UNKNOWN, PATH_MAPPING, PATH_LIST, PATH_KEY };
 
@@ -24,8 +24,10 @@ enum path_kind { PATH_UNKNOWN, PATH_MAPPING, PATH_LIST, PATH_KEY };
    NULL) the number, 0 without one. */
 enum path_kind config_path_kind(const char *path, const struct config_key **key, size_t *layer);
 
-/* Whether the key lies at or below `path`; whether that names a layer, and which. */
+/* Whether the key lies at or below `path`, where N may stand for a number. */
 bool config_key_below(const struct config_key *key, const char *path);
+
+/* Whether the path names a layer, and which. */
 bool config_path_layer(const char *path, size_t *layer);
 
 /* As config_key_path; of a socket that connects, as that is written. */
@@ -60,7 +62,7 @@ bool config_key_counts(const struct config_key *key, size_t layer, const void *d
    of `without`: "KEY=VALUE\n" of each, defaults written out, in the table's order. */
 uint64_t config_digest_of(const void *draft, unsigned flags, unsigned without);
 
-/* ---- Descriptions (config_explain.c) ---- */
+/* ---- Descriptions ---- */
 
 /* The description of the key in one sentence and a few words: its meaning, what is allowed, when it
    counts, its default, whether it may change. Keys and values are in `backquotes`. */
