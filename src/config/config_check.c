@@ -112,9 +112,7 @@ static bool is_of_others(const struct reading *reading, const struct config_key 
     return false;
 }
 
-/* Whether the key at that path follows from columns: one symbol alone has all keys of the short
- * form.
- */
+/* Whether the key at that path follows from columns; one symbol alone is a short form, too. */
 static bool columns_say(const struct reading *reading, const char *path) {
     bool symbol = reading->draft.config.architecture.input.kind == INPUT_SYMBOL;
     return config_given(reading, columns_path) &&

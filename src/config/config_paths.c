@@ -1,5 +1,4 @@
-/* Questions about keys: what a path names, what a misspelt or short one means, and what a key is
- * for.
+/* Questions about keys: what a path names, what a misspelt or short one means, what a key is for.
  */
 #include "config_keys.h"
 
