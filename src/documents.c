@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sysexits.h>
 
-#include "config/config_internal.h"
+#include "config/config_keys.h"
 
 enum { LINE_SIZE = 512 };
 
@@ -39,7 +39,7 @@ static void write_yaml(const char *before, const struct config_key *key) {
     char text[CONFIG_SUMMARY_SIZE], indent[LINE_SIZE], first[2 * LINE_SIZE], next[2 * LINE_SIZE];
     const char *is_aside = strstr(before, aside);
     int column = is_aside ? (int)(is_aside - before) : (int)strlen(before);
-    bool quoted = key->type == VALUE_BIND || key->type == VALUE_CONNECT;
+    bool quoted = key->type == &value_bind || key->type == &value_connect;
     snprintf(indent, sizeof indent, "%*s", column, "");
     snprintf(first, sizeof first, "%.*s# ", column, before);
     snprintf(next, sizeof next, "%s# ", indent);

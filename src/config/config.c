@@ -2,15 +2,13 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sysexits.h>
 
 #include "common/error.h"
 #include "common/hash.h"
-#include "config_internal.h"
+#include "config_read.h"
 
 enum { FILE_SIZE_MAX = 1 << 20 };
 
@@ -41,67 +39,21 @@ static char *read_file(const char *path, size_t *size, struct error *error) {
     return result;
 }
 
-static uint64_t hash(uint64_t value, const char *text) {
-    return hash_bytes(value, text, strlen(text));
-}
-
-/* Over "KEY=VALUE\n" of every such key, defaults written out, in the table's order. */
-uint64_t config_digest_of(const struct draft *draft, unsigned flags, unsigned without) {
-    uint64_t value = HASH_BEGIN;
-    for (size_t k = 0; k < config_key_count; k++) {
-        const struct config_key *key = &config_keys[k];
-        size_t count = config_key_layered(key) ? draft->config.architecture.layer_count : 1;
-        for (size_t n = 0; n < count && key->flags & flags && !(key->flags & without); n++) {
-            char path[CONFIG_KEY_SIZE], text[CONFIG_LIST_SIZE];
-            if (key->flags & (KEY_LATER | KEY_DECIDES) && !config_key_counts(key, n, draft))
-                continue;
-            config_key_path(key, n, path);
-            config_value_print(key, n, draft, text, sizeof text);
-            if (key->flags & KEY_CHANGED && !strcmp(text, key->fallback))
-                continue;
-            value = hash(hash(hash(hash(value, path), "="), text), "\n");
-        }
-    }
-    return value;
-}
-
-static void swap(void *a, void *b, size_t size) {
-    unsigned char *left = a, *right = b;
-    for (size_t n = 0; n < size; n++) {
-        unsigned char byte = left[n];
-        left[n] = right[n];
-        right[n] = byte;
-    }
-}
-
-/* The member in the place of the network that stands alone; once more, and it is as before. */
-static void exchange(struct config *config, struct member_config *member) {
-    swap(&config->seed, &member->seed, sizeof member->seed);
-    swap(config->architecture.layers, member->layers, sizeof member->layers);
-    swap(&config->architecture.layer_count, &member->layer_count, sizeof member->layer_count);
-    swap(&config->architecture.output, &member->output, sizeof member->output);
-    swap(&config->learning, &member->learning, sizeof member->learning);
-}
-
 void config_digest(struct config *config) {
-    const struct draft *draft = (const struct draft *)(const void *)config;
     unsigned all = KEY_DIGEST | KEY_DECIDES;
-    struct learning learning = config->learning;
+    struct config own = *config;
     if (config->members_given) /* the network that has these is not there */
-        config->learning.optimizer.rate = config->learning.clip = 0;
-    uint64_t digest = config_digest_of(draft, all, 0);
-    config->learning = learning;
+        own.learning.optimizer.rate = own.learning.clip = 0;
+    uint64_t digest = config_digest_of(&own, all, 0);
     if (*config->initial)
         digest = hash_bytes(digest, &config->initial_digest, sizeof config->initial_digest);
     if (config->members_given)
         digest = hash_bytes(digest, "members", sizeof "members");
     for (size_t n = 0; config->members_given && n < config->member_count; n++) {
-        struct member_config *member = &config->members[n];
-        exchange(config, member);
-        uint64_t value = config_digest_of(draft, all, 0);
-        exchange(config, member);
-        digest = hash_bytes(hash_bytes(digest, member->name, strlen(member->name) + 1), &value,
-                            sizeof value);
+        const char *name = config->members[n].name;
+        config_member(config, n, &own);
+        uint64_t value = config_digest_of(&own, all, 0);
+        digest = hash_bytes(hash_bytes(digest, name, strlen(name) + 1), &value, sizeof value);
     }
     snprintf(config->digest, CONFIG_DIGEST_SIZE, "%016" PRIx64, digest);
 }
@@ -134,9 +86,7 @@ int config_load(struct config *config, const char *path, const char *const *over
         error_set(error, EX_SOFTWARE, "%s: out of memory", path);
         goto done;
     }
-    reading->path = path;
-    reading->verb = "--set";
-    reading->error = error;
+    reading->origin = (struct config_origin){.path = path, .verb = "--set", .error = error};
     if (config_read_text(reading, text, size) != 0)
         goto done;
     config_preset_layers(reading);
@@ -160,26 +110,22 @@ done:
 /* The keys that may change, as "a, b or c". */
 static void list_in_flight(char *text, size_t size) {
     char words[CONFIG_TEXT_SIZE] = "";
-    size_t used = 0;
+    struct config_text to = {.text = words, .size = sizeof words};
     for (size_t k = 0; k < config_key_count; k++)
-        if (config_keys[k].flags & KEY_IN_FLIGHT && used < sizeof words)
-            used += snprintf(words + used, sizeof words - used, "%s%s", used ? "|" : "",
-                             config_keys[k].path);
+        if (config_keys[k].flags & KEY_IN_FLIGHT)
+            config_add(&to, "%s%s", to.used ? "|" : "", config_keys[k].path);
     config_words_list(words, text, size);
 }
 
 int config_set(struct config *config, const char *key, const char *value, struct error *error) {
-    enum { SHOWN_MAX = 60, VALUE_MAX = 100 };
+    enum { VALUE_MAX = 100 };
     const struct config_key *row = NULL;
-    char meant[CONFIG_KEY_SIZE], may[CONFIG_TEXT_SIZE];
+    char meant[CONFIG_MEANT_SIZE], may[CONFIG_TEXT_SIZE];
     enum path_kind kind = *key ? config_path_kind(key, &row, NULL) : PATH_UNKNOWN;
     list_in_flight(may, sizeof may);
-    if (kind == PATH_UNKNOWN) {
-        bool near = config_path_suggest(key, meant);
-        error_set(error, EX_CONFIG, "set: unknown key \"%.*s\"%s%s%s; allowed is %s", SHOWN_MAX,
-                  key, near ? " (did you mean \"" : "", near ? meant : "", near ? "\"?)" : "", may);
-        return -1;
-    }
+    if (kind == PATH_UNKNOWN)
+        return error_set(error, EX_CONFIG, "set: unknown key \"%.*s\"%s; allowed is %s",
+                         CONFIG_SHOWN_MAX, key, config_path_meant(key, meant), may);
     if (!row || !(row->flags & KEY_IN_FLIGHT))
         return error_set(error, EX_CONFIG,
                          "set: %s cannot change while the daemon runs; allowed is %s", key, may);
@@ -199,10 +145,9 @@ int config_set(struct config *config, const char *key, const char *value, struct
     }
     snprintf(override, size, "%s=%s", key, value);
     reading->draft.config = *config;
-    reading->path = reading->verb = "set";
-    reading->error = error;
+    reading->origin = (struct config_origin){.path = "set", .verb = "set", .error = error};
     status = config_read_override(reading, override);
-    if (status == 0 && !config_place(reading, key)->given) {
+    if (status == 0 && !config_given(reading, key)) {
         config_value_expected(row, may, sizeof may);
         status = error_set(error, EX_CONFIG, "set: %s: found nothing; allowed is %s", key, may);
     }

@@ -272,6 +272,9 @@ int config_load(struct config *config, const char *path, const char *const *over
 void config_member_network(const struct config *config, size_t member,
                            struct architecture *architecture);
 
+/* One member's configuration into `own`, which has all that members share already. */
+void config_member(const struct config *config, size_t member, struct config *own);
+
 enum { CONFIG_NETWORKS_SIZE = 2048 };
 
 /* The networks in one line, as model_summary: of several the first one's, then those that are

@@ -1,29 +1,105 @@
-/* Defaults, and the rules between keys. */
-#include "config_internal.h"
+/* Defaults, and the rules between the keys of what is learned: one section and one function of
+   `checks` for each feature. */
+#include "config_read.h"
 
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
-#include "common/address.h"
+#include "common/error.h"
+#include "forecast/forecast.h"
+#include "model/rule.h"
 
-static const size_t PARAMETERS_MAX = INT32_MAX;
+static const char columns_path[] = "model.input.columns", names_path[] = "model.output.columns";
+static const char time_path[] = "model.input.time", zone_path[] = "model.input.time_zone";
+static const char rule_path[] = "learning.rule", rate_path[] = "learning.optimizer.rate";
 
-static const char *word_of(const struct draft *draft, const char *path, size_t layer,
-                           char word[CONFIG_TEXT_SIZE]) {
-    for (size_t k = 0; k < config_key_count; k++)
-        if (!strcmp(config_keys[k].path, path))
-            config_value_print(&config_keys[k], layer, draft, word, CONFIG_TEXT_SIZE);
-    return word;
+static struct input *input_of(struct reading *reading) {
+    return &reading->draft.config.architecture.input;
 }
 
-bool config_key_counts(const struct config_key *key, size_t layer, const struct draft *draft) {
-    char word[CONFIG_TEXT_SIZE];
-    return !key->when ||
-           config_words_contain(key->is, word_of(draft, key->when, layer, word), NULL);
+static struct output *output_of(struct reading *reading) {
+    return &reading->draft.config.architecture.output;
 }
+
+/* The losses that fit, as "a, b or c" with " or " as `last`. Returns `text`. */
+static const char *losses(bool (*fits)(const struct loss_kind *kind), const char *last,
+                          char text[CONFIG_TEXT_SIZE]) {
+    struct config_text to = {.text = text, .size = CONFIG_TEXT_SIZE};
+    const char *names[LOSSES];
+    size_t count = 0;
+    for (enum loss loss = 0; loss < LOSSES; loss++)
+        if (fits(loss_kind(loss)))
+            names[count++] = loss_kind(loss)->name;
+    for (size_t n = 0; n < count; n++)
+        config_add(&to, "%s%s", n == 0 ? "" : n + 1 == count ? last : ", ", names[n]);
+    return text;
+}
+
+/* ---- Presets ---- */
+
+enum { PRESET_NONE, PRESET_FORECAST };
+
+/* preset: forecast. The layer's values count where no layer is given. */
+static const struct {
+    const char *path, *value;
+} preset[] = {
+    {"model.input.kind", "real"},
+    {"model.input.scale", "forecast"},
+    {"model.input.missing", "hold"},
+    {"model.layers.*.cell", "gru"},
+    {"model.layers.*.size", "64"},
+    {"model.output.loss", "squared"},
+    {"model.output.target", "next"},
+    {"model.output.relative", "ar12"},
+    {"model.output.readout", "rls"},
+    {"learning.window", "16"},
+    {"learning.stride", "4"},
+    {"learning.optimizer.kind", "adam"},
+    {"learning.optimizer.rate", "0.0003"},
+    {"learning.clip", "1"},
+    {"anomaly.enabled", "true"},
+    {"anomaly.surprise", "true"},
+};
+
+static bool has_preset(const struct reading *reading) {
+    return reading->draft.config.preset == PRESET_FORECAST;
+}
+
+void config_preset_layers(struct reading *reading) {
+    struct architecture *architecture = &reading->draft.config.architecture;
+    if (!has_preset(reading) || architecture->layer_count)
+        return;
+    reading->preset_layer = true;
+    architecture->layer_count = 1;
+}
+
+/* What the preset says of a key that is not given; NULL = nothing. */
+static const char *preset_value(const struct reading *reading, const struct config_key *key) {
+    for (size_t n = 0; has_preset(reading) && n < sizeof preset / sizeof *preset; n++)
+        if (!strcmp(preset[n].path, key->path))
+            return config_key_layered(key) && !reading->preset_layer ? NULL : preset[n].value;
+    return NULL;
+}
+
+/* Whether it is a network that learns: where members are listed, only they are. */
+static bool is_network(const struct reading *reading) {
+    return reading->origin.member || !(reading->draft.config.members_given || has_preset(reading));
+}
+
+static void add_preset_members(struct reading *reading) {
+    struct config *config = &reading->draft.config;
+    if (!has_preset(reading) || config->members_given || reading->origin.member)
+        return;
+    config->members_given = true;
+    config->member_count = 2;
+    strcpy(config->members[0].name, "change");
+    strcpy(config->members[1].name, "level");
+    static const char sets[] = "\0model.output.relative=none\0"; /* of the first nothing */
+    memcpy(config->sets, sets, sizeof sets);
+    config->sets_size = sizeof sets;
+    config->members[1].sets = 1;
+}
+
+/* ---- Each key by itself ---- */
 
 /* Whether the key was given for all layers, and counts in another: then it is none of this one. */
 static bool is_of_others(const struct reading *reading, const struct config_key *key,
@@ -36,44 +112,76 @@ static bool is_of_others(const struct reading *reading, const struct config_key 
     return false;
 }
 
+/* Whether the key at that path follows from columns; one symbol alone is a short form, too. */
+static bool columns_say(const struct reading *reading, const char *path) {
+    bool symbol = reading->draft.config.architecture.input.kind == INPUT_SYMBOL;
+    return config_given(reading, columns_path) &&
+           (!strcmp(path, "model.input.kind") || !strcmp(path, "model.input.size") ||
+            (symbol && (!strcmp(path, "model.input.embedding") ||
+                        config_path_below(path, "model.input.vocabulary"))));
+}
+
+/* Whether a target of the loss is a level, which can be scaled and has differences. */
+static bool has_levels(const struct loss_kind *kind) {
+    return kind->parts[0].unit == UNIT_LEVEL;
+}
+
+/* What a key that is not given takes from others; false: its default. Targets that are levels are
+   scaled as inputs are; a vocabulary brings an alphabet: its words, and one for what is not known.
+ */
+static bool follows(const struct reading *reading, const char *path, char text[CONFIG_TEXT_SIZE]) {
+    static const char *const inherited[][2] = {{"model.output.scale", "model.input.scale"},
+                                               {"model.output.memory", "model.input.memory"},
+                                               {"model.output.limit", "model.input.limit"}};
+    const struct input *input = &reading->draft.config.architecture.input;
+    const struct output *output = &reading->draft.config.architecture.output;
+    if (input->scale == SCALE_STANDARD && has_levels(loss_kind(output->loss)))
+        for (size_t n = 0; n < sizeof inherited / sizeof *inherited; n++)
+            if (!strcmp(inherited[n][0], path))
+                return config_word_at(&reading->draft, inherited[n][1], 0, text);
+    if (strcmp(path, "model.input.size") != 0 || input->kind != INPUT_SYMBOL ||
+        (!input->vocabulary.capacity && !input->hash))
+        return false;
+    snprintf(text, CONFIG_TEXT_SIZE, "%zu",
+             input->hash ? input->hash : input->vocabulary.capacity + 1);
+    return true;
+}
+
 /* A key is given where it counts, and there when it is required; else it takes its default. */
 static int check_presence(struct reading *reading, const struct config_key *key, size_t layer) {
     char path[CONFIG_KEY_SIZE], word[CONFIG_TEXT_SIZE], text[CONFIG_TEXT_SIZE];
-    char worked_out[CONFIG_TEXT_SIZE];
-    bool given =
-        reading->places[key - config_keys][layer].given || config_columns_say(reading, key->path);
+    struct place *place = &reading->places[key - config_keys][layer];
+    bool given = place->given || columns_say(reading, key->path);
     bool counts = config_key_counts(key, layer, &reading->draft);
     if (given && !counts && is_of_others(reading, key, layer))
-        given = reading->places[key - config_keys][layer].given = false;
-    const char *preset = given || !counts ? NULL : config_preset_value(reading, key);
-    if (!given && counts && !preset &&
-        (config_target_value(reading, key, worked_out) ||
-         config_words_value(reading, key, worked_out)))
-        preset = worked_out;
+        given = place->given = false;
+    const char *value = given || !counts ? NULL : preset_value(reading, key);
+    if (!given && counts && !value && follows(reading, key->path, word))
+        value = word;
     config_key_path(key, layer, path);
     if (given && !counts) {
-        word_of(&reading->draft, key->when, layer, word);
+        const char *when = strrchr(key->when, '.') + 1;
         config_words_list(key->is, text, sizeof text);
-        return config_fail(reading, path, "found with %s: %s; it is allowed only with %s: %s",
-                           strrchr(key->when, '.') + 1,
-                           word_of(&reading->draft, key->when, layer, word),
-                           strrchr(key->when, '.') + 1, text);
+        return config_fail(reading, path, "found with %s: %s; it is allowed only with %s: %s", when,
+                           config_word_at(&reading->draft, key->when, layer, word), when, text);
     }
-    if (!given && !preset && counts && key->flags & KEY_REQUIRED) {
+    if (!given && !value && counts && key->flags & KEY_REQUIRED) {
         config_value_expected(key, text, sizeof text);
         return config_fail(reading, path, "missing; needed is %s (%s)", text, key->what);
     }
-    if (preset)
-        config_value_store(key, layer, preset, false, &reading->draft);
+    if (value)
+        config_value_store(key, layer, value, false, &reading->draft);
     else if (!given)
         config_value_default(key, layer, &reading->draft);
     return 0;
 }
 
+static int begin_columns(struct reading *reading);
+
 /* In the table's order: what decides whether a key counts comes before the key. */
 static int check_keys(struct reading *reading) {
     config_preset_layers(reading);
-    if (config_begin_columns(reading) != 0)
+    if (begin_columns(reading) != 0)
         return -1;
     size_t layers = reading->draft.config.architecture.layer_count;
     for (size_t k = 0; k < config_key_count; k++) {
@@ -88,17 +196,307 @@ static int check_keys(struct reading *reading) {
     return 0;
 }
 
+/* ---- Words and classes that appear: what sizes follow from, and rules ---- */
+
+/* So many classes; 0 where nothing brings them. */
+static size_t words_classes(const struct reading *reading) {
+    const struct architecture *architecture = &reading->draft.config.architecture;
+    const struct output *output = &architecture->output;
+    bool words = architecture->input.vocabulary.capacity || architecture->input.hash;
+    if (!loss_kind(output->loss)->class_id)
+        return 0;
+    if (output->vocabulary.capacity)
+        return output->vocabulary.capacity + 1;
+    return output->target == TARGET_NEXT && words ? architecture->input.size : 0;
+}
+
+/* Where sizes follow from something else they are not given, too. */
+static int check_one(const struct reading *reading, const char *path, const char *other) {
+    if (!config_given(reading, path) || !config_given(reading, other))
+        return 0;
+    return config_fail(reading, path, "found beside %s; allowed is one of them", other);
+}
+
+static int check_words(struct reading *reading) {
+    const struct architecture *architecture = &reading->draft.config.architecture;
+    const struct input *input = &architecture->input;
+    const struct output *output = &architecture->output;
+    static const char of_input[] = "model.input.vocabulary.capacity";
+    static const char of_output[] = "model.output.vocabulary.capacity";
+    if ((input->vocabulary.capacity && check_one(reading, "model.input.size", of_input)) ||
+        (input->hash && check_one(reading, "model.input.size", "model.input.hash")) ||
+        (input->hash && input->vocabulary.capacity &&
+         check_one(reading, "model.input.hash", of_input)) ||
+        (output->vocabulary.capacity && check_one(reading, "model.output.size", of_output)))
+        return -1;
+    for (size_t k = 0; output->vocabulary.capacity && k < input->column_count; k++)
+        if (input->columns[k].vocabulary.capacity && !strcmp(input->columns[k].name, "output"))
+            return config_fail(reading, of_output,
+                               "found beside a column of words that is called output, as this "
+                               "vocabulary is: give the column another name");
+    if (output->vocabulary.capacity && output->target == TARGET_NEXT)
+        return config_fail(reading, of_output,
+                           "found with target: next, whose classes are the inputs; allowed is "
+                           "model.input.vocabulary");
+    return 0;
+}
+
+/* ---- Times: what the network is told of them, and in which zone ---- */
+
+static int check_time(struct reading *reading) {
+    const struct input *input = &reading->draft.config.architecture.input;
+    bool clock = input->time & ~(1U << TIME_GAP);
+    struct time_zone *zone = NULL;
+    struct error error;
+    if (config_given(reading, zone_path) && !clock)
+        return config_fail(reading, zone_path,
+                           "found without day, week or year in model.input.time, which alone have "
+                           "a zone; leave it out");
+    if (input->time && input->kind == INPUT_SYMBOL)
+        return config_fail(reading, time_path,
+                           "found with kind: symbol; allowed are real inputs and columns: write "
+                           "the symbol as model.input.columns: [{name: NAME, kind: symbol, size: "
+                           "%zu}]",
+                           input->size);
+    /* It is read only to be sure: the learner reads it again when it opens. */
+    if (clock && time_zone_open(&zone, input->time_zone, &error))
+        return config_fail(reading, zone_path, "%s", error.text);
+    time_zone_close(&zone);
+    return 0;
+}
+
+/* ---- Columns: what the rest takes from them, and what they take from it ---- */
+
+/* Before the other keys are looked at: input.kind and input.size follow from columns. One symbol
+   alone, without times beside it, is what its short form is. */
+static int begin_columns(struct reading *reading) {
+    static const char *const said[] = {"model.input.kind", "model.input.size",
+                                       "model.input.embedding"};
+    struct input *input = input_of(reading);
+    if (!config_given(reading, columns_path))
+        return 0;
+    for (size_t n = 0; n < sizeof said / sizeof *said; n++)
+        if (config_given(reading, said[n]))
+            return config_fail(reading, said[n],
+                               "found beside model.input.columns, which says what an input is; "
+                               "leave it out");
+    const struct column *first = &input->columns[0];
+    bool symbol = input->column_count == 1 && first->kind == COLUMN_SYMBOL && !first->hash &&
+                  !(config_given(reading, time_path) && input->time);
+    input->kind = symbol ? INPUT_SYMBOL : INPUT_REAL;
+    input->size = symbol ? first->size : input->column_count;
+    input->embedding = symbol ? first->embedding : 0;
+    input->vocabulary = symbol ? first->vocabulary : (struct vocabulary){0};
+    return 0;
+}
+
+static bool says(const struct column *column, enum column_key key) {
+    return column->given >> key & 1;
+}
+
+/* What it does not say it has from model.input. */
+static int inherit(struct reading *reading, size_t n) {
+    const struct input *input = input_of(reading);
+    struct column *column = &input_of(reading)->columns[n];
+    char path[CONFIG_KEY_SIZE];
+    snprintf(path, sizeof path, "%s.%zu", columns_path, n);
+    if (!says(column, COLUMN_SCALE))
+        column->standard = input->scale == SCALE_STANDARD;
+    if (!column->standard && (says(column, COLUMN_MEMORY) || says(column, COLUMN_LIMIT)))
+        return config_fail(reading, path,
+                           "found %s of the column %s with scale: none; it is allowed only with "
+                           "scale: standard",
+                           says(column, COLUMN_MEMORY) ? "memory" : "limit", column->name);
+    if (column->standard && !says(column, COLUMN_MEMORY))
+        column->memory = input->memory;
+    if (column->standard && !says(column, COLUMN_LIMIT))
+        column->limit = input->limit;
+    if (!says(column, COLUMN_MISSING))
+        column->hold = input->hold;
+    return 0;
+}
+
+/* Experts say something of every column, in units of their own. */
+static int check_forecast_column(struct reading *reading, size_t n) {
+    static const enum column_key own[] = {COLUMN_SCALE, COLUMN_MEMORY, COLUMN_LIMIT, COLUMN_MASK};
+    const struct column *column = &input_of(reading)->columns[n];
+    char path[CONFIG_KEY_SIZE];
+    snprintf(path, sizeof path, "%s.%zu", columns_path, n);
+    if (column->kind != COLUMN_REAL)
+        return config_fail(reading, path,
+                           "found the %s %s; allowed with scale: forecast are real columns alone: "
+                           "use scale: standard, which takes all kinds",
+                           column_kind_name(column->kind), column->name);
+    for (size_t k = 0; k < sizeof own / sizeof *own; k++)
+        if (says(column, own[k]))
+            return config_fail(reading, path,
+                               "found %s of the column %s; with scale: forecast every column is in "
+                               "units of its own: leave it out",
+                               config_column_keys[own[k]].path, column->name);
+    return 0;
+}
+
+static int check_input(struct reading *reading) {
+    struct input *input = input_of(reading);
+    bool forecast = input->scale == SCALE_FORECAST, standard = false, hold = false;
+    size_t width = 0;
+    for (size_t n = 0; n < input->column_count; n++) {
+        const struct column *column = &input->columns[n];
+        if (forecast && check_forecast_column(reading, n) != 0)
+            return -1;
+        if (column->kind == COLUMN_REAL && inherit(reading, n) != 0)
+            return -1;
+        standard |= column->standard;
+        hold |= column->hold;
+        width += column_width(column);
+    }
+    if (width > (size_t)INPUT_MAX)
+        return config_fail(reading, columns_path,
+                           "found columns that make %zu inputs; allowed are at most %.0f: give "
+                           "symbols an embedding",
+                           width, INPUT_MAX);
+    if (!forecast)
+        input->scale = standard ? SCALE_STANDARD : SCALE_NONE;
+    input->hold = hold;
+    return 0;
+}
+
+static int choose_named(struct reading *reading) {
+    const struct input *input = input_of(reading);
+    struct output *output = output_of(reading);
+    for (size_t n = 0; n < output->column_count; n++) {
+        const char *name = reading->draft.output_columns[n];
+        size_t column = 0;
+        while (column < input->column_count && strcmp(input->columns[column].name, name) != 0)
+            column++;
+        if (column == input->column_count)
+            return config_fail(reading, names_path,
+                               "found %s, which no column of model.input.columns is called", name);
+        for (size_t m = 0; m < n; m++)
+            if (output->columns[m] == column)
+                return config_fail(reading, names_path, "found %s twice; once is allowed", name);
+        output->columns[n] = (uint16_t)column;
+    }
+    return 0;
+}
+
+/* All real columns; for classes the symbol. */
+static int choose_by_kind(struct reading *reading, const struct loss_kind *loss) {
+    const struct input *input = input_of(reading);
+    struct output *output = output_of(reading);
+    enum column_kind kind = loss->class_id ? COLUMN_SYMBOL : COLUMN_REAL;
+    output->column_count = 0;
+    for (size_t n = 0; n < input->column_count; n++)
+        if (input->columns[n].kind == kind)
+            output->columns[output->column_count++] = (uint16_t)n;
+    if (output->column_count == 0)
+        return config_fail(reading, "model.output.loss",
+                           "found %s with target: next, but no column is a %s; it predicts %s",
+                           loss->name, column_kind_name(kind),
+                           loss->class_id ? "a symbol" : "numbers");
+    if (loss->class_id && output->column_count > 1)
+        return config_fail(reading, names_path,
+                           "missing; needed with loss: %s is the one symbol that is predicted",
+                           loss->name);
+    return 0;
+}
+
+static int check_next_columns(struct reading *reading) {
+    const struct input *input = input_of(reading);
+    struct output *output = output_of(reading);
+    const struct loss_kind *loss = loss_kind(output->loss);
+    if ((config_given(reading, names_path) ? choose_named(reading)
+                                           : choose_by_kind(reading, loss)) != 0)
+        return -1;
+    for (size_t n = 0; n < output->column_count; n++) {
+        const struct column *column = &input->columns[output->columns[n]];
+        if (loss->class_id != (column->kind == COLUMN_SYMBOL))
+            return config_fail(reading, names_path,
+                               "found the %s %s with loss: %s, which predicts %s",
+                               column_kind_name(column->kind), column->name, loss->name,
+                               loss->class_id ? "one symbol" : "numbers, not symbols");
+        if (column->standard && loss->parts[0].unit == UNIT_NONE)
+            return config_fail(reading, names_path,
+                               "found %s, which is scaled; allowed with loss: %s is scale: none, "
+                               "since scaled targets would leave their range",
+                               column->name, loss->name);
+    }
+    size_t most = loss->class_id ? 1 : loss->size ? loss->size : output->column_count;
+    if (output->column_count != most)
+        return config_fail(reading, names_path, "found %zu columns; allowed with loss: %s is %zu",
+                           output->column_count, loss->name, most);
+    size_t size = loss->class_id ? input->columns[output->columns[0]].size : output->column_count;
+    if (config_given(reading, "model.output.size") && output->size != size)
+        return config_fail(reading, "model.output.size",
+                           "found %zu; with target: next and columns it is %zu: leave it out",
+                           output->size, size);
+    output->size = size;
+    return 0;
+}
+
+/* Names of what y has; sizes follow from them. */
+static int check_sent(struct reading *reading) {
+    struct architecture *architecture = &reading->draft.config.architecture;
+    struct output *output = &architecture->output;
+    const struct loss_kind *loss = loss_kind(output->loss);
+    size_t most = loss->class_id ? 1 : loss->size ? loss->size : output->column_count;
+    if (!config_given(reading, names_path))
+        return 0;
+    memcpy(architecture->target_names, reading->draft.output_columns,
+           sizeof architecture->target_names);
+    for (size_t n = 0; n < output->column_count; n++)
+        for (size_t m = 0; m < n; m++)
+            if (!strcmp(architecture->target_names[m], architecture->target_names[n]))
+                return config_fail(reading, names_path, "found %s twice; once is allowed",
+                                   architecture->target_names[n]);
+    if (output->column_count != most)
+        return config_fail(reading, names_path, "found %zu names; allowed with loss: %s is %zu",
+                           output->column_count, loss->name, most);
+    if (loss->class_id)
+        return 0;
+    if (config_given(reading, "model.output.size") && output->size != output->column_count)
+        return config_fail(reading, "model.output.size",
+                           "found %zu beside %zu names in model.output.columns: leave it out",
+                           output->size, output->column_count);
+    output->size = output->column_count;
+    return 0;
+}
+
+static int check_columns(struct reading *reading) {
+    struct input *input = input_of(reading);
+    const struct output *output = output_of(reading);
+    bool names = config_given(reading, names_path);
+    if (output->target != TARGET_NEXT && check_sent(reading) != 0)
+        return -1;
+    if (output->target != TARGET_NEXT)
+        return input->column_count ? check_input(reading) : 0;
+    if (names && !input->column_count)
+        return config_fail(reading, names_path,
+                           "found without model.input.columns, whose names it has; leave it out");
+    if (!input->column_count)
+        return 0;
+    if (names && input->scale == SCALE_FORECAST)
+        return config_fail(reading, names_path,
+                           "found with scale: forecast, which forecasts every column; leave it "
+                           "out");
+    if (check_input(reading) != 0)
+        return -1;
+    return input->scale == SCALE_FORECAST ? 0 : check_next_columns(reading);
+}
+
+/* ---- Targets: where they come from, and what the network sees of them ---- */
+
 static int check_output_size(struct reading *reading) {
     static const char path[] = "model.output.size";
     struct output *output = &reading->draft.config.architecture.output;
     const struct loss_kind *kind = loss_kind(output->loss);
-    bool given = config_place(reading, path)->given;
+    bool given = config_given(reading, path);
     if (!given && kind->size)
         output->size = kind->size;
     else if (output->column_count && (output->target == TARGET_NEXT || !kind->class_id))
-        return 0; /* config_check_columns */
-    else if (!given && config_words_classes(reading))
-        output->size = config_words_classes(reading);
+        return 0; /* check_columns */
+    else if (!given && words_classes(reading))
+        output->size = words_classes(reading);
     else if (!given && (reading->draft.config.preset ||
                         reading->draft.config.architecture.input.scale == SCALE_FORECAST))
         output->size = reading->draft.config.architecture.input.size;
@@ -125,13 +523,15 @@ static int check_next(struct reading *reading) {
     const struct input *input = &reading->draft.config.architecture.input;
     const struct output *output = &reading->draft.config.architecture.output;
     const struct loss_kind *kind = loss_kind(output->loss);
-    char losses[CONFIG_TEXT_SIZE];
+    char text[CONFIG_TEXT_SIZE];
     bool symbols = input->kind == INPUT_SYMBOL;
+    if (output->target != TARGET_NEXT || output->column_count)
+        return 0;
     if (symbols != kind->class_id)
         return config_fail(reading, "model.output.loss",
                            "found %s; allowed with target: next and %s inputs is %s", kind->name,
                            input_kind_name(input->kind),
-                           config_losses(symbols ? takes_class : takes_numbers, " or ", losses));
+                           losses(symbols ? takes_class : takes_numbers, " or ", text));
     if (kind->size && input->size != kind->size)
         return config_fail(reading, "model.input.size",
                            "found %zu; allowed with target: next and loss: %s is %zu", input->size,
@@ -148,230 +548,259 @@ static int check_next(struct reading *reading) {
     return 0;
 }
 
+static int check_targets(struct reading *reading) {
+    const struct output *output = &reading->draft.config.architecture.output;
+    const struct loss_kind *kind = loss_kind(output->loss);
+    char text[CONFIG_TEXT_SIZE];
+    losses(has_levels, " and ", text);
+    if (output->relative == RELATIVE_TRUE && !has_levels(kind))
+        return config_fail(reading, "model.output.relative",
+                           "found true with loss: %s, whose targets have no difference; it is "
+                           "allowed with %s",
+                           kind->name, text);
+    if (output->scale == SCALE_STANDARD && !has_levels(kind))
+        return config_fail(reading, "model.output.scale",
+                           "found standard with loss: %s, whose targets would leave their range; "
+                           "it is allowed with %s",
+                           kind->name, text);
+    return 0;
+}
+
+/* ---- scale: forecast ---- */
+
+static int check_without(struct reading *reading) {
+    const struct output *output = &reading->draft.config.architecture.output;
+    char word[CONFIG_TEXT_SIZE];
+    if (output->relative > RELATIVE_TRUE)
+        return config_fail(reading, "model.output.relative",
+                           "found %s; allowed is false or true, or with scale: forecast none, last "
+                           "or ar12",
+                           config_word_at(&reading->draft, "model.output.relative", 0, word));
+    if (output->solved)
+        return config_fail(reading, "model.output.readout",
+                           "found rls; it is allowed only with scale: forecast");
+    return 0;
+}
+
+static bool squares(const struct loss_kind *kind) {
+    return kind->squares;
+}
+
+static int check_forecast_output(struct reading *reading) {
+    const struct config *config = &reading->draft.config;
+    bool network = is_network(reading);
+    const struct output *output = &config->architecture.output;
+    const struct loss_kind *kind = loss_kind(output->loss);
+    char text[CONFIG_TEXT_SIZE];
+    if (output->solved && !squares(kind))
+        return config_fail(reading, "model.output.readout",
+                           "found rls with loss: %s; least squares need loss: %s", kind->name,
+                           losses(squares, " or ", text));
+    if (!squares(kind))
+        return config_fail(reading, "model.output.loss",
+                           "found %s; allowed with scale: forecast is %s", kind->name,
+                           losses(squares, " or ", text));
+    if (output->target != TARGET_NEXT)
+        return config_fail(reading, "model.output.target",
+                           "found %s; allowed with scale: forecast is next",
+                           target_name(output->target));
+    if (output->relative == RELATIVE_TRUE)
+        return config_fail(reading, "model.output.relative",
+                           "found true; allowed with scale: forecast is none, last or ar12");
+    if (network && output->relative == RELATIVE_AR12 && !(config->experts >> EXPERT_ar12 & 1))
+        return config_fail(reading, "model.output.relative",
+                           "found ar12, an expert that is not among experts; add it there, or use "
+                           "last or none");
+    return 0;
+}
+
+static int check_forecast(struct reading *reading) {
+    struct architecture *architecture = &reading->draft.config.architecture;
+    enum { STREAMS = 1024, FORECAST_STREAMS = 128 };
+    bool forecast = architecture->input.scale == SCALE_FORECAST;
+    reading->draft.config.anomaly.by_preset =
+        has_preset(reading) && !config_given(reading, "anomaly.enabled");
+    if (!config_given(reading, "learning.max_streams"))
+        reading->draft.config.learning.max_streams = forecast ? FORECAST_STREAMS : STREAMS;
+    if (!forecast && has_preset(reading))
+        return config_fail(reading, "model.input.scale",
+                           "found another scale with preset: forecast; allowed is forecast");
+    if (!forecast)
+        return check_without(reading);
+    if (check_forecast_output(reading) != 0)
+        return -1;
+    if (config_given(reading, "model.output.skip") && !architecture->output.skip)
+        return config_fail(reading, "model.output.skip",
+                           "found false; with scale: forecast the output always has the skip path: "
+                           "leave it out, or say true");
+    architecture->output.skip = true;
+    if (architecture->output.relative == RELATIVE_FALSE)
+        architecture->output.relative = RELATIVE_NONE;
+    add_preset_members(reading);
+    return 0;
+}
+
+/* ---- Learning ---- */
+
 static int check_size(struct reading *reading) {
+    static const size_t most = INT32_MAX;
     struct model model;
     model_build(&model, &reading->draft.config.architecture);
-    if (model.parameters > PARAMETERS_MAX)
+    if (model.parameters > most)
         return config_fail(reading, "model", "found %zu parameters; allowed are at most %zu",
-                           model.parameters, PARAMETERS_MAX);
+                           model.parameters, most);
     return 0;
+}
+
+/* A key of the optimizer that makes no sense without another. */
+static int check_needs(struct reading *reading, const struct optimizer *optimizer) {
+    for (const struct kind_key *key = optimizer_kind(optimizer->kind)->keys; key->name; key++) {
+        char path[CONFIG_KEY_SIZE];
+        if (!key->needs || !optimizer_value(optimizer, key) ||
+            optimizer_value(optimizer, optimizer_key(optimizer->kind, key->needs)) > 0)
+            continue;
+        snprintf(path, sizeof path, "learning.optimizer.%s", key->name);
+        return config_fail(reading, path,
+                           "found true; it is allowed only with learning.optimizer.%s above 0",
+                           key->needs);
+    }
+    return 0;
+}
+
+/* What the optimizer says of a key that others mean something else by: its default and bounds. */
+static int check_own(struct reading *reading, struct optimizer *optimizer) {
+    const struct optimizer_kind *kind = optimizer_kind(optimizer->kind);
+    for (const struct kind_key *key = kind->keys; key->name; key++) {
+        char path[CONFIG_KEY_SIZE];
+        double *value = (double *)(void *)((char *)optimizer + key->offset);
+        snprintf(path, sizeof path, "learning.optimizer.%s", key->name);
+        if (key->boolean)
+            continue;
+        if (!config_given(reading, path))
+            *value = strtod(key->fallback, NULL);
+        if (*value < key->minimum || *value > key->maximum ||
+            (key->below && *value == key->maximum))
+            return config_fail(reading, path,
+                               "found %.10g; allowed with kind: %s is a number from %.10g to "
+                               "%s%.10g",
+                               *value, kind->name, key->minimum, key->below ? "below " : "",
+                               key->maximum);
+    }
+    return 0;
+}
+
+bool config_rate_fits(const struct optimizer *optimizer, double rate, char why[CONFIG_WHY_SIZE]) {
+    const struct optimizer_kind *kind = optimizer_kind(optimizer->kind);
+    if (kind->rateless && rate != RATE_AUTO)
+        snprintf(why, CONFIG_WHY_SIZE,
+                 "found %.10g, but kind: %s has no learning rate; allowed with it is auto", rate,
+                 kind->name);
+    else if (!kind->rateless && rate == RATE_AUTO)
+        snprintf(why, CONFIG_WHY_SIZE, "found auto; allowed with kind: %s is a number", kind->name);
+    return kind->rateless == (rate == RATE_AUTO);
+}
+
+static int check_cells(const struct reading *reading, enum rule rule) {
+    const struct architecture *architecture = &reading->draft.config.architecture;
+    char words[CONFIG_TEXT_SIZE] = "", text[CONFIG_TEXT_SIZE];
+    struct config_text to = {.text = words, .size = sizeof words};
+    for (enum cell cell = 0; cell < CELLS; cell++)
+        if (rule_takes(rule, cell))
+            config_add(&to, "%s%s", to.used ? "|" : "", cell_kind(cell)->kind.name);
+    config_words_list(words, text, sizeof text);
+    for (size_t n = 0; n < architecture->layer_count; n++) {
+        enum cell cell = architecture->layers[n].cell;
+        if (!rule_takes(rule, cell))
+            return config_fail(reading, rule_path,
+                               "found %s with a layer whose cell is %s (model.layers.%zu); allowed "
+                               "with it are layers of %s",
+                               rule_kind(rule)->name, cell_kind(cell)->kind.name, n, text);
+    }
+    return 0;
+}
+
+static size_t bytes_kept(const struct architecture *architecture, enum rule rule) {
+    struct model model;
+    model_build(&model, architecture);
+    return rule_record_size(&model, rule) * sizeof(float);
+}
+
+/* The most units that every layer that carries a state may have; 0: not even one. */
+static size_t units_that_fit(const struct architecture *architecture, enum rule rule) {
+    size_t low = 0, high = LAYER_SIZE_MAX;
+    while (low + 1 < high) {
+        struct architecture smaller = *architecture;
+        size_t units = (low + high) / 2;
+        for (size_t n = 0; n < smaller.layer_count; n++)
+            if (cell_kind(smaller.layers[n].cell)->states > 0)
+                smaller.layers[n].size = units;
+        if (bytes_kept(&smaller, rule) <= RULE_BYTES_MOST)
+            low = units;
+        else
+            high = units;
+    }
+    return low;
+}
+
+static int check_kept(const struct reading *reading, enum rule rule) {
+    const struct architecture *architecture = &reading->draft.config.architecture;
+    size_t bytes = bytes_kept(architecture, rule), units;
+    if (bytes <= RULE_BYTES_MOST)
+        return 0;
+    units = units_that_fit(architecture, rule);
+    return config_fail(
+        reading, rule_path,
+        "found %s, which would keep %zu MiB of each stream; allowed are at most %zu: "
+        "with recurrent layers of %zu units it fits",
+        rule_kind(rule)->name, bytes >> 20, RULE_BYTES_MOST >> 20, units);
+}
+
+static int check_rule(struct reading *reading) {
+    struct config *config = &reading->draft.config;
+    enum rule rule = config->learning.rule;
+    if (rule_kind(rule)->keeps == KEEPS_NOTHING)
+        return 0;
+    config->learning.window = config->learning.stride;
+    if (!is_network(reading))
+        return 0;
+    if (!strncmp(config->device, "cuda", strlen("cuda")))
+        return config_fail(reading, rule_path,
+                           "found %s with device: %s; no GPU computes it: allowed is device: cpu, "
+                           "or auto, which is the processor then",
+                           rule_kind(rule)->name, config->device);
+    return check_cells(reading, rule) || check_kept(reading, rule) ? -1 : 0;
 }
 
 static int check_learning(struct reading *reading) {
     struct config *config = &reading->draft.config;
-    if (!config_has(reading, "learning.stride"))
+    struct optimizer *optimizer = &config->learning.optimizer;
+    char why[CONFIG_WHY_SIZE];
+    if (!config_given(reading, "learning.stride") && !has_preset(reading))
         config->learning.stride = config->learning.window;
     bool windowed = rule_kind(config->learning.rule)->keeps == KEEPS_NOTHING;
     if (windowed && config->learning.stride > config->learning.window)
         return config_fail(reading, "learning.stride",
                            "found %zu; allowed is at most learning.window, %zu",
                            config->learning.stride, config->learning.window);
-    return config_check_rule(reading) || config_check_optimizer(reading) ? -1 : 0;
-}
-
-/* One of bind and connect. One that an override gives takes the other's place. */
-static int check_socket(struct reading *reading, const char *section, struct socket_config *socket,
-                        const char *connect) {
-    char path[CONFIG_KEY_SIZE];
-    snprintf(path, sizeof path, "%s.bind", section);
-    const struct place *bound = config_place(reading, path);
-    snprintf(path, sizeof path, "%s.connect", section);
-    const struct place *connected = config_place(reading, path);
-    if (bound->given && connected->given && !bound->override == !connected->override)
-        return config_fail(reading, path, "found beside %s.bind; allowed is one of them", section);
-    socket->connect = connected->given && !(bound->given && bound->override);
-    if (socket->connect)
-        memcpy(socket->endpoint, connect, sizeof socket->endpoint);
-    return 0;
-}
-
-/* Whether ZeroMQ picks a free port or path by itself. */
-static bool is_wildcard(const char *endpoint) {
-    const char *colon = strrchr(endpoint, ':');
-    return !strcmp(endpoint, "ipc://*") || !strcmp(colon, ":*") || !strcmp(colon, ":0");
-}
-
-static int check_sockets(struct reading *reading) {
-    struct config *config = &reading->draft.config;
-    const struct draft *draft = &reading->draft;
-    if (check_socket(reading, "examples", &config->examples, draft->examples_connect) != 0 ||
-        check_socket(reading, "statistics", &config->statistics, draft->statistics_connect) != 0 ||
-        check_socket(reading, "control", &config->control, draft->control_connect) != 0)
+    if (check_rule(reading) != 0 || check_needs(reading, optimizer) != 0 ||
+        check_own(reading, optimizer) != 0)
         return -1;
-    const struct {
-        const char *path;
-        const struct socket_config *socket;
-    } sockets[] = {{"examples.bind", &config->examples},
-                   {"statistics.bind", &config->statistics},
-                   {"control.bind", &config->control}};
-    for (size_t a = 1; a < sizeof sockets / sizeof *sockets; a++)
-        for (size_t b = 0; b < a; b++)
-            if (!sockets[a].socket->connect && !sockets[b].socket->connect &&
-                !is_wildcard(sockets[a].socket->endpoint) &&
-                !strcmp(sockets[a].socket->endpoint, sockets[b].socket->endpoint))
-                return config_fail(reading, sockets[a].path,
-                                   "found \"%s\", which %s has too; allowed is another endpoint",
-                                   sockets[a].socket->endpoint, sockets[b].path);
-    return 0;
+    if (optimizer_kind(optimizer->kind)->rateless && !config_given(reading, rate_path))
+        optimizer->rate = RATE_AUTO;
+    return config_rate_fits(optimizer, optimizer->rate, why)
+               ? 0
+               : config_fail(reading, rate_path, "%s", why);
 }
 
-/* A path as a user means it: ~/ is the home directory; relative is to the file's own directory, or
-   on the command line to the working directory. */
-static int resolve(struct reading *reading, const char *key, char path[CONFIG_PATH_SIZE]) {
-    char whole[2 * CONFIG_PATH_SIZE];
-    const char *slash = strrchr(reading->path, '/'), *home = getenv("HOME");
-    if (!strcmp(path, "~") || !strncmp(path, "~/", 2)) {
-        if (!home || *home != '/')
-            return config_fail(reading, key,
-                               "found \"%s\", and $HOME is not set; write the whole "
-                               "path",
-                               path);
-        snprintf(whole, sizeof whole, "%s%s", home, path + 1);
-    } else if (*path && *path != '/' && slash && !config_place(reading, key)->override) {
-        snprintf(whole, sizeof whole, "%.*s/%s", (int)(slash - reading->path), reading->path, path);
-    } else {
-        return 0;
-    }
-    if (strlen(whole) >= CONFIG_PATH_SIZE)
-        return config_fail(reading, key, "found a path of %zu bytes; allowed are at most %d",
-                           strlen(whole), CONFIG_PATH_SIZE - 1);
-    strcpy(path, whole);
-    return 0;
-}
-
-/* People look for it from other directories. */
-static int make_absolute(struct reading *reading, const char *key, char path[CONFIG_PATH_SIZE]) {
-    char directory[CONFIG_PATH_SIZE], whole[2 * CONFIG_PATH_SIZE];
-    if (*path == '/')
-        return 0;
-    if (!getcwd(directory, sizeof directory))
-        return config_fail(reading, key,
-                           "found \"%s\", and the working directory has no path: %s; "
-                           "write the whole path",
-                           path, strerror(errno));
-    int length = snprintf(whole, sizeof whole, "%s/%s", directory, path);
-    if (length >= CONFIG_PATH_SIZE)
-        return config_fail(reading, key, "found a path of %d bytes; allowed are at most %d", length,
-                           CONFIG_PATH_SIZE - 1);
-    memcpy(path, whole, (size_t)length + 1);
-    return 0;
-}
-
-/* $STATE_DIRECTORY is systemd's: one or more absolute paths with colons between them. */
-static int default_directory(struct reading *reading) {
-    static const char key[] = "state.directory";
-    struct config *config = &reading->draft.config;
-    const char *systemd = getenv("STATE_DIRECTORY"), *state = getenv("XDG_STATE_HOME"),
-               *home = getenv("HOME");
-    int length;
-    if (systemd && *systemd)
-        length = snprintf(config->state_directory, CONFIG_PATH_SIZE, "%.*s",
-                          (int)strcspn(systemd, ":"), systemd);
-    else if (state && *state == '/')
-        length = snprintf(config->state_directory, CONFIG_PATH_SIZE, "%s/runnel/%s", state,
-                          config->name);
-    else if (home && *home == '/')
-        length = snprintf(config->state_directory, CONFIG_PATH_SIZE, "%s/.local/state/runnel/%s",
-                          home, config->name);
-    else
-        return config_fail(reading, key,
-                           "missing; needed is a path, since none of "
-                           "$STATE_DIRECTORY, $XDG_STATE_HOME and $HOME is set");
-    if (length >= CONFIG_PATH_SIZE)
-        return config_fail(reading, key,
-                           "the default from the environment has %d bytes; allowed "
-                           "are at most %d",
-                           length, CONFIG_PATH_SIZE - 1);
-    return 0;
-}
-
-static const char *const allow_keys[SOCKET_ROLES] = {
-    [SOCKET_EXAMPLES] = "security.allow.examples",
-    [SOCKET_STATISTICS] = "security.allow.statistics",
-    [SOCKET_CONTROL] = "security.allow.control",
-};
-
-/* Lists of keys mean something only where there are keys, and what others can reach wants them. */
-static int check_security(struct reading *reading) {
-    const struct config *config = &reading->draft.config;
-    const struct socket_config *sockets[SOCKET_ROLES] = {&config->examples, &config->statistics,
-                                                         &config->control};
-    static const char *const binds[SOCKET_ROLES] = {"examples.bind", "statistics.bind",
-                                                    "control.bind"};
-    bool keys = *config->security.secret != 0;
-    for (size_t i = 0; i < SOCKET_ROLES; i++) {
-        if (!keys && *config->security.allow[i])
-            return config_fail(reading, allow_keys[i],
-                               "found without security.secret; it is allowed only beside that");
-        if (!keys && !config->security.insecure && !sockets[i]->connect &&
-            address_is_abstract(sockets[i]->endpoint))
-            return config_fail(reading, binds[i],
-                               "found \"%s\", a name without a file, which every user of this "
-                               "machine can reach, without keys; allowed is ipc with a path, or "
-                               "any with security.secret (runnel-keygen) or, where all users may "
-                               "do everything, with security.insecure: true",
-                               sockets[i]->endpoint);
-        if (!keys && !config->security.insecure && !sockets[i]->connect &&
-            !address_is_local(sockets[i]->endpoint))
-            return config_fail(reading, binds[i],
-                               "found \"%s\", which other machines can reach, without keys; "
-                               "allowed is loopback or ipc, or any with security.secret "
-                               "(runnel-keygen) or, on a trusted network, with "
-                               "security.insecure: true",
-                               sockets[i]->endpoint);
-    }
-    return 0;
-}
-
-static int check_paths(struct reading *reading) {
-    struct config *config = &reading->draft.config;
-    if (resolve(reading, "model.initial", config->initial) != 0 ||
-        resolve(reading, "security.secret", config->security.secret) != 0 ||
-        resolve(reading, "examples.redis.password_file", config->consume.redis.password_file) !=
-            0 ||
-        resolve(reading, "examples.kafka.password_file", config->consume.kafka.password_file) !=
-            0 ||
-        resolve(reading, "publish.password_file", config->publish.password_file) != 0 ||
-        resolve(reading, "publish.credentials", config->publish.credentials) != 0 ||
-        resolve(reading, "publish.cafile", config->publish.cafile) != 0)
-        return -1;
-    for (size_t i = 0; i < SOCKET_ROLES; i++)
-        if (resolve(reading, allow_keys[i], config->security.allow[i]) != 0)
-            return -1;
-    if (!config_place(reading, "state.directory")->given)
-        return default_directory(reading);
-    return resolve(reading, "state.directory", config->state_directory) ||
-                   make_absolute(reading, "state.directory", config->state_directory)
-               ? -1
-               : 0;
-}
-
-/* An acknowledgement means that the example is in the journal. */
-static int check_journal(struct reading *reading) {
-    const struct config *config = &reading->draft.config;
-    if (config->examples_socket == EXAMPLES_ROUTER && !config->journal.enabled)
-        return config_fail(reading, "state.journal.enabled",
-                           "found false with examples.socket: router, which acknowledges what the "
-                           "journal has; allowed is true");
-    return 0;
-}
+/* ---- All of them ---- */
 
 int config_check(struct reading *reading) {
-    const struct output *output = &reading->draft.config.architecture.output;
-    if (check_keys(reading) != 0 || config_check_columns(reading) != 0 ||
-        config_check_time(reading) != 0 || check_output_size(reading) != 0 ||
-        config_check_words(reading) != 0)
-        return -1;
-    if (output->target == TARGET_NEXT && !output->column_count && check_next(reading) != 0)
-        return -1;
-    if (config_check_targets(reading) != 0 || config_check_forecast(reading) != 0 ||
-        check_size(reading) != 0 || check_learning(reading) != 0)
-        return -1;
-    if (reading->member)
-        return 0;
-    if (check_sockets(reading) != 0 || config_check_consume(reading) != 0 ||
-        config_check_publish(reading) != 0 || check_security(reading) != 0 ||
-        check_journal(reading) != 0)
-        return -1;
-    return check_paths(reading);
+    static int (*const checks[])(struct reading *) = {
+        check_keys, check_columns, check_time,     check_output_size, check_words,
+        check_next, check_targets, check_forecast, check_size,        check_learning,
+    };
+    for (size_t n = 0; n < sizeof checks / sizeof *checks; n++)
+        if (checks[n](reading) != 0)
+            return -1;
+    return reading->origin.member ? 0 : config_check_daemon(reading);
 }

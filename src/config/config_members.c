@@ -1,166 +1,20 @@
-/* Presets, and members: several networks on the same streams, each a configuration of its own that
-   differs in what the member sets. And the rules of scale: forecast, which both are for. */
+/* Members: several networks on the same streams, each a configuration of its own that differs in
+   what the member sets. */
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/error.h"
 #include "common/hash.h"
-#include "config_internal.h"
+#include "config_read.h"
 #include "forecast/forecast.h"
-
-/* ---- Presets ---- */
-
-enum { PRESET_NONE, PRESET_FORECAST };
-
-/* preset: forecast. The layer's values count where no layer is given. */
-static const struct {
-    const char *path, *value;
-} preset[] = {
-    {"model.input.kind", "real"},
-    {"model.input.scale", "forecast"},
-    {"model.input.missing", "hold"},
-    {"model.layers.*.cell", "gru"},
-    {"model.layers.*.size", "64"},
-    {"model.output.loss", "squared"},
-    {"model.output.target", "next"},
-    {"model.output.relative", "ar12"},
-    {"model.output.readout", "rls"},
-    {"learning.window", "16"},
-    {"learning.stride", "4"},
-    {"learning.optimizer.kind", "adam"},
-    {"learning.optimizer.rate", "0.0003"},
-    {"learning.clip", "1"},
-    {"anomaly.enabled", "true"},
-    {"anomaly.surprise", "true"},
-};
-
-static bool has_preset(const struct reading *reading) {
-    return reading->draft.config.preset == PRESET_FORECAST;
-}
-
-void config_preset_layers(struct reading *reading) {
-    struct architecture *architecture = &reading->draft.config.architecture;
-    if (!has_preset(reading) || architecture->layer_count)
-        return;
-    reading->preset_layer = true;
-    architecture->layer_count = 1;
-}
-
-const char *config_preset_value(const struct reading *reading, const struct config_key *key) {
-    for (size_t n = 0; has_preset(reading) && n < sizeof preset / sizeof *preset; n++)
-        if (!strcmp(preset[n].path, key->path))
-            return config_key_layered(key) && !reading->preset_layer ? NULL : preset[n].value;
-    return NULL;
-}
-
-bool config_is_network(const struct reading *reading) {
-    return reading->member || !(reading->draft.config.members_given || has_preset(reading));
-}
-
-bool config_has(const struct reading *reading, const char *path) {
-    const struct config_key *key;
-    config_path_kind(path, &key, NULL);
-    return config_place(reading, path)->given || config_preset_value(reading, key);
-}
-
-static void add_preset_members(struct reading *reading) {
-    struct config *config = &reading->draft.config;
-    if (!has_preset(reading) || config->members_given)
-        return;
-    config->members_given = true;
-    config->member_count = 2;
-    strcpy(config->members[0].name, "change");
-    strcpy(config->members[1].name, "level");
-    static const char sets[] = "\0model.output.relative=none\0"; /* of the first nothing */
-    memcpy(config->sets, sets, sizeof sets);
-    config->sets_size = sizeof sets;
-    config->members[1].sets = 1;
-}
-
-/* ---- Rules ---- */
-
-static int check_without(struct reading *reading) {
-    const struct output *output = &reading->draft.config.architecture.output;
-    char word[CONFIG_TEXT_SIZE];
-    if (output->relative > RELATIVE_TRUE)
-        return config_fail(reading, "model.output.relative",
-                           "found %s; allowed is false or true, or with scale: forecast none, last "
-                           "or ar12",
-                           config_word_of(reading, "model.output.relative", word));
-    if (output->solved)
-        return config_fail(reading, "model.output.readout",
-                           "found rls; it is allowed only with scale: forecast");
-    return 0;
-}
-
-static bool squares(const struct loss_kind *kind) {
-    return kind->squares;
-}
-
-static int check_output(struct reading *reading) {
-    const struct config *config = &reading->draft.config;
-    bool network = config_is_network(reading);
-    const struct output *output = &config->architecture.output;
-    const struct loss_kind *kind = loss_kind(output->loss);
-    char text[CONFIG_TEXT_SIZE];
-    if (output->solved && !squares(kind))
-        return config_fail(reading, "model.output.readout",
-                           "found rls with loss: %s; least squares need loss: %s", kind->name,
-                           config_losses(squares, " or ", text));
-    if (!squares(kind))
-        return config_fail(reading, "model.output.loss",
-                           "found %s; allowed with scale: forecast is %s", kind->name,
-                           config_losses(squares, " or ", text));
-    if (output->target != TARGET_NEXT)
-        return config_fail(reading, "model.output.target",
-                           "found %s; allowed with scale: forecast is next",
-                           target_name(output->target));
-    if (output->relative == RELATIVE_TRUE)
-        return config_fail(reading, "model.output.relative",
-                           "found true; allowed with scale: forecast is none, last or ar12");
-    if (network && output->relative == RELATIVE_AR12 && !(config->experts >> EXPERT_ar12 & 1))
-        return config_fail(reading, "model.output.relative",
-                           "found ar12, an expert that is not among experts; add it there, or use "
-                           "last or none");
-    return 0;
-}
-
-int config_check_forecast(struct reading *reading) {
-    struct architecture *architecture = &reading->draft.config.architecture;
-    enum { STREAMS = 1024, FORECAST_STREAMS = 128 };
-    bool forecast = architecture->input.scale == SCALE_FORECAST;
-    reading->draft.config.anomaly.by_preset =
-        has_preset(reading) && !config_place(reading, "anomaly.enabled")->given;
-    if (!config_place(reading, "learning.max_streams")->given)
-        reading->draft.config.learning.max_streams = forecast ? FORECAST_STREAMS : STREAMS;
-    if (!forecast && has_preset(reading))
-        return config_fail(reading, "model.input.scale",
-                           "found another scale with preset: forecast; allowed is forecast");
-    if (!forecast)
-        return check_without(reading);
-    if (check_output(reading) != 0)
-        return -1;
-    if (config_place(reading, "model.output.skip")->given && !architecture->output.skip)
-        return config_fail(reading, "model.output.skip",
-                           "found false; with scale: forecast the output always has the skip path: "
-                           "leave it out, or say true");
-    architecture->output.skip = true;
-    if (architecture->output.relative == RELATIVE_FALSE)
-        architecture->output.relative = RELATIVE_NONE;
-    return 0;
-}
-
-/* ---- Members ---- */
 
 static const char combines[] = "mlpoly|average|best";
 
 static bool is_expert(const char *name) {
-    for (enum expert expert = 0; expert < EXPERTS; expert++)
-        if (!strcmp(expert_name(expert), name))
-            return true;
-    return false;
+    bool expert = false;
+#define EXPERT(own, what, ...) expert |= !strcmp(#own, name);
+#include "forecast/experts.def"
+    return expert;
 }
 
 static int check_names(const struct reading *reading) {
@@ -182,55 +36,50 @@ static int check_names(const struct reading *reading) {
     return 0;
 }
 
-/* `combine` as mixture.h has it. */
+/* `combine` as mixture.h has it: words, then experts and members by their place. */
 static int resolve_combine(struct reading *reading) {
+    enum { NAMES_SIZE = (COMBINE_ONE + EXPERTS + CONFIG_MEMBERS_MAX) * CONFIG_MEMBER_NAME_SIZE };
     struct config *config = &reading->draft.config;
-    size_t place, count = 0, members = config->members_given ? config->member_count : 1;
-    if (config_words_contain(combines, config->combine, &place)) {
-        config->combined = (unsigned)place;
-        return 0;
-    }
-    for (enum expert expert = 0; expert < EXPERTS; expert++) {
-        if (config->experts >> expert & 1 && !strcmp(expert_name(expert), config->combine)) {
-            config->combined = COMBINE_ONE + (unsigned)count;
-            return 0;
-        }
-        count += config->experts >> expert & 1;
-    }
-    for (size_t n = 0; n < members; n++, count++) {
-        const char *name = config->members_given ? config->members[n].name : CONFIG_NETWORK;
-        if (!strcmp(name, config->combine)) {
-            config->combined = COMBINE_ONE + (unsigned)count;
-            return 0;
-        }
-    }
-    return config_fail(reading, "combine",
-                       "found \"%s\"; allowed is mlpoly, average, best, or the name of one of "
-                       "experts or members",
-                       config->combine);
+    char names[NAMES_SIZE];
+    struct config_text to = {.text = names, .size = sizeof names};
+    size_t place;
+    config_add(&to, "%s", combines);
+    for (enum expert expert = 0; expert < EXPERTS; expert++)
+        if (config->experts >> expert & 1)
+            config_add(&to, "|%s", expert_name(expert));
+    for (size_t n = 0; n < config->member_count && config->members_given; n++)
+        config_add(&to, "|%s", config->members[n].name);
+    if (!config->members_given)
+        config_add(&to, "|" CONFIG_NETWORK);
+    if (!config_words_contain(names, config->combine, &place))
+        return config_fail(reading, "combine",
+                           "found \"%s\"; allowed is mlpoly, average, best, or the name of one of "
+                           "experts or members",
+                           config->combine);
+    config->combined = (unsigned)place;
+    return 0;
 }
 
 /* What is of all members cannot be another for one of them. */
 static int check_set(const struct reading *reading, const struct member_config *member,
                      const char *set) {
     static const char *const own[] = {"model.layers", "model.output", "learning", "seed"};
-    size_t length = strcspn(set, "=");
-    bool allowed = false;
-    for (size_t n = 0; n < sizeof own / sizeof *own; n++) {
-        size_t part = strlen(own[n]);
-        allowed |= !strncmp(set, own[n], part) && (part == length || set[part] == '.');
-    }
     static const char *const shared[] = {"learning.max_streams", "learning.threads", "learning.pin",
                                          "model.output.ahead"};
+    char path[CONFIG_SET_SIZE];
+    bool allowed = false;
+    snprintf(path, sizeof path, "%.*s", (int)strcspn(set, "="), set);
+    for (size_t n = 0; n < sizeof own / sizeof *own; n++)
+        allowed |= config_path_below(path, own[n]);
     for (size_t n = 0; n < sizeof shared / sizeof *shared; n++)
-        allowed &= strlen(shared[n]) != length || strncmp(set, shared[n], length) != 0;
+        allowed &= strcmp(path, shared[n]) != 0;
     if (allowed)
         return 0;
     return config_fail(reading, "members",
-                       "found %.*s, which member %s sets; allowed are keys of model.layers, "
+                       "found %s, which member %s sets; allowed are keys of model.layers, "
                        "model.output but ahead and learning but max_streams, threads and pin, and "
                        "seed: all members have the same streams, inputs, horizons and threads",
-                       (int)length, set, member->name);
+                       path, member->name);
 }
 
 static const struct digest {
@@ -256,19 +105,19 @@ static int check_member(struct reading *reading, struct member_config *member, s
     char verb[CONFIG_PATH_SIZE + CONFIG_TEXT_SIZE];
     const struct place *place = config_place(reading, "members");
     if (place->given && !place->override)
-        snprintf(verb, sizeof verb, "%s:%zu:%zu: member %s:", reading->path, place->line,
+        snprintf(verb, sizeof verb, "%s:%zu:%zu: member %s:", reading->origin.path, place->line,
                  place->column, member->name);
     else
         snprintf(verb, sizeof verb, "member %s:", member->name);
-    own->member = true;
-    own->verb = verb;
+    own->origin.member = true;
+    own->origin.verb = verb;
     config_preset_layers(own);
     const char *set = reading->draft.config.sets + member->sets;
     int status = 0;
     for (; *set && status == 0; set += strlen(set) + 1)
         status = check_set(reading, member, set) != 0 || config_read_override(own, set) != 0;
     status = status || config_check(own) != 0;
-    own->verb = reading->verb;
+    own->origin.verb = reading->origin.verb;
     if (status)
         return -1;
     const struct config *config = &own->draft.config;
@@ -288,11 +137,8 @@ int config_check_members(struct reading *reading, const struct reading *read) {
     int status = 0;
     for (size_t n = 0; n < DIGESTS; n++)
         values[n] = config_digest_of(&reading->draft, digests[n].flags, digests[n].without);
-    if (forecast) {
-        add_preset_members(reading);
-        if (check_names(reading) != 0 || resolve_combine(reading) != 0)
-            return -1;
-    }
+    if (forecast && (check_names(reading) != 0 || resolve_combine(reading) != 0))
+        return -1;
     for (size_t n = 0; n < DIGESTS && config->members_given; n++)
         values[n] = hash_bytes(values[n], "members", sizeof "members");
     struct reading *own = malloc(sizeof *own);
@@ -309,6 +155,12 @@ int config_check_members(struct reading *reading, const struct reading *read) {
     return status;
 }
 
+void config_member(const struct config *config, size_t member, struct config *own) {
+    own->seed = config->members[member].seed;
+    config_member_network(config, member, &own->architecture);
+    own->learning = config->members[member].learning;
+}
+
 void config_member_network(const struct config *config, size_t member,
                            struct architecture *architecture) {
     const struct member_config *own = &config->members[member];
@@ -316,4 +168,64 @@ void config_member_network(const struct config *config, size_t member,
     memcpy(architecture->layers, own->layers, sizeof own->layers);
     architecture->layer_count = own->layer_count;
     architecture->output = own->output;
+}
+
+/* ---- All networks in one line ---- */
+
+enum { SHAPES_TOLD = 6, NAMES_TOLD = 3 };
+
+static void summarize(const struct config *config, size_t member,
+                      char summary[MODEL_SUMMARY_SIZE]) {
+    struct architecture architecture;
+    config_member_network(config, member, &architecture);
+    model_summary(&architecture, summary);
+}
+
+/* Of each member the first one that is described alike. */
+static void find_alike(const struct config *config, size_t first[CONFIG_MEMBERS_MAX]) {
+    uint64_t hashes[CONFIG_MEMBERS_MAX];
+    for (size_t m = 0; m < config->member_count; m++) {
+        char summary[MODEL_SUMMARY_SIZE];
+        summarize(config, m, summary);
+        hashes[m] = hash_bytes(HASH_BEGIN, summary, strlen(summary));
+        first[m] = 0;
+        while (hashes[first[m]] != hashes[m])
+            first[m]++;
+    }
+}
+
+/* "; member wide: lstm 70 norm > squared 2, next" of the members like this one, without the input,
+   which is that of all. */
+static void add_others(const struct config *config, const size_t *first, size_t member,
+                       struct config_text *to) {
+    char summary[MODEL_SUMMARY_SIZE];
+    size_t count = 0;
+    for (size_t m = member; m < config->member_count; m++)
+        count += first[m] == member;
+    config_add(to, "; member%s ", count == 1 ? "" : "s");
+    for (size_t m = member, told = 0; m < config->member_count && told < NAMES_TOLD; m++)
+        if (first[m] == member)
+            config_add(to, "%s%s", told++ ? ", " : "", config->members[m].name);
+    if (count > NAMES_TOLD)
+        config_add(to, " and %zu more", count - NAMES_TOLD);
+    summarize(config, member, summary);
+    const char *input_end = strstr(summary, " > ");
+    config_add(to, ": %s", input_end ? input_end + strlen(" > ") : summary);
+}
+
+void config_networks(const struct config *config, char text[CONFIG_NETWORKS_SIZE]) {
+    size_t first[CONFIG_MEMBERS_MAX], shapes = 0;
+    struct config_text to = {.text = text, .size = CONFIG_NETWORKS_SIZE};
+    if (!config->members_given || !config->member_count) {
+        model_summary(&config->architecture, text);
+        return;
+    }
+    find_alike(config, first);
+    summarize(config, 0, text);
+    to.used = strlen(text);
+    for (size_t m = 1; m < config->member_count; m++)
+        if (first[m] == m && shapes++ < SHAPES_TOLD)
+            add_others(config, first, m, &to);
+    if (shapes > SHAPES_TOLD)
+        config_add(&to, "; %zu more kinds of networks", shapes - SHAPES_TOLD);
 }

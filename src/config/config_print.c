@@ -1,101 +1,75 @@
 /* The resolved configuration: every key that counts, defaults written out, as YAML that gives the
    same configuration again, or as an object of JSON from paths to values. */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sysexits.h>
 #include <unistd.h>
 
 #include "common/error.h"
-#include "config_print.h"
+#include "config_keys.h"
 
 /* Where a list of names or of columns, or a member, is not printed key by key. */
 static const char layers_path[] = "model.layers";
 
-static const struct draft *draft_of(const struct config *config) {
-    return (const struct draft *)(const void *)config;
-}
-
-static bool is_below(const char *path, const char *section) {
-    size_t length = strlen(section);
-    return !strncmp(path, section, length) && (!path[length] || path[length] == '.');
-}
+struct config_printer {
+    struct config_text to;
+    const struct config *configured; /* what the file says: differences get a comment; or NULL */
+    char last[CONFIG_KEY_SIZE];      /* path of the key before, "" before the first */
+    struct config *own;              /* (2,) room for a member's, as it is and as configured */
+};
 
 /* ---- Which keys ---- */
 
-/* What follows from columns and vocabularies is not given beside them. */
-static bool is_derived(const struct config_key *key, const struct config *config) {
+/* What follows from columns and vocabularies is not given beside them; and a broker has keys of its
+   own, without which there are none. The first row that the key is in says whether it is left out.
+ */
+static bool is_left_out(const struct config_key *key, const struct config *config) {
     const struct input *input = &config->architecture.input;
-    const struct output *output = &config->architecture.output;
-    static const char kind[] = "model.input.kind", size[] = "model.input.size";
-    static const char embedding[] = "model.input.embedding", words[] = "model.input.vocabulary";
-    if (input->column_count && (!strcmp(key->path, kind) || !strcmp(key->path, size) ||
-                                !strcmp(key->path, embedding) || is_below(key->path, words)))
-        return true;
-    if (!strcmp(key->path, size))
-        return input->vocabulary.capacity || input->hash;
-    if (!strcmp(key->path, "model.output.size"))
-        return output->vocabulary.capacity != 0;
-    if (!strcmp(key->path, "model.input.time_zone"))
-        return !(input->time & ~(1U << TIME_GAP));
+    const struct publish_config *publish = &config->publish;
+    const struct consume_config *consume = &config->consume;
+    const bool columns = input->column_count, words = input->vocabulary.capacity || input->hash;
+    const struct {
+        const char *section;
+        bool left_out;
+    } rows[] = {
+        {"model.input.kind", columns},
+        {"model.input.size", columns || words},
+        {"model.input.embedding", columns},
+        {"model.input.vocabulary", columns},
+        {"model.input.time_zone", !(input->time & ~(1U << TIME_GAP))},
+        {"model.output.size", config->architecture.output.vocabulary.capacity != 0},
+        {"examples.redis", !*consume->redis.stream},
+        {"examples.kafka", !*consume->kafka.topic},
+        {"examples.json",
+         !consume->json.field.count && !*consume->json.key_field && !*consume->json.time_field},
+        {"fleet", config->fleet.lease <= 0},
+        {"examples", config_consumes(config)},
+        {"publish.keep", !*publish->redis},
+        {"publish", !*publish->mqtt && !*publish->redis && !*publish->kafka && !*publish->nats},
+    };
+    for (size_t n = 0; n < sizeof rows / sizeof *rows; n++)
+        if (config_path_below(key->path, rows[n].section))
+            return rows[n].left_out;
     return false;
 }
 
-/* A broker has keys of its own; without one there are none. */
-static bool is_of_another_broker(const struct config_key *key, const struct config *config) {
-    const struct publish_config *publish = &config->publish;
-    if (is_below(key->path, "examples.redis"))
-        return !*config->consume.redis.stream;
-    if (is_below(key->path, "examples.kafka"))
-        return !*config->consume.kafka.topic;
-    if (is_below(key->path, "examples.json"))
-        return !config->consume.json.field.count && !*config->consume.json.key_field &&
-               !*config->consume.json.time_field;
-    if (is_below(key->path, "fleet"))
-        return config->fleet.lease <= 0;
-    if (is_below(key->path, "examples"))
-        return config_consumes(config);
-    if (!is_below(key->path, "publish"))
-        return false;
-    if (!strcmp(key->path, "publish.keep"))
-        return !*publish->redis;
-    return !*publish->mqtt && !*publish->redis && !*publish->kafka && !*publish->nats;
-}
-
+/* No value, or in an optional section an empty list. */
 static bool is_empty(const struct config_key *key, const struct config *config) {
-    const void *where = config_value_home(key, 0, draft_of(config));
-    switch (key->type) {
-    case VALUE_COLUMNS:
-    case VALUE_COLUMN_NAMES:
-    case VALUE_TAGS: /* each begins with its count */
-        return *(const size_t *)where == 0;
-    case VALUE_MEMBERS:
-        return !config->members_given;
-    case VALUE_PREFIXES:
-        return key->flags & KEY_RELOAD && ((const struct share_config *)where)->count == 0;
-    default:
-        return key->type >= VALUE_NAME && !*(const char *)where;
-    }
+    char text[sizeof CONFIG_EMPTY_SET + 1];
+    config_value_print(key, 0, config, text, sizeof text);
+    return !*text || (key->flags & KEY_RELOAD && !strcmp(text, CONFIG_EMPTY_SET));
 }
 
 static bool is_printed(const struct config_key *key, size_t layer, const struct config *config) {
-    return key->type != VALUE_CONNECT && config_key_counts(key, layer, draft_of(config)) &&
-           !is_derived(key, config) && !is_of_another_broker(key, config) && !is_empty(key, config);
+    return key->type != &value_connect && config_key_counts(key, layer, config) &&
+           !is_left_out(key, config) && !is_empty(key, config);
 }
 
 /* ---- Members ---- */
 
-/* The configuration of one member, as if it stood alone. */
-static void take_member(struct config *own, const struct config *config, size_t member) {
-    own->seed = config->members[member].seed;
-    config_member_network(config, member, &own->architecture);
-    own->learning = config->members[member].learning;
-}
-
 static bool may_differ(const struct config_key *key) {
-    return !strcmp(key->path, "seed") || is_below(key->path, layers_path) ||
-           is_below(key->path, "model.output") || is_below(key->path, "learning");
+    return !strcmp(key->path, "seed") || config_path_below(key->path, layers_path) ||
+           config_path_below(key->path, "model.output") || config_path_below(key->path, "learning");
 }
 
 /* Whether the layer's key has its default, and can be left out where nothing else says it. */
@@ -103,17 +77,17 @@ static bool is_default(const struct config_key *key, size_t layer, const struct 
     char text[CONFIG_TEXT_SIZE];
     if (!key->fallback)
         return false;
-    config_value_print(key, layer, draft_of(config), text, sizeof text);
+    config_value_print(key, layer, config, text, sizeof text);
     return !strcmp(text, key->fallback) ||
-           (key->type == VALUE_FLOAT &&
+           (key->type == &value_float &&
             (float)strtod(text, NULL) == (float)strtod(key->fallback, NULL));
 }
 
 /* "[{cell: gru, size: 8}, {cell: gru, size: 4}]" */
-static void print_layers(struct config_printer *printer, const struct config *own) {
+static void print_layers(struct config_text *to, const struct config *own) {
     char *text = NULL;
     size_t size = 0;
-    struct config_printer inner = {.out = open_memstream(&text, &size)};
+    struct config_text inner = {.out = open_memstream(&text, &size)};
     if (!inner.out)
         return;
     for (size_t n = 0; n < own->architecture.layer_count; n++) {
@@ -122,142 +96,123 @@ static void print_layers(struct config_printer *printer, const struct config *ow
             const struct config_key *key = &config_keys[k];
             if (!config_key_layered(key) || !is_printed(key, n, own) || is_default(key, n, own))
                 continue;
-            fprintf(inner.out, "%s%s: ", before, strrchr(key->path, '.') + 1);
-            config_print_value(&inner, key, n, own);
+            config_add(&inner, "%s%s: ", before, strrchr(key->path, '.') + 1);
+            config_value_write(&inner, key, n, own);
             before = ", ";
         }
-        fputc('}', inner.out);
+        config_add(&inner, "}");
     }
-    fputc(']', inner.out);
+    config_add(&inner, "]");
     fclose(inner.out);
     if (text)
-        config_print_text(printer, text);
+        config_add_text(to, text);
     free(text);
 }
 
+/* A comment, where a value that may change in flight is another than configured. */
+static void print_difference(struct config_text *to, const struct config_key *key, size_t layer,
+                             const struct config *config, const struct config *configured) {
+    if (to->json || !configured || !(key->flags & KEY_IN_FLIGHT) ||
+        config_value_same(key, layer, config, configured))
+        return;
+    config_add(to, "  # set in flight; configured is ");
+    config_value_write(to, key, layer, configured);
+}
+
 /* A key that the member sets begins. */
-static void begin_set(struct config_printer *printer, const char *path, size_t *count) {
-    if (printer->json)
-        fprintf(printer->out, "%s\"%s\": ", *count ? ", " : ", \"set\": {", path);
+static void begin_set(struct config_text *to, const char *path, size_t *count) {
+    if (to->json)
+        config_add(to, "%s\"%s\": ", *count ? ", " : ", \"set\": {", path);
     else
-        fprintf(printer->out, "%s\n      %s: ", *count ? "" : "\n    set:", path);
+        config_add(to, "%s\n      %s: ", *count ? "" : "\n    set:", path);
     ++*count;
 }
 
 /* What the member has that the rest of the configuration does not say of it. */
-static void print_sets(struct config_printer *printer, const struct config *config,
+static void print_sets(struct config_text *to, const struct config *config,
                        const struct config *own, const struct config *file) {
     size_t count = 0, layers = own->architecture.layer_count;
     bool other = config->architecture.layer_count != layers;
-    for (size_t k = 0; k < config_key_count; k++) {
-        const struct config_key *key = &config_keys[k];
-        for (size_t n = 0; n < (config_key_layered(key) ? layers : 1); n++) {
+    for (const struct config_key *key = config_keys; key < config_keys + config_key_count; key++) {
+        bool layered = config_key_layered(key);
+        if (!may_differ(key) || (other && layered))
+            continue;
+        for (size_t n = 0; n < (layered ? layers : 1); n++) {
             char path[CONFIG_KEY_SIZE];
-            bool here = is_printed(key, n, own), there = !other && is_printed(key, n, config);
-            if (!may_differ(key) || (other && config_key_layered(key)))
-                continue;
-            if (!config_key_layered(key))
-                there = is_printed(key, 0, config);
-            if (here == there &&
-                (!here || config_value_same(key, n, draft_of(config), draft_of(own))))
+            bool here = is_printed(key, n, own), there = is_printed(key, n, config);
+            if (here == there && (!here || config_value_same(key, n, config, own)))
                 continue;
             config_key_path(key, n, path);
-            begin_set(printer, path, &count);
+            begin_set(to, path, &count);
             if (here)
-                config_print_value(printer, key, n, own);
+                config_value_write(to, key, n, own);
             else
-                fputs("null", printer->out);
-            if (here && file)
-                config_print_difference(printer, key, n, own, file);
+                config_add(to, "null");
+            print_difference(to, key, n, own, here ? file : NULL);
         }
     }
     if (other) {
-        begin_set(printer, layers_path, &count);
-        print_layers(printer, own);
+        begin_set(to, layers_path, &count);
+        print_layers(to, own);
     }
-    if (printer->json && count)
-        fputc('}', printer->out);
+    config_add(to, to->json && count ? "}" : "");
 }
 
 static void print_members(struct config_printer *printer, const struct config *config) {
     const struct config *configured = printer->configured;
+    struct config_text *to = &printer->to;
     for (size_t n = 0; n < config->member_count; n++) {
-        const char *before = printer->json ? n ? ", {\"name\": " : "{\"name\": " : "\n  - name: ";
-        fputs(before, printer->out);
-        config_print_text(printer, config->members[n].name);
-        take_member(&printer->own[0], config, n);
+        config_add(to, to->json ? n ? ", {\"name\": " : "{\"name\": " : "\n  - name: ");
+        config_add_text(to, config->members[n].name);
+        config_member(config, n, &printer->own[0]);
         if (configured)
-            take_member(&printer->own[1], configured, n);
-        print_sets(printer, config, &printer->own[0], configured ? &printer->own[1] : NULL);
-        if (printer->json)
-            fputc('}', printer->out);
+            config_member(configured, n, &printer->own[1]);
+        print_sets(to, config, &printer->own[0], configured ? &printer->own[1] : NULL);
+        config_add(to, to->json ? "}" : "");
     }
 }
 
 /* ---- The whole ---- */
 
 /* Sections that `path` is in and the key before it was not, and its indentation. */
-static void begin_line(struct config_printer *printer, const char *path) {
-    const char *last = printer->last, *at = path;
-    size_t depth = 0;
+static void begin_line(struct config_text *to, const char *path, const char *last) {
+    const char *at = path;
+    int depth = 0;
     bool fresh = false, item = false;
-    for (const char *dot; (dot = strchr(at, '.')); at = dot + 1, depth++) {
-        size_t length = (size_t)(dot + 1 - path);
+    for (const char *dot; (dot = strchr(at, '.')); at = dot + 1, depth += 2) {
         bool number = *at >= '0' && *at <= '9';
-        fresh |= strncmp(last, path, length) != 0;
+        fresh |= strncmp(last, path, (size_t)(dot + 1 - path)) != 0;
         if (fresh && !number)
-            fprintf(printer->out, "%*s%.*s:\n", (int)(2 * depth), "", (int)(dot - at), at);
+            config_add(to, "%*s%.*s:\n", depth, "", (int)(dot - at), at);
         item = fresh && number;
     }
-    if (item)
-        fprintf(printer->out, "%*s- %s:", (int)(2 * (depth - 1)), "", at);
-    else
-        fprintf(printer->out, "%*s%s:", (int)(2 * depth), "", at);
-    snprintf(printer->last, sizeof printer->last, "%s", path);
-}
-
-/* The key's path; of a socket that connects, as that is written. */
-static void name(const struct config_key *key, size_t layer, const struct config *config,
-                 char path[CONFIG_KEY_SIZE]) {
-    const struct socket_config *socket = config_value_home(key, layer, draft_of(config));
-    config_key_path(key->type == VALUE_BIND && socket->connect ? key + 1 : key, layer, path);
-}
-
-void config_print_difference(struct config_printer *printer, const struct config_key *key,
-                             size_t layer, const struct config *config,
-                             const struct config *configured) {
-    if (printer->json || !configured || !(key->flags & KEY_IN_FLIGHT) ||
-        config_value_same(key, layer, draft_of(config), draft_of(configured)))
-        return;
-    fputs("  # set in flight; configured is ", printer->out);
-    config_print_value(printer, key, layer, configured);
+    config_add(to, item ? "%*s- %s:" : "%*s%s:", item ? depth - 2 : depth, "", at);
 }
 
 static void print_key(struct config_printer *printer, const struct config_key *key, size_t layer,
                       const struct config *config) {
+    struct config_text *to = &printer->to;
     char path[CONFIG_KEY_SIZE];
     /* With the preset's word it stays what a machine with too little memory may leave out. */
-    bool silent =
-        !printer->json && config->anomaly.by_preset && !strcmp(key->path, "anomaly.enabled");
-    name(key, layer, config, path);
-    if (silent)
+    if (!to->json && config->anomaly.by_preset && !strcmp(key->path, "anomaly.enabled"))
         return;
-    if (printer->json)
-        fprintf(printer->out, "%s\"%s\":", *printer->last ? ", " : "", path);
+    config_key_written(key, layer, config, path);
+    if (to->json)
+        config_add(to, "%s\"%s\":", *printer->last ? ", " : "", path);
     else
-        begin_line(printer, path);
-    *printer->last = *path;
-    if (key->type == VALUE_MEMBERS) {
-        bool flow = printer->json || !config->member_count;
-        fputs(flow ? " [" : "", printer->out);
+        begin_line(to, path, printer->last);
+    strcpy(printer->last, path);
+    if (key->type == &value_members) {
+        bool flow = to->json || !config->member_count;
+        config_add(to, flow ? " [" : "");
         print_members(printer, config);
-        fputs(flow ? "]" : "", printer->out);
+        config_add(to, flow ? "]" : "");
     } else {
-        fputc(' ', printer->out);
-        config_print_value(printer, key, layer, config);
-        config_print_difference(printer, key, layer, config, printer->configured);
+        config_add(to, " ");
+        config_value_write(to, key, layer, config);
+        print_difference(to, key, layer, config, printer->configured);
     }
-    fputs(printer->json ? "" : "\n", printer->out);
+    config_add(to, to->json ? "" : "\n");
 }
 
 static int end(FILE *out, struct error *error) {
@@ -267,11 +222,11 @@ static int end(FILE *out, struct error *error) {
 }
 
 static int print(struct config_printer *printer, const struct config *config, struct error *error) {
+    char directory[CONFIG_PATH_SIZE];
     printer->own = malloc(2 * sizeof *printer->own);
     if (!printer->own)
         return error_no_memory(error);
-    if (!getcwd(printer->directory, sizeof printer->directory))
-        *printer->directory = 0;
+    printer->to.directory = getcwd(directory, sizeof directory);
     printer->own[0] = printer->own[1] = *config;
     for (size_t k = 0; k < config_key_count; k++) {
         const struct config_key *key = &config_keys[k];
@@ -287,25 +242,25 @@ static int print(struct config_printer *printer, const struct config *config, st
         k = last;
     }
     free(printer->own);
-    return end(printer->out, error);
+    return end(printer->to.out, error);
 }
 
 int config_print_tags(FILE *out, const struct config *config, struct error *error) {
-    struct config_printer printer = {.out = out, .json = true};
+    struct config_text printer = {.out = out, .json = true};
     const struct config_key *key;
     config_path_kind("tags", &key, NULL);
-    config_print_value(&printer, key, 0, config);
+    config_value_write(&printer, key, 0, config);
     return end(out, error);
 }
 
 int config_print(FILE *out, const struct config *config, const struct config *configured,
                  struct error *error) {
-    struct config_printer printer = {.out = out, .configured = configured};
+    struct config_printer printer = {.to = {.out = out}, .configured = configured};
     return print(&printer, config, error);
 }
 
 int config_print_json(FILE *out, const struct config *config, struct error *error) {
-    struct config_printer printer = {.out = out, .json = true};
+    struct config_printer printer = {.to = {.out = out, .json = true}};
     fputc('{', out);
     int result = print(&printer, config, error);
     fputc('}', out);

@@ -1,46 +1,15 @@
 /* YAML into a reading: a document with its marks, walked along the table of keys. */
-#include "config_internal.h"
+#include "config_read.h"
 
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 #include <sysexits.h>
 
 #include "common/error.h"
-#include "config_walk.h"
 
 enum { OVERRIDE_MAX = 16384 }; /* bytes of a value */
 
+static const yaml_node_t NOWHERE; /* of an override, whose place is its text */
+
 static const char ANY_LAYER[] = ".N."; /* in the path of an override */
-
-/* Bytes of an override that an error may show: of a broker's, which may have a password, its key
-   alone. */
-static int shown_size(const char *override) {
-    static const char *const brokers[] = {"publish", "examples.redis", "examples.kafka",
-                                          "examples="};
-    for (size_t n = 0; n < sizeof brokers / sizeof *brokers; n++)
-        if (!strncmp(override, brokers[n], strlen(brokers[n])))
-            return (int)strcspn(override, "=");
-    return CONFIG_KEY_SIZE;
-}
-
-static int fail_va(const struct reading *reading, const struct place *place, const char *path,
-                   const char *format, va_list arguments) {
-    char sentence[ERROR_TEXT_SIZE];
-    vsnprintf(sentence, sizeof sentence, format, arguments);
-    const char *colon = *path ? ": " : "";
-    if (place && place->override)
-        error_set(reading->error, EX_CONFIG, "%s %.*s: %s%s%s", reading->verb,
-                  shown_size(place->override), place->override, path, colon, sentence);
-    else if (reading->member) /* what it sets may make the value of another key wrong */
-        error_set(reading->error, EX_CONFIG, "%s %s%s%s", reading->verb, path, colon, sentence);
-    else if (place)
-        error_set(reading->error, EX_CONFIG, "%s:%zu:%zu: %s%s%s", reading->path, place->line,
-                  place->column, path, colon, sentence);
-    else
-        error_set(reading->error, EX_CONFIG, "%s: %s%s%s", reading->path, path, colon, sentence);
-    return -1;
-}
 
 const struct place *config_place(const struct reading *reading, const char *path) {
     const struct config_key *key;
@@ -48,6 +17,11 @@ const struct place *config_place(const struct reading *reading, const char *path
     if (config_path_kind(path, &key, &layer) == PATH_KEY)
         return &reading->places[key - config_keys][layer];
     return NULL;
+}
+
+bool config_given(const struct reading *reading, const char *path) {
+    const struct place *place = config_place(reading, path);
+    return place && place->given;
 }
 
 static const struct place *section_place(const struct reading *reading, const char *path) {
@@ -70,125 +44,45 @@ int config_fail(const struct reading *reading, const char *path, const char *for
     }
     va_list arguments;
     va_start(arguments, format);
-    fail_va(reading, place, path, format, arguments);
+    config_fail_at(&reading->origin, place, path, format, arguments);
     va_end(arguments);
     return -1;
 }
 
-static struct place place_of(const struct walk *walk, yaml_mark_t mark) {
-    return (struct place){.given = true,
-                          .all = walk->all,
-                          .override = walk->override,
-                          .line = mark.line + 1,
-                          .column = mark.column + 1};
-}
-
-int walk_fail(const struct walk *walk, yaml_mark_t mark, const char *path, const char *format,
-              ...) {
-    struct place place = place_of(walk, mark);
-    va_list arguments;
-    va_start(arguments, format);
-    fail_va(walk->reading, &place, path, format, arguments);
-    va_end(arguments);
-    return -1;
-}
-
-/* What YAML calls null: nothing at all, "~" or "null". */
-bool walk_is_null(const yaml_node_t *node) {
-    return walk_is_plain(node) && config_words_contain("|~|null|Null|NULL", walk_text(node), NULL);
-}
-
-const char *walk_shown(const yaml_node_t *node, char text[CONFIG_TEXT_SIZE]) {
-    if (node->type == YAML_MAPPING_NODE)
-        return "a mapping";
-    if (node->type == YAML_SEQUENCE_NODE)
-        return "a list";
-    if (walk_is_null(node))
-        return "nothing";
-    size_t length = strlen(walk_text(node));
-    int cut = (int)(length > WALK_SHOWN_MAX ? WALK_SHOWN_MAX : length);
-    while (length > WALK_SHOWN_MAX && cut > 0 && (walk_text(node)[cut] & 0xC0) == 0x80)
-        cut--; /* never half of a UTF-8 character */
-    snprintf(text, CONFIG_TEXT_SIZE, "%s\"%.*s%s\"", walk_is_plain(node) ? "" : "the text ", cut,
-             walk_text(node), length > WALK_SHOWN_MAX ? "..." : "");
-    return text;
-}
-
-int walk_fail_value(const struct walk *walk, const yaml_node_t *node, const struct config_key *key,
-                    const char *path) {
-    char expected[CONFIG_TEXT_SIZE], found[CONFIG_TEXT_SIZE], meant[CONFIG_TEXT_SIZE];
-    config_value_expected(key, expected, sizeof expected);
-    bool near = key->words && node->type == YAML_SCALAR_NODE &&
-                config_word_suggest(key->words, walk_text(node), meant, sizeof meant) &&
-                strcmp(walk_text(node), meant) != 0;
-    return walk_fail(walk, node->start_mark, path, "found %s%s%s%s; allowed is %s (%s)",
-                     walk_shown(node, found), near ? " (did you mean \"" : "", near ? meant : "",
-                     near ? "\"?)" : "", expected, key->what);
-}
-
-const yaml_node_t *walk_earlier(struct walk *walk, const yaml_node_t *mapping,
-                                const yaml_node_pair_t *pair, const char *name) {
-    for (yaml_node_pair_t *p = mapping->data.mapping.pairs.start; p < pair; p++) {
-        const yaml_node_t *key = yaml_document_get_node(&walk->document, p->key);
-        if (!strcmp(walk_text(key), name))
-            return key;
-    }
-    return NULL;
-}
-
-int walk_fail_twice(const struct walk *walk, yaml_mark_t mark, const char *path,
-                    const yaml_node_t *first) {
-    return walk_fail(walk, mark, path,
-                     "found twice in one mapping, first in line %zu; once is allowed",
-                     first->start_mark.line + 1);
-}
-
-static int take_value(struct walk *walk, const yaml_node_t *node, const char *path) {
+static int take_value(struct reading *reading, const struct walk *walk, const yaml_node_t *node,
+                      const char *path) {
     const struct config_key *key;
     size_t layer;
     config_path_kind(path, &key, &layer);
-    bool list = node->type == YAML_SEQUENCE_NODE;
-    if (key->type == VALUE_SET || key->type == VALUE_MEMBERS || key->type == VALUE_COLUMNS ||
-        key->type == VALUE_COLUMN_NAMES || key->type == VALUE_PREFIXES || key->type == VALUE_TAGS ||
-        ((key->type == VALUE_AHEAD || key->type == VALUE_PIN) && list)) {
-        if (walk_list(walk, node, key, path))
-            return -1;
-        walk->reading->places[key - config_keys][0] = place_of(walk, node->start_mark);
-        return 0;
-    }
-    bool text = node->type == YAML_SCALAR_NODE && !walk_is_null(node) &&
-                strlen(walk_text(node)) == node->data.scalar.length;
-    if (!text || config_value_store(key, layer, walk_text(node), !walk_is_plain(node),
-                                    &walk->reading->draft) != 0)
-        return walk_fail_value(walk, node, key, path);
-    walk->reading->places[key - config_keys][layer] = place_of(walk, node->start_mark);
+    if (config_value_read(walk, node, key, layer, path, &reading->draft) != 0)
+        return -1;
+    reading->places[key - config_keys][layer] = walk_place(walk, node);
     return 0;
 }
 
 /* Remember where a mapping or list begins, for errors about what it lacks. */
-static void take_section(struct walk *walk, const yaml_node_t *node, const char *path) {
-    struct reading *reading = walk->reading;
+static void take_section(struct reading *reading, const struct walk *walk, const yaml_node_t *node,
+                         const char *path) {
     size_t s = 0;
     while (s < reading->section_count && strcmp(reading->sections[s].path, path))
         s++;
     if (s == CONFIG_SECTIONS_MAX)
         return;
     snprintf(reading->sections[s].path, CONFIG_KEY_SIZE, "%s", path);
-    reading->sections[s].place = place_of(walk, node->start_mark);
+    reading->sections[s].place = walk_place(walk, node);
     if (s == reading->section_count)
         reading->section_count++;
 }
 
-static int take(struct walk *walk, const yaml_node_t *node, const char *path);
+static int take(struct reading *reading, const struct walk *walk, const yaml_node_t *node,
+                const char *path);
 
-static int fail_unknown(const struct walk *walk, yaml_mark_t mark, const char *parent,
+static int fail_unknown(const struct walk *walk, const yaml_node_t *node, const char *parent,
                         const char *path) {
-    char children[CONFIG_TEXT_SIZE], meant[CONFIG_KEY_SIZE];
-    bool near = config_path_suggest(path, meant);
+    char children[CONFIG_TEXT_SIZE], meant[CONFIG_MEANT_SIZE];
     config_path_children(parent, children, sizeof children);
-    return walk_fail(walk, mark, path, "unknown key%s%s%s; allowed %s%s: %s",
-                     near ? " (did you mean \"" : "", near ? meant : "", near ? "\"?)" : "",
-                     *parent ? "in " : "here", parent, children);
+    return walk_fail(walk, node, path, "unknown key%s; allowed %s%s: %s",
+                     config_path_meant(path, meant), *parent ? "in " : "here", parent, children);
 }
 
 /* The path of `name` below `parent`. */
@@ -197,60 +91,59 @@ static bool join(char path[CONFIG_KEY_SIZE], const char *parent, const char *nam
            CONFIG_KEY_SIZE;
 }
 
-static int take_mapping(struct walk *walk, const yaml_node_t *node, const char *path) {
+static int take_mapping(struct reading *reading, const struct walk *walk, const yaml_node_t *node,
+                        const char *path) {
     if (walk_is_null(node)) { /* a heading whose keys are all commented out */
-        take_section(walk, node, path);
+        take_section(reading, walk, node, path);
         return 0;
     }
     if (node->type != YAML_MAPPING_NODE) {
         char children[CONFIG_TEXT_SIZE], found[CONFIG_TEXT_SIZE];
         config_path_children(path, children, sizeof children);
-        return walk_fail(walk, node->start_mark, path, "found %s; allowed is a mapping of %s",
+        return walk_fail(walk, node, path, "found %s; allowed is a mapping of %s",
                          walk_shown(node, found), children);
     }
-    take_section(walk, node, path);
+    take_section(reading, walk, node, path);
     const yaml_node_pair_t *pair = node->data.mapping.pairs.start;
     for (; pair < node->data.mapping.pairs.top; pair++) {
-        const yaml_node_t *key = yaml_document_get_node(&walk->document, pair->key);
+        const yaml_node_t *key = walk_node(walk, pair->key);
         char child[CONFIG_KEY_SIZE], found[CONFIG_TEXT_SIZE];
         if (key->type != YAML_SCALAR_NODE || strlen(walk_text(key)) != key->data.scalar.length)
-            return walk_fail(walk, key->start_mark, path, "found %s where a key is allowed",
+            return walk_fail(walk, key, path, "found %s where a key is allowed",
                              walk_shown(key, found));
         bool fits = join(child, path, walk_text(key));
         if (strchr(walk_text(key), '.'))
-            return walk_fail(walk, key->start_mark, child,
+            return walk_fail(walk, key, child,
                              "found a key with a dot; allowed are nested mappings, as in "
                              "\"learning: {window: 16}\"");
         if (!fits || config_path_kind(child, NULL, NULL) == PATH_UNKNOWN)
-            return fail_unknown(walk, key->start_mark, path, child);
-        const yaml_node_t *first = walk_earlier(walk, node, pair, walk_text(key));
-        if (first)
-            return walk_fail_twice(walk, key->start_mark, child, first);
-        if (take(walk, yaml_document_get_node(&walk->document, pair->value), child) != 0)
+            return fail_unknown(walk, key, path, child);
+        if (walk_once(walk, node, pair, child) != 0 ||
+            take(reading, walk, walk_node(walk, pair->value), child) != 0)
             return -1;
     }
     return 0;
 }
 
 /* The one list: model.layers. */
-static int take_list(struct walk *walk, const yaml_node_t *node, const char *path) {
+static int take_list(struct reading *reading, const struct walk *walk, const yaml_node_t *node,
+                     const char *path) {
     char found[CONFIG_TEXT_SIZE];
     if (node->type != YAML_SEQUENCE_NODE)
-        return walk_fail(walk, node->start_mark, path,
-                         "found %s; allowed is a list of 1 to %d layers", walk_shown(node, found),
-                         MODEL_LAYERS_MAX);
+        return walk_fail(walk, node, path, "found %s; allowed is a list of 1 to %d layers",
+                         walk_shown(node, found), MODEL_LAYERS_MAX);
     const yaml_node_item_t *item = node->data.sequence.items.start;
-    size_t count = (size_t)(node->data.sequence.items.top - item);
+    size_t count = walk_items(node);
     if (count < 1 || count > MODEL_LAYERS_MAX)
-        return walk_fail(walk, node->start_mark, path,
+        return walk_fail(walk, node, path,
                          "found a list of %zu; allowed is a list of 1 to %d layers", count,
                          MODEL_LAYERS_MAX);
-    take_section(walk, node, path);
-    walk->reading->draft.config.architecture.layer_count = count;
+    take_section(reading, walk, node, path);
+    reading->draft.config.architecture.layer_count = count;
     for (size_t n = 0; n < count; n++) {
         char child[CONFIG_KEY_SIZE];
         snprintf(child, sizeof child, "%s.%zu", path, n);
-        if (take(walk, yaml_document_get_node(&walk->document, item[n]), child) != 0)
+        if (take(reading, walk, walk_node(walk, item[n]), child) != 0)
             return -1;
     }
     return 0;
@@ -265,29 +158,22 @@ static bool has_known_tag(const yaml_node_t *node) {
             config_words_contain("str|int|float|bool|null|map|seq", tag + sizeof prefix - 1, NULL));
 }
 
-static int take(struct walk *walk, const yaml_node_t *node, const char *path) {
+static int take(struct reading *reading, const struct walk *walk, const yaml_node_t *node,
+                const char *path) {
     if (!has_known_tag(node))
-        return walk_fail(walk, node->start_mark, path, "found the tag \"%.*s\"; allowed is none",
-                         WALK_SHOWN_MAX, (const char *)node->tag);
+        return walk_fail(walk, node, path, "found the tag \"%.*s\"; allowed is none",
+                         CONFIG_SHOWN_MAX, (const char *)node->tag);
     switch (config_path_kind(path, NULL, NULL)) {
     case PATH_MAPPING:
-        return take_mapping(walk, node, path);
+        return take_mapping(reading, walk, node, path);
     case PATH_LIST:
-        return take_list(walk, node, path);
+        return take_list(reading, walk, node, path);
     case PATH_KEY:
-        return take_value(walk, node, path);
+        return take_value(reading, walk, node, path);
     case PATH_UNKNOWN:
         break;
     }
-    return fail_unknown(walk, node->start_mark, "", path);
-}
-
-/* On success the caller deletes walk->document. */
-static int parse(struct walk *walk, const char *text, size_t size) {
-    struct yaml_problem problem;
-    if (config_yaml_load(&walk->document, text, size, &problem) == 0)
-        return 0;
-    return walk_fail(walk, problem.mark, "", "%s", problem.text);
+    return fail_unknown(walk, node, "", path);
 }
 
 /* Whether at least half of the names are keys. */
@@ -299,7 +185,7 @@ static bool is_configuration(struct walk *walk, const yaml_node_t *root) {
         return false;
     for (const yaml_node_pair_t *pair = root->data.mapping.pairs.start;
          pair < root->data.mapping.pairs.top; pair++) {
-        const yaml_node_t *key = yaml_document_get_node(&walk->document, pair->key);
+        const yaml_node_t *key = walk_node(walk, pair->key);
         bool found = key->type == YAML_SCALAR_NODE && *walk_text(key) &&
                      config_path_kind(walk_text(key), NULL, NULL) != PATH_UNKNOWN;
         known += found;
@@ -309,39 +195,33 @@ static bool is_configuration(struct walk *walk, const yaml_node_t *root) {
 }
 
 int config_read_text(struct reading *reading, const char *text, size_t size) {
-    struct walk walk = {.reading = reading};
+    struct walk walk = {.origin = &reading->origin};
     char children[CONFIG_TEXT_SIZE];
     int status;
-    if (parse(&walk, text, size) != 0)
+    if (walk_load(&walk, text, size) != 0)
         return -1;
     const yaml_node_t *root = yaml_document_get_root_node(&walk.document);
     config_path_children("", children, sizeof children);
     if (is_configuration(&walk, root))
-        status = take(&walk, root, "");
+        status = take(reading, &walk, root, "");
     else /* it may be any file, with secrets: nothing of it is quoted */
-        status = walk_fail(&walk, root->start_mark, "",
-                           "not a configuration; allowed is a mapping of %s", children);
+        status =
+            walk_fail(&walk, root, "", "not a configuration; allowed is a mapping of %s", children);
     yaml_document_delete(&walk.document);
     return status;
 }
 
 /* As if the key, or whatever lies below the path, had not been given. */
 static void forget(struct reading *reading, const char *path) {
-    size_t length = strlen(path);
-    for (size_t k = 0; k < config_key_count; k++) {
-        size_t layer;
-        bool any_layer;
-        if (!config_key_below(&config_keys[k], path, &layer, &any_layer))
-            continue;
-        for (size_t n = 0; n < MODEL_LAYERS_MAX; n++)
-            if (any_layer || n == layer)
+    size_t layer;
+    bool one = config_path_layer(path, &layer);
+    for (size_t k = 0; k < config_key_count; k++)
+        for (size_t n = 0; n < MODEL_LAYERS_MAX && config_key_below(&config_keys[k], path); n++)
+            if (!one || n == layer)
                 reading->places[k][n].given = false;
-    }
-    for (size_t s = 0; s < reading->section_count; s++) {
-        const char *section = reading->sections[s].path;
-        if (!strncmp(section, path, length) && (!section[length] || section[length] == '.'))
+    for (size_t s = 0; s < reading->section_count; s++)
+        if (config_path_below(reading->sections[s].path, path))
             reading->sections[s].place.given = false;
-    }
     if (config_path_kind(path, NULL, NULL) == PATH_LIST) {
         reading->draft.config.architecture.layer_count = 0;
         reading->preset_layer = false;
@@ -351,91 +231,88 @@ static void forget(struct reading *reading, const char *path) {
 #define TAGS "tags."
 
 /* "tags.NAME=TEXT" is one of them; without a text it is taken out. */
-static int override_tag(struct walk *walk, const char *path, const char *text) {
+static int override_tag(struct reading *reading, struct walk *walk, const char *path,
+                        const char *text) {
     size_t length = strlen(text);
     if (strspn(text, " ") == length) {
         text = "~";
         length = 1;
     }
-    if (length > OVERRIDE_MAX || parse(walk, text, length) != 0)
+    if (length > OVERRIDE_MAX || walk_load(walk, text, length) != 0)
         return -1;
-    int status =
-        walk_tag(walk, yaml_document_get_root_node(&walk->document), path + strlen(TAGS), path);
+    int status = config_read_tag(walk, yaml_document_get_root_node(&walk->document),
+                                 path + strlen(TAGS), path, &reading->draft.config.tags);
     yaml_document_delete(&walk->document);
     return status;
 }
 
 /* Whether the override's path is a known one, with a layer that is there. */
-static int check_override(struct walk *walk, const char *path) {
-    yaml_mark_t none = {0};
-    size_t layer = 0, layers = walk->reading->draft.config.architecture.layer_count;
-    bool any_layer = true;
-    enum path_kind kind = *path ? config_path_kind(path, NULL, NULL) : PATH_UNKNOWN;
-    if (kind == PATH_UNKNOWN) {
+static int check_override(const struct reading *reading, const struct walk *walk,
+                          const char *path) {
+    size_t layer, layers = reading->draft.config.architecture.layer_count;
+    if (!*path || config_path_kind(path, NULL, NULL) == PATH_UNKNOWN) {
         char parent[CONFIG_KEY_SIZE];
         const char *dot = strrchr(path, '.');
         snprintf(parent, sizeof parent, "%.*s", dot ? (int)(dot - path) : 0, path);
         if (config_path_kind(parent, NULL, NULL) != PATH_MAPPING)
             *parent = 0;
-        return fail_unknown(walk, none, parent, path);
+        return fail_unknown(walk, &NOWHERE, parent, path);
     }
-    for (size_t k = 0; k < config_key_count && any_layer; k++)
-        if (!config_key_below(&config_keys[k], path, &layer, &any_layer))
-            any_layer = true;
-    if (!any_layer && layer >= layers)
-        return walk_fail(walk, none, path,
+    if (config_path_layer(path, &layer) && layer >= layers)
+        return walk_fail(walk, &NOWHERE, path,
                          "found layer %zu; allowed is a number below the count of layers, %zu",
                          layer, layers);
     return 0;
 }
 
 /* The value of an override at one path. */
-static int read_value(struct walk *walk, const char *path, const char *value) {
-    if (check_override(walk, path) != 0)
+static int read_value(struct reading *reading, struct walk *walk, const char *path,
+                      const char *value) {
+    if (check_override(reading, walk, path) != 0)
         return -1;
     size_t length = strlen(value);
     if (length > OVERRIDE_MAX)
-        return walk_fail(walk, (yaml_mark_t){0}, path,
-                         "found a value of %zu bytes; allowed are at most %d", length,
-                         OVERRIDE_MAX);
+        return walk_fail(walk, &NOWHERE, path, "found a value of %zu bytes; allowed are at most %d",
+                         length, OVERRIDE_MAX);
     if (strspn(value, " ") == length) {
-        forget(walk->reading, path);
+        forget(reading, path);
         return 0;
     }
-    if (parse(walk, value, length) != 0)
+    if (walk_load(walk, value, length) != 0)
         return -1;
     const yaml_node_t *root = yaml_document_get_root_node(&walk->document);
-    int status = 0;
-    forget(walk->reading, path);
-    if (!walk_is_null(root))
-        status = take(walk, root, path);
+    forget(reading, path);
+    int status = walk_is_null(root) ? 0 : take(reading, walk, root, path);
     yaml_document_delete(&walk->document);
     return status;
 }
 
 /* "model.layers.N.size": of each layer that is there. */
-static int read_values(struct walk *walk, const char *path, const char *any, const char *value) {
-    size_t layers = walk->reading->draft.config.architecture.layer_count;
+static int read_values(struct reading *reading, struct walk *walk, const char *path,
+                       const char *any, const char *value) {
+    size_t layers = reading->draft.config.architecture.layer_count;
     int before = (int)(any - path) + 1, status = 0;
     walk->all = layers > 1;
     for (size_t n = 0; n < (layers ? layers : 1) && status == 0; n++) {
         char one[2 * CONFIG_KEY_SIZE];
         snprintf(one, sizeof one, "%.*s%zu%s", before, path, n, any + sizeof ANY_LAYER - 2);
-        status = read_value(walk, one, value);
+        status = read_value(reading, walk, one, value);
     }
     return status;
 }
 
 int config_read_override(struct reading *reading, const char *override) {
-    struct walk walk = {.reading = reading, .override = override};
+    struct walk walk = {.origin = &reading->origin, .override = override};
     char path[CONFIG_KEY_SIZE];
     const char *equals = strchr(override, '=');
     if (!equals)
-        return error_set(reading->error, EX_USAGE, "%s %.*s: a value is missing; write KEY=VALUE",
-                         reading->verb, CONFIG_KEY_SIZE, override);
+        return error_set(reading->origin.error, EX_USAGE,
+                         "%s %.*s: a value is missing; write KEY=VALUE", reading->origin.verb,
+                         CONFIG_KEY_SIZE, override);
     snprintf(path, sizeof path, "%.*s", (int)(equals - override), override);
     if (!strncmp(path, TAGS, strlen(TAGS)))
-        return override_tag(&walk, path, equals + 1);
+        return override_tag(reading, &walk, path, equals + 1);
     const char *any = strstr(path, ANY_LAYER);
-    return any ? read_values(&walk, path, any, equals + 1) : read_value(&walk, path, equals + 1);
+    return any ? read_values(reading, &walk, path, any, equals + 1)
+               : read_value(reading, &walk, path, equals + 1);
 }

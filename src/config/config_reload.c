@@ -1,12 +1,11 @@
 /* What changes when the file is read again. */
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/format.h"
-#include "config_internal.h"
+#include "config_keys.h"
 
-static const char RATE[] = "learning.optimizer.rate", CLIP[] = "learning.clip";
+#define RATE "learning.optimizer.rate"
+#define CLIP "learning.clip"
 
 /* Two configurations, and which keys wait because of others. */
 struct comparison {
@@ -17,46 +16,27 @@ struct comparison {
     bool security; /* all of it waits: half of it may be less than either file has */
 };
 
-/* A draft begins with its configuration, and no key that is asked for here lies after it. */
-static const struct draft *draft_of(const struct config *config) {
-    return (const struct draft *)(const void *)config;
-}
-
 static bool is(const struct config_key *key, const char *path) {
     return !strcmp(key->path, path);
 }
 
 static bool of_security(const struct config_key *key) {
-    return !strncmp(key->path, "security.", strlen("security."));
-}
-
-/* The key's path; of a socket that connects, as that is written. */
-static void name(const struct config_key *key, size_t layer, const struct config *config,
-                 char path[CONFIG_KEY_SIZE]) {
-    const struct socket_config *socket = (const void *)((const char *)config + key->offset);
-    const struct config_key *written = key;
-    if (key->type == VALUE_BIND && socket->connect)
-        written++; /* its row is the next one */
-    config_key_path(written, layer, path);
+    return config_path_below(key->path, "security");
 }
 
 /* In as few digits as give the same number again. */
 static void print(const struct config_key *key, size_t layer, const struct config *config,
                   char *text, size_t size) {
     char plain[FORMAT_SIZE];
-    config_value_print(key, layer, draft_of(config), text, size);
-    if (key->type == VALUE_REAL || (key->type == VALUE_RATE && *text != 'a'))
+    config_value_print(key, layer, config, text, size);
+    if (key->type == &value_real || (key->type == &value_rate && *text != 'a'))
         snprintf(text, size, "%s", format_exact(plain, strtod(text, NULL)));
 }
 
 /* ---- Members ---- */
 
 static bool sets_rate(const char *set) {
-    const char *const rates[] = {RATE, CLIP};
-    bool rate = false;
-    for (size_t n = 0; n < sizeof rates / sizeof *rates; n++)
-        rate |= !strncmp(set, rates[n], strlen(rates[n])) && set[strlen(rates[n])] == '=';
-    return rate;
+    return !strncmp(set, RATE "=", strlen(RATE "=")) || !strncmp(set, CLIP "=", strlen(CLIP "="));
 }
 
 /* The next of a member's "KEY=VALUE" that is no rate and no clip. */
@@ -105,12 +85,12 @@ static void copy_rates(const struct config *from, struct config *to) {
 /* ---- Each key ---- */
 
 static bool differs(const struct comparison *c, const struct config_key *key, size_t layer) {
-    return key->type != VALUE_CONNECT && /* it is at home where it would be bound */
-           !config_value_same(key, layer, draft_of(c->before), draft_of(c->after));
+    return key->type != &value_connect && /* it is at home where it would be bound */
+           !config_value_same(key, layer, c->before, c->after);
 }
 
 static enum config_way way_of(const struct comparison *c, const struct config_key *key) {
-    bool rate = is(key, RATE) || is(key, CLIP) || key->type == VALUE_MEMBERS;
+    bool rate = is(key, RATE) || is(key, CLIP) || key->type == &value_members;
     if (rate && !c->rates)
         return CONFIG_APPLIED;
     if (of_security(key) && c->security)
@@ -142,11 +122,11 @@ static void take(const struct comparison *c, const struct config_key *key, size_
                  void *context) {
     char path[CONFIG_KEY_SIZE], value[CONFIG_PATH_SIZE];
     enum config_way way = way_of(c, key);
-    if (way == CONFIG_APPLIED && key->type != VALUE_MEMBERS) {
-        config_value_copy(key, layer, draft_of(c->after), (struct draft *)(void *)current);
-        config_value_copy(key, layer, draft_of(c->after), (struct draft *)(void *)configured);
+    if (way == CONFIG_APPLIED && key->type != &value_members) {
+        config_value_copy(key, layer, c->after, current);
+        config_value_copy(key, layer, c->after, configured);
     }
-    name(key, layer, c->after, path);
+    config_key_written(key, layer, c->after, path);
     print(key, layer, c->after, value, sizeof value);
     changed(context, way, path, value);
 }

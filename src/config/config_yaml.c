@@ -1,20 +1,18 @@
 #include "config_yaml.h"
 
-#include <stdarg.h>
-#include <stdbool.h>
 #include <stdio.h>
+#include <sysexits.h>
 
-#include "config_internal.h"
+#include "common/error.h"
+#include "config.h"
 
 enum {
     DEPTH_MAX = 16,     /* mappings and lists within each other: several times what any key has */
     ANCHORS_MAX = 1000, /* libyaml compares each with all before it */
 };
 
-static int fail(struct yaml_problem *problem, yaml_mark_t mark, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static int fail(struct yaml_problem *problem, yaml_mark_t mark, const char *format, ...) {
+static int __attribute__((format(printf, 3, 4)))
+fail(struct yaml_problem *problem, yaml_mark_t mark, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(problem->text, sizeof problem->text, format, arguments);
@@ -135,4 +133,99 @@ int config_yaml_load(yaml_document_t *document, const char *text, size_t size,
 done:
     yaml_parser_delete(&parser);
     return status;
+}
+
+/* ---- Errors ---- */
+
+/* Bytes of an override that an error may show: of a broker's, which may have a password, its key
+   alone. */
+static int shown_size(const char *override) {
+    static const char *const brokers[] = {"publish", "examples.redis", "examples.kafka",
+                                          "examples="};
+    for (size_t n = 0; n < sizeof brokers / sizeof *brokers; n++)
+        if (!strncmp(override, brokers[n], strlen(brokers[n])))
+            return (int)strcspn(override, "=");
+    return CONFIG_KEY_NAME_SIZE;
+}
+
+int config_fail_at(const struct config_origin *origin, const struct place *place, const char *path,
+                   const char *format, va_list arguments) {
+    char sentence[ERROR_TEXT_SIZE];
+    vsnprintf(sentence, sizeof sentence, format, arguments);
+    const char *colon = *path ? ": " : "";
+    if (place && place->override)
+        return error_set(origin->error, EX_CONFIG, "%s %.*s: %s%s%s", origin->verb,
+                         shown_size(place->override), place->override, path, colon, sentence);
+    if (origin->member) /* what it sets may make the value of another key wrong */
+        return error_set(origin->error, EX_CONFIG, "%s %s%s%s", origin->verb, path, colon,
+                         sentence);
+    if (place)
+        return error_set(origin->error, EX_CONFIG, "%s:%zu:%zu: %s%s%s", origin->path, place->line,
+                         place->column, path, colon, sentence);
+    return error_set(origin->error, EX_CONFIG, "%s: %s%s%s", origin->path, path, colon, sentence);
+}
+
+struct place walk_place(const struct walk *walk, const yaml_node_t *node) {
+    return (struct place){.given = true,
+                          .all = walk->all,
+                          .override = walk->override,
+                          .line = node->start_mark.line + 1,
+                          .column = node->start_mark.column + 1};
+}
+
+int walk_fail(const struct walk *walk, const yaml_node_t *node, const char *path,
+              const char *format, ...) {
+    struct place place = walk_place(walk, node);
+    va_list arguments;
+    va_start(arguments, format);
+    config_fail_at(walk->origin, &place, path, format, arguments);
+    va_end(arguments);
+    return -1;
+}
+
+int walk_load(struct walk *walk, const char *text, size_t size) {
+    struct yaml_problem problem;
+    if (config_yaml_load(&walk->document, text, size, &problem) == 0)
+        return 0;
+    return walk_fail(walk, &(yaml_node_t){.start_mark = problem.mark}, "", "%s", problem.text);
+}
+
+/* ---- Nodes ---- */
+
+bool walk_is_null(const yaml_node_t *node) {
+    static const char *const words[] = {"", "~", "null", "Null", "NULL"};
+    bool null = false;
+    for (size_t n = 0; walk_is_plain(node) && n < sizeof words / sizeof *words; n++)
+        null |= !strcmp(walk_text(node), words[n]);
+    return null;
+}
+
+const char *walk_shown(const yaml_node_t *node, char text[CONFIG_TEXT_SIZE]) {
+    if (node->type == YAML_MAPPING_NODE)
+        return "a mapping";
+    if (node->type == YAML_SEQUENCE_NODE)
+        return "a list";
+    if (walk_is_null(node))
+        return "nothing";
+    size_t length = strlen(walk_text(node));
+    bool whole = length <= CONFIG_SHOWN_MAX;
+    int cut = (int)(whole ? length : CONFIG_SHOWN_MAX);
+    while (!whole && cut > 0 && (walk_text(node)[cut] & 0xC0) == 0x80)
+        cut--; /* never half of a UTF-8 character */
+    snprintf(text, CONFIG_TEXT_SIZE, "%s\"%.*s%s\"", walk_is_plain(node) ? "" : "the text ", cut,
+             walk_text(node), whole ? "" : "...");
+    return text;
+}
+
+int walk_once(const struct walk *walk, const yaml_node_t *mapping, const yaml_node_pair_t *pair,
+              const char *path) {
+    const yaml_node_t *key = walk_node(walk, pair->key);
+    for (yaml_node_pair_t *p = mapping->data.mapping.pairs.start; p < pair; p++) {
+        const yaml_node_t *first = walk_node(walk, p->key);
+        if (!strcmp(walk_text(first), walk_text(key)))
+            return walk_fail(walk, key, path,
+                             "found twice in one mapping, first in line %zu; once is allowed",
+                             first->start_mark.line + 1);
+    }
+    return 0;
 }

@@ -18,7 +18,7 @@
 
 #include "common/error.h"
 #include "config/config.h"
-#include "config/config_internal.h"
+#include "config/config_keys.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 

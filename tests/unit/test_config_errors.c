@@ -66,11 +66,11 @@ static void test_every_key_refuses(void **state) {
     static const char *const no_whole[] = {"1.5", "1e3", "010"};
     for (size_t k = 0; k < config_key_count; k++) {
         const struct config_key *key = &config_keys[k];
-        bool whole = key->type == VALUE_SIZE || key->type == VALUE_COUNT;
-        bool number = whole || key->type == VALUE_REAL || key->type == VALUE_FLOAT;
+        bool whole = key->type == &value_size || key->type == &value_count;
+        bool number = whole || key->type == &value_real || key->type == &value_float;
         /* What else names are refused for: test_config_columns.c, test_config_forecast.c. */
-        bool named = key->type != VALUE_COLUMN_NAMES && key->type != VALUE_PREFIXES &&
-                     key->type != VALUE_TAGS;
+        bool named = key->type != &value_column_names && key->type != &value_prefixes &&
+                     key->type != &value_tags;
         char text[CONFIG_TEXT_SIZE];
         for (size_t n = 0; n < COUNT(no_word) && named; n++)
             check_refused(key, no_word[n]);
@@ -78,7 +78,7 @@ static void test_every_key_refuses(void **state) {
             check_refused(key, no_number[n]);
         for (size_t n = 0; n < COUNT(no_whole) && whole; n++)
             check_refused(key, no_whole[n]);
-        if (key->words || key->type == VALUE_BOOLEAN)
+        if (key->words || key->type == &value_boolean)
             check_refused(key, "other");
         if (number) {
             snprintf(text, sizeof text, "%.17g", key->minimum - (whole ? 1 : 1e-30));

@@ -205,9 +205,10 @@ static void test_table_is_sound(void **state) {
     char summary[CONFIG_SUMMARY_SIZE];
     for (size_t k = 0; k < config_key_count; k++) {
         const struct config_key *key = &config_keys[k];
-        bool list = key->type == VALUE_SET || key->type == VALUE_MEMBERS ||
-                    key->type == VALUE_COLUMNS || key->type == VALUE_COLUMN_NAMES ||
-                    key->type == VALUE_AHEAD || key->type == VALUE_TAGS; /* test_config_forecast */
+        bool list = key->type == &value_set || key->type == &value_members ||
+                    key->type == &value_columns || key->type == &value_column_names ||
+                    key->type == &value_ahead ||
+                    key->type == &value_tags; /* test_config_forecast */
         if (!list && config_value_store(key, 0, key->example, false, &draft) != 0)
             fail_msg("%s: the example %s is not allowed", key->path, key->example);
         if (key->fallback && config_value_store(key, 0, key->fallback, false, &draft) != 0)

@@ -1,0 +1,383 @@
+/* Questions about keys: what a path names, what a misspelt or short one means, what a key is for.
+ */
+#include "config_keys.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <stdlib.h>
+#include <sysexits.h>
+
+#include "common/error.h"
+
+/* The path as keys have theirs, with '*' for its number, which is `*layer`; `any`: N and '*' stand
+   for any number, too. Whether it has one. */
+static bool generalize(const char *path, bool any, char pattern[CONFIG_KEY_SIZE], size_t *layer) {
+    struct config_text to = {.text = pattern, .size = CONFIG_KEY_SIZE};
+    bool numbered = false;
+    *pattern = 0;
+    *layer = 0;
+    for (size_t length; *path; path += length) {
+        enum { NUMBER_DIGITS = 6 };
+        length = strcspn(path, ".");
+        size_t digits = strspn(path, "0123456789");
+        bool padded = length > 1 && *path == '0', letter = length == 1 && strchr("N*", *path);
+        bool number = digits && digits == length && digits <= NUMBER_DIGITS && !padded;
+        if (number || (any && letter)) {
+            config_add(&to, "*");
+            *layer = number ? strtoul(path, NULL, 10) : 0;
+            numbered = true;
+        } else {
+            config_add(&to, "%.*s", (int)length, *path == '*' ? "?" : path);
+        }
+        if (path[length] == '.') {
+            config_add(&to, ".");
+            length++;
+        }
+    }
+    return numbered;
+}
+
+/* What the key's path has after the pattern: "" if it is the same; NULL if it lies elsewhere. */
+static const char *rest_of(const struct config_key *key, const char *pattern) {
+    size_t length = strlen(pattern);
+    if (!length)
+        return key->path;
+    if (!config_path_below(key->path, pattern))
+        return NULL;
+    return key->path + length + (key->path[length] == '.');
+}
+
+static enum path_kind kind_of(const char *path, bool any, const struct config_key **key,
+                              size_t *layer) {
+    char pattern[CONFIG_KEY_SIZE];
+    size_t number;
+    generalize(path, any, pattern, layer ? layer : &number);
+    for (size_t k = 0; k < config_key_count; k++) {
+        const char *rest = rest_of(&config_keys[k], pattern);
+        if (!rest)
+            continue;
+        if (key)
+            *key = *rest ? NULL : &config_keys[k];
+        return !*rest ? PATH_KEY : *rest == '*' ? PATH_LIST : PATH_MAPPING;
+    }
+    return PATH_UNKNOWN;
+}
+
+enum path_kind config_path_kind(const char *path, const struct config_key **key, size_t *layer) {
+    return kind_of(path, false, key, layer);
+}
+
+bool config_key_below(const struct config_key *key, const char *path) {
+    char pattern[CONFIG_KEY_SIZE];
+    size_t layer;
+    generalize(path, true, pattern, &layer);
+    return rest_of(key, pattern) != NULL;
+}
+
+bool config_path_layer(const char *path, size_t *layer) {
+    char pattern[CONFIG_KEY_SIZE];
+    return generalize(path, false, pattern, layer);
+}
+
+void config_key_written(const struct config_key *key, size_t layer, const struct config *config,
+                        char path[CONFIG_KEY_SIZE]) {
+    const struct socket_config *socket = config_value_home(key, layer, config);
+    bool connects = key->type == &value_bind && socket->connect;
+    config_key_path(connects ? key + 1 : key, layer, path); /* its row is the next one */
+}
+
+void config_key_title(const struct config_key *key, char path[CONFIG_KEY_SIZE]) {
+    snprintf(path, CONFIG_KEY_SIZE, "%s", key->path);
+    char *star = strchr(path, '*');
+    if (star)
+        *star = 'N';
+}
+
+/* The next row from `*row` on that has another child of `path` than the row before it, the child's
+   name: children of one name follow each other in the table. */
+static const char *next_child(const char *path, size_t *row, size_t *length) {
+    char pattern[CONFIG_KEY_SIZE];
+    size_t layer;
+    generalize(path, false, pattern, &layer);
+    while (*row < config_key_count) {
+        const struct config_key *key = &config_keys[(*row)++];
+        const char *name = rest_of(key, pattern);
+        const char *before = key > config_keys ? rest_of(key - 1, pattern) : NULL;
+        *length = name ? strcspn(name, ".") : 0;
+        if (*length &&
+            !(before && !strncmp(name, before, *length) && strcspn(before, ".") == *length))
+            return name;
+    }
+    return NULL;
+}
+
+void config_path_children(const char *path, char *text, size_t size) {
+    struct config_text to = {.text = text, .size = size};
+    const char *name;
+    *text = 0;
+    for (size_t row = 0, length; (name = next_child(path, &row, &length));)
+        config_add(&to, "%s%.*s", to.used ? ", " : "", (int)length, name);
+}
+
+/* The key elsewhere that ends in the same word, of several the one with the most in common. */
+static bool same_word(const char *path, const char *last, char suggestion[CONFIG_KEY_SIZE]) {
+    size_t most = 0;
+    for (size_t k = 0; k < config_key_count; k++) {
+        const char *key = config_keys[k].path, *word = strrchr(key, '.');
+        size_t common = 1;
+        while (key[common - 1] == path[common - 1] && key[common - 1])
+            common++;
+        if (word && !strcmp(word + 1, last) && common > most) {
+            config_key_path(&config_keys[k], 0, suggestion);
+            most = common;
+        }
+    }
+    return most > 0;
+}
+
+const char *config_path_meant(const char *path, char text[CONFIG_MEANT_SIZE]) {
+    const char *dot = strrchr(path, '.');
+    const char *last = dot ? dot + 1 : path, *name;
+    char parent[CONFIG_KEY_SIZE], meant[CONFIG_KEY_SIZE];
+    size_t best = SIZE_MAX, length;
+    bool near = same_word(path, last, meant);
+    snprintf(parent, sizeof parent, "%.*s", dot ? (int)(dot - path) : 0, path);
+    for (size_t row = 0; !near && (name = next_child(parent, &row, &length));)
+        if (*name != '*' && strlen(parent) + 1 + length < sizeof meant &&
+            config_word_nearer(name, length, last, &best))
+            snprintf(meant, sizeof meant, "%s%s%.*s", parent, *parent ? "." : "", (int)length,
+                     name);
+    near |= best != SIZE_MAX;
+    snprintf(text, CONFIG_MEANT_SIZE, "%s%s%s", near ? " (did you mean \"" : "", near ? meant : "",
+             near ? "\"?)" : "");
+    return text;
+}
+
+/* ---- Short names: the last parts of a path ---- */
+
+enum { MEANT_MAX = 32 };
+
+/* What a short name may mean: paths, with N for a layer's number that it does not say. */
+struct meant {
+    char paths[MEANT_MAX][CONFIG_KEY_SIZE];
+    size_t count;
+};
+
+/* Whether the first `size` bytes of a key's path end with the pattern. */
+static bool ends_with(const char *key, size_t size, const char *pattern) {
+    size_t length = strlen(pattern);
+    return length && length <= size && !strncmp(key + size - length, pattern, length) &&
+           (length == size || key[size - length - 1] == '.');
+}
+
+static void add(struct meant *meant, const char *path) {
+    for (size_t n = 0; n < meant->count; n++)
+        if (!strcmp(meant->paths[n], path))
+            return;
+    if (meant->count < MEANT_MAX)
+        snprintf(meant->paths[meant->count++], CONFIG_KEY_SIZE, "%s", path);
+}
+
+/* Keys, or with `sections` also what is above them: "model.layers", "learning.optimizer". */
+static void find(struct meant *meant, const char *name, bool sections, bool layered) {
+    char pattern[CONFIG_KEY_SIZE], number[CONFIG_KEY_SIZE] = "N", path[CONFIG_KEY_SIZE];
+    size_t layer;
+    if (generalize(name + (*name == '.'), true, pattern, &layer) && !strpbrk(name, "N*"))
+        snprintf(number, sizeof number, "%zu", layer);
+    for (const struct config_key *key = config_keys; key < config_keys + config_key_count; key++)
+        for (size_t size = strlen(key->path); size > 0; size--) {
+            bool part = !key->path[size] || (sections && key->path[size] == '.');
+            if (!part || (layered && !config_key_layered(key)) ||
+                !ends_with(key->path, size, pattern))
+                continue;
+            const char *star = memchr(key->path, '*', size);
+            int before = (int)(star ? (size_t)(star - key->path) : size);
+            snprintf(path, sizeof path, "%.*s%s%.*s", before, key->path, star ? number : "",
+                     star ? (int)size - before - 1 : 0, star ? star + 1 : "");
+            add(meant, path);
+        }
+}
+
+static int fail(const char *name, const struct meant *meant, struct error *error) {
+    char words[MEANT_MAX * CONFIG_KEY_SIZE] = "", list[ERROR_TEXT_SIZE / 2];
+    char near[CONFIG_MEANT_SIZE];
+    struct config_text to = {.text = words, .size = sizeof words};
+    for (size_t n = 0; n < meant->count; n++)
+        config_add(&to, "%s%s", n ? "|" : "", meant->paths[n]);
+    config_words_list(words, list, sizeof list);
+    if (meant->count)
+        return error_set(error, EX_CONFIG,
+                         "the key \"%.*s\" is ambiguous: write more of the one that is meant, %s",
+                         CONFIG_KEY_SIZE, name, list);
+    return error_set(error, EX_CONFIG, "unknown key \"%.*s\"%s: runneld --explain lists all keys",
+                     CONFIG_KEY_SIZE, name, config_path_meant(name, near));
+}
+
+int config_key_meant(const char *name, char path[CONFIG_KEY_NAME_SIZE], struct error *error) {
+    static const struct {
+        bool sections, layered;
+    } orders[] = {{false, true}, {false, false}, {true, false}};
+    struct meant meant = {0};
+    for (size_t n = 0; n < sizeof orders / sizeof *orders && meant.count == 0 && *name; n++)
+        find(&meant, name, orders[n].sections, orders[n].layered);
+    for (size_t n = 0; n < meant.count; n++)
+        if (!strcmp(meant.paths[n], name)) { /* it was no short one */
+            strcpy(meant.paths[0], name);
+            meant.count = 1;
+        }
+    if (meant.count != 1)
+        return fail(name, &meant, error);
+    strcpy(path, meant.paths[0]);
+    return 0;
+}
+
+/* ---- Descriptions: for --explain, and for the documents ---- */
+
+static const char *default_of(const struct config_key *key) {
+    return key->left_out ? key->left_out : key->fallback ? key->fallback : "none";
+}
+
+/* "`cell: lstm`", "`kind: adam` or `adamw`". */
+static void add_condition(struct config_text *to, const struct config_key *key) {
+    const char *name = strrchr(key->when, '.') + 1;
+    size_t count = config_words_count(key->is), length;
+    for (size_t n = 0; n < count; n++) {
+        const char *word = config_word(key->is, n, &length);
+        if (n == 0)
+            config_add(to, "`%s: %.*s`", name, (int)length, word);
+        else
+            config_add(to, "%s`%.*s`", n + 1 < count ? ", " : " or ", (int)length, word);
+    }
+}
+
+void config_key_summary(const struct config_key *key, char text[CONFIG_SUMMARY_SIZE]) {
+    struct config_text to = {.text = text, .size = CONFIG_SUMMARY_SIZE};
+    char expected[CONFIG_TEXT_SIZE];
+    config_value_expected(key, expected, sizeof expected);
+    config_add(&to, "%c%s: %s.", toupper((unsigned char)*key->what), key->what + 1, expected);
+    if (key->when) {
+        config_add(&to, " Only with ");
+        add_condition(&to, key);
+        config_add(&to, ".");
+    }
+    if (key->flags & KEY_REQUIRED)
+        config_add(&to, " Required.");
+    else
+        config_add(&to, " Default: %s.", default_of(key));
+    if (key->flags & KEY_IN_FLIGHT)
+        config_add(&to, " In flight.");
+    else if (key->flags & KEY_RELOAD)
+        config_add(&to, " On reload.");
+}
+
+size_t config_token(const char *text) {
+    const char *quote = *text == '`' ? strchr(text + 1, '`') : NULL;
+    size_t length = quote ? (size_t)(quote + 1 - text) : 0;
+    return length + strcspn(text + length, " ");
+}
+
+void config_wrap(FILE *out, const char *first, const char *next, const char *text) {
+    size_t column = strlen(first);
+    fputs(first, out);
+    for (bool begins = true; *text; begins = false) {
+        size_t length = config_token(text);
+        if (!begins && column + 1 + length > CONFIG_LINE_MAX) {
+            fprintf(out, "\n%s", next);
+            column = strlen(next);
+        } else if (!begins) {
+            fputc(' ', out);
+            column++;
+        }
+        fwrite(text, 1, length, out);
+        column += length;
+        text += length + (text[length] == ' ');
+    }
+    fputc('\n', out);
+}
+
+/* A fact, or a word's meaning, on lines of its own. */
+static void __attribute__((format(printf, 3, 4)))
+explain_fact(FILE *out, const char *name, const char *format, ...) {
+    char first[CONFIG_KEY_SIZE], text[CONFIG_SUMMARY_SIZE];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    snprintf(first, sizeof first, "  %-8s  ", name);
+    config_wrap(out, first, "            ", text);
+}
+
+static void explain_meanings(FILE *out, const struct config_key *key) {
+    size_t length, size;
+    for (size_t n = 0; n < config_words_count(key->words); n++) {
+        const char *word = config_word(key->words, n, &length);
+        const char *meaning = config_word(key->meanings, n, &size);
+        explain_fact(out, "", "%.*s: %.*s", (int)length, word, (int)size, meaning);
+    }
+}
+
+static void explain_key(FILE *out, const struct config_key *key, size_t layer) {
+    char path[CONFIG_KEY_SIZE], text[CONFIG_SUMMARY_SIZE];
+    struct config_text condition = {.text = text, .size = sizeof text};
+    config_key_title(key, path);
+    fprintf(out, "%s: %s\n\n", path, key->what);
+    explain_fact(out, "type", "%s%s%s", key->type->name, key->unit ? ", in " : "",
+                 key->unit ? key->unit : "");
+    config_value_expected(key, text, sizeof text);
+    explain_fact(out, "allowed", "%s", text);
+    if (key->meanings)
+        explain_meanings(out, key);
+    explain_fact(out, "default", "%s",
+                 key->flags & KEY_REQUIRED ? "none: it is required" : default_of(key));
+    if (key->when) {
+        add_condition(&condition, key);
+        explain_fact(out, "only", "with %s", text);
+    }
+    explain_fact(out, "changes", "%s",
+                 key->flags & KEY_IN_FLIGHT ? "while the daemon runs (runnel-ctl set, SIGHUP)"
+                 : key->flags & KEY_RELOAD  ? "when the daemon reads its file again (SIGHUP)"
+                 : key->flags & KEY_FRESH   ? "where nothing was learned only"
+                 : key->flags & KEY_WINDOW  ? "with a restart: windows of streams begin anew"
+                 : key->flags & KEY_MOMENT
+                     ? "with a restart: windows of streams and the optimizer's moments begin anew"
+                 : key->flags & KEY_DIGEST
+                     ? "where nothing was learned only: with another state.directory"
+                     : "with a restart");
+    config_key_path(key, layer, path);
+    explain_fact(out, "example", "--set %s=%s", path, key->example);
+    if (key->more) {
+        fputc('\n', out);
+        config_wrap(out, "", "", key->more);
+    }
+}
+
+int config_explain(FILE *out, const char *path, struct error *error) {
+    char name[CONFIG_KEY_SIZE], meant[CONFIG_MEANT_SIZE];
+    const struct config_key *key = NULL;
+    size_t layer = 0;
+    if (kind_of(path, true, &key, &layer) == PATH_UNKNOWN)
+        return error_set(error, EX_USAGE,
+                         "--explain: unknown key \"%s\"%s; --explain without a key lists all", path,
+                         config_path_meant(path, meant));
+    if (key) {
+        explain_key(out, key, layer);
+        return 0;
+    }
+    for (size_t k = 0; k < config_key_count; k++) {
+        if (!config_key_below(&config_keys[k], path))
+            continue;
+        config_key_title(&config_keys[k], name);
+        fprintf(out, "%-32s  %s\n", name, config_keys[k].what);
+    }
+    return 0;
+}
+
+void config_names(char names[CONFIG_NAMES_SIZE]) {
+    struct config_text to = {.text = names, .size = CONFIG_NAMES_SIZE};
+    char name[CONFIG_KEY_SIZE];
+    for (size_t k = 0; k < config_key_count; k++) {
+        config_key_title(&config_keys[k], name);
+        config_add(&to, "%s ", name);
+    }
+    assert(to.used + 1 < to.size);
+}
