@@ -11,8 +11,6 @@
 #include "common/log.h"
 #include "common/text.h"
 #include "consume/consume.h"
-#include "consume/consume_broker.h"
-#include "consume/consume_partition.h"
 #include "fleet/carry.h"
 #include "fleet_internal.h"
 #include "learner/example.h"
@@ -24,7 +22,7 @@
 /* ---- Which partition ---- */
 
 size_t fleet_partition_of(const struct daemon *daemon, const char *key, size_t key_size) {
-    return consume_partition_of(daemon->config, daemon->fleet->count, key, key_size);
+    return consume_partition_of(daemon->consume, daemon->fleet->count, key, key_size);
 }
 
 bool fleet_refuses(const struct daemon *daemon, const struct example *example, char *why,
@@ -35,14 +33,8 @@ bool fleet_refuses(const struct daemon *daemon, const struct example *example, c
     size_t belongs = fleet_partition_of(daemon, example->key, example->key_size);
     if (fleet->shares[belongs].number == example->partition)
         return false;
-    const char *name = consume_name(daemon->consume, belongs);
-    snprintf(why, size,
-             *daemon->config->consume.redis.stream
-                 ? "its stream belongs to %s, by the FNV-1a hash of its key: whoever writes must "
-                   "choose partitions so"
-                 : "its stream belongs to %s, as examples.kafka.partitioner says: whoever writes "
-                   "must choose partitions so, by the stream's name",
-             strchr(name, ':') + 1);
+    snprintf(why, size, "its stream belongs to %s, %s", consume_title(daemon->consume, belongs),
+             fleet->about->belongs);
     return true;
 }
 
@@ -61,7 +53,7 @@ static int may_adopt(const struct daemon *daemon, const char *key, size_t key_si
     return error_set(error, EX_UNAVAILABLE,
                      "the stream belongs to %s, which is not this daemon's in the fleet %s: "
                      "runnel-fleet --partitions says whose it is, and that one can adopt it",
-                     strchr(consume_name(daemon->consume, belongs), ':') + 1, fleet->self.group);
+                     consume_title(daemon->consume, belongs), fleet->self.group);
 }
 
 /* ---- Opening and closing ---- */
@@ -119,8 +111,8 @@ static int open_worker(struct daemon *daemon, struct error *error) {
     fleet->self.id = fleet->held.id;
     fleet->self.partitions = fleet->count;
     char *info = fleet_info(daemon);
-    int result = fleet_broker_open(&fleet->broker, daemon->config, &fleet->self, &link, error) ||
-                         fleet_worker_open(&fleet->worker, link, &fleet->self, fleet->broker.where,
+    int result = consume_link(daemon->consume, &fleet->self, &link, error) ||
+                         fleet_worker_open(&fleet->worker, link, &fleet->self, fleet->about->where,
                                            info, error)
                      ? -1
                      : 0;
@@ -135,7 +127,7 @@ static int begin(struct daemon *daemon, struct error *error) {
         return 0;
     if (open_shares(daemon, error) || open_worker(daemon, error))
         return -1;
-    log_info("fleet %s at %s: %s of %zu partition%s", fleet->self.group, fleet->broker.where,
+    log_info("fleet %s at %s: %s of %zu partition%s", fleet->self.group, fleet->about->where,
              fleet->self.name, fleet->count, text_s(fleet->count));
     return 0;
 }
@@ -148,9 +140,14 @@ int fleet_open(struct daemon *daemon, struct error *error) {
     struct fleet *fleet = daemon->fleet = calloc(1, sizeof *fleet);
     if (!fleet)
         return error_no_memory(error);
-    if (check_carry(daemon, error) || fleet_broker_read(&fleet->broker, daemon->config, error))
+    if (check_carry(daemon, error))
         return -1;
-    fleet_broker_self(&fleet->broker, daemon->config, &fleet->self);
+    fleet->about = consume_about(daemon->consume);
+    fleet->self = (struct fleet_self){.group = fleet->about->group,
+                                      .stream = fleet->about->stream,
+                                      .name = daemon->config->name,
+                                      .every = daemon->config->fleet.average_every,
+                                      .lease = daemon->config->fleet.lease};
     fleet->serial = clock_unix() > 0 ? (uint64_t)(clock_unix() * 1e6) : 0;
     fleet->average_at = fleet_next_average(daemon);
     checkpoints_guard(daemon, &guard);

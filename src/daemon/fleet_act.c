@@ -250,7 +250,7 @@ int fleet_act(struct daemon *daemon, struct error *error) {
         error_set(error, EX_UNAVAILABLE,
                   "the fleet %s at %s has %zu partitions by now, and not %zu: something else has "
                   "written there",
-                  fleet->self.group, fleet->broker.where, fleet->view.partition_count,
+                  fleet->self.group, fleet->about->where, fleet->view.partition_count,
                   fleet->count);
         return -1;
     }

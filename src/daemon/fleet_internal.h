@@ -9,7 +9,6 @@
 
 #include "fleet/fleet_held.h"
 #include "fleet/fleet_worker.h"
-#include "fleet_broker.h"
 
 struct carry;
 struct daemon;
@@ -35,7 +34,7 @@ struct share {
 };
 
 struct fleet {
-    struct fleet_broker broker;
+    const struct consume_about *about;
     struct fleet_self self;
     struct fleet_held held;
     struct fleet_worker *worker;

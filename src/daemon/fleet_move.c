@@ -23,12 +23,6 @@
 #include "rollback.h"
 #include "run.h"
 
-/* "sensors.3", for people: the journal calls it "redis:sensors.3". */
-static const char *name_of(const struct daemon *daemon, size_t partition) {
-    const char *name = consume_name(daemon->consume, partition), *colon = strchr(name, ':');
-    return colon ? colon + 1 : name;
-}
-
 /* ---- Coming ---- */
 
 static json_t *partition_command(const struct daemon *daemon, const struct fleet_claim *claim) {
@@ -56,7 +50,7 @@ static int begin_one(struct daemon *daemon, const struct fleet_claim *claim,
     fleet->adopted += adopted;
     fleet->taken++;
     log_info("partition %s: learned here from now on, %" PRIu64 " stream%s taken over",
-             name_of(daemon, claim->partition), adopted, text_s(adopted));
+             consume_title(daemon->consume, claim->partition), adopted, text_s(adopted));
     return 0;
 }
 
@@ -181,13 +175,13 @@ static bool find_end(const struct daemon *daemon, const struct fleet_ended *ende
     if (!ended->is_over && !ended->is_lost)
         log_warning("partition %s belongs to an earlier name of this daemon: examples since the "
                     "last commit are left out",
-                    name_of(daemon, ended->partition));
+                    consume_title(daemon->consume, ended->partition));
     if (!ended->is_lost)
         return ended->is_known;
     log_warning("claim %" PRIu64 " of partition %s not found at %s: it has lost what it "
                 "had answered, as without %s; examples since the claim began are left out",
-                ended->claim, name_of(daemon, ended->partition), fleet->broker.where,
-                fleet->broker.keeps);
+                ended->claim, consume_title(daemon->consume, ended->partition), fleet->about->where,
+                fleet->about->keeps);
     if (begin->is_kept && begin->committed && is_later(*end, begin->offset))
         *end = begin->offset;
     return ended->is_known && (!begin->is_kept || begin->committed);
@@ -327,7 +321,7 @@ int fleet_compare_ends(struct daemon *daemon, struct fleet_job *job, struct erro
     if (result == 0 && count) {
         log_warning("%s has lost commits of %zu partition%s that this daemon had handed over, as "
                     "without %s: examples beyond what it still has are left out",
-                    fleet->broker.where, count, text_s(count), fleet->broker.keeps);
+                    fleet->about->where, count, text_s(count), fleet->about->keeps);
         result = learner_flush(daemon->learner, error) || journalling_sync(daemon, error)
                      ? -1
                      : roll_back(daemon, list, error);

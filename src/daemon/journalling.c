@@ -19,6 +19,7 @@
 #include "notify.h"
 #include "parts.h"
 #include "run.h"
+#include "source.h"
 
 enum {
     CHECK_EXTENSION_S = 30, /* asked of the service manager for looking through the file */
@@ -294,11 +295,8 @@ void journalling_append_place(struct daemon *daemon, enum journal_kind kind, jso
 /* ---- What has become durable ---- */
 
 /* A checkpoint of a daemon whose journal has failed would hold what is not acknowledged. */
-static int acknowledge_durable(struct daemon *daemon, int failed) {
-    if (failed)
-        return run_break(daemon);
-    acknowledge_send(daemon->acknowledge, journal_durable(daemon->journal));
-    return 0;
+static int settle(struct daemon *daemon, int failed, struct error *error) {
+    return failed ? run_break(daemon) : daemon->source->settle(daemon, error);
 }
 
 int journalling_has_stream(struct daemon *daemon, const char *key, size_t key_size,
@@ -320,7 +318,7 @@ int journalling_forget(struct daemon *daemon, json_t *command, const char *key, 
         return 0;
     if (position)
         learner_set_position(daemon->learner, position);
-    return acknowledge_durable(daemon, !position);
+    return settle(daemon, !position, error);
 }
 
 /* At most once a second; what is left over is announced with the next `status`. */
@@ -345,13 +343,13 @@ int journalling_turn(struct daemon *daemon, struct error *error) {
     if (!daemon->journal)
         return 0;
     announce_expired(daemon);
-    return acknowledge_durable(daemon, journal_poll(daemon->journal, error));
+    return settle(daemon, journal_poll(daemon->journal, error), error);
 }
 
 int journalling_sync(struct daemon *daemon, struct error *error) {
     if (!daemon->journal)
         return 0;
-    return acknowledge_durable(daemon, journal_sync(daemon->journal, error));
+    return settle(daemon, journal_sync(daemon->journal, error), error);
 }
 
 /* What is after the oldest checkpoint stays: a rollback, or a start when newer ones are damaged,

@@ -18,7 +18,8 @@
      replay         what the journal has after a checkpoint is learned
      rollback       what was learned is taken back
      abnormal       what a stream sent at an alarm is taken back
-     consuming      a broker that is read
+     source         examples of a socket
+     consuming      examples of a broker
      fleet          daemons that share a broker's partitions out
      take           examples from their socket to the learner
      status         what `status` says
@@ -53,8 +54,11 @@ struct daemon {
     struct control *control;
     struct security *security;
     struct journal *journal;         /* NULL without state.journal; journalling.c opens it */
-    struct consume *consume;         /* NULL unless examples.redis or examples.kafka */
+    const struct source_ops *source;
+
+    /* The source's: source.c, or consuming.c. */
     struct acknowledge *acknowledge; /* NULL unless examples.socket is router */
+    struct consume *consume;         /* NULL unless examples.redis or examples.kafka */
 
     /* In force: with what was set in flight or reloaded. settings*.c write it. */
     const struct config *config;

@@ -12,6 +12,7 @@
 #include "report.h"
 #include "resolved.h"
 #include "run.h"
+#include "source.h"
 
 /* Vocabularies' sizes; whether there are any. */
 static bool count_words(const struct learner *learner, struct status_fields *status,
@@ -58,8 +59,7 @@ void status_write(struct daemon *daemon, struct json_text *text) {
         .predictions = config->predictions != PREDICTIONS_NONE,
         .state_directory = config->state_directory,
         .resumed = *daemon->resumed.path ? daemon->resumed.path : NULL,
-        .sockets_examples =
-            daemon->consume ? consume_endpoint(daemon->consume) : ingest_endpoint(daemon->ingest),
+        .sockets_examples = daemon->source->endpoint(daemon),
         .sockets_statistics = publish_endpoint(daemon->publish),
         .sockets_control = control_endpoint(daemon->control),
         .schema_dtype = schema.dtype,
