@@ -20,6 +20,7 @@
      abnormal       what a stream sent at an alarm is taken back
      source         examples of a socket
      consuming      examples of a broker
+     shares         partitions of a fleet, and their streams' states
      fleet          daemons that share a broker's partitions out
      take           examples from their socket to the learner
      status         what `status` says
@@ -53,7 +54,7 @@ struct daemon {
     struct publish *publish;
     struct control *control;
     struct security *security;
-    struct journal *journal;         /* NULL without state.journal; journalling.c opens it */
+    struct journal *journal; /* NULL without state.journal; journalling.c opens it */
     const struct source_ops *source;
 
     /* The source's: source.c, or consuming.c. */
@@ -76,6 +77,7 @@ struct daemon {
     struct journalling *journalling;
     struct checkpoints *checkpoints;
     struct fleet *fleet;         /* NULL without fleet.lease */
+    struct shares *shares;       /* NULL likewise, fleet.c's */
     struct consuming *consuming; /* NULL likewise */
     struct resolved *resolved;
     struct settings *settings;

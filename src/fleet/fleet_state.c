@@ -1,8 +1,9 @@
+#include "fleet_state.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/error.h"
-#include "fleet_machine_internal.h"
 
 enum { ROOM_FIRST = 16 };
 
@@ -107,11 +108,6 @@ void machine_remove(struct fleet_machine *machine, struct member *member) {
     }
     machine->member_count--;
     free_member(member);
-}
-
-void machine_forget_if_idle(struct fleet_machine *machine, struct member *member) {
-    if (!member->is_listed && !member->arrived && member->owned == 0)
-        machine_remove(machine, member);
 }
 
 /* ---- The fleet ---- */
