@@ -9,6 +9,7 @@
 
 #include "brokers/mapping.h"
 #include "brokers/message.h"
+#include "brokers/redis_url.h"
 #include "common/error.h"
 #include "consume.h"
 
@@ -36,12 +37,12 @@ struct consume_partition {
     uint64_t short_reading;  /* in this generation; and offsets: */
     uint64_t put;            /* after the newest message that it has put; 0: none */
     uint64_t passed;         /* before this one nothing comes that has not been put */
-    uint64_t first, second;  /* Redis: its id */
+    struct redis_id id;      /* Redis: its id */
     struct consume_place committed;
     bool grouped;     /* the group is there */
     uint64_t missing; /* ns: since when it is not there; 0: it is */
     bool missing_said, short_said;
-    bool is_short;       /* Redis: the stream is not there, or ends before `first`, `second`, */
+    bool is_short;       /* Redis: the stream is not there, or ends before `id`, */
     int64_t short_count; /* and had so many entries then */
 };
 

@@ -166,9 +166,9 @@ static redisReply *ask(struct redis *redis, const struct consume_partition *p, i
 struct about {
     bool exists;
     int64_t added, length; /* added -1: the server does not say */
-    uint64_t last_first, last_second;
-    uint64_t first_first, first_second;   /* of the oldest entry, with a length, */
-    uint64_t newest_first, newest_second; /* and of the newest one: others were deleted since */
+    struct redis_id last;
+    struct redis_id oldest; /* of the oldest entry, with a length, */
+    struct redis_id newest; /* and of the newest one: others were deleted since */
 };
 
 /* A count that is below 0 is none. */
@@ -190,17 +190,11 @@ static void read_about(const redisReply *reply, struct about *about) {
     if (about->added < about->length) /* all that is there was added */
         about->added = -1;
     if (last && last->str)
-        redis_id_parse(last->str, &about->last_first, &about->last_second);
+        about->last = redis_id_parse(last->str);
     if (entry && entry->elements == 2 && entry->element[0]->str)
-        redis_id_parse(entry->element[0]->str, &about->first_first, &about->first_second);
+        about->oldest = redis_id_parse(entry->element[0]->str);
     if (newest && newest->elements == 2 && newest->element[0]->str)
-        redis_id_parse(newest->element[0]->str, &about->newest_first, &about->newest_second);
-}
-
-static int compare(uint64_t a_first, uint64_t a_second, uint64_t b_first, uint64_t b_second) {
-    if (a_first != b_first)
-        return a_first < b_first ? -1 : 1;
-    return a_second == b_second ? 0 : a_second < b_second ? -1 : 1;
+        about->newest = redis_id_parse(newest->element[0]->str);
 }
 
 static int look_up(struct redis *redis, const struct consume_partition *p, struct about *about,
@@ -284,18 +278,17 @@ static int ask_committed(struct consume *consume, struct consume_partition *p,
                          struct error *error) {
     const char *number = p->stream + strlen(consume->about.stream);
     redisReply *reply = ask_fleet(consume, "HGET", "offsets", *number ? number + 1 : "0", error);
-    uint64_t first, second, place[3] = {0};
+    uint64_t place[3] = {0};
     if (!reply)
         return -1;
     char *text = reply->type == REDIS_REPLY_STRING ? reply->str : "";
     for (size_t n = 0; n < 3; n++)
         place[n] = strtoull(text, &text, 10);
     freeReplyObject(reply);
-    redis_id_of((uint32_t)place[0], place[1], &first, &second);
-    if (compare(first, second, p->first, p->second) <= 0)
+    const struct redis_id id = redis_id_of((uint32_t)place[0], place[1]);
+    if (redis_id_compare(id, p->id) <= 0)
         return 0;
-    p->first = first;
-    p->second = second;
+    p->id = id;
     p->at.count = place[2];
     return 0;
 }
@@ -317,7 +310,7 @@ static int ask_group(struct consume *consume, struct consume_partition *p, bool 
             !last->str)
             continue;
         *found = true;
-        redis_id_parse(last->str, &p->first, &p->second);
+        p->id = redis_id_parse(last->str);
         p->at.count = (uint64_t)number_at(groups->element[n], "entries-read", 0);
     }
     freeReplyObject(groups);
@@ -334,15 +327,14 @@ static int find_start(struct consume *consume, struct consume_partition *p, stru
         return -1;
     if (!found) {
         bool latest = consume->config->consume.redis.latest && consume_is_new(consume);
-        p->first = latest ? about.last_first : 0;
-        p->second = latest ? about.last_second : 0;
+        p->id = latest ? about.last : (struct redis_id){0};
         p->at.count = about.added < 0 ? 0
                       : latest        ? (uint64_t)about.added
                                       : (uint64_t)(about.added - about.length);
     }
     p->counted = about.added >= 0 && (found ? p->at.count > 0 : true);
     struct message_number number;
-    redis_id_number(p->first, p->second, &number);
+    redis_id_number(p->id, &number);
     p->at.epoch = number.epoch;
     p->at.sequence = number.sequence;
     return 0;
@@ -353,7 +345,7 @@ static int find_start(struct consume *consume, struct consume_partition *p, stru
 static int make_group(struct consume *consume, struct consume_partition *p, struct error *error) {
     char id[REDIS_ID_SIZE];
     const char *words[] = {"XGROUP", "CREATE", p->stream, consume->about.group, id};
-    redis_id_print(id, p->first, p->second);
+    redis_id_print(id, p->id);
     redisReply *reply = ask(consume->broker, p, 5, words, "BUSYGROUP", error);
     if (!reply)
         return -1;
@@ -367,9 +359,7 @@ static int tell_group(struct consume *consume, struct consume_partition *p,
                       const struct consume_place *place, struct error *error) {
     struct redis *redis = consume->broker;
     char id[REDIS_ID_SIZE], count[REDIS_ID_SIZE];
-    uint64_t first, second;
-    redis_id_of(place->epoch, place->sequence, &first, &second);
-    redis_id_print(id, first, second);
+    redis_id_print(id, redis_id_of(place->epoch, place->sequence));
     snprintf(count, sizeof count, "%" PRIu64, place->count);
     const char *words[] = {"XGROUP", "SETID",       p->stream, consume->about.group,
                            id,       "ENTRIESREAD", count};
@@ -404,8 +394,8 @@ static const char *way_out(const struct consume *consume) {
 static void say_short(struct consume *consume, struct consume_partition *p,
                       const struct about *about) {
     char end[REDIS_ID_SIZE], place[REDIS_ID_SIZE];
-    redis_id_print(end, about->last_first, about->last_second);
-    redis_id_print(place, p->first, p->second);
+    redis_id_print(end, about->last);
+    redis_id_print(place, p->id);
     if (!p->short_said)
         log_warning("%s: %s ends at %s, before %s, up to which the group %s has learned it: it was "
                     "made again, or Redis has lost what it had; entries are read whose ids are "
@@ -420,17 +410,16 @@ static int check_short(struct consume *consume, struct consume_partition *p,
                        const struct about *about, struct error *error) {
     char end[REDIS_ID_SIZE], place[REDIS_ID_SIZE];
     const int64_t entries = about->added >= 0 ? about->added : about->length;
-    bool learned = p->first || p->second;
-    bool ends_short =
-        learned && compare(p->first, p->second, about->last_first, about->last_second) > 0;
+    bool learned = p->id.first || p->id.second;
+    bool ends_short = learned && redis_id_compare(p->id, about->last) > 0;
     bool more = ends_short && p->is_short && entries > p->short_count;
     if (ends_short && !p->is_short)
         p->short_count = entries;
     p->is_short = ends_short;
     if (!more)
         return 0;
-    redis_id_print(end, about->last_first, about->last_second);
-    redis_id_print(place, p->first, p->second);
+    redis_id_print(end, about->last);
+    redis_id_print(place, p->id);
     return error_set(error, EX_DATAERR,
                      "%s: entries come to %s, the newest is %s, whose ids are not above %s, up to "
                      "which the group %s has learned it, and are not read: it was made again, or "
@@ -442,9 +431,8 @@ static int check_short(struct consume *consume, struct consume_partition *p,
 /* How many of the partition have come up to `at`, where that can be seen; what is more than was
    read was gone before. */
 static void count(struct consume *consume, struct consume_partition *p, const struct about *about) {
-    int end = compare(p->first, p->second, about->last_first, about->last_second);
-    bool before = about->length == 0 ||
-                  compare(p->first, p->second, about->first_first, about->first_second) < 0;
+    int end = redis_id_compare(p->id, about->last);
+    bool before = about->length == 0 || redis_id_compare(p->id, about->oldest) < 0;
     if (about->added < 0)
         return;
     if (end > 0)
@@ -483,7 +471,7 @@ static int look(struct consume *consume, struct consume_partition *p, bool betwe
         p->grouped = false;
         p->is_short = true;
         p->short_count = 0;
-        if (!p->first && !p->second) /* its first entry will be the first of all */
+        if (!p->id.first && !p->id.second) /* its first entry will be the first of all */
             p->counted = true;
         pthread_mutex_lock(&consume->mutex);
         if (is_durable(p))
@@ -501,8 +489,7 @@ static int look(struct consume *consume, struct consume_partition *p, bool betwe
     bool began = durable.count || (!durable.epoch && !durable.sequence);
     if (p->counted && began && p->reading == p->generation && about.added >= 0)
         p->lag = about.added > from ? about.added - from : 0;
-    if (between && is_durable(p) &&
-        compare(p->first, p->second, about.newest_first, about.newest_second) >= 0)
+    if (between && is_durable(p) && redis_id_compare(p->id, about.newest) >= 0)
         p->lag = 0; /* whatever was added, and was gone before it was read */
     pthread_mutex_unlock(&consume->mutex);
     if (!p->grouped && make_group(consume, p, error) < 0)
@@ -599,7 +586,7 @@ static int choose_read(struct consume *consume, struct error *error) {
         changed |= begins;
         if (!begins)
             continue;
-        redis_id_of(p->at.epoch, p->at.sequence, &p->first, &p->second);
+        p->id = redis_id_of(p->at.epoch, p->at.sequence);
         if (!known && find_start(consume, p, error) < 0) {
             p->reading = 0; /* to be found the next time */
             return -1;
@@ -616,12 +603,11 @@ static int take_entry(struct consume *consume, struct consume_partition *p, cons
                       struct error *error) {
     struct redis *redis = consume->broker;
     char id[CONSUME_NAME_SIZE + REDIS_ID_SIZE];
-    uint64_t first, second;
     struct message_number number;
-    redis_id_parse(entry->element[0]->str, &first, &second);
-    bool numbered = redis_id_number(first, second, &number);
+    const struct redis_id its = redis_id_parse(entry->element[0]->str);
+    bool numbered = redis_id_number(its, &number);
     if (!numbered) /* the last place of its millisecond: */
-        redis_id_number(first, (1u << REDIS_SECOND_BITS) - 1, &number);
+        redis_id_number((struct redis_id){its.first, (1u << REDIS_SECOND_BITS) - 1}, &number);
     snprintf(id, sizeof id, "%s of %s", entry->element[0]->str, p->stream);
     struct consume_read read = {
         .partition = p,
@@ -630,7 +616,7 @@ static int take_entry(struct consume *consume, struct consume_partition *p, cons
                     .key = p->stream,
                     .key_size = strlen(p->stream),
                     .bytes = "",
-                    .time = redis_id_time(first)},
+                    .time = redis_id_time(its)},
         .why = numbered ? NULL
                         : "the second part of its id is above 2097151, so that it cannot be told "
                           "apart from the next: let Redis make the ids",
@@ -641,10 +627,8 @@ static int take_entry(struct consume *consume, struct consume_partition *p, cons
         read.why = "its fields are no UTF-8";
     redis->bytes += read.message.size;
     int put = consume_put(consume, &read, error);
-    if (put == 1) {
-        p->first = first;
-        p->second = second;
-    }
+    if (put == 1)
+        p->id = its;
     return put;
 }
 
@@ -712,7 +696,7 @@ static int read_entries(struct consume *consume, struct error *error) {
     for (size_t n = 0; n < redis->reading_count; n++)
         redis->words[words++] = redis->reading[n]->stream;
     for (size_t n = 0; n < redis->reading_count; n++) {
-        redis_id_print(redis->ids[n], redis->reading[n]->first, redis->reading[n]->second);
+        redis_id_print(redis->ids[n], redis->reading[n]->id);
         redis->words[words++] = redis->ids[n];
     }
     redisReply *reply = ask(redis, NULL, words, redis->words, "WRONGTYPE", error);
@@ -750,15 +734,14 @@ static const char BURY[] =
    large) the item has that. */
 static void name(const struct consume_item *item, char id[REDIS_ID_SIZE], char place[PLACE_SIZE]) {
     const struct consume_place *at = &item->message.place;
-    uint64_t first, second;
+    struct redis_id its = redis_id_of(at->epoch, at->sequence);
     int used = snprintf(place, PLACE_SIZE, "%010" PRIu32 "%016" PRIu64, at->epoch, at->sequence);
-    redis_id_of(at->epoch, at->sequence, &first, &second);
     if (item->raw_key_size) {
         snprintf(id, REDIS_ID_SIZE, "%.*s", (int)item->raw_key_size, item->raw_key);
-        redis_id_parse(id, &first, &second);
-        snprintf(place + used, PLACE_SIZE - (size_t)used, ".%020" PRIu64, second);
+        its = redis_id_parse(id);
+        snprintf(place + used, PLACE_SIZE - (size_t)used, ".%020" PRIu64, its.second);
     }
-    redis_id_print(id, first, second);
+    redis_id_print(id, its);
 }
 
 static int bury(struct consume *consume, const struct consume_item *item, struct error *error) {
@@ -788,9 +771,7 @@ static int bury(struct consume *consume, const struct consume_item *item, struct
 /* ---- The thread ---- */
 
 static void print_place(const struct consume_place *place, char text[CONSUME_PLACE_SIZE]) {
-    uint64_t first, second;
-    redis_id_of(place->epoch, place->sequence, &first, &second);
-    redis_id_print(text, first, second);
+    redis_id_print(text, redis_id_of(place->epoch, place->sequence));
 }
 
 static int connect_redis(struct consume *consume, struct error *error) {

@@ -126,10 +126,9 @@ static int failed(struct daemon *daemon, const struct error *error) {
 /* No descriptor is left: those who have them are strangers, and their connections will end. */
 static int postpone(struct daemon *daemon, const struct error *error) {
     struct checkpoints *checkpoints = daemon->checkpoints;
-    if (checkpoints->postponed == 0) {
-        log_warning("the checkpoint is postponed: %s", error->text);
-        announce_event(daemon, "postponed", NULL, "the checkpoint is postponed: %s", error->text);
-    }
+    if (checkpoints->postponed == 0)
+        announce_logged(daemon, log_warning, "postponed", NULL, "the checkpoint is postponed: %s",
+                        error->text);
     if (checkpoints->asked == ASKED_WANTED) {
         control_reply(daemon->control, NULL, error);
         checkpoints->asked = ASKED_NOT;

@@ -15,14 +15,13 @@
 #include "common/log.h"
 #include "common/text.h"
 #include "common/wire.h"
-#include "export.h"
 #include "feedback.h"
 #include "journalling.h"
+#include "learner/learner_export.h"
 #include "moving.h"
 #include "observe.h"
 #include "parts.h"
 #include "report.h"
-#include "resolved.h"
 #include "rollback.h"
 #include "run.h"
 #include "settings.h"
@@ -61,8 +60,8 @@ static int config(void *context, const json_t *request, struct control_answer *a
     (void)request;
     const struct daemon *daemon = context;
     const struct config_source *source = settings_source(daemon);
-    const char *json = resolved_json(daemon);
-    char *yaml = resolved_yaml(daemon, settings_configured(daemon), source);
+    const char *json = settings_json(daemon);
+    char *yaml = settings_yaml(daemon);
     json_t *object = json && yaml ? json_loads(json, 0, NULL) : NULL;
     if (object) {
         json_object_set_new(answer->fields, "name", json_string(daemon->config->name));
@@ -130,9 +129,8 @@ static int set(void *context, const json_t *request, struct control_answer *answ
                         error))
         goto done;
     text_quote(quoted, text, strlen(text));
-    log_info("%s set to %s", path, quoted);
-    announce_event(daemon, "set", json_pack("{s:s, s:O}", "key", path, "value", value),
-                   "%s set to %s", path, quoted);
+    announce_logged(daemon, log_info, "set", json_pack("{s:s, s:O}", "key", path, "value", value),
+                    "%s set to %s", path, quoted);
     announce_status(daemon);
     json_object_set_new(answer->fields, "key", json_string(path));
     json_object_set(answer->fields, "value", (json_t *)value);
@@ -151,20 +149,35 @@ static int checkpoint(void *context, const json_t *request, struct control_answe
     return 0;
 }
 
-/* What was learned, or what is kept of one stream. */
+/* What was learned: parameters as safetensors. docs/protocol.md says what is in them. */
+static int export_parameters(struct daemon *daemon, struct control_answer *answer,
+                             struct error *error) {
+    struct safetensors_memory memory;
+    if (learner_export(daemon->learner, daemon->config->compatible, &memory, error))
+        return -1;
+    json_object_update_new(answer->fields,
+                           json_pack("{s:I, s:I, s:I}", "examples",
+                                     (json_int_t)learner_counters(daemon->learner).examples,
+                                     "parameters", (json_int_t)learner_parameters(daemon->learner),
+                                     "bytes", (json_int_t)memory.size));
+    answer->blob = memory.bytes;
+    answer->blob_size = memory.size;
+    return 0;
+}
+
+/* Likewise, or what is kept of one stream. */
 static int export(void *context, const json_t *request, struct control_answer *answer,
                   struct error *error) {
     return json_object_get(request, "stream") ? moving_export(context, request, answer, error)
-                                              : export_command(context, request, answer, error);
+                                              : export_parameters(context, answer, error);
 }
 
 static void set_paused(struct daemon *daemon, bool paused, struct control_answer *answer) {
     const char *done = paused ? "paused" : "resumed";
     uint64_t examples = daemon_examples(daemon);
     if (run_pause(daemon, paused)) {
-        log_info("%s after %" PRIu64 " example%s", done, examples, text_s(examples));
-        announce_event(daemon, done, NULL, "%s after %" PRIu64 " example%s", done, examples,
-                       text_s(examples));
+        announce_logged(daemon, log_info, done, NULL, "%s after %" PRIu64 " example%s", done,
+                        examples, text_s(examples));
         announce_status(daemon);
     }
     json_object_set_new(answer->fields, "state", json_string(run_state(daemon)));
@@ -202,10 +215,8 @@ static int reset(void *context, const json_t *request, struct control_answer *an
     if (named && !member)
         return error_set(error, EX_USAGE, "reset takes a member's name, or nothing");
     int result = settings_reset(daemon, member, error);
-    if (result < 0) {
-        run_break(daemon);
-        return run_fail(daemon, error);
-    }
+    if (result < 0)
+        return run_lose(daemon, error);
     if (result)
         return -1;
     json_t *command = json_pack("{s:s}", "command", "reset");
@@ -240,10 +251,8 @@ static const char *stream_of(const json_t *request, size_t *size, struct error *
 static int find_stream(struct daemon *daemon, const char *key, size_t size, struct error *error) {
     char quoted[TEXT_QUOTE_SIZE];
     int numbered = journalling_has_stream(daemon, key, size, error);
-    if (numbered < 0) {
-        run_break(daemon);
-        return run_fail(daemon, error);
-    }
+    if (numbered < 0)
+        return run_lose(daemon, error);
     if (numbered || learner_has_stream(daemon->learner, key, size))
         return 0;
     return error_set(error, EX_USAGE,
@@ -268,20 +277,17 @@ static int forget_states(struct daemon *daemon, json_t *streams, struct control_
     }
     json_array_foreach(streams, n, stream) {
         if ((forgotten = learner_forget(daemon->learner, json_string_value(stream),
-                                        json_string_length(stream), error)) < 0) {
-            run_break(daemon);
-            return run_fail(daemon, error);
-        }
+                                        json_string_length(stream), error)) < 0)
+            return run_lose(daemon, error);
         count += forgotten == 0;
     }
     if (journal_command(daemon, JOURNAL_FORGET,
                         json_pack("{s:s, s:O}", "command", "forget", "streams", streams), error))
         return -1;
     checkpoints_changed(daemon);
-    log_info("forgot the states of %" PRIu64 " stream%s", (uint64_t)count, text_s((uint64_t)count));
-    announce_event(daemon, "forget", json_pack("{s:I}", "streams", count),
-                   "forgot the states of %" PRIu64 " stream%s", (uint64_t)count,
-                   text_s((uint64_t)count));
+    announce_logged(daemon, log_info, "forget", json_pack("{s:I}", "streams", count),
+                    "forgot the states of %" PRIu64 " stream%s", (uint64_t)count,
+                    text_s((uint64_t)count));
     json_object_set_new(answer->fields, "streams", json_integer(count));
     return 0;
 }
@@ -298,19 +304,16 @@ static int forget(void *context, const json_t *request, struct control_answer *a
     const char *key = stream_of(request, &size, error);
     if (!key || find_stream(daemon, key, size, error))
         return -1;
-    if (learner_forget(daemon->learner, key, size, error) < 0) {
-        run_break(daemon);
-        return run_fail(daemon, error);
-    }
+    if (learner_forget(daemon->learner, key, size, error) < 0)
+        return run_lose(daemon, error);
     json_t *stream = json_object_get(request, "stream");
     if (journalling_forget(daemon, json_pack("{s:s, s:O}", "command", "forget", "stream", stream),
                            key, size, error))
         return run_fail(daemon, error);
     checkpoints_changed(daemon);
     text_quote(quoted, key, size);
-    log_info("forgot stream %s: its state, and the numbers of its examples", quoted);
-    announce_event(daemon, "forget", json_pack("{s:O}", "stream", stream),
-                   "forgot stream %s: its state, and the numbers of its examples", quoted);
+    announce_logged(daemon, log_info, "forget", json_pack("{s:O}", "stream", stream),
+                    "forgot stream %s: its state, and the numbers of its examples", quoted);
     json_object_set(answer->fields, "stream", stream);
     return 0;
 }

@@ -19,7 +19,6 @@
 #include "common/text.h"
 #include "fleet.h"
 #include "journalling.h"
-#include "labels.h"
 #include "learner/engines.h"
 #include "learning.h"
 #include "moving.h"
@@ -146,7 +145,7 @@ static int open_parts(struct daemon *daemon, const struct config *config,
         engines_choose(&engine, config->device, config, error) ||
         checkpoint_open(&daemon->checkpoint, config->state_directory, error) ||
         learning_open(daemon, &engine, error) || alarms_open(daemon, error) ||
-        observe_open(daemon, error) || labels_open(daemon, error) || start_learner(daemon, error) ||
+        observe_open(daemon, error) || start_learner(daemon, error) ||
         checkpoints_open(daemon, error) || journalling_open(daemon, error) ||
         moving_open(daemon, error) || open_sockets(daemon, error))
         return -1;
@@ -197,7 +196,6 @@ static void daemon_close(struct daemon **opened) {
     journalling_close(daemon);
     checkpoints_close(daemon);
     checkpoint_close(&daemon->checkpoint);
-    labels_close(daemon);
     observe_close(daemon);
     run_close(daemon);
     alarms_close(daemon);

@@ -20,9 +20,8 @@ void damaged_announce(struct daemon *daemon, const char *key, size_t key_size) {
     /* A list: the numbers of its examples stay. */
     journalling_append_command(daemon, JOURNAL_FORGET,
                                json_pack("{s:s, s:[O]}", "command", "forget", "streams", stream));
-    log_warning("forgot stream %s: its state was invalid; it begins anew", quoted);
-    announce_event(daemon, "forget", json_pack("{s:o}", "stream", stream),
-                   "forgot stream %s: its state was invalid; it begins anew", quoted);
+    announce_logged(daemon, log_warning, "forget", json_pack("{s:o}", "stream", stream),
+                    "forgot stream %s: its state was invalid; it begins anew", quoted);
 }
 
 static int check(struct daemon *daemon, uint32_t slot, float *record, struct error *error) {

@@ -539,7 +539,7 @@ static void doubt_commits(struct fleet *fleet) {
 
 static bool has_ended(const struct fleet *fleet, int self, size_t p) {
     (void)self;
-    return fleet->shares.list[p].state == SHARE_AWAY && fleet->shares.held.ends[p].claim;
+    return fleet->shares.list[p].state == SHARE_AWAY && fleet->shares.list[p].end.claim;
 }
 
 /* Whether the broker still has what this daemon committed of partitions that it has no more. */
@@ -550,7 +550,7 @@ static int ask_for_ends(struct daemon *daemon, const size_t *list, size_t count,
     if (!job)
         return error_no_memory(error);
     for (size_t n = 0; n < count; n++)
-        job->ended[n] = (struct fleet_ended){.claim = fleet->shares.held.ends[list[n]].claim,
+        job->ended[n] = (struct fleet_ended){.claim = fleet->shares.list[list[n]].end.claim,
                                              .partition = list[n]};
     job->release = true;
     ask(daemon, job);
@@ -720,7 +720,7 @@ static int check_carry(struct daemon *daemon, struct error *error) {
 static int open_worker(struct daemon *daemon, struct error *error) {
     struct fleet *fleet = daemon->fleet;
     struct fleet_link *link;
-    fleet->self.id = fleet->shares.held.id;
+    fleet->self.id = fleet->shares.id;
     fleet->self.partitions = fleet->shares.count;
     char *info = describe_self(daemon);
     int result = consume_link(daemon->consume, &fleet->self, &link, error) ||

@@ -11,6 +11,7 @@ struct daemon;
 struct error;
 struct learner_observer;
 struct loss_fields;
+struct status_fields;
 
 /* After the learner. */
 int observe_open(struct daemon *daemon, struct error *error);
@@ -36,6 +37,10 @@ double observe_speed(const struct daemon *daemon);
 
 /* Numbers of inputs out of scale in this run, those of a replay not counted. */
 uint64_t observe_out_of_scale(const struct daemon *daemon);
+
+/* The fields `labels`: what came of those of this run (target: later), counted by their age, and
+   why others changed nothing. */
+void observe_report_labels(const struct daemon *daemon, struct status_fields *status);
 
 /* Publish a `loss` that is due by time of what was learned since the last one. */
 void observe_turn(struct daemon *daemon);

@@ -4,12 +4,10 @@
 
      announce       events, and the topic `status`
      alarms         the event of what is abnormal
-     labels         what came of labels
      run            signals, pausing, stopping, and what ended the loop
-     observe        the results of examples: figures, and messages about learning
+     observe        the results of examples and labels: figures, and messages about learning
      journalling    what is taken is appended, made durable, acknowledged
      checkpoints    when one is written
-     resolved       the configuration in force as texts
      settings       the configuration in force, and all that changes it
      learning       the learner, and another in its place
      feedback       an alarm was none
@@ -24,7 +22,6 @@
      fleet          daemons that share a broker's partitions out
      take           examples from their socket to the learner
      status         what `status` says
-     export         what was learned, for clients
      commands       what the control socket asks for
      daemon         opens, loops, closes */
 #ifndef RUNNEL_PARTS_H
@@ -71,7 +68,6 @@ struct daemon {
     /* Each its own file's. */
     struct announcer *announcer;
     struct alarms *alarms;
-    struct labels *labels;
     struct run *run;
     struct figures *figures;
     struct journalling *journalling;
@@ -79,7 +75,6 @@ struct daemon {
     struct fleet *fleet;         /* NULL without fleet.lease */
     struct shares *shares;       /* NULL likewise, fleet.c's */
     struct consuming *consuming; /* NULL likewise */
-    struct resolved *resolved;
     struct settings *settings;
     struct moving *moving;
 };

@@ -219,6 +219,11 @@ int run_fail(struct daemon *daemon, const struct error *error) {
     return -1;
 }
 
+int run_lose(struct daemon *daemon, const struct error *error) {
+    run_break(daemon);
+    return run_fail(daemon, error);
+}
+
 int run_failure(const struct daemon *daemon, struct error *error) {
     if (!daemon->run->failure.status)
         return 0;

@@ -2,17 +2,22 @@
    goes is what has changed since the last commit, or all of a partition. */
 #include "shares.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
+#include <unistd.h>
 
 #include "announce.h"
 #include "checkpoints.h"
 #include "common/clock.h"
 #include "common/error.h"
 #include "common/log.h"
+#include "common/sync.h"
 #include "common/text.h"
 #include "consuming.h"
 #include "damaged.h"
@@ -30,13 +35,160 @@ size_t shares_partition_of(const struct daemon *daemon, const char *key, size_t 
     return consume_partition_of(daemon->consume, daemon->shares->count, key, key_size);
 }
 
+/* ---- What is remembered over a restart ---- */
+
+/* The file has a partition's claim from before the first example of it is taken until after what
+   the claim's end has changed is in the journal. */
+
+enum { MODE = 0600, PARTITION_SIZE = 24, TEMPORARY_SIZE = sizeof((struct shares *)0)->path + 8 };
+
+static int is_damaged(const struct shares *shares, struct error *error) {
+    return error_set(error, EX_IOERR,
+                     "%s is damaged: restore it with the rest of the state directory, or begin "
+                     "with another state directory and another name",
+                     shares->path);
+}
+
+static bool read_offset(json_int_t epoch, json_int_t sequence, struct fleet_offset *offset) {
+    *offset = (struct fleet_offset){(uint32_t)epoch, (uint64_t)sequence};
+    return epoch >= 0 && epoch <= UINT32_MAX && sequence >= 0;
+}
+
+static bool read_claims(struct shares *shares, const json_t *claims) {
+    const char *partition;
+    json_t *claim;
+    json_object_foreach((json_t *)claims, partition, claim) {
+        char *end;
+        unsigned long long n = strtoull(partition, &end, 10);
+        if (*end || n >= shares->count || !json_is_integer(claim) || json_integer_value(claim) <= 0)
+            return false;
+        shares->list[n].claim = (uint64_t)json_integer_value(claim);
+    }
+    return true;
+}
+
+/* Of a partition: [] where nothing was committed, or [epoch, sequence]; and [claim, epoch,
+   sequence]. Older versions write none. */
+static bool read_share(struct share *share, const json_t *begin, const json_t *end) {
+    json_int_t claim = 0, epoch = 0, sequence = 0;
+    if (share->claim && begin) {
+        share->begin.is_kept = true;
+        share->begin.committed = json_array_size(begin) > 0;
+        if (!json_is_array(begin) ||
+            (share->begin.committed &&
+             json_unpack((json_t *)begin, "[I, I!]", &epoch, &sequence)) ||
+            !read_offset(epoch, sequence, &share->begin.offset))
+            return false;
+    }
+    if (!end)
+        return true;
+    if (json_unpack((json_t *)end, "[I, I, I!]", &claim, &epoch, &sequence) || claim < 1)
+        return false;
+    share->end.claim = (uint64_t)claim;
+    return read_offset(epoch, sequence, &share->end.offset);
+}
+
+static int read_all(struct shares *shares, const char *ours, const json_t *file,
+                    struct error *error) {
+    const char *id = json_string_value(json_object_get(file, "id"));
+    const char *group = json_string_value(json_object_get(file, "group"));
+    const json_t *claims = json_object_get(file, "claims");
+    if (!id || strlen(id) != FLEET_ID_SIZE - 1 || !group || !json_is_object(claims))
+        return is_damaged(shares, error);
+    memcpy(shares->id, id, FLEET_ID_SIZE);
+    if (strcmp(group, ours) != 0) {
+        if (json_object_size(claims) == 0)
+            return 0;
+        return error_set(error, EX_CONFIG,
+                         "%s says that this daemon has partitions in the fleet %s, and not %s: "
+                         "let it stop in order there first, or begin with another state directory",
+                         shares->path, group, ours);
+    }
+    if (!read_claims(shares, claims))
+        return is_damaged(shares, error);
+    for (size_t p = 0; p < shares->count; p++) {
+        char partition[PARTITION_SIZE];
+        snprintf(partition, sizeof partition, "%zu", p);
+        if (!read_share(&shares->list[p],
+                        json_object_get(json_object_get(file, "began"), partition),
+                        json_object_get(json_object_get(file, "ended"), partition)))
+            return is_damaged(shares, error);
+    }
+    return 0;
+}
+
+static char *text_of(const struct shares *shares, const char *group) {
+    json_t *claims = json_object(), *begins = json_object(), *ends = json_object();
+    bool all = true; /* a claim that is not in the file would be learned again */
+    for (size_t p = 0; p < shares->count; p++) {
+        const struct share *share = &shares->list[p];
+        const struct fleet_offset *begin = &share->begin.offset, *end = &share->end.offset;
+        char partition[PARTITION_SIZE];
+        snprintf(partition, sizeof partition, "%zu", p);
+        if (share->end.claim)
+            all &=
+                !json_object_set_new(ends, partition,
+                                     json_pack("[I, I, I]", (json_int_t)share->end.claim,
+                                               (json_int_t)end->epoch, (json_int_t)end->sequence));
+        if (share->claim)
+            all &= !json_object_set_new(claims, partition, json_integer((json_int_t)share->claim));
+        if (share->claim && share->begin.is_kept)
+            all &= !json_object_set_new(
+                begins, partition,
+                share->begin.committed
+                    ? json_pack("[I, I]", (json_int_t)begin->epoch, (json_int_t)begin->sequence)
+                    : json_array());
+    }
+    json_t *file = json_pack("{s:s, s:s, s:o, s:o, s:o}", "id", shares->id, "group", group,
+                             "claims", claims, "began", begins, "ended", ends);
+    char *text = file && all ? json_dumps(file, JSON_INDENT(1)) : NULL;
+    json_decref(file);
+    return text;
+}
+
+static int write_text(const char *path, const char *text) {
+    size_t size = strlen(text);
+    int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, MODE);
+    if (file < 0)
+        return -1;
+    int result = write(file, text, size) == (ssize_t)size && fsync(file) == 0 ? 0 : -1;
+    return close(file) == 0 ? result : -1;
+}
+
+/* Waits for the disk. EX_IOERR. */
+static int write_file(const struct daemon *daemon, struct error *error) {
+    const char *path = daemon->shares->path;
+    char temporary[TEMPORARY_SIZE];
+    char *text = text_of(daemon->shares, consume_about(daemon->consume)->group);
+    if (!text)
+        return error_no_memory(error);
+    snprintf(temporary, sizeof temporary, "%s.tmp", path);
+    int result = write_text(temporary, text) || rename(temporary, path) || sync_directory_of(path)
+                     ? error_set(error, EX_IOERR, "%s cannot be written: %s", path, strerror(errno))
+                     : 0;
+    free(text);
+    return result;
+}
+
+/* Where there is none, make an id. */
+static int read_file(const struct daemon *daemon, struct error *error) {
+    struct shares *shares = daemon->shares;
+    if (access(shares->path, F_OK) != 0)
+        return fleet_id_draw(shares->id, error) ? -1 : write_file(daemon, error);
+    json_t *file = json_load_file(shares->path, 0, NULL);
+    int result = file ? read_all(shares, consume_about(daemon->consume)->group, file, error)
+                      : is_damaged(shares, error);
+    json_decref(file);
+    return result;
+}
+
 /* ---- Opening and closing ---- */
 
 /* What a daemon has learned alone has no claims: the fleet would learn it once more. */
 static int check_alone(const struct daemon *daemon, struct error *error) {
     const struct shares *shares = daemon->shares;
     struct journal_place place;
-    if (fleet_held_is_there(daemon->config->state_directory))
+    if (access(shares->path, F_OK) == 0)
         return 0;
     for (size_t p = 0; p < shares->count; p++) {
         const char *name = consume_name(daemon->consume, p);
@@ -60,14 +212,12 @@ int shares_open(struct daemon *daemon, struct error *error) {
     shares->list = calloc(shares->count + 1, sizeof *shares->list);
     if (!shares->list)
         return error_no_memory(error);
-    if (check_alone(daemon, error) ||
-        fleet_held_open(&shares->held, daemon->config->state_directory,
-                        consume_about(daemon->consume)->group, shares->count, error))
+    snprintf(shares->path, sizeof shares->path, "%s/" SHARES_FILE, daemon->config->state_directory);
+    if (check_alone(daemon, error) || read_file(daemon, error))
         return -1;
     for (size_t p = 0; p < shares->count; p++) {
         struct share *share = &shares->list[p];
         share->number = journal_partition(daemon->journal, consume_name(daemon->consume, p));
-        share->claim = shares->held.claims[p];
         share->state = share->claim ? SHARE_KEPT : SHARE_AWAY;
         share->whole = true;
     }
@@ -75,7 +225,6 @@ int shares_open(struct daemon *daemon, struct error *error) {
 }
 
 void shares_close(struct shares *shares) {
-    fleet_held_close(&shares->held);
     free(shares->settle);
     free(shares->list);
 }
@@ -433,10 +582,11 @@ static int begin_one(struct daemon *daemon, const struct fleet_claim *claim,
                              shares->list[claim->partition].number, &place);
     if (adopt_all(daemon, claim->partition, states, &adopted, error))
         return -1;
-    shares->list[claim->partition].claim = claim->claim;
-    shares->held.claims[claim->partition] = claim->claim;
-    shares->held.begins[claim->partition] =
-        (struct fleet_held_begin){true, claim->committed, claim->offset};
+    struct share *share = &shares->list[claim->partition];
+    share->claim = claim->claim;
+    share->begin.is_kept = true;
+    share->begin.committed = claim->committed;
+    share->begin.offset = claim->offset;
     shares->adopted += adopted;
     shares->taken++;
     log_info("partition %s: learned here from now on, %" PRIu64 " stream%s taken over",
@@ -456,7 +606,6 @@ static int read_from_now_on(struct daemon *daemon, const struct fleet_claim *cla
 /* A claim that is not in the file has no example in the journal: with a kill in between all of this
    is done again. */
 int shares_begin(struct daemon *daemon, struct fleet_job *job, struct error *error) {
-    struct shares *shares = daemon->shares;
     size_t begun = 0, streams = 0;
     double since = clock_seconds();
     if (learner_flush(daemon->learner, error))
@@ -470,7 +619,7 @@ int shares_begin(struct daemon *daemon, struct fleet_job *job, struct error *err
         }
     if (begun == 0)
         return 0;
-    if (journalling_sync(daemon, error) || fleet_held_write(&shares->held, error))
+    if (journalling_sync(daemon, error) || write_file(daemon, error))
         return run_break(daemon);
     for (size_t n = 0; n < job->count; n++)
         if (job->claims[n].partition != SIZE_MAX &&
@@ -506,12 +655,12 @@ static int let_go(struct daemon *daemon, const bool *chosen, struct error *error
         if (chosen[p]) {
             if (settle_later(shares, shares->list[p].claim, error))
                 return run_break(daemon);
-            shares->held.claims[p] = 0;
+            shares->list[p].claim = 0;
             shares->list[p].state = SHARE_AWAY;
         }
     checkpoints_changed(daemon);
     announce_status_soon(daemon);
-    return fleet_held_write(&shares->held, error) ? run_break(daemon) : 0;
+    return write_file(daemon, error) ? run_break(daemon) : 0;
 }
 
 /* What is incomplete is released once more, with all of its states. */
@@ -528,8 +677,7 @@ int shares_released(struct daemon *daemon, struct fleet_job *job, struct error *
         shares->list[commit->partition].state = commit->refused ? SHARE_LOST : SHARE_LEAVES;
         chosen[commit->partition] = good;
         if (good)
-            shares->held.ends[commit->partition] =
-                (struct fleet_held_end){commit->claim, commit->offset};
+            shares->list[commit->partition].end = (struct share_end){commit->claim, commit->offset};
         released += good;
         streams += good ? commit->streams : 0;
         again |= commit->incomplete;
@@ -560,7 +708,7 @@ static bool is_later(struct fleet_offset one, struct fleet_offset other) {
 static bool find_end(const struct daemon *daemon, const struct fleet_ended *ended,
                      struct fleet_offset *end) {
     const struct shares *shares = daemon->shares;
-    const struct fleet_held_begin *begin = &shares->held.begins[ended->partition];
+    const struct share *share = &shares->list[ended->partition];
     *end = ended->offset;
     if (!ended->is_over && !ended->is_lost)
         log_warning("partition %s belongs to an earlier name of this daemon: examples since the "
@@ -572,9 +720,9 @@ static bool find_end(const struct daemon *daemon, const struct fleet_ended *ende
                 "had answered, as without %s; examples since the claim began are left out",
                 ended->claim, consume_title(daemon->consume, ended->partition),
                 consume_about(daemon->consume)->where, consume_about(daemon->consume)->keeps);
-    if (begin->is_kept && begin->committed && is_later(*end, begin->offset))
-        *end = begin->offset;
-    return ended->is_known && (!begin->is_kept || begin->committed);
+    if (share->begin.is_kept && share->begin.committed && is_later(*end, share->begin.offset))
+        *end = share->begin.offset;
+    return ended->is_known && (!share->begin.is_kept || share->begin.committed);
 }
 
 static json_t *beyond_end(const struct daemon *daemon, size_t partition, bool some,
@@ -592,8 +740,8 @@ static int add_beyond(const struct daemon *daemon, const struct fleet_ended *end
     struct journal_place place;
     struct fleet_offset end;
     bool some = find_end(daemon, ended, &end);
-    daemon->shares->held.ends[partition] =
-        some ? (struct fleet_held_end){ended->claim, end} : (struct fleet_held_end){0};
+    daemon->shares->list[partition].end =
+        some ? (struct share_end){ended->claim, end} : (struct share_end){0};
     if (!journal_place(daemon->journal, daemon->shares->list[partition].number, &place) ||
         !(some ? is_later((struct fleet_offset){place.epoch, place.sequence}, end)
                : place.count || place.sequence || place.epoch))
@@ -679,19 +827,20 @@ int shares_come_back(struct daemon *daemon, struct fleet_job *job, struct error 
 
 /* Whether something of a partition that had ended is to be left out. */
 static bool is_beyond(const struct shares *shares, const struct fleet_ended *ended) {
-    return !ended->is_known || is_later(shares->held.ends[ended->partition].offset, ended->offset);
+    return !ended->is_known || is_later(shares->list[ended->partition].end.offset, ended->offset);
 }
 
 /* Once all of it is left out: until then a start has to find it again. */
-static int keep_ends(struct shares *shares, const struct fleet_job *job, struct error *error) {
+static int keep_ends(struct daemon *daemon, const struct fleet_job *job, struct error *error) {
+    struct shares *shares = daemon->shares;
     for (size_t n = 0; n < job->count; n++) {
         const struct fleet_ended *ended = &job->ended[n];
         if (is_beyond(shares, ended))
-            shares->held.ends[ended->partition] =
-                ended->is_known ? (struct fleet_held_end){ended->claim, ended->offset}
-                                : (struct fleet_held_end){0};
+            shares->list[ended->partition].end =
+                ended->is_known ? (struct share_end){ended->claim, ended->offset}
+                                : (struct share_end){0};
     }
-    return fleet_held_write(&shares->held, error);
+    return write_file(daemon, error);
 }
 
 int shares_compare_ends(struct daemon *daemon, struct fleet_job *job, struct error *error) {
@@ -722,7 +871,7 @@ int shares_compare_ends(struct daemon *daemon, struct fleet_job *job, struct err
         return 0;
     if (result > 0)
         log_warning("these examples are learned a second time by others: %s", error->text);
-    if (result < 0 || (count && keep_ends(shares, job, error)))
+    if (result < 0 || (count && keep_ends(daemon, job, error)))
         return run_break(daemon);
     return 0;
 }

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "fleet/fleet_held.h"
+#include "config/config.h"
 #include "fleet/fleet_worker.h"
 
 struct daemon;
@@ -26,20 +26,33 @@ enum share_state {
 /* A partition. */
 struct share {
     enum share_state state;
-    uint64_t claim;  /* but of SHARE_AWAY */
+    uint64_t claim;  /* 0 = none */
     uint32_t number; /* the journal's, of the partition */
     bool whole;      /* what the broker has of its streams' states is not known; else: */
     uint64_t since;  /* that is as of this entry of the journal */
     uint64_t order;  /* where, among those that the broker has, states begin that change here */
     struct fleet_offset published; /* what is committed */
+    struct {                       /* what was committed when the claim began */
+        bool is_kept;              /* false: an older version made the claim, and kept no offset */
+        bool committed;
+        struct fleet_offset offset;
+    } begin;
+    struct share_end {  /* the newest claim that ended: how far what was learned here counts */
+        uint64_t claim; /* 0 = none */
+        struct fleet_offset offset;
+    } end;
 };
+
+#define SHARES_FILE "fleet.json"
 
 struct shares {
     struct share *list; /* (count,); NULL: it is not known yet how many partitions there are */
     size_t count;
-    struct fleet_held held;
-    uint64_t serial;  /* of states */
-    uint64_t *settle; /* (settle_count,) claims whose end is in the journal */
+    char path[CONFIG_PATH_SIZE +
+              sizeof "/" SHARES_FILE]; /* claims, begins and ends over a restart */
+    char id[FLEET_ID_SIZE];            /* of the state directory, made when the file is */
+    uint64_t serial;                   /* of states */
+    uint64_t *settle;                  /* (settle_count,) claims whose end is in the journal */
     size_t settle_count;
     uint64_t taken, released, lost, left_out, adopted;
 };

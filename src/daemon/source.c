@@ -1,13 +1,27 @@
 #include "source.h"
 
 #include "common/error.h"
-#include "export.h"
+#include "learner/learner_export.h"
 #include "parts.h"
 
 /* ---- ZeroMQ ---- */
 
+/* {"classes": {"words": [..], "forgets": ..}}, the words of classes in the order of ids. NULL: they
+   are numbers, or out of memory. */
+static char *describe_classes(const void *context) {
+    const struct learner *learner = ((const struct daemon *)context)->learner;
+    size_t n = learner ? learner_lexicon_of_classes(learner) : SIZE_MAX;
+    if (n == SIZE_MAX)
+        return NULL;
+    json_t *all = json_pack("{s:{s:o,s:b}}", "classes", "words", learner_words_list(learner, n),
+                            "forgets", (int)learner_lexicon(learner, n).forgets);
+    char *text = all ? json_dumps(all, JSON_COMPACT) : NULL;
+    json_decref(all);
+    return text;
+}
+
 static int open_socket(struct daemon *daemon, struct error *error) {
-    ingest_answer_more(daemon->ingest, export_classes, daemon);
+    ingest_answer_more(daemon->ingest, describe_classes, daemon);
     return daemon->config->examples_socket == EXAMPLES_ROUTER
                ? acknowledge_open(&daemon->acknowledge, ingest_socket(daemon->ingest),
                                   &daemon->model, error)

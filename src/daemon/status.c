@@ -6,12 +6,11 @@
 #include "consuming.h"
 #include "fleet.h"
 #include "journalling.h"
-#include "labels.h"
 #include "observe.h"
 #include "parts.h"
 #include "report.h"
-#include "resolved.h"
 #include "run.h"
+#include "settings.h"
 #include "source.h"
 
 /* Vocabularies' sizes; whether there are any. */
@@ -49,8 +48,8 @@ void status_write(struct daemon *daemon, struct json_text *text) {
         .digest = config->digest,
         .compatible = config->compatible,
         .seed = config->seed,
-        .tags = resolved_tags(daemon),
-        .configuration = resolved_json(daemon),
+        .tags = settings_tags(daemon),
+        .configuration = settings_json(daemon),
         .version = PACKAGE_VERSION,
         .uptime = run_uptime(daemon),
         .every = config->statistics_every,
@@ -90,7 +89,7 @@ void status_write(struct daemon *daemon, struct json_text *text) {
     security_report(daemon->security, &status, counts);
     if (security_has_keys(daemon->security))
         has |= FIELD_HAS(NEED_KEYS);
-    labels_report(daemon, &status);
+    observe_report_labels(daemon, &status);
     if (daemon->model.architecture.output.target == TARGET_LATER)
         has |= FIELD_HAS(NEED_LABELS);
     if (count_words(daemon->learner, &status, words, capacities))

@@ -3,7 +3,6 @@
 #ifndef RUNNEL_FLEET_STATE_H
 #define RUNNEL_FLEET_STATE_H
 
-#include "fleet_claims.h"
 #include "fleet_machine.h"
 
 enum { ROUNDS_KEPT = 100 };
@@ -41,6 +40,13 @@ struct closed_round {
     char *names, *wheres;
 };
 
+/* Claims that have ended, each with the offset at which it did: a table by their numbers. All
+   zeros is an empty one. Of an entry `is_over` is always true; claim 0 is a free place. */
+struct fleet_claims {
+    struct fleet_ended *places; /* (room,) a power of two, never full */
+    size_t count, room;
+};
+
 struct fleet_machine {
     uint64_t time, version, claim;
     char *stream, *digest; /* NULL: the fleet has never been */
@@ -57,6 +63,13 @@ struct fleet_machine {
     uint64_t *results;                       /* not kept */
     size_t results_room;
 };
+
+/* The entry of a claim, until the next change; NULL: it has not ended. */
+const struct fleet_ended *fleet_claims_find(const struct fleet_claims *claims, uint64_t claim);
+
+/* Add a claim, or change it. -1: out of memory. */
+int fleet_claims_put(struct fleet_claims *claims, const struct fleet_ended *ended);
+void fleet_claims_remove(struct fleet_claims *claims, uint64_t claim);
 
 /* The first member whose name is not before this one; the member of the name, or NULL. */
 size_t machine_place(const struct fleet_machine *machine, const char *name);

@@ -268,7 +268,9 @@ static struct redis_topic *topic_of(struct redis_reader *reader, const redisRepl
 
 /* The entry's id, after which reading resumes. */
 static void note(struct redis_reader *reader, struct redis_entry *entry, const char *id) {
-    redis_id_parse(id, &entry->first, &entry->second);
+    const struct redis_id parsed = redis_id_parse(id);
+    entry->first = parsed.first;
+    entry->second = parsed.second;
     uint64_t *first = reader->read_from ? &reader->read_from->first : &entry->topic->first;
     uint64_t *second = reader->read_from ? &reader->read_from->second : &entry->topic->second;
     *first = entry->first;
