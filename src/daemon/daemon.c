@@ -31,7 +31,6 @@
 #include "settings.h"
 #include "sockets/endpoint.h"
 #include "source.h"
-#include "status.h"
 #include "take.h"
 
 enum {
@@ -141,7 +140,7 @@ static int open_parts(struct daemon *daemon, const struct config *config,
     model_build(&daemon->model, &config->architecture);
     daemon->source = source_choose(config);
     if (settings_open(daemon, config, source, error) ||
-        announce_open(daemon, status_write, error) || run_open(daemon, error) ||
+        announce_open(daemon, commands_status, error) || run_open(daemon, error) ||
         engines_choose(&engine, config->device, config, error) ||
         checkpoint_open(&daemon->checkpoint, config->state_directory, error) ||
         learning_open(daemon, &engine, error) || alarms_open(daemon, error) ||

@@ -21,7 +21,6 @@
      shares         partitions of a fleet, and their streams' states
      fleet          daemons that share a broker's partitions out
      take           examples from their socket to the learner
-     status         what `status` says
      commands       what the control socket asks for
      daemon         opens, loops, closes */
 #ifndef RUNNEL_PARTS_H

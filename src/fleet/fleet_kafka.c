@@ -12,7 +12,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "fleet_kafka_client.h"
-#include "fleet_pieces.h"
+#include "fleet_rows.h"
 
 #define MS 1e3
 
@@ -399,13 +399,6 @@ static void snapshot(struct kafka *kafka) {
 
 /* ---- Members ---- */
 
-static int another_has_the_name(const struct kafka *kafka, struct error *error) {
-    return error_set(error, EX_CONFIG,
-                     "another daemon of the name %s is in the fleet %s: give each daemon a name of "
-                     "its own (name), and a state directory of its own",
-                     kafka->client.self->name, kafka->client.self->group);
-}
-
 static int judge_join(struct kafka *kafka, enum fleet_verdict verdict, struct error *error) {
     const struct fleet_self *self = kafka->client.self;
     const struct fleet_kind kind = fleet_machine_kind(kafka->machine);
@@ -436,7 +429,7 @@ static int judge_join(struct kafka *kafka, enum fleet_verdict verdict, struct er
                          self->group, at, kind.every, self->every);
     default:
         kafka->link.namesake = fleet_machine_namesake(kafka->machine, self->name);
-        return another_has_the_name(kafka, error);
+        return fleet_name_is_taken(kafka->client.self, error);
     }
 }
 
@@ -444,7 +437,7 @@ static int judge_join(struct kafka *kafka, enum fleet_verdict verdict, struct er
 static int judge(const struct kafka *kafka, const struct fleet_answer *answer,
                  struct error *error) {
     if (answer->verdict == FLEET_NAMESAKE)
-        return another_has_the_name(kafka, error);
+        return fleet_name_is_taken(kafka->client.self, error);
     if (answer->verdict == FLEET_STALE)
         return error_set(error, EX_TEMPFAIL, "another daemon of this one's name has joined since");
     if (answer->verdict == FLEET_STRANGER)

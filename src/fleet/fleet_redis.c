@@ -132,17 +132,10 @@ static int no_sense(const struct fleet_redis *redis, struct error *error) {
     return has_something_else(redis, "", error);
 }
 
-static int name_is_taken(const struct fleet_redis *redis, struct error *error) {
-    return error_set(error, EX_CONFIG,
-                     "another daemon of the name %s is in the fleet %s: give each daemon a name of "
-                     "its own (name), and a state directory of its own",
-                     redis->self->name, redis->self->group);
-}
-
 /* What a script answers to a daemon that may not do what it asks for. */
 static int judge_member(const struct fleet_redis *redis, const char *text, struct error *error) {
     if (!strcmp(text, "name"))
-        return name_is_taken(redis, error);
+        return fleet_name_is_taken(redis->self, error);
     if (!strcmp(text, "stale"))
         return error_set(error, EX_TEMPFAIL, "another daemon of this one's name has joined since");
     if (!strcmp(text, "lost"))
@@ -743,7 +736,7 @@ static int judge_join(struct fleet_redis *redis, const redisReply *reply, struct
     if (!strcmp(what, "name")) {
         const double left = strtod(reply_text(reply, 2), NULL) / 1000;
         redis->link.namesake = (struct fleet_namesake){strtoull(theirs, NULL, 10), left};
-        return name_is_taken(redis, error);
+        return fleet_name_is_taken(redis->self, error);
     }
     if (!strcmp(what, "stream"))
         return error_set(error, EX_CONFIG,

@@ -104,7 +104,7 @@ done | awk -v order="$rooms" '
 # The daemon's room: parts that stand one above the other (src/daemon/parts.h), each of which uses
 # only those before it. What a part has is declared in its own .c: no other can write it. What all
 # share is written by the file that opens it.
-wrong 'uses a part above it' "$(awk -v order='announce run observe journalling checkpoints settings learning feedback moving left_out replay rollback abnormal consuming shares fleet take status commands daemon' '
+wrong 'uses a part above it' "$(awk -v order='announce run observe journalling checkpoints settings learning feedback moving left_out replay rollback abnormal consuming shares fleet take commands daemon' '
     BEGIN { n = split(order, names, " "); for (i = 1; i <= n; i++) level[names[i]] = i }
     {
         part = $1
