@@ -553,6 +553,7 @@ static int start(struct consume *consume, struct error *error) {
         return -1;
     snprintf(consume->endpoint, sizeof consume->endpoint, "%.*s %.*s", CONSUME_NAME_SIZE / 2 - 1,
              consume->about.where, CONSUME_NAME_SIZE / 2 - 1, consume->about.stream);
+    consume->about.endpoint = consume->endpoint;
     sigfillset(&all); /* signals are the learning thread's */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int status = pthread_create(&consume->thread, NULL, read_on, consume);
@@ -630,10 +631,6 @@ int consume_descriptor(const struct consume *consume) {
 void consume_print(const struct consume *consume, const struct consume_place *place,
                    char text[CONSUME_PLACE_SIZE]) {
     consume->ops->print(place, text);
-}
-
-const char *consume_endpoint(const struct consume *consume) {
-    return consume->endpoint;
 }
 
 const struct consume_about *consume_about(const struct consume *consume) {

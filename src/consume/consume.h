@@ -61,11 +61,9 @@ void consume_close(struct consume **consume);
 /* Readable when consume_take may have something, or partitions have become known. */
 int consume_descriptor(const struct consume *consume);
 
-/* "redis://127.0.0.1:6379 sensors", for people. */
-const char *consume_endpoint(const struct consume *consume);
-
 /* What is read, and words for sentences. */
 struct consume_about {
+    const char *endpoint;        /* "redis://127.0.0.1:6379 sensors" */
     const char *stream, *group;  /* of the configuration; Kafka: a topic */
     const char *where;           /* the broker */
     const char *keeps;           /* what it has to be told not to lose what it has answered */

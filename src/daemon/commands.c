@@ -87,10 +87,8 @@ void commands_status(struct daemon *daemon, struct json_text *text) {
         .schema_target = schema.target,
         .forgotten = learner_counters(daemon->learner).forgotten,
         .backwards = learner_backwards(daemon->learner),
-        .examples_per_second = observe_speed(daemon),
         .rejected = ingest_rejected(daemon->ingest, REJECT_NOT),
         .rejected_by = report_rejected(daemon->ingest, rejected_by),
-        .input_scale = observe_out_of_scale(daemon),
         .dropped = publish_dropped(daemon->publish),
     };
     if (config->architecture.input.column_count || config->architecture.output.column_count)
@@ -108,7 +106,7 @@ void commands_status(struct daemon *daemon, struct json_text *text) {
     security_report(daemon->security, &status, counts);
     if (security_has_keys(daemon->security))
         has |= FIELD_HAS(NEED_KEYS);
-    observe_report_labels(daemon, &status);
+    observe_report(daemon, &status);
     if (daemon->model.architecture.output.target == TARGET_LATER)
         has |= FIELD_HAS(NEED_LABELS);
     if (count_words(daemon->learner, &status, words, capacities))
@@ -343,7 +341,7 @@ static const char *stream_of(const json_t *request, size_t *size, struct error *
 /* Whether anything is known of the stream; a journal that cannot be read has ended the daemon. */
 static int find_stream(struct daemon *daemon, const char *key, size_t size, struct error *error) {
     char quoted[TEXT_QUOTE_SIZE];
-    int numbered = journalling_has_stream(daemon, key, size, error);
+    int numbered = daemon->journal ? journal_has_stream(daemon->journal, key, size, error) : 0;
     if (numbered < 0)
         return run_lose(daemon, error);
     if (numbered || learner_has_stream(daemon->learner, key, size))

@@ -245,7 +245,7 @@ void consuming_reported(struct daemon *daemon) {
 /* ---- The brokers ---- */
 
 static const char *endpoint(const struct daemon *daemon) {
-    return consume_endpoint(daemon->consume);
+    return consume_about(daemon->consume)->endpoint;
 }
 
 static bool repeats(const struct daemon *daemon) {

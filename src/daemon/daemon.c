@@ -230,16 +230,16 @@ static long poll_timeout(const struct daemon *daemon) {
 static int wait_for_work(struct daemon *daemon, zmq_pollitem_t items[POLL_ITEMS], bool *idle,
                          struct error *error) {
     short control = control_waiting(daemon->control) ? 0 : ZMQ_POLLIN;
-    items[POLL_SIGNALS] = (zmq_pollitem_t){.fd = run_descriptor(daemon), .events = ZMQ_POLLIN};
-    items[POLL_DISK] =
-        (zmq_pollitem_t){.fd = checkpoint_descriptor(daemon->checkpoint), .events = ZMQ_POLLIN};
-    items[POLL_JOURNAL] =
-        (zmq_pollitem_t){.fd = journalling_descriptor(daemon), .events = ZMQ_POLLIN};
-    items[POLL_SECURITY] =
-        (zmq_pollitem_t){.fd = security_descriptor(daemon->security), .events = ZMQ_POLLIN};
-    items[POLL_STATISTICS] =
-        (zmq_pollitem_t){.fd = publish_descriptor(daemon->publish), .events = ZMQ_POLLIN};
-    items[POLL_FLEET] = (zmq_pollitem_t){.fd = fleet_descriptor(daemon), .events = ZMQ_POLLIN};
+    const int descriptors[] = {
+        [POLL_SIGNALS] = run_descriptor(daemon),
+        [POLL_DISK] = checkpoint_descriptor(daemon->checkpoint),
+        [POLL_JOURNAL] = daemon->journal ? journal_descriptor(daemon->journal) : -1,
+        [POLL_SECURITY] = security_descriptor(daemon->security),
+        [POLL_STATISTICS] = publish_descriptor(daemon->publish),
+        [POLL_FLEET] = fleet_descriptor(daemon),
+    };
+    for (int n = POLL_SIGNALS; n <= POLL_FLEET; n++)
+        items[n] = (zmq_pollitem_t){.fd = descriptors[n], .events = ZMQ_POLLIN};
     items[POLL_CONTROL] =
         (zmq_pollitem_t){.socket = control_socket(daemon->control), .events = control};
     bool wanted = take_is_wanted(daemon);

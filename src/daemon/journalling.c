@@ -299,11 +299,6 @@ static int settle(struct daemon *daemon, int failed, struct error *error) {
     return failed ? run_break(daemon) : daemon->source->settle(daemon, error);
 }
 
-int journalling_has_stream(struct daemon *daemon, const char *key, size_t key_size,
-                           struct error *error) {
-    return daemon->journal ? journal_has_stream(daemon->journal, key, key_size, error) : 0;
-}
-
 int journalling_forget(struct daemon *daemon, json_t *command, const char *key, size_t key_size,
                        struct error *error) {
     char *text = json_dumps(command, JSON_COMPACT);
@@ -365,10 +360,6 @@ void journalling_checkpoint_written(struct daemon *daemon) {
     if (f.oldest != daemon->journalling->oldest)
         parameters_file_drop(daemon->config->state_directory, f.oldest);
     daemon->journalling->oldest = f.oldest;
-}
-
-int journalling_descriptor(const struct daemon *daemon) {
-    return daemon->journal ? journal_descriptor(daemon->journal) : -1;
 }
 
 /* ---- What there is to know ---- */

@@ -17,7 +17,6 @@
 #include "common/log.h"
 #include "common/text.h"
 #include "common/wire.h"
-#include "damaged.h"
 #include "fleet/carry.h"
 #include "journalling.h"
 #include "learner/learner_state.h"
@@ -60,7 +59,7 @@ void moving_lost(struct daemon *daemon, const struct carry *carry) {
     size_t key_size;
     if (!carry_lost(carry, &key, &key_size))
         return;
-    damaged_announce(daemon, key, key_size);
+    checkpoints_forgot(daemon, key, key_size);
     checkpoints_changed(daemon);
 }
 
@@ -79,7 +78,7 @@ int moving_export(struct daemon *daemon, const json_t *request, struct control_a
                          "export takes a stream of at most %d bytes, or nothing: {\"command\": "
                          "\"export\", \"stream\": \"host-3\"}",
                          WIRE_KEY_MAX);
-    if (damaged_check(daemon, 0, error))
+    if (checkpoints_check(daemon, 0, error))
         return run_lose(daemon, error);
     if (carry_open(&carry, daemon->config, daemon->learner, NULL, error))
         return -1;

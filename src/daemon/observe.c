@@ -100,18 +100,6 @@ size_t observe_queued(const struct daemon *daemon) {
     return (size_t)(learner_taken(daemon->learner) - daemon->figures->metrics.examples);
 }
 
-uint64_t observe_out_of_scale(const struct daemon *daemon) {
-    return daemon->figures->out_of_scale;
-}
-
-void observe_report_labels(const struct daemon *daemon, struct status_fields *status) {
-    struct figures *figures = daemon->figures;
-    status->labels_taken = figures->labels;
-    status->labels_age = (struct field_tally){figures->ages, AGE_BINS};
-    status->labels_delay = (struct field_tally){figures->delays, DELAY_BINS};
-    status->labels_refused = (struct field_tally){figures->refused, LABEL_REFUSALS};
-}
-
 void observe_recent(const struct daemon *daemon, struct loss_fields *loss) {
     metrics_recent(&daemon->figures->metrics, clock_ns(), loss);
     skill_recent(daemon->figures->skill, daemon->learner, loss);
@@ -121,6 +109,16 @@ void observe_recent(const struct daemon *daemon, struct loss_fields *loss) {
 
 double observe_speed(const struct daemon *daemon) {
     return metrics_speed(&daemon->figures->metrics, clock_ns());
+}
+
+void observe_report(const struct daemon *daemon, struct status_fields *status) {
+    struct figures *figures = daemon->figures;
+    status->examples_per_second = observe_speed(daemon);
+    status->input_scale = figures->out_of_scale;
+    status->labels_taken = figures->labels;
+    status->labels_age = (struct field_tally){figures->ages, AGE_BINS};
+    status->labels_delay = (struct field_tally){figures->delays, DELAY_BINS};
+    status->labels_refused = (struct field_tally){figures->refused, LABEL_REFUSALS};
 }
 
 /* ---- The observer ---- */

@@ -20,7 +20,6 @@
 #include "common/sync.h"
 #include "common/text.h"
 #include "consuming.h"
-#include "damaged.h"
 #include "fleet/carry.h"
 #include "journalling.h"
 #include "left_out.h"
@@ -421,7 +420,7 @@ struct fleet_job *shares_export(struct daemon *daemon, enum share_state state,
         error_no_memory(error);
         goto fail;
     }
-    if (damaged_check(daemon, oldest_since(shares, state), error) ||
+    if (checkpoints_check(daemon, oldest_since(shares, state), error) ||
         journalling_sync(daemon, error)) {
         run_break(daemon);
         goto fail;
@@ -596,8 +595,8 @@ static int begin_one(struct daemon *daemon, const struct fleet_claim *claim,
 
 static int read_from_now_on(struct daemon *daemon, const struct fleet_claim *claim,
                             struct error *error) {
-    const struct consume_place place = {
-        .epoch = claim->offset.epoch, .sequence = claim->offset.sequence, .count = claim->learned};
+    const struct consume_place place = {claim->offset.epoch, claim->offset.sequence,
+                                        claim->learned};
     daemon->shares->list[claim->partition].state = SHARE_OWNED;
     daemon->shares->list[claim->partition].published = claim->offset;
     return consuming_start(daemon, claim->partition, &place, error);

@@ -477,18 +477,16 @@ static int read_committed(const struct fleet_redis *redis, const redisReply *rep
                : judge_member(redis, text, error);
 }
 
-/* All go out before the first is answered; all answers are read, and the first error is told. */
-static int commit_some(struct fleet_redis *redis, struct fleet_commit *commits, size_t count,
-                       bool release, struct error *error) {
-    size_t sent = 0;
-    int result = load(redis, SCRIPT_COMMIT, error);
-    while (result == 0 && sent < count)
-        if ((result = append_commit(redis, &commits[sent], release, error)) == 0)
-            sent++;
-    for (size_t n = 0; n < sent; n++) {
+/* All commands have gone out before the first is answered; all answers are read, and the first
+   error is told. `commits`: NULL, or what they are of. */
+static int read_answers(struct fleet_redis *redis, struct fleet_commit *commits, size_t count,
+                        struct error *error) {
+    int result = 0;
+    for (size_t n = 0; n < count; n++) {
         redisReply *reply;
         struct error one = {0};
-        if (next_reply(redis, &reply, &one) || read_committed(redis, reply, &commits[n], &one)) {
+        if (next_reply(redis, &reply, &one) ||
+            (commits && read_committed(redis, reply, &commits[n], &one))) {
             *error = result ? *error : one;
             result = -1;
         }
@@ -497,6 +495,17 @@ static int commit_some(struct fleet_redis *redis, struct fleet_commit *commits, 
             return -1;
     }
     return result;
+}
+
+static int commit_some(struct fleet_redis *redis, struct fleet_commit *commits, size_t count,
+                       bool release, struct error *error) {
+    size_t sent = 0;
+    struct error later = {0};
+    int result = load(redis, SCRIPT_COMMIT, error);
+    while (result == 0 && sent < count)
+        if ((result = append_commit(redis, &commits[sent], release, error)) == 0)
+            sent++;
+    return read_answers(redis, commits, sent, result ? &later : error) ? -1 : result;
 }
 
 static int commit(struct fleet_link *link, struct fleet_commit *commits, size_t count, bool release,
@@ -538,23 +547,6 @@ static int append_expiry(struct fleet_redis *redis, const char *key, struct flee
     return append(redis, words, error);
 }
 
-/* All commands go out before the first is answered. */
-static int read_answers(struct fleet_redis *redis, size_t count, struct error *error) {
-    int result = 0;
-    for (size_t n = 0; n < count; n++) {
-        redisReply *reply;
-        struct error one = {0};
-        if (next_reply(redis, &reply, &one)) {
-            *error = result ? *error : one;
-            result = -1;
-        }
-        freeReplyObject(reply);
-        if (!redis->context)
-            return -1;
-    }
-    return result;
-}
-
 static int stage(struct fleet_link *link, size_t partition, uint64_t claim, uint64_t serial,
                  const struct fleet_row *rows, size_t count, struct error *error) {
     struct fleet_redis *redis = (struct fleet_redis *)link;
@@ -576,10 +568,8 @@ static int stage(struct fleet_link *link, size_t partition, uint64_t claim, uint
     if (result == 0 && (result = append_expiry(redis, key, &words, error)) == 0)
         commands++;
     words_free(&words);
-    struct error one = {0};
-    if (read_answers(redis, commands, result ? &one : error))
-        result = -1;
-    return result;
+    struct error later = {0};
+    return read_answers(redis, NULL, commands, result ? &later : error) ? -1 : result;
 }
 
 /* ---- Coming ---- */

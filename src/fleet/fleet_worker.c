@@ -504,11 +504,17 @@ struct fleet_job *fleet_job_new(enum fleet_job_kind kind, size_t count) {
     return NULL;
 }
 
+static void free_states(struct fleet_states *states) {
+    free(states->rows);
+    free(states->bytes);
+    *states = (struct fleet_states){0};
+}
+
 void fleet_job_free(struct fleet_job *job) {
     if (!job)
         return;
     for (size_t n = 0; job->states && n < job->count; n++)
-        fleet_states_free(&job->states[n]);
+        free_states(&job->states[n]);
     free(job->claims);
     free(job->commits);
     free(job->ended);
@@ -567,12 +573,6 @@ void fleet_states_done(struct fleet_states *states) {
     }
 }
 
-void fleet_states_free(struct fleet_states *states) {
-    free(states->rows);
-    free(states->bytes);
-    *states = (struct fleet_states){0};
-}
-
 static int keep_state(void *context, const struct fleet_row *row, struct error *error) {
     return fleet_states_add(context, row, error);
 }
@@ -585,7 +585,7 @@ static int fetch_states(struct fleet_worker *worker, struct fleet_job *job, stru
         struct fleet_states *states = &job->states[n];
         if (job->claims[n].partition == SIZE_MAX)
             continue;
-        fleet_states_free(states); /* of a try that was cut short */
+        free_states(states); /* of a try that was cut short */
         if (fleet_worker_renew(worker, error) ||
             link->ops->states(link, job->claims[n].partition, keep_state, states, error))
             return -1;
