@@ -295,13 +295,16 @@ static int ask_for(struct daemon *daemon, enum fleet_job_kind kind, const size_t
         return error_no_memory(error);
     for (size_t n = 0; n < count; n++) {
         const struct fleet_partition *known = &fleet->view.partitions[partitions[n]];
+        const struct share *share = &fleet->shares.list[partitions[n]];
+        const bool is_over = share->state == SHARE_AWAY; /* whether the broker still has its end */
+        job->release |= is_over;
         job->claims[n] = (struct fleet_claim){.partition = partitions[n],
                                               .claim = known->claim,
                                               .committed = known->committed,
                                               .offset = known->offset,
                                               .learned = known->learned,
                                               .states = known->states};
-        job->ended[n] = (struct fleet_ended){.claim = fleet->shares.list[partitions[n]].claim,
+        job->ended[n] = (struct fleet_ended){.claim = is_over ? share->end.claim : share->claim,
                                              .partition = partitions[n]};
     }
     ask(daemon, job);
@@ -542,21 +545,6 @@ static bool has_ended(const struct fleet *fleet, int self, size_t p) {
     return fleet->shares.list[p].state == SHARE_AWAY && fleet->shares.list[p].end.claim;
 }
 
-/* Whether the broker still has what this daemon committed of partitions that it has no more. */
-static int ask_for_ends(struct daemon *daemon, const size_t *list, size_t count,
-                        struct error *error) {
-    struct fleet *fleet = daemon->fleet;
-    struct fleet_job *job = fleet_job_new(FLEET_JOB_ENDED, count);
-    if (!job)
-        return error_no_memory(error);
-    for (size_t n = 0; n < count; n++)
-        job->ended[n] = (struct fleet_ended){.claim = fleet->shares.list[list[n]].end.claim,
-                                             .partition = list[n]};
-    job->release = true;
-    ask(daemon, job);
-    return 0;
-}
-
 /* Who has what, among those who may have something; and who is to. `number` is (daemons,), the
    numbers of those, in the order of their names. */
 static void assign(const struct fleet *fleet, int *owner, int *to, int *number, size_t *room) {
@@ -622,7 +610,7 @@ static int act_with(struct daemon *daemon, int self, size_t *list, struct error 
         fleet->doubts = false;
         doubt_commits(fleet);
         if ((count = choose(fleet, self, has_ended, list)))
-            return ask_for_ends(daemon, list, count, error);
+            return ask_for(daemon, FLEET_JOB_ENDED, list, count, error);
     }
     if ((count = choose(fleet, self, is_to_begin, list)))
         return ask_for(daemon, FLEET_JOB_BEGIN, list, count, error);

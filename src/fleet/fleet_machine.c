@@ -26,14 +26,6 @@ static void await(struct fleet_machine *machine, struct member *member) {
         set_awaited(machine, member, true);
 }
 
-static void await_not(struct fleet_machine *machine, struct member *member) {
-    set_awaited(machine, member, false);
-}
-
-static void changed(struct fleet_machine *machine) {
-    machine->version++;
-}
-
 static void renew_lease(struct fleet_machine *machine, struct member *member, uint64_t lease) {
     bool was_leased = member->is_leased;
     member->lease_end = machine->time + lease;
@@ -42,7 +34,7 @@ static void renew_lease(struct fleet_machine *machine, struct member *member, ui
         machine->lease_first = member->lease_end;
     if (was_leased)
         return;
-    changed(machine);
+    machine->version++;
     await(machine, member);
 }
 
@@ -57,13 +49,13 @@ static void end_leases(struct fleet_machine *machine) {
         if (member->is_leased && !machine_lives(member, machine->time)) {
             any = true;
             member->is_leased = false;
-            await_not(machine, member);
+            set_awaited(machine, member, false);
         }
         if (member->is_leased && member->lease_end < machine->lease_first)
             machine->lease_first = member->lease_end;
     }
     if (any)
-        changed(machine);
+        machine->version++;
 }
 
 static int replace(char **text, const char *with) {
@@ -82,7 +74,7 @@ static int finish(struct fleet_machine *machine, struct partition *partition) {
                                       .is_known = partition->committed,
                                       .offset = partition->offset};
     if (--partition->owner->owned == 0)
-        await_not(machine, partition->owner);
+        set_awaited(machine, partition->owner, false);
     partition->owner = NULL;
     return fleet_claims_put(&machine->ended, &ended);
 }
@@ -197,7 +189,7 @@ static bool differs(const struct fleet_machine *machine, const struct fleet_comm
 
 /* Another daemon with the name: what the first had is nobody's. */
 static int take_name(struct fleet_machine *machine, struct member *member, const char *id) {
-    changed(machine);
+    machine->version++;
     return finish_all(machine, member) || replace(&member->id, id) ? -1 : 0;
 }
 
@@ -244,8 +236,8 @@ static int renew(struct fleet_machine *machine, struct member *member,
 static int leave(struct fleet_machine *machine, struct member *member) {
     member->is_listed = member->is_leased = member->draining = false;
     member->serial = 0;
-    await_not(machine, member);
-    changed(machine);
+    set_awaited(machine, member, false);
+    machine->version++;
     if (finish_all(machine, member))
         return -1;
     forget_if_idle(machine, member);
@@ -277,7 +269,7 @@ static int take(struct fleet_machine *machine, struct member *member,
             return -1;
     if (machine->claim == claim)
         return 0;
-    changed(machine);
+    machine->version++;
     await(machine, member);
     return 0;
 }
@@ -333,7 +325,7 @@ static int commit_one(struct fleet_machine *machine, struct partition *partition
     partition->streams = commit->streams;
     if (!release)
         return 0;
-    changed(machine);
+    machine->version++;
     return finish(machine, partition);
 }
 
@@ -373,7 +365,7 @@ static void drain(struct fleet_machine *machine, const char *name, struct fleet_
         return;
     }
     if (!member->draining)
-        changed(machine);
+        machine->version++;
     member->draining = true;
 }
 
@@ -384,7 +376,7 @@ static void rebalance(struct fleet_machine *machine) {
         machine->members[n]->draining = false;
     }
     if (any)
-        changed(machine);
+        machine->version++;
 }
 
 /* ---- Applying ---- */
