@@ -866,7 +866,7 @@ int fleet_turn(struct daemon *daemon, struct error *error) {
     pass(daemon);
     if (poll_worker(daemon, error) < 0)
         return -1;
-    if (fleet->busy)
+    if (fleet->busy || run_is_stopping(daemon)) /* what is left is fleet_hand_over's */
         return 0;
     if (averages_now(daemon))
         return average(daemon, error);
