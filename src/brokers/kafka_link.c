@@ -126,6 +126,18 @@ int kafka_configure(rd_kafka_conf_t *conf, const struct kafka_options *options,
     return check_login(conf, options, error);
 }
 
+rd_kafka_conf_t *kafka_settings(const char *const (*settings)[2], size_t count,
+                                const struct kafka_options *options, struct error *error) {
+    rd_kafka_conf_t *conf = rd_kafka_conf_new();
+    int status = 0;
+    for (size_t n = 0; n < count && status == 0; n++)
+        status = kafka_set(conf, settings[n][0], settings[n][1], error);
+    if (status == 0 && kafka_configure(conf, options, error) == 0)
+        return conf;
+    rd_kafka_conf_destroy(conf);
+    return NULL;
+}
+
 int kafka_client(rd_kafka_t **client, rd_kafka_type_t type, rd_kafka_conf_t *conf,
                  struct error *error) {
     char why[WHY_SIZE];

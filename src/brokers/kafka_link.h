@@ -18,6 +18,11 @@ int kafka_set(rd_kafka_conf_t *conf, const char *name, const char *value, struct
 int kafka_configure(rd_kafka_conf_t *conf, const struct kafka_options *options,
                     struct error *error);
 
+/* Settings of a program, (count,) of names and values, and what the options say after them. NULL:
+   as kafka_configure. */
+rd_kafka_conf_t *kafka_settings(const char *const (*settings)[2], size_t count,
+                                const struct kafka_options *options, struct error *error);
+
 /* A client; the settings are taken, also when it fails. EX_USAGE: they contradict each other. */
 int kafka_client(rd_kafka_t **client, rd_kafka_type_t type, rd_kafka_conf_t *conf,
                  struct error *error);

@@ -1,5 +1,6 @@
 #include "redis_entry.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,30 +11,35 @@ enum {
     STAMP_LEAST = 100000000, /* milliseconds * 1000: ids below are no times */
 };
 
-void redis_id_parse(const char *id, uint64_t *first, uint64_t *second) {
+struct redis_id redis_id_parse(const char *text) {
     char *end;
-    *first = strtoull(id, &end, 10);
-    *second = *end == '-' ? strtoull(end + 1, NULL, 10) : 0;
+    const uint64_t first = strtoull(text, &end, 10);
+    return (struct redis_id){first, *end == '-' ? strtoull(end + 1, NULL, 10) : 0};
 }
 
-void redis_id_print(char text[REDIS_ID_SIZE], uint64_t first, uint64_t second) {
-    snprintf(text, REDIS_ID_SIZE, "%llu-%llu", (unsigned long long)first,
-             (unsigned long long)second);
+const char *redis_id_print(char text[REDIS_ID_SIZE], struct redis_id id) {
+    snprintf(text, REDIS_ID_SIZE, "%" PRIu64 "-%" PRIu64, id.first, id.second);
+    return text;
 }
 
-bool redis_id_number(uint64_t first, uint64_t second, struct message_number *number) {
-    number->epoch = (uint32_t)(first >> EPOCH_SHIFT);
-    number->sequence = (first & UINT32_MAX) << REDIS_SECOND_BITS | second;
-    return second >> REDIS_SECOND_BITS == 0;
+int redis_id_compare(struct redis_id a, struct redis_id b) {
+    return a.first != b.first ? (a.first > b.first) - (a.first < b.first)
+                              : (a.second > b.second) - (a.second < b.second);
 }
 
-void redis_id_of(uint32_t epoch, uint64_t sequence, uint64_t *first, uint64_t *second) {
-    *first = (uint64_t)epoch << EPOCH_SHIFT | sequence >> REDIS_SECOND_BITS;
-    *second = sequence & ((1u << REDIS_SECOND_BITS) - 1);
+bool redis_id_number(struct redis_id id, struct message_number *number) {
+    number->epoch = (uint32_t)(id.first >> EPOCH_SHIFT);
+    number->sequence = (id.first & UINT32_MAX) << REDIS_SECOND_BITS | id.second;
+    return id.second >> REDIS_SECOND_BITS == 0;
 }
 
-double redis_id_time(uint64_t first) {
-    return first / 1000 >= STAMP_LEAST ? (double)first / 1000 : 0;
+struct redis_id redis_id_of(uint32_t epoch, uint64_t sequence) {
+    return (struct redis_id){(uint64_t)epoch << EPOCH_SHIFT | sequence >> REDIS_SECOND_BITS,
+                             sequence & ((1u << REDIS_SECOND_BITS) - 1)};
+}
+
+double redis_id_time(struct redis_id id) {
+    return id.first / 1000 >= STAMP_LEAST ? (double)id.first / 1000 : 0;
 }
 
 /* A value as JSON: numbers, lists and objects are such, and the marks of an example; all else is a

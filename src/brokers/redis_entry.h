@@ -7,20 +7,24 @@
 #include <stdint.h>
 
 #include "message.h"
+#include "redis_url.h"
 
 enum { REDIS_ID_SIZE = 48, REDIS_SECOND_BITS = 21 };
 
 /* "MILLISECONDS-SECOND" */
-void redis_id_parse(const char *id, uint64_t *first, uint64_t *second);
-void redis_id_print(char text[REDIS_ID_SIZE], uint64_t first, uint64_t second);
+struct redis_id redis_id_parse(const char *text);
+const char *redis_id_print(char text[REDIS_ID_SIZE], struct redis_id id);
+
+/* Below 0, 0, or above. */
+int redis_id_compare(struct redis_id a, struct redis_id b);
 
 /* The id as epoch and sequence: 53 bits of it, and the epoch above them; they rise as ids do.
    False: its second part has more than REDIS_SECOND_BITS bits. And back. */
-bool redis_id_number(uint64_t first, uint64_t second, struct message_number *number);
-void redis_id_of(uint32_t epoch, uint64_t sequence, uint64_t *first, uint64_t *second);
+bool redis_id_number(struct redis_id id, struct message_number *number);
+struct redis_id redis_id_of(uint32_t epoch, uint64_t sequence);
 
 /* Its Unix time; 0 when it is none. */
-double redis_id_time(uint64_t first);
+double redis_id_time(struct redis_id id);
 
 /* Where in the fields (a list: name, value, ..) the example is: in `field`, or with NULL in the
    only one; several are an object of JSON. False: nowhere. `*object`, before NULL, is freed with

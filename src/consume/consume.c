@@ -1,6 +1,8 @@
+
 #include "consume.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,11 +12,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "build-config.h"
 #include "common/clock.h"
 #include "common/hash.h"
 #include "common/log.h"
-#include "consume_internal.h"
+#include "common/threads.h"
+#include "consume_ops.h"
 #include "model/model.h"
 #include "sockets/decode.h"
 
@@ -25,142 +27,30 @@ enum {
     CLOSE_LOOK_NS = 2000000,
 };
 
-/* ---- Opening ---- */
-
-static const struct consume_kind *kind_of(const struct config *config, struct error *error) {
-    bool redis = *config->consume.redis.stream != 0;
-#ifdef RUNNEL_REDIS
-    if (redis)
-        return &consume_redis;
-#endif
-#ifdef RUNNEL_KAFKA
-    if (!redis)
-        return &consume_kafka;
-#endif
-    error_set(error, EX_UNAVAILABLE,
-              "examples.%s: this runneld was built without %s, which it needs to read from there; "
-              "runnel-feed of a build that has it can feed it",
-              redis ? "redis" : "kafka",
-              redis ? "hiredis (libhiredis-dev)" : "librdkafka (librdkafka-dev)");
-    return NULL;
-}
-
-static int start(struct consume *consume, struct error *error) {
-    pthread_condattr_t monotonic;
-    sigset_t all, before;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_mutex_init(&consume->mutex, NULL);
-    pthread_cond_init(&consume->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
-    consume->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (consume->event < 0 || consume->kind->open(consume, error))
-        return consume->event < 0
-                   ? error_set(error, EX_OSERR, "examples: no eventfd: %s", strerror(errno))
-                   : -1;
-    sigfillset(&all); /* signals are the learning thread's */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int status = pthread_create(&consume->thread, NULL, consume_thread, consume);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    consume->started = status == 0;
-    return status ? error_set(error, EX_OSERR, "the thread that reads %s cannot be started: %s",
-                              consume->endpoint, strerror(status))
-                  : 0;
-}
-
-static int open_mapping(struct consume *consume, struct error *error) {
-    struct mapping_options options;
-    config_mapping(consume->config, consume->fields, &options);
-    options.say = log_info;
-    return mapping_open(&consume->mapping, &options, error);
-}
-
-int consume_open(struct consume **opened, const struct config *config, const struct model *model,
-                 struct error *error) {
-    const struct consume_kind *kind = kind_of(config, error);
-    *opened = NULL;
-    if (!kind)
-        return -1;
-    struct consume *consume = *opened = calloc(1, sizeof *consume);
-    if (!consume)
-        return error_no_memory(error);
-    const struct input *input = &config->architecture.input;
-    consume->config = config;
-    consume->kind = kind;
-    consume->commits = true;
-    consume->event = -1;
-    consume->input_bytes = (input_is_real(input) ? input->size : 1) * sizeof(float);
-    consume->target_bytes = model->target_size * sizeof(float);
-    if (decoder_open(&consume->decoder, model, true, error) == 0 &&
-        open_mapping(consume, error) == 0 && start(consume, error) == 0)
-        return 0;
-    consume_close(opened);
-    return -1;
-}
-
-static void stop(struct consume *consume) {
-    pthread_mutex_lock(&consume->mutex);
-    consume->closing = true;
-    pthread_cond_signal(&consume->changed);
-    pthread_mutex_unlock(&consume->mutex);
-    uint64_t until = clock_ns() + CLOSE_NS;
-    while (!atomic_load(&consume->ended) && clock_ns() < until)
-        nanosleep(&(struct timespec){.tv_nsec = CLOSE_LOOK_NS}, NULL);
-    pthread_mutex_lock(&consume->mutex);
-    if (consume->kind->interrupt)
-        consume->kind->interrupt(consume);
-    pthread_mutex_unlock(&consume->mutex);
-    pthread_join(consume->thread, NULL);
-}
-
-void consume_close(struct consume **closed) {
-    struct consume *consume = *closed;
-    if (!consume)
-        return;
-    if (consume->started)
-        stop(consume);
-    consume->kind->close(consume);
-    for (size_t n = 0; n < CONSUME_QUEUE; n++)
-        free(consume->items[n].block);
-    for (size_t n = 0; n < consume->count; n++)
-        free(consume->partitions[n]);
-    message_text_free(&consume->text);
-    mapping_close(&consume->mapping);
-    decoder_close(&consume->decoder);
-    if (consume->event >= 0)
-        close(consume->event);
-    free(consume);
-    *closed = NULL;
-}
-
-int consume_descriptor(const struct consume *consume) {
-    return consume->event;
-}
-
-void consume_print(const struct consume *consume, const struct consume_place *place,
-                   char text[CONSUME_PLACE_SIZE]) {
-    consume->kind->print(place, text);
-}
-
-const char *consume_endpoint(const struct consume *consume) {
-    return consume->endpoint;
-}
-
-void consume_announce(struct consume *consume) {
-    const uint64_t one = 1;
-    while (write(consume->event, &one, sizeof one) < 0 && errno == EINTR)
-        ;
-}
-
 /* ---- Partitions ---- */
 
-struct consume_partition *consume_add(struct consume *consume, const char *kind, const char *name) {
+static void lock(const struct consume *consume) {
+    pthread_mutex_lock((pthread_mutex_t *)&consume->mutex);
+}
+
+static void unlock(const struct consume *consume) {
+    pthread_mutex_unlock((pthread_mutex_t *)&consume->mutex);
+}
+
+struct consume_partition *consume_add(struct consume *consume, int32_t number) {
+    const struct consume_ops *ops = consume->ops;
     struct consume_partition *added =
         consume->count < CONSUME_PARTITIONS_MAX ? calloc(1, sizeof *added) : NULL;
     if (!added)
         return NULL;
-    snprintf(added->name, sizeof added->name, "%s:%s", kind, name);
-    added->stream = added->name + strlen(kind) + 1;
+    size_t size = sizeof added->name;
+    if (number < 0)
+        snprintf(added->name, size, "%s:%s", ops->kind, consume->about.stream);
+    else
+        snprintf(added->name, size, "%s:%s%s%" PRId32 "%s", ops->kind, consume->about.stream,
+                 ops->before, number, ops->after);
+    added->stream = added->name + strlen(ops->kind) + 1;
+    added->number = number;
     added->producer = hash_bytes(HASH_BEGIN, added->name, strlen(added->name) + 1);
     added->producer += added->producer == 0;
     added->lag = -1;
@@ -172,14 +62,6 @@ static struct consume_partition *of(const struct consume *consume, size_t partit
     return consume->partitions[partition];
 }
 
-static void lock(const struct consume *consume) {
-    pthread_mutex_lock((pthread_mutex_t *)&consume->mutex);
-}
-
-static void unlock(const struct consume *consume) {
-    pthread_mutex_unlock((pthread_mutex_t *)&consume->mutex);
-}
-
 size_t consume_partitions(const struct consume *consume) {
     lock(consume);
     size_t count = consume->count;
@@ -189,6 +71,37 @@ size_t consume_partitions(const struct consume *consume) {
 
 const char *consume_name(const struct consume *consume, size_t partition) {
     return of(consume, partition)->name;
+}
+
+const char *consume_title(const struct consume *consume, size_t partition) {
+    return of(consume, partition)->stream;
+}
+
+/* Of "STREAM.3", or "TOPIC[3]", 3; SIZE_MAX: it is another name. */
+static size_t number_in(const struct consume *consume, const char *name, size_t size) {
+    const char *stream = consume->about.stream;
+    const size_t length = strlen(stream);
+    char text[CONSUME_NAME_SIZE];
+    if (size <= length || size >= sizeof text || memcmp(name, stream, length) != 0)
+        return SIZE_MAX;
+    snprintf(text, sizeof text, "%.*s", (int)(size - length - 1), name + length + 1);
+    const size_t number = strtoul(text, NULL, 10);
+    const int written = snprintf(text, sizeof text, "%s%s%zu%s", stream, consume->ops->before,
+                                 number, consume->ops->after);
+    return (size_t)written == size && memcmp(name, text, size) == 0 ? number : SIZE_MAX;
+}
+
+bool consume_calls_so(const struct consume *consume, const char *name) {
+    const char *kind = consume->ops->kind, *rest = name + strlen(kind) + 1;
+    return strncmp(name, kind, strlen(kind)) == 0 && name[strlen(kind)] == ':' &&
+           (strcmp(rest, consume->about.stream) == 0 ||
+            number_in(consume, rest, strlen(rest)) != SIZE_MAX);
+}
+
+size_t consume_partition_of(const struct consume *consume, size_t count, const char *key,
+                            size_t key_size) {
+    const size_t number = number_in(consume, key, key_size);
+    return number < count ? number : consume->ops->choose(consume->config, key, key_size, count);
 }
 
 uint64_t consume_producer(const struct consume *consume, size_t partition) {
@@ -302,21 +215,7 @@ void consume_refuse(struct consume *consume, enum reject_reason why, const char 
 void consume_durable(struct consume *consume, size_t partition, const struct consume_place *place) {
     struct consume_partition *p = of(consume, partition);
     lock(consume);
-    bool moved = p->durable.epoch != place->epoch || p->durable.sequence != place->sequence;
     p->durable = *place;
-    unlock(consume);
-    if (moved && consume->hook)
-        consume->hook(consume->hook_context, partition, place);
-}
-
-void consume_on_durable(struct consume *consume, consume_moved *hook, void *context) {
-    consume->hook = hook;
-    consume->hook_context = context;
-}
-
-void consume_commits(struct consume *consume, bool commits) {
-    lock(consume);
-    consume->commits = commits;
     unlock(consume);
 }
 
@@ -341,4 +240,410 @@ double consume_away(const struct consume *consume) {
     uint64_t since = consume->since;
     unlock(consume);
     return since ? (double)(clock_ns() - since) / (double)NS_PER_SECOND : 0;
+}
+
+#define WAIT_NS (NS_PER_SECOND / 10) /* for room, between two looks */
+
+/* ---- Making ---- */
+
+/* The example, or the reason why it is none. */
+static int make(struct consume *consume, const struct consume_read *read,
+                struct consume_message *made, struct error *error) {
+    struct message message = read->message;
+    const struct message_number number = {read->partition->producer, read->place.epoch,
+                                          read->place.sequence};
+    char why[MESSAGE_WHY_SIZE];
+    message.number = &number;
+    *made = (struct consume_message){.place = read->place, .why = REJECT_JSON};
+    int status = read->why ? 0 : 1;
+    if (status > 0 && consume->mapping)
+        status = mapping_message(consume->mapping, &message, why, error);
+    if (status > 0)
+        status = message_example(&consume->text, &message, NULL, message_broker_number, NULL, why,
+                                 error);
+    if (status < 0)
+        return -1;
+    if (status == 0) {
+        made->dead = true;
+        snprintf(made->text, sizeof made->text, "%s", read->why ? read->why : why);
+        made->example = (struct example){.key = message.key, .key_size = message.key_size};
+        return 0;
+    }
+    const struct frame frame = {consume->text.text, consume->text.size};
+    made->why = decode(consume->decoder, &frame, 1, &made->example, made->text);
+    if (made->why == REJECT_NOT && made->example.steps == 0)
+        made->why = reject(REJECT_SCHEMA, made->text, "a schema is no example");
+    made->dead = made->why != REJECT_NOT;
+    return 0;
+}
+
+/* ---- Copying ---- */
+
+static const void *copy(char **at, const void *bytes, size_t size) {
+    char *to = *at;
+    if (size)
+        memcpy(to, bytes, size);
+    *at += size;
+    return to;
+}
+
+/* What it points to becomes the item's own. */
+static int fill(const struct consume *consume, struct consume_item *item,
+                const struct consume_read *read, struct error *error) {
+    struct example *e = &item->message.example;
+    size_t x = e->label || item->message.dead ? 0 : e->steps * consume->input_bytes;
+    size_t y = e->y && !item->message.dead ? e->steps * consume->target_bytes : 0;
+    size_t words = item->message.dead ? 0 : e->words_size;
+    size_t note = item->message.dead ? 0 : e->note_size;
+    item->bytes = e->key_size + x + y + words + note + read->raw_key_size + read->raw_size;
+    if (item->bytes > item->capacity || !item->block) {
+        char *block = realloc(item->block, item->bytes + 1);
+        if (!block)
+            return error_no_memory(error);
+        item->block = block;
+        item->capacity = item->bytes + 1;
+    }
+    char *at = item->block;
+    e->key = copy(&at, e->key, e->key_size);
+    e->x = copy(&at, e->x, x);
+    e->y = y ? copy(&at, e->y, y) : NULL;
+    e->words = words ? copy(&at, e->words, words) : NULL;
+    e->words_size = words;
+    e->note = copy(&at, e->note, note);
+    e->note_size = note;
+    item->raw_key = copy(&at, read->raw_key, read->raw_key_size);
+    item->raw = copy(&at, read->raw, read->raw_size);
+    item->raw_key_size = read->raw_key ? read->raw_key_size : 0;
+    item->raw_size = read->raw_size;
+    return 0;
+}
+
+/* ---- Putting ---- */
+
+/* Under the mutex. */
+static bool has_room(const struct consume *consume) {
+    return consume->waiting < CONSUME_QUEUE &&
+           (consume->waiting == 0 || consume->bytes < CONSUME_QUEUE_BYTES);
+}
+
+static bool is_read(const struct consume_partition *p) {
+    return p->read && p->generation == p->reading;
+}
+
+/* Wait for room; meanwhile dead letters are written. 1, locked; 0; -1. */
+static int await_room(struct consume *consume, const struct consume_partition *p,
+                      struct error *error) {
+    for (;;) {
+        lock(consume);
+        if (consume->closing || !is_read(p)) {
+            unlock(consume);
+            return 0;
+        }
+        if (has_room(consume))
+            return 1;
+        unlock(consume);
+        if (consume_bury(consume, error) < 0 || consume->ops->meanwhile(consume, error) < 0)
+            return -1;
+        consume_rest(consume, WAIT_NS);
+    }
+}
+
+static size_t index_of(const struct consume *consume, const struct consume_partition *p) {
+    size_t n = 0;
+    while (consume->partitions[n] != p)
+        n++;
+    return n;
+}
+
+int consume_put(struct consume *consume, const struct consume_read *read, struct error *error) {
+    struct consume_partition *p = read->partition;
+    struct consume_message made;
+    if (make(consume, read, &made, error) < 0)
+        return -1;
+    int room = await_room(consume, p, error);
+    if (room <= 0)
+        return room;
+    struct consume_item *item = &consume->items[(consume->head + consume->waiting) % CONSUME_QUEUE];
+    item->message = made;
+    item->message.partition = index_of(consume, p);
+    item->generation = p->reading;
+    int status = fill(consume, item, read, error);
+    if (status == 0) {
+        struct example *e = &item->message.example;
+        e->numbered = e->sparse = true;
+        e->producer = p->producer;
+        e->epoch = read->place.epoch;
+        e->sequence = read->place.sequence;
+        e->count = read->place.count;
+        consume->bytes += item->bytes;
+        if (consume->waiting++ == 0)
+            consume_announce(consume);
+        p->at = read->place;
+    }
+    unlock(consume);
+    *consume->said = '\0';
+    return status < 0 ? -1 : 1;
+}
+
+#define PAUSE_FIRST (NS_PER_SECOND / 4)
+#define PAUSE_MAX (30 * NS_PER_SECOND)
+
+/* ---- Troubles ---- */
+
+void consume_answers(struct consume *consume, bool reads) {
+    lock(consume);
+    uint64_t since = consume->since;
+    consume->since = 0;
+    consume->answered |= reads;
+    unlock(consume);
+    consume->pause = PAUSE_FIRST;
+    consume->connected = true;
+    if (since)
+        log_info("%s: back after %.1f s", consume->endpoint,
+                 (double)(clock_ns() - since) / (double)NS_PER_SECOND);
+}
+
+void consume_is_away(struct consume *consume, const char *why) {
+    lock(consume);
+    bool news = !consume->since;
+    if (news)
+        consume->since = clock_ns();
+    unlock(consume);
+    if (news)
+        log_warning("%s: %s; trying again until it answers", consume->endpoint, why);
+}
+
+/* What the daemon can do nothing about ends it, unless the broker has already been read: who has
+   changed a password, or a key's type, may change it back. EX_DATAERR ends it always, and so does
+   EX_USAGE: only a key of the configuration can decide. */
+static void fail(struct consume *consume, const struct error *error) {
+    lock(consume);
+    bool answered = consume->answered;
+    bool usage = error->status == EX_USAGE, final = usage || error->status == EX_DATAERR;
+    if (!answered || final)
+        consume->failure = *error;
+    if (final)
+        consume->failure.status = usage ? EX_CONFIG : EX_UNAVAILABLE;
+    unlock(consume);
+    if (!answered || final)
+        consume_announce(consume);
+    else if (strcmp(consume->said, error->text) != 0)
+        log_warning("%s; trying again", error->text);
+    snprintf(consume->said, sizeof consume->said, "%s", error->text);
+}
+
+static void recover(struct consume *consume, const struct error *error) {
+    consume->ops->disconnect(consume);
+    bool worked = consume->connected;
+    consume->connected = false;
+    if (worked && error->status == EX_TEMPFAIL) /* a connection ends now and then */
+        return;
+    if (error->status == EX_TEMPFAIL)
+        consume_is_away(consume, error->text);
+    else
+        fail(consume, error);
+    uint64_t end = clock_ns() + consume->pause, now;
+    consume->pause = 2 * consume->pause < PAUSE_MAX ? 2 * consume->pause : PAUSE_MAX;
+    while (!consume_is_closing(consume) && (now = clock_ns()) < end)
+        consume_rest(consume, end - now);
+}
+
+/* ---- Waiting ---- */
+
+void consume_rest(struct consume *consume, uint64_t ns) {
+    uint64_t until = clock_ns() + ns;
+    const struct timespec time = {.tv_sec = (time_t)(until / NS_PER_SECOND),
+                                  .tv_nsec = (long)(until % NS_PER_SECOND)};
+    lock(consume);
+    if (!consume->closing && consume->dead != DEAD_WANTED)
+        pthread_cond_timedwait(&consume->changed, &consume->mutex, &time);
+    unlock(consume);
+}
+
+bool consume_is_closing(struct consume *consume) {
+    lock(consume);
+    bool closing = consume->closing || consume->failure.status;
+    unlock(consume);
+    return closing;
+}
+
+bool consume_is_empty(struct consume *consume) {
+    lock(consume);
+    bool empty = consume->waiting == 0;
+    unlock(consume);
+    return empty;
+}
+
+bool consume_is_new(struct consume *consume) {
+    bool known = false;
+    lock(consume);
+    for (size_t n = 0; n < consume->count; n++)
+        known |= consume->partitions[n]->known;
+    unlock(consume);
+    return !known;
+}
+
+bool consume_wanted(struct consume *consume, struct consume_partition *p, bool *begins,
+                    bool *known) {
+    lock(consume);
+    bool read = p->read;
+    *begins = read && p->reading != p->generation;
+    *known = p->known;
+    if (*begins) {
+        p->reading = p->generation;
+        p->at = p->start;
+        p->counted = p->start.count > 0;
+        p->committed = (struct consume_place){0};
+        p->grouped = p->short_said = p->is_short = false;
+    }
+    unlock(consume);
+    return read;
+}
+
+/* ---- Dead letters ---- */
+
+int consume_bury(struct consume *consume, struct error *error) {
+    lock(consume);
+    bool wanted = consume->dead == DEAD_WANTED;
+    const struct consume_item *item = &consume->items[consume->head];
+    unlock(consume);
+    if (!wanted)
+        return 0;
+    /* The item stays as it is: only consume_take drops it, which waits, or consume_stop's caller
+       does; then the letter was written for nothing. */
+    if (consume->ops->bury(consume, item, error) < 0)
+        return -1;
+    lock(consume);
+    if (consume->dead == DEAD_WANTED && item == &consume->items[consume->head])
+        consume->dead = DEAD_WRITTEN;
+    unlock(consume);
+    consume_announce(consume);
+    return 0;
+}
+
+/* ---- The thread ---- */
+
+static void *read_on(void *context) {
+    struct consume *consume = context;
+    struct error error;
+    threads_unpin();
+    consume->pause = PAUSE_FIRST;
+    while (!consume_is_closing(consume))
+        if (consume->ops->turn(consume, &error) < 0)
+            recover(consume, &error);
+    consume->ops->disconnect(consume);
+    atomic_store(&consume->ended, true);
+    return NULL;
+}
+
+/* ---- Opening ---- */
+
+static int start(struct consume *consume, struct error *error) {
+    pthread_condattr_t monotonic;
+    sigset_t all, before;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_mutex_init(&consume->mutex, NULL);
+    pthread_cond_init(&consume->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    consume->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (consume->event < 0)
+        return error_set(error, EX_OSERR, "examples: no eventfd: %s", strerror(errno));
+    if (consume->ops->open(consume, error))
+        return -1;
+    snprintf(consume->endpoint, sizeof consume->endpoint, "%.*s %.*s", CONSUME_NAME_SIZE / 2 - 1,
+             consume->about.where, CONSUME_NAME_SIZE / 2 - 1, consume->about.stream);
+    consume->about.endpoint = consume->endpoint;
+    sigfillset(&all); /* signals are the learning thread's */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int status = pthread_create(&consume->thread, NULL, read_on, consume);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    consume->started = status == 0;
+    return status ? error_set(error, EX_OSERR, "the thread that reads %s cannot be started: %s",
+                              consume->endpoint, strerror(status))
+                  : 0;
+}
+
+static int open_mapping(struct consume *consume, struct error *error) {
+    struct mapping_options options;
+    config_mapping(consume->config, consume->fields, &options);
+    options.say = log_info;
+    return mapping_open(&consume->mapping, &options, error);
+}
+
+int consume_open(struct consume **opened, const struct consume_ops *ops,
+                 const struct config *config, const struct model *model, struct error *error) {
+    struct consume *consume = *opened = calloc(1, sizeof *consume);
+    if (!consume)
+        return error_no_memory(error);
+    const struct input *input = &config->architecture.input;
+    consume->config = config;
+    consume->ops = ops;
+    consume->event = -1;
+    consume->input_bytes = (input_is_real(input) ? input->size : 1) * sizeof(float);
+    consume->target_bytes = model->target_size * sizeof(float);
+    if (decoder_open(&consume->decoder, model, true, error) == 0 &&
+        open_mapping(consume, error) == 0 && start(consume, error) == 0)
+        return 0;
+    consume_close(opened);
+    return -1;
+}
+
+static void stop(struct consume *consume) {
+    lock(consume);
+    consume->closing = true;
+    pthread_cond_signal(&consume->changed);
+    unlock(consume);
+    uint64_t until = clock_ns() + CLOSE_NS;
+    while (!atomic_load(&consume->ended) && clock_ns() < until)
+        nanosleep(&(struct timespec){.tv_nsec = CLOSE_LOOK_NS}, NULL);
+    lock(consume);
+    if (consume->ops->interrupt)
+        consume->ops->interrupt(consume);
+    unlock(consume);
+    pthread_join(consume->thread, NULL);
+}
+
+void consume_close(struct consume **closed) {
+    struct consume *consume = *closed;
+    if (!consume)
+        return;
+    if (consume->started)
+        stop(consume);
+    consume->ops->close(consume);
+    for (size_t n = 0; n < CONSUME_QUEUE; n++)
+        free(consume->items[n].block);
+    for (size_t n = 0; n < consume->count; n++)
+        free(consume->partitions[n]);
+    message_text_free(&consume->text);
+    mapping_close(&consume->mapping);
+    decoder_close(&consume->decoder);
+    if (consume->event >= 0)
+        close(consume->event);
+    free(consume);
+    *closed = NULL;
+}
+
+int consume_descriptor(const struct consume *consume) {
+    return consume->event;
+}
+
+void consume_print(const struct consume *consume, const struct consume_place *place,
+                   char text[CONSUME_PLACE_SIZE]) {
+    consume->ops->print(place, text);
+}
+
+const struct consume_about *consume_about(const struct consume *consume) {
+    return &consume->about;
+}
+
+int consume_link(struct consume *consume, struct fleet_self *self, struct fleet_link **link,
+                 struct error *error) {
+    return consume->ops->link(consume, self, link, error);
+}
+
+void consume_announce(struct consume *consume) {
+    const uint64_t one = 1;
+    while (write(consume->event, &one, sizeof one) < 0 && errno == EINTR)
+        ;
 }

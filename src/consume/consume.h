@@ -22,7 +22,10 @@
 #include "sockets/frames.h"
 
 struct consume;
+struct consume_ops;
 struct error;
+struct fleet_link;
+struct fleet_self;
 struct model;
 
 enum {
@@ -45,17 +48,34 @@ struct consume_place {
 void consume_print(const struct consume *consume, const struct consume_place *place,
                    char text[CONSUME_PLACE_SIZE]);
 
+/* The brokers, each where its library is there: Redis with RUNNEL_REDIS, Kafka with RUNNEL_KAFKA.
+ */
+extern const struct consume_ops consume_redis, consume_kafka;
+
 /* Start the thread; nothing is read until consume_start. The model must outlive it. EX_CONFIG: what
-   is wrong with the configuration; EX_UNAVAILABLE: this build does not know the broker. */
-int consume_open(struct consume **consume, const struct config *config, const struct model *model,
-                 struct error *error);
+   is wrong with the configuration. */
+int consume_open(struct consume **consume, const struct consume_ops *ops,
+                 const struct config *config, const struct model *model, struct error *error);
 void consume_close(struct consume **consume);
 
 /* Readable when consume_take may have something, or partitions have become known. */
 int consume_descriptor(const struct consume *consume);
 
-/* "redis://127.0.0.1:6379 sensors", for people. */
-const char *consume_endpoint(const struct consume *consume);
+/* What is read, and words for sentences. */
+struct consume_about {
+    const char *endpoint;        /* "redis://127.0.0.1:6379 sensors" */
+    const char *stream, *group;  /* of the configuration; Kafka: a topic */
+    const char *where;           /* the broker */
+    const char *keeps;           /* what it has to be told not to lose what it has answered */
+    const char *counts, *regain; /* what says how many partitions there are, and how to mend it */
+    const char *belongs;         /* to which partition a stream belongs, and who has to know */
+};
+const struct consume_about *consume_about(const struct consume *consume);
+
+/* The link of a fleet over the same broker, which lives at most as long as this. `self` gets the
+   digest of all that its daemons must have alike. As fleet_redis_open. */
+int consume_link(struct consume *consume, struct fleet_self *self, struct fleet_link **link,
+                 struct error *error);
 
 /* ---- Which partitions are read ---- */
 
@@ -63,8 +83,20 @@ const char *consume_endpoint(const struct consume *consume);
    grows. */
 size_t consume_partitions(const struct consume *consume);
 
-/* "sensors", "sensors.3" (Redis), "sensors[3]" (Kafka): what the journal calls it, too. */
+/* What the journal calls it: "redis:sensors", "redis:sensors.3", "kafka:sensors[3]". For people it
+   is what follows the colon. */
 const char *consume_name(const struct consume *consume, size_t partition);
+const char *consume_title(const struct consume *consume, size_t partition);
+
+/* Whether the journal may call a partition of the same stream so, one that is there or not. */
+bool consume_calls_so(const struct consume *consume, const char *name);
+
+/* To which of the first `count` partitions a key belongs, as those who write to the broker choose
+   it. A stream that is called as one of them ("sensors.3" of Redis, "sensors[3]" of Kafka), as
+   messages without a key are, belongs there; any other where the hash of its key says: of Redis
+   FNV-1a of 64 bits modulo `count`, of Kafka what examples.kafka.partitioner is. */
+size_t consume_partition_of(const struct consume *consume, size_t count, const char *key,
+                            size_t key_size);
 
 /* Whose numbers the partition's examples have: a hash of broker's kind and name, never 0. So the
    entries of a journal tell their partition. */
@@ -104,15 +136,8 @@ void consume_refuse(struct consume *consume, enum reject_reason why, const char 
 /* ---- What is durable ---- */
 
 /* All of the partition up to this place is on disk: the group at the broker is told, about once a
-   second (for people: it decides nothing), and the hook is called. */
+   second (for people: it decides nothing). */
 void consume_durable(struct consume *consume, size_t partition, const struct consume_place *place);
-
-/* Called by consume_durable when a partition's durable place has moved. One hook. */
-typedef void consume_moved(void *context, size_t partition, const struct consume_place *place);
-void consume_on_durable(struct consume *consume, consume_moved *hook, void *context);
-
-/* With false the group is not told: whoever shares partitions out commits by itself. */
-void consume_commits(struct consume *consume, bool commits);
 
 /* ---- What there is to know ---- */
 

@@ -1,44 +1,58 @@
 /* A topic of Kafka: all of its partitions are assigned at the offsets that the journal has. The
    group is told what is durable; it has no members, for nothing is to be shared out. */
-#include "consume_kafka.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
 
+#include "brokers/kafka_link.h"
 #include "common/clock.h"
 #include "common/log.h"
-#include "consume_broker.h"
+#include "consume_ops.h"
+#include "fleet/fleet_kafka.h"
+
+#define LOOK_NS NS_PER_SECOND           /* between two commits, and two looks at lags */
+#define SHORT_NS (10 * NS_PER_SECOND)   /* a partition ends too early: for longer */
+#define COUNT_NS (10 * NS_PER_SECOND)   /* between two questions how many partitions there are */
+#define WRITTEN_NS (10 * NS_PER_SECOND) /* for one dead letter */
+
+/* What is committed with an offset: that of the newest message before it, and 1. */
+#define NOTE "after %" PRIu64
 
 enum {
+    ASK_MS = 1000,     /* for an answer of the cluster, */
+    COMMIT_MS = 2000,  /* or to a commit */
     POLL_MS = 100,     /* where nothing waits for the learning thread, */
     POLL_SHORT_MS = 5, /* and where something does */
     WHY_POLLS = 60,
+    NOTE_SIZE = 40,
+    DIGEST_SIZE = CONFIG_DIGEST_SIZE + 64,
+    DEAD_HEADERS = 5,
+};
+
+struct kafka {
+    struct kafka_options options;
+    char digest[DIGEST_SIZE];    /* of a fleet */
+    rd_kafka_t *client, *writer; /* writer: of dead letters */
+    bool assigned;               /* as it is wanted now, */
+    bool reads;                  /* which is something */
+    uint64_t due, count_due;     /* of the next look */
+    bool written;                /* the dead letter, unless for this reason: */
+    rd_kafka_resp_err_t refused;
+    struct error fatal; /* text "": none */
+    bool missing_said, down;
+    char said[KAFKA_WHY_SIZE]; /* the newest that a partition could not be read for, */
+    char why[KAFKA_WHY_SIZE];  /* and a server not be reached; "": none */
 };
 
 /* ---- Opening ---- */
 
-static int configure(const struct consume *consume, rd_kafka_conf_t *conf, struct error *error) {
-    const struct kafka *kafka = consume->broker;
-    static const char *const SETTINGS[][2] = {
-        {"enable.auto.commit", "false"},      {"enable.auto.offset.store", "false"},
-        {"auto.offset.reset", "error"},       {"enable.partition.eof", "true"},
-        {"max.poll.interval.ms", "86400000"}, {"queued.max.messages.kbytes", "16384"},
-    };
-    int status = kafka_set(conf, "group.id", consume->config->consume.kafka.group, error);
-    for (size_t i = 0; i < sizeof SETTINGS / sizeof *SETTINGS && status == 0; i++)
-        status = kafka_set(conf, SETTINGS[i][0], SETTINGS[i][1], error);
-    return status < 0 ? -1 : kafka_configure(conf, &kafka->options, error);
-}
-
 /* From within rd_kafka_consumer_poll. */
-void consume_kafka_error(rd_kafka_t *client, int code, const char *reason, void *context) {
+static void on_error(rd_kafka_t *client, int code, const char *reason, void *context) {
     struct consume *consume = context;
     struct kafka *kafka = consume->broker;
-    const struct kafka_aim aim = {"Read", consume->config->consume.kafka.topic,
-                                  consume->config->consume.kafka.group};
+    const struct kafka_aim aim = {"Read", consume->about.stream, consume->about.group};
     struct error away;
     (void)client;
     if (kafka_refuses((rd_kafka_resp_err_t)code)) {
@@ -56,12 +70,17 @@ void consume_kafka_error(rd_kafka_t *client, int code, const char *reason, void 
 
 static int make_client(struct consume *consume, struct error *error) {
     struct kafka *kafka = consume->broker;
-    rd_kafka_conf_t *conf = rd_kafka_conf_new();
-    if (configure(consume, conf, error) < 0) {
-        rd_kafka_conf_destroy(conf);
+    const char *const settings[][2] = {
+        {"group.id", consume->about.group},      {"enable.auto.commit", "false"},
+        {"enable.auto.offset.store", "false"},   {"auto.offset.reset", "error"},
+        {"enable.partition.eof", "true"},        {"max.poll.interval.ms", "86400000"},
+        {"queued.max.messages.kbytes", "16384"},
+    };
+    rd_kafka_conf_t *conf =
+        kafka_settings(settings, sizeof settings / sizeof *settings, &kafka->options, error);
+    if (!conf)
         return -1;
-    }
-    rd_kafka_conf_set_error_cb(conf, consume_kafka_error);
+    rd_kafka_conf_set_error_cb(conf, on_error);
     rd_kafka_conf_set_opaque(conf, consume);
     if (kafka_client(&kafka->client, RD_KAFKA_CONSUMER, conf, error) < 0)
         return -1;
@@ -77,15 +96,36 @@ static void disconnect(struct consume *consume) {
     kafka_end(&kafka->writer);
 }
 
+static const char *given(const char *text) {
+    return *text ? text : NULL;
+}
+
+static void read_options(const struct config *config, struct kafka_options *options) {
+    const struct share_config *settings = &config->consume.kafka.settings;
+    *options = (struct kafka_options){.servers = config->consume.kafka.brokers,
+                                      .user = given(config->consume.kafka.user),
+                                      .password_file = given(config->consume.kafka.password_file),
+                                      .section = "examples.kafka"};
+    for (size_t n = 0; n < settings->count; n++)
+        options->settings.values[options->settings.count++] = settings->prefixes[n];
+}
+
 /* The settings are tried at once: what is wrong with them is wrong with the configuration. */
 static int open_kafka(struct consume *consume, struct error *error) {
     struct kafka *kafka = consume->broker = calloc(1, sizeof *kafka);
     if (!kafka)
         return error_no_memory(error);
-    consume_kafka_options(consume->config, &kafka->options);
-    snprintf(consume->endpoint, sizeof consume->endpoint, "%.*s %.*s", CONSUME_NAME_SIZE / 2 - 1,
-             kafka->options.servers, CONSUME_NAME_SIZE / 2 - 1,
-             consume->config->consume.kafka.topic);
+    read_options(consume->config, &kafka->options);
+    consume->about = (struct consume_about){
+        .stream = consume->config->consume.kafka.topic,
+        .group = consume->config->consume.kafka.group,
+        .where = kafka->options.servers,
+        .keeps = "replicas",
+        .counts = "the topic, as it is now,",
+        .regain = "give it back",
+        .belongs = "as examples.kafka.partitioner says: whoever writes must choose partitions so, "
+                   "by the stream's name",
+    };
     if (make_client(consume, error) == 0)
         return 0;
     error->status = EX_CONFIG;
@@ -98,8 +138,473 @@ static void close_kafka(struct consume *consume) {
     free(consume->broker);
 }
 
-void consume_kafka_print(const struct consume_place *place, char text[CONSUME_PLACE_SIZE]) {
+static size_t choose(const struct config *config, const char *key, size_t key_size, size_t count) {
+    int32_t found = 0, partitions = (int32_t)count;
+    switch (config->consume.kafka.partitioner) {
+    case KAFKA_MURMUR2:
+        found = rd_kafka_msg_partitioner_murmur2(NULL, key, key_size, partitions, NULL, NULL);
+        break;
+    case KAFKA_CRC32:
+        found = rd_kafka_msg_partitioner_consistent(NULL, key, key_size, partitions, NULL, NULL);
+        break;
+    case KAFKA_FNV1A:
+        found = rd_kafka_msg_partitioner_fnv1a(NULL, key, key_size, partitions, NULL, NULL);
+        break;
+    }
+    return found < 0 ? 0 : (size_t)found;
+}
+
+/* What a stream is called, and to which partition it belongs, must be alike, too. */
+static int link_kafka(struct consume *consume, struct fleet_self *self, struct fleet_link **link,
+                      struct error *error) {
+    static const char *const PARTITIONERS[] = {"murmur2", "crc32", "fnv1a"};
+    const struct config *config = consume->config;
+    struct kafka *kafka = consume->broker;
+    snprintf(kafka->digest, sizeof kafka->digest, "%s, %s%s", config->compatible,
+             PARTITIONERS[config->consume.kafka.partitioner],
+             config->consume.kafka.by_key ? ", by_key" : "");
+    self->digest = kafka->digest;
+    return fleet_kafka_open(link, &kafka->options, self, error);
+}
+
+static void print_place(const struct consume_place *place, char text[CONSUME_PLACE_SIZE]) {
     snprintf(text, CONSUME_PLACE_SIZE, "%" PRIu64, place->sequence);
+}
+
+/* ---- Partitions ---- */
+
+static int add_partitions(struct consume *consume, int count, struct error *error) {
+    /* A fleet ends, and says so. */
+    bool more =
+        consume->count > 0 && (size_t)count > consume->count && consume->config->fleet.lease == 0;
+    if (more)
+        log_warning("%s: the topic has %d partitions now, and had %zu: the new ones are read from "
+                    "their beginning",
+                    consume->endpoint, count, consume->count);
+    pthread_mutex_lock(&consume->mutex);
+    int status = 0;
+    for (int n = (int)consume->count; n < count && status == 0; n++)
+        if (!consume_add(consume, n))
+            status = error_set(error, EX_UNAVAILABLE,
+                               "%s: the topic has %d partitions, and at most %d can be read",
+                               consume->endpoint, count, CONSUME_PARTITIONS_MAX);
+    pthread_mutex_unlock(&consume->mutex);
+    consume_announce(consume);
+    return status;
+}
+
+static void say_missing(struct consume *consume) {
+    struct kafka *kafka = consume->broker;
+    if (!kafka->missing_said)
+        log_warning("%s: there is no topic %s; waiting for it", kafka->options.servers,
+                    consume->about.stream);
+    kafka->missing_said = true;
+}
+
+/* How many partitions the topic has. EX_TEMPFAIL: no answer. */
+static int count_partitions(struct consume *consume, struct error *error) {
+    struct kafka *kafka = consume->broker;
+    const struct rd_kafka_metadata *about;
+    rd_kafka_topic_t *topic = rd_kafka_topic_new(kafka->client, consume->about.stream, NULL);
+    rd_kafka_resp_err_t code = rd_kafka_metadata(kafka->client, 0, topic, &about, ASK_MS);
+    rd_kafka_topic_destroy(topic);
+    if (kafka_refuses(code))
+        on_error(kafka->client, code, rd_kafka_err2str(code), consume);
+    if (code)
+        return kafka_say_away(error, &kafka->options, kafka->why);
+    *kafka->why = '\0';
+    const struct rd_kafka_metadata_topic *found = about->topic_cnt ? &about->topics[0] : NULL;
+    rd_kafka_resp_err_t wrong = found ? found->err : RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART;
+    int count = found ? found->partition_cnt : 0, status = 0;
+    rd_kafka_metadata_destroy(about);
+    kafka->count_due = clock_ns() + (count ? COUNT_NS : LOOK_NS);
+    kafka->missing_said &= count == 0;
+    if (kafka_refuses(wrong))
+        on_error(kafka->client, wrong, rd_kafka_err2str(wrong), consume);
+    else if (count == 0)
+        say_missing(consume);
+    else if ((size_t)count > consume->count)
+        status = add_partitions(consume, count, error);
+    return status;
+}
+
+/* ---- Where partitions begin ---- */
+
+static int64_t next_offset(const struct consume_partition *p) {
+    return (int64_t)p->at.count; /* its offset and 1 */
+}
+
+/* What the group has committed of the topic, by partition; below 0: nothing. NULL: EX_TEMPFAIL. */
+static rd_kafka_topic_partition_list_t *ask_committed(struct consume *consume,
+                                                      struct error *error) {
+    struct kafka *kafka = consume->broker;
+    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new((int)consume->count);
+    for (size_t n = 0; n < consume->count; n++)
+        rd_kafka_topic_partition_list_add(list, consume->about.stream, (int32_t)n);
+    rd_kafka_resp_err_t code = rd_kafka_committed(kafka->client, list, ASK_MS);
+    if (!code)
+        return list;
+    rd_kafka_topic_partition_list_destroy(list);
+    error_set(error, EX_TEMPFAIL, "%s", rd_kafka_err2str(code));
+    return NULL;
+}
+
+/* After the loss of a leader this may be so for a moment; a topic that was made again would in the
+   end have other messages at the offsets that are read next. */
+static int ends_before(struct consume *consume, struct consume_partition *p, int64_t high,
+                       struct error *error) {
+    const struct kafka *kafka = consume->broker;
+    uint64_t now = clock_ns();
+    if (!p->short_since || p->short_reading != p->reading)
+        p->short_since = now;
+    p->short_reading = p->reading;
+    return error_set(error, now - p->short_since > SHORT_NS ? EX_DATAERR : EX_UNAVAILABLE,
+                     "%s: %s ends at offset %" PRId64 ", before %" PRId64 ", up to which the group "
+                     "%s has learned it: it was made again, or has lost what it had; %s",
+                     kafka->options.servers, p->stream, high, next_offset(p), consume->about.group,
+                     consume->config->fleet.lease > 0
+                         ? "begin with another examples.kafka.group, and give each daemon of the "
+                           "fleet another state.directory"
+                         : "name another topic, or give this daemon a directory and a group of its "
+                           "own with state.directory and examples.kafka.group");
+}
+
+static int set_start(struct consume *consume, struct consume_partition *p, int64_t committed,
+                     bool latest, struct error *error) {
+    const struct kafka *kafka = consume->broker;
+    int64_t low = 0, high = 0;
+    rd_kafka_resp_err_t code = committed >= 0
+                                   ? RD_KAFKA_RESP_ERR_NO_ERROR
+                                   : kafka_ask_offsets(kafka->client, consume->about.stream,
+                                                       p->number, &low, &high, ASK_MS);
+    if (code)
+        return error_set(error, EX_TEMPFAIL, "%s", rd_kafka_err2str(code));
+    p->at.count = (uint64_t)(committed >= 0 ? committed : latest ? high : low);
+    p->at.sequence = p->at.count ? p->at.count - 1 : 0;
+    return 0;
+}
+
+/* librdkafka itself would wait for the answer without a limit. */
+static rd_kafka_resp_err_t commit(struct kafka *kafka, rd_kafka_topic_partition_list_t *list) {
+    rd_kafka_queue_t *answers = rd_kafka_queue_new(kafka->client);
+    rd_kafka_resp_err_t code = rd_kafka_commit_queue(kafka->client, list, answers, NULL, NULL);
+    if (!code) {
+        rd_kafka_event_t *event = rd_kafka_queue_poll(answers, COMMIT_MS);
+        code = event ? rd_kafka_event_error(event) : RD_KAFKA_RESP_ERR__TIMED_OUT;
+        rd_kafka_event_destroy(event);
+    }
+    rd_kafka_queue_destroy(answers);
+    return code;
+}
+
+/* Whether the group knows that what the topic had there between the newest message that is learned
+   and `low` was no message: then nothing is lost where that is gone. */
+static bool was_passed(struct consume *consume, const struct consume_partition *p, int64_t low) {
+    char note[NOTE_SIZE];
+    if (p->passed >= (uint64_t)low)
+        return true;
+    struct error ignored;
+    rd_kafka_topic_partition_list_t *list = ask_committed(consume, &ignored);
+    if (!list)
+        return false;
+    const rd_kafka_topic_partition_t *of = &list->elems[p->number];
+    int size = snprintf(note, sizeof note, NOTE, p->at.count);
+    bool passed = of->offset >= low && of->metadata && of->metadata_size == (size_t)size &&
+                  memcmp(of->metadata, note, (size_t)size) == 0;
+    rd_kafka_topic_partition_list_destroy(list);
+    return passed;
+}
+
+static void note_lost(struct consume *consume, struct consume_partition *p, int64_t low) {
+    int64_t next = next_offset(p), count = low - next;
+    log_warning("%s: what %s had from offset %" PRId64 " to %" PRId64 " was gone before it was "
+                "read, up to %" PRId64 " message%s: its retention had passed, or somebody has "
+                "deleted it; keep more (the topic's retention.ms and retention.bytes), or let the "
+                "daemon be faster",
+                consume->endpoint, p->stream, next, low - 1, count, count == 1 ? "" : "s");
+    pthread_mutex_lock(&consume->mutex);
+    p->lost += (uint64_t)count;
+    pthread_mutex_unlock(&consume->mutex);
+}
+
+/* What was before the oldest message is lost, what is after the newest one is of another topic. */
+static int check_there(struct consume *consume, struct consume_partition *p, struct error *error) {
+    struct kafka *kafka = consume->broker;
+    const char *topic = consume->about.stream;
+    int64_t low, high, next = next_offset(p);
+    rd_kafka_resp_err_t code =
+        kafka_ask_offsets(kafka->client, topic, p->number, &low, &high, ASK_MS);
+    if (code)
+        return error_set(error, EX_TEMPFAIL, "%s", rd_kafka_err2str(code));
+    if (next > high)
+        return ends_before(consume, p, high, error);
+    p->short_since = 0;
+    if (next >= low)
+        return 0;
+    if (!was_passed(consume, p, low))
+        note_lost(consume, p, low);
+    p->at.count = (uint64_t)low;
+    return 0;
+}
+
+/* Partitions that the journal does not know begin where the group stands, or as `from` says.
+   `latest` is for a group that is new, and is committed at once: a partition that comes later, or
+   is empty until the daemon ends, loses nothing by it. */
+static int find_starts(struct consume *consume, rd_kafka_topic_partition_list_t *unknown,
+                       struct error *error) {
+    struct kafka *kafka = consume->broker;
+    rd_kafka_topic_partition_list_t *list = ask_committed(consume, error);
+    if (!list)
+        return -1;
+    bool latest = consume->config->consume.kafka.latest && consume_is_new(consume);
+    for (int n = 0; n < list->cnt; n++)
+        latest &= list->elems[n].offset < 0;
+    int status = 0;
+    for (int n = 0; n < unknown->cnt && status == 0; n++) {
+        rd_kafka_topic_partition_t *of = &unknown->elems[n];
+        struct consume_partition *p = consume->partitions[of->partition];
+        status = set_start(consume, p, list->elems[of->partition].offset, latest, error);
+        if (status == 0 && list->elems[of->partition].offset >= 0)
+            status = check_there(consume, p, error);
+        of->offset = (int64_t)p->at.count;
+    }
+    rd_kafka_resp_err_t code =
+        status == 0 && latest ? commit(kafka, unknown) : RD_KAFKA_RESP_ERR_NO_ERROR;
+    rd_kafka_topic_partition_list_destroy(list);
+    return code ? error_set(error, EX_TEMPFAIL, "%s", rd_kafka_err2str(code)) : status;
+}
+
+/* All that is to be read is added to `list`, and to `unknown` what has no place yet. 1: something
+   has changed; 0; -1. */
+static int choose_read(struct consume *consume, rd_kafka_topic_partition_list_t *list,
+                       rd_kafka_topic_partition_list_t *unknown, struct error *error) {
+    const char *topic = consume->about.stream;
+    bool changed = false;
+    int status = 0;
+    for (size_t n = 0; n < consume->count && status == 0; n++) {
+        struct consume_partition *p = consume->partitions[n];
+        bool begins, known, read = consume_wanted(consume, p, &begins, &known);
+        changed |= begins || read != p->assigned;
+        p->assigned = read;
+        if (!read)
+            continue;
+        rd_kafka_topic_partition_list_add(list, topic, p->number);
+        if (begins) {
+            p->put = p->at.count;
+            p->passed = 0;
+        }
+        if (begins && known)
+            status = check_there(consume, p, error);
+        else if (begins)
+            rd_kafka_topic_partition_list_add(unknown, topic, p->number);
+        if (begins)
+            p->begins = true;
+    }
+    if (status == 0 && unknown->cnt > 0)
+        status = find_starts(consume, unknown, error);
+    return status < 0 ? -1 : changed;
+}
+
+/* What has begun: `begun` is where; or once more the next time. */
+static void settle(struct consume *consume, bool good) {
+    for (size_t n = 0; n < consume->count; n++) {
+        struct consume_partition *p = consume->partitions[n];
+        if (p->begins && good)
+            p->begun = p->at.count;
+        else if (p->begins)
+            p->reading = 0;
+        p->begins = false;
+    }
+}
+
+static int assign(struct consume *consume, struct error *error) {
+    struct kafka *kafka = consume->broker;
+    const int room = (int)consume->count + 1;
+    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(room);
+    rd_kafka_topic_partition_list_t *unknown = rd_kafka_topic_partition_list_new(room);
+    int status = choose_read(consume, list, unknown, error);
+    settle(consume, status >= 0);
+    for (int n = 0; n < list->cnt; n++)
+        list->elems[n].offset = next_offset(consume->partitions[list->elems[n].partition]);
+    if (status > 0 || (status == 0 && !kafka->assigned)) {
+        rd_kafka_resp_err_t code = rd_kafka_assign(kafka->client, list);
+        status = code ? error_set(error, EX_TEMPFAIL, "%s", rd_kafka_err2str(code)) : 0;
+        kafka->assigned = status == 0;
+        kafka->reads = list->cnt > 0;
+    } else if (status < 0) {
+        kafka->assigned = false;
+    }
+    rd_kafka_topic_partition_list_destroy(unknown);
+    rd_kafka_topic_partition_list_destroy(list);
+    return status;
+}
+
+/* ---- What is durable ---- */
+
+/* Under the mutex: the offset before which nothing is to be learned any more. */
+static uint64_t reached(const struct consume_partition *p) {
+    uint64_t durable = p->durable.count > p->begun ? p->durable.count : p->begun;
+    if (p->durable.count < p->put)
+        return durable;
+    return p->passed > p->at.count ? p->passed : p->at.count;
+}
+
+/* With the offset goes what it was reached from: check_there needs it. */
+static void add_offset(const struct consume *consume, rd_kafka_topic_partition_list_t *list,
+                       const struct consume_partition *p) {
+    char note[NOTE_SIZE];
+    rd_kafka_topic_partition_t *of =
+        rd_kafka_topic_partition_list_add(list, consume->about.stream, p->number);
+    of->offset = (int64_t)p->committed.count;
+    snprintf(note, sizeof note, NOTE, p->durable.count);
+    of->metadata = p->durable.count ? strdup(note) : NULL; /* librdkafka frees it */
+    of->metadata_size = of->metadata ? strlen(note) : 0;
+}
+
+static rd_kafka_topic_partition_list_t *take_offsets(struct consume *consume) {
+    rd_kafka_topic_partition_list_t *list =
+        rd_kafka_topic_partition_list_new((int)consume->count + 1);
+    pthread_mutex_lock(&consume->mutex);
+    for (size_t n = 0; n < consume->count; n++) {
+        struct consume_partition *p = consume->partitions[n];
+        if (!p->read || p->reading != p->generation || reached(p) == p->committed.count)
+            continue;
+        p->committed.count = reached(p);
+        add_offset(consume, list, p);
+    }
+    pthread_mutex_unlock(&consume->mutex);
+    return list;
+}
+
+static void measure(struct consume *consume, struct consume_partition *p) {
+    const struct kafka *kafka = consume->broker;
+    int64_t low, high;
+    if (rd_kafka_get_watermark_offsets(kafka->client, consume->about.stream, p->number, &low,
+                                       &high) ||
+        high < 0)
+        return;
+    pthread_mutex_lock(&consume->mutex);
+    if (p->read && p->reading == p->generation)
+        p->lag = high > (int64_t)reached(p) ? high - (int64_t)reached(p) : 0;
+    pthread_mutex_unlock(&consume->mutex);
+}
+
+/* A commit that fails is made up for by the next one. */
+static int look(struct consume *consume, struct error *error) {
+    struct kafka *kafka = consume->broker;
+    (void)error;
+    if (!kafka->client || clock_ns() < kafka->due)
+        return 0;
+    kafka->due = clock_ns() + LOOK_NS;
+    rd_kafka_topic_partition_list_t *list = take_offsets(consume);
+    if (list->cnt > 0)
+        rd_kafka_commit(kafka->client, list, 1);
+    rd_kafka_topic_partition_list_destroy(list);
+    for (size_t n = 0; n < consume->count; n++)
+        measure(consume, consume->partitions[n]);
+    return 0;
+}
+
+static void commit_last(struct consume *consume) {
+    struct kafka *kafka = consume->broker;
+    rd_kafka_topic_partition_list_t *list = take_offsets(consume);
+    if (list->cnt > 0)
+        commit(kafka, list);
+    rd_kafka_topic_partition_list_destroy(list);
+}
+
+/* ---- Dead letters: messages of the topic NAME.dead ---- */
+
+/* From within rd_kafka_poll of the writer. */
+static void on_delivery(rd_kafka_t *client, const rd_kafka_message_t *m, void *context) {
+    struct consume *consume = context;
+    struct kafka *kafka = consume->broker;
+    (void)client;
+    kafka->written = true;
+    kafka->refused = m->err;
+}
+
+static int make_writer(struct consume *consume, struct error *error) {
+    static const char *const SETTINGS[][2] = {
+        {"acks", "all"},
+        {"linger.ms", "0"},
+        {"message.max.bytes", "1000000000"},           /* the server says what is too large, */
+        {"topic.metadata.propagation.max.ms", "2000"}, /* and what is not there */
+    };
+    struct kafka *kafka = consume->broker;
+    rd_kafka_conf_t *conf =
+        kafka_settings(SETTINGS, sizeof SETTINGS / sizeof *SETTINGS, &kafka->options, error);
+    if (!conf)
+        return -1;
+    rd_kafka_conf_set_dr_msg_cb(conf, on_delivery);
+    rd_kafka_conf_set_opaque(conf, consume);
+    return kafka_client(&kafka->writer, RD_KAFKA_PRODUCER, conf, error);
+}
+
+/* With `whole` false its value is left out. */
+static rd_kafka_headers_t *headers_of(const struct consume *consume,
+                                      const struct consume_item *item, bool whole) {
+    const struct consume_partition *p = consume->partitions[item->message.partition];
+    char place[CONSUME_PLACE_SIZE], number[CONSUME_PLACE_SIZE];
+    rd_kafka_headers_t *headers = rd_kafka_headers_new(DEAD_HEADERS);
+    print_place(&item->message.place, place);
+    snprintf(number, sizeof number, "%" PRId32, p->number);
+    rd_kafka_header_add(headers, "dead.topic", -1, consume->about.stream, -1);
+    rd_kafka_header_add(headers, "dead.partition", -1, number, -1);
+    rd_kafka_header_add(headers, "dead.offset", -1, place, -1);
+    rd_kafka_header_add(headers, "dead.reason", -1, item->message.text, -1);
+    snprintf(number, sizeof number, "%zu", item->raw_size);
+    if (!whole)
+        rd_kafka_header_add(headers, "dead.bytes", -1, number, -1);
+    return headers;
+}
+
+/* Write it, and wait for the answer. */
+static rd_kafka_resp_err_t write_letter(struct consume *consume, const struct consume_item *item,
+                                        const char *topic, bool whole) {
+    struct kafka *kafka = consume->broker;
+    rd_kafka_headers_t *headers = headers_of(consume, item, whole);
+    kafka->written = false;
+    kafka->refused = RD_KAFKA_RESP_ERR__TIMED_OUT;
+    rd_kafka_resp_err_t code = rd_kafka_producev(
+        kafka->writer, RD_KAFKA_V_TOPIC(topic), RD_KAFKA_V_KEY(item->raw_key, item->raw_key_size),
+        RD_KAFKA_V_VALUE((void *)(size_t)item->raw, whole ? item->raw_size : 0),
+        RD_KAFKA_V_HEADERS(headers), RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY), RD_KAFKA_V_END);
+    if (code) {
+        rd_kafka_headers_destroy(headers);
+        return code;
+    }
+    uint64_t end = clock_ns() + WRITTEN_NS;
+    while (!kafka->written && clock_ns() < end && !consume_is_closing(consume))
+        rd_kafka_poll(kafka->writer, POLL_MS);
+    code = kafka->refused;
+    if (!kafka->written) { /* so that a late answer is none to the next */
+        rd_kafka_purge(kafka->writer, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT);
+        rd_kafka_flush(kafka->writer, POLL_MS);
+    }
+    return code;
+}
+
+static int bury(struct consume *consume, const struct consume_item *item, struct error *error) {
+    struct kafka *kafka = consume->broker;
+    char topic[CONFIG_ADDRESS_SIZE + sizeof ".dead"];
+    if (!kafka->writer && make_writer(consume, error) < 0)
+        return -1;
+    snprintf(topic, sizeof topic, "%s.dead", consume->about.stream);
+    rd_kafka_resp_err_t code = write_letter(consume, item, topic, true);
+    if (code == RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE)
+        code = write_letter(consume, item, topic, false);
+    if (!code)
+        return 0;
+    if (kafka_refuses(code))
+        kafka_say_refused(error, &kafka->options, code, &(struct kafka_aim){"Write", topic, NULL},
+                          rd_kafka_err2str(code));
+    else if (code == RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC ||
+             code == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART)
+        error_set(error, EX_TEMPFAIL, "there is no such topic: make it (kafka-topics --create)");
+    else
+        error_set(error, EX_TEMPFAIL, "%s", rd_kafka_err2str(code));
+    return error_prefix(error, "a dead letter cannot be written to %s", topic);
 }
 
 /* ---- Messages ---- */
@@ -113,12 +618,11 @@ static int take(struct consume *consume, const rd_kafka_message_t *m, struct err
     char id[CONSUME_NAME_SIZE + CONSUME_PLACE_SIZE];
     rd_kafka_timestamp_type_t type;
     int64_t time = rd_kafka_message_timestamp(m, &type);
-    if (!p || m->offset < consume_kafka_next(p)) /* of an assignment before this one */
+    if (!p || m->offset < next_offset(p)) /* of an assignment before this one */
         return 0;
     bool keyed = consume->config->consume.kafka.by_key && m->key_len > 0;
     /* In a fleet a stream is in one partition alone. */
-    const char *topic =
-        consume->config->fleet.lease > 0 ? p->stream : consume->config->consume.kafka.topic;
+    const char *topic = consume->config->fleet.lease > 0 ? p->stream : consume->about.stream;
     snprintf(id, sizeof id, "offset %" PRId64 " of %s", m->offset, p->name);
     const struct consume_read read = {
         .partition = p,
@@ -154,7 +658,7 @@ static int reset(struct consume *consume, int32_t number, struct error *error) {
     struct kafka *kafka = consume->broker;
     struct consume_partition *p = of(consume, number);
     kafka->assigned = false;
-    return p && p->reading ? consume_kafka_check(consume, p, error) : 0;
+    return p && p->reading ? check_there(consume, p, error) : 0;
 }
 
 /* librdkafka tries again by itself; what it cannot read at all (a codec that it was built without,
@@ -162,8 +666,8 @@ static int reset(struct consume *consume, int32_t number, struct error *error) {
 static void say_unread(struct consume *consume, const rd_kafka_message_t *m) {
     struct kafka *kafka = consume->broker;
     char text[KAFKA_WHY_SIZE];
-    snprintf(text, sizeof text, "%s[%" PRId32 "] cannot be read: %s",
-             consume->config->consume.kafka.topic, m->partition, rd_kafka_message_errstr(m));
+    snprintf(text, sizeof text, "%s[%" PRId32 "] cannot be read: %s", consume->about.stream,
+             m->partition, rd_kafka_message_errstr(m));
     if (strcmp(kafka->said, text) != 0)
         log_warning("%s: %s; trying again", kafka->options.servers, text);
     snprintf(kafka->said, sizeof kafka->said, "%s", text);
@@ -174,11 +678,11 @@ static int judge(struct consume *consume, const rd_kafka_message_t *m, struct er
     if (m->err == RD_KAFKA_RESP_ERR__PARTITION_EOF)
         note_end(consume, m);
     else if (kafka_refuses(m->err))
-        consume_kafka_error(NULL, m->err, rd_kafka_message_errstr(m), consume);
+        on_error(NULL, m->err, rd_kafka_message_errstr(m), consume);
     else if (m->err == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART ||
              m->err == RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC ||
              m->err == RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION)
-        consume_kafka_missing(consume);
+        say_missing(consume);
     else if (m->err == RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET ||
              m->err == RD_KAFKA_RESP_ERR_OFFSET_OUT_OF_RANGE)
         return reset(consume, m->partition, error);
@@ -192,7 +696,7 @@ static int judge(struct consume *consume, const rd_kafka_message_t *m, struct er
 /* Whether the cluster is back, where it was away. */
 static void probe(struct consume *consume) {
     struct kafka *kafka = consume->broker;
-    if (kafka->down && kafka_answers(kafka->client, KAFKA_ASK_MS / 5))
+    if (kafka->down && kafka_answers(kafka->client, ASK_MS / 5))
         kafka->down = false;
     bool reads = kafka->assigned && kafka->reads;
     if (!kafka->down && (!consume->connected || consume->since || (reads && !consume->answered)))
@@ -213,14 +717,13 @@ static int turn(struct consume *consume, struct error *error) {
     struct kafka *kafka = consume->broker;
     if (!kafka->client && make_client(consume, error) < 0)
         return -1;
-    if (clock_ns() >= kafka->count_due && consume_kafka_count(consume, error) < 0) {
+    if (clock_ns() >= kafka->count_due && count_partitions(consume, error) < 0) {
         await_why(kafka);
         if (!*kafka->fatal.text)
             return *kafka->why ? kafka_say_away(error, &kafka->options, kafka->why) : -1;
     }
-    if (!*kafka->fatal.text &&
-        (consume_kafka_assign(consume, error) < 0 || consume_bury(consume, error) < 0 ||
-         consume_kafka_look(consume, error) < 0))
+    if (!*kafka->fatal.text && (assign(consume, error) < 0 || consume_bury(consume, error) < 0 ||
+                                look(consume, error) < 0))
         return -1;
     rd_kafka_message_t *m =
         rd_kafka_consumer_poll(kafka->client, consume_is_empty(consume) ? POLL_MS : POLL_SHORT_MS);
@@ -244,16 +747,21 @@ static int turn(struct consume *consume, struct error *error) {
 static void leave(struct consume *consume) {
     struct kafka *kafka = consume->broker;
     if (kafka->client && consume_is_closing(consume) && !kafka->down)
-        consume_kafka_commit_last(consume);
+        commit_last(consume);
     disconnect(consume);
 }
 
-const struct consume_kind consume_kafka = {
+const struct consume_ops consume_kafka = {
+    .kind = "kafka",
+    .before = "[",
+    .after = "]",
     .open = open_kafka,
     .close = close_kafka,
-    .print = consume_kafka_print,
+    .print = print_place,
+    .choose = choose,
+    .link = link_kafka,
     .turn = turn,
     .disconnect = leave,
-    .bury = consume_kafka_bury,
-    .meanwhile = consume_kafka_look,
+    .bury = bury,
+    .meanwhile = look,
 };

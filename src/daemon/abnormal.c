@@ -283,8 +283,7 @@ static void say(struct daemon *daemon, const struct wanted *wanted, const struct
     snprintf(text, sizeof text, "%" PRIu64 " example%s of stream %s%s %s abnormal: not learned",
              chosen->count, text_s(chosen->count),
              text_quote(quoted, wanted->key, wanted->key_size), span, one ? "is" : "are");
-    log_info("%s", text);
-    announce_event(daemon, "abnormal", json_deep_copy(details), "%s", text);
+    announce_logged(daemon, log_info, "abnormal", json_deep_copy(details), "%s", text);
 }
 
 /* Returns as rollback_perform. */

@@ -93,6 +93,17 @@ void announce_event(struct daemon *daemon, const char *kind, json_t *details, co
     json_decref(details);
 }
 
+void announce_logged(struct daemon *daemon, void (*log)(const char *format, ...), const char *kind,
+                     json_t *details, const char *format, ...) {
+    char text[2 * EVENT_TEXT_SIZE];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    log("%s", text);
+    announce_event(daemon, kind, details, "%s", text);
+}
+
 /* ---- Status ---- */
 
 void announce_status(struct daemon *daemon) {
@@ -255,13 +266,12 @@ static void announce_notice(struct daemon *daemon, enum announce_kind kind, uint
 static void announce_refusals(struct daemon *daemon, uint64_t until) {
     struct security_notice notice;
     while (security_announce(daemon->security, until, &notice)) {
-        log_warning("%s", notice.text);
         json_t *details =
             json_pack("{s:I, s:s, s:s, s:s}", "count", (json_int_t)notice.count, "reason",
                       notice.reason, "socket", notice.socket, "address", notice.address);
         if (*notice.key)
             json_object_set_new(details, "key", json_string(notice.key));
-        announce_event(daemon, "refused", details, "%s", notice.text);
+        announce_logged(daemon, log_warning, "refused", details, "%s", notice.text);
     }
 }
 
@@ -269,13 +279,12 @@ void announce_counted(struct daemon *daemon, bool all) {
     uint64_t now = clock_ns(), until = all ? UINT64_MAX : now;
     char text[INGEST_ANNOUNCEMENT_SIZE];
     while (ingest_announce(daemon->ingest, until, text, sizeof text)) {
-        log_warning("%s", text);
         size_t key_size;
         const char *key = ingest_announced_stream(daemon->ingest, &key_size);
         json_t *details = json_object();
         if (key_size > 0)
             json_object_set_new(details, "stream", json_of_text(key, key_size));
-        announce_event(daemon, "rejected", details, "%s", text);
+        announce_logged(daemon, log_warning, "rejected", details, "%s", text);
     }
     announce_refusals(daemon, until);
     for (size_t i = 0; i < ANNOUNCE_KINDS; i++) {

@@ -27,6 +27,11 @@ void announce_close(struct daemon *daemon);
 void announce_event(struct daemon *daemon, const char *kind, json_t *details, const char *format,
                     ...) __attribute__((format(printf, 4, 5)));
 
+/* The same, and the text is logged by log_info or log_warning. */
+void announce_logged(struct daemon *daemon, void (*log)(const char *format, ...), const char *kind,
+                     json_t *details, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+
 /* Publish `status`: now, or when the loop is next asked for what is due. */
 void announce_status(struct daemon *daemon);
 void announce_status_soon(struct daemon *daemon);

@@ -14,8 +14,10 @@
 #include "common/json_text.h"
 #include "common/log.h"
 #include "common/text.h"
-#include "damaged.h"
+#include "common/wire.h"
 #include "journalling.h"
+#include "learner/changes.h"
+#include "learner/learner_state.h"
 #include "notify.h"
 #include "parts.h"
 #include "run.h"
@@ -90,6 +92,61 @@ void checkpoints_ask(struct daemon *daemon) {
     daemon->checkpoints->asked = ASKED_WANTED;
 }
 
+/* ---- Streams whose state has numbers that could not be read again ---- */
+
+void checkpoints_forgot(struct daemon *daemon, const char *key, size_t key_size) {
+    char quoted[TEXT_QUOTE_SIZE];
+    json_t *stream = json_stringn(key, key_size);
+    text_quote(quoted, key, key_size);
+    /* A list: the numbers of its examples stay. */
+    journalling_append_command(daemon, JOURNAL_FORGET,
+                               json_pack("{s:s, s:[O]}", "command", "forget", "streams", stream));
+    announce_logged(daemon, log_warning, "forget", json_pack("{s:o}", "stream", stream),
+                    "forgot stream %s: its state was invalid; it begins anew", quoted);
+}
+
+static int check_stream(struct daemon *daemon, uint32_t slot, float *record, struct error *error) {
+    char copy[WIRE_KEY_MAX];
+    size_t key_size;
+    int status = learner_check_stream(daemon->learner, slot, record, error);
+    if (status <= 0)
+        return status;
+    const char *key = streams_key(learner_streams_table(daemon->learner), slot, &key_size);
+    memcpy(copy, key, key_size);
+    if (learner_forget(daemon->learner, copy, key_size, error) < 0)
+        return -1;
+    checkpoints_forgot(daemon, copy, key_size);
+    return 0;
+}
+
+static float *open_record(const struct learner *learner) {
+    size_t size = 1;
+    for (size_t m = 0; m < learner_members(learner); m++)
+        if (learner_record_size(learner, m) > size)
+            size = learner_record_size(learner, m);
+    return malloc(size * sizeof(float));
+}
+
+int checkpoints_check(struct daemon *daemon, uint64_t since, struct error *error) {
+    const struct streams *streams = learner_streams_table(daemon->learner);
+    const struct changes *changes = learner_changes(daemon->learner);
+    bool known = since > 0 && changes && since >= changes_known(changes);
+    int status = learner_flush(daemon->learner, error);
+    float *record = open_record(daemon->learner);
+    if (status == 0 && !record)
+        status = error_no_memory(error);
+    for (uint32_t slot = streams_oldest(streams), newer; slot != STREAMS_NONE && status == 0;
+         slot = newer) {
+        newer = streams_newer(streams, slot);
+        if (!known || changes_of(changes, slot) > since)
+            status = check_stream(daemon, slot, record, error);
+    }
+    free(record);
+    return status;
+}
+
+/* ---- Writing ---- */
+
 static json_t *details_of(const struct checkpoint_report *report) {
     return json_pack("{s:o, s:I, s:I, s:o}", "path",
                      json_of_text(report->path, strlen(report->path)), "examples",
@@ -126,10 +183,9 @@ static int failed(struct daemon *daemon, const struct error *error) {
 /* No descriptor is left: those who have them are strangers, and their connections will end. */
 static int postpone(struct daemon *daemon, const struct error *error) {
     struct checkpoints *checkpoints = daemon->checkpoints;
-    if (checkpoints->postponed == 0) {
-        log_warning("the checkpoint is postponed: %s", error->text);
-        announce_event(daemon, "postponed", NULL, "the checkpoint is postponed: %s", error->text);
-    }
+    if (checkpoints->postponed == 0)
+        announce_logged(daemon, log_warning, "postponed", NULL, "the checkpoint is postponed: %s",
+                        error->text);
     if (checkpoints->asked == ASKED_WANTED) {
         control_reply(daemon->control, NULL, error);
         checkpoints->asked = ASKED_NOT;
@@ -141,7 +197,7 @@ static int postpone(struct daemon *daemon, const struct error *error) {
 /* A checkpoint must not know examples that the journal may lose: they will be sent again. */
 static int start(struct daemon *daemon, struct error *error) {
     struct checkpoints *checkpoints = daemon->checkpoints;
-    if (damaged_check(daemon, 0, error) || journalling_sync(daemon, error) ||
+    if (checkpoints_check(daemon, 0, error) || journalling_sync(daemon, error) ||
         (checkpoints->guard && checkpoints->guard->begins(daemon, error)))
         return failed(daemon, error);
     if (checkpoint_start(daemon->checkpoint, daemon->config, daemon->learner, error))

@@ -4,6 +4,7 @@
 #define RUNNEL_CHECKPOINTS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct daemon;
@@ -66,5 +67,13 @@ bool checkpoints_report(const struct daemon *daemon, struct status_fields *statu
 
 /* Whether the one on disk has all that was learned. */
 bool checkpoints_have_all(const struct daemon *daemon);
+
+/* Before states are written to a checkpoint or go elsewhere: of the streams that have changed after
+   that entry of the journal, 0 = all, each with an invalid state is forgotten, and begins anew. -1:
+   the device has failed, or out of memory. */
+int checkpoints_check(struct daemon *daemon, uint64_t since, struct error *error);
+
+/* The state of the stream was forgotten: the journal gets an entry, and there is an event. */
+void checkpoints_forgot(struct daemon *daemon, const char *key, size_t key_size);
 
 #endif

@@ -7,6 +7,7 @@
 
 #include "abnormal.h"
 #include "announce.h"
+#include "build-config.h"
 #include "checkpoints.h"
 #include "common/clock.h"
 #include "common/error.h"
@@ -15,18 +16,107 @@
 #include "common/log.h"
 #include "common/text.h"
 #include "common/wire.h"
-#include "export.h"
+#include "consuming.h"
 #include "feedback.h"
+#include "fleet.h"
 #include "journalling.h"
+#include "learner/learner_export.h"
 #include "moving.h"
 #include "observe.h"
 #include "parts.h"
 #include "report.h"
-#include "resolved.h"
 #include "rollback.h"
 #include "run.h"
 #include "settings.h"
-#include "status.h"
+#include "source.h"
+
+/* ---- What `status` says ---- */
+
+/* Vocabularies' sizes; whether there are any. */
+static bool count_words(const struct learner *learner, struct status_fields *status,
+                        struct field_count *words, struct field_count *capacities) {
+    size_t count = learner_lexicons(learner);
+    for (size_t n = 0; n < count; n++) {
+        const struct learner_lexicon lexicon = learner_lexicon(learner, n);
+        words[n] = (struct field_count){lexicon.name, lexicon.size};
+        capacities[n] = (struct field_count){lexicon.name, lexicon.capacity};
+    }
+    status->words_by = (struct field_tally){words, count};
+    status->words_capacity = (struct field_tally){capacities, count};
+    return count > 0;
+}
+
+void commands_status(struct daemon *daemon, struct json_text *text) {
+    const struct config *config = daemon->config;
+    char summary[CONFIG_NETWORKS_SIZE], names[2][MODEL_NAMES_SIZE];
+    struct field_count counts[SECURITY_FAILURES], rejected_by[REJECT_REASONS];
+    struct field_count words[COLUMNS_MAX + 1], capacities[COLUMNS_MAX + 1];
+    unsigned has = 0;
+    struct schema schema;
+    ingest_schema(daemon->ingest, &schema);
+    config_networks(config, summary);
+    struct status_fields status = {
+        .name = config->name,
+        .state = run_state(daemon),
+        .device = learner_device(daemon->learner),
+        .threads = learner_thread_count(daemon->learner),
+        .model = summary,
+        .column_names = model_column_names(&config->architecture, false, names[0]),
+        .target_names = model_column_names(&config->architecture, true, names[1]),
+        .parameters = learner_parameters(daemon->learner),
+        .digest = config->digest,
+        .compatible = config->compatible,
+        .seed = config->seed,
+        .tags = settings_tags(daemon),
+        .configuration = settings_json(daemon),
+        .version = PACKAGE_VERSION,
+        .uptime = run_uptime(daemon),
+        .every = config->statistics_every,
+        .every_seconds = config->statistics_seconds,
+        .clip = learner_clip(daemon->learner),
+        .predictions = config->predictions != PREDICTIONS_NONE,
+        .state_directory = config->state_directory,
+        .resumed = *daemon->resumed.path ? daemon->resumed.path : NULL,
+        .sockets_examples = daemon->source->endpoint(daemon),
+        .sockets_statistics = publish_endpoint(daemon->publish),
+        .sockets_control = control_endpoint(daemon->control),
+        .schema_dtype = schema.dtype,
+        .schema_columns = schema.columns,
+        .schema_target_dtype = schema.target_dtype,
+        .schema_targets = schema.targets,
+        .schema_target = schema.target,
+        .forgotten = learner_counters(daemon->learner).forgotten,
+        .backwards = learner_backwards(daemon->learner),
+        .rejected = ingest_rejected(daemon->ingest, REJECT_NOT),
+        .rejected_by = report_rejected(daemon->ingest, rejected_by),
+        .dropped = publish_dropped(daemon->publish),
+    };
+    if (config->architecture.input.column_count || config->architecture.output.column_count)
+        has |= FIELD_HAS(NEED_COLUMNS);
+    if (config->architecture.input.time)
+        has |= FIELD_HAS(NEED_TIMES);
+    if (checkpoints_report(daemon, &status))
+        has |= FIELD_HAS(NEED_CHECKPOINT);
+    if (journalling_report(daemon, &status))
+        has |= FIELD_HAS(NEED_JOURNAL);
+    if (consuming_report(daemon, &status))
+        has |= FIELD_HAS(NEED_CONSUMER);
+    if (fleet_report(daemon, &status))
+        has |= FIELD_HAS(NEED_FLEET);
+    security_report(daemon->security, &status, counts);
+    if (security_has_keys(daemon->security))
+        has |= FIELD_HAS(NEED_KEYS);
+    observe_report(daemon, &status);
+    if (targets_are_labels(&daemon->model))
+        has |= FIELD_HAS(NEED_LABELS);
+    if (count_words(daemon->learner, &status, words, capacities))
+        has |= FIELD_HAS(NEED_WORDS);
+    fields_write(text, FIELDS_OF_STATUS, &status, has);
+    consuming_reported(daemon);
+    report_words(text, daemon->learner);
+}
+
+/* ---- Commands ---- */
 
 static void put_count(json_t *object, const char *key, uint64_t value) {
     json_object_set_new(object, key, json_integer((json_int_t)value));
@@ -45,7 +135,7 @@ static int status(void *context, const json_t *request, struct control_answer *a
     put_count(answer->fields, "steps", daemon_steps(daemon));
     json_object_set_new(answer->fields, "time", json_real(clock_unix()));
     json_text_begin(&text);
-    status_write(daemon, &text);
+    commands_status(daemon, &text);
     report_loss(&text, &loss, &daemon->model, daemon->learner, observe_queued(daemon),
                 daemon->ingest);
     json_t *fields = json_text_end(&text) ? json_loadb(text.bytes, text.size, 0, NULL) : NULL;
@@ -61,8 +151,8 @@ static int config(void *context, const json_t *request, struct control_answer *a
     (void)request;
     const struct daemon *daemon = context;
     const struct config_source *source = settings_source(daemon);
-    const char *json = resolved_json(daemon);
-    char *yaml = resolved_yaml(daemon, settings_configured(daemon), source);
+    const char *json = settings_json(daemon);
+    char *yaml = settings_yaml(daemon);
     json_t *object = json && yaml ? json_loads(json, 0, NULL) : NULL;
     if (object) {
         json_object_set_new(answer->fields, "name", json_string(daemon->config->name));
@@ -130,9 +220,8 @@ static int set(void *context, const json_t *request, struct control_answer *answ
                         error))
         goto done;
     text_quote(quoted, text, strlen(text));
-    log_info("%s set to %s", path, quoted);
-    announce_event(daemon, "set", json_pack("{s:s, s:O}", "key", path, "value", value),
-                   "%s set to %s", path, quoted);
+    announce_logged(daemon, log_info, "set", json_pack("{s:s, s:O}", "key", path, "value", value),
+                    "%s set to %s", path, quoted);
     announce_status(daemon);
     json_object_set_new(answer->fields, "key", json_string(path));
     json_object_set(answer->fields, "value", (json_t *)value);
@@ -151,20 +240,35 @@ static int checkpoint(void *context, const json_t *request, struct control_answe
     return 0;
 }
 
-/* What was learned, or what is kept of one stream. */
+/* What was learned: parameters as safetensors. docs/protocol.md says what is in them. */
+static int export_parameters(struct daemon *daemon, struct control_answer *answer,
+                             struct error *error) {
+    struct safetensors_memory memory;
+    if (learner_export(daemon->learner, daemon->config->compatible, &memory, error))
+        return -1;
+    json_object_update_new(answer->fields,
+                           json_pack("{s:I, s:I, s:I}", "examples",
+                                     (json_int_t)learner_counters(daemon->learner).examples,
+                                     "parameters", (json_int_t)learner_parameters(daemon->learner),
+                                     "bytes", (json_int_t)memory.size));
+    answer->blob = memory.bytes;
+    answer->blob_size = memory.size;
+    return 0;
+}
+
+/* Likewise, or what is kept of one stream. */
 static int export(void *context, const json_t *request, struct control_answer *answer,
                   struct error *error) {
     return json_object_get(request, "stream") ? moving_export(context, request, answer, error)
-                                              : export_command(context, request, answer, error);
+                                              : export_parameters(context, answer, error);
 }
 
 static void set_paused(struct daemon *daemon, bool paused, struct control_answer *answer) {
     const char *done = paused ? "paused" : "resumed";
     uint64_t examples = daemon_examples(daemon);
     if (run_pause(daemon, paused)) {
-        log_info("%s after %" PRIu64 " example%s", done, examples, text_s(examples));
-        announce_event(daemon, done, NULL, "%s after %" PRIu64 " example%s", done, examples,
-                       text_s(examples));
+        announce_logged(daemon, log_info, done, NULL, "%s after %" PRIu64 " example%s", done,
+                        examples, text_s(examples));
         announce_status(daemon);
     }
     json_object_set_new(answer->fields, "state", json_string(run_state(daemon)));
@@ -202,10 +306,8 @@ static int reset(void *context, const json_t *request, struct control_answer *an
     if (named && !member)
         return error_set(error, EX_USAGE, "reset takes a member's name, or nothing");
     int result = settings_reset(daemon, member, error);
-    if (result < 0) {
-        run_break(daemon);
-        return run_fail(daemon, error);
-    }
+    if (result < 0)
+        return run_lose(daemon, error);
     if (result)
         return -1;
     json_t *command = json_pack("{s:s}", "command", "reset");
@@ -239,11 +341,9 @@ static const char *stream_of(const json_t *request, size_t *size, struct error *
 /* Whether anything is known of the stream; a journal that cannot be read has ended the daemon. */
 static int find_stream(struct daemon *daemon, const char *key, size_t size, struct error *error) {
     char quoted[TEXT_QUOTE_SIZE];
-    int numbered = journalling_has_stream(daemon, key, size, error);
-    if (numbered < 0) {
-        run_break(daemon);
-        return run_fail(daemon, error);
-    }
+    int numbered = daemon->journal ? journal_has_stream(daemon->journal, key, size, error) : 0;
+    if (numbered < 0)
+        return run_lose(daemon, error);
     if (numbered || learner_has_stream(daemon->learner, key, size))
         return 0;
     return error_set(error, EX_USAGE,
@@ -268,20 +368,17 @@ static int forget_states(struct daemon *daemon, json_t *streams, struct control_
     }
     json_array_foreach(streams, n, stream) {
         if ((forgotten = learner_forget(daemon->learner, json_string_value(stream),
-                                        json_string_length(stream), error)) < 0) {
-            run_break(daemon);
-            return run_fail(daemon, error);
-        }
+                                        json_string_length(stream), error)) < 0)
+            return run_lose(daemon, error);
         count += forgotten == 0;
     }
     if (journal_command(daemon, JOURNAL_FORGET,
                         json_pack("{s:s, s:O}", "command", "forget", "streams", streams), error))
         return -1;
     checkpoints_changed(daemon);
-    log_info("forgot the states of %" PRIu64 " stream%s", (uint64_t)count, text_s((uint64_t)count));
-    announce_event(daemon, "forget", json_pack("{s:I}", "streams", count),
-                   "forgot the states of %" PRIu64 " stream%s", (uint64_t)count,
-                   text_s((uint64_t)count));
+    announce_logged(daemon, log_info, "forget", json_pack("{s:I}", "streams", count),
+                    "forgot the states of %" PRIu64 " stream%s", (uint64_t)count,
+                    text_s((uint64_t)count));
     json_object_set_new(answer->fields, "streams", json_integer(count));
     return 0;
 }
@@ -298,19 +395,16 @@ static int forget(void *context, const json_t *request, struct control_answer *a
     const char *key = stream_of(request, &size, error);
     if (!key || find_stream(daemon, key, size, error))
         return -1;
-    if (learner_forget(daemon->learner, key, size, error) < 0) {
-        run_break(daemon);
-        return run_fail(daemon, error);
-    }
+    if (learner_forget(daemon->learner, key, size, error) < 0)
+        return run_lose(daemon, error);
     json_t *stream = json_object_get(request, "stream");
     if (journalling_forget(daemon, json_pack("{s:s, s:O}", "command", "forget", "stream", stream),
                            key, size, error))
         return run_fail(daemon, error);
     checkpoints_changed(daemon);
     text_quote(quoted, key, size);
-    log_info("forgot stream %s: its state, and the numbers of its examples", quoted);
-    announce_event(daemon, "forget", json_pack("{s:O}", "stream", stream),
-                   "forgot stream %s: its state, and the numbers of its examples", quoted);
+    announce_logged(daemon, log_info, "forget", json_pack("{s:O}", "stream", stream),
+                    "forgot stream %s: its state, and the numbers of its examples", quoted);
     json_object_set(answer->fields, "stream", stream);
     return 0;
 }

@@ -9,4 +9,9 @@
 /* For control_open; the context is the daemon. */
 extern const struct control_command commands[];
 
+/* Add the fields of topic `status`, which the command has, too: an announce_fields. */
+struct daemon;
+struct json_text;
+void commands_status(struct daemon *daemon, struct json_text *text);
+
 #endif

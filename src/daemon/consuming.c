@@ -1,6 +1,5 @@
 #include "consuming.h"
 
-#include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -8,24 +7,22 @@
 #include <string.h>
 #include <sysexits.h>
 
+#include "build-config.h"
 #include "common/error.h"
 #include "common/fields.h"
 #include "common/log.h"
 #include "consume/consume.h"
+#include "store/journal.h"
 #include "journalling.h"
 #include "common/example.h"
 #include "parts.h"
 #include "run.h"
-#include "store/journal.h"
+#include "source.h"
 
 struct consuming {
-    uint32_t numbers[CONSUME_PARTITIONS_MAX];            /* the journal's; 0 = none */
-    struct consume_place newest[CONSUME_PARTITIONS_MAX]; /* appended, */
-    bool appended[CONSUME_PARTITIONS_MAX];               /* since it was started */
-    bool given; /* by consuming_take, and not refused: it is appended. Its */
-    size_t given_partition;
-    struct consume_place given_place;
-    size_t started;   /* of all, one after the other */
+    uint32_t numbers[CONSUME_PARTITIONS_MAX]; /* the journal's; 0 = none */
+    bool begun;                               /* what the journal had is learned */
+    size_t started;                           /* of all, one after the other */
     uint64_t durable; /* the journal's position when places were last looked at */
     char *places;     /* of consuming_report */
     struct field_count *lags;
@@ -33,37 +30,25 @@ struct consuming {
 
 /* ---- Opening ---- */
 
-int consuming_open(struct daemon *daemon, struct error *error) {
-    if (!config_consumes(daemon->config))
-        return 0;
+/* `ops` NULL: this build has no `library`. */
+static int open_consume(struct daemon *daemon, const struct consume_ops *ops, const char *key,
+                        const char *library, struct error *error) {
+    if (!ops)
+        return error_set(error, EX_UNAVAILABLE,
+                         "examples.%s: this runneld was built without %s, which it needs to read "
+                         "from there; runnel-feed of a build that has it can feed it",
+                         key, library);
     daemon->consuming = calloc(1, sizeof *daemon->consuming);
-    return daemon->consuming ? 0 : error_no_memory(error);
+    return daemon->consuming
+               ? consume_open(&daemon->consume, ops, daemon->config, &daemon->model, error)
+               : error_no_memory(error);
 }
 
-void consuming_close(struct daemon *daemon) {
+static void close_consume(struct daemon *daemon) {
+    consume_close(&daemon->consume);
     consuming_reported(daemon);
     free(daemon->consuming);
     daemon->consuming = NULL;
-}
-
-int consuming_descriptor(const struct daemon *daemon) {
-    return consume_descriptor(daemon->consume);
-}
-
-/* Whether `name` is what a stream or topic calls its partitions: "redis:sensors",
-   "redis:sensors.3", "kafka:sensors[3]". */
-static bool is_of(const struct config *config, const char *name) {
-    const struct consume_config *c = &config->consume;
-    bool redis = *c->redis.stream;
-    const char *source = redis ? c->redis.stream : c->kafka.topic;
-    const char *kind = redis ? "redis:" : "kafka:";
-    size_t size = strlen(kind) + strlen(source);
-    if (strncmp(name, kind, strlen(kind)) != 0 ||
-        strncmp(name + strlen(kind), source, strlen(source)) != 0)
-        return false;
-    const char *rest = name + size;
-    const size_t begins = *rest == (redis ? '.' : '[');
-    return !*rest || (begins && strspn(rest + 1, "0123456789") + 1 + !redis == strlen(rest));
 }
 
 static bool is_read(const struct daemon *daemon, const char *name) {
@@ -76,19 +61,18 @@ static bool is_read(const struct daemon *daemon, const char *name) {
 /* Where a key's examples go depends on how many partitions there are. What of another stream is in
    the journal stays there: who names that again resumes it. */
 static int check_partitions(const struct daemon *daemon, struct error *error) {
-    bool redis = *daemon->config->consume.redis.stream;
+    const struct consume_about *about = consume_about(daemon->consume);
     for (uint32_t n = 1; n <= journal_partitions(daemon->journal); n++) {
         const char *name = journal_partition_name(daemon->journal, n);
         if (is_read(daemon, name))
             continue;
-        if (is_of(daemon->config, name))
+        if (consume_calls_so(daemon->consume, name))
             return error_set(error, EX_CONFIG,
                              "the journal in %s has read %s, which %s leaves out: what comes there "
                              "would never be learned; %s, or give this daemon a directory of its "
                              "own with state.directory",
-                             daemon->config->state_directory, strchr(name, ':') + 1,
-                             redis ? "examples.redis.partitions" : "the topic, as it is now,",
-                             redis ? "set the number that its writers use" : "give it back");
+                             daemon->config->state_directory, strchr(name, ':') + 1, about->counts,
+                             about->regain);
         log_warning("the journal has read %s, which is not read any more: it resumes there once "
                     "that is configured again",
                     name);
@@ -98,22 +82,12 @@ static int check_partitions(const struct daemon *daemon, struct error *error) {
 
 /* ---- Starting partitions ---- */
 
-/* What was given last has been appended. */
-static void settle(struct consuming *consuming) {
-    if (!consuming->given)
-        return;
-    consuming->given = false;
-    consuming->newest[consuming->given_partition] = consuming->given_place;
-    consuming->appended[consuming->given_partition] = true;
-}
-
 static struct consume_place place_of(const struct journal_place *place) {
     return (struct consume_place){place->epoch, place->sequence, place->count};
 }
 
 int consuming_start(struct daemon *daemon, size_t partition, const struct consume_place *after,
                     struct error *error) {
-    struct consuming *consuming = daemon->consuming;
     struct journal_place found;
     const char *name = consume_name(daemon->consume, partition);
     uint32_t number = journal_partition(daemon->journal, name);
@@ -126,21 +100,9 @@ int consuming_start(struct daemon *daemon, size_t partition, const struct consum
     const struct consume_place place = after   ? *after
                                        : known ? place_of(&found)
                                                : (struct consume_place){0};
-    consuming->numbers[partition] = number;
-    consuming->newest[partition] = place;
-    consuming->appended[partition] = false;
+    daemon->consuming->numbers[partition] = number;
     consume_start(daemon->consume, partition, known ? &place : NULL);
     return 0;
-}
-
-uint32_t consuming_number(const struct daemon *daemon, size_t partition) {
-    return daemon->consuming->numbers[partition];
-}
-
-bool consuming_place(const struct daemon *daemon, size_t partition, struct consume_place *place) {
-    settle(daemon->consuming);
-    *place = daemon->consuming->newest[partition];
-    return daemon->consuming->appended[partition];
 }
 
 /* All of them, but in a fleet, which knows when. */
@@ -156,9 +118,10 @@ static int start_known(struct daemon *daemon, struct error *error) {
     return 0;
 }
 
-int consuming_begin(struct daemon *daemon, struct error *error) {
-    if (!daemon->consume || run_is_stopping(daemon))
+static int begin(struct daemon *daemon, struct error *error) {
+    if (run_is_stopping(daemon))
         return 0;
+    daemon->consuming->begun = true;
     return start_known(daemon, error);
 }
 
@@ -179,38 +142,41 @@ static void note(struct daemon *daemon, const struct consume_message *message) {
                              daemon->consuming->numbers[message->partition], &to);
 }
 
-int consuming_take(struct daemon *daemon, uint64_t now, struct example *example,
-                   struct error *error) {
-    struct consuming *consuming = daemon->consuming;
+static int take(struct daemon *daemon, uint64_t now, struct example *example, struct error *error) {
     struct consume_message message;
     int got;
-    settle(consuming);
     while ((got = consume_take(daemon->consume, &message, error)) == 1) {
         *example = message.example;
         example->received = now;
         example->partition = daemon->consuming->numbers[message.partition];
-        consuming->given = true;
-        consuming->given_partition = message.partition;
-        consuming->given_place = message.place;
         if (!message.dead)
             return 1;
         ingest_reject(daemon->ingest, example, message.why, message.text);
         note(daemon, &message);
-        settle(consuming);
     }
     return got;
 }
 
-void consuming_refuse(struct daemon *daemon, enum reject_reason reason, const char *why) {
-    daemon->consuming->given = false;
-    consume_refuse(daemon->consume, reason, why);
+/* What is taken is answered by its place, which the journal has with it; what is not learned is a
+   dead letter. */
+static int answer(struct daemon *daemon, const struct example *example,
+                  const struct source_answer *given, struct error *error) {
+    (void)example, (void)error;
+    if (given->status == WIRE_REJECTED)
+        consume_refuse(daemon->consume, given->reason, given->text);
+    return 0;
+}
+
+static void poll_consume(const struct daemon *daemon, zmq_pollitem_t *item) {
+    *item = (zmq_pollitem_t){.fd = consume_descriptor(daemon->consume), .events = ZMQ_POLLIN};
 }
 
 /* ---- What is durable ---- */
 
-int consuming_turn(struct daemon *daemon, struct error *error) {
+/* Partitions that have become known are read, too. */
+static int settle(struct daemon *daemon, struct error *error) {
     struct consuming *consuming = daemon->consuming;
-    if (!consuming || run_is_replaying(daemon))
+    if (!consuming->begun || run_is_replaying(daemon))
         return 0;
     uint64_t durable = journal_durable(daemon->journal);
     size_t count = consume_partitions(daemon->consume);
@@ -228,14 +194,9 @@ int consuming_turn(struct daemon *daemon, struct error *error) {
 
 /* ---- What there is to know ---- */
 
-static const char *group_of(const struct config *config) {
-    return *config->consume.redis.stream ? config->consume.redis.group
-                                         : config->consume.kafka.group;
-}
-
 bool consuming_report(const struct daemon *daemon, struct status_fields *status) {
     struct consuming *consuming = daemon->consuming;
-    if (!consuming || !daemon->consume)
+    if (!consuming)
         return false;
     size_t count = consume_partitions(daemon->consume), counts = 0;
     json_t *places = json_object();
@@ -263,7 +224,7 @@ bool consuming_report(const struct daemon *daemon, struct status_fields *status)
     }
     consuming->places = json_dumps(places, JSON_COMPACT);
     json_decref(places);
-    status->consumer_group = group_of(daemon->config);
+    status->consumer_group = consume_about(daemon->consume)->group;
     status->consumer_places = consuming->places;
     status->consumer_lag = known && count ? lag : NAN;
     status->consumer_lags = (struct field_tally){consuming->lags, counts};
@@ -280,3 +241,54 @@ void consuming_reported(struct daemon *daemon) {
     consuming->places = NULL;
     consuming->lags = NULL;
 }
+
+/* ---- The brokers ---- */
+
+static const char *endpoint(const struct daemon *daemon) {
+    return consume_about(daemon->consume)->endpoint;
+}
+
+static bool repeats(const struct daemon *daemon) {
+    (void)daemon;
+    return true;
+}
+
+static int open_redis(struct daemon *daemon, struct error *error) {
+    const struct consume_ops *ops = NULL;
+#ifdef RUNNEL_REDIS
+    ops = &consume_redis;
+#endif
+    return open_consume(daemon, ops, "redis", "hiredis (libhiredis-dev)", error);
+}
+
+static int open_kafka(struct daemon *daemon, struct error *error) {
+    const struct consume_ops *ops = NULL;
+#ifdef RUNNEL_KAFKA
+    ops = &consume_kafka;
+#endif
+    return open_consume(daemon, ops, "kafka", "librdkafka (librdkafka-dev)", error);
+}
+
+const struct source_ops source_redis = {
+    .open = open_redis,
+    .begin = begin,
+    .close = close_consume,
+    .endpoint = endpoint,
+    .poll = poll_consume,
+    .take = take,
+    .answer = answer,
+    .settle = settle,
+    .repeats = repeats,
+};
+
+const struct source_ops source_kafka = {
+    .open = open_kafka,
+    .begin = begin,
+    .close = close_consume,
+    .endpoint = endpoint,
+    .poll = poll_consume,
+    .take = take,
+    .answer = answer,
+    .settle = settle,
+    .repeats = repeats,
+};

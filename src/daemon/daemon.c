@@ -17,11 +17,8 @@
 #include "common/error.h"
 #include "common/log.h"
 #include "common/text.h"
-#include "consuming.h"
-#include "export.h"
 #include "fleet.h"
 #include "journalling.h"
-#include "labels.h"
 #include "engine/engines.h"
 #include "learning.h"
 #include "moving.h"
@@ -33,7 +30,7 @@
 #include "run.h"
 #include "settings.h"
 #include "sockets/endpoint.h"
-#include "status.h"
+#include "source.h"
 #include "take.h"
 
 enum {
@@ -97,13 +94,7 @@ static int open_sockets(struct daemon *daemon, struct error *error) {
                      daemon, error) ||
         ingest_open(&daemon->ingest, daemon->zmq, daemon->security, config, &daemon->model, error))
         return -1;
-    if (config_consumes(config))
-        return consume_open(&daemon->consume, config, &daemon->model, error);
-    ingest_answer_more(daemon->ingest, export_classes, daemon);
-    return config->examples_socket == EXAMPLES_ROUTER
-               ? acknowledge_open(&daemon->acknowledge, ingest_socket(daemon->ingest),
-                                  &daemon->model, error)
-               : 0;
+    return daemon->source->open(daemon, error);
 }
 
 static void say_hello(const struct daemon *daemon, const char *why) {
@@ -118,8 +109,7 @@ static void say_hello(const struct daemon *daemon, const char *why) {
                  learner_parameters(daemon->learner));
     log_info("device %s%s%s%s", learner_device(daemon->learner), *why ? " (" : "", why,
              *why ? ")" : "");
-    log_info("examples %s, statistics %s, control %s",
-             daemon->consume ? consume_endpoint(daemon->consume) : ingest_endpoint(daemon->ingest),
+    log_info("examples %s, statistics %s, control %s", daemon->source->endpoint(daemon),
              publish_endpoint(daemon->publish), control_endpoint(daemon->control));
     if (*daemon->resumed.path)
         log_info("resumed after %" PRIu64 " example%s from %s", daemon_examples(daemon),
@@ -148,14 +138,15 @@ static int open_parts(struct daemon *daemon, const struct config *config,
                       const struct config_source *source, struct error *error) {
     struct engines_choice engine;
     model_build(&daemon->model, &config->architecture);
+    daemon->source = source_choose(config);
     if (settings_open(daemon, config, source, error) ||
-        announce_open(daemon, status_write, error) || run_open(daemon, error) ||
+        announce_open(daemon, commands_status, error) || run_open(daemon, error) ||
         engines_choose(&engine, config->device, config, error) ||
         checkpoint_open(&daemon->checkpoint, config->state_directory, error) ||
         learning_open(daemon, &engine, error) || alarms_open(daemon, error) ||
-        observe_open(daemon, error) || labels_open(daemon, error) || start_learner(daemon, error) ||
+        observe_open(daemon, error) || start_learner(daemon, error) ||
         checkpoints_open(daemon, error) || journalling_open(daemon, error) ||
-        moving_open(daemon, error) || consuming_open(daemon, error) || open_sockets(daemon, error))
+        moving_open(daemon, error) || open_sockets(daemon, error))
         return -1;
     observe_begin(daemon);
     say_hello(daemon, engine.why);
@@ -180,7 +171,7 @@ static int daemon_open(struct daemon **opened, const struct config *config,
     if (open_parts(daemon, config, source, error) || replay_journal(daemon, error) ||
         checkpoint_set_aside(daemon->checkpoint, error) || keep_changed(daemon, error) ||
         settings_configure(daemon, error) || rollback_at_start(daemon, error) ||
-        fleet_open(daemon, error) || consuming_begin(daemon, error))
+        fleet_open(daemon, error) || daemon->source->begin(daemon, error))
         return -1;
     run_tell_manager(daemon);
     notify_ready();
@@ -192,9 +183,7 @@ static void daemon_close(struct daemon **opened) {
     if (!daemon)
         return;
     fleet_close(daemon);
-    consume_close(&daemon->consume);
-    consuming_close(daemon);
-    acknowledge_close(&daemon->acknowledge);
+    daemon->source->close(daemon);
     ingest_close(&daemon->ingest);
     control_close(&daemon->control);
     publish_close(&daemon->publish);
@@ -206,7 +195,6 @@ static void daemon_close(struct daemon **opened) {
     journalling_close(daemon);
     checkpoints_close(daemon);
     checkpoint_close(&daemon->checkpoint);
-    labels_close(daemon);
     observe_close(daemon);
     run_close(daemon);
     alarms_close(daemon);
@@ -242,25 +230,21 @@ static long poll_timeout(const struct daemon *daemon) {
 static int wait_for_work(struct daemon *daemon, zmq_pollitem_t items[POLL_ITEMS], bool *idle,
                          struct error *error) {
     short control = control_waiting(daemon->control) ? 0 : ZMQ_POLLIN;
-    items[POLL_SIGNALS] = (zmq_pollitem_t){.fd = run_descriptor(daemon), .events = ZMQ_POLLIN};
-    items[POLL_DISK] =
-        (zmq_pollitem_t){.fd = checkpoint_descriptor(daemon->checkpoint), .events = ZMQ_POLLIN};
-    items[POLL_JOURNAL] =
-        (zmq_pollitem_t){.fd = journalling_descriptor(daemon), .events = ZMQ_POLLIN};
-    items[POLL_SECURITY] =
-        (zmq_pollitem_t){.fd = security_descriptor(daemon->security), .events = ZMQ_POLLIN};
-    items[POLL_STATISTICS] =
-        (zmq_pollitem_t){.fd = publish_descriptor(daemon->publish), .events = ZMQ_POLLIN};
-    items[POLL_FLEET] = (zmq_pollitem_t){.fd = fleet_descriptor(daemon), .events = ZMQ_POLLIN};
+    const int descriptors[] = {
+        [POLL_SIGNALS] = run_descriptor(daemon),
+        [POLL_DISK] = checkpoint_descriptor(daemon->checkpoint),
+        [POLL_JOURNAL] = daemon->journal ? journal_descriptor(daemon->journal) : -1,
+        [POLL_SECURITY] = security_descriptor(daemon->security),
+        [POLL_STATISTICS] = publish_descriptor(daemon->publish),
+        [POLL_FLEET] = fleet_descriptor(daemon),
+    };
+    for (int n = POLL_SIGNALS; n <= POLL_FLEET; n++)
+        items[n] = (zmq_pollitem_t){.fd = descriptors[n], .events = ZMQ_POLLIN};
     items[POLL_CONTROL] =
         (zmq_pollitem_t){.socket = control_socket(daemon->control), .events = control};
     bool wanted = take_is_wanted(daemon);
-    if (daemon->consume)
-        items[POLL_EXAMPLES] = (zmq_pollitem_t){.fd = wanted ? consuming_descriptor(daemon) : -1,
-                                                .events = ZMQ_POLLIN};
-    else
-        items[POLL_EXAMPLES] = (zmq_pollitem_t){
-            .socket = wanted ? ingest_socket(daemon->ingest) : NULL, .events = ZMQ_POLLIN};
+    if (wanted)
+        daemon->source->poll(daemon, &items[POLL_EXAMPLES]);
     int count = wanted ? POLL_ITEMS : POLL_EXAMPLES;
     int ready = zmq_poll(items, count, poll_timeout(daemon));
     *idle = ready == 0;
@@ -284,12 +268,12 @@ static int turn(struct daemon *daemon, size_t *batch, bool *idle, struct error *
             continue;
     if (run_failure(daemon, error))
         return -1;
-    if (items[POLL_EXAMPLES].socket && !items[POLL_EXAMPLES].revents)
-        ingest_idle(daemon->ingest);
+    if (items[POLL_EXAMPLES].events && !items[POLL_EXAMPLES].revents && daemon->source->idle)
+        daemon->source->idle(daemon);
     if (items[POLL_EXAMPLES].revents && take_examples(daemon, batch, error))
         return -1;
-    if (journalling_turn(daemon, error) || consuming_turn(daemon, error) ||
-        fleet_turn(daemon, error) || checkpoints_look(daemon, error))
+    if (journalling_turn(daemon, error) || fleet_turn(daemon, error) ||
+        checkpoints_look(daemon, error))
         return -1;
     observe_turn(daemon);
     announce_counted(daemon, false);
@@ -319,7 +303,7 @@ static int finish(struct daemon *daemon, struct error *failure, struct error *er
     run_take_signals(daemon);
     run_release_signals(daemon);
     if (!run_is_broken(daemon))
-        result = journalling_sync(daemon, error) || consuming_turn(daemon, error) ? -1 : 0;
+        result = journalling_sync(daemon, error);
     if (!run_is_broken(daemon) && !failure)
         result = fleet_hand_over(daemon, error);
     if (!run_is_broken(daemon) && result == 0)

@@ -66,18 +66,15 @@ int feedback_normal(void *context, const json_t *request, struct control_answer 
     struct anomaly_kept found;
     char quoted[TEXT_QUOTE_SIZE];
     int result = mark(daemon, request, &found, error);
-    if (result < 0) {
-        run_break(daemon);
-        return run_fail(daemon, error);
-    }
+    if (result < 0)
+        return run_lose(daemon, error);
     if (result || journal(daemon, request, &found, error))
         return -1;
     const json_t *stream = json_object_get(request, "stream");
     text_quote(quoted, json_string_value(stream), json_string_length(stream));
     checkpoints_changed(daemon);
-    log_info("an alarm of stream %s, score %.3g, is marked as normal", quoted, found.score);
-    announce_event(daemon, "normal", describe(request, &found),
-                   "an alarm of stream %s, score %.3g, is marked as normal", quoted, found.score);
+    announce_logged(daemon, log_info, "normal", describe(request, &found),
+                    "an alarm of stream %s, score %.3g, is marked as normal", quoted, found.score);
     json_object_update_new(answer->fields, describe(request, &found));
     return 0;
 }

@@ -1,5 +1,8 @@
 #include "fleet.h"
 
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,41 +11,650 @@
 #include "checkpoints.h"
 #include "common/clock.h"
 #include "common/error.h"
+#include "common/fields.h"
+#include "common/format.h"
 #include "common/log.h"
 #include "common/text.h"
-#include "consume/consume.h"
-#include "consume/consume_broker.h"
-#include "consume/consume_partition.h"
+#include "consuming.h"
 #include "fleet/carry.h"
-#include "fleet_internal.h"
+#include "fleet/fleet_assign.h"
+#include "fleet/fleet_command.h"
+#include "fleet/fleet_rates.h"
 #include "common/example.h"
 #include "moving.h"
+#include "observe.h"
 #include "parts.h"
+#include "run.h"
+#include "shares.h"
 
+#define TELL_INTERVAL 1.0 /* seconds */
 #define HAND_OVER_MIN 5.0 /* seconds, when stopping; else a lease */
+#define ROUND_PATIENCE 3  /* leases, for a round */
+#define PASS_AFTER 0.125  /* leases, in which it is seen how fast this daemon learns */
+
+enum { TEXT_SIZE = 256, NUMBER_SIZE = 24, PARTITIONS_TOLD = 1024 /* by `status` */ };
+
+struct fleet {
+    const struct consume_about *about;
+    struct fleet_self self;
+    struct fleet_worker *worker;
+    struct shares shares;
+    struct fleet_view view; /* the newest, */
+    bool has_view;          /* which is of now: no job was asked since */
+    bool doubts;            /* the broker may have lost commits */
+    bool busy;              /* a job is at the worker's: one at a time */
+    uint64_t jobs;          /* that have been done */
+    bool committed;         /* all that checkpoints have, but the newest one */
+    bool gone;              /* what is left to do is to end */
+    uint64_t serial;        /* of averages */
+
+    bool averaging;
+    double patience;     /* until when, clock_seconds */
+    uint64_t average_at; /* examples */
+    struct {             /* the round in which others wait for this daemon: */
+        uint64_t round;  /* 0: none */
+        double seen;     /* since when, clock_seconds */
+        uint64_t at;     /* examples then */
+        bool passed;
+    } waiting;
+
+    char *members, *owners; /* of `status` */
+    json_t *differences;    /* what was said of others' rates, by name; NULL: nothing yet */
+    bool compared;          /* with those of the view */
+    double told;            /* what it says of itself, last; clock_seconds */
+    uint64_t rounds;
+};
+
+/* ---- Rates: whether the others learn with the same ones, and clips, which alone may differ ----
+ */
+
+/* "learning.clip", or of a member "members.NAME.learning.clip". One that has none (`auto`) is left
+   out. */
+static void add_rates(json_t *rates, const char *prefix, const struct learning *learning) {
+    char key[TEXT_SIZE];
+    snprintf(key, sizeof key, "%slearning.optimizer.rate", prefix);
+    json_object_set_new(rates, key, json_real(learning->optimizer.rate));
+    snprintf(key, sizeof key, "%slearning.clip", prefix);
+    json_object_set_new(rates, key, json_real(learning->clip));
+}
+
+static json_t *own_rates(const struct daemon *daemon) {
+    const struct config *config = daemon->config;
+    json_t *rates = json_pack("{s:f}", "fleet.lease", config->fleet.lease);
+    if (!config->members_given)
+        add_rates(rates, "", &config->learning);
+    for (size_t m = 0; config->members_given && m < config->member_count; m++) {
+        char prefix[TEXT_SIZE / 2];
+        snprintf(prefix, sizeof prefix, "members.%s.", config->members[m].name);
+        add_rates(rates, prefix, &config->members[m].learning);
+    }
+    return rates;
+}
+
+/* "worker-2 learns with learning.clip 2, and this daemon with 1". */
+static json_t *difference(const struct fleet_daemon *member, const json_t *mine,
+                          const json_t *its) {
+    const char *key = fleet_rates_differ(mine, its);
+    char name[TEXT_SIZE], theirs[FORMAT_SIZE], own[FORMAT_SIZE];
+    if (!member->living || !key)
+        return NULL;
+    return json_sprintf(
+        "%s learns with %s %s, and this daemon with %s", text_copy(name, sizeof name, member->name),
+        key, format_exact(theirs, fleet_rate(its, key)), format_exact(own, fleet_rate(mine, key)));
+}
+
+/* By name, of all that differ. */
+static json_t *differences(const struct daemon *daemon) {
+    const struct fleet *fleet = daemon->fleet;
+    const struct fleet_view *view = &fleet->view;
+    json_t *mine = json_pack("{s:o}", FLEET_RATES, own_rates(daemon)), *all = json_object();
+    for (size_t d = 0; d < view->daemon_count; d++) {
+        if (strcmp(view->daemons[d].name, fleet->self.name) == 0)
+            continue;
+        json_t *its = json_loads(view->daemons[d].info, 0, NULL);
+        json_t *text = difference(&view->daemons[d], mine, its);
+        if (text)
+            json_object_set_new(all, view->daemons[d].name, text);
+        json_decref(its);
+    }
+    json_decref(mine);
+    return all;
+}
+
+static void compare_rates(struct daemon *daemon) {
+    struct fleet *fleet = daemon->fleet;
+    const char *name, *first = NULL;
+    char group[TEXT_SIZE], more[TEXT_SIZE] = "";
+    size_t news = 0;
+    if (fleet->compared)
+        return;
+    fleet->compared = true;
+    json_t *now = differences(daemon), *text;
+    json_object_foreach(now, name, text) {
+        if (json_equal(text, json_object_get(fleet->differences, name)))
+            continue;
+        first = first ? first : json_string_value(text);
+        news++;
+    }
+    if (news > 1)
+        snprintf(more, sizeof more, " (and %zu more daemon%s with another one than this)", news - 1,
+                 text_s(news - 1));
+    if (news)
+        log_warning("of the fleet %s, %s%s: give all daemons the same value",
+                    text_copy(group, sizeof group, fleet->self.group), first, more);
+    json_decref(fleet->differences);
+    fleet->differences = now;
+}
+
+/* ---- What it tells the others, and what `status` says ---- */
+
+/* "3": 17, how much waits of each partition that is read here. */
+static json_t *lags_of(const struct daemon *daemon) {
+    const struct fleet *fleet = daemon->fleet;
+    json_t *lags = json_object();
+    for (size_t p = 0; p < fleet->shares.count; p++) {
+        struct consume_figures figures;
+        char name[NUMBER_SIZE];
+        if (fleet->shares.list[p].state != SHARE_OWNED)
+            continue;
+        consume_figures(daemon->consume, p, &figures);
+        snprintf(name, sizeof name, "%zu", p);
+        if (figures.lag >= 0)
+            json_object_set_new(lags, name, json_integer((json_int_t)figures.lag));
+    }
+    return lags;
+}
+
+static char *describe_self(const struct daemon *daemon) {
+    json_t *info = json_pack("{s:s, s:s, s:I, s:f, s:f, s:o, s:o}", "control",
+                             control_endpoint(daemon->control), "state", run_state(daemon),
+                             "examples", (json_int_t)daemon_examples(daemon), "rate",
+                             observe_speed(daemon), "lease", daemon->fleet->self.lease, "lags",
+                             lags_of(daemon), FLEET_RATES, own_rates(daemon));
+    char *text = info ? json_dumps(info, JSON_COMPACT) : NULL;
+    if (text && strlen(text) > FLEET_INFO_MAX) { /* a log takes no more: it is less for people */
+        free(text);
+        json_object_del(info, "lags");
+        text = json_dumps(info, JSON_COMPACT);
+    }
+    json_decref(info);
+    return text;
+}
+
+static void tell(struct daemon *daemon) {
+    struct fleet *fleet = daemon->fleet;
+    double now = clock_seconds();
+    if (now < fleet->told + TELL_INTERVAL)
+        return;
+    fleet->told = now;
+    compare_rates(daemon);
+    char *info = describe_self(daemon);
+    if (info)
+        fleet_worker_tell(fleet->worker, info);
+    free(info);
+}
+
+static const char *state_of(const struct fleet_daemon *member, const json_t *info) {
+    const char *said = json_string_value(json_object_get(info, "state"));
+    return !member->living ? "gone" : member->draining ? "drained" : said ? said : "joining";
+}
+
+static json_t *member_json(const struct fleet_view *view, size_t d, const json_t *info) {
+    size_t partitions = 0;
+    for (size_t p = 0; p < view->partition_count; p++)
+        partitions += view->partitions[p].owner == (int)d;
+    json_t *member = json_pack("{s:s, s:I}", "state", state_of(&view->daemons[d], info),
+                               "partitions", (json_int_t)partitions);
+    json_object_set(member, "examples", json_object_get(info, "examples"));
+    json_object_set(member, "rate", json_object_get(info, "rate"));
+    return member;
+}
+
+/* What its owner has said that waits. */
+static json_t *owner_json(const struct fleet_view *view, size_t p, json_t *const *infos) {
+    const struct fleet_partition *partition = &view->partitions[p];
+    char name[NUMBER_SIZE];
+    snprintf(name, sizeof name, "%zu", p);
+    const json_t *info = partition->owner < 0 ? NULL : infos[partition->owner];
+    json_t *lag = json_object_get(json_object_get(info, "lags"), name);
+    return json_pack("{s:s?, s:I, s:O?}", "daemon",
+                     partition->owner < 0 ? NULL : view->daemons[partition->owner].name,
+                     "committed", (json_int_t)partition->learned, "lag", lag);
+}
+
+static void write_texts(struct fleet *fleet, json_t *const *infos) {
+    const struct fleet_view *view = &fleet->view;
+    json_t *members = json_object(), *owners = json_array();
+    for (size_t d = 0; d < view->daemon_count; d++)
+        json_object_set_new(members, view->daemons[d].name, member_json(view, d, infos[d]));
+    for (size_t p = 0; p < view->partition_count; p++)
+        json_array_append_new(owners, owner_json(view, p, infos));
+    fleet->members = json_dumps(members, JSON_COMPACT);
+    fleet->owners =
+        view->partition_count <= PARTITIONS_TOLD ? json_dumps(owners, JSON_COMPACT) : NULL;
+    json_decref(members);
+    json_decref(owners);
+}
+
+/* The texts of `status`, which live until the next one. */
+static void make_texts(struct fleet *fleet) {
+    const struct fleet_view *view = &fleet->view;
+    json_t **infos = calloc(view->daemon_count + 1, sizeof(json_t *));
+    free(fleet->members);
+    free(fleet->owners);
+    fleet->members = fleet->owners = NULL;
+    for (size_t d = 0; infos && d < view->daemon_count; d++)
+        infos[d] = json_loads(view->daemons[d].info, 0, NULL);
+    if (infos)
+        write_texts(fleet, infos);
+    for (size_t d = 0; infos && d < view->daemon_count; d++)
+        json_decref(infos[d]);
+    free(infos);
+}
+
+bool fleet_report(struct daemon *daemon, struct status_fields *status) {
+    struct fleet *fleet = daemon->fleet;
+    if (!fleet)
+        return false;
+    make_texts(fleet);
+    for (size_t d = 0; d < fleet->view.daemon_count; d++)
+        status->fleet_daemons += fleet->view.daemons[d].living;
+    for (size_t p = 0; p < fleet->shares.count; p++)
+        status->fleet_partitions += fleet->shares.list[p].state == SHARE_OWNED;
+    status->fleet_group = fleet->self.group;
+    status->fleet_of = fleet->shares.count;
+    status->fleet_taken = fleet->shares.taken;
+    status->fleet_released = fleet->shares.released;
+    status->fleet_lost = fleet->shares.lost;
+    status->fleet_adopted = fleet->shares.adopted;
+    status->fleet_replayed = fleet->shares.left_out;
+    status->fleet_averages = fleet->rounds;
+    status->fleet_round = daemon->config->fleet.average_every > 0 && fleet->view.round > 0
+                              ? (double)fleet->view.round
+                              : NAN;
+    status->fleet_away = fleet->worker ? fleet_worker_away(fleet->worker) : 0;
+    status->fleet_members = fleet->members;
+    status->fleet_owners = fleet->owners;
+    return true;
+}
+
+/* ---- Jobs ---- */
+
+static void ask(struct daemon *daemon, struct fleet_job *job) {
+    struct fleet *fleet = daemon->fleet;
+    fleet->busy = true;
+    fleet->has_view = false;
+    fleet_worker_ask(fleet->worker, job);
+}
+
+static int ask_for(struct daemon *daemon, enum fleet_job_kind kind, const size_t *partitions,
+                   size_t count, struct error *error) {
+    struct fleet *fleet = daemon->fleet;
+    struct fleet_job *job = fleet_job_new(kind, count);
+    if (!job)
+        return error_no_memory(error);
+    for (size_t n = 0; n < count; n++) {
+        const struct fleet_partition *known = &fleet->view.partitions[partitions[n]];
+        const struct share *share = &fleet->shares.list[partitions[n]];
+        const bool is_over = share->state == SHARE_AWAY; /* whether the broker still has its end */
+        job->release |= is_over;
+        job->claims[n] = (struct fleet_claim){.partition = partitions[n],
+                                              .claim = known->claim,
+                                              .committed = known->committed,
+                                              .offset = known->offset,
+                                              .learned = known->learned,
+                                              .states = known->states};
+        job->ended[n] = (struct fleet_ended){.claim = is_over ? share->end.claim : share->claim,
+                                             .partition = partitions[n]};
+    }
+    ask(daemon, job);
+    return 0;
+}
+
+static int release(struct daemon *daemon, struct error *error) {
+    struct fleet *fleet = daemon->fleet;
+    for (size_t p = 0; p < fleet->shares.count; p++)
+        if (fleet->shares.list[p].state == SHARE_LEAVES && consume_is_read(daemon->consume, p))
+            consume_stop(daemon->consume, p);
+    struct fleet_job *job = shares_export(daemon, SHARE_LEAVES, error);
+    if (!job)
+        return -1;
+    job->release = true;
+    ask(daemon, job);
+    return 0;
+}
+
+static int commit(struct daemon *daemon, struct error *error) {
+    struct fleet_job *job = shares_export(daemon, SHARE_OWNED, error);
+    if (!job)
+        return -1;
+    ask(daemon, job);
+    return 0;
+}
+
+static int settle(struct daemon *daemon, struct error *error) {
+    struct fleet *fleet = daemon->fleet;
+    struct fleet_job *job = fleet_job_new(FLEET_JOB_SETTLE, fleet->shares.settle_count);
+    if (!job)
+        return error_no_memory(error);
+    memcpy(job->settled, fleet->shares.settle,
+           fleet->shares.settle_count * sizeof *fleet->shares.settle);
+    fleet->shares.settle_count = 0;
+    ask(daemon, job);
+    return 0;
+}
+
+/* ---- Averages: after so many examples more a daemon waits for the others ---- */
+
+static uint64_t next_average(const struct daemon *daemon) {
+    uint64_t every = daemon->config->fleet.average_every;
+    return every ? (daemon_examples(daemon) / every + 1) * every : UINT64_MAX;
+}
+
+static bool averages_now(const struct daemon *daemon) {
+    const struct fleet *fleet = daemon->fleet;
+    if (fleet->busy || fleet->gone || !fleet->has_view)
+        return false;
+    return daemon_examples(daemon) >= fleet->average_at;
+}
+
+static int read_parameters(struct daemon *daemon, struct fleet_job *job, struct error *error) {
+    struct carry *carry;
+    if (learner_flush(daemon->learner, error) ||
+        carry_open(&carry, daemon->config, daemon->learner, daemon->journal, error))
+        return run_break(daemon);
+    job->parameter_count = carry_parameters(carry);
+    job->parameters = malloc((job->parameter_count + 1) * sizeof *job->parameters);
+    int result = job->parameters ? carry_read_parameters(carry, job->parameters, error)
+                                 : error_no_memory(error);
+    carry_close(&carry);
+    return result ? run_break(daemon) : 0;
+}
+
+static int average(struct daemon *daemon, struct error *error) {
+    struct fleet *fleet = daemon->fleet;
+    struct fleet_job *job = fleet_job_new(FLEET_JOB_AVERAGE, 0);
+    if (!job)
+        return error_no_memory(error);
+    if (read_parameters(daemon, job, error)) {
+        fleet_job_free(job);
+        return -1;
+    }
+    job->serial = ++fleet->serial;
+    fleet->averaging = true;
+    fleet->patience = clock_seconds() + ROUND_PATIENCE * fleet->self.lease;
+    ask(daemon, job);
+    return 0;
+}
+
+/* Or do not begin it, while the broker is away. Where examples were left out, or learning has begun
+   again, the next one comes at the next count, too. */
+static void give_up_averaging(struct daemon *daemon) {
+    struct fleet *fleet = daemon->fleet;
+    if (next_average(daemon) < fleet->average_at)
+        fleet->average_at = next_average(daemon);
+    bool over = fleet->averaging && clock_seconds() >= fleet->patience;
+    bool away = !fleet->averaging && daemon_examples(daemon) >= fleet->average_at &&
+                fleet_worker_away(fleet->worker) > fleet->self.lease;
+    if (!over && !away)
+        return;
+    fleet->averaging = false;
+    fleet->average_at = next_average(daemon);
+    log_warning("the fleet %s gives no average: learning goes on without", fleet->self.group);
+}
+
+/* By what was learned since it was seen that others wait: as much a second until a lease is over.
+ */
+static bool comes_in_time(const struct fleet *fleet, uint64_t examples, double seconds) {
+    double learned = (double)(examples - fleet->waiting.at);
+    double left = (double)(fleet->average_at - fleet->waiting.at);
+    return learned * fleet->self.lease >= left * seconds;
+}
+
+static void pass(struct daemon *daemon) {
+    struct fleet *fleet = daemon->fleet;
+    const struct fleet_view *view = &fleet->view;
+    double now = clock_seconds();
+    if (fleet->average_at == UINT64_MAX || fleet->averaging || !view->arrived) {
+        fleet->waiting.round = 0;
+        return;
+    }
+    if (fleet->waiting.round != view->round) {
+        fleet->waiting.round = view->round;
+        fleet->waiting.seen = now;
+        fleet->waiting.at = daemon_examples(daemon);
+        fleet->waiting.passed = false;
+    }
+    double seconds = now - fleet->waiting.seen;
+    if (fleet->waiting.passed || seconds < PASS_AFTER * fleet->self.lease ||
+        comes_in_time(fleet, daemon_examples(daemon), seconds))
+        return;
+    fleet->waiting.passed = true;
+    fleet_worker_pass(fleet->worker, view->round);
+}
+
+bool fleet_takes(const struct daemon *daemon) {
+    return !daemon->fleet ||
+           (!daemon->fleet->averaging && daemon_examples(daemon) < daemon->fleet->average_at);
+}
+
+size_t fleet_batch(const struct daemon *daemon, size_t batch) {
+    if (!daemon->fleet)
+        return batch;
+    uint64_t left = daemon->fleet->average_at - daemon_examples(daemon);
+    return left < batch ? (size_t)left : batch;
+}
+
+static int averaged(struct daemon *daemon, struct fleet_job *job, struct error *error) {
+    struct fleet *fleet = daemon->fleet;
+    struct carry *carry;
+    if (!fleet->averaging) /* too late: learning has gone on by itself */
+        return 0;
+    fleet->averaging = false;
+    fleet->average_at = next_average(daemon);
+    if (job->failed)
+        log_warning("the fleet %s gives no average: %s", fleet->self.group, job->error.text);
+    if (job->failed || job->alone)
+        return 0;
+    if (carry_open(&carry, daemon->config, daemon->learner, daemon->journal, error))
+        return -1;
+    int result = carry_write_parameters(carry, job->parameters, error);
+    carry_close(&carry);
+    if (result > 0)
+        log_warning("the average of round %" PRIu64 " is not taken: %s", job->round, error->text);
+    if (result < 0)
+        return run_break(daemon);
+    fleet->rounds += result == 0;
+    checkpoints_changed(daemon);
+    return 0;
+}
+
+/* ---- What is to be done ---- */
+
+/* Partitions that fit, into a list (count,) of their numbers. */
+typedef bool fits(const struct fleet *fleet, int self, size_t partition);
+
+static size_t choose(const struct fleet *fleet, int self, fits *fit, size_t *list) {
+    size_t count = 0;
+    for (size_t p = 0; p < fleet->shares.count; p++)
+        if (fit(fleet, self, p))
+            list[count++] = p;
+    return count;
+}
+
+static bool is_mine(const struct fleet *fleet, int self, size_t p) {
+    const struct fleet_partition *known = &fleet->view.partitions[p];
+    return known->owner == self && known->claim == fleet->shares.list[p].claim;
+}
+
+static bool is_kept(const struct fleet *fleet, int self, size_t p) {
+    return fleet->shares.list[p].state == SHARE_KEPT && is_mine(fleet, self, p);
+}
+
+static bool is_lost(const struct fleet *fleet, int self, size_t p) {
+    const struct share *share = &fleet->shares.list[p];
+    return share->state == SHARE_LOST || (share->state != SHARE_AWAY && !is_mine(fleet, self, p));
+}
+
+static bool is_to_begin(const struct fleet *fleet, int self, size_t p) {
+    return fleet->shares.list[p].state == SHARE_AWAY && fleet->view.partitions[p].owner == self;
+}
+
+/* What was read before the daemon was started goes on where the journal ends. */
+static int keep(struct daemon *daemon, const size_t *list, size_t count, struct error *error) {
+    struct fleet *fleet = daemon->fleet;
+    for (size_t n = 0; n < count; n++) {
+        struct journal_place row = {0};
+        struct share *share = &fleet->shares.list[list[n]];
+        journal_place(daemon->journal, share->number, &row);
+        const struct consume_place place = {row.epoch, row.sequence, row.count};
+        if (consuming_start(daemon, list[n], &place, error))
+            return -1;
+        share->state = SHARE_OWNED;
+        share->published = fleet->view.partitions[list[n]].offset;
+    }
+    if (count)
+        log_info("%zu partition%s still this daemon's", count, count == 1 ? " is" : "s are");
+    return 0;
+}
+
+static int lose(struct daemon *daemon, const size_t *list, size_t count, struct error *error) {
+    for (size_t n = 0; n < count; n++) {
+        daemon->fleet->shares.list[list[n]].state = SHARE_LOST;
+        if (consume_is_read(daemon->consume, list[n]))
+            consume_stop(daemon->consume, list[n]);
+    }
+    return ask_for(daemon, FLEET_JOB_ENDED, list, count, error);
+}
+
+/* What the broker has lost of partitions that are read goes there again. */
+static void doubt_commits(struct fleet *fleet) {
+    for (size_t p = 0; p < fleet->shares.count; p++) {
+        const struct fleet_offset *known = &fleet->view.partitions[p].offset;
+        struct share *share = &fleet->shares.list[p];
+        if (share->state == SHARE_OWNED && (known->epoch != share->published.epoch ||
+                                            known->sequence != share->published.sequence)) {
+            share->whole = true;
+            fleet->committed = false;
+        }
+    }
+}
+
+static bool has_ended(const struct fleet *fleet, int self, size_t p) {
+    (void)self;
+    return fleet->shares.list[p].state == SHARE_AWAY && fleet->shares.list[p].end.claim;
+}
+
+/* Who has what, among those who may have something; and who is to. `number` is (daemons,), the
+   numbers of those, in the order of their names. */
+static void assign(const struct fleet *fleet, int *owner, int *to, int *number, size_t *room) {
+    const struct fleet_view *view = &fleet->view;
+    int count = 0;
+    for (size_t d = 0; d < view->daemon_count; d++)
+        number[d] = view->daemons[d].living && !view->daemons[d].draining ? count++ : FLEET_NOBODY;
+    for (size_t p = 0; p < fleet->shares.count; p++)
+        owner[p] = view->partitions[p].owner < 0 ? FLEET_NOBODY : number[view->partitions[p].owner];
+    fleet_assign(fleet->shares.count, (size_t)count, owner, to, room);
+}
+
+static bool is_free(const struct fleet_view *view, size_t partition) {
+    int owner = view->partitions[partition].owner;
+    return owner < 0 || !view->daemons[owner].living;
+}
+
+/* What it has too much goes, or else what it is to have comes. */
+static int move(struct daemon *daemon, int self, const int *to, size_t *list, struct error *error) {
+    struct fleet *fleet = daemon->fleet;
+    size_t leaving = 0, coming = 0;
+    for (size_t p = 0; p < fleet->shares.count; p++) {
+        struct share *share = &fleet->shares.list[p];
+        if (share->state == SHARE_OWNED && to[p] != self) {
+            share->state = SHARE_LEAVES;
+            leaving++;
+        }
+        if (share->state == SHARE_AWAY && to[p] == self && self != FLEET_NOBODY &&
+            is_free(&fleet->view, p))
+            list[coming++] = p;
+    }
+    if (leaving)
+        return release(daemon, error);
+    return coming ? ask_for(daemon, FLEET_JOB_TAKE, list, coming, error) : 0;
+}
+
+static int share_out(struct daemon *daemon, int self, size_t *list, struct error *error) {
+    struct fleet *fleet = daemon->fleet;
+    size_t daemons = fleet->view.daemon_count + 1;
+    int *owner = calloc(2 * fleet->shares.count + daemons + 1, sizeof *owner);
+    size_t *room = calloc(2 * daemons, sizeof *room);
+    int result = -1;
+    if (owner && room) {
+        int *to = owner + fleet->shares.count, *number = to + fleet->shares.count;
+        assign(fleet, owner, to, number, room);
+        result = move(daemon, number[self], to, list, error);
+    } else {
+        error_no_memory(error);
+    }
+    free(owner);
+    free(room);
+    return result;
+}
+
+static int act_with(struct daemon *daemon, int self, size_t *list, struct error *error) {
+    struct fleet *fleet = daemon->fleet;
+    size_t count;
+    if ((count = choose(fleet, self, is_kept, list)) && keep(daemon, list, count, error))
+        return -1;
+    if ((count = choose(fleet, self, is_lost, list)))
+        return lose(daemon, list, count, error);
+    if (fleet->doubts) {
+        fleet->doubts = false;
+        doubt_commits(fleet);
+        if ((count = choose(fleet, self, has_ended, list)))
+            return ask_for(daemon, FLEET_JOB_ENDED, list, count, error);
+    }
+    if ((count = choose(fleet, self, is_to_begin, list)))
+        return ask_for(daemon, FLEET_JOB_BEGIN, list, count, error);
+    if (!fleet->committed)
+        return commit(daemon, error);
+    return fleet->gone ? 0 : share_out(daemon, self, list, error);
+}
+
+/* With a view that is of now, and nothing asked. */
+static int act(struct daemon *daemon, struct error *error) {
+    struct fleet *fleet = daemon->fleet;
+    int self = fleet_view_find(&fleet->view, fleet->self.name);
+    if (fleet->shares.settle_count)
+        return settle(daemon, error);
+    if (self < 0) /* it has just left, or the broker has lost it: the worker joins again */
+        return 0;
+    if (fleet->view.partition_count != fleet->shares.count) {
+        error_set(error, EX_UNAVAILABLE,
+                  "the fleet %s at %s has %zu partitions by now, and not %zu: something else has "
+                  "written there",
+                  fleet->self.group, fleet->about->where, fleet->view.partition_count,
+                  fleet->shares.count);
+        return -1;
+    }
+    size_t *list = malloc((fleet->shares.count + 1) * sizeof *list);
+    if (!list)
+        return error_no_memory(error);
+    int result = act_with(daemon, self, list, error);
+    free(list);
+    return result;
+}
 
 /* ---- Which partition ---- */
-
-size_t fleet_partition_of(const struct daemon *daemon, const char *key, size_t key_size) {
-    return consume_partition_of(daemon->config, daemon->fleet->count, key, key_size);
-}
 
 bool fleet_refuses(const struct daemon *daemon, const struct example *example, char *why,
                    size_t size) {
     const struct fleet *fleet = daemon->fleet;
     if (!fleet)
         return false;
-    size_t belongs = fleet_partition_of(daemon, example->key, example->key_size);
-    if (fleet->shares[belongs].number == example->partition)
+    size_t belongs = shares_partition_of(daemon, example->key, example->key_size);
+    if (fleet->shares.list[belongs].number == example->partition)
         return false;
-    const char *name = consume_name(daemon->consume, belongs);
-    snprintf(why, size,
-             *daemon->config->consume.redis.stream
-                 ? "its stream belongs to %s, by the FNV-1a hash of its key: whoever writes must "
-                   "choose partitions so"
-                 : "its stream belongs to %s, as examples.kafka.partitioner says: whoever writes "
-                   "must choose partitions so, by the stream's name",
-             strchr(name, ':') + 1);
+    snprintf(why, size, "its stream belongs to %s, %s", consume_title(daemon->consume, belongs),
+             fleet->about->belongs);
     return true;
 }
 
@@ -50,41 +662,40 @@ bool fleet_refuses(const struct daemon *daemon, const struct example *example, c
 static int may_adopt(const struct daemon *daemon, const char *key, size_t key_size,
                      struct error *error) {
     const struct fleet *fleet = daemon->fleet;
-    if (!fleet->shares)
+    if (!fleet->shares.list)
         return error_set(error, EX_UNAVAILABLE,
                          "this daemon has not joined the fleet %s yet, and has no stream of it: "
                          "try again when it has",
                          fleet->self.group);
-    size_t belongs = fleet_partition_of(daemon, key, key_size);
-    if (fleet->shares[belongs].state == SHARE_OWNED)
+    size_t belongs = shares_partition_of(daemon, key, key_size);
+    if (fleet->shares.list[belongs].state == SHARE_OWNED)
         return 0;
     return error_set(error, EX_UNAVAILABLE,
                      "the stream belongs to %s, which is not this daemon's in the fleet %s: "
                      "runnel-fleet --partitions says whose it is, and that one can adopt it",
-                     strchr(consume_name(daemon->consume, belongs), ':') + 1, fleet->self.group);
+                     consume_title(daemon->consume, belongs), fleet->self.group);
 }
+
+/* ---- Checkpoints ---- */
+
+static bool may_begin(const struct daemon *daemon) {
+    const struct fleet *fleet = daemon->fleet;
+    if (fleet->busy || !fleet->committed)
+        return false;
+    for (size_t p = 0; p < fleet->shares.count; p++)
+        if (fleet->shares.list[p].state == SHARE_LOST || fleet->shares.list[p].state == SHARE_KEPT)
+            return false;
+    return true;
+}
+
+static int begins(struct daemon *daemon, struct error *error) {
+    daemon->fleet->committed = false;
+    return commit(daemon, error);
+}
+
+static const struct checkpoints_guard guard = {may_begin, begins};
 
 /* ---- Opening and closing ---- */
-
-/* What a daemon has learned alone has no claims: the fleet would learn it once more. */
-static int check_alone(const struct daemon *daemon, struct error *error) {
-    const struct fleet *fleet = daemon->fleet;
-    struct journal_place place;
-    if (fleet_held_is_there(daemon->config->state_directory))
-        return 0;
-    for (size_t p = 0; p < fleet->count; p++) {
-        const char *name = consume_name(daemon->consume, p);
-        if (journal_place(daemon->journal, journal_partition(daemon->journal, name), &place))
-            return error_set(
-                error, EX_CONFIG,
-                "fleet.lease: a lone daemon has learned %s with state.directory %s, and the fleet "
-                "%s would learn all of it once more: begin with another state.directory "
-                "(runnel-ctl "
-                "export and import take the parameters along), or without fleet.lease",
-                strchr(name, ':') + 1, daemon->config->state_directory, fleet->self.group);
-    }
-    return 0;
-}
 
 static int check_carry(struct daemon *daemon, struct error *error) {
     struct carry *carry;
@@ -94,33 +705,14 @@ static int check_carry(struct daemon *daemon, struct error *error) {
     return 0;
 }
 
-static int open_shares(struct daemon *daemon, struct error *error) {
-    struct fleet *fleet = daemon->fleet;
-    fleet->count = consume_partitions(daemon->consume);
-    fleet->shares = calloc(fleet->count + 1, sizeof *fleet->shares);
-    if (!fleet->shares)
-        return error_no_memory(error);
-    if (check_alone(daemon, error) || fleet_held_open(&fleet->held, daemon->config->state_directory,
-                                                      fleet->self.group, fleet->count, error))
-        return -1;
-    for (size_t p = 0; p < fleet->count; p++) {
-        struct share *share = &fleet->shares[p];
-        share->number = journal_partition(daemon->journal, consume_name(daemon->consume, p));
-        share->claim = fleet->held.claims[p];
-        share->state = share->claim ? SHARE_KEPT : SHARE_AWAY;
-        share->whole = true;
-    }
-    return 0;
-}
-
 static int open_worker(struct daemon *daemon, struct error *error) {
     struct fleet *fleet = daemon->fleet;
     struct fleet_link *link;
-    fleet->self.id = fleet->held.id;
-    fleet->self.partitions = fleet->count;
-    char *info = fleet_info(daemon);
-    int result = fleet_broker_open(&fleet->broker, daemon->config, &fleet->self, &link, error) ||
-                         fleet_worker_open(&fleet->worker, link, &fleet->self, fleet->broker.where,
+    fleet->self.id = fleet->shares.id;
+    fleet->self.partitions = fleet->shares.count;
+    char *info = describe_self(daemon);
+    int result = consume_link(daemon->consume, &fleet->self, &link, error) ||
+                         fleet_worker_open(&fleet->worker, link, &fleet->self, fleet->about->where,
                                            info, error)
                      ? -1
                      : 0;
@@ -133,14 +725,12 @@ static int begin(struct daemon *daemon, struct error *error) {
     struct fleet *fleet = daemon->fleet;
     if (consume_partitions(daemon->consume) == 0)
         return 0;
-    if (open_shares(daemon, error) || open_worker(daemon, error))
+    if (shares_open(daemon, error) || open_worker(daemon, error))
         return -1;
-    log_info("fleet %s at %s: %s of %zu partition%s", fleet->self.group, fleet->broker.where,
-             fleet->self.name, fleet->count, text_s(fleet->count));
+    log_info("fleet %s at %s: %s of %zu partition%s", fleet->self.group, fleet->about->where,
+             fleet->self.name, fleet->shares.count, text_s(fleet->shares.count));
     return 0;
 }
-
-static const struct checkpoints_guard guard;
 
 int fleet_open(struct daemon *daemon, struct error *error) {
     if (daemon->config->fleet.lease <= 0)
@@ -148,11 +738,17 @@ int fleet_open(struct daemon *daemon, struct error *error) {
     struct fleet *fleet = daemon->fleet = calloc(1, sizeof *fleet);
     if (!fleet)
         return error_no_memory(error);
-    if (check_carry(daemon, error) || fleet_broker_read(&fleet->broker, daemon->config, error))
+    if (check_carry(daemon, error))
         return -1;
-    fleet_broker_self(&fleet->broker, daemon->config, &fleet->self);
+    daemon->shares = &fleet->shares;
+    fleet->about = consume_about(daemon->consume);
+    fleet->self = (struct fleet_self){.group = fleet->about->group,
+                                      .stream = fleet->about->stream,
+                                      .name = daemon->config->name,
+                                      .every = daemon->config->fleet.average_every,
+                                      .lease = daemon->config->fleet.lease};
     fleet->serial = clock_unix() > 0 ? (uint64_t)(clock_unix() * 1e6) : 0;
-    fleet->average_at = fleet_next_average(daemon);
+    fleet->average_at = next_average(daemon);
     checkpoints_guard(daemon, &guard);
     moving_ask(daemon, may_adopt);
     return begin(daemon, error);
@@ -163,15 +759,14 @@ void fleet_close(struct daemon *daemon) {
     if (!fleet)
         return;
     fleet_worker_close(&fleet->worker, fleet->gone);
-    fleet_held_close(&fleet->held);
+    shares_close(&fleet->shares);
     fleet_view_free(&fleet->view);
     json_decref(fleet->differences);
     free(fleet->members);
     free(fleet->owners);
-    free(fleet->settle);
-    free(fleet->shares);
     free(fleet);
     daemon->fleet = NULL;
+    daemon->shares = NULL;
 }
 
 int fleet_descriptor(const struct daemon *daemon) {
@@ -194,19 +789,21 @@ static int finish_job(struct daemon *daemon, struct fleet_job *job, struct error
     switch (job->kind) {
     case FLEET_JOB_TAKE:
     case FLEET_JOB_BEGIN:
-        return fleet_begin(daemon, job, error);
+        return shares_begin(daemon, job, error);
     case FLEET_JOB_COMMIT:
-        if (fleet_published(daemon, job, error))
+        if (shares_published(daemon, job, error))
             return -1;
-        if (job->release)
-            return fleet_released(daemon, job, error);
+        if (job->release) {
+            int again = shares_released(daemon, job, error);
+            return again > 0 ? release(daemon, error) : again;
+        }
         committed(daemon->fleet, job);
         return 0;
     case FLEET_JOB_ENDED:
-        return job->release ? fleet_compare_ends(daemon, job, error)
-                            : fleet_come_back(daemon, job, error);
+        return job->release ? shares_compare_ends(daemon, job, error)
+                            : shares_come_back(daemon, job, error);
     case FLEET_JOB_AVERAGE:
-        return fleet_averaged(daemon, job, error);
+        return averaged(daemon, job, error);
     case FLEET_JOB_SETTLE:
         break;
     }
@@ -253,7 +850,7 @@ static int has_grown(const struct daemon *daemon, struct error *error) {
                      "the topic %s has %zu partitions now, and the fleet %s began with %zu: what "
                      "each stream belongs to has changed; use another examples.kafka.group",
                      fleet->self.stream, consume_partitions(daemon->consume), fleet->self.group,
-                     fleet->count);
+                     fleet->shares.count);
 }
 
 int fleet_turn(struct daemon *daemon, struct error *error) {
@@ -262,38 +859,19 @@ int fleet_turn(struct daemon *daemon, struct error *error) {
         return 0;
     if (!fleet->worker)
         return begin(daemon, error);
-    if (consume_partitions(daemon->consume) != fleet->count)
+    if (consume_partitions(daemon->consume) != fleet->shares.count)
         return has_grown(daemon, error);
-    fleet_tell(daemon);
-    fleet_give_up_averaging(daemon);
-    fleet_pass(daemon);
+    tell(daemon);
+    give_up_averaging(daemon);
+    pass(daemon);
     if (poll_worker(daemon, error) < 0)
         return -1;
-    if (fleet->busy)
+    if (fleet->busy || run_is_stopping(daemon)) /* what is left is fleet_hand_over's */
         return 0;
-    if (fleet_averages_now(daemon))
-        return fleet_average(daemon, error);
-    return fleet->has_view ? fleet_act(daemon, error) : 0;
+    if (averages_now(daemon))
+        return average(daemon, error);
+    return fleet->has_view ? act(daemon, error) : 0;
 }
-
-/* ---- Checkpoints ---- */
-
-static bool may_begin(const struct daemon *daemon) {
-    const struct fleet *fleet = daemon->fleet;
-    if (fleet->busy || !fleet->committed)
-        return false;
-    for (size_t p = 0; p < fleet->count; p++)
-        if (fleet->shares[p].state == SHARE_LOST || fleet->shares[p].state == SHARE_KEPT)
-            return false;
-    return true;
-}
-
-static int begins(struct daemon *daemon, struct error *error) {
-    daemon->fleet->committed = false;
-    return fleet_commit(daemon, error);
-}
-
-static const struct checkpoints_guard guard = {may_begin, begins};
 
 /* ---- The end ---- */
 
@@ -320,14 +898,14 @@ int fleet_hand_over(struct daemon *daemon, struct error *error) {
         return -1;
     if (fleet->busy)
         return 0;
-    for (size_t p = 0; p < fleet->count; p++)
-        if (fleet->shares[p].state == SHARE_OWNED) {
-            fleet->shares[p].state = SHARE_LEAVES;
+    for (size_t p = 0; p < fleet->shares.count; p++)
+        if (fleet->shares.list[p].state == SHARE_OWNED) {
+            fleet->shares.list[p].state = SHARE_LEAVES;
             owned++;
         }
     if (owned == 0)
         return 0;
-    if (fleet_release(daemon, error) || wait_until_idle(daemon, end, error))
+    if (release(daemon, error) || wait_until_idle(daemon, end, error))
         return -1;
     fleet->committed |= !fleet->busy;
     return 0;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "announce.h"
+#include "store/parameters_file.h"
 #include "common/clock.h"
 #include "common/error.h"
 #include "common/fields.h"
@@ -18,7 +19,7 @@
 #include "notify.h"
 #include "parts.h"
 #include "run.h"
-#include "store/parameters_file.h"
+#include "source.h"
 
 enum {
     CHECK_EXTENSION_S = 30, /* asked of the service manager for looking through the file */
@@ -294,16 +295,8 @@ void journalling_append_place(struct daemon *daemon, enum journal_kind kind, jso
 /* ---- What has become durable ---- */
 
 /* A checkpoint of a daemon whose journal has failed would hold what is not acknowledged. */
-static int acknowledge_durable(struct daemon *daemon, int failed) {
-    if (failed)
-        return run_break(daemon);
-    acknowledge_send(daemon->acknowledge, journal_durable(daemon->journal));
-    return 0;
-}
-
-int journalling_has_stream(struct daemon *daemon, const char *key, size_t key_size,
-                           struct error *error) {
-    return daemon->journal ? journal_has_stream(daemon->journal, key, key_size, error) : 0;
+static int settle(struct daemon *daemon, int failed, struct error *error) {
+    return failed ? run_break(daemon) : daemon->source->settle(daemon, error);
 }
 
 int journalling_forget(struct daemon *daemon, json_t *command, const char *key, size_t key_size,
@@ -320,7 +313,7 @@ int journalling_forget(struct daemon *daemon, json_t *command, const char *key, 
         return 0;
     if (position)
         learner_set_position(daemon->learner, position);
-    return acknowledge_durable(daemon, !position);
+    return settle(daemon, !position, error);
 }
 
 /* At most once a second; what is left over is announced with the next `status`. */
@@ -345,13 +338,13 @@ int journalling_turn(struct daemon *daemon, struct error *error) {
     if (!daemon->journal)
         return 0;
     announce_expired(daemon);
-    return acknowledge_durable(daemon, journal_poll(daemon->journal, error));
+    return settle(daemon, journal_poll(daemon->journal, error), error);
 }
 
 int journalling_sync(struct daemon *daemon, struct error *error) {
     if (!daemon->journal)
         return 0;
-    return acknowledge_durable(daemon, journal_sync(daemon->journal, error));
+    return settle(daemon, journal_sync(daemon->journal, error), error);
 }
 
 /* What is after the oldest checkpoint stays: a rollback, or a start when newer ones are damaged,
@@ -367,10 +360,6 @@ void journalling_checkpoint_written(struct daemon *daemon) {
     if (f.oldest != daemon->journalling->oldest)
         parameters_file_drop(daemon->config->state_directory, f.oldest);
     daemon->journalling->oldest = f.oldest;
-}
-
-int journalling_descriptor(const struct daemon *daemon) {
-    return daemon->journal ? journal_descriptor(daemon->journal) : -1;
 }
 
 /* ---- What there is to know ---- */

@@ -50,10 +50,6 @@ void journalling_append_command(struct daemon *daemon, enum journal_kind kind, j
 void journalling_append_place(struct daemon *daemon, enum journal_kind kind, json_t *command,
                               uint32_t partition, const struct journal_place *place);
 
-/* Whether the journal keeps numbers of the stream: 1, 0, or -1 when the journal has failed. */
-int journalling_has_stream(struct daemon *daemon, const char *key, size_t key_size,
-                           struct error *error);
-
 /* Append the command that forgets the stream, which is taken over, and wait until its numbers are
    gone from the disk; -1 when the journal has failed: the daemon is broken. */
 int journalling_forget(struct daemon *daemon, json_t *command, const char *key, size_t key_size,
@@ -67,9 +63,6 @@ int journalling_sync(struct daemon *daemon, struct error *error);
 
 /* A checkpoint is safe on disk: what is not after the oldest of them may go. */
 void journalling_checkpoint_written(struct daemon *daemon);
-
-/* For zmq_poll; -1 without a journal. */
-int journalling_descriptor(const struct daemon *daemon);
 
 /* Warn when the journal's disk is nearly full. */
 void journalling_watch_disk(struct daemon *daemon);

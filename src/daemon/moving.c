@@ -15,7 +15,6 @@
 #include "common/log.h"
 #include "common/text.h"
 #include "common/wire.h"
-#include "damaged.h"
 #include "fleet/carry.h"
 #include "journalling.h"
 #include "learner/learner_state.h"
@@ -55,18 +54,12 @@ void moving_close(struct daemon *daemon) {
     daemon->moving = NULL;
 }
 
-/* The learner's device has failed. */
-static int broken(struct daemon *daemon, const struct error *error) {
-    run_break(daemon);
-    return run_fail(daemon, error);
-}
-
 void moving_lost(struct daemon *daemon, const struct carry *carry) {
     const char *key;
     size_t key_size;
     if (!carry_lost(carry, &key, &key_size))
         return;
-    damaged_announce(daemon, key, key_size);
+    checkpoints_forgot(daemon, key, key_size);
     checkpoints_changed(daemon);
 }
 
@@ -85,13 +78,13 @@ int moving_export(struct daemon *daemon, const json_t *request, struct control_a
                          "export takes a stream of at most %d bytes, or nothing: {\"command\": "
                          "\"export\", \"stream\": \"host-3\"}",
                          WIRE_KEY_MAX);
-    if (damaged_check(daemon, 0, error))
-        return broken(daemon, error);
+    if (checkpoints_check(daemon, 0, error))
+        return run_lose(daemon, error);
     if (carry_open(&carry, daemon->config, daemon->learner, NULL, error))
         return -1;
     int status = carry_export(carry, key, key_size, &blob, error);
     if (status < 0)
-        status = broken(daemon, error);
+        status = run_lose(daemon, error);
     else if (status)
         status = error_set(error, EX_USAGE, "there is no stream %s in memory",
                            text_quote(quoted, key, key_size));
@@ -110,9 +103,8 @@ int moving_export(struct daemon *daemon, const json_t *request, struct control_a
 static int say_adopted(struct daemon *daemon, const json_t *stream, struct control_answer *answer) {
     char quoted[TEXT_QUOTE_SIZE];
     text_quote(quoted, json_string_value(stream), json_string_length(stream));
-    log_info("adopted stream %s, with what another daemon kept of it", quoted);
-    announce_event(daemon, "adopt", json_pack("{s:O}", "stream", stream),
-                   "adopted stream %s, with what another daemon kept of it", quoted);
+    announce_logged(daemon, log_info, "adopt", json_pack("{s:O}", "stream", stream),
+                    "adopted stream %s, with what another daemon kept of it", quoted);
     json_object_set(answer->fields, "stream", (json_t *)stream);
     return 0;
 }
@@ -129,7 +121,7 @@ static int adopt(struct daemon *daemon, struct carry *carry, const struct pieces
     int status = carry_adopt(carry, pieces->bytes, pieces->size, error);
     moving_lost(daemon, carry);
     if (status)
-        return status < 0 ? broken(daemon, error) : -1;
+        return status < 0 ? run_lose(daemon, error) : -1;
     checkpoints_changed(daemon);
     /* What is answered outlives the daemon. */
     if (journalling_sync(daemon, error))
@@ -232,7 +224,7 @@ static int import(struct daemon *daemon, const struct pieces *pieces, struct err
         status = carry_open(&carry, daemon->config, daemon->learner, daemon->journal, error);
     if (status == 0) {
         status = carry_write_parameters(carry, values, error);
-        status = status < 0 ? broken(daemon, error) : status ? -1 : 0;
+        status = status < 0 ? run_lose(daemon, error) : status ? -1 : 0;
     }
     carry_close(&carry);
     free(values);
@@ -259,9 +251,9 @@ int moving_import(void *context, const json_t *request, struct control_answer *a
     checkpoints_changed(daemon);
     if (journalling_sync(daemon, error))
         return run_fail(daemon, error);
-    log_info("imported %zu parameters, in place of those that were learned", numbers);
-    announce_event(daemon, "import", json_pack("{s:I}", "parameters", (json_int_t)numbers),
-                   "imported %zu parameters, in place of those that were learned", numbers);
+    announce_logged(daemon, log_info, "import",
+                    json_pack("{s:I}", "parameters", (json_int_t)numbers),
+                    "imported %zu parameters, in place of those that were learned", numbers);
     json_object_set_new(answer->fields, "parameters", json_integer((json_int_t)numbers));
     return 0;
 }

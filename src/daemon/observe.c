@@ -1,5 +1,6 @@
 #include "observe.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "alarms.h"
@@ -7,7 +8,6 @@
 #include "common/clock.h"
 #include "common/error.h"
 #include "common/fields.h"
-#include "labels.h"
 #include "common/example.h"
 #include "parts/range.h"
 #include "metrics.h"
@@ -16,6 +16,27 @@
 #include "report.h"
 #include "run.h"
 #include "skill.h"
+
+/* A bin holds what is below its end and not in the one before; the last holds all others. */
+struct bin {
+    double end;
+    const char *name;
+};
+
+static const struct bin AGES[] = {
+    {1, "0"},      {2, "1"},      {4, "2-3"},      {8, "4-7"},         {16, "8-15"},
+    {32, "16-31"}, {64, "32-63"}, {128, "64-127"}, {1024, "128-1023"}, {INFINITY, "1024-"},
+};
+
+static const struct bin DELAYS[] = {
+    {0, "negative"}, {1, "1s"},     {10, "10s"},    {60, "1min"},         {600, "10min"},
+    {3600, "1h"},    {86400, "1d"}, {604800, "7d"}, {INFINITY, "longer"},
+};
+
+enum {
+    AGE_BINS = sizeof AGES / sizeof *AGES,
+    DELAY_BINS = sizeof DELAYS / sizeof *DELAYS,
+};
 
 struct figures {
     struct metrics metrics;
@@ -27,6 +48,8 @@ struct figures {
     bool greeted;    /* the event `started` has found a subscriber */
     uint64_t started_examples, started_steps; /* of which it tells */
     uint64_t out_of_scale, alarms;
+    uint64_t labels; /* in this run, those of a replay not counted; and by age, delay and reason: */
+    struct field_count ages[AGE_BINS], delays[DELAY_BINS], refused[LABEL_REFUSALS];
 };
 
 int observe_open(struct daemon *daemon, struct error *error) {
@@ -36,10 +59,16 @@ int observe_open(struct daemon *daemon, struct error *error) {
         .loss = loss,
         .columns = loss_kind(loss)->metrics & METRIC_RMSE ? model->target_size : 0,
         .experts = learner_forecasts(daemon->learner)};
-    daemon->figures = calloc(1, sizeof *daemon->figures);
-    if (!daemon->figures)
+    struct figures *figures = daemon->figures = calloc(1, sizeof *figures);
+    if (!figures)
         return error_no_memory(error);
-    return skill_open(&daemon->figures->skill, &options, error);
+    for (int n = 0; n < AGE_BINS; n++)
+        figures->ages[n].name = AGES[n].name;
+    for (int n = 0; n < DELAY_BINS; n++)
+        figures->delays[n].name = DELAYS[n].name;
+    for (int n = 0; n < LABEL_REFUSALS; n++)
+        figures->refused[n].name = learner_label_refusal((enum label_refusal)n);
+    return skill_open(&figures->skill, &options, error);
 }
 
 void observe_close(struct daemon *daemon) {
@@ -71,10 +100,6 @@ size_t observe_queued(const struct daemon *daemon) {
     return (size_t)(learner_taken(daemon->learner) - daemon->figures->metrics.examples);
 }
 
-uint64_t observe_out_of_scale(const struct daemon *daemon) {
-    return daemon->figures->out_of_scale;
-}
-
 void observe_recent(const struct daemon *daemon, struct loss_fields *loss) {
     metrics_recent(&daemon->figures->metrics, clock_ns(), loss);
     skill_recent(daemon->figures->skill, daemon->learner, loss);
@@ -84,6 +109,16 @@ void observe_recent(const struct daemon *daemon, struct loss_fields *loss) {
 
 double observe_speed(const struct daemon *daemon) {
     return metrics_speed(&daemon->figures->metrics, clock_ns());
+}
+
+void observe_report(const struct daemon *daemon, struct status_fields *status) {
+    struct figures *figures = daemon->figures;
+    status->examples_per_second = observe_speed(daemon);
+    status->input_scale = figures->out_of_scale;
+    status->labels_taken = figures->labels;
+    status->labels_age = (struct field_tally){figures->ages, AGE_BINS};
+    status->labels_delay = (struct field_tally){figures->delays, DELAY_BINS};
+    status->labels_refused = (struct field_tally){figures->refused, LABEL_REFUSALS};
 }
 
 /* ---- The observer ---- */
@@ -180,10 +215,22 @@ static void on_alarmed(void *context, const struct learner_alarm *alarm) {
     alarms_announce(daemon, alarm);
 }
 
+static void count(struct field_count *counts, const struct bin *bins, double value) {
+    size_t n = 0;
+    while (!(value < bins[n].end) && isfinite(bins[n].end))
+        n++;
+    counts[n].count++;
+}
+
 static void on_labelled(void *context, const struct example *label, size_t age, double time) {
-    struct daemon *daemon = context;
-    if (!run_is_replaying(daemon)) /* counted when it came */
-        labels_add(daemon, label, age, time);
+    const struct daemon *daemon = context;
+    struct figures *figures = daemon->figures;
+    if (run_is_replaying(daemon)) /* counted when it came */
+        return;
+    figures->labels++;
+    count(figures->ages, AGES, (double)age);
+    if (label->time > 0 && time > 0)
+        count(figures->delays, DELAYS, label->time - time);
 }
 
 static void on_refused(void *context, const struct example *label, enum label_refusal reason,
@@ -191,7 +238,7 @@ static void on_refused(void *context, const struct example *label, enum label_re
     struct daemon *daemon = context;
     if (run_is_replaying(daemon)) /* announced when it came */
         return;
-    labels_refuse(daemon, reason);
+    daemon->figures->refused[reason].count++;
     ingest_refuse_label(daemon->ingest, label, why);
 }
 

@@ -11,6 +11,7 @@ struct daemon;
 struct error;
 struct learner_observer;
 struct loss_fields;
+struct status_fields;
 
 /* After the learner. */
 int observe_open(struct daemon *daemon, struct error *error);
@@ -34,8 +35,9 @@ void observe_recent(const struct daemon *daemon, struct loss_fields *loss);
 /* Examples learned per second since the newest interval began; NAN at the very beginning. */
 double observe_speed(const struct daemon *daemon);
 
-/* Numbers of inputs out of scale in this run, those of a replay not counted. */
-uint64_t observe_out_of_scale(const struct daemon *daemon);
+/* What `status` says of it: how fast it goes, and of this run, without those of a replay, numbers
+   of inputs out of scale, and what came of labels (target: later), by age, or why nothing did. */
+void observe_report(const struct daemon *daemon, struct status_fields *status);
 
 /* Publish a `loss` that is due by time of what was learned since the last one. */
 void observe_turn(struct daemon *daemon);

@@ -4,12 +4,10 @@
 
      announce       events, and the topic `status`
      alarms         the event of what is abnormal
-     labels         what came of labels
      run            signals, pausing, stopping, and what ended the loop
-     observe        the results of examples: figures, and messages about learning
+     observe        the results of examples and labels: figures, and messages about learning
      journalling    what is taken is appended, made durable, acknowledged
      checkpoints    when one is written
-     resolved       the configuration in force as texts
      settings       the configuration in force, and all that changes it
      learning       the learner, and another in its place
      feedback       an alarm was none
@@ -18,11 +16,11 @@
      replay         what the journal has after a checkpoint is learned
      rollback       what was learned is taken back
      abnormal       what a stream sent at an alarm is taken back
-     consuming      a broker that is read
+     source         examples of a socket
+     consuming      examples of a broker
+     shares         partitions of a fleet, and their streams' states
      fleet          daemons that share a broker's partitions out
      take           examples from their socket to the learner
-     status         what `status` says
-     export         what was learned, for clients
      commands       what the control socket asks for
      daemon         opens, loops, closes */
 #ifndef RUNNEL_PARTS_H
@@ -52,9 +50,12 @@ struct daemon {
     struct publish *publish;
     struct control *control;
     struct security *security;
-    struct journal *journal;         /* NULL without state.journal; journalling.c opens it */
-    struct consume *consume;         /* NULL unless examples.redis or examples.kafka */
+    struct journal *journal; /* NULL without state.journal; journalling.c opens it */
+    const struct source_ops *source;
+
+    /* The source's: source.c, or consuming.c. */
     struct acknowledge *acknowledge; /* NULL unless examples.socket is router */
+    struct consume *consume;         /* NULL unless examples.redis or examples.kafka */
 
     /* In force: with what was set in flight or reloaded. settings*.c write it. */
     const struct config *config;
@@ -66,14 +67,13 @@ struct daemon {
     /* Each its own file's. */
     struct announcer *announcer;
     struct alarms *alarms;
-    struct labels *labels;
     struct run *run;
     struct figures *figures;
     struct journalling *journalling;
     struct checkpoints *checkpoints;
     struct fleet *fleet;         /* NULL without fleet.lease */
+    struct shares *shares;       /* NULL likewise, fleet.c's */
     struct consuming *consuming; /* NULL likewise */
-    struct resolved *resolved;
     struct settings *settings;
     struct moving *moving;
 };

@@ -190,15 +190,12 @@ json_t *rollback_details(const struct rollback_report *r) {
 }
 
 static void say(struct daemon *daemon, const struct rollback_report *r) {
-    char text[ERROR_TEXT_SIZE];
-    snprintf(text, sizeof text,
-             "rollback: %" PRIu64 " example%s and %" PRIu64 " command%s from entry %" PRIu64
-             " on are left out; restored what was learned up to entry %" PRIu64
-             ", and replayed %" PRIu64 " %s in %.2f s",
-             r->examples, text_s(r->examples), r->commands, text_s(r->commands), r->first,
-             r->restored, r->replayed, r->replayed == 1 ? "entry" : "entries", r->seconds);
-    log_info("%s", text);
-    announce_event(daemon, "rollback", rollback_details(r), "%s", text);
+    announce_logged(daemon, log_info, "rollback", rollback_details(r),
+                    "rollback: %" PRIu64 " example%s and %" PRIu64 " command%s from entry %" PRIu64
+                    " on are left out; restored what was learned up to entry %" PRIu64
+                    ", and replayed %" PRIu64 " %s in %.2f s",
+                    r->examples, text_s(r->examples), r->commands, text_s(r->commands), r->first,
+                    r->restored, r->replayed, r->replayed == 1 ? "entry" : "entries", r->seconds);
     announce_status(daemon);
 }
 

@@ -18,6 +18,7 @@
 #include "common/text.h"
 #include "notify.h"
 #include "parts.h"
+#include "source.h"
 
 #define DRAIN_TIME (5 * NS_PER_SECOND)  /* of learning what waits when stopping */
 #define SAME_SIGNAL (NS_PER_SECOND / 2) /* two signals within this are one */
@@ -199,7 +200,7 @@ const char *run_stop_reason(const struct daemon *daemon) {
 bool run_is_drained(const struct daemon *daemon, bool idle) {
     const struct run *run = daemon->run;
     return run->stopping &&
-           (run->replaying || daemon->acknowledge || daemon->consume || run->paused || idle ||
+           (run->replaying || daemon->source->repeats(daemon) || run->paused || idle ||
             learner_taken(daemon->learner) >= run->stop_taken + DRAIN_EXAMPLES ||
             clock_ns() >= run->stop_time + DRAIN_TIME);
 }
@@ -216,6 +217,11 @@ bool run_is_broken(const struct daemon *daemon) {
 int run_fail(struct daemon *daemon, const struct error *error) {
     daemon->run->failure = *error;
     return -1;
+}
+
+int run_lose(struct daemon *daemon, const struct error *error) {
+    run_break(daemon);
+    return run_fail(daemon, error);
 }
 
 int run_failure(const struct daemon *daemon, struct error *error) {

@@ -57,6 +57,9 @@ bool run_is_broken(const struct daemon *daemon);
 int run_fail(struct daemon *daemon, const struct error *error);
 int run_failure(const struct daemon *daemon, struct error *error);
 
+/* Both: the device, or the journal, has failed in a command. Returns -1. */
+int run_lose(struct daemon *daemon, const struct error *error);
+
 /* "learning", "paused", "replaying" or "draining". */
 const char *run_state(const struct daemon *daemon);
 

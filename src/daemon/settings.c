@@ -22,7 +22,6 @@
 #include "notify.h"
 #include "observe.h"
 #include "parts.h"
-#include "resolved.h"
 #include "run.h"
 
 /* The keys that learning depends on and that may change in flight. */
@@ -33,21 +32,24 @@
 /* Before one of them, with a name: that of one member alone. */
 #define MEMBERS "members."
 
-static inline const struct learning *learning_of(const struct config *config, size_t member) {
+static const struct learning *learning_of(const struct config *config, size_t member) {
     return config->members_given && config->member_count ? &config->members[member].learning
                                                          : &config->learning;
 }
 
 /* Those that have a rate: where there is no network, the configuration's own counts as one. */
-static inline size_t settings_networks(const struct daemon *daemon) {
+static size_t settings_networks(const struct daemon *daemon) {
     size_t members = learner_members(daemon->learner);
     return members ? members : 1;
 }
 
+enum { LINE_SIZE = 1024 };
+
 struct settings {
     const struct config_source *source;
     struct config configured; /* as loaded last */
-    struct config current;    /* with what has been set in flight */
+    struct config current;    /* with what has been set in flight, */
+    char *json, *tags;        /* as texts; NULL: there was no memory */
 };
 
 int settings_open(struct daemon *daemon, const struct config *config,
@@ -58,31 +60,73 @@ int settings_open(struct daemon *daemon, const struct config *config,
     settings->source = source;
     settings->configured = settings->current = *config;
     daemon->config = &settings->current;
-    return resolved_open(daemon, error);
+    return 0;
 }
 
 void settings_close(struct daemon *daemon) {
-    resolved_close(daemon);
+    if (daemon->settings) {
+        free(daemon->settings->json);
+        free(daemon->settings->tags);
+    }
     free(daemon->settings);
     daemon->settings = NULL;
     daemon->config = NULL;
 }
 
-/* Take these in their places: what is in force, and what was loaded last. NULL: that stays. */
-static void settings_put(struct daemon *daemon, const struct config *current,
-                         const struct config *configured) {
-    if (current)
-        daemon->settings->current = *current;
-    if (configured)
-        daemon->settings->configured = *configured;
-}
-
-const struct config *settings_configured(const struct daemon *daemon) {
-    return &daemon->settings->configured;
-}
-
 const struct config_source *settings_source(const struct daemon *daemon) {
     return daemon->settings->source;
+}
+
+/* ---- As texts ---- */
+
+/* What `print` writes, in the place of what was there. */
+static void renew(char **text, const struct config *config,
+                  int (*print)(FILE *out, const struct config *config, struct error *error)) {
+    size_t size;
+    struct error error;
+    free(*text);
+    *text = NULL;
+    FILE *out = open_memstream(text, &size);
+    bool whole = out && print(out, config, &error) == 0;
+    if (out && (fclose(out) || !whole)) {
+        free(*text);
+        *text = NULL;
+    }
+}
+
+const char *settings_json(const struct daemon *daemon) {
+    return daemon->settings->json;
+}
+
+const char *settings_tags(const struct daemon *daemon) {
+    return daemon->settings->tags;
+}
+
+/* A line of a comment. */
+static void remark(FILE *out, const char *what, const char *text) {
+    char clean[LINE_SIZE];
+    fprintf(out, "# %s%s\n", what, text_copy(clean, sizeof clean, text));
+}
+
+char *settings_yaml(const struct daemon *daemon) {
+    const struct config_source *source = daemon->settings->source;
+    char *text = NULL;
+    size_t size;
+    struct error error;
+    FILE *out = open_memstream(&text, &size);
+    if (!out)
+        return NULL;
+    fprintf(out, "# The configuration in force of runneld %s, digest %s\n", PACKAGE_VERSION,
+            daemon->config->digest);
+    remark(out, "read from ", source->path);
+    for (size_t n = 0; n < source->override_count; n++)
+        remark(out, "with --set ", source->overrides[n]);
+    bool whole = config_print(out, daemon->config, &daemon->settings->configured, &error) == 0;
+    if (fclose(out) || !whole) {
+        free(text);
+        text = NULL;
+    }
+    return text;
 }
 
 /* ---- In flight ---- */
@@ -117,7 +161,8 @@ void settings_take_rates(struct daemon *daemon) {
     if (learner_watches(daemon->learner))
         current->anomaly.rule.threshold = learner_threshold(daemon->learner);
     config_digest(current);
-    resolved_renew(daemon);
+    renew(&daemon->settings->json, current, config_print_json);
+    renew(&daemon->settings->tags, current, config_print_tags);
 }
 
 /* "members.NAME.KEY" is a key of one member: its place, and KEY. Without that, all members and the
@@ -393,7 +438,7 @@ static void write_waiting(json_t *keys, const char *what, char text[WAITING_TEXT
 }
 
 int settings_configure(struct daemon *daemon, struct error *error) {
-    const struct config *configured = settings_configured(daemon);
+    const struct config *configured = &daemon->settings->configured;
     const struct learner_rates rates = learner_rates(daemon->learner, 0);
     struct config *before = malloc(3 * sizeof *before);
     struct changes changes;
@@ -414,7 +459,7 @@ int settings_configure(struct daemon *daemon, struct error *error) {
         if (learner_watches(daemon->learner))
             before->anomaly.rule.threshold = learner_thresholds(daemon->learner).configured;
         config_reload(current, before + 2, before, configured, collect, &changes);
-        settings_put(daemon, current, NULL);
+        daemon->settings->current = *current;
         result = take_learning(daemon, configured, error);
         if (result == 0)
             settings_take_rates(daemon);
@@ -473,11 +518,7 @@ static void report(struct daemon *daemon, struct changes *changes, const struct 
     snprintf(all, sizeof all, "read the configuration%s again: %s; %zu connection%s cut off%s%s",
              security_has_keys(daemon->security) ? " and the lists of keys" : "", text,
              access->cut_off, text_s(access->cut_off), key, waiting);
-    if (*waiting)
-        log_warning("%s", all);
-    else
-        log_info("%s", all);
-    announce_event(daemon, "reloaded", details, "%s", all);
+    announce_logged(daemon, *waiting ? log_warning : log_info, "reloaded", details, "%s", all);
     run_refused_reload(daemon, waiting);
     announce_status(daemon);
 }
@@ -487,7 +528,7 @@ static int take(struct daemon *daemon, const struct config *configured, struct c
                 const struct access *access, struct error *error) {
     if (take_learning(daemon, configured, error))
         return -1;
-    settings_put(daemon, NULL, configured);
+    daemon->settings->configured = *configured;
     settings_take_rates(daemon);
     observe_want_outputs(daemon);
     report(daemon, changes, access);
@@ -501,13 +542,12 @@ static void refuse(struct daemon *daemon, const struct error *why) {
     error_prefix(&all, "; the configuration that was read again is not in use");
     run_refused_reload(daemon, all.text);
     announce_status_soon(daemon);
-    log_warning("the configuration stays as it was: %s", why->text);
-    announce_event(daemon, "reload_failed", NULL, "the configuration stays as it was: %s",
-                   why->text);
+    announce_logged(daemon, log_warning, "reload_failed", NULL,
+                    "the configuration stays as it was: %s", why->text);
 }
 
 int settings_reload(struct daemon *daemon, struct error *error) {
-    const struct config_source *source = settings_source(daemon);
+    const struct config_source *source = daemon->settings->source;
     struct config *wanted = malloc(3 * sizeof *wanted);
     struct changes changes;
     struct error why;
@@ -523,7 +563,8 @@ int settings_reload(struct daemon *daemon, struct error *error) {
     *current = *daemon->config;
     bool bad = config_load(wanted, source->path, source->overrides, source->override_count, &why);
     if (!bad) {
-        config_reload(current, configured, settings_configured(daemon), wanted, collect, &changes);
+        config_reload(current, configured, &daemon->settings->configured, wanted, collect,
+                      &changes);
         bad = security_reload(daemon->security, configured, &access.cut_off, &access.key_changed,
                               &why);
     }
@@ -531,7 +572,7 @@ int settings_reload(struct daemon *daemon, struct error *error) {
         refuse(daemon, &why);
         goto done;
     }
-    settings_put(daemon, current, NULL);
+    daemon->settings->current = *current;
     result = take(daemon, configured, &changes, &access, error);
 done:
     notify_ready();

@@ -18,9 +18,15 @@ void settings_close(struct daemon *daemon);
 /* The learner's rate and clip are in force: it has loaded them from a checkpoint. */
 void settings_take_rates(struct daemon *daemon);
 
-/* The configuration as it was loaded last, and from where. */
-const struct config *settings_configured(const struct daemon *daemon);
+/* Where the configuration was read. */
 const struct config_source *settings_source(const struct daemon *daemon);
+
+/* The configuration in force as texts: all of it, and its tags, as objects of JSON, until it is
+   another; and as YAML that a daemon takes, to be freed: comments say where it comes from and which
+   values were set in flight. NULL: there was no memory. */
+const char *settings_json(const struct daemon *daemon);
+const char *settings_tags(const struct daemon *daemon);
+char *settings_yaml(const struct daemon *daemon);
 
 /* Whether learning depends on the key. */
 bool settings_is_learned_with(const char *key);

@@ -9,7 +9,6 @@
 #include "common/clock.h"
 #include "common/error.h"
 #include "common/text.h"
-#include "consuming.h"
 #include "fleet.h"
 #include "journalling.h"
 #include "common/example.h"
@@ -17,6 +16,7 @@
 #include "observe.h"
 #include "parts.h"
 #include "run.h"
+#include "source.h"
 
 #define BATCH_TIME (20 * NS_PER_SECOND / 1000) /* between two looks at the other sockets, about */
 
@@ -25,29 +25,16 @@ bool take_is_wanted(const struct daemon *daemon) {
            fleet_takes(daemon);
 }
 
-static int answer(struct daemon *daemon, const struct example *example, enum wire_status status,
-                  enum wire_duplicate why, uint64_t position, struct error *error) {
-    struct acknowledge_entry entry = {
-        .key = example->key,
-        .key_size = example->key_size,
-        .acknowledgement = {.status = (uint8_t)status,
-                            .reason = (uint16_t)why,
-                            .epoch = example->epoch,
-                            .sequence = example->sequence,
-                            .position = position},
-        .steps = example->steps,
-    };
-    entry.peer = ingest_peer(daemon->ingest, &entry.peer_size);
-    if (example->result && status == WIRE_ACCEPTED) {
-        entry.example = learner_taken(daemon->learner) + 1;
-        learner_want_outputs(daemon->learner, true);
-    }
-    return acknowledge_add(daemon->acknowledge, &entry, error);
+static int reject_example(struct daemon *daemon, const struct example *example,
+                          enum reject_reason reason, const char *why, struct error *error) {
+    const struct source_answer answer = {.status = WIRE_REJECTED, .reason = reason, .text = why};
+    return daemon->source->answer(daemon, example, &answer, error);
 }
 
 /* A word beyond a vocabulary that takes no more. */
-static bool is_refused(struct daemon *daemon, const struct example *example) {
-    char why[REJECT_WHY_SIZE], quoted[TEXT_QUOTE_SIZE];
+static bool is_refused(const struct daemon *daemon, const struct example *example,
+                       char why[REJECT_WHY_SIZE]) {
+    char quoted[TEXT_QUOTE_SIZE];
     const char *word;
     size_t size;
     const char *of = learner_word_refused(daemon->learner, example, &word, &size);
@@ -56,46 +43,37 @@ static bool is_refused(struct daemon *daemon, const struct example *example) {
     if (word)
         text_quote(quoted, word, size);
     bool column = daemon->config->architecture.input.column_count && strcmp(of, "output") != 0;
-    snprintf(why, sizeof why, "%s is not in the vocabulary of %s%s, which is full",
+    snprintf(why, REJECT_WHY_SIZE, "%s is not in the vocabulary of %s%s, which is full",
              word ? quoted : "a number", column ? "x's column " : "model.", of);
-    if (daemon->consume)
-        consuming_refuse(daemon, REJECT_VOCABULARY, why);
-    else
-        ingest_reject(daemon->ingest, example, REJECT_VOCABULARY, why);
     return true;
 }
 
-/* In a fleet, one that was written to another partition than its stream's. */
-static bool is_elsewhere(struct daemon *daemon, const struct example *example) {
-    char why[REJECT_WHY_SIZE];
-    bool elsewhere = fleet_refuses(daemon, example, why, sizeof why);
-    if (elsewhere)
-        consuming_refuse(daemon, REJECT_KEY, why);
-    return elsewhere;
-}
-
 static int take_example(struct daemon *daemon, struct example *example, struct error *error) {
-    uint64_t position;
+    struct source_answer accepted = {.status = WIRE_ACCEPTED};
     struct verdict verdict;
+    char why[REJECT_WHY_SIZE];
     if (journalling_judge(daemon, example, &verdict, error))
         return -1;
-    if (verdict.kind == VERDICT_DUPLICATE)
-        return answer(daemon, example, WIRE_DUPLICATE, verdict.why, verdict.position, error);
-    if (verdict.kind == VERDICT_REJECTED) {
-        ingest_reject(daemon->ingest, example, verdict.reason, verdict.text);
-        return 0;
+    if (verdict.kind == VERDICT_DUPLICATE) {
+        const struct source_answer known = {
+            .status = WIRE_DUPLICATE, .why = verdict.why, .position = verdict.position};
+        return daemon->source->answer(daemon, example, &known, error);
     }
-    if (is_elsewhere(daemon, example) || is_refused(daemon, example))
-        return 0;
+    if (verdict.kind == VERDICT_REJECTED)
+        return reject_example(daemon, example, verdict.reason, verdict.text, error);
+    if (fleet_refuses(daemon, example, why, sizeof why))
+        return reject_example(daemon, example, REJECT_KEY, why, error);
+    if (is_refused(daemon, example, why))
+        return reject_example(daemon, example, REJECT_VOCABULARY, why, error);
     if (verdict.number_ignored)
         example->numbered = false;
     alarms_keep_note(daemon, example);
-    if (journalling_append(daemon, example, &position, error) ||
-        (daemon->acknowledge && answer(daemon, example, WIRE_ACCEPTED, 0, position, error)) ||
+    if (journalling_append(daemon, example, &accepted.position, error) ||
+        daemon->source->answer(daemon, example, &accepted, error) ||
         learner_take(daemon->learner, example, error))
         return -1;
-    if (position)
-        learner_set_position(daemon->learner, position);
+    if (accepted.position)
+        learner_set_position(daemon->learner, accepted.position);
     return 0;
 }
 
@@ -107,8 +85,7 @@ static int take_batch(struct daemon *daemon, size_t batch, uint64_t begin, struc
         struct example example;
         uint64_t played = observe_played(daemon);
         uint64_t now = played > begin ? played : begin;
-        int got = daemon->consume ? consuming_take(daemon, now, &example, error)
-                                  : ingest_take(daemon->ingest, now, &example, error);
+        int got = daemon->source->take(daemon, now, &example, error);
         if (got < 0)
             return -1;
         if (got == 0)

@@ -78,21 +78,25 @@ static bool wants(const struct carry_visitor *visitor, const char *key, size_t k
     return !visitor->wants || visitor->wants(visitor->context, key, key_size);
 }
 
+static int visit(struct carry *carry, uint32_t slot, const struct carry_visitor *visitor,
+                 struct error *error) {
+    struct carry_blob blob;
+    size_t key_size;
+    const char *key = streams_key(learner_streams_table(carry->learner), slot, &key_size);
+    return wants(visitor, key, key_size) &&
+                   (carry_export(carry, key, key_size, &blob, error) ||
+                    visitor->visit(visitor->context, key, key_size, &blob, error))
+               ? -1
+               : 0;
+}
+
 int carry_each(struct carry *carry, const struct carry_visitor *visitor, struct error *error) {
     const struct streams *streams = learner_streams_table(carry->learner);
-    struct carry_blob blob;
-    if (learner_flush(carry->learner, error))
-        return -1;
-    for (uint32_t slot = streams_oldest(streams); slot != STREAMS_NONE;
-         slot = streams_newer(streams, slot)) {
-        size_t key_size;
-        const char *key = streams_key(streams, slot, &key_size);
-        if (wants(visitor, key, key_size) &&
-            (carry_export(carry, key, key_size, &blob, error) ||
-             visitor->visit(visitor->context, key, key_size, &blob, error)))
-            return -1;
-    }
-    return 0;
+    int status = learner_flush(carry->learner, error);
+    for (uint32_t slot = streams_oldest(streams); slot != STREAMS_NONE && status == 0;
+         slot = streams_newer(streams, slot))
+        status = visit(carry, slot, visitor, error);
+    return status ? -1 : 0;
 }
 
 /* What has changed: slots by the entry that changed them. */
@@ -133,21 +137,6 @@ static int visit_gone(const struct carry *carry, uint64_t since,
     return 0;
 }
 
-static int visit_changed(struct carry *carry, const struct changed *found, size_t count,
-                         const struct carry_visitor *visitor, struct error *error) {
-    const struct streams *streams = learner_streams_table(carry->learner);
-    struct carry_blob blob;
-    for (size_t n = 0; n < count; n++) {
-        size_t key_size;
-        const char *key = streams_key(streams, found[n].slot, &key_size);
-        if (wants(visitor, key, key_size) &&
-            (carry_export(carry, key, key_size, &blob, error) ||
-             visitor->visit(visitor->context, key, key_size, &blob, error)))
-            return -1;
-    }
-    return 0;
-}
-
 int carry_changed(struct carry *carry, uint64_t since, const struct carry_visitor *visitor,
                   struct error *error) {
     const struct streams *streams = learner_streams_table(carry->learner);
@@ -159,7 +148,9 @@ int carry_changed(struct carry *carry, uint64_t since, const struct carry_visito
     if (!found)
         return error_no_memory(error);
     size_t count = find_changed(carry, since, found);
-    int status = visit_changed(carry, found, count, visitor, error);
+    int status = 0;
+    for (size_t n = 0; n < count && status == 0; n++)
+        status = visit(carry, found[n].slot, visitor, error);
     free(found);
     return status || !visitor->gone ? status : visit_gone(carry, since, visitor, error);
 }

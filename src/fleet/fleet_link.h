@@ -162,6 +162,9 @@ typedef int fleet_visit(void *context, const struct fleet_row *row, struct error
 /* At random: the id of a state directory, or a run, one life of a daemon's link. EX_OSERR. */
 int fleet_id_draw(char id[FLEET_ID_SIZE], struct error *error);
 
+/* The sentence, EX_CONFIG; returns -1. */
+int fleet_name_is_taken(const struct fleet_self *self, struct error *error);
+
 struct fleet_link;
 
 struct fleet_link_ops {

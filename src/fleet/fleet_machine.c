@@ -1,15 +1,29 @@
+#include "fleet_machine.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/error.h"
-#include "fleet_machine_internal.h"
+#include "fleet_state.h"
 
+#define MS_PER_SECOND 1000.0
 #define TIME_MAX ((uint64_t)INT64_MAX / 2) /* so that a lease can be added */
+
+/* Longer than any lease: only all who are awaited close the round. */
+#define FOR_EVER (UINT64_MAX / 2)
 
 /* ---- What changes ---- */
 
-static void changed(struct fleet_machine *machine) {
-    machine->version++;
+static void set_awaited(struct fleet_machine *machine, struct member *member, bool awaited) {
+    machine->awaited += awaited;
+    machine->awaited -= member->awaited;
+    member->awaited = awaited;
+}
+
+/* The open round waits for a member, if it lives and has a partition and is not there yet. */
+static void await(struct fleet_machine *machine, struct member *member) {
+    if (machine_lives(member, machine->time) && member->owned > 0 && !member->arrived)
+        set_awaited(machine, member, true);
 }
 
 static void renew_lease(struct fleet_machine *machine, struct member *member, uint64_t lease) {
@@ -20,11 +34,12 @@ static void renew_lease(struct fleet_machine *machine, struct member *member, ui
         machine->lease_first = member->lease_end;
     if (was_leased)
         return;
-    changed(machine);
-    machine_await(machine, member);
+    machine->version++;
+    await(machine, member);
 }
 
-void machine_end_leases(struct fleet_machine *machine) {
+/* Those whose leases are over are no members. Only once there may be one: now and then. */
+static void end_leases(struct fleet_machine *machine) {
     bool any = false;
     if (machine->time < machine->lease_first)
         return;
@@ -34,13 +49,13 @@ void machine_end_leases(struct fleet_machine *machine) {
         if (member->is_leased && !machine_lives(member, machine->time)) {
             any = true;
             member->is_leased = false;
-            machine_await_not(machine, member);
+            set_awaited(machine, member, false);
         }
         if (member->is_leased && member->lease_end < machine->lease_first)
             machine->lease_first = member->lease_end;
     }
     if (any)
-        changed(machine);
+        machine->version++;
 }
 
 static int replace(char **text, const char *with) {
@@ -59,7 +74,7 @@ static int finish(struct fleet_machine *machine, struct partition *partition) {
                                       .is_known = partition->committed,
                                       .offset = partition->offset};
     if (--partition->owner->owned == 0)
-        machine_await_not(machine, partition->owner);
+        set_awaited(machine, partition->owner, false);
     partition->owner = NULL;
     return fleet_claims_put(&machine->ended, &ended);
 }
@@ -69,6 +84,90 @@ static int finish_all(struct fleet_machine *machine, struct member *member) {
         if (machine->partitions[n].owner == member && finish(machine, &machine->partitions[n]))
             return -1;
     return 0;
+}
+
+/* Who has left, and of whom nothing is known any more, goes. */
+static void forget_if_idle(struct fleet_machine *machine, struct member *member) {
+    if (!member->is_listed && !member->arrived && member->owned == 0)
+        machine_remove(machine, member);
+}
+
+/* ---- Rounds ---- */
+
+static int fill_in(const struct fleet_machine *machine, struct closed_round *closed) {
+    size_t names = 1, wheres = 1;
+    for (size_t n = 0; n < machine->member_count; n++)
+        if (machine->members[n]->arrived) {
+            names += strlen(machine->members[n]->name) + 1;
+            wheres += strlen(machine->members[n]->where) + 1;
+        }
+    closed->names = malloc(names);
+    closed->wheres = malloc(wheres);
+    if (!closed->names || !closed->wheres)
+        return -1;
+    char *name = closed->names, *where = closed->wheres;
+    *name = *where = '\0';
+    for (size_t n = 0; n < machine->member_count; n++)
+        if (machine->members[n]->arrived) {
+            name = stpcpy(stpcpy(name, machine->members[n]->name), "\n");
+            where = stpcpy(stpcpy(where, machine->members[n]->where), "\n");
+        }
+    return 0;
+}
+
+static int close_round(struct fleet_machine *machine) {
+    struct closed_round *closed = &machine->closed[machine->round % ROUNDS_KEPT];
+    free(closed->names);
+    free(closed->wheres);
+    *closed = (struct closed_round){.round = machine->round++};
+    int result = fill_in(machine, closed);
+    machine->arrived = 0;
+    for (size_t n = machine->member_count; n-- > 0;) {
+        struct member *member = machine->members[n];
+        member->arrived = false;
+        set_awaited(machine, member, false);
+        await(machine, member);
+        forget_if_idle(machine, member);
+    }
+    return result;
+}
+
+/* Close it if somebody has arrived, and nobody is awaited or that is a lease ago. -1: out of
+ * memory.
+ */
+static int close_if_due(struct fleet_machine *machine, uint64_t lease) {
+    if (machine->arrived == 0)
+        return 0;
+    end_leases(machine);
+    return machine->awaited == 0 || machine->time >= machine->since + lease ? close_round(machine)
+                                                                            : 0;
+}
+
+static int arrive(struct fleet_machine *machine, struct member *member,
+                  const struct fleet_command *command, struct fleet_answer *answer) {
+    if (command->serial && member->serial == command->serial) {
+        answer->number = member->round;
+        return 0;
+    }
+    if (machine->arrived == 0) {
+        machine->since = machine->time;
+        machine->version++;
+    }
+    machine->arrived += !member->arrived;
+    member->arrived = true;
+    set_awaited(machine, member, false);
+    member->serial = command->serial;
+    answer->number = member->round = machine->round;
+    memcpy(member->where, command->where, sizeof member->where);
+    return close_if_due(machine, FOR_EVER);
+}
+
+static int pass(struct fleet_machine *machine, struct member *member,
+                const struct fleet_command *command) {
+    if (command->round != machine->round)
+        return 0;
+    set_awaited(machine, member, false);
+    return close_if_due(machine, FOR_EVER);
 }
 
 /* ---- Commands, each -1 when out of memory ---- */
@@ -90,7 +189,7 @@ static bool differs(const struct fleet_machine *machine, const struct fleet_comm
 
 /* Another daemon with the name: what the first had is nobody's. */
 static int take_name(struct fleet_machine *machine, struct member *member, const char *id) {
-    changed(machine);
+    machine->version++;
     return finish_all(machine, member) || replace(&member->id, id) ? -1 : 0;
 }
 
@@ -129,7 +228,7 @@ static int renew(struct fleet_machine *machine, struct member *member,
         return -1;
     member->is_listed = true;
     renew_lease(machine, member, command->lease);
-    machine_end_leases(machine);
+    end_leases(machine);
     answer->number = machine->version;
     return 0;
 }
@@ -137,11 +236,11 @@ static int renew(struct fleet_machine *machine, struct member *member,
 static int leave(struct fleet_machine *machine, struct member *member) {
     member->is_listed = member->is_leased = member->draining = false;
     member->serial = 0;
-    machine_await_not(machine, member);
-    changed(machine);
+    set_awaited(machine, member, false);
+    machine->version++;
     if (finish_all(machine, member))
         return -1;
-    machine_forget_if_idle(machine, member);
+    forget_if_idle(machine, member);
     return 0;
 }
 
@@ -170,8 +269,8 @@ static int take(struct fleet_machine *machine, struct member *member,
             return -1;
     if (machine->claim == claim)
         return 0;
-    changed(machine);
-    machine_await(machine, member);
+    machine->version++;
+    await(machine, member);
     return 0;
 }
 
@@ -226,7 +325,7 @@ static int commit_one(struct fleet_machine *machine, struct partition *partition
     partition->streams = commit->streams;
     if (!release)
         return 0;
-    changed(machine);
+    machine->version++;
     return finish(machine, partition);
 }
 
@@ -266,7 +365,7 @@ static void drain(struct fleet_machine *machine, const char *name, struct fleet_
         return;
     }
     if (!member->draining)
-        changed(machine);
+        machine->version++;
     member->draining = true;
 }
 
@@ -277,7 +376,7 @@ static void rebalance(struct fleet_machine *machine) {
         machine->members[n]->draining = false;
     }
     if (any)
-        changed(machine);
+        machine->version++;
 }
 
 /* ---- Applying ---- */
@@ -313,11 +412,11 @@ static int apply_of_member(struct fleet_machine *machine, const struct fleet_com
             fleet_claims_remove(&machine->ended, command->settled[n]);
         return 0;
     case FLEET_COMMAND_ARRIVE:
-        return machine_arrive(machine, member, command, answer);
+        return arrive(machine, member, command, answer);
     case FLEET_COMMAND_PASS:
-        return machine_pass(machine, member, command);
+        return pass(machine, member, command);
     case FLEET_COMMAND_ROUND:
-        return command->round == machine->round ? machine_close_round(machine, command->lease) : 0;
+        return command->round == machine->round ? close_if_due(machine, command->lease) : 0;
     default:
         return 0;
     }
@@ -356,4 +455,174 @@ int fleet_machine_apply(struct fleet_machine *machine, uint64_t time,
     else if (result == 0)
         result = apply_of_member(machine, command, answer);
     return result ? error_no_memory(error) : 0;
+}
+
+/* ---- What is known ---- */
+
+uint64_t fleet_machine_time(const struct fleet_machine *machine) {
+    return machine->time;
+}
+
+uint64_t fleet_machine_version(const struct fleet_machine *machine) {
+    return machine->version;
+}
+
+struct fleet_kind fleet_machine_kind(const struct fleet_machine *machine) {
+    return (struct fleet_kind){machine->stream, machine->digest, machine->partition_count,
+                               machine->every};
+}
+
+struct fleet_namesake fleet_machine_namesake(const struct fleet_machine *machine,
+                                             const char *name) {
+    const struct member *member = machine_find(machine, name);
+    return member && machine_lives(member, machine->time)
+               ? (struct fleet_namesake){member->lease_end,
+                                         (double)(member->lease_end - machine->time) /
+                                             MS_PER_SECOND}
+               : (struct fleet_namesake){0};
+}
+
+/* ---- The view ---- */
+
+static int copy_daemon(const struct member *member, uint64_t time, struct fleet_daemon *daemon) {
+    daemon->name = strdup(member->name);
+    daemon->info = strdup(member->info);
+    daemon->draining = member->draining;
+    daemon->lease =
+        member->is_leased ? ((double)member->lease_end - (double)time) / MS_PER_SECOND : 0;
+    daemon->living = daemon->lease > 0;
+    return daemon->name && daemon->info ? 0 : -1;
+}
+
+/* `listed`: (member_count,) where each is in the view, or -1. */
+static int copy_daemons(const struct fleet_machine *machine, uint64_t time, int *listed,
+                        struct fleet_view *view) {
+    for (size_t n = 0; n < machine->member_count; n++) {
+        listed[n] = -1;
+        if (!machine->members[n]->is_listed)
+            continue;
+        listed[n] = (int)view->daemon_count;
+        if (copy_daemon(machine->members[n], time, &view->daemons[view->daemon_count++]))
+            return -1;
+    }
+    return 0;
+}
+
+static void copy_partitions(const struct fleet_machine *machine, const int *listed,
+                            struct fleet_view *view) {
+    for (size_t n = 0; n < machine->partition_count; n++) {
+        const struct partition *partition = &machine->partitions[n];
+        view->partitions[n] = (struct fleet_partition){
+            .owner = partition->owner ? listed[partition->owner->place] : -1,
+            .claim = partition->claim,
+            .committed = partition->committed,
+            .offset = partition->offset,
+            .learned = partition->learned,
+            .states = partition->streams};
+    }
+}
+
+int fleet_machine_view(const struct fleet_machine *machine, uint64_t time, struct fleet_view *view,
+                       struct error *error) {
+    int *listed = malloc((machine->member_count + 1) * sizeof *listed);
+    *view = (struct fleet_view){.version = machine->version};
+    if (!listed)
+        return error_no_memory(error);
+    int result = -1;
+    view->daemons = calloc(machine->member_count + 1, sizeof *view->daemons);
+    if (!view->daemons ||
+        copy_daemons(machine, time > machine->time ? time : machine->time, listed, view))
+        goto done;
+    if (machine->stream) {
+        view->round = machine->round;
+        view->arrived = machine->arrived;
+        view->stream = strdup(machine->stream);
+        view->digest = strdup(machine->digest);
+        view->partitions = calloc(machine->partition_count + 1, sizeof *view->partitions);
+        if (!view->stream || !view->digest || !view->partitions)
+            goto done;
+        view->partition_count = machine->partition_count;
+        copy_partitions(machine, listed, view);
+    }
+    result = 0;
+done:
+    free(listed);
+    if (result) {
+        fleet_view_free(view);
+        error_no_memory(error);
+    }
+    return result;
+}
+
+/* ---- Partitions and claims ---- */
+
+bool fleet_machine_claim(const struct fleet_machine *machine, struct fleet_claim *claim) {
+    if (claim->partition >= machine->partition_count)
+        return false;
+    const struct partition *partition = &machine->partitions[claim->partition];
+    claim->claim = partition->claim;
+    claim->committed = partition->committed;
+    claim->offset = partition->offset;
+    claim->learned = partition->learned;
+    claim->states = partition->streams;
+    return true;
+}
+
+const struct fleet_publication *fleet_machine_states(const struct fleet_machine *machine,
+                                                     size_t partition, size_t *count) {
+    bool is_there = partition < machine->partition_count;
+    *count = is_there ? machine->partitions[partition].count : 0;
+    return is_there ? machine->partitions[partition].states : NULL;
+}
+
+void fleet_machine_ended(const struct fleet_machine *machine, struct fleet_ended *ended) {
+    const struct fleet_ended *found = fleet_claims_find(&machine->ended, ended->claim);
+    const size_t partition = ended->partition;
+    *ended = found ? *found : (struct fleet_ended){.claim = ended->claim};
+    ended->partition = partition;
+}
+
+/* ---- What is known of rounds ---- */
+
+static const struct closed_round *find_closed(const struct fleet_machine *machine, uint64_t round) {
+    const struct closed_round *closed = &machine->closed[round % ROUNDS_KEPT];
+    return round > 0 && closed->round == round ? closed : NULL;
+}
+
+/* Whether one lease of those awaited is not over at that time. */
+static bool is_awaited(const struct fleet_machine *machine, uint64_t time) {
+    for (size_t n = 0; machine->awaited > 0 && n < machine->member_count; n++)
+        if (machine->members[n]->awaited && machine_lives(machine->members[n], time))
+            return true;
+    return false;
+}
+
+enum fleet_round_state fleet_machine_round(const struct fleet_machine *machine, uint64_t round,
+                                           uint64_t lease, uint64_t time, const char **names) {
+    const struct closed_round *closed = find_closed(machine, round);
+    *names = closed ? closed->names : NULL;
+    if (closed)
+        return FLEET_ROUND_CLOSED;
+    if (time < machine->time)
+        time = machine->time;
+    bool due = round == machine->round && machine->arrived > 0 &&
+               (time >= machine->since + lease || !is_awaited(machine, time));
+    return due ? FLEET_ROUND_DUE : FLEET_ROUND_OPEN;
+}
+
+bool fleet_machine_where(const struct fleet_machine *machine, uint64_t round, const char *name,
+                         char where[FLEET_WHERE_SIZE]) {
+    const struct closed_round *closed = find_closed(machine, round);
+    const char *one = closed ? closed->names : "", *its = closed ? closed->wheres : "";
+    size_t size = strlen(name);
+    for (; *one; one = strchr(one, '\n') + 1, its = strchr(its, '\n') + 1)
+        if (strncmp(one, name, size) == 0 && one[size] == '\n') {
+            size_t length = (size_t)(strchr(its, '\n') - its);
+            if (length >= FLEET_WHERE_SIZE)
+                return false;
+            memcpy(where, its, length);
+            where[length] = '\0';
+            return true;
+        }
+    return false;
 }

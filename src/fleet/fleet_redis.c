@@ -2,6 +2,7 @@
 
 #include <hiredis.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,43 +44,43 @@ struct fleet_words {
 
 /* ---- Words of a command ---- */
 
-static void fleet_words_free(struct fleet_words *words) {
+static void words_free(struct fleet_words *words) {
     free(words->word);
     free(words->size);
     free(words->number);
 }
 
-static int fleet_words_open(struct fleet_words *words, size_t room, struct error *error) {
+static int words_open(struct fleet_words *words, size_t room, struct error *error) {
     *words = (struct fleet_words){.room = room,
                                   .word = calloc(room, sizeof *words->word),
                                   .size = calloc(room, sizeof *words->size),
                                   .number = calloc(room, sizeof *words->number)};
     if (words->word && words->size && words->number)
         return 0;
-    fleet_words_free(words);
+    words_free(words);
     return error_no_memory(error);
 }
 
 /* What is added lives as long as the words. */
-static void fleet_add_bytes(struct fleet_words *words, const void *bytes, size_t size) {
+static void add_bytes(struct fleet_words *words, const void *bytes, size_t size) {
     words->word[words->count] = bytes;
     words->size[words->count++] = size;
 }
 
-static void fleet_add(struct fleet_words *words, const char *text) {
-    fleet_add_bytes(words, text, strlen(text));
+static void add(struct fleet_words *words, const char *text) {
+    add_bytes(words, text, strlen(text));
 }
 
-static void fleet_add_number(struct fleet_words *words, uint64_t number) {
+static void add_number(struct fleet_words *words, uint64_t number) {
     char *text = words->number[words->count];
     snprintf(text, FLEET_OFFSET_SIZE, "%" PRIu64, number);
-    fleet_add(words, text);
+    add(words, text);
 }
 
-static void fleet_add_offset(struct fleet_words *words, struct fleet_offset offset) {
+static void add_offset(struct fleet_words *words, struct fleet_offset offset) {
     char *text = words->number[words->count];
     snprintf(text, FLEET_OFFSET_SIZE, "%" PRIu32 " %" PRIu64, offset.epoch, offset.sequence);
-    fleet_add(words, text);
+    add(words, text);
 }
 
 /* EVALSHA, the script's digest, 1, the prefix. */
@@ -87,24 +88,28 @@ enum { SCRIPT_WORDS = 4, SCRIPT_DIGEST = 1, SELF_WORDS = 3 };
 
 /* The words that a script begins with, and room for more; for daemons' scripts with name, id
    and run. */
-static int fleet_words_of_script(struct fleet_redis *redis, struct fleet_words *words, size_t more,
-                                 struct error *error) {
-    if (fleet_words_open(words, SCRIPT_WORDS + more, error))
+static int words_of_script(struct fleet_redis *redis, struct fleet_words *words, size_t more,
+                           struct error *error) {
+    if (words_open(words, SCRIPT_WORDS + more, error))
         return -1;
-    fleet_add(words, "EVALSHA");
-    fleet_add(words, "");
-    fleet_add(words, "1");
-    fleet_add(words, redis->prefix);
+    add(words, "EVALSHA");
+    add(words, "");
+    add(words, "1");
+    add(words, redis->prefix);
     return 0;
 }
 
-static int fleet_words_of_self(struct fleet_redis *redis, struct fleet_words *words, size_t more,
-                               struct error *error) {
-    if (fleet_words_of_script(redis, words, SELF_WORDS + more, error))
+static void add_self(const struct fleet_redis *redis, struct fleet_words *words) {
+    add(words, redis->self->name);
+    add(words, redis->self->id);
+    add(words, redis->run);
+}
+
+static int words_of_self(struct fleet_redis *redis, struct fleet_words *words, size_t more,
+                         struct error *error) {
+    if (words_of_script(redis, words, SELF_WORDS + more, error))
         return -1;
-    fleet_add(words, redis->self->name);
-    fleet_add(words, redis->self->id);
-    fleet_add(words, redis->run);
+    add_self(redis, words);
     return 0;
 }
 
@@ -123,39 +128,31 @@ static int has_something_else(const struct fleet_redis *redis, const char *text,
                      redis->url->name, redis->self->group, *text ? ": " : "", text);
 }
 
-static int fleet_redis_no_sense(const struct fleet_redis *redis, struct error *error) {
+static int no_sense(const struct fleet_redis *redis, struct error *error) {
     return has_something_else(redis, "", error);
 }
 
-static int fleet_redis_name_is_taken(const struct fleet_redis *redis, struct error *error) {
-    return error_set(error, EX_CONFIG,
-                     "another daemon of the name %s is in the fleet %s: give each daemon a name of "
-                     "its own (name), and a state directory of its own",
-                     redis->self->name, redis->self->group);
-}
-
 /* What a script answers to a daemon that may not do what it asks for. */
-static int fleet_redis_judge(const struct fleet_redis *redis, const char *text,
-                             struct error *error) {
+static int judge_member(const struct fleet_redis *redis, const char *text, struct error *error) {
     if (!strcmp(text, "name"))
-        return fleet_redis_name_is_taken(redis, error);
+        return fleet_name_is_taken(redis->self, error);
     if (!strcmp(text, "stale"))
         return error_set(error, EX_TEMPFAIL, "another daemon of this one's name has joined since");
     if (!strcmp(text, "lost"))
         return error_set(error, EX_TEMPFAIL, "it does not remember this daemon");
-    return fleet_redis_no_sense(redis, error);
+    return no_sense(redis, error);
 }
 
 /* ---- Asking ---- */
 
-static void fleet_redis_disconnect(struct fleet_redis *redis) {
+static void disconnect(struct fleet_redis *redis) {
     if (redis->context)
         redisFree(redis->context);
     redis->context = NULL;
     memset(redis->sha, 0, sizeof redis->sha);
 }
 
-static int fleet_redis_connect(struct fleet_redis *redis, struct error *error) {
+static int connect_redis(struct fleet_redis *redis, struct error *error) {
     if (redis->context)
         return 0;
     redis->context = redis_connect(redis->url, error);
@@ -185,12 +182,12 @@ static int judge(struct fleet_redis *redis, const char *text, struct error *erro
 
 /* Of what the server has answered, which is freed unless it is good. NULL: the connection is lost.
    -1 as in fleet_link.h. */
-static int fleet_redis_check(struct fleet_redis *redis, redisReply *got, redisReply **reply,
-                             struct error *error) {
+static int check(struct fleet_redis *redis, redisReply *got, redisReply **reply,
+                 struct error *error) {
     *reply = NULL;
     if (!got) {
         redis_lost(redis->context, error);
-        fleet_redis_disconnect(redis);
+        disconnect(redis);
         return -1;
     }
     if (got->type == REDIS_REPLY_ERROR) {
@@ -203,30 +200,29 @@ static int fleet_redis_check(struct fleet_redis *redis, redisReply *got, redisRe
 }
 
 /* The next answer of commands that were appended. */
-static int fleet_redis_next(struct fleet_redis *redis, redisReply **reply, struct error *error) {
+static int next_reply(struct fleet_redis *redis, redisReply **reply, struct error *error) {
     redisReply *got = NULL;
     if (redisGetReply(redis->context, (void **)&got) != REDIS_OK)
         got = NULL;
-    return fleet_redis_check(redis, got, reply, error);
+    return check(redis, got, reply, error);
 }
 
 /* One command; -1 has no reply. */
-static int fleet_redis_ask(struct fleet_redis *redis, const struct fleet_words *words,
-                           redisReply **reply, struct error *error) {
+static int ask(struct fleet_redis *redis, const struct fleet_words *words, redisReply **reply,
+               struct error *error) {
     *reply = NULL;
-    if (fleet_redis_connect(redis, error))
+    if (connect_redis(redis, error))
         return -1;
-    return fleet_redis_check(
-        redis, redisCommandArgv(redis->context, (int)words->count, words->word, words->size), reply,
-        error);
+    return check(redis,
+                 redisCommandArgv(redis->context, (int)words->count, words->word, words->size),
+                 reply, error);
 }
 
 /* Let the server have it, for words that are appended: those go with its digest. */
-static int fleet_redis_load(struct fleet_redis *redis, enum fleet_script script,
-                            struct error *error) {
+static int load(struct fleet_redis *redis, enum fleet_script script, struct error *error) {
     size_t head = strlen(fleet_script_words), size = strlen(fleet_script_texts[script]);
     redisReply *reply;
-    if (fleet_redis_connect(redis, error))
+    if (connect_redis(redis, error))
         return -1;
     if (*redis->sha[script])
         return 0;
@@ -235,8 +231,8 @@ static int fleet_redis_load(struct fleet_redis *redis, enum fleet_script script,
         return error_no_memory(error);
     memcpy(text, fleet_script_words, head);
     memcpy(text + head, fleet_script_texts[script], size);
-    int result = fleet_redis_check(
-        redis, redisCommand(redis->context, "SCRIPT LOAD %b", text, head + size), &reply, error);
+    int result = check(redis, redisCommand(redis->context, "SCRIPT LOAD %b", text, head + size),
+                       &reply, error);
     free(text);
     if (result == 0 && (reply->type != REDIS_REPLY_STRING || reply->len != FLEET_SHA_SIZE - 1))
         result = error_set(error, EX_UNAVAILABLE, "%s answers SCRIPT LOAD with no digest",
@@ -262,12 +258,12 @@ static int append(struct fleet_redis *redis, const struct fleet_words *words, st
 }
 
 /* A server that was started anew has to be given it again. */
-static int fleet_redis_run(struct fleet_redis *redis, enum fleet_script script,
-                           struct fleet_words *words, redisReply **reply, struct error *error) {
+static int run(struct fleet_redis *redis, enum fleet_script script, struct fleet_words *words,
+               redisReply **reply, struct error *error) {
     int result = -1;
     *reply = NULL;
     for (int tries = 0; tries < 2; tries++) {
-        if (fleet_redis_load(redis, script, error))
+        if (load(redis, script, error))
             break;
         set_digest(redis, script, words);
         redisReply *got =
@@ -277,10 +273,38 @@ static int fleet_redis_run(struct fleet_redis *redis, enum fleet_script script,
             *redis->sha[script] = '\0';
             continue;
         }
-        result = fleet_redis_check(redis, got, reply, error);
+        result = check(redis, got, reply, error);
         break;
     }
-    fleet_words_free(words);
+    words_free(words);
+    return result;
+}
+
+/* The same with words of each kind: '@' name, id and run of this daemon, 's' a text, 'n' a
+   uint64_t. `reply` NULL: nobody asks what it answers. */
+static int call(struct fleet_redis *redis, enum fleet_script script, redisReply **reply,
+                struct error *error, const char *kinds, ...) {
+    struct fleet_words words;
+    redisReply *got = NULL;
+    va_list arguments;
+    if (reply)
+        *reply = NULL;
+    if (words_of_script(redis, &words, SELF_WORDS + strlen(kinds), error))
+        return -1;
+    va_start(arguments, kinds);
+    for (; *kinds; kinds++)
+        if (*kinds == '@')
+            add_self(redis, &words);
+        else if (*kinds == 's')
+            add(&words, va_arg(arguments, const char *));
+        else
+            add_number(&words, va_arg(arguments, uint64_t));
+    va_end(arguments);
+    int result = run(redis, script, &words, &got, error);
+    if (reply)
+        *reply = got;
+    else
+        freeReplyObject(got);
     return result;
 }
 
@@ -314,7 +338,7 @@ static void warn_of_keeping(const struct fleet_redis *redis, const char *info) {
 
 /* Warn, where the server says that it does not keep what it has answered. The link is connected; a
    user who may not ask INFO is told nothing. */
-static void fleet_redis_look_at_keeping(struct fleet_redis *redis) {
+static void look_at_keeping(struct fleet_redis *redis) {
     redisReply *reply = redisCommand(redis->context, "INFO");
     if (reply && reply->type == REDIS_REPLY_STRING)
         warn_of_keeping(redis, reply->str);
@@ -331,7 +355,7 @@ static int read_taken(const struct fleet_redis *redis, const redisReply *reply,
     enum { EACH = 3 };
     size_t at = 1;
     if (strcmp(reply_text(reply, 0), "ok") != 0)
-        return fleet_redis_judge(redis, reply_text(reply, 0), error);
+        return judge_member(redis, reply_text(reply, 0), error);
     for (size_t n = 0; n < count; n++) {
         uint64_t partition;
         struct fleet_claim *claim = &claims[n];
@@ -344,27 +368,27 @@ static int read_taken(const struct fleet_redis *redis, const redisReply *reply,
         }
         if (!reply_number(reply->element[at + 1], &claim->claim) ||
             !reply_committed(reply_text(reply, at + 2), claim))
-            return fleet_redis_no_sense(redis, error);
+            return no_sense(redis, error);
         at += EACH;
         ++*taken;
     }
-    return at == reply->elements ? 0 : fleet_redis_no_sense(redis, error);
+    return at == reply->elements ? 0 : no_sense(redis, error);
 }
 
-static int fleet_redis_take(struct fleet_link *link, struct fleet_claim *claims, size_t count,
-                            size_t *taken, struct error *error) {
+static int take(struct fleet_link *link, struct fleet_claim *claims, size_t count, size_t *taken,
+                struct error *error) {
     struct fleet_redis *redis = (struct fleet_redis *)link;
     enum { EACH = 2 };
     struct fleet_words words;
     redisReply *reply;
     *taken = 0;
-    if (fleet_words_of_self(redis, &words, EACH * count, error))
+    if (words_of_self(redis, &words, EACH * count, error))
         return -1;
     for (size_t n = 0; n < count; n++) {
-        fleet_add_number(&words, claims[n].partition);
-        fleet_add_number(&words, claims[n].claim);
+        add_number(&words, claims[n].partition);
+        add_number(&words, claims[n].claim);
     }
-    int result = fleet_redis_run(redis, SCRIPT_TAKE, &words, &reply, error) ||
+    int result = run(redis, SCRIPT_TAKE, &words, &reply, error) ||
                  read_taken(redis, reply, claims, count, taken, error);
     freeReplyObject(reply);
     return result ? -1 : 0;
@@ -372,47 +396,47 @@ static int fleet_redis_take(struct fleet_link *link, struct fleet_claim *claims,
 
 /* ---- How they ended ---- */
 
-static int fleet_redis_ended(struct fleet_link *link, struct fleet_ended *claims, size_t count,
-                             struct error *error) {
+static int ended(struct fleet_link *link, struct fleet_ended *claims, size_t count,
+                 struct error *error) {
     struct fleet_redis *redis = (struct fleet_redis *)link;
     enum { EACH = 2 };
     struct fleet_words words;
     redisReply *reply;
-    if (fleet_words_of_script(redis, &words, EACH * count, error))
+    if (words_of_script(redis, &words, EACH * count, error))
         return -1;
     for (size_t n = 0; n < count; n++) {
-        fleet_add_number(&words, claims[n].partition);
-        fleet_add_number(&words, claims[n].claim);
+        add_number(&words, claims[n].partition);
+        add_number(&words, claims[n].claim);
     }
-    int result = fleet_redis_run(redis, SCRIPT_ENDED, &words, &reply, error);
+    int result = run(redis, SCRIPT_ENDED, &words, &reply, error);
     for (size_t n = 0; result == 0 && n < count; n++) {
         const char *text = reply_text(reply, n), *offset = strchr(text, ' ');
         claims[n].is_over = strncmp(text, "over ", strlen("over ")) == 0;
         claims[n].is_lost = strncmp(text, "lost ", strlen("lost ")) == 0;
         claims[n].is_known = offset && reply_offset(offset + 1, &claims[n].offset);
         if (!claims[n].is_known && (!offset || strcmp(offset, " -") != 0))
-            result = fleet_redis_no_sense(redis, error);
+            result = no_sense(redis, error);
     }
     freeReplyObject(reply);
     return result;
 }
 
-static int fleet_redis_settle(struct fleet_link *link, const uint64_t *claims, size_t count,
-                              struct error *error) {
+static int settle(struct fleet_link *link, const uint64_t *claims, size_t count,
+                  struct error *error) {
     struct fleet_redis *redis = (struct fleet_redis *)link;
     enum { WORDS = 2 };
     char key[FLEET_KEY_SIZE];
     struct fleet_words words;
     redisReply *reply;
-    if (fleet_words_open(&words, WORDS + count, error))
+    if (words_open(&words, WORDS + count, error))
         return -1;
     snprintf(key, sizeof key, "%sended", redis->prefix);
-    fleet_add(&words, "HDEL");
-    fleet_add(&words, key);
+    add(&words, "HDEL");
+    add(&words, key);
     for (size_t n = 0; n < count; n++)
-        fleet_add_number(&words, claims[n]);
-    int result = fleet_redis_ask(redis, &words, &reply, error);
-    fleet_words_free(&words);
+        add_number(&words, claims[n]);
+    int result = ask(redis, &words, &reply, error);
+    words_free(&words);
     freeReplyObject(reply);
     return result;
 }
@@ -423,21 +447,21 @@ static int append_commit(struct fleet_redis *redis, const struct fleet_commit *c
                          struct error *error) {
     enum { WORDS = 10 };
     struct fleet_words words;
-    if (fleet_words_of_self(redis, &words, WORDS, error))
+    if (words_of_self(redis, &words, WORDS, error))
         return -1;
-    fleet_add(&words, release ? "1" : "0");
-    fleet_add_number(&words, commit->partition);
-    fleet_add_number(&words, commit->claim);
-    fleet_add_offset(&words, commit->offset);
-    fleet_add_number(&words, commit->learned);
-    fleet_add_number(&words, commit->streams);
-    fleet_add_number(&words, commit->serial);
-    fleet_add_number(&words, commit->rows);
-    fleet_add(&words, commit->whole ? "1" : "0");
-    fleet_add_offset(&words, commit->base);
+    add(&words, release ? "1" : "0");
+    add_number(&words, commit->partition);
+    add_number(&words, commit->claim);
+    add_offset(&words, commit->offset);
+    add_number(&words, commit->learned);
+    add_number(&words, commit->streams);
+    add_number(&words, commit->serial);
+    add_number(&words, commit->rows);
+    add(&words, commit->whole ? "1" : "0");
+    add_offset(&words, commit->base);
     set_digest(redis, SCRIPT_COMMIT, &words);
     int result = append(redis, &words, error);
-    fleet_words_free(&words);
+    words_free(&words);
     return result;
 }
 
@@ -450,22 +474,19 @@ static int read_committed(const struct fleet_redis *redis, const redisReply *rep
         return error_set(error, EX_TEMPFAIL, "states that it was given are gone");
     return commit->refused || commit->incomplete || !strcmp(text, "ok")
                ? 0
-               : fleet_redis_judge(redis, text, error);
+               : judge_member(redis, text, error);
 }
 
-/* All go out before the first is answered; all answers are read, and the first error is told. */
-static int commit_some(struct fleet_redis *redis, struct fleet_commit *commits, size_t count,
-                       bool release, struct error *error) {
-    size_t sent = 0;
-    int result = fleet_redis_load(redis, SCRIPT_COMMIT, error);
-    while (result == 0 && sent < count)
-        if ((result = append_commit(redis, &commits[sent], release, error)) == 0)
-            sent++;
-    for (size_t n = 0; n < sent; n++) {
+/* All commands have gone out before the first is answered; all answers are read, and the first
+   error is told. `commits`: NULL, or what they are of. */
+static int read_answers(struct fleet_redis *redis, struct fleet_commit *commits, size_t count,
+                        struct error *error) {
+    int result = 0;
+    for (size_t n = 0; n < count; n++) {
         redisReply *reply;
         struct error one = {0};
-        if (fleet_redis_next(redis, &reply, &one) ||
-            read_committed(redis, reply, &commits[n], &one)) {
+        if (next_reply(redis, &reply, &one) ||
+            (commits && read_committed(redis, reply, &commits[n], &one))) {
             *error = result ? *error : one;
             result = -1;
         }
@@ -476,8 +497,19 @@ static int commit_some(struct fleet_redis *redis, struct fleet_commit *commits, 
     return result;
 }
 
-static int fleet_redis_commit(struct fleet_link *link, struct fleet_commit *commits, size_t count,
-                              bool release, struct error *error) {
+static int commit_some(struct fleet_redis *redis, struct fleet_commit *commits, size_t count,
+                       bool release, struct error *error) {
+    size_t sent = 0;
+    struct error later = {0};
+    int result = load(redis, SCRIPT_COMMIT, error);
+    while (result == 0 && sent < count)
+        if ((result = append_commit(redis, &commits[sent], release, error)) == 0)
+            sent++;
+    return read_answers(redis, commits, sent, result ? &later : error) ? -1 : result;
+}
+
+static int commit(struct fleet_link *link, struct fleet_commit *commits, size_t count, bool release,
+                  struct error *error) {
     struct fleet_redis *redis = (struct fleet_redis *)link;
     enum { AT_ONCE = 256 };
     for (size_t n = 0; n < count; n += AT_ONCE)
@@ -497,11 +529,11 @@ enum {
 static int append_rows(struct fleet_redis *redis, const char *key, const struct fleet_row *rows,
                        size_t count, struct fleet_words *words, struct error *error) {
     words->count = 0;
-    fleet_add(words, "HSET");
-    fleet_add(words, key);
+    add(words, "HSET");
+    add(words, key);
     for (size_t n = 0; n < count; n++) {
-        fleet_add_bytes(words, rows[n].key, rows[n].key_size);
-        fleet_add_bytes(words, rows[n].state_size ? rows[n].state : "", rows[n].state_size);
+        add_bytes(words, rows[n].key, rows[n].key_size);
+        add_bytes(words, rows[n].state_size ? rows[n].state : "", rows[n].state_size);
     }
     return append(redis, words, error);
 }
@@ -509,39 +541,21 @@ static int append_rows(struct fleet_redis *redis, const char *key, const struct 
 static int append_expiry(struct fleet_redis *redis, const char *key, struct fleet_words *words,
                          struct error *error) {
     words->count = 0;
-    fleet_add(words, "PEXPIRE");
-    fleet_add(words, key);
-    fleet_add_number(words, STAGED_MS);
+    add(words, "PEXPIRE");
+    add(words, key);
+    add_number(words, STAGED_MS);
     return append(redis, words, error);
 }
 
-/* All commands go out before the first is answered. */
-static int read_answers(struct fleet_redis *redis, size_t count, struct error *error) {
-    int result = 0;
-    for (size_t n = 0; n < count; n++) {
-        redisReply *reply;
-        struct error one = {0};
-        if (fleet_redis_next(redis, &reply, &one)) {
-            *error = result ? *error : one;
-            result = -1;
-        }
-        freeReplyObject(reply);
-        if (!redis->context)
-            return -1;
-    }
-    return result;
-}
-
-static int fleet_redis_stage(struct fleet_link *link, size_t partition, uint64_t claim,
-                             uint64_t serial, const struct fleet_row *rows, size_t count,
-                             struct error *error) {
+static int stage(struct fleet_link *link, size_t partition, uint64_t claim, uint64_t serial,
+                 const struct fleet_row *rows, size_t count, struct error *error) {
     struct fleet_redis *redis = (struct fleet_redis *)link;
     char key[FLEET_KEY_SIZE];
     struct fleet_words words;
     size_t commands = 0;
     if (count == 0)
         return 0;
-    if (fleet_redis_connect(redis, error) || fleet_words_open(&words, 2 + 2 * ROWS_AT_ONCE, error))
+    if (connect_redis(redis, error) || words_open(&words, 2 + 2 * ROWS_AT_ONCE, error))
         return -1;
     snprintf(key, sizeof key, "%sstates:%zu:%" PRIu64 ":%" PRIu64, redis->prefix, partition, claim,
              serial);
@@ -553,11 +567,9 @@ static int fleet_redis_stage(struct fleet_link *link, size_t partition, uint64_t
     }
     if (result == 0 && (result = append_expiry(redis, key, &words, error)) == 0)
         commands++;
-    fleet_words_free(&words);
-    struct error one = {0};
-    if (read_answers(redis, commands, result ? &one : error))
-        result = -1;
-    return result;
+    words_free(&words);
+    struct error later = {0};
+    return read_answers(redis, NULL, commands, result ? &later : error) ? -1 : result;
 }
 
 /* ---- Coming ---- */
@@ -565,18 +577,14 @@ static int fleet_redis_stage(struct fleet_link *link, size_t partition, uint64_t
 /* Whether there are any, and all that were committed. */
 static int look_at_states(struct fleet_redis *redis, size_t partition, uint64_t *committed,
                           struct error *error) {
-    struct fleet_words words;
     struct fleet_claim claim;
     redisReply *reply;
     uint64_t there = 0;
-    if (fleet_words_of_script(redis, &words, 1, error))
-        return -1;
-    fleet_add_number(&words, partition);
-    int result = fleet_redis_run(redis, SCRIPT_STATES, &words, &reply, error);
+    int result = call(redis, SCRIPT_STATES, &reply, error, "n", (uint64_t)partition);
     if (result == 0 && (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 ||
                         !reply_number(reply->element[1], &there) ||
                         !reply_committed(reply_text(reply, 0), &claim)))
-        result = fleet_redis_no_sense(redis, error);
+        result = no_sense(redis, error);
     if (result == 0 && claim.committed && there < claim.states)
         log_warning("%s has %" PRIu64 " of the %" PRIu64
                     " states of streams that the fleet %s has committed of partition %zu, as when "
@@ -592,18 +600,18 @@ static int visit_some(struct fleet_redis *redis, const char *key, redisReply *co
                       size_t count, fleet_visit *visit, void *context, struct error *error) {
     struct fleet_words words;
     redisReply *reply;
-    if (fleet_words_open(&words, 2 + count, error))
+    if (words_open(&words, 2 + count, error))
         return -1;
-    fleet_add(&words, "HMGET");
-    fleet_add(&words, key);
+    add(&words, "HMGET");
+    add(&words, key);
     for (size_t n = 0; n < count; n++)
-        fleet_add_bytes(&words, keys[n]->str, keys[n]->len);
-    int result = fleet_redis_ask(redis, &words, &reply, error);
-    fleet_words_free(&words);
+        add_bytes(&words, keys[n]->str, keys[n]->len);
+    int result = ask(redis, &words, &reply, error);
+    words_free(&words);
     for (size_t n = 0; result == 0 && n < count; n++) {
         const redisReply *state = n < reply->elements ? reply->element[n] : NULL;
         if (!state || state->type != REDIS_REPLY_STRING) {
-            result = fleet_redis_no_sense(redis, error);
+            result = no_sense(redis, error);
             break;
         }
         const struct fleet_row row = {keys[n]->str, state->str, keys[n]->len, state->len};
@@ -615,17 +623,17 @@ static int visit_some(struct fleet_redis *redis, const char *key, redisReply *co
 
 static int ask_keys(struct fleet_redis *redis, const char *key, redisReply **reply,
                     struct error *error) {
-    if (fleet_redis_connect(redis, error) ||
-        fleet_redis_check(redis, redisCommand(redis->context, "HKEYS %s", key), reply, error))
+    if (connect_redis(redis, error) ||
+        check(redis, redisCommand(redis->context, "HKEYS %s", key), reply, error))
         return -1;
     bool good = (*reply)->type == REDIS_REPLY_ARRAY;
     for (size_t n = 0; good && n < (*reply)->elements; n++)
         good = (*reply)->element[n]->type == REDIS_REPLY_STRING;
-    return good ? 0 : fleet_redis_no_sense(redis, error);
+    return good ? 0 : no_sense(redis, error);
 }
 
-static int fleet_redis_states(struct fleet_link *link, size_t partition, fleet_visit *visit,
-                              void *context, struct error *error) {
+static int states(struct fleet_link *link, size_t partition, fleet_visit *visit, void *context,
+                  struct error *error) {
     struct fleet_redis *redis = (struct fleet_redis *)link;
     char key[FLEET_KEY_SIZE];
     redisReply *keys = NULL;
@@ -647,68 +655,52 @@ static int fleet_redis_states(struct fleet_link *link, size_t partition, fleet_v
 
 enum { ROUND_MS = 60 * 60 * 1000 /* how long parameters are kept */ };
 
-static int fleet_redis_arrive(struct fleet_link *link, uint64_t serial, const void *parameters,
-                              size_t size, uint64_t *round, struct error *error) {
+static int arrive(struct fleet_link *link, uint64_t serial, const void *parameters, size_t size,
+                  uint64_t *round, struct error *error) {
     struct fleet_redis *redis = (struct fleet_redis *)link;
     enum { WORDS = 3 };
     struct fleet_words words;
     redisReply *reply;
-    if (fleet_words_of_self(redis, &words, WORDS, error))
+    if (words_of_self(redis, &words, WORDS, error))
         return -1;
-    fleet_add_number(&words, serial);
-    fleet_add_bytes(&words, parameters, size);
-    fleet_add_number(&words, ROUND_MS);
-    int result = fleet_redis_run(redis, SCRIPT_ARRIVE, &words, &reply, error);
+    add_number(&words, serial);
+    add_bytes(&words, parameters, size);
+    add_number(&words, ROUND_MS);
+    int result = run(redis, SCRIPT_ARRIVE, &words, &reply, error);
     if (result == 0 && !reply_number(reply, round))
-        result = fleet_redis_judge(redis, reply_text(reply, 0), error);
+        result = judge_member(redis, reply_text(reply, 0), error);
     freeReplyObject(reply);
     return result;
 }
 
-static int fleet_redis_pass(struct fleet_link *link, uint64_t round, struct error *error) {
+static int pass(struct fleet_link *link, uint64_t round, struct error *error) {
     struct fleet_redis *redis = (struct fleet_redis *)link;
-    enum { WORDS = 2 };
-    struct fleet_words words;
-    redisReply *reply;
-    if (fleet_words_of_script(redis, &words, WORDS, error))
-        return -1;
-    fleet_add(&words, redis->self->name);
-    fleet_add_number(&words, round);
-    int result = fleet_redis_run(redis, SCRIPT_PASS, &words, &reply, error);
-    freeReplyObject(reply);
-    return result;
+    return call(redis, SCRIPT_PASS, NULL, error, "sn", redis->self->name, round);
 }
 
-static int fleet_redis_round(struct fleet_link *link, uint64_t round, char **names,
-                             struct error *error) {
+static int round_of(struct fleet_link *link, uint64_t round, char **names, struct error *error) {
     struct fleet_redis *redis = (struct fleet_redis *)link;
-    enum { WORDS = 2 };
-    struct fleet_words words;
     redisReply *reply;
     *names = NULL;
-    if (fleet_words_of_script(redis, &words, WORDS, error))
-        return -1;
-    fleet_add_number(&words, round);
-    fleet_add_number(&words, lease_ms(redis));
-    int result = fleet_redis_run(redis, SCRIPT_ROUND, &words, &reply, error);
+    int result = call(redis, SCRIPT_ROUND, &reply, error, "nn", round, lease_ms(redis));
     if (result == 0 && reply->type != REDIS_REPLY_STRING)
-        result = fleet_redis_no_sense(redis, error);
+        result = no_sense(redis, error);
     if (result == 0 && reply->len > 0 && !(*names = strdup(reply->str)))
         result = error_no_memory(error);
     freeReplyObject(reply);
     return result;
 }
 
-static int fleet_redis_parameters(struct fleet_link *link, uint64_t round, const char *name,
-                                  void **bytes, size_t *size, struct error *error) {
+static int parameters_of(struct fleet_link *link, uint64_t round, const char *name, void **bytes,
+                         size_t *size, struct error *error) {
     struct fleet_redis *redis = (struct fleet_redis *)link;
     redisReply *reply;
     *bytes = NULL;
-    if (fleet_redis_connect(redis, error) ||
-        fleet_redis_check(redis,
-                          redisCommand(redis->context, "GET %sparameters:%llu:%s", redis->prefix,
-                                       (unsigned long long)round, name),
-                          &reply, error))
+    if (connect_redis(redis, error) ||
+        check(redis,
+              redisCommand(redis->context, "GET %sparameters:%llu:%s", redis->prefix,
+                           (unsigned long long)round, name),
+              &reply, error))
         return -1;
     int result = reply->type == REDIS_REPLY_STRING
                      ? 0
@@ -734,7 +726,7 @@ static int judge_join(struct fleet_redis *redis, const redisReply *reply, struct
     if (!strcmp(what, "name")) {
         const double left = strtod(reply_text(reply, 2), NULL) / 1000;
         redis->link.namesake = (struct fleet_namesake){strtoull(theirs, NULL, 10), left};
-        return fleet_redis_name_is_taken(redis, error);
+        return fleet_name_is_taken(redis->self, error);
     }
     if (!strcmp(what, "stream"))
         return error_set(error, EX_CONFIG,
@@ -764,27 +756,19 @@ static int judge_join(struct fleet_redis *redis, const redisReply *reply, struct
                          "the fleet %s at %s has daemons of an older version of runnel: end all of "
                          "them, and start them again with this one",
                          self->group, redis->url->name);
-    return fleet_redis_no_sense(redis, error);
+    return no_sense(redis, error);
 }
 
 static int join(struct fleet_link *link, const char *info, struct error *error) {
     struct fleet_redis *redis = (struct fleet_redis *)link;
-    enum { WORDS = 6 };
-    struct fleet_words words;
+    const struct fleet_self *self = redis->self;
     redisReply *reply;
-    if (fleet_words_of_self(redis, &words, WORDS, error))
-        return -1;
-    fleet_add_number(&words, lease_ms(redis));
-    fleet_add(&words, redis->self->stream);
-    fleet_add_number(&words, redis->self->partitions);
-    fleet_add(&words, redis->self->digest);
-    fleet_add_number(&words, redis->self->every);
-    fleet_add(&words, info);
-    int result = fleet_redis_run(redis, SCRIPT_JOIN, &words, &reply, error) ||
+    int result = call(redis, SCRIPT_JOIN, &reply, error, "@nsnsns", lease_ms(redis), self->stream,
+                      (uint64_t)self->partitions, self->digest, self->every, info) ||
                  judge_join(redis, reply, error);
     freeReplyObject(reply);
     if (result == 0)
-        fleet_redis_look_at_keeping(redis);
+        look_at_keeping(redis);
     redis->anew |= result == 0;
     return result ? -1 : 0;
 }
@@ -792,49 +776,32 @@ static int join(struct fleet_link *link, const char *info, struct error *error) 
 static int renew(struct fleet_link *link, const char *info, uint64_t *version,
                  struct error *error) {
     struct fleet_redis *redis = (struct fleet_redis *)link;
-    enum { WORDS = 2 };
-    struct fleet_words words;
     redisReply *reply;
-    if (fleet_words_of_self(redis, &words, WORDS, error))
-        return -1;
-    fleet_add_number(&words, lease_ms(redis));
-    fleet_add(&words, info);
-    int result = fleet_redis_run(redis, SCRIPT_RENEW, &words, &reply, error);
+    int result = call(redis, SCRIPT_RENEW, &reply, error, "@ns", lease_ms(redis), info);
     if (result == 0 && !strcmp(reply_text(reply, 0), "stale"))
         *version = FLEET_DISPLACED;
     else if (result == 0 && !reply_number(reply, version))
-        result = fleet_redis_judge(redis, reply_text(reply, 0), error);
+        result = judge_member(redis, reply_text(reply, 0), error);
     freeReplyObject(reply);
     return result;
 }
 
 static int leave(struct fleet_link *link, struct error *error) {
-    struct fleet_redis *redis = (struct fleet_redis *)link;
-    struct fleet_words words;
-    redisReply *reply;
-    if (fleet_words_of_self(redis, &words, 0, error))
-        return -1;
-    int result = fleet_redis_run(redis, SCRIPT_LEAVE, &words, &reply, error);
-    freeReplyObject(reply);
-    return result;
+    return call((struct fleet_redis *)link, SCRIPT_LEAVE, NULL, error, "@");
 }
 
 /* A server that was away may have lost what this view has. */
 static int look(struct fleet_link *link, struct fleet_view *view, struct error *error) {
     struct fleet_redis *redis = (struct fleet_redis *)link;
-    struct fleet_words words;
     redisReply *reply = NULL;
-    int result = fleet_redis_connect(redis, error);
+    int result = connect_redis(redis, error);
     const bool anew = result == 0 && redis->anew;
     if (anew)
         fleet_view_free(view);
-    if (result == 0 && (result = fleet_words_of_script(redis, &words, 1, error)) == 0) {
-        fleet_add_number(&words, view->version);
-        result = fleet_redis_run(redis, SCRIPT_LOOK, &words, &reply, error);
-    }
+    if (result == 0)
+        result = call(redis, SCRIPT_LOOK, &reply, error, "n", view->version);
     if (result == 0 && (result = reply_view(reply, view)))
-        result =
-            result == REPLY_NO_MEMORY ? error_no_memory(error) : fleet_redis_no_sense(redis, error);
+        result = result == REPLY_NO_MEMORY ? error_no_memory(error) : no_sense(redis, error);
     freeReplyObject(reply);
     if (result) {
         fleet_view_free(view);
@@ -861,13 +828,11 @@ static uint64_t entries_added(const redisReply *info) {
    are lower. */
 static bool is_learned(const redisReply *info, const struct fleet_partition *known) {
     const redisReply *newest = redis_member(info, "last-entry");
-    uint64_t first, second, learned_first, learned_second;
     const char *id = newest ? reply_text(newest, 0) : "";
     if (!*id || !known->committed)
         return newest && newest->type == REDIS_REPLY_NIL;
-    redis_id_parse(id, &first, &second);
-    redis_id_of(known->offset.epoch, known->offset.sequence, &learned_first, &learned_second);
-    return first < learned_first || (first == learned_first && second <= learned_second);
+    return redis_id_compare(redis_id_parse(id),
+                            redis_id_of(known->offset.epoch, known->offset.sequence)) <= 0;
 }
 
 /* A stream that is not there has had nothing. */
@@ -883,7 +848,7 @@ static int end_of(struct fleet_redis *redis, const struct fleet_view *view, size
         freeReplyObject(info);
         return 1;
     }
-    if (fleet_redis_check(redis, info, &info, error))
+    if (check(redis, info, &info, error))
         return -1;
     *end = is_learned(info, known) ? known->learned : entries_added(info);
     freeReplyObject(info);
@@ -893,7 +858,7 @@ static int end_of(struct fleet_redis *redis, const struct fleet_view *view, size
 static int ends(struct fleet_link *link, const struct fleet_view *view, uint64_t *ends,
                 struct error *error) {
     struct fleet_redis *redis = (struct fleet_redis *)link;
-    if (fleet_redis_connect(redis, error))
+    if (connect_redis(redis, error))
         return -1;
     for (size_t n = 0; n < view->partition_count; n++) {
         int found = end_of(redis, view, n, false, &ends[n], error);
@@ -909,13 +874,9 @@ static int ends(struct fleet_link *link, const struct fleet_view *view, uint64_t
 
 static int drain(struct fleet_link *link, const char *name, struct error *error) {
     struct fleet_redis *redis = (struct fleet_redis *)link;
-    struct fleet_words words;
     redisReply *reply;
     uint64_t there = 0;
-    if (fleet_words_of_script(redis, &words, 1, error))
-        return -1;
-    fleet_add(&words, name);
-    int result = fleet_redis_run(redis, SCRIPT_DRAIN, &words, &reply, error);
+    int result = call(redis, SCRIPT_DRAIN, &reply, error, "s", name);
     if (result == 0 && (!reply_number(reply, &there) || !there))
         result = error_set(error, EX_USAGE, "there is no daemon %s in the fleet %s now", name,
                            redis->self->group);
@@ -924,14 +885,7 @@ static int drain(struct fleet_link *link, const char *name, struct error *error)
 }
 
 static int rebalance(struct fleet_link *link, struct error *error) {
-    struct fleet_redis *redis = (struct fleet_redis *)link;
-    struct fleet_words words;
-    redisReply *reply;
-    if (fleet_words_of_script(redis, &words, 0, error))
-        return -1;
-    int result = fleet_redis_run(redis, SCRIPT_REBALANCE, &words, &reply, error);
-    freeReplyObject(reply);
-    return result;
+    return call((struct fleet_redis *)link, SCRIPT_REBALANCE, NULL, error, "");
 }
 
 /* Keys of a fleet's hash. What was asked for so often and has not ended is left. */
@@ -939,12 +893,12 @@ static int groups(struct fleet_link *link, struct fleet_groups *groups, struct e
     enum { KEYS_AT_ONCE = 1000, ASKED_MAX = 200 };
     struct fleet_redis *redis = (struct fleet_redis *)link;
     char cursor[FLEET_NUMBER_SIZE] = "0";
-    if (fleet_redis_connect(redis, error))
+    if (connect_redis(redis, error))
         return -1;
     for (int asked = 0; asked < ASKED_MAX && !groups->more; asked++) {
         redisReply *reply = redisCommand(redis->context, "SCAN %s MATCH runnel:{*}:fleet COUNT %d",
                                          cursor, KEYS_AT_ONCE);
-        if (fleet_redis_check(redis, reply, &reply, error))
+        if (check(redis, reply, &reply, error))
             return -1;
         snprintf(cursor, sizeof cursor, "%s", reply_text(reply, 0));
         const redisReply *keys = reply->elements > 1 ? reply->element[1] : NULL;
@@ -965,7 +919,7 @@ static int groups(struct fleet_link *link, struct fleet_groups *groups, struct e
 static void close_redis(struct fleet_link **link) {
     struct fleet_redis *redis = (struct fleet_redis *)*link;
     if (redis)
-        fleet_redis_disconnect(redis);
+        disconnect(redis);
     free(redis);
     *link = NULL;
 }
@@ -976,16 +930,16 @@ static const struct fleet_link_ops redis_ops = {
     .renew = renew,
     .leave = leave,
     .look = look,
-    .take = fleet_redis_take,
-    .ended = fleet_redis_ended,
-    .settle = fleet_redis_settle,
-    .stage = fleet_redis_stage,
-    .commit = fleet_redis_commit,
-    .states = fleet_redis_states,
-    .arrive = fleet_redis_arrive,
-    .pass = fleet_redis_pass,
-    .round = fleet_redis_round,
-    .parameters = fleet_redis_parameters,
+    .take = take,
+    .ended = ended,
+    .settle = settle,
+    .stage = stage,
+    .commit = commit,
+    .states = states,
+    .arrive = arrive,
+    .pass = pass,
+    .round = round_of,
+    .parameters = parameters_of,
     .ends = ends,
     .drain = drain,
     .rebalance = rebalance,

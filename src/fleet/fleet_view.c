@@ -102,3 +102,10 @@ int fleet_id_draw(char id[FLEET_ID_SIZE], struct error *error) {
     snprintf(id, FLEET_ID_SIZE, "%016" PRIx64 "%016" PRIx64, random[0], random[1]);
     return 0;
 }
+
+int fleet_name_is_taken(const struct fleet_self *self, struct error *error) {
+    return error_set(error, EX_CONFIG,
+                     "another daemon of the name %s is in the fleet %s: give each daemon a name of "
+                     "its own (name), and a state directory of its own",
+                     self->name, self->group);
+}

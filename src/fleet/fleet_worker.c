@@ -14,7 +14,6 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/threads.h"
-#include "fleet_average.h"
 
 struct fleet_worker {
     const struct fleet_self *self;
@@ -505,11 +504,17 @@ struct fleet_job *fleet_job_new(enum fleet_job_kind kind, size_t count) {
     return NULL;
 }
 
+static void free_states(struct fleet_states *states) {
+    free(states->rows);
+    free(states->bytes);
+    *states = (struct fleet_states){0};
+}
+
 void fleet_job_free(struct fleet_job *job) {
     if (!job)
         return;
     for (size_t n = 0; job->states && n < job->count; n++)
-        fleet_states_free(&job->states[n]);
+        free_states(&job->states[n]);
     free(job->claims);
     free(job->commits);
     free(job->ended);
@@ -568,12 +573,6 @@ void fleet_states_done(struct fleet_states *states) {
     }
 }
 
-void fleet_states_free(struct fleet_states *states) {
-    free(states->rows);
-    free(states->bytes);
-    *states = (struct fleet_states){0};
-}
-
 static int keep_state(void *context, const struct fleet_row *row, struct error *error) {
     return fleet_states_add(context, row, error);
 }
@@ -586,7 +585,7 @@ static int fetch_states(struct fleet_worker *worker, struct fleet_job *job, stru
         struct fleet_states *states = &job->states[n];
         if (job->claims[n].partition == SIZE_MAX)
             continue;
-        fleet_states_free(states); /* of a try that was cut short */
+        free_states(states); /* of a try that was cut short */
         if (fleet_worker_renew(worker, error) ||
             link->ops->states(link, job->claims[n].partition, keep_state, states, error))
             return -1;
@@ -648,6 +647,24 @@ static int wait_for_round(struct fleet_worker *worker, uint64_t round, char **na
     }
 }
 
+/* Sums in double, in the order in which they are added; begins with all zeros. */
+struct fleet_average {
+    double *sums; /* (count,) */
+    size_t count, added;
+};
+
+static void add_to(struct fleet_average *average, const float *values) {
+    for (size_t n = 0; n < average->count; n++)
+        average->sums[n] += (double)values[n];
+    average->added++;
+}
+
+/* Rounded once. */
+static void take_mean(const struct fleet_average *average, float *values) {
+    for (size_t n = 0; n < average->count; n++)
+        values[n] = (float)(average->sums[n] / (double)average->added);
+}
+
 static int add_one(struct fleet_worker *worker, uint64_t round, const char *name,
                    struct fleet_average *average, struct error *error) {
     void *bytes;
@@ -660,7 +677,7 @@ static int add_one(struct fleet_worker *worker, uint64_t round, const char *name
                                  "%s has %zu bytes of parameters, and this daemon %zu", name, size,
                                  average->count * sizeof(float));
     if (result == 0)
-        fleet_average_add(average, bytes);
+        add_to(average, bytes);
     free(bytes);
     return result;
 }
@@ -692,7 +709,7 @@ static int average(struct fleet_worker *worker, struct fleet_job *job, struct er
         job->members = sums.added;
         job->alone = sums.added < 2;
         if (!job->alone)
-            fleet_average_mean(&sums, job->parameters);
+            take_mean(&sums, job->parameters);
     }
     free(sums.sums);
     free(names);

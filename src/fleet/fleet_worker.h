@@ -24,7 +24,6 @@ struct fleet_states {
 };
 int fleet_states_add(struct fleet_states *states, const struct fleet_row *row, struct error *error);
 void fleet_states_done(struct fleet_states *states);
-void fleet_states_free(struct fleet_states *states);
 
 enum fleet_job_kind {
     FLEET_JOB_TAKE,   /* claims[count], as they were seen, with the states that are committed */

@@ -333,7 +333,9 @@ static struct redis_topic *topic_of(struct redis_reader *reader, const redisRepl
 
 /* The entry's id, after which reading resumes. */
 static void note(struct redis_reader *reader, struct redis_entry *entry, const char *id) {
-    redis_id_parse(id, &entry->first, &entry->second);
+    const struct redis_id parsed = redis_id_parse(id);
+    entry->first = parsed.first;
+    entry->second = parsed.second;
     uint64_t *first = reader->read_from ? &reader->read_from->first : &entry->topic->first;
     uint64_t *second = reader->read_from ? &reader->read_from->second : &entry->topic->second;
     *first = entry->first;
@@ -570,7 +572,7 @@ static int open_redis(struct source *source, char **operands, struct error *erro
 
 static int number_entry(struct redis *redis, const struct redis_entry *entry, struct error *error) {
     const struct redis_reader *reader = &redis->reader;
-    if (!redis_id_number(entry->first, entry->second, &redis->number))
+    if (!redis_id_number((struct redis_id){entry->first, entry->second}, &redis->number))
         return error_set(error, EX_DATAERR,
                          "entry %s: the second part of its id is above %lu, so that it cannot be "
                          "told apart from the next: let Redis make the ids",
@@ -592,7 +594,7 @@ static int take(struct redis *redis, const struct redis_entry *entry, struct ste
              (unsigned long long)entry->second, entry->stream);
     if (number_entry(redis, entry, error) < 0)
         return -1;
-    message.time = redis_id_time(entry->first);
+    message.time = redis_id_time((struct redis_id){entry->first, entry->second});
     if (!entry->fields) /* deleted from the stream, but not from the list of what was given */
         return 0;
     redis_payload(entry->fields, redis->field, &message, &redis->object);

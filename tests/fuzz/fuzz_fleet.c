@@ -8,7 +8,7 @@
 #include "common/error.h"
 #include "common/hash.h"
 #include "fleet/fleet_machine.h"
-#include "fleet/fleet_pieces.h"
+#include "fleet/fleet_rows.h"
 #include "fuzz.h"
 
 #define HEAD "runnel fleet machine 1\n"

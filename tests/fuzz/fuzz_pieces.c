@@ -12,7 +12,6 @@
 
 #include "common/error.h"
 #include "daemon/pieces.h"
-#include "fleet/fleet_pieces.h"
 #include "fleet/fleet_rows.h"
 #include "fuzz.h"
 

@@ -126,7 +126,7 @@ done | awk -v order="$(echo "$libraries" | tr '\n' ' ')" '
 # The daemon's room: parts that stand one above the other (src/daemon/parts.h), each of which uses
 # only those before it. What a part has is declared in its own .c: no other can write it. What all
 # share is written by the file that opens it.
-wrong 'uses a part above it' "$(awk -v order='announce run observe journalling checkpoints settings learning feedback moving left_out replay rollback abnormal consuming fleet take status export commands daemon' '
+wrong 'uses a part above it' "$(awk -v order='announce run observe journalling checkpoints settings learning feedback moving left_out replay rollback abnormal consuming shares fleet take commands daemon' '
     BEGIN { n = split(order, names, " "); for (i = 1; i <= n; i++) level[names[i]] = i }
     {
         part = $1
@@ -138,15 +138,15 @@ wrong 'uses a part above it' "$(awk -v order='announce run observe journalling c
         }
     }' "$scratch/includes")"
 wrong 'declared where others can write it' "$(
-    grep -nE '^struct (announcer|alarms|run|labels|consuming|figures|journalling|checkpoints|resolved|settings|moving) \{' src/daemon/*.h)"
+    grep -nE '^struct (announcer|alarms|run|consuming|figures|journalling|checkpoints|settings|moving) \{' src/daemon/*.h)"
 wrong 'writes what another file owns' "$(grep -noE \
     'daemon->[a-z_]+ (=|[-+|&]=) |&daemon->[a-z_]+|(\+\+|--)daemon->[a-z_]+|daemon->[a-z_]+(\+\+|--)' \
     src/daemon/*.c | awk '
     BEGIN {
-        split("config settings engine learning learner learning journal journalling announcer announce figures observe", owners, " ")
+        split("config settings engine learning learner learning journal journalling announcer announce figures observe consume consuming acknowledge source shares fleet", owners, " ")
         for (i = 1; i in owners; i += 2)
             owner[owners[i]] = owners[i + 1]
-        split("alarms run labels consuming fleet journalling checkpoints resolved settings moving", own, " ")
+        split("alarms run consuming fleet journalling checkpoints settings moving", own, " ")
         for (i in own)
             owner[own[i]] = own[i]
     }

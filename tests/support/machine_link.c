@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "common/error.h"
-#include "fleet/fleet_machine_internal.h"
+#include "fleet/fleet_state.h"
 #include "machine_world.h"
 
 enum { RUN_SIZE = 24, MS = 1000 };

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "common/error.h"
-#include "fleet/fleet_machine_internal.h"
+#include "fleet/fleet_state.h"
 #include "machine_link.h"
 
 #define TIME_FIRST 1800000000000 /* ms */

@@ -8,7 +8,7 @@
 #include <sysexits.h>
 
 #include "common/hash.h"
-#include "fleet/fleet_pieces.h"
+#include "fleet/fleet_rows.h"
 
 /* ---- Commands ---- */
 

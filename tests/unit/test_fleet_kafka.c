@@ -22,7 +22,7 @@
 #include "common/error.h"
 #include "fleet/fleet_kafka.h"
 #include "fleet/fleet_machine.h"
-#include "fleet/fleet_pieces.h"
+#include "fleet/fleet_rows.h"
 
 enum { PARTITIONS = 2, TEXT_SIZE = 256, WHY_SIZE = 256, WAIT_MS = 60000 };
 

@@ -22,7 +22,7 @@ ENTRY_WORDS = 50  # bytes of XADD and XREAD about a message: id, names, lengths
 SERVER_MEMORY = 64e9  # of a server of Redis
 RENEWALS_A_LEASE = 4  # at least: src/fleet/fleet_link.h
 DISK = 100e6  # bytes a second, a daemon's share
-MUCH = 0.25  # of a partition's states: src/daemon/fleet_states.c
+MUCH = 0.25  # of a partition's states: src/daemon/shares.c
 STOPPED = 0.05  # of the time: what checkpoints may stop learning
 
 

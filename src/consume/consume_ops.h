@@ -1,14 +1,15 @@
-/* What the parts of this room share: consume.c (the learning thread's side, and what waits between
-   the threads), consume_put.c (from a message to what waits), consume_thread.c (the thread, its
-   troubles), and a file for each broker. */
-#ifndef RUNNEL_CONSUME_INTERNAL_H
-#define RUNNEL_CONSUME_INTERNAL_H
+/* Between the common part (consume.c: the queue, the thread, its troubles) and a broker, one file
+   each. The common part calls the broker through struct consume_ops alone. On its thread the broker
+   calls the functions below. */
+#ifndef RUNNEL_CONSUME_OPS_H
+#define RUNNEL_CONSUME_OPS_H
 
 #include <pthread.h>
 #include <stdatomic.h>
 
 #include "brokers/mapping.h"
 #include "brokers/message.h"
+#include "brokers/redis_url.h"
 #include "common/error.h"
 #include "consume.h"
 
@@ -36,12 +37,12 @@ struct consume_partition {
     uint64_t short_reading;  /* in this generation; and offsets: */
     uint64_t put;            /* after the newest message that it has put; 0: none */
     uint64_t passed;         /* before this one nothing comes that has not been put */
-    uint64_t first, second;  /* Redis: its id */
+    struct redis_id id;      /* Redis: its id */
     struct consume_place committed;
     bool grouped;     /* the group is there */
     uint64_t missing; /* ns: since when it is not there; 0: it is */
     bool missing_said, short_said;
-    bool is_short;       /* Redis: the stream is not there, or ends before `first`, `second`, */
+    bool is_short;       /* Redis: the stream is not there, or ends before `id`, */
     int64_t short_count; /* and had so many entries then */
 };
 
@@ -59,13 +60,23 @@ struct consume_item {
 /* Of the dead letter that the learning thread waits for. */
 enum consume_dead { DEAD_NONE, DEAD_WANTED, DEAD_WRITTEN };
 
-struct consume_kind {
-    /* Learning thread: read the configuration; nothing is connected. */
+struct consume_ops {
+    const char *kind;           /* "redis": names of partitions in the journal begin so */
+    const char *before, *after; /* the number in a partition's name */
+
+    /* Learning thread: read the configuration, fill in `about`; nothing is connected. */
     int (*open)(struct consume *consume, struct error *error);
     void (*close)(struct consume *consume);
 
     /* As consume_print. */
     void (*print)(const struct consume_place *place, char text[CONSUME_PLACE_SIZE]);
+
+    /* Which of `count` partitions those who write choose for a key. */
+    size_t (*choose)(const struct config *config, const char *key, size_t key_size, size_t count);
+
+    /* As consume_link. */
+    int (*link)(struct consume *consume, struct fleet_self *self, struct fleet_link **link,
+                struct error *error);
 
     /* The thread: the next thing to be done; 0, or -1: EX_TEMPFAIL with a clause, it is not there;
        otherwise it makes no sense to try again, EX_DATAERR: and would be wrong later. After -1
@@ -76,7 +87,7 @@ struct consume_kind {
     /* Write the dead letter of the oldest item; as turn. */
     int (*bury)(struct consume *consume, const struct consume_item *item, struct error *error);
 
-    /* While there is no room for what has been read, every now and then; as turn. NULL: nothing. */
+    /* While there is no room for what has been read, every now and then; as turn. */
     int (*meanwhile)(struct consume *consume, struct error *error);
 
     /* Learning thread, under the mutex: what turn waits for ends. NULL: it waits for short. */
@@ -85,8 +96,9 @@ struct consume_kind {
 
 struct consume {
     const struct config *config;
-    const struct consume_kind *kind;
+    const struct consume_ops *ops;
     void *broker; /* its own */
+    struct consume_about about;
     char endpoint[CONSUME_NAME_SIZE];
     const char *fields[CONFIG_SHARES_MAX]; /* of examples.json, for */
     struct mapping *mapping; /* the thread's, and the next four; NULL: messages are examples */
@@ -101,8 +113,7 @@ struct consume {
     pthread_cond_t changed; /* wakes the thread */
     pthread_t thread;
     bool started, closing;
-    _Atomic bool ended; /* the thread is about to */
-    bool commits;
+    _Atomic bool ended;   /* the thread is about to */
     bool answered;        /* once, since it was opened */
     uint64_t since;       /* ns: it does not answer; 0 = it does */
     struct error failure; /* status 0 = none */
@@ -115,21 +126,14 @@ struct consume {
     enum consume_dead dead;      /* of the oldest */
 
     int event;
-    consume_moved *hook;
-    void *hook_context;
 };
 
-extern const struct consume_kind consume_redis, consume_kafka;
-
-/* ---- consume.c ---- */
-
-/* Under the mutex: a partition more; NULL: out of memory, or there are too many. */
-struct consume_partition *consume_add(struct consume *consume, const char *kind, const char *name);
+/* Under the mutex: a partition more, that of the number; -1: all of the stream. NULL: out of
+   memory, or there are too many. */
+struct consume_partition *consume_add(struct consume *consume, int32_t number);
 
 /* Wake the learning thread. */
 void consume_announce(struct consume *consume);
-
-/* ---- consume_put.c ---- */
 
 /* What was read of a partition whose generation is `reading`. `message` has no number yet. With
    `why` it is no example. `raw_key`.. may be NULL. */
@@ -145,10 +149,6 @@ struct consume_read {
 /* Put it to what waits, and wait for room; the partition is then `at` its place. 1; 0: the
    partition is read no more, or all is closing; -1: as turn. */
 int consume_put(struct consume *consume, const struct consume_read *read, struct error *error);
-
-/* ---- consume_thread.c ---- */
-
-void *consume_thread(void *context);
 
 /* It answers: said if it did not before. `reads`: and what is to be read can be. */
 void consume_answers(struct consume *consume, bool reads);

@@ -1,8 +1,8 @@
-/* The machine's own: what it keeps. All of it is in a snapshot, but what is marked. */
-#ifndef RUNNEL_FLEET_MACHINE_INTERNAL_H
-#define RUNNEL_FLEET_MACHINE_INTERNAL_H
+/* What a machine keeps: members, partitions, rounds. All of it is in a snapshot (fleet_snapshot.c),
+   but what is marked. */
+#ifndef RUNNEL_FLEET_STATE_H
+#define RUNNEL_FLEET_STATE_H
 
-#include "fleet_claims.h"
 #include "fleet_machine.h"
 
 enum { ROUNDS_KEPT = 100 };
@@ -40,6 +40,13 @@ struct closed_round {
     char *names, *wheres;
 };
 
+/* Claims that have ended, each with the offset at which it did: a table by their numbers. All
+   zeros is an empty one. Of an entry `is_over` is always true; claim 0 is a free place. */
+struct fleet_claims {
+    struct fleet_ended *places; /* (room,) a power of two, never full */
+    size_t count, room;
+};
+
 struct fleet_machine {
     uint64_t time, version, claim;
     char *stream, *digest; /* NULL: the fleet has never been */
@@ -57,6 +64,13 @@ struct fleet_machine {
     size_t results_room;
 };
 
+/* The entry of a claim, until the next change; NULL: it has not ended. */
+const struct fleet_ended *fleet_claims_find(const struct fleet_claims *claims, uint64_t claim);
+
+/* Add a claim, or change it. -1: out of memory. */
+int fleet_claims_put(struct fleet_claims *claims, const struct fleet_ended *ended);
+void fleet_claims_remove(struct fleet_claims *claims, uint64_t claim);
+
 /* The first member whose name is not before this one; the member of the name, or NULL. */
 size_t machine_place(const struct fleet_machine *machine, const char *name);
 struct member *machine_find(const struct fleet_machine *machine, const char *name);
@@ -71,25 +85,5 @@ int machine_found(struct fleet_machine *machine, const struct fleet_kind *kind);
 static inline bool machine_lives(const struct member *member, uint64_t time) {
     return member->is_leased && member->lease_end > time;
 }
-
-/* Who has left, and of whom nothing is known any more, goes. */
-void machine_forget_if_idle(struct fleet_machine *machine, struct member *member);
-
-/* Those whose leases are over are no members. Only once there may be one: now and then. */
-void machine_end_leases(struct fleet_machine *machine);
-
-/* ---- Rounds ---- */
-
-/* The open round waits for a member, if it lives and has a partition and is not there yet. */
-void machine_await(struct fleet_machine *machine, struct member *member);
-void machine_await_not(struct fleet_machine *machine, struct member *member);
-
-/* Close it if somebody has arrived, and nobody is awaited or that is a lease ago. The rest: what
-   the commands do. -1: out of memory. */
-int machine_close_round(struct fleet_machine *machine, uint64_t lease);
-int machine_arrive(struct fleet_machine *machine, struct member *member,
-                   const struct fleet_command *command, struct fleet_answer *answer);
-int machine_pass(struct fleet_machine *machine, struct member *member,
-                 const struct fleet_command *command);
 
 #endif

@@ -1,0 +1,110 @@
+#include "source.h"
+
+#include "common/error.h"
+#include "learner/learner_export.h"
+#include "parts.h"
+
+/* ---- ZeroMQ ---- */
+
+/* {"classes": {"words": [..], "forgets": ..}}, the words of classes in the order of ids. NULL: they
+   are numbers, or out of memory. */
+static char *describe_classes(const void *context) {
+    const struct learner *learner = ((const struct daemon *)context)->learner;
+    size_t n = learner ? learner_lexicon_of_classes(learner) : SIZE_MAX;
+    if (n == SIZE_MAX)
+        return NULL;
+    json_t *all = json_pack("{s:{s:o,s:b}}", "classes", "words", learner_words_list(learner, n),
+                            "forgets", (int)learner_lexicon(learner, n).forgets);
+    char *text = all ? json_dumps(all, JSON_COMPACT) : NULL;
+    json_decref(all);
+    return text;
+}
+
+static int open_socket(struct daemon *daemon, struct error *error) {
+    ingest_answer_more(daemon->ingest, describe_classes, daemon);
+    return daemon->config->examples_socket == EXAMPLES_ROUTER
+               ? acknowledge_open(&daemon->acknowledge, ingest_socket(daemon->ingest),
+                                  &daemon->model, error)
+               : 0;
+}
+
+static int begin(struct daemon *daemon, struct error *error) {
+    (void)daemon, (void)error;
+    return 0;
+}
+
+static void close_socket(struct daemon *daemon) {
+    acknowledge_close(&daemon->acknowledge);
+}
+
+static const char *endpoint(const struct daemon *daemon) {
+    return ingest_endpoint(daemon->ingest);
+}
+
+static void poll_socket(const struct daemon *daemon, zmq_pollitem_t *item) {
+    *item = (zmq_pollitem_t){.socket = ingest_socket(daemon->ingest), .events = ZMQ_POLLIN};
+}
+
+static void idle(struct daemon *daemon) {
+    ingest_idle(daemon->ingest);
+}
+
+static int take(struct daemon *daemon, uint64_t now, struct example *example, struct error *error) {
+    return ingest_take(daemon->ingest, now, example, error);
+}
+
+/* Of those that are taken only a ROUTER's client is told. */
+static int answer(struct daemon *daemon, const struct example *example,
+                  const struct source_answer *given, struct error *error) {
+    struct acknowledge_entry entry = {
+        .key = example->key,
+        .key_size = example->key_size,
+        .acknowledgement = {.status = (uint8_t)given->status,
+                            .reason = (uint16_t)given->why,
+                            .epoch = example->epoch,
+                            .sequence = example->sequence,
+                            .position = given->position},
+        .steps = example->steps,
+    };
+    if (given->status == WIRE_REJECTED)
+        ingest_reject(daemon->ingest, example, given->reason, given->text);
+    if (given->status == WIRE_REJECTED || !daemon->acknowledge)
+        return 0;
+    entry.peer = ingest_peer(daemon->ingest, &entry.peer_size);
+    if (example->result && given->status == WIRE_ACCEPTED) {
+        entry.example = learner_taken(daemon->learner) + 1;
+        learner_want_outputs(daemon->learner, true);
+    }
+    return acknowledge_add(daemon->acknowledge, &entry, error);
+}
+
+static int settle(struct daemon *daemon, struct error *error) {
+    (void)error;
+    acknowledge_send(daemon->acknowledge, journal_durable(daemon->journal));
+    return 0;
+}
+
+static bool repeats(const struct daemon *daemon) {
+    return daemon->acknowledge != NULL;
+}
+
+static const struct source_ops source_socket = {
+    .open = open_socket,
+    .begin = begin,
+    .close = close_socket,
+    .endpoint = endpoint,
+    .poll = poll_socket,
+    .idle = idle,
+    .take = take,
+    .answer = answer,
+    .settle = settle,
+    .repeats = repeats,
+};
+
+/* ---- Which one ---- */
+
+const struct source_ops *source_choose(const struct config *config) {
+    return *config->consume.redis.stream  ? &source_redis
+           : *config->consume.kafka.topic ? &source_kafka
+                                          : &source_socket;
+}

@@ -1,0 +1,60 @@
+/* Where examples come from: a ZeroMQ socket, streams of Redis, or a topic of Kafka. The loop calls
+   these functions, and does not ask which one it is. */
+#ifndef RUNNEL_SOURCE_H
+#define RUNNEL_SOURCE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <zmq.h>
+
+#include "common/wire.h"
+#include "sockets/frames.h"
+
+struct config;
+struct daemon;
+struct error;
+struct example;
+
+/* What became of an example. */
+struct source_answer {
+    enum wire_status status;
+    enum wire_duplicate why;   /* of a duplicate */
+    enum reject_reason reason; /* of one that is rejected; `text`: a clause, for people */
+    const char *text;
+    uint64_t position; /* in the journal; 0: it is not there */
+};
+
+struct source_ops {
+    /* Journal and sockets have been opened; but until `begin` nothing is taken, since what the
+       journal has is learned first. EX_CONFIG: what the journal has, and this would not read. */
+    int (*open)(struct daemon *daemon, struct error *error);
+    int (*begin)(struct daemon *daemon, struct error *error);
+    void (*close)(struct daemon *daemon);
+
+    /* For people. */
+    const char *(*endpoint)(const struct daemon *daemon);
+
+    /* What zmq_poll has to wait for; and it has said that nothing waits there (NULL: who cares). */
+    void (*poll)(const struct daemon *daemon, zmq_pollitem_t *item);
+    void (*idle)(struct daemon *daemon);
+
+    /* The next example, never waiting; `now` becomes its `received`. 1: valid until the next call;
+       0: none waits; -1: nothing can be read. */
+    int (*take)(struct daemon *daemon, uint64_t now, struct example *example, struct error *error);
+
+    /* To the example that was taken last. */
+    int (*answer)(struct daemon *daemon, const struct example *example,
+                  const struct source_answer *answer, struct error *error);
+
+    /* The journal has become durable: whoever waits for that is told. */
+    int (*settle)(struct daemon *daemon, struct error *error);
+
+    /* Whether what is not settled comes again by itself: to stop, it need not be taken. */
+    bool (*repeats)(const struct daemon *daemon);
+};
+
+extern const struct source_ops source_redis, source_kafka; /* consuming.c */
+
+const struct source_ops *source_choose(const struct config *config);
+
+#endif
