@@ -9,23 +9,24 @@
 
 #include "common/error.h"
 
-/* The path as keys have theirs, with '*' for its number, which is `*layer`; `any`: N and '*' stand
-   for any number, too. Whether it has one. */
-static bool generalize(const char *path, bool any, char pattern[CONFIG_KEY_SIZE], size_t *layer) {
+/* What may stand in the place of a number: N or '*' for any; in short names any digits. */
+enum numbers { NUMBERS, NUMBERS_OR_N, NUMBERS_OF_NAMES };
+
+/* The path as keys have theirs, with '*' for its number, which is returned; NULL: there is none. */
+static const char *generalize(const char *path, enum numbers numbers,
+                              char pattern[CONFIG_KEY_SIZE]) {
+    enum { NUMBER_DIGITS = 6 };
     struct config_text to = {.text = pattern, .size = CONFIG_KEY_SIZE};
-    bool numbered = false;
+    const char *number = NULL;
     *pattern = 0;
-    *layer = 0;
     for (size_t length; *path; path += length) {
-        enum { NUMBER_DIGITS = 6 };
         length = strcspn(path, ".");
-        size_t digits = strspn(path, "0123456789");
+        bool digits = length && strspn(path, "0123456789") >= length;
         bool padded = length > 1 && *path == '0', letter = length == 1 && strchr("N*", *path);
-        bool number = digits && digits == length && digits <= NUMBER_DIGITS && !padded;
-        if (number || (any && letter)) {
+        bool usual = (!padded && length <= NUMBER_DIGITS) || numbers == NUMBERS_OF_NAMES;
+        if ((digits && usual) || (letter && numbers != NUMBERS)) {
             config_add(&to, "*");
-            *layer = number ? strtoul(path, NULL, 10) : 0;
-            numbered = true;
+            number = path;
         } else {
             config_add(&to, "%.*s", (int)length, *path == '*' ? "?" : path);
         }
@@ -34,7 +35,7 @@ static bool generalize(const char *path, bool any, char pattern[CONFIG_KEY_SIZE]
             length++;
         }
     }
-    return numbered;
+    return number;
 }
 
 /* What the key's path has after the pattern: "" if it is the same; NULL if it lies elsewhere. */
@@ -47,11 +48,12 @@ static const char *rest_of(const struct config_key *key, const char *pattern) {
     return key->path + length + (key->path[length] == '.');
 }
 
-static enum path_kind kind_of(const char *path, bool any, const struct config_key **key,
+static enum path_kind kind_of(const char *path, enum numbers numbers, const struct config_key **key,
                               size_t *layer) {
     char pattern[CONFIG_KEY_SIZE];
-    size_t number;
-    generalize(path, any, pattern, layer ? layer : &number);
+    const char *number = generalize(path, numbers, pattern);
+    if (layer)
+        *layer = number ? strtoul(number, NULL, 10) : 0;
     for (size_t k = 0; k < config_key_count; k++) {
         const char *rest = rest_of(&config_keys[k], pattern);
         if (!rest)
@@ -64,19 +66,20 @@ static enum path_kind kind_of(const char *path, bool any, const struct config_ke
 }
 
 enum path_kind config_path_kind(const char *path, const struct config_key **key, size_t *layer) {
-    return kind_of(path, false, key, layer);
+    return kind_of(path, NUMBERS, key, layer);
 }
 
 bool config_key_below(const struct config_key *key, const char *path) {
     char pattern[CONFIG_KEY_SIZE];
-    size_t layer;
-    generalize(path, true, pattern, &layer);
+    generalize(path, NUMBERS_OR_N, pattern);
     return rest_of(key, pattern) != NULL;
 }
 
 bool config_path_layer(const char *path, size_t *layer) {
     char pattern[CONFIG_KEY_SIZE];
-    return generalize(path, false, pattern, layer);
+    const char *number = generalize(path, NUMBERS, pattern);
+    *layer = number ? strtoul(number, NULL, 10) : 0;
+    return number != NULL;
 }
 
 void config_key_written(const struct config_key *key, size_t layer, const struct config *config,
@@ -97,8 +100,7 @@ void config_key_title(const struct config_key *key, char path[CONFIG_KEY_SIZE]) 
    name: children of one name follow each other in the table. */
 static const char *next_child(const char *path, size_t *row, size_t *length) {
     char pattern[CONFIG_KEY_SIZE];
-    size_t layer;
-    generalize(path, false, pattern, &layer);
+    generalize(path, NUMBERS, pattern);
     while (*row < config_key_count) {
         const struct config_key *key = &config_keys[(*row)++];
         const char *name = rest_of(key, pattern);
@@ -180,10 +182,10 @@ static void add(struct meant *meant, const char *path) {
 
 /* Keys, or with `sections` also what is above them: "model.layers", "learning.optimizer". */
 static void find(struct meant *meant, const char *name, bool sections, bool layered) {
-    char pattern[CONFIG_KEY_SIZE], number[CONFIG_KEY_SIZE] = "N", path[CONFIG_KEY_SIZE];
-    size_t layer;
-    if (generalize(name + (*name == '.'), true, pattern, &layer) && !strpbrk(name, "N*"))
-        snprintf(number, sizeof number, "%zu", layer);
+    char pattern[CONFIG_KEY_SIZE], path[CONFIG_KEY_SIZE];
+    const char *number = generalize(name + (*name == '.'), NUMBERS_OF_NAMES, pattern);
+    if (!number || *number == '*')
+        number = "N";
     for (const struct config_key *key = config_keys; key < config_keys + config_key_count; key++)
         for (size_t size = strlen(key->path); size > 0; size--) {
             bool part = !key->path[size] || (sections && key->path[size] == '.');
@@ -192,7 +194,8 @@ static void find(struct meant *meant, const char *name, bool sections, bool laye
                 continue;
             const char *star = memchr(key->path, '*', size);
             int before = (int)(star ? (size_t)(star - key->path) : size);
-            snprintf(path, sizeof path, "%.*s%s%.*s", before, key->path, star ? number : "",
+            snprintf(path, sizeof path, "%.*s%.*s%.*s", before, key->path,
+                     star ? (int)strcspn(number, ".") : 0, number,
                      star ? (int)size - before - 1 : 0, star ? star + 1 : "");
             add(meant, path);
         }
@@ -355,7 +358,7 @@ int config_explain(FILE *out, const char *path, struct error *error) {
     char name[CONFIG_KEY_SIZE], meant[CONFIG_MEANT_SIZE];
     const struct config_key *key = NULL;
     size_t layer = 0;
-    if (kind_of(path, true, &key, &layer) == PATH_UNKNOWN)
+    if (kind_of(path, NUMBERS_OR_N, &key, &layer) == PATH_UNKNOWN)
         return error_set(error, EX_USAGE,
                          "--explain: unknown key \"%s\"%s; --explain without a key lists all", path,
                          config_path_meant(path, meant));
