@@ -377,6 +377,11 @@ def test_damaged_results(directory):
     change(where, "UPDATE curves SET mean = 'x', examples = 'y'")
     for option in "--html", "--tensorboard":
         assert "is damaged" in call(where, option, directory / "x", status=DATA)
+    change(where, "UPDATE runs SET seed = '../<script>', state = 'failed' WHERE run = 1")
+    change(where, "UPDATE curves SET mean = 1, examples = 1")
+    for option, to in ("--html", "page"), ("--tensorboard", "board"):
+        assert "is damaged" in plot(option, directory / to, where, status=DATA)
+    assert not (directory / "page").exists() and not list(directory.rglob("*script*"))
     change(where, "DROP TABLE curves")
     assert "results.sqlite" in plot(where, status=DATA)
 
