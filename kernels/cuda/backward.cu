@@ -238,7 +238,7 @@ static __device__ void keep_vectors(const struct network &n, uint32_t k,
         x = layer_at(n, n.layers[k - 1], b.position).hidden;
     } else {
         x = slot + n.slot.input + (size_t)b.position * n.slot.input_row;
-        if (n.input_kind == INPUT_SYMBOL) {
+        if (!n.input_real) {
             uint32_t id = ((const union value *)x)->id;
             if (threadIdx.x == 0)
                 ((uint32_t *)(activations_of(n) + n.ids))[b.t] = id;

@@ -75,9 +75,9 @@ static void describe_input(struct engine *e) {
     const struct input *input = &model->architecture.input;
     struct network *n = &e->network;
     describe_encoding(e);
-    n->input_kind = e->encoding.count ? INPUT_SYMBOL : input->kind;
-    n->input_size = (uint32_t)(input->kind == INPUT_REAL ? model->features : input->size);
-    n->embedding_size = input->kind == INPUT_SYMBOL ? (uint32_t)input->embedding : 0;
+    n->input_real = !e->encoding.count && input_is_real(input);
+    n->input_size = (uint32_t)(input_is_real(input) ? model->features : input->size);
+    n->embedding_size = !input_is_real(input) ? (uint32_t)input->embedding : 0;
     if (e->encoding.count)
         n->embedding_size = (uint32_t)model->input_width[0];
     n->ld_embedding = padded(n->embedding_size);

@@ -176,7 +176,7 @@ static size_t place_slot(const struct engine *e, struct slot_layout *s) {
     size_t places = model_places(e->model, e->options.window);
     s->output = place(&slot, places * n->outputs);
     s->before = place(&slot, (size_t)n->ring * s->state);
-    s->input_row = n->input_kind == INPUT_REAL ? padded(n->input_size) : 1;
+    s->input_row = n->input_real ? padded(n->input_size) : 1;
     s->input_row += e->encoding.count ? e->encoding.features : 0;
     s->input = place(&slot, (size_t)n->ring * s->input_row);
     s->target_size = n->target_size;

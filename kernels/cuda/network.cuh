@@ -189,7 +189,7 @@ struct network {
     uint32_t age, ages; /* where in a slot's state the steps since the stream began stand, if
                            norms go by it, and how far these count; 0: they do not */
     uint32_t rows_norms, running_norms; /* whether some layer's deviations are made of rows; run */
-    uint32_t input_kind; /* of x as the slot has it; of columns among which are symbols a symbol:
+    uint32_t input_real; /* x is numbers as the slot has it; of columns among which are symbols not:
                             see inputs.cuh */
     uint32_t input_size, embedding_size, ld_embedding;
     uint32_t loss, target_size, components;
@@ -308,7 +308,7 @@ static __host__ __device__ __forceinline__ size_t unit_numbers(const struct netw
 }
 
 static __host__ __device__ __forceinline__ bool is_one_hot(const struct network &n) {
-    return n.input_kind == INPUT_SYMBOL && !n.embedding_size;
+    return !n.input_real && !n.embedding_size;
 }
 
 /* Columns of W_out through which a gradient is wanted: of h, and of an input that is learned. */
@@ -321,7 +321,7 @@ static __host__ __device__ __forceinline__ uint32_t gradient_columns(const struc
 static __device__ __forceinline__ const float *input_at(const struct network &n, const float *slot,
                                                         uint32_t position) {
     const float *x = slot + n.slot.input + (size_t)position * n.slot.input_row;
-    if (n.input_kind == INPUT_REAL)
+    if (n.input_real)
         return x;
     uint32_t id = ((const union value *)x)->id;
     return parameters_of(n) + n.embedding + (size_t)id * n.ld_embedding;

@@ -41,12 +41,12 @@ static __device__ void score(const struct network &n, float *slot, const struct 
 /* Inputs of the run go to their positions of the slot's ring; their marks are cleared. */
 static __device__ void keep_inputs(const struct network &n, const struct segment *s, float *slot) {
     const struct queue *q = queue_of(n);
-    uint32_t size = n.input_kind == INPUT_REAL ? n.input_size : 1;
+    uint32_t size = n.input_real ? n.input_size : 1;
     uint32_t count = s->steps * size, stride = gridDim.x * blockDim.x;
     for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += stride) {
         uint32_t t = i / size, k = i % size, position = ring_position(n, s->position, t);
         union value x = q->inputs[(size_t)q->steps[s->first + t].input * size + k];
-        if (n.input_kind == INPUT_REAL)
+        if (n.input_real)
             x.real = formula_bounded(x.real);
         ((union value *)(slot + n.slot.input))[(size_t)position * n.slot.input_row + k] = x;
         for (uint32_t h = 0; k == 0 && h < n.horizons; h++)
@@ -84,7 +84,7 @@ static __global__ void __launch_bounds__(BLOCK_THREADS_MAX, 1)
 
 cudaError_t launch_begin(const struct network *n, uint32_t steps, unsigned threads,
                          cudaStream_t stream) {
-    size_t numbers = (size_t)steps * (n->input_kind == INPUT_REAL ? n->input_size : 1);
+    size_t numbers = (size_t)steps * (n->input_real ? n->input_size : 1);
     size_t blocks = (numbers + COPY_NUMBERS - 1) / COPY_NUMBERS;
     blocks = blocks < 1 ? 1 : blocks > COPY_BLOCKS_MAX ? COPY_BLOCKS_MAX : blocks;
     struct launch l = {dim3((unsigned)blocks, 1, n->members), threads, SCRATCH * sizeof(float),

@@ -156,6 +156,16 @@ struct config {
     struct architecture architecture;
     char initial[CONFIG_PATH_SIZE]; /* model.initial, as opened by the daemon; "" = none */
 
+    /* What parts have of their own (common/parts.def). */
+    struct {
+        bool none; /* a struct has a member */
+#define PART_VALUE_number double
+#define PART_VALUE_count uint64_t
+#define PART_VALUE_boolean bool
+#define PART_KEY(name, type, ...) PART_VALUE_##type name;
+#include "common/parts.def"
+    } parts;
+
     struct learning learning;
     struct {
         size_t count;              /* 0 = auto: engine_threads.h says how many */

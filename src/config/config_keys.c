@@ -173,6 +173,11 @@ static struct config_key rows[] = {
      .example = "Europe/Berlin",
      .more = "With daylight saving time, as tzdata knows it. The environment's TZ plays no role."},
 
+#define PART_KEY(name, kind, path, otherwise, ...) \
+    {path, &value_##kind, AT(parts.name), .fallback = (otherwise), \
+     .flags = KEY_DIGEST | KEY_LATER | KEY_CHANGED, __VA_ARGS__},
+#include "common/parts.def"
+
     {LAYER_CELL, &value_word, IN_LAYER(cell),
      .flags = KEY_REQUIRED | KEY_DIGEST, .what = "the layer's kind", .example = "lstm"},
     {"model.layers.*.size", &value_size, IN_LAYER(size), RANGE(1, LAYER_SIZE_MAX),

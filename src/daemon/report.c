@@ -58,7 +58,7 @@ void report_loss(struct json_text *text, const struct loss_fields *metrics,
     double figures[PART_FIGURES];
     learner_figures(learner, figures);
 #define PART_FIELD(key, type, ...) loss.key = AS_##type(figures[FIGURE_##key]);
-#include "parts/parts.def"
+#include "common/parts.def"
     fields_write(text, FIELDS_OF_LOSS, &loss,
                  loss_has(model->architecture.output.loss) | experts | anomaly | words);
 }
@@ -368,7 +368,7 @@ static void put_scored(struct json_text *text, const struct teller *teller,
 static size_t anomaly_columns(const struct model *model) {
     const struct input *input = &model->architecture.input;
     if (input->column_count)
-        return columns_of_kind(input->columns, input->column_count, COLUMN_REAL);
+        return columns_real(input->columns, input->column_count);
     return input_is_real(input) ? input->size : 0;
 }
 

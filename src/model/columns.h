@@ -63,12 +63,21 @@ static inline bool column_is_real(const struct column *column) {
 static inline bool column_is_symbol(const struct column *column) {
     return column->kind == COLUMN_SYMBOL;
 }
+static inline enum column_kind column_kind_of(bool symbol) {
+    return symbol ? COLUMN_SYMBOL : COLUMN_REAL;
+}
 static inline bool column_is_cycle(const struct column *column) {
     return column->kind == COLUMN_CYCLE;
 }
 
 /* How many of them are of that kind. */
 size_t columns_of_kind(const struct column *columns, size_t count, enum column_kind kind);
+static inline size_t columns_real(const struct column *columns, size_t count) {
+    return columns_of_kind(columns, count, COLUMN_REAL);
+}
+static inline size_t columns_symbols(const struct column *columns, size_t count) {
+    return columns_of_kind(columns, count, COLUMN_SYMBOL);
+}
 
 /* Numbers of the encoded input that the column makes; of the engine's x, which has a symbol's id in
    the place of its row. */

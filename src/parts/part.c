@@ -6,7 +6,7 @@
 
 const struct part_kind *const part_kinds[] = {
 #define PART(name) &name##_part,
-#include "parts.def"
+#include "common/parts.def"
     NULL,
 };
 

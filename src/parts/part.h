@@ -43,7 +43,7 @@ struct state_row;
 /* What parts publish in `loss` (parts.def). */
 enum part_figure {
 #define PART_FIELD(key, ...) FIGURE_##key,
-#include "parts.def"
+#include "common/parts.def"
     PART_FIGURES
 };
 
@@ -264,7 +264,7 @@ static inline void part_target(struct part_host *host, const struct target_come 
 
 /* All kinds, in the order of parts.def. */
 #define PART(name) extern const struct part_kind name##_part;
-#include "parts.def"
+#include "common/parts.def"
 extern const struct part_kind *const part_kinds[]; /* NULL ends it */
 
 /* Row n of all kinds; NULL after the last. */

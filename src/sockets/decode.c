@@ -77,7 +77,7 @@ static int open_targets(struct decoder *d, const struct architecture *architectu
     if (!next)
         d->y.columns = d->targets;
     for (size_t k = 0; k < count; k++) {
-        d->targets[k] = (struct column){.kind = d->y.whole ? COLUMN_SYMBOL : COLUMN_REAL,
+        d->targets[k] = (struct column){.kind = column_kind_of(d->y.whole),
                                         .hold = true,
                                         .size = output->size,
                                         .vocabulary = output->vocabulary};

@@ -188,6 +188,11 @@ wrong 'decides by the name of a kind' "$(find src kernels streams tools -type f 
     grep -vE '^kernels/(cells/|norms/|losses/|optimizers/|kinds\.)' |
     xargs grep -InE '\b(CELL|ACTIVATION|NORM|LOSS|OPTIMIZER)_[a-z]+\b')"
 
+# What inputs, targets and experts are is asked of the model, the configuration and the list of experts.
+wrong 'decides by the name of a kind' "$(sources | grep -vE '^src/(model|config|forecast)/' |
+    xargs grep -nE '\b(TARGET_(GIVEN|NEXT|LATER)|SCALE_(NONE|STANDARD|FORECAST)|INPUT_(REAL|SYMBOL)|COLUMN_(REAL|SYMBOL|CYCLE)|EXPERT_(last|ewma|lag|ar[0-9]+[a-z]*|abs[0-9]+))\b')"
+wrong 'decides by the type of a value' "$(sources | grep -vE '^src/(config/|documents)' | xargs grep -nE '&value_[a-z]+' /dev/null)"
+
 # A main returns its status. A child that failed to start a program has only _exit.
 wrong 'ends the process' "$(sources | grep -vE '^(src/(main|bench/bench)|streams/feed|tools/(watch/watch|ctl/ctl))\.c$' |
     xargs grep -nE '(^|[^_[:alnum:]])(exit|quick_exit|abort)[[:space:]]*\(')"
