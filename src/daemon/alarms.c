@@ -8,12 +8,13 @@
 
 #include "announce.h"
 #include "common/error.h"
+#include "common/example.h"
 #include "common/json_text.h"
 #include "common/text.h"
 #include "common/wire.h"
-#include "common/example.h"
 #include "learning.h"
 #include "parts.h"
+#include "parts/anomalies.h"
 
 enum {
     COLUMNS_MOST = 32, /* in a message, the most abnormal ones */
@@ -158,7 +159,7 @@ static void explain_score(char text[WHY_SIZE], const struct input *input,
                           const struct learner_alarm *alarm, const size_t *chosen, size_t count) {
     char name[COLUMN_NAME_SIZE];
     int used = snprintf(text, WHY_SIZE, "%s %.3g, with a threshold of %.3g",
-                        learner_alarm_name(alarm->kind), alarm->score, alarm->threshold);
+                        anomalies_alarm_name(alarm->kind), alarm->score, alarm->threshold);
     if (count == 0 || isnan(truth_of(alarm, *chosen)))
         return;
     used += snprintf(text + used, WHY_SIZE - (size_t)used, "; %s is %g",
@@ -183,7 +184,7 @@ void alarms_announce(struct daemon *daemon, const struct learner_alarm *alarm) {
         "{s:I, s:o, s:I, s:o, s:s, s:o, s:o, s:o}", "examples", (json_int_t)alarm->example,
         "stream", json_of_text(alarm->key, alarm->key_size), "example", (json_int_t)alarm->example,
         "data_time", alarm->time > 0 ? json_real(alarm->time) : json_null(), "reason",
-        learner_alarm_name(alarm->kind), "score", number(alarm->score), "threshold",
+        anomalies_alarm_name(alarm->kind), "score", number(alarm->score), "threshold",
         number(alarm->threshold), "columns", columns_of(input_of(daemon), alarm, chosen, count));
     json_t *note = note_of(daemon, alarm);
     if (note)
@@ -194,5 +195,5 @@ void alarms_announce(struct daemon *daemon, const struct learner_alarm *alarm) {
     else
         explain_score(why, input_of(daemon), alarm, chosen, count);
     announce_event(daemon, "anomaly", details, "stream %s is %s: %s", stream,
-                   is_habit(alarm) ? learner_alarm_name(alarm->kind) : "abnormal", why);
+                   is_habit(alarm) ? anomalies_alarm_name(alarm->kind) : "abnormal", why);
 }

@@ -24,6 +24,8 @@
 #include "moving.h"
 #include "observe.h"
 #include "parts.h"
+#include "parts/times.h"
+#include "parts/words.h"
 #include "report.h"
 #include "rollback.h"
 #include "run.h"
@@ -35,9 +37,9 @@
 /* Vocabularies' sizes; whether there are any. */
 static bool count_words(const struct learner *learner, struct status_fields *status,
                         struct field_count *words, struct field_count *capacities) {
-    size_t count = learner_lexicons(learner);
+    size_t count = words_lexicons(learner_host(learner));
     for (size_t n = 0; n < count; n++) {
-        const struct learner_lexicon lexicon = learner_lexicon(learner, n);
+        const struct learner_lexicon lexicon = words_lexicon(learner_host(learner), n);
         words[n] = (struct field_count){lexicon.name, lexicon.size};
         capacities[n] = (struct field_count){lexicon.name, lexicon.capacity};
     }
@@ -86,7 +88,7 @@ void commands_status(struct daemon *daemon, struct json_text *text) {
         .schema_targets = schema.targets,
         .schema_target = schema.target,
         .forgotten = learner_counters(daemon->learner).forgotten,
-        .backwards = learner_backwards(daemon->learner),
+        .backwards = times_backwards(learner_host(daemon->learner)),
         .rejected = ingest_rejected(daemon->ingest, REJECT_NOT),
         .rejected_by = report_rejected(daemon->ingest, rejected_by),
         .dropped = publish_dropped(daemon->publish),

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "announce.h"
-#include "store/parameters_file.h"
 #include "common/clock.h"
 #include "common/error.h"
 #include "common/fields.h"
@@ -18,8 +17,10 @@
 #include "common/text.h"
 #include "notify.h"
 #include "parts.h"
+#include "parts/words.h"
 #include "run.h"
 #include "source.h"
+#include "store/parameters_file.h"
 
 enum {
     CHECK_EXTENSION_S = 30, /* asked of the service manager for looking through the file */
@@ -77,7 +78,7 @@ static int open_journal(struct daemon *daemon, struct error *error) {
         .keep = config->journal.keep,
         .input_bytes = inputs * sizeof(float),
         .target_bytes = daemon->model.target_size * sizeof(float),
-        .words_bytes = learner_lexicons(daemon->learner) ? WIRE_WORDS_MAX : 0,
+        .words_bytes = words_lexicons(learner_host(daemon->learner)) ? WIRE_WORDS_MAX : 0,
         .steps_max = EXAMPLE_STEPS_MAX,
         .name = config->name,
         .digest = config->compatible,

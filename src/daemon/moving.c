@@ -20,6 +20,7 @@
 #include "learner/learner_state.h"
 #include "model/safetensors.h"
 #include "parts.h"
+#include "parts/words.h"
 #include "pieces.h"
 #include "run.h"
 #include "store/parameters_file.h"
@@ -236,7 +237,7 @@ int moving_import(void *context, const json_t *request, struct control_answer *a
     struct daemon *daemon = context;
     struct pieces *pieces = &daemon->moving->imported;
     size_t numbers = parameters_file_numbers(daemon->learner);
-    if (learner_lexicons(daemon->learner))
+    if (words_lexicons(learner_host(daemon->learner)))
         return error_set(
             error, EX_USAGE,
             "a model with a vocabulary takes no other parameters in flight: their rows "

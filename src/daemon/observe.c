@@ -7,12 +7,14 @@
 #include "announce.h"
 #include "common/clock.h"
 #include "common/error.h"
-#include "common/fields.h"
 #include "common/example.h"
-#include "parts/range.h"
+#include "common/fields.h"
 #include "metrics.h"
 #include "notify.h"
 #include "parts.h"
+#include "parts/part.h"
+#include "parts/range.h"
+#include "parts/targets.h"
 #include "report.h"
 #include "run.h"
 #include "skill.h"
@@ -58,7 +60,7 @@ int observe_open(struct daemon *daemon, struct error *error) {
     const struct skill_options options = {
         .loss = loss,
         .columns = loss_kind(loss)->metrics & METRIC_RMSE ? model->target_size : 0,
-        .experts = learner_forecasts(daemon->learner)};
+        .experts = learner_host(daemon->learner)->forecasts};
     struct figures *figures = daemon->figures = calloc(1, sizeof *figures);
     if (!figures)
         return error_no_memory(error);
@@ -67,7 +69,7 @@ int observe_open(struct daemon *daemon, struct error *error) {
     for (int n = 0; n < DELAY_BINS; n++)
         figures->delays[n].name = DELAYS[n].name;
     for (int n = 0; n < LABEL_REFUSALS; n++)
-        figures->refused[n].name = learner_label_refusal((enum label_refusal)n);
+        figures->refused[n].name = targets_label_refusal((enum label_refusal)n);
     return skill_open(&figures->skill, &options, error);
 }
 

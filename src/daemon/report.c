@@ -8,9 +8,13 @@
 #include "common/streams.h"
 #include "learner/learner.h"
 #include "metrics.h"
+#include "parts/anomalies.h"
+#include "parts/experts.h"
 #include "parts/part.h"
 #include "parts/prediction.h"
 #include "parts/truth.h"
+#include "parts/truths.h"
+#include "parts/words.h"
 #include "sockets/ingest.h"
 
 /* A part's figure, NaN where the part is not there. */
@@ -40,7 +44,7 @@ void report_loss(struct json_text *text, const struct loss_fields *metrics,
     struct loss_fields loss = *metrics;
     const char *names[LEARNER_FORECASTS_MAX];
     struct field_count rejected_by[REJECT_REASONS];
-    const struct truth_coverage coverage = learner_coverage(learner);
+    const struct truth_coverage coverage = truths_coverage(learner_host(learner));
     double rate = learner_rate(learner);
     loss.rate = rate == RATE_AUTO ? NAN : rate;
     loss.coverage_total = truth_held(&coverage);
@@ -48,13 +52,13 @@ void report_loss(struct json_text *text, const struct loss_fields *metrics,
     loss.queued = queued;
     loss.rejected = ingest_rejected(ingest, REJECT_NOT);
     loss.rejected_by = report_rejected(ingest, rejected_by);
-    for (size_t n = 0; n < learner_forecasts(learner); n++)
-        names[n] = learner_forecast_name(learner, n);
+    for (size_t n = 0; n < learner_host(learner)->forecasts; n++)
+        names[n] = experts_name(learner_host(learner), n);
     loss.experts.names = names;
-    unsigned experts = learner_forecasts(learner) ? FIELD_HAS(NEED_EXPERTS) : 0;
-    loss.anomaly_threshold = learner_limit(learner);
+    unsigned experts = learner_host(learner)->forecasts ? FIELD_HAS(NEED_EXPERTS) : 0;
+    loss.anomaly_threshold = anomalies_limit(learner_host(learner));
     unsigned anomaly = learner_watches(learner) ? FIELD_HAS(NEED_ANOMALY) : 0;
-    unsigned words = learner_lexicons(learner) ? FIELD_HAS(NEED_WORDS) : 0;
+    unsigned words = words_lexicons(learner_host(learner)) ? FIELD_HAS(NEED_WORDS) : 0;
     double figures[PART_FIGURES];
     learner_figures(learner, figures);
 #define PART_FIELD(key, type, ...) loss.key = AS_##type(figures[FIGURE_##key]);
@@ -123,7 +127,7 @@ struct teller {
 static void put_word(struct json_text *text, const char *key, const struct teller *teller,
                      uint32_t id) {
     size_t size;
-    const char *word = learner_word(teller->learner, teller->lexicon, id, &size);
+    const char *word = words_word(learner_host(teller->learner), teller->lexicon, id, &size);
     if (word)
         json_text_string(text, key, word, size);
     else
@@ -151,7 +155,8 @@ static size_t next_class(const double *numbers, const struct learner_lexicon *le
 /* The most probable words, and how probable they are. */
 static void put_words(struct json_text *text, const char *key, const struct teller *teller,
                       const double *numbers) {
-    const struct learner_lexicon classes = learner_lexicon(teller->learner, teller->lexicon);
+    const struct learner_lexicon classes =
+        words_lexicon(learner_host(teller->learner), teller->lexicon);
     size_t last = SIZE_MAX;
     json_text_open_object(text, key);
     json_text_open_list(text, "words");
@@ -253,18 +258,19 @@ static void put_forecast(struct json_text *text, const char *name, const struct 
 
 static void put_experts(struct json_text *text, const struct learner *learner,
                         const struct model *model, const struct learned *learned) {
-    size_t count = learner_forecasts(learner), columns = model->target_size, all = count * columns;
+    size_t count = learner_host(learner)->forecasts, columns = model->target_size,
+           all = count * columns;
     size_t experts = model->outputs, weights = experts + model->horizons * all;
     const double *last = learned->forecasts + (learned->output_steps - 1) * learned->forecast_row;
     json_text_open_object(text, "experts");
     for (size_t n = 0; n < count; n++)
-        put_forecast(text, learner_forecast_name(learner, n), model, learned, experts + n * columns,
-                     all);
+        put_forecast(text, experts_name(learner_host(learner), n), model, learned,
+                     experts + n * columns, all);
     json_text_close_object(text);
     json_text_open_object(text, "weights");
     for (size_t n = 0; n < count; n++)
-        put_columns(text, learner_forecast_name(learner, n), model, last + weights + n * columns,
-                    all);
+        put_columns(text, experts_name(learner_host(learner), n), model,
+                    last + weights + n * columns, all);
     json_text_close_object(text);
 }
 
@@ -320,8 +326,8 @@ static void put_target(struct json_text *text, const struct teller *teller, cons
 static void put_said_by_experts(struct json_text *text, const struct learner *learner,
                                 const double *said, size_t columns) {
     json_text_open_object(text, "experts");
-    for (size_t n = 0; n < learner_forecasts(learner); n++)
-        put_list(text, learner_forecast_name(learner, n), said + n * columns, columns);
+    for (size_t n = 0; n < learner_host(learner)->forecasts; n++)
+        put_list(text, experts_name(learner_host(learner), n), said + n * columns, columns);
     json_text_close_object(text);
 }
 
@@ -394,7 +400,7 @@ enum { NEWEST = 5 }; /* words of a vocabulary that are told */
 
 /* The words that came last, the newest first. */
 static void put_newest(struct json_text *text, const struct learner *learner, size_t n) {
-    const struct learner_lexicon lexicon = learner_lexicon(learner, n);
+    const struct learner_lexicon lexicon = words_lexicon(learner_host(learner), n);
     uint64_t before = UINT64_MAX;
     json_text_open_list(text, "newest");
     for (size_t told = 0; told < NEWEST; told++) {
@@ -407,19 +413,19 @@ static void put_newest(struct json_text *text, const struct learner *learner, si
             break;
         before = lexicon.appeared[newest];
         size_t size;
-        const char *word = learner_word(learner, n, newest, &size);
+        const char *word = words_word(learner_host(learner), n, newest, &size);
         json_text_string(text, NULL, word, size);
     }
     json_text_close_list(text);
 }
 
 void report_words(struct json_text *text, const struct learner *learner) {
-    size_t count = learner_lexicons(learner);
+    size_t count = words_lexicons(learner_host(learner));
     if (!count)
         return;
     json_text_open_object(text, "vocabulary");
     for (size_t n = 0; n < count; n++) {
-        const struct learner_lexicon lexicon = learner_lexicon(learner, n);
+        const struct learner_lexicon lexicon = words_lexicon(learner_host(learner), n);
         json_text_open_object(text, lexicon.name);
         json_text_count(text, "size", lexicon.size);
         json_text_count(text, "capacity", lexicon.capacity);
@@ -433,8 +439,8 @@ void report_prediction(struct json_text *text, const struct model *model,
                        const struct learner *learner, bool experts, size_t top,
                        const struct learned *learned) {
     const struct learner *all = experts ? learner : NULL;
-    const struct teller teller = {model, learner,
-                                  learner ? learner_lexicon_of_classes(learner) : SIZE_MAX, top};
+    const struct teller teller = {
+        model, learner, learner ? words_lexicon_of_classes(learner_host(learner)) : SIZE_MAX, top};
     json_text_string(text, "stream", learned->key, learned->key_size);
     json_text_count(text, "example", learned->examples);
     json_text_number(text, "data_time", learned->time > 0 ? learned->time : NAN);

@@ -22,6 +22,7 @@
 #include "notify.h"
 #include "observe.h"
 #include "parts.h"
+#include "parts/anomalies.h"
 #include "run.h"
 
 /* The keys that learning depends on and that may change in flight. */
@@ -159,7 +160,8 @@ void settings_take_rates(struct daemon *daemon) {
         current->learning.clip = learner_clip(daemon->learner);
     }
     if (learner_watches(daemon->learner))
-        current->anomaly.rule.threshold = learner_threshold(daemon->learner);
+        current->anomaly.rule.threshold =
+            anomalies_thresholds(learner_host(daemon->learner)).threshold;
     config_digest(current);
     renew(&daemon->settings->json, current, config_print_json);
     renew(&daemon->settings->tags, current, config_print_tags);
@@ -260,8 +262,8 @@ int settings_replay(struct daemon *daemon, const char *key, const char *value, b
     if (split_key(daemon, key, &member, &own, error))
         return -1;
     if (!strcmp(own, THRESHOLD_KEY)) {
-        double threshold = learner_threshold(daemon->learner);
-        learner_write_thresholds(daemon->learner,
+        double threshold = anomalies_thresholds(learner_host(daemon->learner)).threshold;
+        anomalies_set_thresholds(learner_host(daemon->learner),
                                  &(struct learner_thresholds){threshold, threshold});
         return 0;
     }
@@ -375,7 +377,7 @@ static int take_member(struct daemon *daemon, const struct config *wanted, size_
 static int take_threshold(struct daemon *daemon, const struct config *wanted, struct error *error) {
     double threshold = wanted->anomaly.rule.threshold;
     if (!learner_watches(daemon->learner) ||
-        threshold == learner_thresholds(daemon->learner).configured)
+        threshold == anomalies_thresholds(learner_host(daemon->learner)).configured)
         return 0;
     if (daemon->journal && checkpoints_first(daemon, error))
         return -1;
@@ -457,7 +459,8 @@ int settings_configure(struct daemon *daemon, struct error *error) {
             before->learning.clip = rates.configured_clip;
         }
         if (learner_watches(daemon->learner))
-            before->anomaly.rule.threshold = learner_thresholds(daemon->learner).configured;
+            before->anomaly.rule.threshold =
+                anomalies_thresholds(learner_host(daemon->learner)).configured;
         config_reload(current, before + 2, before, configured, collect, &changes);
         daemon->settings->current = *current;
         result = take_learning(daemon, configured, error);

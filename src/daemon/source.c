@@ -3,6 +3,7 @@
 #include "common/error.h"
 #include "learner/learner_export.h"
 #include "parts.h"
+#include "parts/words.h"
 
 /* ---- ZeroMQ ---- */
 
@@ -10,11 +11,11 @@
    are numbers, or out of memory. */
 static char *describe_classes(const void *context) {
     const struct learner *learner = ((const struct daemon *)context)->learner;
-    size_t n = learner ? learner_lexicon_of_classes(learner) : SIZE_MAX;
+    size_t n = learner ? words_lexicon_of_classes(learner_host(learner)) : SIZE_MAX;
     if (n == SIZE_MAX)
         return NULL;
     json_t *all = json_pack("{s:{s:o,s:b}}", "classes", "words", learner_words_list(learner, n),
-                            "forgets", (int)learner_lexicon(learner, n).forgets);
+                            "forgets", (int)words_lexicon(learner_host(learner), n).forgets);
     char *text = all ? json_dumps(all, JSON_COMPACT) : NULL;
     json_decref(all);
     return text;

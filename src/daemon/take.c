@@ -8,13 +8,14 @@
 #include "checkpoints.h"
 #include "common/clock.h"
 #include "common/error.h"
+#include "common/example.h"
 #include "common/text.h"
 #include "fleet.h"
 #include "journalling.h"
-#include "common/example.h"
 #include "learning.h"
 #include "observe.h"
 #include "parts.h"
+#include "parts/words.h"
 #include "run.h"
 #include "source.h"
 
@@ -37,7 +38,7 @@ static bool is_refused(const struct daemon *daemon, const struct example *exampl
     char quoted[TEXT_QUOTE_SIZE];
     const char *word;
     size_t size;
-    const char *of = learner_word_refused(daemon->learner, example, &word, &size);
+    const char *of = words_refused(learner_host(daemon->learner), example, &word, &size);
     if (!of)
         return false;
     if (word)

@@ -11,16 +11,11 @@
 #include <stdint.h>
 
 #include "parts/observer.h"
-#include "parts/words.h"
 
 struct config;
 struct error;
 struct example;
 struct learner;
-struct out_of_scale;
-struct scaler;
-struct truth;
-struct truth_coverage;
 
 /* Open a learner with fresh parameters (config.initial, else model_initialize) on an engine.
    `plan_steps` is the most steps in one plan, >= 1: fewer when their rows are wide. What it needs
@@ -45,9 +40,11 @@ int learner_take(struct learner *learner, const struct example *example, struct 
 /* Play what is planned. After it every example taken has been observed. */
 int learner_flush(struct learner *learner, struct error *error);
 
-/* Their names: novelty, surprise, stuck, silent; unknown, labelled, closed, size. */
-const char *learner_alarm_name(enum learner_alarm_kind kind);
-const char *learner_label_refusal(enum label_refusal why);
+/* What its parts see of it (parts/part.h): what they know of streams is asked of them. */
+struct part_host;
+struct part_host *learner_host(const struct learner *learner);
+
+enum { LEARNER_FORECASTS_MAX = 128 }; /* experts and members of scale: forecast */
 
 #define LEARNER_ALL SIZE_MAX /* members */
 
@@ -79,10 +76,6 @@ int learner_forget(struct learner *learner, const char *key, size_t key_size, st
 
 struct learner_counters learner_counters(const struct learner *learner);
 
-/* Examples whose time was before that of the one before in their stream, since the start of
-   learning; 0 without model.input.time. */
-uint64_t learner_backwards(const struct learner *learner);
-
 /* Examples taken since the start of learning, observed or not. */
 uint64_t learner_taken(const struct learner *learner);
 
@@ -97,9 +90,6 @@ void learner_clear_errors(struct learner *learner);
 double learner_rate(const struct learner *learner);
 double learner_clip(const struct learner *learner);
 const char *learner_device(const struct learner *learner);
-
-/* What inputs are scaled with now; NULL with scale: none. */
-const struct scaler *learner_scaler(const struct learner *learner);
 
 /* The networks: one, whose name is "", or as many as `members` lists, perhaps none. The model of
    the one is the learner's. */
@@ -125,9 +115,6 @@ int learner_keep_truths(struct learner *learner, bool wanted, struct error *erro
 bool learner_watches(const struct learner *learner);
 const char *learner_watches_not(const struct learner *learner); /* a sentence: why, though the
                                                                    preset says so; else "" */
-double learner_threshold(const struct learner *learner);
-double learner_limit(const struct learner *learner); /* what a score of novelty must reach, without
-                                                         fatigue: of several columns more */
 int learner_set_threshold(struct learner *learner, double threshold, struct error *error);
 int learner_configure_threshold(struct learner *learner, double threshold, struct error *error);
 
@@ -140,29 +127,8 @@ int learner_find_alarm(struct learner *learner, const char *key, size_t key_size
 int learner_mark_normal(struct learner *learner, const char *key, size_t key_size, double at,
                         struct anomaly_kept *found, struct error *error);
 
-/* Vocabularies: of inputs, of classes, or one of both. */
-size_t learner_lexicons(const struct learner *learner);
-struct learner_lexicon learner_lexicon(const struct learner *learner, size_t n);
-size_t learner_lexicon_of_classes(const struct learner *learner); /* SIZE_MAX: there is none */
-
-/* The word of an id, not terminated; NULL: it has none, or stands for what is not known. */
-const char *learner_word(const struct learner *learner, size_t lexicon, uint32_t id, size_t *size);
-
-/* What would be rejected since it has a word beyond a vocabulary with unknown: reject: the
-   vocabulary's name, and the word, NULL of a number that has none. Else NULL. */
-const char *learner_word_refused(const struct learner *learner, const struct example *example,
-                                 const char **word, size_t *size);
-
 /* What parts publish, (PART_FIGURES,) of parts.def; NaN of those that are not there. */
 void learner_figures(const struct learner *learner, double *figures);
-
-/* How often the intervals of predictions have held the truth. */
-struct truth_coverage learner_coverage(const struct learner *learner);
-
-/* With scale: forecast, how many are mixed, experts and members, and their names; else 0. */
-enum { LEARNER_FORECASTS_MAX = 128 };
-size_t learner_forecasts(const struct learner *learner);
-const char *learner_forecast_name(const struct learner *learner, size_t n);
 
 /* Copy one tensor's parameters, in the table's layout. */
 int learner_read_parameters(struct learner *learner, size_t member, size_t tensor, float *values,

@@ -9,6 +9,8 @@
 #include "model/parameters.h"
 #include "model/safetensors.h"
 #include "parts/scaler.h"
+#include "parts/scaling.h"
+#include "parts/words.h"
 
 enum { DIGITS = 17 /* of a number in JSON: all */ };
 
@@ -36,9 +38,9 @@ struct export_texts {
 
 json_t *learner_words_list(const struct learner *learner, size_t lexicon) {
     json_t *words = json_array();
-    for (uint32_t id = 0; id < learner_lexicon(learner, lexicon).size; id++) {
+    for (uint32_t id = 0; id < words_lexicon(learner_host(learner), lexicon).size; id++) {
         size_t size;
-        const char *word = learner_word(learner, lexicon, id, &size);
+        const char *word = words_word(learner_host(learner), lexicon, id, &size);
         json_array_append_new(words, json_stringn(word, size));
     }
     return words;
@@ -48,8 +50,9 @@ json_t *learner_words_list(const struct learner *learner, size_t lexicon) {
    of memory. */
 static char *words_text(const struct learner *learner) {
     json_t *all = json_object();
-    for (size_t n = 0; n < learner_lexicons(learner); n++)
-        json_object_set_new(all, learner_lexicon(learner, n).name, learner_words_list(learner, n));
+    for (size_t n = 0; n < words_lexicons(learner_host(learner)); n++)
+        json_object_set_new(all, words_lexicon(learner_host(learner), n).name,
+                            learner_words_list(learner, n));
     char *text = json_dumps(all, JSON_COMPACT);
     json_decref(all);
     return text;
@@ -57,8 +60,8 @@ static char *words_text(const struct learner *learner) {
 
 static int write_texts(struct export_texts *texts, struct learner *learner, const char *digest,
                        struct error *error) {
-    const struct scaler *scalers[EXPORT_SCALERS] = {learner_scaler(learner),
-                                                    learner_output_scaler(learner)};
+    const struct scaler *scalers[EXPORT_SCALERS] = {scaling_scaler(learner_host(learner)),
+                                                    scaling_target_scaler(learner_host(learner))};
     static const char *const names[EXPORT_SCALERS][2] = {{"scaler.mean", "scaler.deviation"},
                                                          {"targets.mean", "targets.deviation"}};
     *texts = (struct export_texts){.lines = {{"format", "pt"}, {"digest", digest}}, .count = 2};
@@ -73,7 +76,7 @@ static int write_texts(struct export_texts *texts, struct learner *learner, cons
         texts->lines[texts->count++] =
             (struct safetensors_text){names[n / 2][n % 2], texts->numbers[n]};
     }
-    if (!learner_lexicons(learner))
+    if (!words_lexicons(learner_host(learner)))
         return 0;
     texts->words = words_text(learner);
     if (!texts->words)

@@ -8,15 +8,10 @@
 #include "common/finite.h"
 #include "model/rule.h"
 #include "parts/anomalies.h"
-#include "parts/experts.h"
-#include "parts/missing.h"
 #include "parts/part.h"
 #include "parts/rows.h"
-#include "parts/scaling.h"
 #include "parts/targets.h"
-#include "parts/times.h"
 #include "parts/truths.h"
-#include "parts/words.h"
 
 static struct member *member_of(const struct learner *learner, size_t member) {
     return &learner_host(learner)->members[member];
@@ -174,38 +169,10 @@ void learner_clear_errors(struct learner *learner) {
     errors->scored = 0;
     memset(errors->columns, 0, host->model->target_size * sizeof *errors->columns);
     if (errors->experts)
-        memset(errors->experts, 0, learner_forecasts(learner) * sizeof *errors->experts);
+        memset(errors->experts, 0, learner_host(learner)->forecasts * sizeof *errors->experts);
 }
 
 /* ---- What there is to know of parts ---- */
-
-const char *learner_alarm_name(enum learner_alarm_kind kind) {
-    return anomalies_alarm_name(kind);
-}
-
-const char *learner_label_refusal(enum label_refusal why) {
-    return targets_label_refusal(why);
-}
-
-const struct scaler *learner_scaler(const struct learner *learner) {
-    return scaling_scaler(learner_host(learner));
-}
-
-const struct scaler *learner_output_scaler(const struct learner *learner) {
-    return scaling_target_scaler(learner_host(learner));
-}
-
-float *learner_held(struct learner *learner, uint32_t slot) {
-    return missing_held(learner_host(learner), slot);
-}
-
-double *learner_scale(struct learner *learner, uint32_t slot, size_t place) {
-    return targets_scale(learner_host(learner), slot, place);
-}
-
-uint64_t learner_backwards(const struct learner *learner) {
-    return times_backwards(learner_host(learner));
-}
 
 int learner_keep_truths(struct learner *learner, bool wanted, struct error *error) {
     struct part_host *host = learner_host(learner);
@@ -216,18 +183,6 @@ int learner_keep_truths(struct learner *learner, bool wanted, struct error *erro
     if (streams_count(host->streams))
         learner_all_changed(learner);
     return truths_keep(host, wanted, error);
-}
-
-struct truth_coverage learner_coverage(const struct learner *learner) {
-    return truths_coverage(learner_host(learner));
-}
-
-size_t learner_forecasts(const struct learner *learner) {
-    return learner_host(learner)->forecasts;
-}
-
-const char *learner_forecast_name(const struct learner *learner, size_t n) {
-    return experts_name(learner_host(learner), n);
 }
 
 void learner_figures(const struct learner *learner, double *figures) {
@@ -242,36 +197,20 @@ bool learner_watches(const struct learner *learner) {
     return part_find(learner_host(learner), &anomalies_part) != NULL;
 }
 
-struct learner_thresholds learner_thresholds(const struct learner *learner) {
-    return anomalies_thresholds(learner_host(learner));
-}
-
-void learner_write_thresholds(struct learner *learner,
-                              const struct learner_thresholds *thresholds) {
-    anomalies_set_thresholds(learner_host(learner), thresholds);
-}
-
-double learner_threshold(const struct learner *learner) {
-    return learner_thresholds(learner).threshold;
-}
-
-double learner_limit(const struct learner *learner) {
-    return anomalies_limit(learner_host(learner));
-}
-
 int learner_set_threshold(struct learner *learner, double threshold, struct error *error) {
-    struct learner_thresholds thresholds = learner_thresholds(learner);
+    struct learner_thresholds thresholds = anomalies_thresholds(learner_host(learner));
     if (learner_flush(learner, error))
         return -1;
     thresholds.threshold = threshold;
-    learner_write_thresholds(learner, &thresholds);
+    anomalies_set_thresholds(learner_host(learner), &thresholds);
     return 0;
 }
 
 int learner_configure_threshold(struct learner *learner, double threshold, struct error *error) {
     if (learner_flush(learner, error))
         return -1;
-    learner_write_thresholds(learner, &(struct learner_thresholds){threshold, threshold});
+    anomalies_set_thresholds(learner_host(learner),
+                             &(struct learner_thresholds){threshold, threshold});
     return 0;
 }
 
@@ -289,49 +228,8 @@ int learner_mark_normal(struct learner *learner, const char *key, size_t key_siz
                : anomalies_mark_normal(learner_host(learner), key, key_size, at, found, error);
 }
 
-size_t learner_shared(const struct learner *learner) {
-    return anomalies_shared(learner_host(learner));
-}
-
 uint32_t learner_shared_slot(const struct learner *learner, size_t n) {
     return (uint32_t)(learner_host(learner)->slots + n);
-}
-
-size_t learner_lexicons(const struct learner *learner) {
-    return words_lexicons(learner_host(learner));
-}
-
-struct learner_lexicon learner_lexicon(const struct learner *learner, size_t n) {
-    return words_lexicon(learner_host(learner), n);
-}
-
-size_t learner_lexicon_of_classes(const struct learner *learner) {
-    for (size_t n = 0; n < learner_lexicons(learner); n++)
-        if (learner_lexicon(learner, n).classes)
-            return n;
-    return SIZE_MAX;
-}
-
-const char *learner_word(const struct learner *learner, size_t lexicon, uint32_t id, size_t *size) {
-    return words_word(learner_host(learner), lexicon, id, size);
-}
-
-const char *learner_word_refused(const struct learner *learner, const struct example *example,
-                                 const char **word, size_t *size) {
-    return words_refused(learner_host(learner), example, word, size);
-}
-
-int learner_add_word(struct learner *learner, size_t lexicon, const char *word, size_t size,
-                     uint64_t appeared) {
-    return words_add(learner_host(learner), lexicon, word, size, appeared);
-}
-
-int learner_use_word(struct learner *learner, size_t lexicon, uint32_t id) {
-    return words_use(learner_host(learner), lexicon, id);
-}
-
-void learner_words_written(struct learner *learner) {
-    words_written(learner_host(learner));
 }
 
 /* ---- A stream that comes from elsewhere ---- */

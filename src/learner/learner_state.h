@@ -7,13 +7,8 @@
 #include "common/streams.h"
 #include "engine/member.h"
 #include "learner.h"
-#include "parts/anomalies.h"
 
-struct part_host;
 struct state_place;
-
-/* What parts see of it (part.h). */
-struct part_host *learner_host(const struct learner *learner);
 
 /* A block of a member's engine; ENGINE_SLOT is by the slots of learner_streams_table. */
 int learner_read(struct learner *learner, size_t member, enum engine_block block, size_t index,
@@ -34,23 +29,14 @@ size_t learner_rows(const struct learner *learner, struct state_place *places);
 const char *learner_slot_filled(struct learner *learner, uint32_t slot);
 void learner_once_filled(struct learner *learner);
 
-/* Two of them, for tests: missing_held, targets_scale. */
-float *learner_held(struct learner *learner, uint32_t slot);
-double *learner_scale(struct learner *learner, uint32_t slot, size_t place);
-
 /* Whether all of this, and the states in the members' records, can have come from this learner: a
    stream with other numbers could not be read again. The buffer has room for a record. 1: it
    cannot; -1: the device has failed. */
 int learner_check_stream(struct learner *learner, uint32_t slot, float *buffer,
                          struct error *error);
 
-/* How many memories are shared by streams: each is kept in a slot after those of streams. */
-size_t learner_shared(const struct learner *learner);
+/* The slot of number n of the memories that streams share (anomalies_shared). */
 uint32_t learner_shared_slot(const struct learner *learner, size_t n);
-
-/* The threshold of alarms in effect, and that of the configuration. */
-struct learner_thresholds learner_thresholds(const struct learner *learner);
-void learner_write_thresholds(struct learner *learner, const struct learner_thresholds *thresholds);
 
 /* Of a member: numbers in a slot's record, blocks of moments. */
 size_t learner_record_size(const struct learner *learner, size_t member);
@@ -102,16 +88,6 @@ int learner_write_parameters(struct learner *learner, size_t member, const float
 
 struct learner_rates learner_rates(const struct learner *learner, size_t member);
 void learner_write_rates(struct learner *learner, size_t member, const struct learner_rates *rates);
-
-/* Put a vocabulary back: its words in the order of their ids, then in that in which they were used.
-   -1: they cannot be its. Then say that all are there. */
-int learner_add_word(struct learner *learner, size_t lexicon, const char *word, size_t size,
-                     uint64_t appeared);
-int learner_use_word(struct learner *learner, size_t lexicon, uint32_t id);
-void learner_words_written(struct learner *learner);
-
-/* For targets that are not the next input; NULL: they are not scaled. */
-const struct scaler *learner_output_scaler(const struct learner *learner);
 
 /* ---- Between the learner's own files ---- */
 

@@ -863,6 +863,12 @@ struct learner_lexicon words_lexicon(const struct part_host *host, size_t n) {
     };
 }
 
+size_t words_lexicon_of_classes(const struct part_host *host) {
+    const struct words *words = part_find(host, &words_part);
+    const struct lexicon *classes = words ? of_classes(words) : NULL;
+    return classes ? (size_t)(classes - words->of) : SIZE_MAX;
+}
+
 const char *words_word(const struct part_host *host, size_t n, uint32_t id, size_t *size) {
     return word_of(lexicon_at(host, n), id, size);
 }

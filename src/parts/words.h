@@ -23,6 +23,7 @@ struct learner_lexicon {
 };
 size_t words_lexicons(const struct part_host *host);
 struct learner_lexicon words_lexicon(const struct part_host *host, size_t n);
+size_t words_lexicon_of_classes(const struct part_host *host); /* SIZE_MAX: there is none */
 
 /* The word of an id, not terminated; NULL: it has none, or stands for what is not known. */
 const char *words_word(const struct part_host *host, size_t lexicon, uint32_t id, size_t *size);

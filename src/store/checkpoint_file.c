@@ -19,7 +19,9 @@
 #include "common/text.h"
 #include "common/wire.h"
 #include "learner/learner_state.h"
+#include "parts/anomalies.h"
 #include "parts/part.h"
+#include "parts/words.h"
 
 #define FORMAT "runnel-checkpoint-4"
 #define FORMAT_BEFORE "runnel-checkpoint-3" /* the same without entries that came later */
@@ -98,7 +100,7 @@ static struct slots slots_of(const struct learner *learner, const struct state_r
     const struct streams *streams = learner_streams_table(learner);
     return (struct slots){learner,
                           row->flags & STATE_ALONE ? STREAMS_NONE : streams_oldest(streams), 0,
-                          row->flags & STATE_SHARED ? learner_shared(learner) : 0};
+                          row->flags & STATE_SHARED ? anomalies_shared(learner_host(learner)) : 0};
 }
 
 static bool next_slot(struct slots *slots, uint32_t *slot) {
@@ -140,15 +142,15 @@ static void add_kept(struct checkpoint_layout *layout, struct state_place place,
     entry->rank = once && !row->width ? 1 : 2;
     entry->shape[0] = once                       ? size
                       : row->used                ? count_used(learner, place)
-                      : row->flags & STATE_ALONE ? learner_shared(learner)
+                      : row->flags & STATE_ALONE ? anomalies_shared(learner_host(learner))
                                                  : layout->streams;
     entry->shape[1] = once ? row->width : size;
 }
 
 static uint64_t count_words(const struct learner *learner) {
     uint64_t count = 0;
-    for (size_t n = 0; n < learner_lexicons(learner); n++)
-        count += learner_lexicon(learner, n).size;
+    for (size_t n = 0; n < words_lexicons(learner_host(learner)); n++)
+        count += words_lexicon(learner_host(learner), n).size;
     return count;
 }
 
@@ -162,7 +164,7 @@ static void add_all(struct checkpoint_layout *layout, const struct state_place *
     for (size_t n = 0; n < count; n++) {
         const struct state_row *row = rows[n].row;
         if (!streams && !(row->flags & STATE_ONCE)) {
-            if (learner_lexicons(learner))
+            if (words_lexicons(learner_host(learner)))
                 add_plain(layout, ENTRY_WORDS, "learner.words", SAFETENSORS_U8,
                           count_words(learner), WORD);
             add_plain(layout, ENTRY_KEYS, "streams.keys", SAFETENSORS_U8, layout->streams, KEY);
@@ -302,7 +304,7 @@ static int writer_sink(void *context, const void *bytes, size_t size, struct err
 /* Of one vocabulary, by ids. */
 static int put_lexicon(const struct learner *learner, uint32_t n, struct safetensors_writer *writer,
                        struct error *error) {
-    const struct learner_lexicon lexicon = learner_lexicon(learner, n);
+    const struct learner_lexicon lexicon = words_lexicon(learner_host(learner), n);
     uint32_t *places = calloc(lexicon.size + 1, sizeof *places), place = 0;
     int status = places ? 0 : error_no_memory(error);
     for (uint32_t id = streams_oldest(lexicon.words); places && id != STREAMS_NONE;
@@ -393,7 +395,7 @@ static int put_entry(const struct checkpoint_layout *layout, size_t n,
     case ENTRY_KEPT:
         return put_kept(layout, n, writer, error);
     case ENTRY_WORDS:
-        for (uint32_t k = 0; k < learner_lexicons(learner); k++)
+        for (uint32_t k = 0; k < words_lexicons(learner_host(learner)); k++)
             if (put_lexicon(learner, k, writer, error))
                 return -1;
         return 0;
@@ -429,7 +431,7 @@ static int start(const struct checkpoint_layout *layout, struct safetensors_writ
         {MEMORY, memory},
         {SHARE, share}, /* only where there are some */
     };
-    bool shares = learner_shared(layout->learner) > 0;
+    bool shares = anomalies_shared(learner_host(layout->learner)) > 0;
     return safetensors_start(writer, layout->entries, layout->count, metadata,
                              sizeof metadata / sizeof *metadata - !shares, summed_sink, summed,
                              error);
@@ -688,7 +690,8 @@ static int read_word(struct learner *learner, const unsigned char *row, size_t a
         *first = at;
     *lexicon = n;
     if (place >= count - *first || places[*first + place] ||
-        learner_add_word(learner, n, (const char *)row + WORD_BYTES, row[WORD_LENGTH], appeared))
+        words_add(learner_host(learner), n, (const char *)row + WORD_BYTES, row[WORD_LENGTH],
+                  appeared))
         return NOT_A_WORD;
     places[*first + place] = (uint32_t)(at - *first) + 1;
     return 0;
@@ -708,13 +711,13 @@ static int read_lexicons(struct checkpoint_layout *layout, const struct checkpoi
         if (read_word(learner, row, at, &lexicon, &first, places, count))
             return invalid(source, entry->name, error);
     }
-    for (size_t n = 0, at = 0; n < learner_lexicons(learner); n++) {
-        size_t size = learner_lexicon(learner, n).size;
+    for (size_t n = 0, at = 0; n < words_lexicons(learner_host(learner)); n++) {
+        size_t size = words_lexicon(learner_host(learner), n).size;
         for (size_t k = 0; k < size; k++, at++)
-            if (!places[at] || learner_use_word(learner, n, places[at] - 1))
+            if (!places[at] || words_use(learner_host(learner), n, places[at] - 1))
                 return invalid(source, entry->name, error);
     }
-    learner_words_written(learner);
+    words_written(learner_host(learner));
     return 0;
 }
 
@@ -747,7 +750,7 @@ static int read_streams(struct checkpoint_layout *layout, const struct checkpoin
     for (size_t row = 0; row < layout->streams; row++)
         if (read_stream(layout, source, keys, row, error))
             return -1;
-    for (size_t shared = 0; shared < learner_shared(layout->learner); shared++) {
+    for (size_t shared = 0; shared < anomalies_shared(learner_host(layout->learner)); shared++) {
         uint32_t slot = learner_shared_slot(layout->learner, shared);
         for (size_t n = 0; n < layout->count; n++) {
             const struct checkpoint_entry *of = &layout->of[n];
@@ -870,7 +873,7 @@ static void mark_resized(struct checkpoint_layout *layout, const struct safetens
     const char *found_share = safetensors_metadata(file, SHARE);
     char share[CHECKPOINT_SHARE_SIZE];
     checkpoint_share(config, share);
-    bool shares = learner_shared(layout->learner), fit = true;
+    bool shares = anomalies_shared(learner_host(layout->learner)), fit = true;
     bool alike = memory && strtoull(memory, NULL, 10) == config->anomaly.memory &&
                  (shares ? found_share && !strcmp(found_share, share) : !found_share);
     for (size_t n = 0; n < layout->count; n++) {

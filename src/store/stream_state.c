@@ -12,7 +12,9 @@
 #include "common/text.h"
 #include "common/wire.h"
 #include "learner/learner_state.h"
+#include "parts/anomalies.h"
 #include "parts/part.h"
+#include "parts/words.h"
 
 #define MAGIC "RNSTREAM"
 
@@ -39,7 +41,7 @@ struct origin {
 int stream_state_open(struct stream_state **state, const struct config *config,
                       struct learner *learner, struct error *error) {
     *state = NULL;
-    if (learner_lexicons(learner))
+    if (words_lexicons(learner_host(learner)))
         return error_set(error, EX_CONFIG,
                          "streams of a model with a vocabulary stay where they are: the numbers of "
                          "its words are this daemon's own; with hash instead of words they can go");
@@ -48,7 +50,7 @@ int stream_state_open(struct stream_state **state, const struct config *config,
         return error_no_memory(error);
     opened->config = config;
     opened->learner = learner;
-    if (learner_shared(learner))
+    if (anomalies_shared(learner_host(learner)))
         checkpoint_share(config, opened->share);
     int status = checkpoint_layout_open(&opened->layout, learner, 1, error);
     if (status)

@@ -11,8 +11,10 @@
 
 #include <cmocka.h>
 
-#include "learner/learner_state.h"
 #include "common/streams.h"
+#include "learner/learner_state.h"
+#include "parts/missing.h"
+#include "parts/targets.h"
 #include "saved_run.h"
 #include "under_test.h"
 
@@ -53,11 +55,13 @@ static void assert_same_streams(struct run *a, struct run *b, const struct workl
         assert_int_equal(learner_read(a->learner, 0, ENGINE_SLOT, m, x, NULL), 0);
         assert_int_equal(learner_read(b->learner, 0, ENGINE_SLOT, n, y, NULL), 0);
         assert_memory_equal(x, y, live * sizeof *x);
-        if (learner_held(a->learner, m))
-            assert_memory_equal(learner_held(a->learner, m), learner_held(b->learner, n),
+        if (missing_held(learner_host(a->learner), m))
+            assert_memory_equal(missing_held(learner_host(a->learner), m),
+                                missing_held(learner_host(b->learner), n),
                                 workload->x_size * sizeof(float));
-        if (learner_scale(a->learner, m, 0))
-            assert_memory_equal(learner_scale(a->learner, m, 0), learner_scale(b->learner, n, 0),
+        if (targets_scale(learner_host(a->learner), m, 0))
+            assert_memory_equal(targets_scale(learner_host(a->learner), m, 0),
+                                targets_scale(learner_host(b->learner), n, 0),
                                 2 * workload->x_size * sizeof(double));
     }
     free(x);

@@ -13,6 +13,7 @@
 #include "daemon/metrics.h"
 #include "learner/learner.h"
 #include "parts/scaler.h"
+#include "parts/scaling.h"
 #include "under_test.h"
 #include "workload.h"
 
@@ -107,7 +108,7 @@ static void an_error_is_in_the_scale_of_its_prediction(void **unused) {
     double output = (double)w[t[2].offset] * hidden + w[t[3].offset];
     double predicted = 4 + 1 * output;
     assert_true(fabs(seen.squared_error - (predicted - 10) * (predicted - 10)) < 1e-4);
-    assert_true(scaler_means(learner_scaler(learner))[0] == seen.mean);
+    assert_true(scaler_means(scaling_scaler(learner_host(learner)))[0] == seen.mean);
     learner_close(&learner);
     workload_close(&workload);
 }

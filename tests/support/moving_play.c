@@ -3,11 +3,12 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "common/example.h"
 #include "config_testing.h"
 #include "engine/engines.h"
-#include "common/example.h"
 #include "learner/learner_state.h"
 #include "observed.h"
+#include "parts/anomalies.h"
 #include "store/checkpoint_file.h"
 #include "under_test.h"
 
@@ -68,7 +69,8 @@ static void on_learned(void *context, const struct learned *l) {
         note(play, l->outputs, l->output_steps * play->model.outputs * sizeof(float));
     if (l->forecasts)
         note(play, l->forecasts, l->output_steps * l->forecast_row * sizeof(double));
-    if (l->anomaly && !learner_shared(play->learner)) /* others' memories, as they are now */
+    if (l->anomaly &&
+        !anomalies_shared(learner_host(play->learner))) /* others' memories, as they are now */
         note(play, &l->anomaly->score, sizeof l->anomaly->score);
 }
 

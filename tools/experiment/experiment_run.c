@@ -18,13 +18,17 @@
 #include "daemon/learning.h"
 #include "daemon/metrics.h"
 #include "daemon/skill.h"
+#include "engine/engines.h"
 #include "experiment_memory.h"
 #include "experiment_spec.h"
 #include "experiment_store.h"
-#include "engine/engines.h"
 #include "learner/learner.h"
 #include "learner/learner_export.h"
 #include "model/parameters.h"
+#include "parts/experts.h"
+#include "parts/part.h"
+#include "parts/targets.h"
+#include "parts/words.h"
 #include "sockets/decode.h"
 
 /* ---- The course: what is measured while a run learns, at next to no cost ---- */
@@ -118,7 +122,7 @@ static int open_course(struct course *course, struct error *error) {
     const struct skill_options options = {
         .loss = loss,
         .columns = loss_kind(loss)->metrics & METRIC_RMSE ? course->model->target_size : 0,
-        .experts = learner_forecasts(course->learner)};
+        .experts = learner_host(course->learner)->forecasts};
     struct learner_counters counters = learner_counters(course->learner);
     if (skill_open(&course->skill, &options, error))
         return -1;
@@ -387,7 +391,7 @@ static int put_columns(struct course *c, const struct loss_fields *report,
 
 static int put_experts(struct course *c, const struct loss_fields *report,
                        struct experiment_outcome *outcome, struct error *error) {
-    size_t count = learner_forecasts(c->learner);
+    size_t count = learner_host(c->learner)->forecasts;
     struct experiment_expert *experts = calloc(count + 1, sizeof *experts);
     if (!experts)
         return error_no_memory(error);
@@ -396,7 +400,7 @@ static int put_experts(struct course *c, const struct loss_fields *report,
         experts[n] =
             (struct experiment_expert){.mean = row[EXPERT_mean], .weight = row[EXPERT_weight]};
         snprintf(experts[n].name, sizeof experts[n].name, "%s",
-                 learner_forecast_name(c->learner, n));
+                 experts_name(learner_host(c->learner), n));
     }
     outcome->experts = experts;
     outcome->expert_count = count;
@@ -466,7 +470,7 @@ static void count_rejection(struct run *run, const char *reason, const char *why
 static void on_refused(void *context, const struct example *label, enum label_refusal reason,
                        const char *why) {
     (void)label;
-    count_rejection(context, learner_label_refusal(reason), why);
+    count_rejection(context, targets_label_refusal(reason), why);
 }
 
 /* ---- Opening and closing ---- */
@@ -523,7 +527,8 @@ static int take_message(struct run *run, size_t n, struct error *error) {
     if (reason == REJECT_NOT && example.steps == 0) /* a schema that fits */
         return 0;
     example.received = 0;
-    if (reason == REJECT_NOT && learner_word_refused(run->learner, &example, &word, &word_size))
+    if (reason == REJECT_NOT &&
+        words_refused(learner_host(run->learner), &example, &word, &word_size))
         reason = reject(REJECT_VOCABULARY, why, "a word is in no vocabulary, which is full");
     if (reason == REJECT_NOT)
         return learner_take(run->learner, &example, error);
