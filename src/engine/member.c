@@ -126,7 +126,9 @@ static void plan_closed(struct member *member, uint32_t slot, enum operation_kin
     update->fresh = member->run_slot == slot && member->run_length >= window->open + length;
 }
 
-void plan_update(struct member *member, uint32_t slot, size_t *updates) {
+/* Learn from what is closed since the last update, if anything is: the window ends right before the
+   open steps. */
+static void plan_update(struct member *member, uint32_t slot, size_t *updates) {
     struct learner_window *window = &member->windows[slot];
     if (window->terms) {
         plan_closed(member, slot, OPERATION_UPDATE);

@@ -86,11 +86,8 @@ void plan_step(struct member *member, uint32_t slot);
 /* The oldest open step's targets have come, or there are none: `terms` of them are learned from. */
 void plan_close(struct member *member, uint32_t slot, size_t terms, size_t *updates);
 
-/* Learn from what is closed since the last update, if anything is: the window ends right before the
-   open steps. Without a target, what a rule keeps moves on over it. */
-void plan_update(struct member *member, uint32_t slot, size_t *updates);
-
-/* The sequence ends: open steps are dropped, and the rest is learned from. */
+/* The sequence ends: open steps are dropped, and the rest is learned from. Without a target, what a
+   rule keeps moves on over it. */
 void plan_end(struct member *member, uint32_t slot, size_t *updates);
 
 #endif

@@ -482,7 +482,7 @@ static void regressions_learn(const struct regressions *r, double *block, size_t
      ds_h = sqrt((n c_h + h h ds^2) / (n + h))      v_h = (x of mL - h steps ago - x) / ds_h
 
    As long as there are few, the unit is that of a random walk, for h changes that overlap are worth
-   about one. They count once the units of the column are complete, at the rates of column.h, and
+   about one. They count once the units of the column are complete, at the rates above, and
    each as at most 30 ds_h. */
 struct horizon {
     size_t ahead, columns;
@@ -688,8 +688,6 @@ enum expert experts_at(unsigned experts, size_t n) {
 }
 
 /* ---- Memory ---- */
-
-#define IN_DOUBLES(type) (sizeof(type) / sizeof(double))
 
 static size_t said_rows(const struct forecaster *f) {
     return ARRAYS + f->horizons * (OF_EXPERTS + experts_count(f->experts));

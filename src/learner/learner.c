@@ -86,7 +86,8 @@ static bool open_plan(struct learner *learner, size_t most_steps) {
     struct part_host *host = &learner->host;
     const struct model *model = host->model;
     const struct input *input = &model->architecture.input;
-    bool apart = (input->column_count && input_is_real(input)) || !host->member_count, good = true;
+    bool apart = (input->column_count && input_is_real(input)) || input_has_experts(input),
+         good = true;
     size_t bytes = 0;
     EACH(learner, part, step_bytes)
     bytes += part->kind->step_bytes(part->self);
@@ -387,7 +388,8 @@ static int take_step(struct learner *learner, const struct example *example, siz
     const struct model *model = host->model;
     const struct plan *plan = &host->members[0].plan;
     const void *x = (const char *)example->x + t * model->x_size * sizeof(union value);
-    union value *input = plan->inputs + plan->steps * model->features;
+    union value *input =
+        host->member_count ? plan->inputs + plan->steps * model->features : learner->values;
     size_t number = host->steps;
     struct step step = {
         .example = example,
@@ -553,7 +555,7 @@ int learner_take(struct learner *learner, const struct example *example, struct 
 
 /* ---- Forgetting ---- */
 
-int learner_forget_all(struct learner *learner, struct error *error) {
+static int forget_all(struct learner *learner, struct error *error) {
     struct streams *streams = learner->host.streams;
     size_t room = learner->host.plan_steps * OPERATIONS_PER_STEP;
     for (size_t forgotten = 1; streams_count(streams); forgotten++) {
@@ -564,7 +566,7 @@ int learner_forget_all(struct learner *learner, struct error *error) {
     return play(learner, error);
 }
 
-int learner_forget_member(struct learner *learner, size_t member, struct error *error) {
+static int forget_member(struct learner *learner, size_t member, struct error *error) {
     struct member *m = &learner->host.members[member];
     const struct streams *streams = learner->host.streams;
     size_t room = learner->host.plan_steps * OPERATIONS_PER_STEP;
@@ -659,6 +661,24 @@ static int describe_members(struct learner *learner, const struct config *config
     return 0;
 }
 
+/* The least squares of a member's output begin, where it is solved; its weights are those written
+   after it. */
+static int begin_solution(struct learner *learner, size_t m, struct error *error) {
+    struct member *member = &learner->host.members[m];
+    if (!member->model->solved)
+        return 0;
+    const struct least_squares ls = engine_solution(member->model);
+    double *block = calloc(least_squares_size(&ls), sizeof *block);
+    if (!block)
+        return error_set(error, EX_UNAVAILABLE,
+                         "out of memory for the readout: lower the last layer's size, or use "
+                         "readout: gradient");
+    least_squares_begin(&ls, block);
+    int status = member_write(member, ENGINE_SOLUTION, 0, block, error);
+    free(block);
+    return status;
+}
+
 static int open_engines(struct learner *learner, const struct config *config, struct error *error) {
     if (engine_threads_open(&learner->threads, config, learner->ops, error))
         return -1;
@@ -675,7 +695,7 @@ static int open_engines(struct learner *learner, const struct config *config, st
                                                .longest = &longest,
                                                .threads = learner->threads};
         if (learner->ops->open(&member->engine, member->model, &options, config->device, error) ||
-            learner_begin_solution(learner, m, error))
+            begin_solution(learner, m, error))
             return *member->name ? error_prefix(error, "member %s", member->name) : -1;
     }
     return 0;
@@ -805,22 +825,6 @@ static int write_block(struct member *member, enum engine_block block, const flo
     return 0;
 }
 
-int learner_begin_solution(struct learner *learner, size_t m, struct error *error) {
-    struct member *member = &learner->host.members[m];
-    if (!member->model->solved)
-        return 0;
-    const struct least_squares ls = engine_solution(member->model);
-    double *block = calloc(least_squares_size(&ls), sizeof *block);
-    if (!block)
-        return error_set(error, EX_UNAVAILABLE,
-                         "out of memory for the readout: lower the last layer's size, or use "
-                         "readout: gradient");
-    least_squares_begin(&ls, block);
-    int status = member_write(member, ENGINE_SOLUTION, 0, block, error);
-    free(block);
-    return status;
-}
-
 static int fill(const struct learner *learner, size_t m, float *values, struct error *error) {
     EACH(learner, part, fill)
     if (part->kind->fill(part->self, m, values, error))
@@ -830,7 +834,7 @@ static int fill(const struct learner *learner, size_t m, float *values, struct e
 
 static int write_values(struct learner *learner, size_t m, const float *values,
                         struct error *error) {
-    return learner_begin_solution(learner, m, error) ||
+    return begin_solution(learner, m, error) ||
                    write_block(&learner->host.members[m], ENGINE_PARAMETERS, values, error)
                ? -1
                : 0;
@@ -881,7 +885,7 @@ static void reset_rates(struct member *member) {
 
 static int begin_again(struct learner *learner, float *const *values, struct error *error) {
     struct part_host *host = &learner->host;
-    if (play(learner, error) || learner_forget_all(learner, error))
+    if (play(learner, error) || forget_all(learner, error))
         return -1;
     reset_parts(learner);
     for (size_t m = 0; m < host->member_count; m++)
@@ -913,7 +917,7 @@ int learner_reset(struct learner *learner, struct error *error) {
 static int begin_member(struct learner *learner, size_t m, float *values, struct error *error) {
     struct member *member = &learner->host.members[m];
     if (fill(learner, m, values, error) || play(learner, error) ||
-        learner_forget_member(learner, m, error) || write_values(learner, m, values, error) ||
+        forget_member(learner, m, error) || write_values(learner, m, values, error) ||
         write_zeros(member, values, error))
         return -1;
     reset_rates(member);

@@ -98,10 +98,4 @@ void learner_begin_stream(struct learner *learner, uint32_t slot, bool planned);
 /* A stream has come from elsewhere: what has changed with it. */
 void learner_adopted(struct learner *learner, const struct learner_place *place);
 
-/* The least squares of a member's output begin, where it is solved; its weights are those written
-   after it. Forget all streams, or one member's states of them: no plan waits. */
-int learner_begin_solution(struct learner *learner, size_t member, struct error *error);
-int learner_forget_all(struct learner *learner, struct error *error);
-int learner_forget_member(struct learner *learner, size_t member, struct error *error);
-
 #endif

@@ -14,8 +14,6 @@
 #include "common/unaligned.h"
 #include "part.h"
 #include "rows.h"
-#include "scaling.h"
-#include "targets.h"
 
 struct anomalies {
     struct part_host *host;
@@ -147,7 +145,7 @@ static bool anomalies_plan_open(void *self) {
 
 static size_t anomalies_step_bytes(const void *self) {
     const struct anomalies *a = self;
-    return a->columns * sizeof *a->x + sizeof(size_t);
+    return a->columns * sizeof *a->x + sizeof(size_t); /* and the learner's count of scores */
 }
 
 static void anomalies_reset(void *self) {
@@ -222,7 +220,8 @@ static void anomalies_resumed(void *self, struct planned *example) {
     struct anomalies *a = self;
     anomaly_learn(a->anomaly, example->learn);
     if (!example->begun) {
-        join(a, example->slot, example->key, example->key_size);
+        if (example->slot != STREAMS_NONE) /* a label may have no stream */
+            join(a, example->slot, example->key, example->key_size);
         anomaly_clear(a->anomaly);
         clear_errors(a);
     }

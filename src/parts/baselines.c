@@ -5,14 +5,12 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "baseline.h"
 #include "common/unaligned.h"
 #include "part.h"
 #include "rows.h"
-#include "scaling.h"
-#include "targets.h"
+#include "scaler.h"
 
 struct baselines {
     struct part_host *host;

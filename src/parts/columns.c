@@ -8,8 +8,6 @@
 
 #include "common/unaligned.h"
 #include "part.h"
-#include "scaling.h"
-#include "targets.h"
 
 static const double TAU = 6.283185307179586476925286766559;
 

@@ -14,7 +14,6 @@
 #include "forecast/mixture.h"
 #include "part.h"
 #include "rows.h"
-#include "scaling.h"
 #include "truths.h"
 
 _Static_assert((int)AHEAD_MAX <= (int)FORECAST_HORIZONS_MAX, "there is room for all horizons");

@@ -5,7 +5,6 @@
 
 #include "part.h"
 #include "rows.h"
-#include "scaling.h"
 
 /* missing: hold. A number that is missing is the last one that its stream had. */
 struct missing {

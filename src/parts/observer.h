@@ -150,7 +150,7 @@ struct learner_observer {
     void (*learned)(void *context, const struct learned *learned);
     /* A stream made room for another: its state is gone. In order with the examples. */
     void (*forgotten)(void *context, const char *key, size_t key_size);
-    /* Numbers of an example's x are out of scale (input_range.h): told when it is taken. May be
+    /* Numbers of an example's x are out of scale (range.h): told when it is taken. May be
        NULL. */
     void (*out_of_scale)(void *context, const struct example *example,
                          const struct out_of_scale *found);

@@ -1,7 +1,7 @@
 /* Parts of a stream: everything that it has besides arithmetic. A part is one source file here, and
    a line in parts.def, in the order in which parts act. The learner opens those that its
    configuration wants, and calls their functions at the moments below: it knows none of them by
-   name.
+   name, but truths, which can be switched in flight.
 
    Planning, for each example:
      take      before anything else: it may rewrite the example
@@ -13,7 +13,7 @@
      label     an example that is a label, in place of the steps
      end       a sequence ends
      taken     the example is planned
-   and `target` for each target that comes, from whoever scores it.
+   and `target` for each target of the one network that comes.
 
    Once the plan is played, for each example:
      resumed   it begins, or goes on from the plan before
@@ -24,7 +24,8 @@
    and `scored` for each score, from whoever made it; then `next`: an empty plan begins.
 
    How examples are cut into plans never changes a bit. A function that a part does not need is
-   NULL. Those that return int: 0, or -1 with a sentence; then the learner can only be closed. */
+   NULL. Those that return int: 0, or -1 with a sentence; then the learner can only be closed (not
+   so after `prepare`, which changes nothing). */
 #ifndef RUNNEL_PART_H
 #define RUNNEL_PART_H
 
@@ -53,7 +54,6 @@ struct planned {
     char key[WIRE_KEY_MAX], forgotten[WIRE_KEY_MAX];
     size_t key_size, forgotten_size;
     bool forgets;  /* the stream `forgotten` made room for it */
-    bool label;    /* it has no steps */
     bool outputs;  /* its outputs are wanted */
     bool measured; /* it has a MEASURE */
     bool finished; /* all of it has been planned */
@@ -84,10 +84,9 @@ struct step {
     uint32_t slot;       /* of its stream */
     const void *x;       /* (x_size,) as it came, maybe unaligned */
     union value *values; /* (x_size,) begins as x; parts rewrite it */
-    union value *input;  /* (features,) of the first network: `values` unless there are columns */
+    union value *input;  /* (features,) of the first network: `values` where nothing is encoded */
     const void *came;    /* (target_size,) what of x is a target: as it came, maybe unaligned, */
     const union value *seen; /* and as networks see it */
-    size_t scores;           /* of earlier steps, that its x brings */
 };
 
 /* A target of an open step has come, while the example that brings it is planned. */
@@ -177,12 +176,13 @@ struct part_kind {
 
     /* ---- What checkpoints keep (rows.h) ---- */
     const struct state_row *rows;
-    size_t row_count;
     /* Whether what is kept of a slot can have come from here: NULL, or the name of a row that
        cannot. `filled`: its rows have been written, after which more may follow from them. */
-    bool shares; /* also of slots that streams share, after those of streams */
     const char *(*valid)(void *self, uint32_t slot);
     const char *(*filled)(void *self, uint32_t slot);
+
+    size_t row_count;
+    bool shares; /* `valid` and `filled` also of slots that streams share, after those of streams */
 };
 
 struct part {
@@ -190,7 +190,7 @@ struct part {
     void *self;
 };
 
-enum { PARTS_MAX = 32, PART_MEMBERS = sizeof(struct part_kind) / sizeof(void *) };
+enum { PARTS_MAX = 32, PART_MEMBERS = offsetof(struct part_kind, row_count) / sizeof(void *) };
 
 /* What parts see of the learner. They write what is said to be theirs. */
 struct part_host {

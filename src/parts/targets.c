@@ -176,15 +176,15 @@ static struct open_step *step_of_age(const struct targets *t, uint32_t slot, siz
 /* What targets of this step are relative to: the step's own x, or the last target, as scaled. */
 static void fill_base(const struct targets *t, const struct step *step, float *base) {
     const float *last = last_of(t, step->slot);
-    size_t row = t->host->row;
+    const double *means = scale_row(t, t->host->row, false);
+    const double *deviations = scale_row(t, t->host->row, true);
     for (size_t k = 0; k < t->size; k++) {
         if (!last)
             base[k] = step->seen[k].real;
         else if (isnan(last[k]))
             base[k] = 0;
         else
-            base[k] = t->scaler ? scaler_scale_with(t->scaler, k, scale_row(t, row, false)[k],
-                                                    scale_row(t, row, true)[k], last[k])
+            base[k] = t->scaler ? scaler_scale_with(t->scaler, k, means[k], deviations[k], last[k])
                                 : last[k];
     }
 }

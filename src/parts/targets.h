@@ -1,5 +1,5 @@
 /* Targets of the one network: where they come from, what the network sees of them, and the steps
-   that wait for them (model.output.target). The one file that asks where. With scale: forecast
+   that wait for them (model.output.target). With scale: forecast
    there are none: experts.c asks every network for its own. */
 #ifndef RUNNEL_TARGETS_H
 #define RUNNEL_TARGETS_H

@@ -9,7 +9,6 @@
 #include "part.h"
 #include "prediction.h"
 #include "rows.h"
-#include "scaling.h"
 
 /* What of a plan predictions beside their truths follow: a step at which something is said, or a
    truth that comes. */

@@ -21,7 +21,6 @@
 #include "words.h"
 
 #include <jansson.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +30,6 @@
 #include "common/unaligned.h"
 #include "model/safetensors.h"
 #include "part.h"
-#include "targets.h"
 
 enum {
     FRESH_FIRST = 16,
@@ -695,7 +693,7 @@ static int check_list(const struct words *words, const struct lexicon *lexicon, 
 }
 
 static const struct lexicon *lexicon_named(const struct words *words, const char *name) {
-    for (size_t n = 0; words && n < words->count; n++)
+    for (size_t n = 0; n < words->count; n++)
         if (strcmp(words->of[n].name, name) == 0)
             return &words->of[n];
     return NULL;
@@ -711,7 +709,7 @@ static int check(const struct words *words, json_t *all, struct error *error) {
         if (!lexicon_named(words, name))
             return refuse(words, name, "is not one of this model's", error);
     }
-    for (size_t n = 0; words && n < words->count; n++)
+    for (size_t n = 0; n < words->count; n++)
         if (check_list(words, &words->of[n], json_object_get(all, words->of[n].name), error))
             return -1;
     return 0;

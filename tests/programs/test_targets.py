@@ -379,6 +379,17 @@ def test_labels_are_counted():
         daemon.end()
 
 
+def test_a_label_of_an_unknown_stream_beside_anomalies():
+    """It is refused, and nothing else: no stream has its slot."""
+    with tempfile.TemporaryDirectory() as directory, \
+            Daemon(directory, configuration(directory, LATER, stride=1) +
+                   "anomaly: {enabled: true, memory: 40}\n") as daemon:
+        push(daemon, [example(1, [1, 1]), label(2, 1, [1.0], stream=b"nobody"), example(3, [2, 1])])
+        found = status(daemon)
+        assert found["labels"]["refused"] == {"unknown": 1} and found["streams"] == 1, found
+        daemon.end()
+
+
 def test_patience_closes_what_is_not_labelled():
     """The oldest step gives up: what comes for it later changes nothing, and the others go on."""
     with tempfile.TemporaryDirectory() as directory, \

@@ -71,7 +71,20 @@ model:
   output: {loss: squared, size: 2, target: next}
 learning: {window: 4, stride: 2, optimizer: {kind: adam, rate: 0.01}, max_streams: 4}
 """, 2, None),
+    # All parts that a stream can have beside the network: experts, horizons, truths, anomalies, times.
+    "forecast": ("""
+model:
+  input: {kind: real, size: 3, scale: forecast, missing: hold, time: [gap, day]}
+  layers: [{cell: gru, size: 8, norm: layer}]
+  output: {ahead: [1, 3]}
+members:
+  change: {model.output.relative: last}
+  level: {model.output.relative: none}
+anomaly: {enabled: true, memory: 40}
+learning: {window: 4, stride: 2, optimizer: {kind: adam, rate: 0.01}, clip: 1.0, max_streams: 3}
+""", 3, None),
 }
+STREAM = "stream-1"  # whose state is kept beside each, as `export` gives it at the checkpoint
 LEFT_OUT = {"commands": 5}  # examples, by a rollback after the last of them
 
 
@@ -82,7 +95,7 @@ seed: 3
 device: cpu
 {CASES[case][0]}
 examples: {{bind: "ipc://{directory}/examples", socket: router}}
-statistics: {{bind: "ipc://{directory}/statistics"}}
+statistics: {{bind: "ipc://{directory}/statistics", predictions: {"all" if case == "forecast" else "false"}}}
 control: {{bind: "ipc://{directory}/control"}}
 state:
   directory: {directory}/state
@@ -203,6 +216,7 @@ def write(version, cases):
             daemon.ask("checkpoint")
             checkpoint = (daemon.directory / "state" / CHECKPOINT).read_bytes()
             (place / "exported.safetensors").write_bytes(daemon.export())
+            (place / "stream.state").write_bytes(daemon.request("export", stream=STREAM)[1])
             feed_rest(daemon, case)
             (place / "continued.safetensors").write_bytes(daemon.export())
             daemon.process.kill()
@@ -239,6 +253,22 @@ def test_checkpoint(directory):
             assert daemon.ask("status")["resumed"]
             exported = (state.parent / "exported.safetensors").read_bytes()
             assert tensors(daemon.export()) == tensors(exported), state
+            assert daemon.end() == 0, daemon.text()
+
+
+def test_stream_state(directory):
+    """The state of a stream that an earlier program exported can be adopted, and is exported again with the
+    same bytes."""
+    for path in sorted(VERSIONS.glob("*/*/stream.state")):
+        state, case, kept_state = path.parent / "state", path.parent.name, path.read_bytes()
+        own = without_journal(state, pathlib.Path(directory, f"{state.parts[-3]}-{case}"))
+        with started(case, own) as daemon:
+            wait_for(daemon, BEFORE)
+            daemon.ask("forget", stream=STREAM)
+            daemon.ask("adopt", blob=base64.b64encode(kept_state).decode())
+            assert daemon.request("export", stream=STREAM)[1] == kept_state, path
+            feed(daemon, list(examples(case))[BEFORE:])
+            wait_for(daemon, BEFORE + AFTER)
             assert daemon.end() == 0, daemon.text()
 
 
