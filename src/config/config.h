@@ -159,7 +159,7 @@ struct config {
     /* What parts have of their own (common/parts.def). */
     struct {
         bool none; /* a struct has a member */
-#define PART_VALUE_number double
+#define PART_VALUE_real double
 #define PART_VALUE_count uint64_t
 #define PART_VALUE_boolean bool
 #define PART_KEY(name, type, ...) PART_VALUE_##type name;

@@ -6,7 +6,9 @@
    Planning, for each example:
      take      before anything else: it may rewrite the example
      example   its stream and its row of the plan are known
-     input     for each step: rewrite x on its way to the networks
+     input     for each step: rewrite x on its way to the networks. x as it came stays what
+               statistics, experts, anomalies, baselines and errors see: who changes it for all of
+               them does that in `take`. With scale: forecast experts make the networks' x of it
      score     for each step, before it: targets of earlier steps that its x brings
      stepped   for each step, after it
      settled   likewise, when all else of the step is planned. The plan may be played
