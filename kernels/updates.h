@@ -6,8 +6,8 @@
 #include <float.h>
 #include <math.h>
 
-#include "formulas.h"
 #include "engine/engine.h"
+#include "formulas.h"
 
 /* As torch.nn.utils.clip_grad_norm_: what the gradient is multiplied with. clip 0: no clipping. */
 FORMULA double update_clip_factor(double clip, double norm) {

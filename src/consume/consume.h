@@ -17,8 +17,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "config/config.h"
 #include "common/example.h"
+#include "config/config.h"
 #include "sockets/frames.h"
 
 struct consume;

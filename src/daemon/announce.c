@@ -8,13 +8,13 @@
 
 #include "common/clock.h"
 #include "common/error.h"
+#include "common/example.h"
 #include "common/json_text.h"
 #include "common/log.h"
 #include "common/text.h"
 #include "common/wire.h"
-#include "common/example.h"
-#include "parts/range.h"
 #include "parts.h"
+#include "parts/range.h"
 
 #define STATUS_INTERVAL (10 * NS_PER_SECOND)
 #define ANNOUNCEMENT_INTERVAL NS_PER_SECOND

@@ -9,15 +9,15 @@
 
 #include "build-config.h"
 #include "common/error.h"
+#include "common/example.h"
 #include "common/fields.h"
 #include "common/log.h"
 #include "consume/consume.h"
-#include "store/journal.h"
 #include "journalling.h"
-#include "common/example.h"
 #include "parts.h"
 #include "run.h"
 #include "source.h"
+#include "store/journal.h"
 
 struct consuming {
     uint32_t numbers[CONSUME_PARTITIONS_MAX]; /* the journal's; 0 = none */

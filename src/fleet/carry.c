@@ -10,11 +10,11 @@
 
 #include "common/base64.h"
 #include "common/error.h"
+#include "common/streams.h"
 #include "common/wire.h"
 #include "config/config.h"
 #include "learner/changes.h"
 #include "learner/learner_state.h"
-#include "common/streams.h"
 #include "store/journal.h"
 #include "store/parameters_file.h"
 #include "store/stream_state.h"

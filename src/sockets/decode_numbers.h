@@ -36,8 +36,7 @@ static inline bool shape_whole(const struct shape *shape, size_t k) {
 
 /* Of columns: some are symbols, which are whole. */
 static inline bool shape_mixed(const struct shape *shape) {
-    return shape->columns && !shape->whole &&
-           columns_symbols(shape->columns, shape->width);
+    return shape->columns && !shape->whole && columns_symbols(shape->columns, shape->width);
 }
 
 /* Whether it is a word: the size of the hash, 0 = words get ids later. */

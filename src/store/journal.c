@@ -19,6 +19,7 @@
 
 #include "common/clock.h"
 #include "common/error.h"
+#include "common/streams.h"
 #include "common/wire.h"
 #include "journal_check.h"
 #include "journal_mark.h"
@@ -26,7 +27,6 @@
 #include "journal_read.h"
 #include "journal_recent.h"
 #include "journal_store.h"
-#include "common/streams.h"
 
 /* What streams are found by in memory: the producer, then the key. */
 struct journal_key {

@@ -26,9 +26,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/example.h"
 #include "config/config.h"
 #include "journal_block.h"
-#include "common/example.h"
 
 struct error;
 struct journal;

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "fleet/carry.h"
 #include "common/example.h"
+#include "fleet/carry.h"
 #include "learner/learner_state.h"
 #include "moving_play.h"
 #include "sockets/control.h"

@@ -7,8 +7,8 @@
 #include <sysexits.h>
 
 #include "common/example.h"
-#include "learner/learner_state.h"
 #include "common/streams.h"
+#include "learner/learner_state.h"
 #include "moving_play.h"
 #include "store/checkpoint_file.h"
 #include "store/stream_state.h"

@@ -16,14 +16,14 @@
 #include <string.h>
 
 #include "common/error.h"
+#include "common/example.h"
+#include "common/streams.h"
 #include "common/wire.h"
 #include "forecast/forecast.h"
 #include "fuzz.h"
-#include "common/example.h"
 #include "learner/learner.h"
 #include "learner/learner_export.h"
 #include "learner/learner_state.h"
-#include "common/streams.h"
 #include "store/checkpoint_file.h"
 
 /* Bits of the first byte; where the high ones are CHOICE_FORECAST or CHOICE_WORDS, the learner is

@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "common/error.h"
-#include "fuzz.h"
 #include "common/example.h"
+#include "fuzz.h"
 #include "learner/learner.h"
 #include "store/checkpoint_file.h"
 #include "store/stream_state.h"

@@ -3,9 +3,9 @@
 #ifndef RUNNEL_TESTS_WORKLOAD_H
 #define RUNNEL_TESTS_WORKLOAD_H
 
+#include "common/example.h"
 #include "config/config.h"
 #include "engine/engine.h"
-#include "common/example.h"
 #include "model/model.h"
 
 struct workload_options {

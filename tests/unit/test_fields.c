@@ -14,8 +14,8 @@
 
 #include "common/fields.h"
 #include "common/json_text.h"
-#include "kernels/kinds.h"
 #include "engine/engine.h"
+#include "kernels/kinds.h"
 
 enum { TEXT_SIZE = 1024 };
 

@@ -9,8 +9,8 @@
 #include <cmocka.h>
 
 #include "common/random.h"
-#include "common/wire.h"
 #include "common/streams.h"
+#include "common/wire.h"
 #include "workload.h"
 
 enum { CAPACITY = 37, KEYS = 90, ROUNDS = 20000 };

@@ -6,8 +6,8 @@
 
 #include <stddef.h>
 
-#include "engine/engine.h"
 #include "common/example.h"
+#include "engine/engine.h"
 #include "model/model.h"
 
 struct bench_data {

@@ -14,8 +14,8 @@
 #include "config/config.h"
 #include "cpu/memory.h"
 #include "cpu/network.h"
-#include "learner/learner_export.h"
 #include "engine/engine_threads.h"
+#include "learner/learner_export.h"
 
 static const char KEY[] = "bench";
 

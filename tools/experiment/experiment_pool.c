@@ -18,10 +18,10 @@
 #include "common/error.h"
 #include "common/text.h"
 #include "config/config.h"
+#include "engine/engines.h"
 #include "experiment_examples.h"
 #include "experiment_plan.h"
 #include "experiment_run.h"
-#include "engine/engines.h"
 
 /* ---- Progress, for people: a line that is drawn again and again, else one for each run ---- */
 
