@@ -139,6 +139,10 @@ enum {
     SUBSCRIPTIONS_A_TURN = 256, /* then messages are sent again, */
     MESSAGES_A_TURN = 256,      /* and the other way round */
     USELESS_MAX = 64,           /* subscriptions of a connection that fit no topic */
+    /* Of a connection, read and not yet taken. libzmq takes all that wait before it sends again,
+       and stores each: more of them from a flood hold up all subscribers until they are forgotten.
+     */
+    SUBSCRIPTIONS_WAITING = 64,
 };
 
 /* What one connection subscribes to. */
@@ -442,7 +446,7 @@ int publish_open(struct publish **publish, void *zmq_context, struct security *s
         {ZMQ_SNDHWM, PUBLISH_QUEUE},
         {ZMQ_TCP_MAXRT, ENDPOINT_UNREAD_MS},
         {ZMQ_RCVBUF, ENDPOINT_SMALL_BUFFER},
-        {ZMQ_RCVHWM, 0},        /* security.h bounds what subscribers send */
+        {ZMQ_RCVHWM, SUBSCRIPTIONS_WAITING},
         {ZMQ_XPUB_VERBOSER, 1}, /* every subscription is seen, not only a topic's first and last */
         {ZMQ_MAXMSGSIZE, SUBSCRIPTION_MAX},
     };

@@ -39,6 +39,7 @@ state: {{directory: "{0}/state"}}
 class Flooded(Daemon):
     def __init__(self, directory, *arguments):
         super().__init__(directory, CONFIG.format(directory), *arguments)
+        self.sequence = 0  # of the newest example of any producer
         self.endpoints = dict(self.bound())
 
     def bound(self):
@@ -81,6 +82,7 @@ class Producer(threading.Thread):
 
     def __init__(self, daemon):
         super().__init__(daemon=True)
+        self.of = daemon
         self.socket = daemon.socket(zmq.DEALER, "examples")
         self.sent = self.acknowledged = 0
         self.longest = 0.0
@@ -88,7 +90,8 @@ class Producer(threading.Thread):
 
     def send(self):
         self.sent += 1
-        header = struct.pack("<BBHIQd", 1, 0, 0, 0, self.sent, 0.0)
+        self.of.sequence += 1
+        header = struct.pack("<BBHIQd", 1, 0, 0, 0, self.of.sequence, 0.0)
         self.socket.send_multipart([b"a", struct.pack("<f", self.sent % 7), b"", header])
 
     def run(self):
@@ -143,16 +146,18 @@ def drain(subscriber):
             subscriber.recv_multipart(zmq.NOBLOCK)
 
 
-def flood(daemon, *floods, longest=10.0, ended=""):
-    """Its producer's acknowledgements go on and its memory stays bounded during floods and after; one is
-    `ended` for that reason."""
+def flood(daemon, *floods, longest=10.0, ended="", go_on=lambda: None):
+    """Its producer's acknowledgements, and what `go_on` asserts, go on and its memory stays bounded
+    during floods and after; one is `ended` for that reason."""
     with Producer(daemon) as producer:
         with flooding.flooded(*floods):
             time.sleep(FLOOD_S)
             until(lambda: not ended or daemon.ended(ended) > 0, f"no flood is ended: {ended}")
             producer.wait(50)
+            go_on()
             assert daemon.memory() < MEMORY_MAX, f"{daemon.memory() >> 20} MB"
         producer.wait(50)
+        go_on()
     daemon.alive()
     assert producer.longest < longest, f"{producer.longest} s without an acknowledgement"
     assert daemon.memory() < MEMORY_MAX, f"{daemon.memory() >> 20} MB"
@@ -162,11 +167,13 @@ def test_subscriptions(directory):
     """A flood of subscriptions, the same or different ones, holds up neither learning nor others."""
     with Flooded(directory) as daemon:
         honest = daemon.subscriber(b"loss")
+
+        def go_on():
+            drain(honest)
+            gets(daemon, honest, b"loss")
+
         for kind in (flooding.subscriptions, flooding.repeated):
-            flood(daemon, (kind, daemon.endpoint("statistics")), ended="subscriptions")
-            with Producer(daemon):
-                drain(honest)
-                gets(daemon, honest, b"loss")
+            flood(daemon, (kind, daemon.endpoint("statistics")), ended="subscriptions", go_on=go_on)
 
 
 def test_a_stranger_unsubscribes(directory):
