@@ -1,6 +1,11 @@
 #include "source.h"
 
+#include <dlfcn.h>
+#include <string.h>
+#include <sysexits.h>
+
 #include "common/error.h"
+#include "common/module.h"
 #include "learner/learner_export.h"
 #include "parts.h"
 #include "parts/words.h"
@@ -104,8 +109,38 @@ static const struct source_ops source_socket = {
 
 /* ---- Which one ---- */
 
-const struct source_ops *source_choose(const struct config *config) {
-    return *config->consume.redis.stream  ? &source_redis
-           : *config->consume.kafka.topic ? &source_kafka
+#define MODULE_FILE "runnel-cluster.so"
+
+/* For examples.`key`. */
+static const struct source_ops *load_module(const char *key, struct error *error) {
+    char path[MODULE_PATH_SIZE];
+    if (!module_find(path, MODULE_FILE, "RUNNEL_CLUSTER_MODULE")) {
+        error_set(error, EX_UNAVAILABLE,
+                  "examples.%s: " MODULE_FILE " was not found beside the program or in %s: install "
+                  "all of Debian's package runnel, or build with configure --with-%s",
+                  key, module_directory, key);
+        return NULL;
+    }
+    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!handle) {
+        error_set(error, EX_UNAVAILABLE,
+                  "examples.%s: " MODULE_FILE " cannot be loaded: %s; install the missing library, "
+                  "or program and module of one build",
+                  key, dlerror());
+        return NULL;
+    }
+    const struct source_module *module = dlsym(handle, SOURCE_MODULE_SYMBOL);
+    if (module && strcmp(module->version, PACKAGE_VERSION) == 0 && module->layout == DAEMON_LAYOUT)
+        return &module->ops;
+    error_set(error, EX_UNAVAILABLE,
+              "examples.%s: %s is of another build than this program: install both of one build",
+              key, path);
+    dlclose(handle);
+    return NULL;
+}
+
+const struct source_ops *source_choose(const struct config *config, struct error *error) {
+    return *config->consume.redis.stream  ? load_module("redis", error)
+           : *config->consume.kafka.topic ? load_module("kafka", error)
                                           : &source_socket;
 }

@@ -12,21 +12,21 @@
 #include <sysexits.h>
 #include <unistd.h>
 
-#include "announce.h"
-#include "checkpoints.h"
 #include "common/clock.h"
 #include "common/error.h"
 #include "common/log.h"
 #include "common/sync.h"
 #include "common/text.h"
 #include "consuming.h"
-#include "fleet/carry.h"
-#include "journalling.h"
-#include "left_out.h"
-#include "moving.h"
-#include "parts.h"
-#include "rollback.h"
-#include "run.h"
+#include "daemon/announce.h"
+#include "daemon/checkpoints.h"
+#include "daemon/journalling.h"
+#include "daemon/left_out.h"
+#include "daemon/moving.h"
+#include "daemon/parts.h"
+#include "daemon/rollback.h"
+#include "daemon/run.h"
+#include "store/carry.h"
 
 /* ---- Which partition ---- */
 

@@ -8,7 +8,6 @@
 #include <string.h>
 #include <sysexits.h>
 
-#include "checkpoints.h"
 #include "common/clock.h"
 #include "common/error.h"
 #include "common/example.h"
@@ -17,15 +16,16 @@
 #include "common/log.h"
 #include "common/text.h"
 #include "consuming.h"
-#include "fleet/carry.h"
-#include "fleet/fleet_assign.h"
-#include "fleet/fleet_command.h"
-#include "fleet/fleet_rates.h"
-#include "moving.h"
-#include "observe.h"
-#include "parts.h"
-#include "run.h"
+#include "daemon/checkpoints.h"
+#include "daemon/moving.h"
+#include "daemon/observe.h"
+#include "daemon/parts.h"
+#include "daemon/run.h"
+#include "fleet_assign.h"
+#include "fleet_command.h"
+#include "fleet_rates.h"
 #include "shares.h"
+#include "store/carry.h"
 
 #define TELL_INTERVAL 1.0 /* seconds */
 #define HAND_OVER_MIN 5.0 /* seconds, when stopping; else a lease */

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "config/config.h"
-#include "fleet/fleet_worker.h"
+#include "fleet_worker.h"
 
 struct daemon;
 struct error;

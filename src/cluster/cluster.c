@@ -1,54 +1,68 @@
-#include "consuming.h"
+#include "cluster.h"
 
 #include <jansson.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
 
-#include "build-config.h"
 #include "common/error.h"
 #include "common/example.h"
 #include "common/fields.h"
 #include "common/log.h"
-#include "consume/consume.h"
-#include "journalling.h"
-#include "parts.h"
-#include "run.h"
-#include "source.h"
+#include "consuming.h"
+#include "daemon/journalling.h"
+#include "daemon/parts.h"
+#include "daemon/run.h"
+#include "daemon/source.h"
+#include "fleet.h"
 #include "store/journal.h"
-
-struct consuming {
-    uint32_t numbers[CONSUME_PARTITIONS_MAX]; /* the journal's; 0 = none */
-    bool begun;                               /* what the journal had is learned */
-    size_t started;                           /* of all, one after the other */
-    uint64_t durable; /* the journal's position when places were last looked at */
-    char *places;     /* of consuming_report */
-    struct field_count *lags;
-};
 
 /* ---- Opening ---- */
 
-/* `ops` NULL: this build has no `library`. */
-static int open_consume(struct daemon *daemon, const struct consume_ops *ops, const char *key,
-                        const char *library, struct error *error) {
+static const struct consume_ops *find_ops(const struct config *config) {
+#ifdef RUNNEL_REDIS
+    if (*config->consume.redis.stream)
+        return &consume_redis;
+#endif
+#ifdef RUNNEL_KAFKA
+    if (*config->consume.kafka.topic)
+        return &consume_kafka;
+#endif
+    (void)config;
+    return NULL;
+}
+
+static int open_broker(struct daemon *daemon, struct error *error) {
+    bool redis = *daemon->config->consume.redis.stream;
+    const char *name = redis ? "redis" : "kafka", *library = redis ? "hiredis" : "rdkafka";
+    const struct consume_ops *ops = find_ops(daemon->config);
     if (!ops)
         return error_set(error, EX_UNAVAILABLE,
-                         "examples.%s: this runneld was built without %s, which it needs to read "
-                         "from there; runnel-feed of a build that has it can feed it",
-                         key, library);
-    daemon->consuming = calloc(1, sizeof *daemon->consuming);
-    return daemon->consuming
+                         "examples.%s: runnel-cluster.so was built without lib%s: install "
+                         "lib%s-dev and build it with configure --with-%s, or use runnel-feed %s",
+                         name, library, library, name, name);
+    daemon->cluster = calloc(1, sizeof *daemon->cluster);
+    return daemon->cluster
                ? consume_open(&daemon->consume, ops, daemon->config, &daemon->model, error)
                : error_no_memory(error);
 }
 
-static void close_consume(struct daemon *daemon) {
+static void free_texts(struct cluster *cluster) {
+    free(cluster->places);
+    free(cluster->lags);
+    cluster->places = NULL;
+    cluster->lags = NULL;
+}
+
+static void close_broker(struct daemon *daemon) {
+    if (!daemon->cluster)
+        return;
+    fleet_close(daemon);
     consume_close(&daemon->consume);
-    consuming_reported(daemon);
-    free(daemon->consuming);
-    daemon->consuming = NULL;
+    free_texts(daemon->cluster);
+    free(daemon->cluster);
+    daemon->cluster = NULL;
 }
 
 static bool is_read(const struct daemon *daemon, const char *name) {
@@ -86,42 +100,25 @@ static struct consume_place place_of(const struct journal_place *place) {
     return (struct consume_place){place->epoch, place->sequence, place->count};
 }
 
-int consuming_start(struct daemon *daemon, size_t partition, const struct consume_place *after,
-                    struct error *error) {
-    struct journal_place found;
-    const char *name = consume_name(daemon->consume, partition);
-    uint32_t number = journal_partition(daemon->journal, name);
-    if (!number)
-        return error_set(error, EX_UNAVAILABLE,
-                         "the journal in %s keeps the places of %d partitions, and cannot keep "
-                         "that of %s: give this daemon a directory of its own with state.directory",
-                         daemon->config->state_directory, JOURNAL_PARTITIONS, name);
-    bool known = after || journal_place(daemon->journal, number, &found);
-    const struct consume_place place = after   ? *after
-                                       : known ? place_of(&found)
-                                               : (struct consume_place){0};
-    daemon->consuming->numbers[partition] = number;
-    consume_start(daemon->consume, partition, known ? &place : NULL);
-    return 0;
-}
-
 /* All of them, but in a fleet, which knows when. */
 static int start_known(struct daemon *daemon, struct error *error) {
     if (daemon->config->fleet.lease > 0)
         return 0;
     size_t count = consume_partitions(daemon->consume);
-    if (daemon->consuming->started == 0 && count > 0 && check_partitions(daemon, error))
+    if (daemon->cluster->started == 0 && count > 0 && check_partitions(daemon, error))
         return -1;
-    for (; daemon->consuming->started < count; daemon->consuming->started++)
-        if (consuming_start(daemon, daemon->consuming->started, NULL, error))
+    for (; daemon->cluster->started < count; daemon->cluster->started++)
+        if (consuming_start(daemon, daemon->cluster->started, NULL, error))
             return -1;
     return 0;
 }
 
 static int begin(struct daemon *daemon, struct error *error) {
+    if (fleet_open(daemon, error))
+        return -1;
     if (run_is_stopping(daemon))
         return 0;
-    daemon->consuming->begun = true;
+    daemon->cluster->begun = true;
     return start_known(daemon, error);
 }
 
@@ -139,7 +136,7 @@ static void note(struct daemon *daemon, const struct consume_message *message) {
                              json_pack("{s:s, s:s, s:s, s:s}", "command", "skip", "partition",
                                        consume_name(daemon->consume, message->partition), "place",
                                        place, "reason", message->text),
-                             daemon->consuming->numbers[message->partition], &to);
+                             daemon->cluster->numbers[message->partition], &to);
 }
 
 static int take(struct daemon *daemon, uint64_t now, struct example *example, struct error *error) {
@@ -148,9 +145,13 @@ static int take(struct daemon *daemon, uint64_t now, struct example *example, st
     while ((got = consume_take(daemon->consume, &message, error)) == 1) {
         *example = message.example;
         example->received = now;
-        example->partition = daemon->consuming->numbers[message.partition];
-        if (!message.dead)
-            return 1;
+        example->partition = daemon->cluster->numbers[message.partition];
+        if (!message.dead) {
+            if (!fleet_refuses(daemon, example, message.text, sizeof message.text))
+                return 1;
+            consume_refuse(daemon->consume, REJECT_KEY, message.text);
+            continue;
+        }
         ingest_reject(daemon->ingest, example, message.why, message.text);
         note(daemon, &message);
     }
@@ -167,7 +168,7 @@ static int answer(struct daemon *daemon, const struct example *example,
     return 0;
 }
 
-static void poll_consume(const struct daemon *daemon, zmq_pollitem_t *item) {
+static void poll_broker(const struct daemon *daemon, zmq_pollitem_t *item) {
     *item = (zmq_pollitem_t){.fd = consume_descriptor(daemon->consume), .events = ZMQ_POLLIN};
 }
 
@@ -175,33 +176,32 @@ static void poll_consume(const struct daemon *daemon, zmq_pollitem_t *item) {
 
 /* Partitions that have become known are read, too. */
 static int settle(struct daemon *daemon, struct error *error) {
-    struct consuming *consuming = daemon->consuming;
-    if (!consuming->begun || run_is_replaying(daemon))
+    struct cluster *cluster = daemon->cluster;
+    if (!cluster->begun || run_is_replaying(daemon))
         return 0;
     uint64_t durable = journal_durable(daemon->journal);
     size_t count = consume_partitions(daemon->consume);
-    for (size_t n = 0; durable != consuming->durable && n < count; n++) {
+    for (size_t n = 0; durable != cluster->durable && n < count; n++) {
         struct journal_place found;
-        if (!consuming->numbers[n] || !consume_is_read(daemon->consume, n) ||
-            !journal_place(daemon->journal, consuming->numbers[n], &found))
+        if (!cluster->numbers[n] || !consume_is_read(daemon->consume, n) ||
+            !journal_place(daemon->journal, cluster->numbers[n], &found))
             continue;
         const struct consume_place place = place_of(&found);
         consume_durable(daemon->consume, n, &place);
     }
-    consuming->durable = durable;
+    cluster->durable = durable;
     return start_known(daemon, error);
 }
 
 /* ---- What there is to know ---- */
 
-bool consuming_report(const struct daemon *daemon, struct status_fields *status) {
-    struct consuming *consuming = daemon->consuming;
-    if (!consuming)
-        return false;
+static unsigned report(struct daemon *daemon, struct status_fields *status) {
+    struct cluster *cluster = daemon->cluster;
+    free_texts(cluster);
     size_t count = consume_partitions(daemon->consume), counts = 0;
     json_t *places = json_object();
-    consuming->lags = calloc(count + 1, sizeof *consuming->lags);
-    bool known = consuming->lags != NULL;
+    cluster->lags = calloc(count + 1, sizeof *cluster->lags);
+    bool known = cluster->lags != NULL;
     double lag = 0;
     for (size_t n = 0; n < count; n++) {
         struct consume_figures figures;
@@ -218,28 +218,18 @@ bool consuming_report(const struct daemon *daemon, struct status_fields *status)
             continue;
         known &= figures.lag >= 0;
         lag += (double)figures.lag;
-        if (consuming->lags)
-            consuming->lags[counts++] =
+        if (cluster->lags)
+            cluster->lags[counts++] =
                 (struct field_count){figures.name, figures.lag > 0 ? (uint64_t)figures.lag : 0};
     }
-    consuming->places = json_dumps(places, JSON_COMPACT);
+    cluster->places = json_dumps(places, JSON_COMPACT);
     json_decref(places);
     status->consumer_group = consume_about(daemon->consume)->group;
-    status->consumer_places = consuming->places;
+    status->consumer_places = cluster->places;
     status->consumer_lag = known && count ? lag : NAN;
-    status->consumer_lags = (struct field_tally){consuming->lags, counts};
+    status->consumer_lags = (struct field_tally){cluster->lags, counts};
     status->consumer_away = consume_away(daemon->consume);
-    return true;
-}
-
-void consuming_reported(struct daemon *daemon) {
-    struct consuming *consuming = daemon->consuming;
-    if (!consuming)
-        return;
-    free(consuming->places);
-    free(consuming->lags);
-    consuming->places = NULL;
-    consuming->lags = NULL;
+    return FIELD_HAS(NEED_CONSUMER) | (fleet_report(daemon, status) ? FIELD_HAS(NEED_FLEET) : 0);
 }
 
 /* ---- The brokers ---- */
@@ -253,42 +243,26 @@ static bool repeats(const struct daemon *daemon) {
     return true;
 }
 
-static int open_redis(struct daemon *daemon, struct error *error) {
-    const struct consume_ops *ops = NULL;
-#ifdef RUNNEL_REDIS
-    ops = &consume_redis;
-#endif
-    return open_consume(daemon, ops, "redis", "hiredis (libhiredis-dev)", error);
+static size_t batch(const struct daemon *daemon, size_t most) {
+    return fleet_takes(daemon) ? fleet_batch(daemon, most) : 0;
 }
 
-static int open_kafka(struct daemon *daemon, struct error *error) {
-    const struct consume_ops *ops = NULL;
-#ifdef RUNNEL_KAFKA
-    ops = &consume_kafka;
-#endif
-    return open_consume(daemon, ops, "kafka", "librdkafka (librdkafka-dev)", error);
-}
-
-const struct source_ops source_redis = {
-    .open = open_redis,
-    .begin = begin,
-    .close = close_consume,
-    .endpoint = endpoint,
-    .poll = poll_consume,
-    .take = take,
-    .answer = answer,
-    .settle = settle,
-    .repeats = repeats,
-};
-
-const struct source_ops source_kafka = {
-    .open = open_kafka,
-    .begin = begin,
-    .close = close_consume,
-    .endpoint = endpoint,
-    .poll = poll_consume,
-    .take = take,
-    .answer = answer,
-    .settle = settle,
-    .repeats = repeats,
+extern const struct source_module runnel_cluster_module;
+const struct source_module runnel_cluster_module = {
+    .version = PACKAGE_VERSION,
+    .layout = DAEMON_LAYOUT,
+    .ops = {.open = open_broker,
+            .begin = begin,
+            .close = close_broker,
+            .endpoint = endpoint,
+            .poll = poll_broker,
+            .take = take,
+            .answer = answer,
+            .settle = settle,
+            .repeats = repeats,
+            .batch = batch,
+            .descriptor = fleet_descriptor,
+            .turn = fleet_turn,
+            .hand_over = fleet_hand_over,
+            .report = report},
 };
