@@ -39,9 +39,9 @@ static int open_broker(struct daemon *daemon, struct error *error) {
     const struct consume_ops *ops = find_ops(daemon->config);
     if (!ops)
         return error_set(error, EX_UNAVAILABLE,
-                         "examples.%s: runnel-cluster.so was built without lib%s: install "
-                         "lib%s-dev and build it with configure --with-%s, or use runnel-feed %s",
-                         name, library, library, name, name);
+                         "examples.%s: runnel-cluster.so was built without lib%s; build with "
+                         "lib%s-dev and configure --with-%s",
+                         name, library, library, name);
     daemon->cluster = calloc(1, sizeof *daemon->cluster);
     return daemon->cluster
                ? consume_open(&daemon->consume, ops, daemon->config, &daemon->model, error)

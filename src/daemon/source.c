@@ -111,21 +111,22 @@ static const struct source_ops source_socket = {
 
 #define MODULE_FILE "runnel-cluster.so"
 
-/* For examples.`key`. */
-static const struct source_ops *load_module(const char *key, struct error *error) {
+/* For examples.`key`, which needs the library. */
+static const struct source_ops *load_module(const char *key, const char *library,
+                                            struct error *error) {
     char path[MODULE_PATH_SIZE];
     if (!module_find(path, MODULE_FILE, "RUNNEL_CLUSTER_MODULE")) {
         error_set(error, EX_UNAVAILABLE,
-                  "examples.%s: " MODULE_FILE " was not found beside the program or in %s: install "
-                  "all of Debian's package runnel, or build with configure --with-%s",
-                  key, module_directory, key);
+                  "examples.%s: " MODULE_FILE " not found beside the program or in %s; install the "
+                  "package runnel again, or build with lib%s-dev and configure --with-%s",
+                  key, module_directory, library, key);
         return NULL;
     }
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!handle) {
         error_set(error, EX_UNAVAILABLE,
-                  "examples.%s: " MODULE_FILE " cannot be loaded: %s; install the missing library, "
-                  "or program and module of one build",
+                  "examples.%s: cannot load " MODULE_FILE ": %s; install the missing library, or "
+                  "program and module from one build",
                   key, dlerror());
         return NULL;
     }
@@ -133,14 +134,14 @@ static const struct source_ops *load_module(const char *key, struct error *error
     if (module && strcmp(module->version, PACKAGE_VERSION) == 0 && module->layout == DAEMON_LAYOUT)
         return &module->ops;
     error_set(error, EX_UNAVAILABLE,
-              "examples.%s: %s is of another build than this program: install both of one build",
+              "examples.%s: %s is not from the build of this program; install both from one build",
               key, path);
     dlclose(handle);
     return NULL;
 }
 
 const struct source_ops *source_choose(const struct config *config, struct error *error) {
-    return *config->consume.redis.stream  ? load_module("redis", error)
-           : *config->consume.kafka.topic ? load_module("kafka", error)
+    return *config->consume.redis.stream  ? load_module("redis", "hiredis", error)
+           : *config->consume.kafka.topic ? load_module("kafka", "rdkafka", error)
                                           : &source_socket;
 }
