@@ -15,6 +15,9 @@
 struct field_count;
 
 struct cluster {
+    struct consume *consume;                  /* cluster.c's */
+    struct fleet *fleet;                      /* NULL without fleet.lease; fleet.c's */
+    struct shares *shares;                    /* NULL likewise */
     uint32_t numbers[CONSUME_PARTITIONS_MAX]; /* the journal's; 0 = none; consuming.c writes them */
 
     /* cluster.c's: */

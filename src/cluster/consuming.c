@@ -2,14 +2,13 @@
 
 #include <sysexits.h>
 
-#include "cluster.h"
 #include "common/error.h"
 #include "daemon/parts.h"
 
 int consuming_start(struct daemon *daemon, size_t partition, const struct consume_place *after,
                     struct error *error) {
     struct journal_place found;
-    const char *name = consume_name(daemon->consume, partition);
+    const char *name = consume_name(daemon->cluster->consume, partition);
     uint32_t number = journal_partition(daemon->journal, name);
     if (!number)
         return error_set(error, EX_UNAVAILABLE,
@@ -23,6 +22,6 @@ int consuming_start(struct daemon *daemon, size_t partition, const struct consum
     else if (known)
         place = (struct consume_place){found.epoch, found.sequence, found.count};
     daemon->cluster->numbers[partition] = number;
-    consume_start(daemon->consume, partition, known ? &place : NULL);
+    consume_start(daemon->cluster->consume, partition, known ? &place : NULL);
     return 0;
 }

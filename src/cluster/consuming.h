@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-#include "consume.h"
+#include "cluster.h"
 
 struct daemon;
 

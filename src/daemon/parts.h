@@ -52,9 +52,6 @@ struct daemon {
     /* The source's: source.c, or the module's. */
     struct acknowledge *acknowledge; /* NULL unless examples.socket is router */
     struct cluster *cluster;         /* NULL unless examples.redis or examples.kafka */
-    struct consume *consume;         /* NULL likewise */
-    struct fleet *fleet;             /* NULL without fleet.lease */
-    struct shares *shares;           /* NULL likewise */
 
     /* In force: with what was set in flight or reloaded. settings*.c write it. */
     const struct config *config;
