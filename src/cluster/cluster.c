@@ -244,10 +244,6 @@ static bool repeats(const struct daemon *daemon) {
     return true;
 }
 
-static size_t batch(const struct daemon *daemon, size_t most) {
-    return fleet_takes(daemon) ? fleet_batch(daemon, most) : 0;
-}
-
 extern const struct source_module runnel_cluster_module;
 const struct source_module runnel_cluster_module = {
     .version = PACKAGE_VERSION,
@@ -261,7 +257,7 @@ const struct source_module runnel_cluster_module = {
             .answer = answer,
             .settle = settle,
             .repeats = repeats,
-            .batch = batch,
+            .batch = fleet_batch,
             .descriptor = fleet_descriptor,
             .turn = fleet_turn,
             .hand_over = fleet_hand_over,

@@ -434,17 +434,14 @@ static void pass(struct daemon *daemon) {
     fleet_worker_pass(fleet->worker, view->round);
 }
 
-bool fleet_takes(const struct daemon *daemon) {
-    return !daemon->cluster->fleet ||
-           (!daemon->cluster->fleet->averaging &&
-            daemon_examples(daemon) < daemon->cluster->fleet->average_at);
-}
-
 size_t fleet_batch(const struct daemon *daemon, size_t batch) {
-    if (!daemon->cluster->fleet)
+    const struct fleet *fleet = daemon->cluster->fleet;
+    if (!fleet)
         return batch;
-    uint64_t left = daemon->cluster->fleet->average_at - daemon_examples(daemon);
-    return left < batch ? (size_t)left : batch;
+    uint64_t learned = daemon_examples(daemon);
+    if (fleet->averaging || learned >= fleet->average_at)
+        return 0;
+    return fleet->average_at - learned < batch ? (size_t)(fleet->average_at - learned) : batch;
 }
 
 static int averaged(struct daemon *daemon, struct fleet_job *job, struct error *error) {

@@ -57,7 +57,7 @@ struct shares {
     uint64_t taken, released, lost, left_out, adopted;
 };
 
-/* The broker has said how many partitions there are: fill in cluster->shares, which is all zeros. */
+/* The broker has said how many partitions there are: fill in shares, which are all zeros. */
 int shares_open(struct daemon *daemon, struct error *error);
 void shares_close(struct shares *shares);
 

@@ -170,7 +170,7 @@ static int daemon_open(struct daemon **opened, const struct config *config,
     if (open_parts(daemon, config, source, error) || replay_journal(daemon, error) ||
         checkpoint_set_aside(daemon->checkpoint, error) || keep_changed(daemon, error) ||
         settings_configure(daemon, error) || rollback_at_start(daemon, error) ||
-        daemon->source->begin(daemon, error))
+        (daemon->source->begin && daemon->source->begin(daemon, error)))
         return -1;
     run_tell_manager(daemon);
     notify_ready();

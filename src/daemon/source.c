@@ -34,11 +34,6 @@ static int open_socket(struct daemon *daemon, struct error *error) {
                : 0;
 }
 
-static int begin(struct daemon *daemon, struct error *error) {
-    (void)daemon, (void)error;
-    return 0;
-}
-
 static void close_socket(struct daemon *daemon) {
     acknowledge_close(&daemon->acknowledge);
 }
@@ -96,7 +91,6 @@ static bool repeats(const struct daemon *daemon) {
 
 static const struct source_ops source_socket = {
     .open = open_socket,
-    .begin = begin,
     .close = close_socket,
     .endpoint = endpoint,
     .poll = poll_socket,

@@ -29,10 +29,8 @@ struct source_answer {
 };
 
 struct source_ops {
-    /* Journal and sockets have been opened; but until `begin` nothing is taken, since what the
-       journal has is learned first. EX_CONFIG: what the journal has, and this would not read. */
+    /* Journal and sockets have been opened. */
     int (*open)(struct daemon *daemon, struct error *error);
-    int (*begin)(struct daemon *daemon, struct error *error);
     void (*close)(struct daemon *daemon);
 
     /* For people. */
@@ -57,6 +55,10 @@ struct source_ops {
     bool (*repeats)(const struct daemon *daemon);
 
     /* ---- NULL without a broker ---- */
+
+    /* What the journal had is learned: nothing is taken before. EX_CONFIG: what the journal has,
+       and this would not read. */
+    int (*begin)(struct daemon *daemon, struct error *error);
 
     /* How many may be taken now, `batch` at most. */
     size_t (*batch)(const struct daemon *daemon, size_t batch);
