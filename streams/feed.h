@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "brokers/message.h"
+#include "cluster/brokers/message.h"
 #include "common/error.h"
 #include "common/options.h"
 #include "common/wire.h"

@@ -16,9 +16,7 @@
 #include "common/log.h"
 #include "common/text.h"
 #include "common/wire.h"
-#include "consuming.h"
 #include "feedback.h"
-#include "fleet.h"
 #include "journalling.h"
 #include "learner/learner_export.h"
 #include "moving.h"
@@ -101,10 +99,8 @@ void commands_status(struct daemon *daemon, struct json_text *text) {
         has |= FIELD_HAS(NEED_CHECKPOINT);
     if (journalling_report(daemon, &status))
         has |= FIELD_HAS(NEED_JOURNAL);
-    if (consuming_report(daemon, &status))
-        has |= FIELD_HAS(NEED_CONSUMER);
-    if (fleet_report(daemon, &status))
-        has |= FIELD_HAS(NEED_FLEET);
+    if (daemon->source->report)
+        has |= daemon->source->report(daemon, &status);
     security_report(daemon->security, &status, counts);
     if (security_has_keys(daemon->security))
         has |= FIELD_HAS(NEED_KEYS);
@@ -114,7 +110,6 @@ void commands_status(struct daemon *daemon, struct json_text *text) {
     if (count_words(daemon->learner, &status, words, capacities))
         has |= FIELD_HAS(NEED_WORDS);
     fields_write(text, FIELDS_OF_STATUS, &status, has);
-    consuming_reported(daemon);
     report_words(text, daemon->learner);
 }
 

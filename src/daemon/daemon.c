@@ -18,7 +18,6 @@
 #include "common/log.h"
 #include "common/text.h"
 #include "engine/engines.h"
-#include "fleet.h"
 #include "journalling.h"
 #include "learning.h"
 #include "moving.h"
@@ -46,7 +45,7 @@ enum {
     POLL_JOURNAL,
     POLL_SECURITY,
     POLL_STATISTICS,
-    POLL_FLEET,
+    POLL_SOURCE,
     POLL_CONTROL,
     POLL_EXAMPLES,
     POLL_ITEMS
@@ -138,8 +137,8 @@ static int open_parts(struct daemon *daemon, const struct config *config,
                       const struct config_source *source, struct error *error) {
     struct engines_choice engine;
     model_build(&daemon->model, &config->architecture);
-    daemon->source = source_choose(config);
-    if (settings_open(daemon, config, source, error) ||
+    daemon->source = source_choose(config, error);
+    if (!daemon->source || settings_open(daemon, config, source, error) ||
         announce_open(daemon, commands_status, error) || run_open(daemon, error) ||
         engines_choose(&engine, config->device, config, error) ||
         checkpoint_open(&daemon->checkpoint, config->state_directory, error) ||
@@ -171,7 +170,7 @@ static int daemon_open(struct daemon **opened, const struct config *config,
     if (open_parts(daemon, config, source, error) || replay_journal(daemon, error) ||
         checkpoint_set_aside(daemon->checkpoint, error) || keep_changed(daemon, error) ||
         settings_configure(daemon, error) || rollback_at_start(daemon, error) ||
-        fleet_open(daemon, error) || daemon->source->begin(daemon, error))
+        (daemon->source->begin && daemon->source->begin(daemon, error)))
         return -1;
     run_tell_manager(daemon);
     notify_ready();
@@ -182,8 +181,8 @@ static void daemon_close(struct daemon **opened) {
     struct daemon *daemon = *opened;
     if (!daemon)
         return;
-    fleet_close(daemon);
-    daemon->source->close(daemon);
+    if (daemon->source)
+        daemon->source->close(daemon);
     ingest_close(&daemon->ingest);
     control_close(&daemon->control);
     publish_close(&daemon->publish);
@@ -229,6 +228,7 @@ static long poll_timeout(const struct daemon *daemon) {
    Sockets that are not to be polled are left out. */
 static int wait_for_work(struct daemon *daemon, zmq_pollitem_t items[POLL_ITEMS], bool *idle,
                          struct error *error) {
+    const struct source_ops *source = daemon->source;
     short control = control_waiting(daemon->control) ? 0 : ZMQ_POLLIN;
     const int descriptors[] = {
         [POLL_SIGNALS] = run_descriptor(daemon),
@@ -236,15 +236,15 @@ static int wait_for_work(struct daemon *daemon, zmq_pollitem_t items[POLL_ITEMS]
         [POLL_JOURNAL] = daemon->journal ? journal_descriptor(daemon->journal) : -1,
         [POLL_SECURITY] = security_descriptor(daemon->security),
         [POLL_STATISTICS] = publish_descriptor(daemon->publish),
-        [POLL_FLEET] = fleet_descriptor(daemon),
+        [POLL_SOURCE] = source->descriptor ? source->descriptor(daemon) : -1,
     };
-    for (int n = POLL_SIGNALS; n <= POLL_FLEET; n++)
+    for (int n = POLL_SIGNALS; n <= POLL_SOURCE; n++)
         items[n] = (zmq_pollitem_t){.fd = descriptors[n], .events = ZMQ_POLLIN};
     items[POLL_CONTROL] =
         (zmq_pollitem_t){.socket = control_socket(daemon->control), .events = control};
     bool wanted = take_is_wanted(daemon);
     if (wanted)
-        daemon->source->poll(daemon, &items[POLL_EXAMPLES]);
+        source->poll(daemon, &items[POLL_EXAMPLES]);
     int count = wanted ? POLL_ITEMS : POLL_EXAMPLES;
     int ready = zmq_poll(items, count, poll_timeout(daemon));
     *idle = ready == 0;
@@ -272,7 +272,8 @@ static int turn(struct daemon *daemon, size_t *batch, bool *idle, struct error *
         daemon->source->idle(daemon);
     if (items[POLL_EXAMPLES].revents && take_examples(daemon, batch, error))
         return -1;
-    if (journalling_turn(daemon, error) || fleet_turn(daemon, error) ||
+    if (journalling_turn(daemon, error) ||
+        (daemon->source->turn && daemon->source->turn(daemon, error)) ||
         checkpoints_look(daemon, error))
         return -1;
     observe_turn(daemon);
@@ -304,8 +305,8 @@ static int finish(struct daemon *daemon, struct error *failure, struct error *er
     run_release_signals(daemon);
     if (!run_is_broken(daemon))
         result = journalling_sync(daemon, error);
-    if (!run_is_broken(daemon) && !failure)
-        result = fleet_hand_over(daemon, error);
+    if (!run_is_broken(daemon) && !failure && daemon->source->hand_over)
+        result = daemon->source->hand_over(daemon, error);
     if (!run_is_broken(daemon) && result == 0)
         result = checkpoints_last(daemon, error);
     if (run_is_broken(daemon))

@@ -15,7 +15,6 @@
 #include "common/log.h"
 #include "common/text.h"
 #include "common/wire.h"
-#include "fleet/carry.h"
 #include "journalling.h"
 #include "learner/learner_state.h"
 #include "model/safetensors.h"
@@ -23,6 +22,7 @@
 #include "parts/words.h"
 #include "pieces.h"
 #include "run.h"
+#include "store/carry.h"
 #include "store/parameters_file.h"
 #include "store/stream_state.h"
 

@@ -16,10 +16,7 @@
      replay         what the journal has after a checkpoint is learned
      rollback       what was learned is taken back
      abnormal       what a stream sent at an alarm is taken back
-     source         examples of a socket
-     consuming      examples of a broker
-     shares         partitions of a fleet, and their streams' states
-     fleet          daemons that share a broker's partitions out
+     source         examples of a socket; loads the module of brokers and fleets (src/cluster)
      take           examples from their socket to the learner
      commands       what the control socket asks for
      daemon         opens, loops, closes */
@@ -28,7 +25,6 @@
 
 #include <stdint.h>
 
-#include "consume/consume.h"
 #include "learner/learner.h"
 #include "model/model.h"
 #include "security/security.h"
@@ -53,9 +49,9 @@ struct daemon {
     struct journal *journal; /* NULL without state.journal; journalling.c opens it */
     const struct source_ops *source;
 
-    /* The source's: source.c, or consuming.c. */
+    /* The source's: source.c, or the module's. */
     struct acknowledge *acknowledge; /* NULL unless examples.socket is router */
-    struct consume *consume;         /* NULL unless examples.redis or examples.kafka */
+    struct cluster *cluster;         /* NULL unless examples.redis or examples.kafka */
 
     /* In force: with what was set in flight or reloaded. settings*.c write it. */
     const struct config *config;
@@ -71,12 +67,12 @@ struct daemon {
     struct figures *figures;
     struct journalling *journalling;
     struct checkpoints *checkpoints;
-    struct fleet *fleet;         /* NULL without fleet.lease */
-    struct shares *shares;       /* NULL likewise, fleet.c's */
-    struct consuming *consuming; /* NULL likewise */
     struct settings *settings;
     struct moving *moving;
 };
+
+/* Another one: the module of another build (source.h). */
+#define DAEMON_LAYOUT (sizeof(struct daemon) + sizeof(struct config) + sizeof(struct source_ops))
 
 /* Examples and steps learned. */
 static inline uint64_t daemon_examples(const struct daemon *daemon) {

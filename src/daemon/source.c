@@ -1,6 +1,11 @@
 #include "source.h"
 
+#include <dlfcn.h>
+#include <string.h>
+#include <sysexits.h>
+
 #include "common/error.h"
+#include "common/module.h"
 #include "learner/learner_export.h"
 #include "parts.h"
 #include "parts/words.h"
@@ -27,11 +32,6 @@ static int open_socket(struct daemon *daemon, struct error *error) {
                ? acknowledge_open(&daemon->acknowledge, ingest_socket(daemon->ingest),
                                   &daemon->model, error)
                : 0;
-}
-
-static int begin(struct daemon *daemon, struct error *error) {
-    (void)daemon, (void)error;
-    return 0;
 }
 
 static void close_socket(struct daemon *daemon) {
@@ -91,7 +91,6 @@ static bool repeats(const struct daemon *daemon) {
 
 static const struct source_ops source_socket = {
     .open = open_socket,
-    .begin = begin,
     .close = close_socket,
     .endpoint = endpoint,
     .poll = poll_socket,
@@ -104,8 +103,39 @@ static const struct source_ops source_socket = {
 
 /* ---- Which one ---- */
 
-const struct source_ops *source_choose(const struct config *config) {
-    return *config->consume.redis.stream  ? &source_redis
-           : *config->consume.kafka.topic ? &source_kafka
+#define MODULE_FILE "runnel-cluster.so"
+
+/* For examples.`key`, which needs the library. */
+static const struct source_ops *load_module(const char *key, const char *library,
+                                            struct error *error) {
+    char path[MODULE_PATH_SIZE];
+    if (!module_find(path, MODULE_FILE, "RUNNEL_CLUSTER_MODULE")) {
+        error_set(error, EX_UNAVAILABLE,
+                  "examples.%s: " MODULE_FILE " not found beside the program or in %s; install the "
+                  "package runnel again, or build with lib%s-dev and configure --with-%s",
+                  key, module_directory, library, key);
+        return NULL;
+    }
+    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!handle) {
+        error_set(error, EX_UNAVAILABLE,
+                  "examples.%s: cannot load " MODULE_FILE ": %s; install the missing library, or "
+                  "program and module from one build",
+                  key, dlerror());
+        return NULL;
+    }
+    const struct source_module *module = dlsym(handle, SOURCE_MODULE_SYMBOL);
+    if (module && strcmp(module->version, PACKAGE_VERSION) == 0 && module->layout == DAEMON_LAYOUT)
+        return &module->ops;
+    error_set(error, EX_UNAVAILABLE,
+              "examples.%s: %s is not from the build of this program; install both from one build",
+              key, path);
+    dlclose(handle);
+    return NULL;
+}
+
+const struct source_ops *source_choose(const struct config *config, struct error *error) {
+    return *config->consume.redis.stream  ? load_module("redis", "hiredis", error)
+           : *config->consume.kafka.topic ? load_module("kafka", "rdkafka", error)
                                           : &source_socket;
 }

@@ -1,9 +1,12 @@
 /* Where examples come from: a ZeroMQ socket, streams of Redis, or a topic of Kafka. The loop calls
-   these functions, and does not ask which one it is. */
+   these functions, and does not ask which one it is. Brokers, and the fleets over them, are in a
+   module (src/cluster), loaded when the configuration names one: the program does without their
+   libraries. */
 #ifndef RUNNEL_SOURCE_H
 #define RUNNEL_SOURCE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <zmq.h>
 
@@ -14,6 +17,7 @@ struct config;
 struct daemon;
 struct error;
 struct example;
+struct status_fields;
 
 /* What became of an example. */
 struct source_answer {
@@ -25,10 +29,8 @@ struct source_answer {
 };
 
 struct source_ops {
-    /* Journal and sockets have been opened; but until `begin` nothing is taken, since what the
-       journal has is learned first. EX_CONFIG: what the journal has, and this would not read. */
+    /* Journal and sockets have been opened. */
     int (*open)(struct daemon *daemon, struct error *error);
-    int (*begin)(struct daemon *daemon, struct error *error);
     void (*close)(struct daemon *daemon);
 
     /* For people. */
@@ -51,10 +53,39 @@ struct source_ops {
 
     /* Whether what is not settled comes again by itself: to stop, it need not be taken. */
     bool (*repeats)(const struct daemon *daemon);
+
+    /* ---- NULL without a broker ---- */
+
+    /* What the journal had is learned: nothing is taken before. EX_CONFIG: what the journal has,
+       and this would not read. */
+    int (*begin)(struct daemon *daemon, struct error *error);
+
+    /* How many may be taken now, `batch` at most. */
+    size_t (*batch)(const struct daemon *daemon, size_t batch);
+
+    /* Readable when `turn`, which each turn of the loop calls, has something to do; -1: never. */
+    int (*descriptor)(const struct daemon *daemon);
+    int (*turn)(struct daemon *daemon, struct error *error);
+
+    /* The daemon stops: what it has goes to others, before the last checkpoint. */
+    int (*hand_over)(struct daemon *daemon, struct error *error);
+
+    /* Fill in fields of `status`, whose texts live until the next call: which ones, FIELD_HAS. */
+    unsigned (*report)(struct daemon *daemon, struct status_fields *status);
 };
 
-extern const struct source_ops source_redis, source_kafka; /* consuming.c */
+/* What the module exports. It calls the program's own functions and reads its structs: both are of
+   one build, or the module is refused. */
+struct source_module {
+    const char *version; /* PACKAGE_VERSION */
+    size_t layout;       /* DAEMON_LAYOUT */
+    struct source_ops ops;
+};
 
-const struct source_ops *source_choose(const struct config *config);
+/* The name under which the module exports its struct source_module. */
+#define SOURCE_MODULE_SYMBOL "runnel_cluster_module"
+
+/* NULL: a module is needed, and cannot be used (EX_UNAVAILABLE). */
+const struct source_ops *source_choose(const struct config *config, struct error *error);
 
 #endif

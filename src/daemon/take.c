@@ -10,7 +10,6 @@
 #include "common/error.h"
 #include "common/example.h"
 #include "common/text.h"
-#include "fleet.h"
 #include "journalling.h"
 #include "learning.h"
 #include "observe.h"
@@ -21,9 +20,13 @@
 
 #define BATCH_TIME (20 * NS_PER_SECOND / 1000) /* between two looks at the other sockets, about */
 
+static size_t allowed(const struct daemon *daemon, size_t batch) {
+    return daemon->source->batch ? daemon->source->batch(daemon, batch) : batch;
+}
+
 bool take_is_wanted(const struct daemon *daemon) {
     return (run_is_stopping(daemon) || !run_is_paused(daemon)) && journalling_has_room(daemon) &&
-           fleet_takes(daemon);
+           allowed(daemon, 1) > 0;
 }
 
 static int reject_example(struct daemon *daemon, const struct example *example,
@@ -62,8 +65,6 @@ static int take_example(struct daemon *daemon, struct example *example, struct e
     }
     if (verdict.kind == VERDICT_REJECTED)
         return reject_example(daemon, example, verdict.reason, verdict.text, error);
-    if (fleet_refuses(daemon, example, why, sizeof why))
-        return reject_example(daemon, example, REJECT_KEY, why, error);
     if (is_refused(daemon, example, why))
         return reject_example(daemon, example, REJECT_VOCABULARY, why, error);
     if (verdict.number_ignored)
@@ -106,7 +107,7 @@ static size_t next_batch(size_t batch, uint64_t elapsed, size_t taken) {
 
 int take_examples(struct daemon *daemon, size_t *batch, struct error *error) {
     uint64_t begin = clock_ns();
-    int taken = take_batch(daemon, fleet_batch(daemon, *batch), begin, error);
+    int taken = take_batch(daemon, allowed(daemon, *batch), begin, error);
     if (taken <= 0)
         return taken;
     if (learner_flush(daemon->learner, error))

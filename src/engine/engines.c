@@ -2,59 +2,27 @@
 
 #include <dlfcn.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
-#include <unistd.h>
 
 #include "common/hash.h"
+#include "common/module.h"
 #include "config/config.h"
 #include "cuda_module.h"
 #include "engine_threads.h"
 
-enum {
-    PATH_SIZE = 4096,
-    COUNT_SIZE = 32,
-    SIZE_TEXT = 96,
-    WHY_SIZE = ERROR_TEXT_SIZE - sizeof "auto: "
-};
+enum { COUNT_SIZE = 32, SIZE_TEXT = 96, WHY_SIZE = ERROR_TEXT_SIZE - sizeof "auto: " };
 
 #define MODULE_FILE "runnel-cuda.so"
 
 /* ---- The module ---- */
-
-/* runnel-cuda.so in the directory of the program that runs; false when none is there. */
-static bool beside_program(char path[PATH_SIZE]) {
-    ssize_t length = readlink("/proc/self/exe", path, PATH_SIZE - 1);
-    if (length <= 0)
-        return false;
-    path[length] = '\0';
-    char *name = strrchr(path, '/') + 1;
-    size_t room = PATH_SIZE - (size_t)(name - path);
-    return snprintf(name, room, "%s", MODULE_FILE) < (int)room && access(path, F_OK) == 0;
-}
-
-/* Where the module is; false when this installation has none. A path that the environment names is
-   not looked at here: who tries to load it says what is wrong with it. */
-static bool find_module(char path[PATH_SIZE]) {
-    const char *named = getenv("RUNNEL_CUDA_MODULE");
-    if (named && *named) {
-        /* Without a slash the loader would search its own directories. */
-        snprintf(path, PATH_SIZE, "%s%s", strchr(named, '/') ? "" : "./", named);
-        return true;
-    }
-    if (beside_program(path))
-        return true;
-    snprintf(path, PATH_SIZE, "%s/%s", RUNNEL_PKGLIBDIR, MODULE_FILE);
-    return access(path, F_OK) == 0;
-}
 
 static const struct cuda_module *no_module(struct error *error) {
     error_set(error, EX_UNAVAILABLE,
               "the CUDA engine was not found (%s is neither beside the program nor in %s); build "
               "with configure --with-cuda, name the file in RUNNEL_CUDA_MODULE, or use device: cpu "
               "or auto",
-              MODULE_FILE, RUNNEL_PKGLIBDIR);
+              MODULE_FILE, module_directory);
     return NULL;
 }
 
@@ -89,8 +57,8 @@ static const struct cuda_module *load_module(const char *path, const char *devic
 /* As engines_cuda, for `device`; `found`: there is a module at all. */
 static const struct cuda_module *have_module(const char *device, bool *found, struct error *error) {
     static const struct cuda_module *loaded;
-    char path[PATH_SIZE];
-    *found = loaded || find_module(path);
+    char path[MODULE_PATH_SIZE];
+    *found = loaded || module_find(path, MODULE_FILE, "RUNNEL_CUDA_MODULE");
     if (!*found)
         return no_module(error);
     if (!loaded)

@@ -1,9 +1,8 @@
 /* The engines, by the names of the configuration's `device`: the one place that knows them all.
 
    The CPU engine is part of the program. The CUDA engine is a module, runnel-cuda.so, which is
-   loaded when `device` may need it, so that the program starts on machines without CUDA. It is
-   looked for as $RUNNEL_CUDA_MODULE, else beside the running program (as in a build tree), else in
-   the directory where `make install` puts it. Once loaded it stays: it is never unloaded. */
+   loaded when `device` may need it, so that the program starts on machines without CUDA
+   (common/module.h). $RUNNEL_CUDA_MODULE may name another file. */
 #ifndef RUNNEL_ENGINES_H
 #define RUNNEL_ENGINES_H
 

@@ -5,8 +5,8 @@
 
 #include <jansson.h>
 
-#include "brokers/mapping.h"
-#include "brokers/message.h"
+#include "cluster/brokers/mapping.h"
+#include "cluster/brokers/message.h"
 #include "common/moment.h"
 #include "streams/feed.h"
 #include "streams/feed_streams.h"

@@ -11,7 +11,7 @@
 
 #include <librdkafka/rdkafka.h>
 
-#include "brokers/kafka_link.h"
+#include "cluster/brokers/kafka_link.h"
 #include "common/clock.h"
 #include "streams/feed.h"
 #include "streams/feed_retry.h"

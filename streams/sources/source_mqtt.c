@@ -15,8 +15,8 @@
 #include <sysexits.h>
 #include <unistd.h>
 
-#include "brokers/mqtt_link.h"
-#include "brokers/url.h"
+#include "cluster/brokers/mqtt_link.h"
+#include "cluster/brokers/url.h"
 #include "common/clock.h"
 #include "common/hash.h"
 #include "streams/feed.h"

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sysexits.h>
 
-#include "brokers/nats_link.h"
+#include "cluster/brokers/nats_link.h"
 #include "common/clock.h"
 #include "streams/feed.h"
 #include "streams/feed_retry.h"

@@ -16,9 +16,9 @@
 #include <sysexits.h>
 
 #include "broker.h"
-#include "brokers/redis_entry.h"
-#include "brokers/redis_link.h"
-#include "brokers/url.h"
+#include "cluster/brokers/redis_entry.h"
+#include "cluster/brokers/redis_link.h"
+#include "cluster/brokers/url.h"
 #include "common/clock.h"
 #include "common/error.h"
 #include "streams/feed.h"

@@ -5,10 +5,10 @@
 #include <unistd.h>
 
 #include "common/example.h"
-#include "fleet/carry.h"
 #include "learner/learner_state.h"
 #include "moving_play.h"
 #include "sockets/control.h"
+#include "store/carry.h"
 #include "store/checkpoint_file.h"
 #include "store/journal.h"
 #include "store/stream_state.h"

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cluster/fleet_machine.h"
+#include "cluster/fleet_rows.h"
 #include "common/error.h"
 #include "common/hash.h"
-#include "fleet/fleet_machine.h"
-#include "fleet/fleet_rows.h"
 #include "fuzz.h"
 
 #define HEAD "runnel fleet machine 1\n"

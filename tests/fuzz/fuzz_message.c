@@ -3,7 +3,7 @@
    be logged, sent and written to a dead letter. */
 #include <stdlib.h>
 
-#include "brokers/message.h"
+#include "cluster/brokers/message.h"
 #include "common/error.h"
 #include "example_models.h"
 #include "fuzz.h"

@@ -10,9 +10,9 @@
 #include <string.h>
 #include <sysexits.h>
 
+#include "cluster/fleet_rows.h"
 #include "common/error.h"
 #include "daemon/pieces.h"
-#include "fleet/fleet_rows.h"
 #include "fuzz.h"
 
 enum { MOST = 600, PADDING = 2 };

@@ -5,6 +5,8 @@ import json
 import math
 import os
 import pathlib
+import re
+import shutil
 import signal
 import socket
 import statistics
@@ -174,8 +176,8 @@ def read_by_its_package(blob, entries):
         assert tensor.tobytes() == values, name
 
 
-def run(*arguments, **environment):
-    result = subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, timeout=LIMIT,
+def run(*arguments, program=PROGRAM, **environment):
+    result = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=LIMIT,
                             env={**os.environ, **environment})
     return result.returncode, result.stdout, result.stderr
 
@@ -777,6 +779,37 @@ def test_exit_codes(directory):
     blocked.write_text("")
     code, _, text = run("--config", path, "--set", f"state.directory={blocked}/state")
     assert code == 74 and str(blocked) in text, (code, text)
+
+
+def test_only_a_broker_needs_its_module(directory):
+    """Libraries of brokers are the module's. Without it a daemon of a socket learns, one of a broker ends with a
+    sentence that names its key and the way out; what is not the module of this build is refused."""
+    libraries = subprocess.check_output(["ldd", PROGRAM], text=True)
+    assert "libzmq" in libraries and "hiredis" not in libraries and "rdkafka" not in libraries, libraries
+    for installed in re.findall(rb"(/[^\0]*/runnel)\0", PROGRAM.read_bytes()):
+        if pathlib.Path(os.fsdecode(installed), "runnel-cluster.so").exists():
+            cases.skip("a module is installed, and would be found")
+    alone = shutil.copy(PROGRAM, directory / "runneld")
+    path = directory / "broker.yaml"
+    for broker, name in (("redis", "stream"), ("kafka", "topic")):
+        path.write_text(yaml.safe_dump({**CONFIG, "examples": {broker: {name: "s"}},
+                                        "state": {"directory": f"{directory}/none"}}))
+        assert run("--config", path, "--check-config", program=alone)[0] == 0
+        code, _, text = run("--config", path, program=alone)
+        assert code == 69 and f"examples.{broker}: runnel-cluster.so not found" in text, text
+        assert f"--with-{broker}" in text and text.count("\n") == 1, text
+        for module, words in (("/nowhere.so", "cannot load"), (PROGRAM.with_name("librunnel.so.1.0.0"), "one build")):
+            code, _, text = run("--config", path, RUNNEL_CLUSTER_MODULE=str(module))
+            assert code == 69 and f"examples.{broker}: " in text and words in text, text
+            assert str(module) in text and text.count("\n") == 1, text
+    Daemon.program = alone
+    try:
+        with Daemon(directory) as daemon:
+            daemon.feed(1, 3)
+            daemon.learned(3)
+            assert daemon.end() == 0
+    finally:
+        Daemon.program = PROGRAM
 
 
 if __name__ == "__main__":

@@ -345,7 +345,7 @@ def test_knows_nothing_of_the_daemon(directory):
     for path in sources:
         for line in path.read_text(encoding="utf-8").splitlines():
             name = line.split('"')[1] if line.startswith('#include "') else "common/wire.h"
-            shared = name.startswith(("common/", "brokers/")) and (top / "src" / name).exists()
+            shared = name.startswith(("common/", "cluster/brokers/")) and (top / "src" / name).exists()
             journal = name == "store/journal_block.h" and path.name == "replay.c"
             own = (path.parent / name).exists() or name.startswith("streams/") and (top / name).exists()
             client = name == "runnel.h"

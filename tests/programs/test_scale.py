@@ -176,10 +176,10 @@ def constant(path, name):
 
 def test_the_simulation_does_what_the_daemon_does():
     """What is set in the daemon, and how often it renews and looks: a fleet at rest asks that often."""
-    each, most = (constant("fleet/fleet_link.h", f"FLEET_{name}") for name in ("RENEWALS_A_LEASE", "RENEWAL_MAX"))
+    each, most = (constant("cluster/fleet_link.h", f"FLEET_{name}") for name in ("RENEWALS_A_LEASE", "RENEWAL_MAX"))
     assert (scale_model.RENEWALS_A_LEASE, scale_plan.Plan().renewal) == (each, most)
-    assert scale_report.ROUND_ASKED * constant("fleet/fleet_worker.c", "ROUND_PAUSE_MAX_MS") == 1000
-    assert scale_model.MUCH * constant("daemon/shares.c", "MUCH") == 1
+    assert scale_report.ROUND_ASKED * constant("cluster/fleet_worker.c", "ROUND_PAUSE_MAX_MS") == 1000
+    assert scale_model.MUCH * constant("cluster/shares.c", "MUCH") == 1
     free = dict.fromkeys(("look", "look_nothing", "look_change", "take", "commit"), 0.0)
     cost = dataclasses.replace(scale_model.cost_of(COSTS, "gru64"), **free)
     for lease in 0.5, 10.0, 3600.0:

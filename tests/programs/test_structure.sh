@@ -103,11 +103,9 @@ awk -f tools/tables/rooms.awk src/rooms docs/design.md | cmp -s - docs/design.md
     wrong 'not as in src/rooms: run make documents' docs/design.md
 
 # Calls likewise: what a room's library leaves undefined, no library of a room above it defines.
-libraries=$(sed -n 's/^kernels .*/cpu/p; s/^src\/fleet .*/fleet carry/p; s/^src\/\([a-z]*\) .*/\1/p' src/rooms |
-    while read -r names; do
-        for name in $names; do
-            [ ! -f "${builddir:-.}/lib$name.a" ] || echo "$name"
-        done
+libraries=$(sed -n 's/^kernels .*/cpu/p; s/^src\/\([a-z]*\) .*/\1/p' src/rooms |
+    while read -r name; do
+        [ ! -f "${builddir:-.}/lib$name.a" ] || echo "$name"
     done)
 wrong 'calls what is above it' "$(for room in $libraries; do
     nm -g "${builddir:-.}/lib$room.a" | sed "s/^/$room /"
@@ -126,7 +124,7 @@ done | awk -v order="$(echo "$libraries" | tr '\n' ' ')" '
 # The daemon's room: parts that stand one above the other (src/daemon/parts.h), each of which uses
 # only those before it. What a part has is declared in its own .c: no other can write it. What all
 # share is written by the file that opens it.
-wrong 'uses a part above it' "$(awk -v order='announce run observe journalling checkpoints settings learning feedback moving left_out replay rollback abnormal consuming shares fleet take commands daemon' '
+wrong 'uses a part above it' "$(awk -v order='announce run observe journalling checkpoints settings learning feedback moving left_out replay rollback abnormal take commands daemon' '
     BEGIN { n = split(order, names, " "); for (i = 1; i <= n; i++) level[names[i]] = i }
     {
         part = $1
@@ -138,15 +136,15 @@ wrong 'uses a part above it' "$(awk -v order='announce run observe journalling c
         }
     }' "$scratch/includes")"
 wrong 'declared where others can write it' "$(
-    grep -nE '^struct (announcer|alarms|run|consuming|figures|journalling|checkpoints|settings|moving) \{' src/daemon/*.h)"
+    grep -nE '^struct (announcer|alarms|run|figures|journalling|checkpoints|settings|moving) \{' src/daemon/*.h)"
 wrong 'writes what another file owns' "$(grep -noE \
     'daemon->[a-z_]+ (=|[-+|&]=) |&daemon->[a-z_]+|(\+\+|--)daemon->[a-z_]+|daemon->[a-z_]+(\+\+|--)' \
     src/daemon/*.c | awk '
     BEGIN {
-        split("config settings engine learning learner learning journal journalling announcer announce figures observe consume consuming acknowledge source shares fleet", owners, " ")
+        split("config settings engine learning learner learning journal journalling announcer announce figures observe acknowledge source", owners, " ")
         for (i = 1; i in owners; i += 2)
             owner[owners[i]] = owners[i + 1]
-        split("alarms run consuming fleet journalling checkpoints settings moving", own, " ")
+        split("alarms run journalling checkpoints settings moving", own, " ")
         for (i in own)
             owner[own[i]] = own[i]
     }

@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
+#include "cluster/fleet_machine.h"
 #include "common/error.h"
-#include "fleet/fleet_machine.h"
 
 enum { PARTITIONS = 4, LEASE = 1000 };
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fleet/fleet_redis.h"
+#include "cluster/fleet_redis.h"
 #include "redis_server.h"
 
 const struct fleet_self anna = {.group = "g",

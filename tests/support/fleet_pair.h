@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
+#include "cluster/fleet_link.h"
 #include "common/error.h"
-#include "fleet/fleet_link.h"
 #include "redis_server.h"
 
 enum { PARTITIONS = 4 };

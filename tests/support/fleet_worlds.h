@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
+#include "cluster/fleet_link.h"
 #include "common/error.h"
-#include "fleet/fleet_link.h"
 #include "machine_link.h"
 
 enum { REDIS, MACHINE, WORLDS };

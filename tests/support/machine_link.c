@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
+#include "cluster/fleet_state.h"
 #include "common/error.h"
-#include "fleet/fleet_state.h"
 #include "machine_world.h"
 
 enum { RUN_SIZE = 24, MS = 1000 };

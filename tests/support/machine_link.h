@@ -3,7 +3,7 @@
 #ifndef RUNNEL_TESTS_MACHINE_LINK_H
 #define RUNNEL_TESTS_MACHINE_LINK_H
 
-#include "fleet/fleet_link.h"
+#include "cluster/fleet_link.h"
 
 struct machine_world;
 

@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
+#include "cluster/fleet_state.h"
 #include "common/error.h"
-#include "fleet/fleet_state.h"
 #include "machine_link.h"
 
 #define TIME_FIRST 1800000000000 /* ms */

@@ -2,7 +2,7 @@
 #ifndef RUNNEL_TESTS_MACHINE_WORLD_H
 #define RUNNEL_TESTS_MACHINE_WORLD_H
 
-#include "fleet/fleet_machine.h"
+#include "cluster/fleet_machine.h"
 
 enum { STAGED_MAX = 1 << 16 };
 

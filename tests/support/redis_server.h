@@ -5,7 +5,7 @@
 
 #include <hiredis.h>
 
-#include "brokers/url.h"
+#include "cluster/brokers/url.h"
 
 extern struct url redis_url;
 

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "fleet/fleet_assign.h"
+#include "cluster/fleet_assign.h"
 
 enum { PARTITIONS_MAX = 40, DAEMONS_MAX = 9, CASES = 20000 };
 

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <sysexits.h>
 
+#include "cluster/fleet_rows.h"
 #include "common/hash.h"
-#include "fleet/fleet_rows.h"
 
 /* ---- Commands ---- */
 

@@ -17,12 +17,12 @@
 #include <librdkafka/rdkafka.h>
 #include <librdkafka/rdkafka_mock.h>
 
-#include "brokers/kafka_options.h"
+#include "cluster/brokers/kafka_options.h"
+#include "cluster/fleet_kafka.h"
+#include "cluster/fleet_machine.h"
+#include "cluster/fleet_rows.h"
 #include "common/clock.h"
 #include "common/error.h"
-#include "fleet/fleet_kafka.h"
-#include "fleet/fleet_machine.h"
-#include "fleet/fleet_rows.h"
 
 enum { PARTITIONS = 2, TEXT_SIZE = 256, WHY_SIZE = 256, WAIT_MS = 60000 };
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fleet/fleet_assign.h"
+#include "cluster/fleet_assign.h"
 
 enum {
     FEW = 3,
@@ -132,7 +132,7 @@ static void commit_some(struct member *member, struct fleet_commit *commits, siz
     released += release ? count : 0;
 }
 
-/* What each computes: as src/daemon/fleet_act.c does, of those who live. */
+/* What each computes: as src/cluster/fleet.c does, of those who live. */
 static void assign(const struct fleet_view *view, int *to) {
     static int number[MEMBERS + 1], names[MEMBERS + 1];
     static size_t room[2 * (MEMBERS + 1)];

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sysexits.h>
 
-#include "fleet/fleet_redis.h"
+#include "cluster/fleet_redis.h"
 #include "redis_server.h"
 
 /* ---- Members ---- */

@@ -15,9 +15,9 @@
 #include "common/options.h"
 #include "config/config.h"
 #include "engine/engines.h"
-#include "fleet/carry.h"
 #include "learner/learner.h"
 #include "model/model.h"
+#include "store/carry.h"
 #include "store/checkpoint.h"
 #include "store/journal.h"
 

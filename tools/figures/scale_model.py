@@ -20,9 +20,9 @@ KEY = "k%08d"  # how keys are written
 US = 1e6
 ENTRY_WORDS = 50  # bytes of XADD and XREAD about a message: id, names, lengths
 SERVER_MEMORY = 64e9  # of a server of Redis
-RENEWALS_A_LEASE = 4  # at least: src/fleet/fleet_link.h
+RENEWALS_A_LEASE = 4  # at least: src/cluster/fleet_link.h
 DISK = 100e6  # bytes a second, a daemon's share
-MUCH = 0.25  # of a partition's states: src/daemon/shares.c
+MUCH = 0.25  # of a partition's states: src/cluster/shares.c
 STOPPED = 0.05  # of the time: what checkpoints may stop learning
 
 
@@ -185,7 +185,7 @@ def misses(rates, number, slots):
 
 
 def renewal(plan):
-    """Seconds from one renewal of a lease to the next: fleet_renewal of src/fleet/fleet_link.h."""
+    """Seconds from one renewal of a lease to the next: fleet_renewal of src/cluster/fleet_link.h."""
     return min(plan.lease / RENEWALS_A_LEASE, plan.renewal)
 
 

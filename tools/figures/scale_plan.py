@@ -14,7 +14,7 @@ class Plan:
     publish: float = 60.0        # seconds between two checkpoints, and publications of states
     shards: int = 64             # servers of Redis that hold the partitions
     lease: float = 10.0          # seconds
-    renewal: float = 0.2         # of it, each so many seconds at least: src/fleet/fleet_link.h
+    renewal: float = 0.2         # of it, each so many seconds at least: src/cluster/fleet_link.h
     assign: str = "count"        # count | load: what is shared out evenly
     read: str = "changes"        # all | changes: what a daemon reads when the fleet has changed
     states: str = "changed"      # all | changed: which streams' states are published

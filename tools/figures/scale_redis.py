@@ -1,6 +1,6 @@
 """What tools/figures/scale measures of Redis: microseconds of the one thread that executes commands (INFO
 cpu) and bytes of memory and log, for what a fleet asks: entries of streams, states, and the scripts of
-src/fleet/fleet_scripts.c."""
+src/cluster/fleet_scripts.c."""
 import pathlib
 import re
 import tempfile
@@ -23,7 +23,7 @@ def message(numbers):
 MESSAGES = {"8": message(8), "32": message(32)}
 DAEMONS, PARTITIONS = 1000, 16384
 LEASE_MS = 10**9  # nobody's ends
-SCRIPTS = "src/fleet/fleet_scripts.c"
+SCRIPTS = "src/cluster/fleet_scripts.c"
 INFO = '{"address":"tcp://10.0.0.%d:5572","examples":123456789,"rate":10000.0,"streams":100000}'
 
 
@@ -70,7 +70,7 @@ def entries(server, text):
 
 
 def states(server):
-    """Of hashes with states of some sizes, written and read as src/fleet/fleet_redis.c does, 256 at once."""
+    """Of hashes with states of some sizes, written and read as src/cluster/fleet_redis.c does, 256 at once."""
     made, at_once = {}, 256
     for size in BLOBS:
         number, before = at_once * max(8, 2**25 // size // at_once), server.memory()
@@ -83,7 +83,7 @@ def states(server):
         made[f"blob_memory_bytes_{size}"] = (server.memory() - before) / number
         made[f"hmget_us_{size}"] = server.cost(
             [("HMGET", *words[1::2][:1], *words[2::2]) for words in put[:8]], 8 * at_once)
-        # What a commit does with what was staged before: src/fleet/fleet_scripts.c.
+        # What a commit does with what was staged before: src/cluster/fleet_scripts.c.
         made[f"merge_us_{size}"] = server.cost(
             [("EVAL", MERGE, 2, f"states:{size}", "states")], number)
         server.ask("DEL", f"states:{size}", "states")

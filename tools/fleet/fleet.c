@@ -12,9 +12,11 @@
 #include <string.h>
 #include <sysexits.h>
 
-#include "brokers/kafka_options.h"
-#include "brokers/redis_url.h"
-#include "brokers/url.h"
+#include "cluster/brokers/kafka_options.h"
+#include "cluster/brokers/redis_url.h"
+#include "cluster/brokers/url.h"
+#include "cluster/fleet_link.h"
+#include "cluster/fleet_rates.h"
 #include "common/complain.h"
 #include "common/error.h"
 #include "common/format.h"
@@ -22,8 +24,6 @@
 #include "common/json_member.h"
 #include "common/options.h"
 #include "common/text.h"
-#include "fleet/fleet_link.h"
-#include "fleet/fleet_rates.h"
 
 /* ---- Notes ----
 
@@ -457,10 +457,10 @@ static int fleet_print_json(const char *group, const struct fleet_view *view, co
 /* ---- The program ---- */
 
 #ifdef RUNNEL_KAFKA
-#    include "fleet/fleet_kafka.h"
+#    include "cluster/fleet_kafka.h"
 #endif
 #ifdef RUNNEL_REDIS
-#    include "fleet/fleet_redis.h"
+#    include "cluster/fleet_redis.h"
 #endif
 
 struct options {

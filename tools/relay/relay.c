@@ -12,7 +12,7 @@
 #include <sysexits.h>
 #include <yaml.h>
 
-#include "brokers/url.h"
+#include "cluster/brokers/url.h"
 #include "common/clock.h"
 #include "common/complain.h"
 #include "common/error.h"

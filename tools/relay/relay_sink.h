@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "brokers/url.h"
+#include "cluster/brokers/url.h"
 #include "common/options.h"
 
 struct error;

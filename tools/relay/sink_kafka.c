@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sysexits.h>
 
-#include "brokers/kafka_link.h"
+#include "cluster/brokers/kafka_link.h"
 #include "common/clock.h"
 #include "common/error.h"
 #include "relay_sink.h"

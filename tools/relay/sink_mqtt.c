@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sysexits.h>
 
-#include "brokers/mqtt_link.h"
+#include "cluster/brokers/mqtt_link.h"
 #include "common/clock.h"
 #include "common/error.h"
 #include "relay_sink.h"

@@ -7,7 +7,7 @@
 
 #include <jansson.h>
 
-#include "brokers/nats_link.h"
+#include "cluster/brokers/nats_link.h"
 #include "common/error.h"
 #include "common/json_member.h"
 #include "relay_sink.h"

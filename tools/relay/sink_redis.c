@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "brokers/redis_link.h"
+#include "cluster/brokers/redis_link.h"
 #include "common/error.h"
 #include "relay_sink.h"
 

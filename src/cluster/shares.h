@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "config/config.h"
-#include "fleet/fleet_worker.h"
+#include "fleet_worker.h"
 
 struct daemon;
 struct error;
@@ -57,7 +57,7 @@ struct shares {
     uint64_t taken, released, lost, left_out, adopted;
 };
 
-/* The broker has said how many partitions there are: fill in daemon->shares, which is all zeros. */
+/* The broker has said how many partitions there are: fill in shares, which are all zeros. */
 int shares_open(struct daemon *daemon, struct error *error);
 void shares_close(struct shares *shares);
 

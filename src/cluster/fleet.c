@@ -8,7 +8,6 @@
 #include <string.h>
 #include <sysexits.h>
 
-#include "checkpoints.h"
 #include "common/clock.h"
 #include "common/error.h"
 #include "common/example.h"
@@ -17,15 +16,16 @@
 #include "common/log.h"
 #include "common/text.h"
 #include "consuming.h"
-#include "fleet/carry.h"
-#include "fleet/fleet_assign.h"
-#include "fleet/fleet_command.h"
-#include "fleet/fleet_rates.h"
-#include "moving.h"
-#include "observe.h"
-#include "parts.h"
-#include "run.h"
+#include "daemon/checkpoints.h"
+#include "daemon/moving.h"
+#include "daemon/observe.h"
+#include "daemon/parts.h"
+#include "daemon/run.h"
+#include "fleet_assign.h"
+#include "fleet_command.h"
+#include "fleet_rates.h"
 #include "shares.h"
+#include "store/carry.h"
 
 #define TELL_INTERVAL 1.0 /* seconds */
 #define HAND_OVER_MIN 5.0 /* seconds, when stopping; else a lease */
@@ -105,7 +105,7 @@ static json_t *difference(const struct fleet_daemon *member, const json_t *mine,
 
 /* By name, of all that differ. */
 static json_t *differences(const struct daemon *daemon) {
-    const struct fleet *fleet = daemon->fleet;
+    const struct fleet *fleet = daemon->cluster->fleet;
     const struct fleet_view *view = &fleet->view;
     json_t *mine = json_pack("{s:o}", FLEET_RATES, own_rates(daemon)), *all = json_object();
     for (size_t d = 0; d < view->daemon_count; d++) {
@@ -122,7 +122,7 @@ static json_t *differences(const struct daemon *daemon) {
 }
 
 static void compare_rates(struct daemon *daemon) {
-    struct fleet *fleet = daemon->fleet;
+    struct fleet *fleet = daemon->cluster->fleet;
     const char *name, *first = NULL;
     char group[TEXT_SIZE], more[TEXT_SIZE] = "";
     size_t news = 0;
@@ -150,14 +150,14 @@ static void compare_rates(struct daemon *daemon) {
 
 /* "3": 17, how much waits of each partition that is read here. */
 static json_t *lags_of(const struct daemon *daemon) {
-    const struct fleet *fleet = daemon->fleet;
+    const struct fleet *fleet = daemon->cluster->fleet;
     json_t *lags = json_object();
     for (size_t p = 0; p < fleet->shares.count; p++) {
         struct consume_figures figures;
         char name[NUMBER_SIZE];
         if (fleet->shares.list[p].state != SHARE_OWNED)
             continue;
-        consume_figures(daemon->consume, p, &figures);
+        consume_figures(daemon->cluster->consume, p, &figures);
         snprintf(name, sizeof name, "%zu", p);
         if (figures.lag >= 0)
             json_object_set_new(lags, name, json_integer((json_int_t)figures.lag));
@@ -169,8 +169,8 @@ static char *describe_self(const struct daemon *daemon) {
     json_t *info = json_pack("{s:s, s:s, s:I, s:f, s:f, s:o, s:o}", "control",
                              control_endpoint(daemon->control), "state", run_state(daemon),
                              "examples", (json_int_t)daemon_examples(daemon), "rate",
-                             observe_speed(daemon), "lease", daemon->fleet->self.lease, "lags",
-                             lags_of(daemon), FLEET_RATES, own_rates(daemon));
+                             observe_speed(daemon), "lease", daemon->cluster->fleet->self.lease,
+                             "lags", lags_of(daemon), FLEET_RATES, own_rates(daemon));
     char *text = info ? json_dumps(info, JSON_COMPACT) : NULL;
     if (text && strlen(text) > FLEET_INFO_MAX) { /* a log takes no more: it is less for people */
         free(text);
@@ -182,7 +182,7 @@ static char *describe_self(const struct daemon *daemon) {
 }
 
 static void tell(struct daemon *daemon) {
-    struct fleet *fleet = daemon->fleet;
+    struct fleet *fleet = daemon->cluster->fleet;
     double now = clock_seconds();
     if (now < fleet->told + TELL_INTERVAL)
         return;
@@ -253,7 +253,7 @@ static void make_texts(struct fleet *fleet) {
 }
 
 bool fleet_report(struct daemon *daemon, struct status_fields *status) {
-    struct fleet *fleet = daemon->fleet;
+    struct fleet *fleet = daemon->cluster->fleet;
     if (!fleet)
         return false;
     make_texts(fleet);
@@ -281,7 +281,7 @@ bool fleet_report(struct daemon *daemon, struct status_fields *status) {
 /* ---- Jobs ---- */
 
 static void ask(struct daemon *daemon, struct fleet_job *job) {
-    struct fleet *fleet = daemon->fleet;
+    struct fleet *fleet = daemon->cluster->fleet;
     fleet->busy = true;
     fleet->has_view = false;
     fleet_worker_ask(fleet->worker, job);
@@ -289,7 +289,7 @@ static void ask(struct daemon *daemon, struct fleet_job *job) {
 
 static int ask_for(struct daemon *daemon, enum fleet_job_kind kind, const size_t *partitions,
                    size_t count, struct error *error) {
-    struct fleet *fleet = daemon->fleet;
+    struct fleet *fleet = daemon->cluster->fleet;
     struct fleet_job *job = fleet_job_new(kind, count);
     if (!job)
         return error_no_memory(error);
@@ -312,10 +312,11 @@ static int ask_for(struct daemon *daemon, enum fleet_job_kind kind, const size_t
 }
 
 static int release(struct daemon *daemon, struct error *error) {
-    struct fleet *fleet = daemon->fleet;
+    struct fleet *fleet = daemon->cluster->fleet;
     for (size_t p = 0; p < fleet->shares.count; p++)
-        if (fleet->shares.list[p].state == SHARE_LEAVES && consume_is_read(daemon->consume, p))
-            consume_stop(daemon->consume, p);
+        if (fleet->shares.list[p].state == SHARE_LEAVES &&
+            consume_is_read(daemon->cluster->consume, p))
+            consume_stop(daemon->cluster->consume, p);
     struct fleet_job *job = shares_export(daemon, SHARE_LEAVES, error);
     if (!job)
         return -1;
@@ -333,7 +334,7 @@ static int commit(struct daemon *daemon, struct error *error) {
 }
 
 static int settle(struct daemon *daemon, struct error *error) {
-    struct fleet *fleet = daemon->fleet;
+    struct fleet *fleet = daemon->cluster->fleet;
     struct fleet_job *job = fleet_job_new(FLEET_JOB_SETTLE, fleet->shares.settle_count);
     if (!job)
         return error_no_memory(error);
@@ -352,7 +353,7 @@ static uint64_t next_average(const struct daemon *daemon) {
 }
 
 static bool averages_now(const struct daemon *daemon) {
-    const struct fleet *fleet = daemon->fleet;
+    const struct fleet *fleet = daemon->cluster->fleet;
     if (fleet->busy || fleet->gone || !fleet->has_view)
         return false;
     return daemon_examples(daemon) >= fleet->average_at;
@@ -372,7 +373,7 @@ static int read_parameters(struct daemon *daemon, struct fleet_job *job, struct 
 }
 
 static int average(struct daemon *daemon, struct error *error) {
-    struct fleet *fleet = daemon->fleet;
+    struct fleet *fleet = daemon->cluster->fleet;
     struct fleet_job *job = fleet_job_new(FLEET_JOB_AVERAGE, 0);
     if (!job)
         return error_no_memory(error);
@@ -390,7 +391,7 @@ static int average(struct daemon *daemon, struct error *error) {
 /* Or do not begin it, while the broker is away. Where examples were left out, or learning has begun
    again, the next one comes at the next count, too. */
 static void give_up_averaging(struct daemon *daemon) {
-    struct fleet *fleet = daemon->fleet;
+    struct fleet *fleet = daemon->cluster->fleet;
     if (next_average(daemon) < fleet->average_at)
         fleet->average_at = next_average(daemon);
     bool over = fleet->averaging && clock_seconds() >= fleet->patience;
@@ -412,7 +413,7 @@ static bool comes_in_time(const struct fleet *fleet, uint64_t examples, double s
 }
 
 static void pass(struct daemon *daemon) {
-    struct fleet *fleet = daemon->fleet;
+    struct fleet *fleet = daemon->cluster->fleet;
     const struct fleet_view *view = &fleet->view;
     double now = clock_seconds();
     if (fleet->average_at == UINT64_MAX || fleet->averaging || !view->arrived) {
@@ -433,20 +434,18 @@ static void pass(struct daemon *daemon) {
     fleet_worker_pass(fleet->worker, view->round);
 }
 
-bool fleet_takes(const struct daemon *daemon) {
-    return !daemon->fleet ||
-           (!daemon->fleet->averaging && daemon_examples(daemon) < daemon->fleet->average_at);
-}
-
 size_t fleet_batch(const struct daemon *daemon, size_t batch) {
-    if (!daemon->fleet)
+    const struct fleet *fleet = daemon->cluster->fleet;
+    if (!fleet)
         return batch;
-    uint64_t left = daemon->fleet->average_at - daemon_examples(daemon);
-    return left < batch ? (size_t)left : batch;
+    uint64_t learned = daemon_examples(daemon);
+    if (fleet->averaging || learned >= fleet->average_at)
+        return 0;
+    return fleet->average_at - learned < batch ? (size_t)(fleet->average_at - learned) : batch;
 }
 
 static int averaged(struct daemon *daemon, struct fleet_job *job, struct error *error) {
-    struct fleet *fleet = daemon->fleet;
+    struct fleet *fleet = daemon->cluster->fleet;
     struct carry *carry;
     if (!fleet->averaging) /* too late: learning has gone on by itself */
         return 0;
@@ -502,7 +501,7 @@ static bool is_to_begin(const struct fleet *fleet, int self, size_t p) {
 
 /* What was read before the daemon was started goes on where the journal ends. */
 static int keep(struct daemon *daemon, const size_t *list, size_t count, struct error *error) {
-    struct fleet *fleet = daemon->fleet;
+    struct fleet *fleet = daemon->cluster->fleet;
     for (size_t n = 0; n < count; n++) {
         struct journal_place row = {0};
         struct share *share = &fleet->shares.list[list[n]];
@@ -520,9 +519,9 @@ static int keep(struct daemon *daemon, const size_t *list, size_t count, struct 
 
 static int lose(struct daemon *daemon, const size_t *list, size_t count, struct error *error) {
     for (size_t n = 0; n < count; n++) {
-        daemon->fleet->shares.list[list[n]].state = SHARE_LOST;
-        if (consume_is_read(daemon->consume, list[n]))
-            consume_stop(daemon->consume, list[n]);
+        daemon->cluster->fleet->shares.list[list[n]].state = SHARE_LOST;
+        if (consume_is_read(daemon->cluster->consume, list[n]))
+            consume_stop(daemon->cluster->consume, list[n]);
     }
     return ask_for(daemon, FLEET_JOB_ENDED, list, count, error);
 }
@@ -564,7 +563,7 @@ static bool is_free(const struct fleet_view *view, size_t partition) {
 
 /* What it has too much goes, or else what it is to have comes. */
 static int move(struct daemon *daemon, int self, const int *to, size_t *list, struct error *error) {
-    struct fleet *fleet = daemon->fleet;
+    struct fleet *fleet = daemon->cluster->fleet;
     size_t leaving = 0, coming = 0;
     for (size_t p = 0; p < fleet->shares.count; p++) {
         struct share *share = &fleet->shares.list[p];
@@ -582,7 +581,7 @@ static int move(struct daemon *daemon, int self, const int *to, size_t *list, st
 }
 
 static int share_out(struct daemon *daemon, int self, size_t *list, struct error *error) {
-    struct fleet *fleet = daemon->fleet;
+    struct fleet *fleet = daemon->cluster->fleet;
     size_t daemons = fleet->view.daemon_count + 1;
     int *owner = calloc(2 * fleet->shares.count + daemons + 1, sizeof *owner);
     size_t *room = calloc(2 * daemons, sizeof *room);
@@ -600,7 +599,7 @@ static int share_out(struct daemon *daemon, int self, size_t *list, struct error
 }
 
 static int act_with(struct daemon *daemon, int self, size_t *list, struct error *error) {
-    struct fleet *fleet = daemon->fleet;
+    struct fleet *fleet = daemon->cluster->fleet;
     size_t count;
     if ((count = choose(fleet, self, is_kept, list)) && keep(daemon, list, count, error))
         return -1;
@@ -621,7 +620,7 @@ static int act_with(struct daemon *daemon, int self, size_t *list, struct error 
 
 /* With a view that is of now, and nothing asked. */
 static int act(struct daemon *daemon, struct error *error) {
-    struct fleet *fleet = daemon->fleet;
+    struct fleet *fleet = daemon->cluster->fleet;
     int self = fleet_view_find(&fleet->view, fleet->self.name);
     if (fleet->shares.settle_count)
         return settle(daemon, error);
@@ -647,21 +646,21 @@ static int act(struct daemon *daemon, struct error *error) {
 
 bool fleet_refuses(const struct daemon *daemon, const struct example *example, char *why,
                    size_t size) {
-    const struct fleet *fleet = daemon->fleet;
+    const struct fleet *fleet = daemon->cluster->fleet;
     if (!fleet)
         return false;
     size_t belongs = shares_partition_of(daemon, example->key, example->key_size);
     if (fleet->shares.list[belongs].number == example->partition)
         return false;
-    snprintf(why, size, "its stream belongs to %s, %s", consume_title(daemon->consume, belongs),
-             fleet->about->belongs);
+    snprintf(why, size, "its stream belongs to %s, %s",
+             consume_title(daemon->cluster->consume, belongs), fleet->about->belongs);
     return true;
 }
 
 /* By hand: the stream must be this daemon's. */
 static int may_adopt(const struct daemon *daemon, const char *key, size_t key_size,
                      struct error *error) {
-    const struct fleet *fleet = daemon->fleet;
+    const struct fleet *fleet = daemon->cluster->fleet;
     if (!fleet->shares.list)
         return error_set(error, EX_UNAVAILABLE,
                          "this daemon has not joined the fleet %s yet, and has no stream of it: "
@@ -673,13 +672,13 @@ static int may_adopt(const struct daemon *daemon, const char *key, size_t key_si
     return error_set(error, EX_UNAVAILABLE,
                      "the stream belongs to %s, which is not this daemon's in the fleet %s: "
                      "runnel-fleet --partitions says whose it is, and that one can adopt it",
-                     consume_title(daemon->consume, belongs), fleet->self.group);
+                     consume_title(daemon->cluster->consume, belongs), fleet->self.group);
 }
 
 /* ---- Checkpoints ---- */
 
 static bool may_begin(const struct daemon *daemon) {
-    const struct fleet *fleet = daemon->fleet;
+    const struct fleet *fleet = daemon->cluster->fleet;
     if (fleet->busy || !fleet->committed)
         return false;
     for (size_t p = 0; p < fleet->shares.count; p++)
@@ -689,7 +688,7 @@ static bool may_begin(const struct daemon *daemon) {
 }
 
 static int begins(struct daemon *daemon, struct error *error) {
-    daemon->fleet->committed = false;
+    daemon->cluster->fleet->committed = false;
     return commit(daemon, error);
 }
 
@@ -706,12 +705,12 @@ static int check_carry(struct daemon *daemon, struct error *error) {
 }
 
 static int open_worker(struct daemon *daemon, struct error *error) {
-    struct fleet *fleet = daemon->fleet;
+    struct fleet *fleet = daemon->cluster->fleet;
     struct fleet_link *link;
     fleet->self.id = fleet->shares.id;
     fleet->self.partitions = fleet->shares.count;
     char *info = describe_self(daemon);
-    int result = consume_link(daemon->consume, &fleet->self, &link, error) ||
+    int result = consume_link(daemon->cluster->consume, &fleet->self, &link, error) ||
                          fleet_worker_open(&fleet->worker, link, &fleet->self, fleet->about->where,
                                            info, error)
                      ? -1
@@ -722,8 +721,8 @@ static int open_worker(struct daemon *daemon, struct error *error) {
 
 /* Join, once it is known how many partitions there are: Kafka says so when it answers. */
 static int begin(struct daemon *daemon, struct error *error) {
-    struct fleet *fleet = daemon->fleet;
-    if (consume_partitions(daemon->consume) == 0)
+    struct fleet *fleet = daemon->cluster->fleet;
+    if (consume_partitions(daemon->cluster->consume) == 0)
         return 0;
     if (shares_open(daemon, error) || open_worker(daemon, error))
         return -1;
@@ -735,13 +734,13 @@ static int begin(struct daemon *daemon, struct error *error) {
 int fleet_open(struct daemon *daemon, struct error *error) {
     if (daemon->config->fleet.lease <= 0)
         return 0;
-    struct fleet *fleet = daemon->fleet = calloc(1, sizeof *fleet);
+    struct fleet *fleet = daemon->cluster->fleet = calloc(1, sizeof *fleet);
     if (!fleet)
         return error_no_memory(error);
     if (check_carry(daemon, error))
         return -1;
-    daemon->shares = &fleet->shares;
-    fleet->about = consume_about(daemon->consume);
+    daemon->cluster->shares = &fleet->shares;
+    fleet->about = consume_about(daemon->cluster->consume);
     fleet->self = (struct fleet_self){.group = fleet->about->group,
                                       .stream = fleet->about->stream,
                                       .name = daemon->config->name,
@@ -755,7 +754,7 @@ int fleet_open(struct daemon *daemon, struct error *error) {
 }
 
 void fleet_close(struct daemon *daemon) {
-    struct fleet *fleet = daemon->fleet;
+    struct fleet *fleet = daemon->cluster->fleet;
     if (!fleet)
         return;
     fleet_worker_close(&fleet->worker, fleet->gone);
@@ -765,13 +764,13 @@ void fleet_close(struct daemon *daemon) {
     free(fleet->members);
     free(fleet->owners);
     free(fleet);
-    daemon->fleet = NULL;
-    daemon->shares = NULL;
+    daemon->cluster->fleet = NULL;
+    daemon->cluster->shares = NULL;
 }
 
 int fleet_descriptor(const struct daemon *daemon) {
-    bool joins = daemon->fleet && daemon->fleet->worker;
-    return joins ? fleet_worker_descriptor(daemon->fleet->worker) : -1;
+    bool joins = daemon->cluster->fleet && daemon->cluster->fleet->worker;
+    return joins ? fleet_worker_descriptor(daemon->cluster->fleet->worker) : -1;
 }
 
 /* ---- The loop ---- */
@@ -797,7 +796,7 @@ static int finish_job(struct daemon *daemon, struct fleet_job *job, struct error
             int again = shares_released(daemon, job, error);
             return again > 0 ? release(daemon, error) : again;
         }
-        committed(daemon->fleet, job);
+        committed(daemon->cluster->fleet, job);
         return 0;
     case FLEET_JOB_ENDED:
         return job->release ? shares_compare_ends(daemon, job, error)
@@ -820,7 +819,7 @@ static void take_view(struct fleet *fleet, struct fleet_view *view) {
 
 /* One job that is done, and the newest view. 1: a job was done. */
 static int poll_worker(struct daemon *daemon, struct error *error) {
-    struct fleet *fleet = daemon->fleet;
+    struct fleet *fleet = daemon->cluster->fleet;
     struct fleet_job *done;
     struct fleet_view view;
     bool seen;
@@ -845,21 +844,21 @@ static int poll_worker(struct daemon *daemon, struct error *error) {
 
 /* The partition of a stream depends on how many there are. */
 static int has_grown(const struct daemon *daemon, struct error *error) {
-    const struct fleet *fleet = daemon->fleet;
+    const struct fleet *fleet = daemon->cluster->fleet;
     return error_set(error, EX_CONFIG,
                      "the topic %s has %zu partitions now, and the fleet %s began with %zu: what "
                      "each stream belongs to has changed; use another examples.kafka.group",
-                     fleet->self.stream, consume_partitions(daemon->consume), fleet->self.group,
-                     fleet->shares.count);
+                     fleet->self.stream, consume_partitions(daemon->cluster->consume),
+                     fleet->self.group, fleet->shares.count);
 }
 
 int fleet_turn(struct daemon *daemon, struct error *error) {
-    struct fleet *fleet = daemon->fleet;
+    struct fleet *fleet = daemon->cluster->fleet;
     if (!fleet)
         return 0;
     if (!fleet->worker)
         return begin(daemon, error);
-    if (consume_partitions(daemon->consume) != fleet->shares.count)
+    if (consume_partitions(daemon->cluster->consume) != fleet->shares.count)
         return has_grown(daemon, error);
     tell(daemon);
     give_up_averaging(daemon);
@@ -876,7 +875,7 @@ int fleet_turn(struct daemon *daemon, struct error *error) {
 /* ---- The end ---- */
 
 static int wait_until_idle(struct daemon *daemon, double end, struct error *error) {
-    struct fleet *fleet = daemon->fleet;
+    struct fleet *fleet = daemon->cluster->fleet;
     while (fleet->busy && clock_seconds() < end) {
         fleet_worker_wait(fleet->worker, end - clock_seconds());
         if (poll_worker(daemon, error) < 0)
@@ -886,7 +885,7 @@ static int wait_until_idle(struct daemon *daemon, double end, struct error *erro
 }
 
 int fleet_hand_over(struct daemon *daemon, struct error *error) {
-    struct fleet *fleet = daemon->fleet;
+    struct fleet *fleet = daemon->cluster->fleet;
     if (!fleet || !fleet->worker)
         return 0;
     double lease = fleet->self.lease;

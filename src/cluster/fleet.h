@@ -32,9 +32,8 @@ int fleet_descriptor(const struct daemon *daemon);
 /* What has come from the others, and what is to be done now. -1: the daemon cannot continue. */
 int fleet_turn(struct daemon *daemon, struct error *error);
 
-/* Whether messages may be taken, and how many at most: not while parameters are averaged, and not
+/* How many messages may be taken, `batch` at most: none while parameters are averaged, and not
    beyond where they are next. */
-bool fleet_takes(const struct daemon *daemon);
 size_t fleet_batch(const struct daemon *daemon, size_t batch);
 
 /* Whether an example's stream belongs to another partition than the one it came from, and the

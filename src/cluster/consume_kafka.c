@@ -10,7 +10,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "consume_ops.h"
-#include "fleet/fleet_kafka.h"
+#include "fleet_kafka.h"
 
 #define LOOK_NS NS_PER_SECOND           /* between two commits, and two looks at lags */
 #define SHORT_NS (10 * NS_PER_SECOND)   /* a partition ends too early: for longer */

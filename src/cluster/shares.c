@@ -12,26 +12,27 @@
 #include <sysexits.h>
 #include <unistd.h>
 
-#include "announce.h"
-#include "checkpoints.h"
 #include "common/clock.h"
 #include "common/error.h"
 #include "common/log.h"
 #include "common/sync.h"
 #include "common/text.h"
 #include "consuming.h"
-#include "fleet/carry.h"
-#include "journalling.h"
-#include "left_out.h"
-#include "moving.h"
-#include "parts.h"
-#include "rollback.h"
-#include "run.h"
+#include "daemon/announce.h"
+#include "daemon/checkpoints.h"
+#include "daemon/journalling.h"
+#include "daemon/left_out.h"
+#include "daemon/moving.h"
+#include "daemon/parts.h"
+#include "daemon/rollback.h"
+#include "daemon/run.h"
+#include "store/carry.h"
 
 /* ---- Which partition ---- */
 
 size_t shares_partition_of(const struct daemon *daemon, const char *key, size_t key_size) {
-    return consume_partition_of(daemon->consume, daemon->shares->count, key, key_size);
+    return consume_partition_of(daemon->cluster->consume, daemon->cluster->shares->count, key,
+                                key_size);
 }
 
 /* ---- What is remembered over a restart ---- */
@@ -156,9 +157,9 @@ static int write_text(const char *path, const char *text) {
 
 /* Waits for the disk. EX_IOERR. */
 static int write_file(const struct daemon *daemon, struct error *error) {
-    const char *path = daemon->shares->path;
+    const char *path = daemon->cluster->shares->path;
     char temporary[TEMPORARY_SIZE];
-    char *text = text_of(daemon->shares, consume_about(daemon->consume)->group);
+    char *text = text_of(daemon->cluster->shares, consume_about(daemon->cluster->consume)->group);
     if (!text)
         return error_no_memory(error);
     snprintf(temporary, sizeof temporary, "%s.tmp", path);
@@ -171,12 +172,13 @@ static int write_file(const struct daemon *daemon, struct error *error) {
 
 /* Where there is none, make an id. */
 static int read_file(const struct daemon *daemon, struct error *error) {
-    struct shares *shares = daemon->shares;
+    struct shares *shares = daemon->cluster->shares;
     if (access(shares->path, F_OK) != 0)
         return fleet_id_draw(shares->id, error) ? -1 : write_file(daemon, error);
     json_t *file = json_load_file(shares->path, 0, NULL);
-    int result = file ? read_all(shares, consume_about(daemon->consume)->group, file, error)
-                      : is_damaged(shares, error);
+    int result = file
+                     ? read_all(shares, consume_about(daemon->cluster->consume)->group, file, error)
+                     : is_damaged(shares, error);
     json_decref(file);
     return result;
 }
@@ -185,12 +187,12 @@ static int read_file(const struct daemon *daemon, struct error *error) {
 
 /* What a daemon has learned alone has no claims: the fleet would learn it once more. */
 static int check_alone(const struct daemon *daemon, struct error *error) {
-    const struct shares *shares = daemon->shares;
+    const struct shares *shares = daemon->cluster->shares;
     struct journal_place place;
     if (access(shares->path, F_OK) == 0)
         return 0;
     for (size_t p = 0; p < shares->count; p++) {
-        const char *name = consume_name(daemon->consume, p);
+        const char *name = consume_name(daemon->cluster->consume, p);
         if (journal_place(daemon->journal, journal_partition(daemon->journal, name), &place))
             return error_set(
                 error, EX_CONFIG,
@@ -199,15 +201,15 @@ static int check_alone(const struct daemon *daemon, struct error *error) {
                 "(runnel-ctl "
                 "export and import take the parameters along), or without fleet.lease",
                 strchr(name, ':') + 1, daemon->config->state_directory,
-                consume_about(daemon->consume)->group);
+                consume_about(daemon->cluster->consume)->group);
     }
     return 0;
 }
 
 int shares_open(struct daemon *daemon, struct error *error) {
-    struct shares *shares = daemon->shares;
+    struct shares *shares = daemon->cluster->shares;
     shares->serial = clock_unix() > 0 ? (uint64_t)(clock_unix() * 1e6) : 0;
-    shares->count = consume_partitions(daemon->consume);
+    shares->count = consume_partitions(daemon->cluster->consume);
     shares->list = calloc(shares->count + 1, sizeof *shares->list);
     if (!shares->list)
         return error_no_memory(error);
@@ -216,7 +218,8 @@ int shares_open(struct daemon *daemon, struct error *error) {
         return -1;
     for (size_t p = 0; p < shares->count; p++) {
         struct share *share = &shares->list[p];
-        share->number = journal_partition(daemon->journal, consume_name(daemon->consume, p));
+        share->number =
+            journal_partition(daemon->journal, consume_name(daemon->cluster->consume, p));
         share->state = share->claim ? SHARE_KEPT : SHARE_AWAY;
         share->whole = true;
     }
@@ -284,7 +287,8 @@ static int export_one(void *context, const char *key, size_t key_size,
                       const struct carry_blob *blob, struct error *error) {
     struct export *export = context;
     const struct fleet_commit *commit = commit_of(export, key, key_size);
-    const uint64_t order = blob->order + export->daemon->shares->list[commit->partition].order;
+    const uint64_t order =
+        blob->order + export->daemon->cluster->shares->list[commit->partition].order;
     if (export->room < ORDER_SIZE + blob->size) {
         unsigned char *larger = realloc(export->copy, ORDER_SIZE + blob->size);
         if (!larger)
@@ -336,10 +340,10 @@ static int export_rows(struct export *export, struct carry *carry, struct error 
     const struct carry_visitor changed = {
         .context = export, .wants = wants, .visit = export_one, .gone = export_gone};
     const struct carry_visitor all = {.context = export, .wants = wants, .visit = export_one};
-    uint64_t since = since_of(export->daemon->shares, export->job);
+    uint64_t since = since_of(export->daemon->cluster->shares, export->job);
     if (choose_whole(export, carry, since, error))
         return -1;
-    since = since_of(export->daemon->shares, export->job);
+    since = since_of(export->daemon->cluster->shares, export->job);
     export->whole = false;
     if (since < UINT64_MAX && carry_changed(carry, since, &changed, error))
         return -1;
@@ -379,7 +383,7 @@ static int export_states(struct daemon *daemon, struct fleet_job *job, size_t *a
 }
 
 static void fill_in(struct daemon *daemon, size_t partition, struct fleet_commit *commit) {
-    struct shares *shares = daemon->shares;
+    struct shares *shares = daemon->cluster->shares;
     struct share *share = &shares->list[partition];
     struct journal_place place = {0};
     journal_place(daemon->journal, share->number, &place);
@@ -413,7 +417,7 @@ static uint64_t oldest_since(const struct shares *shares, enum share_state state
 
 struct fleet_job *shares_export(struct daemon *daemon, enum share_state state,
                                 struct error *error) {
-    struct shares *shares = daemon->shares;
+    struct shares *shares = daemon->cluster->shares;
     size_t filled = 0, *at = malloc((shares->count + 1) * sizeof *at);
     struct fleet_job *job = fleet_job_new(FLEET_JOB_COMMIT, count_of(shares, state));
     if (!at || !job) {
@@ -444,7 +448,7 @@ fail:
 
 /* Nobody will ask for what has changed before the first of the partitions was committed. */
 static int settle_changes(struct daemon *daemon, uint64_t newest, struct error *error) {
-    const struct shares *shares = daemon->shares;
+    const struct shares *shares = daemon->cluster->shares;
     struct carry *carry;
     for (size_t p = 0; p < shares->count; p++) {
         const struct share *share = &shares->list[p];
@@ -459,7 +463,7 @@ static int settle_changes(struct daemon *daemon, uint64_t newest, struct error *
 }
 
 int shares_published(struct daemon *daemon, const struct fleet_job *job, struct error *error) {
-    struct shares *shares = daemon->shares;
+    struct shares *shares = daemon->cluster->shares;
     for (size_t n = 0; n < job->count; n++) {
         const struct fleet_commit *commit = &job->commits[n];
         struct share *share = &shares->list[commit->partition];
@@ -519,7 +523,7 @@ static int adopt(struct daemon *daemon, struct carry *carry, const struct fleet_
 
 static int adopt_all(struct daemon *daemon, size_t partition, struct fleet_states *states,
                      uint64_t *adopted, struct error *error) {
-    struct shares *shares = daemon->shares;
+    struct shares *shares = daemon->cluster->shares;
     struct share *share = &shares->list[partition];
     struct carry *carry;
     int result = 0;
@@ -565,14 +569,14 @@ static int forget(struct daemon *daemon, const bool *partitions, struct error *e
 
 static json_t *partition_command(const struct daemon *daemon, const struct fleet_claim *claim) {
     return json_pack("{s:s, s:s, s:I, s:I, s:I, s:I}", "command", "partition", "name",
-                     consume_name(daemon->consume, claim->partition), "claim",
+                     consume_name(daemon->cluster->consume, claim->partition), "claim",
                      (json_int_t)claim->claim, "epoch", (json_int_t)claim->offset.epoch, "sequence",
                      (json_int_t)claim->offset.sequence, "count", (json_int_t)claim->learned);
 }
 
 static int begin_one(struct daemon *daemon, const struct fleet_claim *claim,
                      struct fleet_states *states, struct error *error) {
-    struct shares *shares = daemon->shares;
+    struct shares *shares = daemon->cluster->shares;
     uint64_t adopted = 0;
     /* The journal's row of it is what is committed, whatever that was. */
     const struct journal_place place = {
@@ -589,7 +593,7 @@ static int begin_one(struct daemon *daemon, const struct fleet_claim *claim,
     shares->adopted += adopted;
     shares->taken++;
     log_info("partition %s: learned here from now on, %" PRIu64 " stream%s taken over",
-             consume_title(daemon->consume, claim->partition), adopted, text_s(adopted));
+             consume_title(daemon->cluster->consume, claim->partition), adopted, text_s(adopted));
     return 0;
 }
 
@@ -597,8 +601,8 @@ static int read_from_now_on(struct daemon *daemon, const struct fleet_claim *cla
                             struct error *error) {
     const struct consume_place place = {claim->offset.epoch, claim->offset.sequence,
                                         claim->learned};
-    daemon->shares->list[claim->partition].state = SHARE_OWNED;
-    daemon->shares->list[claim->partition].published = claim->offset;
+    daemon->cluster->shares->list[claim->partition].state = SHARE_OWNED;
+    daemon->cluster->shares->list[claim->partition].published = claim->offset;
     return consuming_start(daemon, claim->partition, &place, error);
 }
 
@@ -647,7 +651,7 @@ static int settle_later(struct shares *shares, uint64_t claim, struct error *err
 
 /* Partitions whose end is known: their streams are forgotten, and then the claims. */
 static int let_go(struct daemon *daemon, const bool *chosen, struct error *error) {
-    struct shares *shares = daemon->shares;
+    struct shares *shares = daemon->cluster->shares;
     if (forget(daemon, chosen, error) || journalling_sync(daemon, error))
         return run_break(daemon);
     for (size_t p = 0; p < shares->count; p++)
@@ -664,7 +668,7 @@ static int let_go(struct daemon *daemon, const bool *chosen, struct error *error
 
 /* What is incomplete is released once more, with all of its states. */
 int shares_released(struct daemon *daemon, struct fleet_job *job, struct error *error) {
-    struct shares *shares = daemon->shares;
+    struct shares *shares = daemon->cluster->shares;
     size_t streams = 0, released = 0;
     bool again = false;
     bool *chosen = calloc(shares->count + 1, sizeof *chosen);
@@ -706,19 +710,20 @@ static bool is_later(struct fleet_offset one, struct fleet_offset other) {
    commits: nothing counts since it began, nor beyond what others began with afterwards. */
 static bool find_end(const struct daemon *daemon, const struct fleet_ended *ended,
                      struct fleet_offset *end) {
-    const struct shares *shares = daemon->shares;
+    const struct shares *shares = daemon->cluster->shares;
     const struct share *share = &shares->list[ended->partition];
     *end = ended->offset;
     if (!ended->is_over && !ended->is_lost)
         log_warning("partition %s belongs to an earlier name of this daemon: examples since the "
                     "last commit are left out",
-                    consume_title(daemon->consume, ended->partition));
+                    consume_title(daemon->cluster->consume, ended->partition));
     if (!ended->is_lost)
         return ended->is_known;
     log_warning("claim %" PRIu64 " of partition %s not found at %s: it has lost what it "
                 "had answered, as without %s; examples since the claim began are left out",
-                ended->claim, consume_title(daemon->consume, ended->partition),
-                consume_about(daemon->consume)->where, consume_about(daemon->consume)->keeps);
+                ended->claim, consume_title(daemon->cluster->consume, ended->partition),
+                consume_about(daemon->cluster->consume)->where,
+                consume_about(daemon->cluster->consume)->keeps);
     if (share->begin.is_kept && share->begin.committed && is_later(*end, share->begin.offset))
         *end = share->begin.offset;
     return ended->is_known && (!share->begin.is_kept || share->begin.committed);
@@ -728,9 +733,10 @@ static json_t *beyond_end(const struct daemon *daemon, size_t partition, bool so
                           struct fleet_offset end) {
     if (!some)
         end = (struct fleet_offset){.sequence = ROLLBACK_ALL};
-    return json_pack("[I, I, I, s]", (json_int_t)consume_producer(daemon->consume, partition),
+    return json_pack("[I, I, I, s]",
+                     (json_int_t)consume_producer(daemon->cluster->consume, partition),
                      (json_int_t)end.epoch, (json_int_t)end.sequence,
-                     consume_name(daemon->consume, partition));
+                     consume_name(daemon->cluster->consume, partition));
 }
 
 /* Add what is to be left out of a lost partition; -1: no memory. */
@@ -739,9 +745,9 @@ static int add_beyond(const struct daemon *daemon, const struct fleet_ended *end
     struct journal_place place;
     struct fleet_offset end;
     bool some = find_end(daemon, ended, &end);
-    daemon->shares->list[partition].end =
+    daemon->cluster->shares->list[partition].end =
         some ? (struct share_end){ended->claim, end} : (struct share_end){0};
-    if (!journal_place(daemon->journal, daemon->shares->list[partition].number, &place) ||
+    if (!journal_place(daemon->journal, daemon->cluster->shares->list[partition].number, &place) ||
         !(some ? is_later((struct fleet_offset){place.epoch, place.sequence}, end)
                : place.count || place.sequence || place.epoch))
         return 0;
@@ -756,7 +762,7 @@ static int roll_back(struct daemon *daemon, json_t *list, struct error *error) {
         return error_no_memory(error);
     int result = rollback_perform(daemon, request, &report, error);
     json_decref(request);
-    daemon->shares->left_out += result == 0 ? report.examples : 0;
+    daemon->cluster->shares->left_out += result == 0 ? report.examples : 0;
     return result && error->status == EX_USAGE ? 0 : result; /* dead letters alone */
 }
 
@@ -775,7 +781,7 @@ static int leave_out(struct daemon *daemon, json_t *list, struct error *error) {
 /* The claims that are over, in `chosen`; those that are not are owned as before. */
 static int sort_out(struct daemon *daemon, const struct fleet_job *job, bool *chosen, json_t *list,
                     struct error *error) {
-    struct shares *shares = daemon->shares;
+    struct shares *shares = daemon->cluster->shares;
     for (size_t n = 0; n < job->count; n++) {
         const struct fleet_ended *ended = &job->ended[n];
         const struct share *share = &shares->list[ended->partition];
@@ -789,7 +795,7 @@ static int sort_out(struct daemon *daemon, const struct fleet_job *job, bool *ch
 }
 
 int shares_come_back(struct daemon *daemon, struct fleet_job *job, struct error *error) {
-    struct shares *shares = daemon->shares;
+    struct shares *shares = daemon->cluster->shares;
     bool *chosen = calloc(shares->count + 1, sizeof *chosen);
     if (!chosen)
         return error_no_memory(error);
@@ -831,7 +837,7 @@ static bool is_beyond(const struct shares *shares, const struct fleet_ended *end
 
 /* Once all of it is left out: until then a start has to find it again. */
 static int keep_ends(struct daemon *daemon, const struct fleet_job *job, struct error *error) {
-    struct shares *shares = daemon->shares;
+    struct shares *shares = daemon->cluster->shares;
     for (size_t n = 0; n < job->count; n++) {
         const struct fleet_ended *ended = &job->ended[n];
         if (is_beyond(shares, ended))
@@ -843,7 +849,7 @@ static int keep_ends(struct daemon *daemon, const struct fleet_job *job, struct 
 }
 
 int shares_compare_ends(struct daemon *daemon, struct fleet_job *job, struct error *error) {
-    struct shares *shares = daemon->shares;
+    struct shares *shares = daemon->cluster->shares;
     json_t *list = json_array();
     int result = 0;
     for (size_t n = 0; n < job->count; n++) {
@@ -859,8 +865,8 @@ int shares_compare_ends(struct daemon *daemon, struct fleet_job *job, struct err
     if (result == 0 && count) {
         log_warning("%s has lost commits of %zu partition%s that this daemon had handed over, as "
                     "without %s: examples beyond what it still has are left out",
-                    consume_about(daemon->consume)->where, count, text_s(count),
-                    consume_about(daemon->consume)->keeps);
+                    consume_about(daemon->cluster->consume)->where, count, text_s(count),
+                    consume_about(daemon->cluster->consume)->keeps);
         result = learner_flush(daemon->learner, error) || journalling_sync(daemon, error)
                      ? -1
                      : roll_back(daemon, list, error);
