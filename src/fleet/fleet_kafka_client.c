@@ -21,8 +21,9 @@ enum {
     WHY_SIZE = 512,
     CONFIGS_MAX = 4,
     CREATE_MS = 10000,
-    REPLICAS_SAFE = 3, /* of so many one may be lost, and two have what is acknowledged */
-    SPAN_BITS = 20,    /* of what a report names */
+    REPLICAS_SAFE = 3,  /* of so many one may be lost, and two have what is acknowledged */
+    PIECE = 256 * 1024, /* bytes of a message, at most */
+    SPAN_BITS = 20,     /* of what a report names */
     TRANSACTIONAL_SIZE = FLEET_GROUP_MAX + 1 + FLEET_NAME_SIZE,
 };
 
@@ -488,14 +489,16 @@ int kafka_connect(struct fleet_client *kafka, bool make, struct error *error) {
 
 /* ---- Reading ---- */
 
-int kafka_are_gone(const struct fleet_client *kafka, const char *topic, int32_t partition,
-                   struct error *error) {
+static int are_gone(const struct fleet_client *kafka, const char *topic, int32_t partition,
+                    struct error *error) {
     return error_set(error, EX_UNAVAILABLE,
                      "%s: the topic %s no longer has, in partition %" PRId32 ", all that the fleet "
                      "%s wrote there: it was deleted, or the topic was made again; use another "
                      "examples.kafka.group",
                      kafka->options->servers, topic, partition, kafka->self->group);
 }
+
+typedef int take_message(void *context, const rd_kafka_message_t *message, struct error *error);
 
 static bool has_tag(const rd_kafka_message_t *m, uint64_t tag) {
     rd_kafka_headers_t *headers;
@@ -508,7 +511,7 @@ static bool has_tag(const rd_kafka_message_t *m, uint64_t tag) {
 
 /* Messages of other spans are of daemons that were killed, or lost the partition. */
 static int collect(struct fleet_client *kafka, rd_kafka_topic_t *topic, int32_t partition,
-                   const struct kafka_span *span, kafka_visit *visit, void *context,
+                   const struct kafka_span *span, take_message *take, void *context,
                    struct error *error) {
     double deadline = clock_seconds() + KAFKA_ANSWER;
     int result = 0;
@@ -520,7 +523,7 @@ static int collect(struct fleet_client *kafka, rd_kafka_topic_t *topic, int32_t 
             next = m->offset + 1;
             deadline = clock_seconds() + KAFKA_ANSWER;
             if (m->offset <= span->last && has_tag(m, span->tag))
-                result = visit(context, m, error);
+                result = take(context, m, error);
         } else if (m && kafka_refuses(m->err)) {
             result = kafka_fail(kafka, m->err, error);
         }
@@ -534,14 +537,14 @@ static int collect(struct fleet_client *kafka, rd_kafka_topic_t *topic, int32_t 
     return result;
 }
 
-int kafka_read(struct fleet_client *kafka, const char *name, int32_t partition,
-               const struct kafka_span *span, kafka_visit *visit, void *context,
-               struct error *error) {
+static int read_span(struct fleet_client *kafka, const char *name, int32_t partition,
+                     const struct kafka_span *span, take_message *take, void *context,
+                     struct error *error) {
     int64_t low, high;
     if (kafka_offsets(kafka, name, partition, &low, &high, error))
         return -1;
     if (low > span->first || high <= span->last)
-        return kafka_are_gone(kafka, name, partition, error);
+        return are_gone(kafka, name, partition, error);
     rd_kafka_topic_t *topic = rd_kafka_topic_new(kafka->reader, name, NULL);
     if (!topic || rd_kafka_consume_start(topic, partition, span->first)) {
         rd_kafka_resp_err_t code = rd_kafka_last_error();
@@ -549,8 +552,179 @@ int kafka_read(struct fleet_client *kafka, const char *name, int32_t partition,
             rd_kafka_topic_destroy(topic);
         return kafka_fail(kafka, code, error);
     }
-    int result = collect(kafka, topic, partition, span, visit, context, error);
+    int result = collect(kafka, topic, partition, span, take, context, error);
     rd_kafka_consume_stop(topic, partition);
     rd_kafka_topic_destroy(topic);
+    return result;
+}
+
+/* ---- States of streams, and bytes ---- */
+
+/* A state is a message, or several: key u32 piece and the stream's, value of the first one u32 its
+   size and what follows. Without a value the stream is forgotten. */
+int kafka_write_row(struct fleet_client *kafka, int32_t partition, size_t span,
+                    const struct fleet_row *row, struct error *error) {
+    uint32_t piece = 0, total = (uint32_t)row->state_size;
+    unsigned char key[sizeof piece + FLEET_KEY_MAX], *value = malloc(PIECE + sizeof total);
+    size_t at = 0;
+    int result = value ? 0 : error_no_memory(error);
+    if (row->key_size > FLEET_KEY_MAX)
+        result = error_set(error, EX_UNAVAILABLE, "a stream's key is too long for Kafka");
+    while (result == 0 && (at < row->state_size || piece == 0)) {
+        size_t head = piece || !total ? 0 : sizeof total, size = row->state_size - at;
+        size = size < PIECE ? size : PIECE;
+        memcpy(key, &piece, sizeof piece);
+        memcpy(key + sizeof piece, row->key, row->key_size);
+        memcpy(value, &total, head);
+        if (size)
+            memcpy(value + head, (const char *)row->state + at, size);
+        result = kafka_write(kafka, kafka->streams, partition, key, sizeof piece + row->key_size,
+                             total ? value : NULL, head + size, span, error);
+        at += size;
+        piece++;
+    }
+    free(value);
+    return result;
+}
+
+/* A state as it is read: its key, and what has come of it. */
+struct row {
+    unsigned char *bytes; /* (key_size + filled,) */
+    size_t key_size, size, filled, number;
+};
+
+struct rows {
+    struct row *list;
+    size_t count, room;
+};
+
+static int new_row(struct rows *rows, const unsigned char *key, size_t key_size, size_t size,
+                   struct error *error) {
+    if (rows->count == rows->room) {
+        size_t room = 2 * rows->room + 64;
+        struct row *larger = realloc(rows->list, room * sizeof *larger);
+        if (!larger)
+            return error_no_memory(error);
+        rows->list = larger;
+        rows->room = room;
+    }
+    struct row *row = &rows->list[rows->count];
+    *row = (struct row){malloc(key_size + 1), key_size, size, 0, rows->count};
+    if (!row->bytes)
+        return error_no_memory(error);
+    memcpy(row->bytes, key, key_size);
+    rows->count++;
+    return 0;
+}
+
+static int add_bytes(struct row *row, const void *bytes, size_t size, struct error *error) {
+    unsigned char *larger = realloc(row->bytes, row->key_size + row->filled + size + 1);
+    if (!larger)
+        return error_no_memory(error);
+    row->bytes = larger;
+    memcpy(larger + row->key_size + row->filled, bytes, size);
+    row->filled += size;
+    return 0;
+}
+
+/* Pieces come in order; one of a state that was laid over is left out. */
+static int read_row(void *context, const rd_kafka_message_t *m, struct error *error) {
+    struct rows *rows = context;
+    const unsigned char *key = m->key, *bytes = m->payload;
+    uint32_t piece, total = 0;
+    if (m->key_len < sizeof piece)
+        return 0;
+    memcpy(&piece, key, sizeof piece);
+    key += sizeof piece;
+    const size_t key_size = m->key_len - sizeof piece;
+    struct row *last = rows->count ? &rows->list[rows->count - 1] : NULL;
+    if (piece > 0)
+        return bytes && last && last->key_size == key_size &&
+                       memcmp(last->bytes, key, key_size) == 0 &&
+                       last->filled == (size_t)piece * PIECE && last->size - last->filled >= m->len
+                   ? add_bytes(last, bytes, m->len, error)
+                   : 0;
+    if (bytes && m->len < sizeof total)
+        return 0;
+    if (bytes)
+        memcpy(&total, bytes, sizeof total);
+    if (new_row(rows, key, key_size, total, error))
+        return -1;
+    return bytes && m->len - sizeof total <= total
+               ? add_bytes(&rows->list[rows->count - 1], bytes + sizeof total,
+                           m->len - sizeof total, error)
+               : 0;
+}
+
+/* By key, and of one key the newest first. */
+static int by_key(const void *a, const void *b) {
+    const struct row *one = a, *other = b;
+    size_t size = one->key_size < other->key_size ? one->key_size : other->key_size;
+    int order = memcmp(one->bytes, other->bytes, size);
+    if (order == 0 && one->key_size != other->key_size)
+        order = one->key_size < other->key_size ? -1 : 1;
+    return order ? order : one->number > other->number ? -1 : one->number < other->number;
+}
+
+static bool same_key(const struct row *one, const struct row *other) {
+    return one->key_size == other->key_size && memcmp(one->bytes, other->bytes, one->key_size) == 0;
+}
+
+static int visit_rows(struct rows *rows, uint64_t *visited, fleet_visit *visit, void *context,
+                      struct error *error) {
+    int result = 0;
+    if (rows->count)
+        qsort(rows->list, rows->count, sizeof *rows->list, by_key);
+    for (size_t n = 0; n < rows->count && result == 0; n++) {
+        const struct row *row = &rows->list[n];
+        if ((n && same_key(row, row - 1)) || row->size == 0 || row->filled != row->size)
+            continue;
+        const struct fleet_row found = {row->bytes, row->bytes + row->key_size, row->key_size,
+                                        row->size};
+        ++*visited;
+        result = visit(context, &found, error);
+    }
+    return result;
+}
+
+int kafka_read_rows(struct fleet_client *kafka, int32_t partition, const struct kafka_span *spans,
+                    size_t count, uint64_t streams, fleet_visit *visit, void *context,
+                    struct error *error) {
+    struct rows rows = {0};
+    uint64_t visited = 0;
+    int result = 0;
+    for (size_t n = 0; n < count && result == 0; n++)
+        result = read_span(kafka, kafka->streams, partition, &spans[n], read_row, &rows, error);
+    if (result == 0)
+        result = visit_rows(&rows, &visited, visit, context, error);
+    if (result == 0 && visited != streams)
+        result = are_gone(kafka, kafka->streams, partition, error);
+    for (size_t n = 0; n < rows.count; n++)
+        free(rows.list[n].bytes);
+    free(rows.list);
+    return result;
+}
+
+int kafka_write_bytes(struct fleet_client *kafka, const void *bytes, size_t size, size_t span,
+                      struct error *error) {
+    for (size_t at = 0; at < size; at += PIECE)
+        if (kafka_write(kafka, kafka->rounds, 0, NULL, 0, (const char *)bytes + at,
+                        size - at < PIECE ? size - at : PIECE, span, error))
+            return -1;
+    return 0;
+}
+
+static int read_bytes(void *context, const rd_kafka_message_t *m, struct error *error) {
+    return add_bytes(context, m->payload, m->len, error);
+}
+
+int kafka_read_bytes(struct fleet_client *kafka, const struct kafka_span *span, void **bytes,
+                     size_t *size, struct error *error) {
+    struct row all = {0};
+    int result = read_span(kafka, kafka->rounds, 0, span, read_bytes, &all, error);
+    *bytes = result ? NULL : all.bytes;
+    *size = all.filled;
+    if (result)
+        free(all.bytes);
     return result;
 }

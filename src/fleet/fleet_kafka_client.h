@@ -15,8 +15,6 @@
 enum {
     KAFKA_TOPIC_SIZE = FLEET_GROUP_MAX + sizeof ".streams",
     KAFKA_POLL_MS = 20,
-    KAFKA_TOPICS = 3,
-    KAFKA_PIECE = 256 * 1024, /* bytes of a message, at most */
 };
 
 /* Messages of one partition that belong together: all have the tag as their header. */
@@ -83,15 +81,18 @@ int kafka_offsets(struct fleet_client *kafka, const char *topic, int32_t partiti
 
 int kafka_groups(struct fleet_client *kafka, struct fleet_groups *groups, struct error *error);
 
-/* The messages of a span that are still there, in order. EX_UNAVAILABLE: the topic ends before it,
-   or begins after it. */
-typedef int kafka_visit(void *context, const rd_kafka_message_t *message, struct error *error);
-int kafka_read(struct fleet_client *kafka, const char *topic, int32_t partition,
-               const struct kafka_span *span, kafka_visit *visit, void *context,
-               struct error *error);
+/* A stream's state, of a partition, in the open transaction; and the states of spans, each stream's
+   newest. EX_UNAVAILABLE: they are not all there, which are so many. */
+int kafka_write_row(struct fleet_client *kafka, int32_t partition, size_t span,
+                    const struct fleet_row *row, struct error *error);
+int kafka_read_rows(struct fleet_client *kafka, int32_t partition, const struct kafka_span *spans,
+                    size_t count, uint64_t streams, fleet_visit *visit, void *context,
+                    struct error *error);
 
-/* The sentence for those: returns -1. */
-int kafka_are_gone(const struct fleet_client *kafka, const char *topic, int32_t partition,
-                   struct error *error);
+/* Likewise bytes of GROUP.rounds; what is read is to be freed. */
+int kafka_write_bytes(struct fleet_client *kafka, const void *bytes, size_t size, size_t span,
+                      struct error *error);
+int kafka_read_bytes(struct fleet_client *kafka, const struct kafka_span *span, void **bytes,
+                     size_t *size, struct error *error);
 
 #endif
