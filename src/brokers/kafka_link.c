@@ -3,7 +3,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
 #include <time.h>
@@ -116,7 +115,7 @@ static int check_login(const rd_kafka_conf_t *conf, const struct kafka_options *
 
 int kafka_configure(rd_kafka_conf_t *conf, const struct kafka_options *options,
                     struct error *error) {
-    if (!getenv("KDEBUG")) rd_kafka_conf_set_log_cb(conf, on_log);
+    rd_kafka_conf_set_log_cb(conf, on_log);
     if (kafka_set(conf, "bootstrap.servers", options->servers, error) < 0 ||
         kafka_set(conf, "client.id", "runnel", error) < 0 ||
         ((options->user || options->password_file) && set_login(conf, options, error) < 0))

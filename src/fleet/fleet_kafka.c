@@ -681,7 +681,7 @@ static int put_commit(struct kafka *kafka, size_t span, const struct fleet_commi
     if (commit->whole)
         json_array_clear(spans);
     if (staged)
-        json_array_append_new(spans, span_json(kafka->client->spans[staged->span]));
+        json_array_append_new(spans, span_json(&kafka->client->spans[staged->span]));
     if (put_partition(kafka, span, commit->partition, record, error) ||
         (release && put_end(kafka, span, commit->claim, offset, error)))
         return -1;
