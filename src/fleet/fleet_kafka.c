@@ -16,6 +16,8 @@
 #include "fleet_claims.h"
 
 #define MS 1e3
+#define CLAIMS_TOPIC ".claims"
+#define OLD_TOPIC ".fleet"      /* of versions before 0.2, the log of commands */
 #define POLLED_LATEST_MS 300000 /* a member may be silent to librdkafka itself for so long */
 
 enum {
@@ -179,9 +181,26 @@ static int make_group(struct kafka *kafka, struct error *error) {
     return 0;
 }
 
-/* Who is drained leaves the group, and comes again when it no longer is. */
+/* Who is drained leaves the group, and comes again when it no longer is; unless it has something
+   and nobody else is there who could take it. */
+static bool takes_part(const struct kafka *kafka) {
+    const char *key;
+    json_t *record;
+    if (!claims_find(&kafka->claims, OF_DRAINED, kafka->self->name))
+        return true;
+    json_object_foreach(kafka->claims.records, key, record) {
+        if (*key == *OF_DAEMON && claims_lease_left(record) > 0 &&
+            !claims_find(&kafka->claims, OF_DRAINED, key + 1))
+            return false;
+    }
+    for (size_t p = 0; p < kafka->claims.held_count; p++)
+        if (is_own(kafka, &kafka->claims.held[p]))
+            return true;
+    return false;
+}
+
 static int subscribe(struct kafka *kafka, struct error *error) {
-    bool wanted = !claims_find(&kafka->claims, OF_DRAINED, kafka->self->name);
+    bool wanted = takes_part(kafka);
     rd_kafka_resp_err_t code = RD_KAFKA_RESP_ERR_NO_ERROR;
     if (!kafka->group && make_group(kafka, error))
         return -1;
@@ -267,6 +286,34 @@ static int tell(struct kafka *kafka, const char *info, struct error *error) {
                         error);
 }
 
+/* Whether the group has a fleet of an older version, and none of this one. */
+static int is_old(struct kafka *kafka, bool *old, struct error *error) {
+    struct fleet_groups groups = {0};
+    *old = false;
+    for (size_t p = 0; p < kafka->claims.held_count; p++)
+        if (kafka->claims.held[p].record)
+            return 0;
+    if (kafka_groups(kafka->client, OLD_TOPIC, &groups, error))
+        return -1;
+    for (size_t n = 0; n < groups.count; n++)
+        *old |= strcmp(groups.names[n], kafka->self->group) == 0;
+    return 0;
+}
+
+static int refuse_old(struct kafka *kafka, struct error *error) {
+    const char *group = kafka->self->group, *at = kafka->client->options->servers;
+    bool old;
+    if (is_old(kafka, &old, error))
+        return -1;
+    return old ? error_set(error, EX_CONFIG,
+                           "an older runnel began the fleet %s at %s, and kept it in the topic "
+                           "%s" OLD_TOPIC ": stop its daemons (SIGTERM) and run runnel-fleet "
+                           "--kafka %s --group %s move %s once, after which this version goes on "
+                           "where they ended; or use another examples.kafka.group",
+                           group, at, group, at, group, kafka->self->stream)
+               : 0;
+}
+
 /* Of two that begin a fleet at the same moment the later one finds the other. */
 static int join(struct fleet_link *link, const char *info, struct error *error) {
     struct kafka *kafka = kafka_of(link);
@@ -281,8 +328,8 @@ static int join(struct fleet_link *link, const char *info, struct error *error) 
             .left = claims_lease_left(other)};
         return fleet_name_is_taken(self, error);
     }
-    return judge_all(kafka, error) || tell(kafka, info, error) || judge_all(kafka, error) ||
-                   subscribe(kafka, error)
+    return refuse_old(kafka, error) || judge_all(kafka, error) || tell(kafka, info, error) ||
+                   judge_all(kafka, error) || subscribe(kafka, error)
                ? -1
                : 0;
 }
@@ -432,7 +479,8 @@ static int look(struct fleet_link *link, struct fleet_view *view, struct error *
     if (!kafka->self->name && claims_follow_all(&kafka->claims, error))
         return -1;
     const json_t *kind = any_kind(kafka);
-    size_t count = claims_number(kind, "partitions"), arrived = 0;
+    size_t count = kafka->self->name ? kafka->self->partitions : claims_number(kind, "partitions");
+    size_t arrived = 0;
     const char *key;
     json_t *record;
     json_object_foreach(kafka->claims.records, key, record) {
@@ -912,7 +960,7 @@ static int groups(struct fleet_link *link, struct fleet_groups *groups, struct e
     struct kafka *kafka = kafka_of(link);
     return kafka_connect(kafka->client, false, error) < 0
                ? -1
-               : kafka_groups(kafka->client, groups, error);
+               : kafka_groups(kafka->client, CLAIMS_TOPIC, groups, error);
 }
 
 /* A daemon makes the topics; a person who is early does not. */
@@ -956,6 +1004,74 @@ static int rebalance(struct fleet_link *link, struct error *error) {
     return result;
 }
 
+static json_t *moved_record(int64_t learned) {
+    return json_pack("{s:I, s:i, s:i, s:i, s:I, s:i, s:I, s:b, s:s, s:s, s:[]}", "claim",
+                     (json_int_t)1, "seen", 0, "base", 0, "serial", 1, "learned",
+                     (json_int_t)learned, "streams", 0, "offset", (json_int_t)learned - 1, "free",
+                     1, "daemon", "", "id", "", "spans");
+}
+
+/* A command of a later version ends whatever daemon of the older one is started again. */
+static int end_old(struct kafka *kafka, struct error *error) {
+    static const char COMMAND[] = "{\"v\":99,\"do\":\"leave\"}";
+    char topic[FLEET_GROUP_MAX + sizeof OLD_TOPIC];
+    snprintf(topic, sizeof topic, "%s" OLD_TOPIC, kafka->self->group);
+    return kafka_write(kafka->client, topic, 0, NULL, 0, COMMAND, strlen(COMMAND), SIZE_MAX, error);
+}
+
+static int nothing_to_move(const struct kafka *kafka, struct error *error) {
+    const struct fleet_self *self = kafka->client->self;
+    return error_set(error, EX_USAGE,
+                     "there is nothing to move: %s has no topic %s" OLD_TOPIC
+                     " of an older runnel, or the group %s has committed nothing of the topic %s, "
+                     "or this version goes on with it already",
+                     kafka->client->options->servers, self->group, self->group, self->stream);
+}
+
+static int move_all(struct kafka *kafka, int64_t *offsets, int count, struct error *error) {
+    char key[CLAIMS_KEY_SIZE];
+    size_t span;
+    bool some = false;
+    if (kafka_committed(kafka->client, kafka->client->self->stream, offsets, count, error))
+        return -1;
+    for (int p = 0; p < count; p++)
+        some |= offsets[p] > 0;
+    if (!some)
+        return nothing_to_move(kafka, error);
+    if (claims_begin(&kafka->claims, &span, error) || end_old(kafka, error))
+        return -1;
+    for (int p = 0; p < count; p++)
+        if (claims_put(&kafka->claims, span, claims_number_key(key, OF_PARTITION, (uint64_t)p),
+                       moved_record(offsets[p] > 0 ? offsets[p] : 0), error))
+            return -1;
+    return claims_commit(&kafka->claims, span, NULL, NULL, error);
+}
+
+/* It has no daemon's configuration: the topics are made for the stream that is named. */
+static int move(struct fleet_link *link, const char *stream, size_t *count, struct error *error) {
+    struct kafka *kafka = kafka_of(link);
+    struct fleet_self self = *kafka->self;
+    int partitions, result = -1;
+    bool old = false;
+    self.stream = stream;
+    kafka->client->self = &self;
+    if (kafka_connect(kafka->client, false, error) < 0 ||
+        kafka_count(kafka->client, stream, &partitions, error))
+        goto end;
+    self.partitions = *count = (size_t)partitions;
+    int64_t *offsets = calloc((size_t)partitions + 1, sizeof *offsets);
+    if (!offsets)
+        error_no_memory(error);
+    else if (kafka_connect(kafka->client, true, error) == 0 &&
+             claims_follow(&kafka->claims, error) == 0 && is_old(kafka, &old, error) == 0)
+        result = old && partitions ? move_all(kafka, offsets, partitions, error)
+                                   : nothing_to_move(kafka, error);
+    free(offsets);
+end:
+    kafka->client->self = kafka->self;
+    return result ? -1 : 0;
+}
+
 /* ---- Opening and closing ---- */
 
 static void close_kafka(struct fleet_link **link) {
@@ -991,6 +1107,7 @@ static const struct fleet_link_ops kafka_ops = {
     .groups = groups,
     .drain = drain,
     .rebalance = rebalance,
+    .move = move,
 };
 
 static const char LETTERS[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
@@ -1004,7 +1121,7 @@ static int name_topics(struct kafka *kafka, struct error *error) {
                          "Kafka cannot have: give its group (examples.kafka.group) at most %d "
                          "letters, digits, '.', '_' and '-'",
                          group, group, group, group, FLEET_GROUP_MAX);
-    snprintf(kafka->client->claims, sizeof kafka->client->claims, "%s.claims", group);
+    snprintf(kafka->client->claims, sizeof kafka->client->claims, "%s" CLAIMS_TOPIC, group);
     snprintf(kafka->client->streams, sizeof kafka->client->streams, "%s.streams", group);
     snprintf(kafka->client->rounds, sizeof kafka->client->rounds, "%s.rounds", group);
     return 0;

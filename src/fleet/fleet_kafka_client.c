@@ -304,6 +304,22 @@ int kafka_offsets(struct fleet_client *kafka, const char *topic, int32_t partiti
     return kafka_listen(kafka, error) ? -1 : kafka_fail(kafka, code, error);
 }
 
+int kafka_committed(struct fleet_client *kafka, const char *topic, int64_t *offsets, int count,
+                    struct error *error) {
+    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(count + 1);
+    rd_kafka_topic_partition_list_add_range(list, topic, 0, count - 1);
+    kafka->aim = (struct kafka_aim){"Read", topic, kafka->self->group};
+    rd_kafka_resp_err_t code = rd_kafka_committed(kafka->reader, list, ASK_MS);
+    for (int n = 0; n < list->cnt && !code; n++) {
+        offsets[list->elems[n].partition] = list->elems[n].offset;
+        code = list->elems[n].err;
+    }
+    rd_kafka_topic_partition_list_destroy(list);
+    if (!code)
+        return 0;
+    return kafka_listen(kafka, error) ? -1 : kafka_fail(kafka, code, error);
+}
+
 /* ---- Topics: that they are there, as they should be, or are made ---- */
 
 struct topic {
@@ -333,21 +349,20 @@ static int ask_topic(struct fleet_client *kafka, const char *name, int *count, i
     return 0;
 }
 
-static int count_partitions(struct fleet_client *kafka, const char *name, int *count,
-                            struct error *error) {
+int kafka_count(struct fleet_client *kafka, const char *name, int *count, struct error *error) {
     int replicas;
     return ask_topic(kafka, name, count, &replicas, error);
 }
 
-int kafka_groups(struct fleet_client *kafka, struct fleet_groups *groups, struct error *error) {
+int kafka_groups(struct fleet_client *kafka, const char *end, struct fleet_groups *groups,
+                 struct error *error) {
     const struct rd_kafka_metadata *about;
     kafka->aim = (struct kafka_aim){"Describe", "*", kafka->self->group};
     rd_kafka_resp_err_t code = rd_kafka_metadata(kafka->reader, 1, NULL, &about, ASK_MS);
     if (code)
         return kafka_listen(kafka, error) ? -1 : kafka_fail(kafka, code, error);
     for (int n = 0; n < about->topic_cnt; n++)
-        fleet_groups_add(groups, about->topics[n].topic, strlen(about->topics[n].topic), "",
-                         ".claims");
+        fleet_groups_add(groups, about->topics[n].topic, strlen(about->topics[n].topic), "", end);
     rd_kafka_metadata_destroy(about);
     return 0;
 }
@@ -434,13 +449,13 @@ static int make_as_safe(struct fleet_client *kafka, struct topic *topic, struct 
 static int have_topic(struct fleet_client *kafka, struct topic *topic, struct error *error) {
     double end = clock_seconds() + KAFKA_ANSWER;
     int count;
-    if (count_partitions(kafka, topic->name, &count, error))
+    if (kafka_count(kafka, topic->name, &count, error))
         return -1;
     if (count == 0 && make_as_safe(kafka, topic, error))
         return -1;
     while (count == 0 && clock_seconds() < end)
         if (rd_kafka_poll(kafka->reader, KAFKA_POLL_MS) < 0 ||
-            count_partitions(kafka, topic->name, &count, error))
+            kafka_count(kafka, topic->name, &count, error))
             return -1;
     if (count == 0)
         return kafka_fail(kafka, RD_KAFKA_RESP_ERR__TIMED_OUT, error);
@@ -481,7 +496,7 @@ int kafka_connect(struct fleet_client *kafka, bool make, struct error *error) {
         return -1;
     if (kafka->topics_known)
         return 0;
-    if (make ? have_topics(kafka, error) : count_partitions(kafka, kafka->claims, &count, error))
+    if (make ? have_topics(kafka, error) : kafka_count(kafka, kafka->claims, &count, error))
         return -1;
     kafka->topics_known = count > 0;
     return count == 0;

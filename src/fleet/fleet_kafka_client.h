@@ -79,7 +79,16 @@ int kafka_wait(struct fleet_client *kafka, struct error *error);
 int kafka_offsets(struct fleet_client *kafka, const char *topic, int32_t partition, int64_t *low,
                   int64_t *high, struct error *error);
 
-int kafka_groups(struct fleet_client *kafka, struct fleet_groups *groups, struct error *error);
+/* The topics there are whose names end so, each without that. */
+int kafka_groups(struct fleet_client *kafka, const char *end, struct fleet_groups *groups,
+                 struct error *error);
+
+/* How many partitions a topic has; 0: it is not there. A cluster may make one that is asked for. */
+int kafka_count(struct fleet_client *kafka, const char *topic, int *count, struct error *error);
+
+/* What the group has committed of a topic: (count,) offsets, below 0: nothing. */
+int kafka_committed(struct fleet_client *kafka, const char *topic, int64_t *offsets, int count,
+                    struct error *error);
 
 /* A stream's state, of a partition, in the open transaction; and the states of spans, each stream's
    newest. EX_UNAVAILABLE: they are not all there, which are so many. */

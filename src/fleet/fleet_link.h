@@ -246,6 +246,11 @@ struct fleet_link_ops {
     int (*drain)(struct fleet_link *link, const char *name, struct error *error);
     int (*rebalance)(struct fleet_link *link, struct error *error);
 
+    /* For people: of a fleet that an older version kept in another way, let this version go on
+       after what was committed of the stream. *count: of how many partitions. EX_USAGE: there is
+       none, or this version goes on already. NULL: no version kept it otherwise. */
+    int (*move)(struct fleet_link *link, const char *stream, size_t *count, struct error *error);
+
     /* Which fleets there are at this broker: for who named none of them. Bounded: of a broker with
        very many keys it says what it has found. */
     int (*groups)(struct fleet_link *link, struct fleet_groups *groups, struct error *error);
