@@ -17,7 +17,7 @@
 
 #define MS 1e3
 #define CLAIMS_TOPIC ".claims"
-#define OLD_TOPIC ".fleet"      /* of versions before 0.2, the log of commands */
+#define OLD_TOPIC ".fleet"      /* where older versions kept a log of commands */
 #define POLLED_LATEST_MS 300000 /* a member may be silent to librdkafka itself for so long */
 
 enum {
