@@ -357,7 +357,9 @@ static int renew(struct fleet_link *link, const char *info, uint64_t *version,
 static int leave(struct fleet_link *link, struct error *error) {
     struct kafka *kafka = kafka_of(link);
     const double end = clock_seconds() + LEAVE_S;
+    const char *name = kafka->self->name;
     char key[CLAIMS_KEY_SIZE];
+    size_t span;
     if (kafka->group)
         rd_kafka_unsubscribe(kafka->group);
     while (kafka->group && clock_seconds() < end) {
@@ -369,11 +371,11 @@ static int leave(struct fleet_link *link, struct error *error) {
         give_up(kafka);
         nanosleep(&(struct timespec){.tv_nsec = KAFKA_POLL_MS * 1000000L}, NULL);
     }
-    return claims_follow(&kafka->claims, error) ||
-                   claims_remove(&kafka->claims, claims_key(key, OF_DAEMON, kafka->self->name),
-                                 error)
-               ? -1
-               : 0;
+    if (claims_follow(&kafka->claims, error) || claims_begin(&kafka->claims, &span, error) ||
+        claims_erase(&kafka->claims, span, claims_key(key, OF_DAEMON, name), error) ||
+        claims_erase(&kafka->claims, span, claims_key(key, OF_DRAINED, name), error))
+        return -1;
+    return claims_commit(&kafka->claims, span, NULL, NULL, error);
 }
 
 /* ---- Looking ---- */
