@@ -333,3 +333,156 @@ int claims_remove(struct claims *claims, const char *key, struct error *error) {
                ? -1
                : claims_commit(claims, span, NULL, NULL, error);
 }
+
+/* ---- Averages ---- */
+
+json_t *claims_span_json(const struct kafka_span *span) {
+    return json_pack("[I, I, I]", (json_int_t)span->first, (json_int_t)span->last,
+                     (json_int_t)span->tag);
+}
+
+bool claims_span(const json_t *list, struct kafka_span *span) {
+    json_int_t first, last, tag;
+    if (json_unpack((json_t *)list, "[I, I, I]", &first, &last, &tag))
+        return false;
+    *span = (struct kafka_span){first, last, (uint64_t)tag};
+    return true;
+}
+
+/* The round in which this daemon has that serial; 0: none. */
+static uint64_t round_with(const struct claims *claims, uint64_t serial) {
+    const char *name = claims->client.self->name;
+    const json_t *arrival = claims_find(claims, OF_ARRIVAL, name);
+    if (arrival && claims_number(arrival, "serial") == serial)
+        return claims->round;
+    for (size_t n = 0; n < CLAIMS_ROUNDS_KEPT; n++) {
+        const json_t *member = json_object_get(json_object_get(claims->closed[n], "members"), name);
+        if (member && claims_number(member, "serial") == serial)
+            return claims_number(claims->closed[n], "round");
+    }
+    return 0;
+}
+
+static int put_arrival(struct claims *claims, uint64_t serial, const void *parameters, size_t size,
+                       struct error *error) {
+    struct fleet_client *client = &claims->client;
+    char key[CLAIMS_KEY_SIZE];
+    size_t span, bytes;
+    if (claims_begin(claims, &span, error))
+        return -1;
+    if ((bytes = kafka_span_new(client, 0)) == SIZE_MAX)
+        return error_no_memory(error);
+    if (kafka_write_bytes(client, parameters, size, bytes, error) || kafka_wait(client, error))
+        return -1;
+    json_t *arrival =
+        json_pack("{s:I, s:I, s:o}", "round", (json_int_t)claims->round, "serial",
+                  (json_int_t)serial, "span", claims_span_json(&client->spans[bytes]));
+    return claims_put(claims, span, claims_key(key, OF_ARRIVAL, client->self->name), arrival,
+                      error) ||
+                   claims_commit(claims, span, NULL, NULL, error)
+               ? -1
+               : 0;
+}
+
+/* The round may be closed before this daemon comes: then it is in the next one. */
+int claims_arrive(struct fleet_link *link, uint64_t serial, const void *parameters, size_t size,
+                  uint64_t *round, struct error *error) {
+    struct claims *claims = (struct claims *)link;
+    if (claims_follow(claims, error))
+        return -1;
+    for (int tries = 0; (*round = round_with(claims, serial)) == 0 && tries < 2; tries++)
+        if (put_arrival(claims, serial, parameters, size, error)) {
+            kafka_abort(&claims->client);
+            return -1;
+        }
+    return *round ? 0 : error_set(error, EX_TEMPFAIL, "its rounds are closed without this daemon");
+}
+
+int claims_pass(struct fleet_link *link, uint64_t round, struct error *error) {
+    struct claims *claims = (struct claims *)link;
+    char key[CLAIMS_KEY_SIZE];
+    if (claims_follow(claims, error))
+        return -1;
+    return claims_write(claims, claims_key(key, OF_ARRIVAL, claims->client.self->name),
+                        json_pack("{s:I}", "round", (json_int_t)round), error);
+}
+
+/* All who have a partition have come or passed, or the first has waited for a lease. */
+static bool is_due(const struct claims *claims) {
+    if (claims->arrival == 0)
+        return false;
+    if (clock_seconds() > claims->arrival + claims->client.self->lease)
+        return true;
+    for (size_t p = 0; p < claims->held_count; p++)
+        if (claims->held[p].record && !claims->held[p].is_free &&
+            !claims_find(claims, OF_ARRIVAL, claims->held[p].name))
+            return false;
+    return true;
+}
+
+static int close_round(struct claims *claims, struct error *error) {
+    json_t *members = json_object(), *record;
+    const char *key;
+    json_object_foreach(claims->records, key, record) {
+        if (*key == *OF_ARRIVAL && json_object_get(record, "span"))
+            json_object_set(members, key + 1, record);
+    }
+    return claims_write(
+        claims, OF_ROUND,
+        json_pack("{s:I, s:o}", "round", (json_int_t)claims->round, "members", members), error);
+}
+
+static const json_t *members_of(const struct claims *claims, uint64_t round) {
+    const json_t *closed = claims->closed[round % CLAIMS_ROUNDS_KEPT];
+    return claims_number(closed, "round") == round ? json_object_get(closed, "members") : NULL;
+}
+
+static int compare_names(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* In order, with a '\n' after each. */
+static char *names_of(const json_t *members) {
+    const char **names = calloc(json_object_size(members) + 1, sizeof *names), *key;
+    size_t count = 0, size = 1;
+    json_t *member;
+    json_object_foreach((json_t *)members, key, member) {
+        if (names)
+            names[count++] = key;
+        size += strlen(key) + 1;
+    }
+    char *text = names ? calloc(size, 1) : NULL;
+    if (text)
+        qsort(names, count, sizeof *names, compare_names);
+    for (size_t n = 0; text && n < count; n++)
+        strcat(strcat(text, names[n]), "\n");
+    free(names);
+    return text;
+}
+
+int claims_round(struct fleet_link *link, uint64_t round, char **names, struct error *error) {
+    struct claims *claims = (struct claims *)link;
+    *names = NULL;
+    if (claims_follow(claims, error) ||
+        (round == claims->round && is_due(claims) && close_round(claims, error)))
+        return -1;
+    const json_t *members = members_of(claims, round);
+    if (members && !(*names = names_of(members)))
+        return error_no_memory(error);
+    return 0;
+}
+
+int claims_parameters(struct fleet_link *link, uint64_t round, const char *name, void **bytes,
+                      size_t *size, struct error *error) {
+    struct claims *claims = (struct claims *)link;
+    struct kafka_span span;
+    *bytes = NULL;
+    if (claims_follow(claims, error))
+        return -1;
+    const json_t *member = json_object_get(members_of(claims, round), name);
+    if (claims_span(json_object_get(member, "span"), &span))
+        return kafka_read_bytes(&claims->client, &span, bytes, size, error);
+    return error_set(error, EX_UNAVAILABLE,
+                     "%s no longer has the parameters of %s in round %" PRIu64,
+                     claims->client.options->servers, name, round);
+}

@@ -33,6 +33,7 @@ struct holding {
 
 /* All zeros at first, but for the client (fleet_kafka_client.h). */
 struct claims {
+    struct fleet_link link;
     struct fleet_client client;
     rd_kafka_topic_t *topic; /* NULL: it is not read */
     int64_t next;            /* offset of the message that comes next */
@@ -79,6 +80,18 @@ int claims_commit(struct claims *claims, size_t span,
 /* All of that for one record. */
 int claims_write(struct claims *claims, const char *key, json_t *record, struct error *error);
 int claims_remove(struct claims *claims, const char *key, struct error *error);
+
+/* A span as a member of a record. False: it is none. */
+json_t *claims_span_json(const struct kafka_span *span);
+bool claims_span(const json_t *json, struct kafka_span *span);
+
+/* Averages: functions of struct fleet_link_ops, whose link is a struct claims. */
+int claims_arrive(struct fleet_link *link, uint64_t serial, const void *parameters, size_t size,
+                  uint64_t *round, struct error *error);
+int claims_pass(struct fleet_link *link, uint64_t round, struct error *error);
+int claims_round(struct fleet_link *link, uint64_t round, char **names, struct error *error);
+int claims_parameters(struct fleet_link *link, uint64_t round, const char *name, void **bytes,
+                      size_t *size, struct error *error);
 
 /* What is read is forgotten; what follows reads all again. */
 void claims_forget(struct claims *claims);

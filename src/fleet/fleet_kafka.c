@@ -35,8 +35,7 @@ struct staged {
 };
 
 struct kafka {
-    struct fleet_link link;
-    struct claims claims;
+    struct claims claims;          /* begins with the link */
     struct fleet_client *client;   /* of the claims, */
     const struct fleet_self *self; /* and its own */
     char run[FLEET_ID_SIZE];
@@ -322,7 +321,7 @@ static int join(struct fleet_link *link, const char *info, struct error *error) 
         return -1;
     const json_t *other = claims_find(&kafka->claims, OF_DAEMON, self->name);
     if (other && strcmp(claims_text(other, "id"), self->id) != 0 && claims_lease_left(other) > 0) {
-        kafka->link.namesake = (struct fleet_namesake){
+        kafka->claims.link.namesake = (struct fleet_namesake){
             .end = claims_number(other, "time") +
                    (uint64_t)(json_number_value(json_object_get(other, "lease")) * MS),
             .left = claims_lease_left(other)};
@@ -643,19 +642,6 @@ static int settle(struct fleet_link *link, const uint64_t *claims, size_t count,
 
 /* ---- Commits ---- */
 
-static json_t *span_json(const struct kafka_span *span) {
-    return json_pack("[I, I, I]", (json_int_t)span->first, (json_int_t)span->last,
-                     (json_int_t)span->tag);
-}
-
-static bool span_of(const json_t *list, struct kafka_span *span) {
-    json_int_t first, last, tag;
-    if (json_unpack((json_t *)list, "[I, I, I]", &first, &last, &tag))
-        return false;
-    *span = (struct kafka_span){first, last, (uint64_t)tag};
-    return true;
-}
-
 enum verdict { WRITE, DONE, REFUSED, INCOMPLETE };
 
 static enum verdict judge(const struct kafka *kafka, const struct fleet_commit *commit) {
@@ -731,7 +717,7 @@ static int put_commit(struct kafka *kafka, size_t span, const struct fleet_commi
     if (commit->whole)
         json_array_clear(spans);
     if (staged)
-        json_array_append_new(spans, span_json(&kafka->client->spans[staged->span]));
+        json_array_append_new(spans, claims_span_json(&kafka->client->spans[staged->span]));
     if (put_partition(kafka, span, commit->partition, record, error) ||
         (release && put_end(kafka, span, commit->claim, offset, error)))
         return -1;
@@ -794,152 +780,10 @@ static int states(struct fleet_link *link, size_t partition, fleet_visit *visit,
         return -1;
     const struct holding *held = &kafka->claims.held[partition];
     const json_t *list = json_object_get(held->record, "spans");
-    while (count < SPANS_MAX && span_of(json_array_get(list, count), &spans[count]))
+    while (count < SPANS_MAX && claims_span(json_array_get(list, count), &spans[count]))
         count++;
     return kafka_read_rows(kafka->client, (int32_t)partition, spans, count, held->streams, visit,
                            context, error);
-}
-
-/* ---- Averages ---- */
-
-/* The round in which this daemon has that serial; 0: none. */
-static uint64_t round_with(const struct kafka *kafka, uint64_t serial) {
-    const char *name = kafka->self->name;
-    const json_t *arrival = claims_find(&kafka->claims, OF_ARRIVAL, name);
-    if (arrival && claims_number(arrival, "serial") == serial)
-        return kafka->claims.round;
-    for (size_t n = 0; n < CLAIMS_ROUNDS_KEPT; n++) {
-        const json_t *member =
-            json_object_get(json_object_get(kafka->claims.closed[n], "members"), name);
-        if (member && claims_number(member, "serial") == serial)
-            return claims_number(kafka->claims.closed[n], "round");
-    }
-    return 0;
-}
-
-static int put_arrival(struct kafka *kafka, uint64_t serial, const void *parameters, size_t size,
-                       struct error *error) {
-    struct fleet_client *client = kafka->client;
-    char key[CLAIMS_KEY_SIZE];
-    size_t span, bytes;
-    if (claims_begin(&kafka->claims, &span, error))
-        return -1;
-    if ((bytes = kafka_span_new(client, 0)) == SIZE_MAX)
-        return error_no_memory(error);
-    if (kafka_write_bytes(client, parameters, size, bytes, error) || kafka_wait(client, error))
-        return -1;
-    json_t *arrival =
-        json_pack("{s:I, s:I, s:o}", "round", (json_int_t)kafka->claims.round, "serial",
-                  (json_int_t)serial, "span", span_json(&client->spans[bytes]));
-    return claims_put(&kafka->claims, span, claims_key(key, OF_ARRIVAL, client->self->name),
-                      arrival, error) ||
-                   claims_commit(&kafka->claims, span, NULL, NULL, error)
-               ? -1
-               : 0;
-}
-
-/* The round may be closed before this daemon comes: then it is in the next one. */
-static int arrive(struct fleet_link *link, uint64_t serial, const void *parameters, size_t size,
-                  uint64_t *round, struct error *error) {
-    struct kafka *kafka = kafka_of(link);
-    if (claims_follow(&kafka->claims, error))
-        return -1;
-    for (int tries = 0; (*round = round_with(kafka, serial)) == 0 && tries < 2; tries++)
-        if (put_arrival(kafka, serial, parameters, size, error)) {
-            kafka_abort(kafka->client);
-            return -1;
-        }
-    return *round ? 0 : error_set(error, EX_TEMPFAIL, "its rounds are closed without this daemon");
-}
-
-static int pass(struct fleet_link *link, uint64_t round, struct error *error) {
-    struct kafka *kafka = kafka_of(link);
-    char key[CLAIMS_KEY_SIZE];
-    if (claims_follow(&kafka->claims, error))
-        return -1;
-    return claims_write(&kafka->claims, claims_key(key, OF_ARRIVAL, kafka->self->name),
-                        json_pack("{s:I}", "round", (json_int_t)round), error);
-}
-
-/* All who have a partition have come or passed, or the first has waited for a lease. */
-static bool is_due(const struct kafka *kafka) {
-    if (kafka->claims.arrival == 0)
-        return false;
-    if (clock_seconds() > kafka->claims.arrival + kafka->self->lease)
-        return true;
-    for (size_t p = 0; p < kafka->claims.held_count; p++)
-        if (kafka->claims.held[p].record && !kafka->claims.held[p].is_free &&
-            !claims_find(&kafka->claims, OF_ARRIVAL, kafka->claims.held[p].name))
-            return false;
-    return true;
-}
-
-static int close_round(struct kafka *kafka, struct error *error) {
-    json_t *members = json_object(), *record;
-    const char *key;
-    json_object_foreach(kafka->claims.records, key, record) {
-        if (*key == *OF_ARRIVAL && json_object_get(record, "span"))
-            json_object_set(members, key + 1, record);
-    }
-    return claims_write(
-        &kafka->claims, OF_ROUND,
-        json_pack("{s:I, s:o}", "round", (json_int_t)kafka->claims.round, "members", members),
-        error);
-}
-
-static const json_t *members_of(const struct kafka *kafka, uint64_t round) {
-    const json_t *closed = kafka->claims.closed[round % CLAIMS_ROUNDS_KEPT];
-    return claims_number(closed, "round") == round ? json_object_get(closed, "members") : NULL;
-}
-
-static int compare_names(const void *a, const void *b) {
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-/* In order, with a '\n' after each. */
-static char *names_of(const json_t *members) {
-    const char **names = calloc(json_object_size(members) + 1, sizeof *names), *key;
-    size_t count = 0, size = 1;
-    json_t *member;
-    json_object_foreach((json_t *)members, key, member) {
-        if (names)
-            names[count++] = key;
-        size += strlen(key) + 1;
-    }
-    char *text = names ? calloc(size, 1) : NULL;
-    if (text)
-        qsort(names, count, sizeof *names, compare_names);
-    for (size_t n = 0; text && n < count; n++)
-        strcat(strcat(text, names[n]), "\n");
-    free(names);
-    return text;
-}
-
-static int round_of(struct fleet_link *link, uint64_t round, char **names, struct error *error) {
-    struct kafka *kafka = kafka_of(link);
-    *names = NULL;
-    if (claims_follow(&kafka->claims, error) ||
-        (round == kafka->claims.round && is_due(kafka) && close_round(kafka, error)))
-        return -1;
-    const json_t *members = members_of(kafka, round);
-    if (members && !(*names = names_of(members)))
-        return error_no_memory(error);
-    return 0;
-}
-
-static int parameters_of(struct fleet_link *link, uint64_t round, const char *name, void **bytes,
-                         size_t *size, struct error *error) {
-    struct kafka *kafka = kafka_of(link);
-    struct kafka_span span;
-    *bytes = NULL;
-    if (claims_follow(&kafka->claims, error))
-        return -1;
-    const json_t *member = json_object_get(members_of(kafka, round), name);
-    if (span_of(json_object_get(member, "span"), &span))
-        return kafka_read_bytes(kafka->client, &span, bytes, size, error);
-    return error_set(error, EX_UNAVAILABLE,
-                     "%s no longer has the parameters of %s in round %" PRIu64,
-                     kafka->client->options->servers, name, round);
 }
 
 /* ---- People ---- */
@@ -1101,10 +945,10 @@ static const struct fleet_link_ops kafka_ops = {
     .stage = stage,
     .commit = commit,
     .states = states,
-    .arrive = arrive,
-    .pass = pass,
-    .round = round_of,
-    .parameters = parameters_of,
+    .arrive = claims_arrive,
+    .pass = claims_pass,
+    .round = claims_round,
+    .parameters = claims_parameters,
     .ends = ends,
     .groups = groups,
     .drain = drain,
@@ -1135,7 +979,7 @@ int fleet_kafka_open(struct fleet_link **link, const struct kafka_options *optio
     *link = NULL;
     if (!kafka)
         return error_no_memory(error);
-    kafka->link.ops = &kafka_ops;
+    kafka->claims.link.ops = &kafka_ops;
     kafka->client = &kafka->claims.client;
     kafka->client->options = options;
     kafka->self = kafka->client->self = self;
@@ -1144,6 +988,6 @@ int fleet_kafka_open(struct fleet_link **link, const struct kafka_options *optio
         free(kafka);
         return -1;
     }
-    *link = &kafka->link;
+    *link = &kafka->claims.link;
     return 0;
 }
