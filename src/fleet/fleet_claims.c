@@ -10,6 +10,8 @@
 
 #define MS 1e3
 
+#define ROUND_MAX (UINT64_C(1) << 53)
+
 enum { CLAIMS = 0 }; /* the topic's partition */
 
 /* ---- Records ---- */
@@ -59,14 +61,27 @@ static void apply_partition(struct claims *claims, size_t partition, json_t *rec
                     "seen", &seen, "base", &base, "serial", &serial, "learned", &learned, "streams",
                     &streams, "offset", &offset, "free", &is_free, "daemon", &read.name, "id",
                     &read.id) ||
-        (held->record &&
-         ((uint64_t)seen != held->claim || (uint64_t)base != held->serial || claim <= 0)))
+        claim <= 0 || learned < 0 || streams < 0 || offset < -1)
         return;
+    const size_t spans = json_array_size(json_object_get(record, "spans"));
+    if (held->record && ((uint64_t)seen != held->claim || (uint64_t)base != held->serial)) {
+        held->overlaid |= spans > 0;
+        return;
+    }
+    const bool whole = json_is_true(json_object_get(record, "whole"));
     json_decref(held->record);
-    *held = (struct holding){json_incref(record), (uint64_t)claim,   (uint64_t)serial,
-                             (uint64_t)learned,   (uint64_t)streams, offset,
-                             read.name,           read.id,           is_free,
-                             held->assigned,      held->leaving};
+    *held = (struct holding){.record = json_incref(record),
+                             .claim = (uint64_t)claim,
+                             .serial = (uint64_t)serial,
+                             .learned = (uint64_t)learned,
+                             .streams = (uint64_t)streams,
+                             .offset = offset,
+                             .name = read.name,
+                             .id = read.id,
+                             .is_free = is_free,
+                             .overlaid = held->overlaid && !whole,
+                             .assigned = held->assigned,
+                             .leaving = held->leaving};
     claims->version++;
 }
 
@@ -82,11 +97,17 @@ static void begin_round(struct claims *claims, uint64_t round) {
     }
 }
 
-/* The first that closes a round closes it. */
+/* The first that closes a round closes it, with all who have come by then. */
 static void apply_round(struct claims *claims, json_t *record) {
+    json_t *members = json_object_get(record, "members"), *arrival;
     uint64_t round = claims_number(record, "round");
-    if (round < claims->round || !json_is_object(json_object_get(record, "members")))
+    const char *key;
+    if (round < claims->round || round > ROUND_MAX || !json_is_object(members))
         return;
+    json_object_foreach(claims->records, key, arrival) {
+        if (*key == *OF_ARRIVAL && json_object_get(arrival, "span"))
+            json_object_set(members, key + 1, arrival);
+    }
     json_decref(claims->closed[round % CLAIMS_ROUNDS_KEPT]);
     claims->closed[round % CLAIMS_ROUNDS_KEPT] = json_incref(record);
     begin_round(claims, round + 1);
@@ -110,7 +131,7 @@ static void apply_arrival(struct claims *claims, const char *key, json_t *record
 static void apply_other(struct claims *claims, const char *key, json_t *record, int64_t time) {
     const bool is_new = !json_object_get(claims->records, key) != !record;
     if (*key == *OF_DAEMON && record)
-        json_object_set_new(record, "time", json_integer(time));
+        json_object_set_new(record, "time", json_integer(time > 0 ? time : (int64_t)now_ms()));
     if (record)
         json_object_set(claims->records, key, record);
     else
@@ -120,7 +141,7 @@ static void apply_other(struct claims *claims, const char *key, json_t *record, 
 
 /* Anybody may have written it: what is none of these is left out. */
 static void apply(struct claims *claims, const rd_kafka_message_t *m) {
-    char key[CLAIMS_KEY_SIZE] = "", *end;
+    char key[CLAIMS_KEY_SIZE] = "", same[CLAIMS_KEY_SIZE];
     rd_kafka_timestamp_type_t type;
     if (m->key_len == 0 || m->key_len >= sizeof key || memchr(m->key, '\0', m->key_len))
         return;
@@ -130,8 +151,9 @@ static void apply(struct claims *claims, const rd_kafka_message_t *m) {
         json_decref(record);
         return;
     }
-    const unsigned long long partition = strtoull(key + 1, &end, 10);
-    if (*key == *OF_PARTITION && record && !*end && partition < claims->held_count)
+    const unsigned long long partition = strtoull(key + 1, NULL, 10);
+    if (*key == *OF_PARTITION && record && partition < claims->held_count &&
+        strcmp(key, claims_number_key(same, OF_PARTITION, partition)) == 0)
         apply_partition(claims, partition, record);
     else if (*key == *OF_ROUND && record)
         apply_round(claims, record);
@@ -157,10 +179,10 @@ void claims_forget(struct claims *claims) {
         claims->closed[n] = NULL;
     }
     for (size_t p = 0; p < claims->held_count; p++) {
-        json_decref(claims->held[p].record);
-        claims->held[p].record = NULL;
-        claims->held[p].claim = 0;
-        claims->held[p].offset = -1;
+        struct holding *held = &claims->held[p];
+        json_decref(held->record);
+        *held =
+            (struct holding){.offset = -1, .assigned = held->assigned, .leaving = held->leaving};
     }
 }
 
@@ -278,9 +300,14 @@ int claims_follow(struct claims *claims, struct error *error) {
 /* ---- Writing ---- */
 
 int claims_begin(struct claims *claims, size_t *span, struct error *error) {
+    kafka_abort(&claims->client);
+    return claims_join(claims, span, error);
+}
+
+int claims_join(struct claims *claims, size_t *span, struct error *error) {
     if (kafka_begin(&claims->client, error))
         return -1;
-    *span = kafka_span_new(&claims->client, 0);
+    *span = claims->span = kafka_span_new(&claims->client, 0);
     return *span == SIZE_MAX ? error_no_memory(error) : 0;
 }
 
@@ -303,35 +330,47 @@ int claims_erase(struct claims *claims, size_t span, const char *key, struct err
     return put_text(claims, span, key, NULL, error);
 }
 
-int claims_commit(struct claims *claims, size_t span,
-                  const rd_kafka_consumer_group_metadata_t *group,
-                  const rd_kafka_topic_partition_list_t *offsets, struct error *error) {
-    bool fenced;
-    if (kafka_commit(&claims->client, group, offsets, &fenced, error))
-        return fenced ? error_set(error, EX_TEMPFAIL, "its group has changed meanwhile") : -1;
-    const int64_t last = claims->client.spans[span].last;
+/* What the first span, that of GROUP.claims, has written. */
+static int follow_written(struct claims *claims, struct error *error) {
+    const int64_t last = claims->client.spans[claims->span].last;
     if (last < claims->next) /* the topic was made again */
         return read_again(claims, error);
     return follow_until(claims, last + 1, error);
 }
 
+int claims_commit(struct claims *claims, const rd_kafka_consumer_group_metadata_t *group,
+                  const rd_kafka_topic_partition_list_t *offsets, struct error *error) {
+    bool fenced;
+    if (kafka_commit(&claims->client, group, offsets, &fenced, error))
+        return fenced && error->status != EX_NOPERM
+                   ? error_set(error, EX_TEMPFAIL, "its group has changed meanwhile")
+                   : -1;
+    return follow_written(claims, error);
+}
+
 int claims_write(struct claims *claims, const char *key, json_t *record, struct error *error) {
+    return claims_tell(claims, key, record, error) ? -1 : follow_written(claims, error);
+}
+
+int claims_tell(struct claims *claims, const char *key, json_t *record, struct error *error) {
     size_t span;
-    if (claims_begin(claims, &span, error)) {
+    if (claims_begin(claims, &span, error) == 0 &&
+        claims_put(claims, span, key, json_incref(record), error) == 0 &&
+        kafka_commit(&claims->client, NULL, NULL, NULL, error) == 0) {
         json_decref(record);
-        return -1;
+        return 0;
     }
-    if (claims_put(claims, span, key, record, error) == 0)
-        return claims_commit(claims, span, NULL, NULL, error);
+    json_decref(record);
     kafka_abort(&claims->client);
     return -1;
 }
 
 int claims_remove(struct claims *claims, const char *key, struct error *error) {
     size_t span;
-    return claims_begin(claims, &span, error) || claims_erase(claims, span, key, error)
-               ? -1
-               : claims_commit(claims, span, NULL, NULL, error);
+    if (claims_begin(claims, &span, error) == 0 && claims_erase(claims, span, key, error) == 0)
+        return claims_commit(claims, NULL, NULL, error);
+    kafka_abort(&claims->client);
+    return -1;
 }
 
 /* ---- Averages ---- */
@@ -379,7 +418,7 @@ static int put_arrival(struct claims *claims, uint64_t serial, const void *param
                   (json_int_t)serial, "span", claims_span_json(&client->spans[bytes]));
     return claims_put(claims, span, claims_key(key, OF_ARRIVAL, client->self->name), arrival,
                       error) ||
-                   claims_commit(claims, span, NULL, NULL, error)
+                   claims_commit(claims, NULL, NULL, error)
                ? -1
                : 0;
 }
@@ -401,6 +440,8 @@ int claims_arrive(struct fleet_link *link, uint64_t serial, const void *paramete
 int claims_pass(struct fleet_link *link, uint64_t round, struct error *error) {
     struct claims *claims = (struct claims *)link;
     char key[CLAIMS_KEY_SIZE];
+    if (claims->client.writes) /* states are being staged: the round closes without it, too */
+        return 0;
     if (claims_follow(claims, error))
         return -1;
     return claims_write(claims, claims_key(key, OF_ARRIVAL, claims->client.self->name),

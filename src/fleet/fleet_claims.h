@@ -28,6 +28,7 @@ struct holding {
     int64_t offset; /* of the newest message that is learned; -1: none */
     const char *name, *id;
     bool is_free;           /* its owner has handed it over */
+    bool overlaid;          /* states may have been laid over by ones that do not count */
     bool assigned, leaving; /* to this daemon, by the group; which is to give it up */
 };
 
@@ -37,6 +38,7 @@ struct claims {
     struct fleet_client client;
     rd_kafka_topic_t *topic; /* NULL: it is not read */
     int64_t next;            /* offset of the message that comes next */
+    size_t span;             /* of the transaction, in this topic */
     json_t *records;         /* by key, all but those of partitions and rounds */
     struct holding *held;    /* (held_count,) by partition */
     size_t held_count;
@@ -64,20 +66,21 @@ double claims_lease_left(const json_t *daemon);
 int claims_follow(struct claims *claims, struct error *error);
 int claims_follow_all(struct claims *claims, struct error *error);
 
-/* A transaction, and its span for claims_put. The record is taken; NULL: out of memory. To erase:
-   no record counts any more. */
+/* A new transaction (claims_join: or the open one), and its span for claims_put. The record is
+   taken; NULL: out of memory. To erase: no record counts any more. */
 int claims_begin(struct claims *claims, size_t *span, struct error *error);
+int claims_join(struct claims *claims, size_t *span, struct error *error);
 int claims_put(struct claims *claims, size_t span, const char *key, json_t *record,
                struct error *error);
 int claims_erase(struct claims *claims, size_t span, const char *key, struct error *error);
 
 /* Commit it, with the group's offsets (kafka_commit), and read it back: what of it counts is known
    then. */
-int claims_commit(struct claims *claims, size_t span,
-                  const rd_kafka_consumer_group_metadata_t *group,
+int claims_commit(struct claims *claims, const rd_kafka_consumer_group_metadata_t *group,
                   const rd_kafka_topic_partition_list_t *offsets, struct error *error);
 
-/* All of that for one record. */
+/* All of that for one record; claims_tell does not read it back. */
+int claims_tell(struct claims *claims, const char *key, json_t *record, struct error *error);
 int claims_write(struct claims *claims, const char *key, json_t *record, struct error *error);
 int claims_remove(struct claims *claims, const char *key, struct error *error);
 

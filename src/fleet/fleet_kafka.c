@@ -24,13 +24,14 @@ enum {
     SPANS_MAX = 64, /* of a partition's states: after that all of them are written again */
     NUMBER_SIZE = 24,
     LEAVE_S = 2,
+    GROUP_MAX = 249 - (int)sizeof ".streams" + 1, /* a topic's name has 249 bytes at most */
     WHY_SIZE = 512,
 };
 
 /* States of one partition that are not committed yet. */
 struct staged {
     size_t partition;
-    uint64_t serial;
+    uint64_t serial, transaction;
     size_t span; /* SIZE_MAX: nothing of it is written */
 };
 
@@ -44,6 +45,9 @@ struct kafka {
     rd_kafka_t *group; /* NULL: no member of it */
     bool subscribed;
     bool known;                               /* what is assigned */
+    bool broken;                              /* it does not go on, and has to be joined anew */
+    bool draining;                            /* all is to be given up, before it is left */
+    rd_kafka_resp_err_t said;                 /* the newest error that was logged */
     rd_kafka_topic_partition_list_t *revoked; /* NULL: nothing is to be given up */
     double tell_due;                          /* clock_seconds: what it says of itself */
 
@@ -72,8 +76,14 @@ static void note_assigned(struct kafka *kafka, const rd_kafka_topic_partition_li
     kafka->claims.version++;
 }
 
+/* librdkafka waits for ever where it refuses a list. */
+static void note_refused(struct kafka *kafka, rd_kafka_error_t *refused) {
+    kafka->broken |= refused != NULL;
+    rd_kafka_error_destroy(refused);
+}
+
 static void take_back(struct kafka *kafka, rd_kafka_topic_partition_list_t *list) {
-    rd_kafka_error_destroy(rd_kafka_incremental_unassign(kafka->group, list));
+    note_refused(kafka, rd_kafka_incremental_unassign(kafka->group, list));
     note_assigned(kafka, list, false, false);
 }
 
@@ -86,7 +96,7 @@ static void on_rebalance(rd_kafka_t *group, rd_kafka_resp_err_t code,
     if (code == RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS) {
         for (int n = 0; n < list->cnt; n++)
             list->elems[n].offset = RD_KAFKA_OFFSET_END;
-        rd_kafka_error_destroy(rd_kafka_incremental_assign(group, list));
+        note_refused(kafka, rd_kafka_incremental_assign(group, list));
         rd_kafka_pause_partitions(group, list);
         note_assigned(kafka, list, true, false);
         kafka->known = true;
@@ -96,6 +106,7 @@ static void on_rebalance(rd_kafka_t *group, rd_kafka_resp_err_t code,
         note_assigned(kafka, list, true, true);
     } else {
         kafka->known = false;
+        kafka->broken |= kafka->revoked != NULL;
         take_back(kafka, list);
     }
 }
@@ -115,11 +126,13 @@ static void give_up(struct kafka *kafka) {
 }
 
 static void end_group(struct kafka *kafka) {
-    kafka_end(&kafka->group);
-    if (kafka->revoked)
+    if (kafka->revoked) {
+        take_back(kafka, kafka->revoked);
         rd_kafka_topic_partition_list_destroy(kafka->revoked);
+    }
+    kafka_end(&kafka->group);
     kafka->revoked = NULL;
-    kafka->subscribed = kafka->known = false;
+    kafka->subscribed = kafka->known = kafka->broken = false;
     for (size_t p = 0; p < kafka->claims.held_count; p++)
         kafka->claims.held[p].assigned = kafka->claims.held[p].leaving = false;
 }
@@ -132,7 +145,15 @@ static int lease_is_short(const struct kafka *kafka, struct error *error) {
                      kafka->client->options->servers, kafka->self->lease);
 }
 
-/* 1: another process has this daemon's place in the group. */
+static bool is_member(const struct kafka *kafka) {
+    char *id = rd_kafka_memberid(kafka->group);
+    bool is = id && *id;
+    rd_kafka_mem_free(kafka->group, id);
+    return is;
+}
+
+/* 1: another process has this daemon's place in the group. A membership that ends while something
+   is to be given up is not begun again by librdkafka. */
 static int poll_group(struct kafka *kafka, struct error *error) {
     char why[WHY_SIZE];
     rd_kafka_message_t *m;
@@ -144,11 +165,17 @@ static int poll_group(struct kafka *kafka, struct error *error) {
             return lease_is_short(kafka, error);
         if (kafka_refuses(code))
             return kafka_fail(kafka->client, code, error);
+        if (code && code != kafka->said && !kafka_passes(code))
+            log_warning("the group %s: %s", kafka->self->group, rd_kafka_err2str(code));
+        kafka->said = code;
     }
-    if (!kafka->group || !rd_kafka_fatal_error(kafka->group, why, sizeof why))
-        return 0;
-    end_group(kafka);
-    return 1;
+    rd_kafka_resp_err_t fatal =
+        kafka->group ? rd_kafka_fatal_error(kafka->group, why, sizeof why) : 0;
+    if (fatal || kafka->broken || (kafka->revoked && !is_member(kafka)))
+        end_group(kafka);
+    if (fatal && fatal != RD_KAFKA_RESP_ERR_FENCED_INSTANCE_ID)
+        return error_set(error, EX_TEMPFAIL, "its group: %s", why);
+    return fatal != 0;
 }
 
 static int make_group(struct kafka *kafka, struct error *error) {
@@ -180,8 +207,14 @@ static int make_group(struct kafka *kafka, struct error *error) {
     return 0;
 }
 
-/* Who is drained leaves the group, and comes again when it no longer is; unless it has something
-   and nobody else is there who could take it. */
+static bool has_any(const struct kafka *kafka) {
+    for (size_t p = 0; p < kafka->claims.held_count; p++)
+        if (is_own(kafka, &kafka->claims.held[p]))
+            return true;
+    return false;
+}
+
+/* Who is drained does not; but the last one keeps what it has, while nobody else could take it. */
 static bool takes_part(const struct kafka *kafka) {
     const char *key;
     json_t *record;
@@ -192,18 +225,18 @@ static bool takes_part(const struct kafka *kafka) {
             !claims_find(&kafka->claims, OF_DRAINED, key + 1))
             return false;
     }
-    for (size_t p = 0; p < kafka->claims.held_count; p++)
-        if (is_own(kafka, &kafka->claims.held[p]))
-            return true;
-    return false;
+    return has_any(kafka);
 }
 
+/* Without a subscription librdkafka sends no heartbeats: who is drained hands over first. */
 static int subscribe(struct kafka *kafka, struct error *error) {
-    bool wanted = takes_part(kafka);
+    const bool wanted = takes_part(kafka), drains = !wanted && has_any(kafka);
     rd_kafka_resp_err_t code = RD_KAFKA_RESP_ERR_NO_ERROR;
     if (!kafka->group && make_group(kafka, error))
         return -1;
-    if (wanted == kafka->subscribed)
+    kafka->claims.version += drains != kafka->draining;
+    kafka->draining = drains;
+    if (wanted == kafka->subscribed || (drains && kafka->subscribed))
         return 0;
     if (wanted) {
         rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(1);
@@ -279,30 +312,31 @@ static int tell(struct kafka *kafka, const char *info, struct error *error) {
     const struct fleet_self *self = kafka->self;
     char key[CLAIMS_KEY_SIZE];
     kafka->tell_due = clock_seconds() + self->lease / FLEET_RENEWALS_A_LEASE;
-    return claims_write(&kafka->claims, claims_key(key, OF_DAEMON, self->name),
-                        json_pack("{s:s, s:s, s:f, s:s, s:o}", "id", self->id, "run", kafka->run,
-                                  "lease", self->lease, "info", info, "kind", kind_of(self)),
-                        error);
+    return claims_tell(&kafka->claims, claims_key(key, OF_DAEMON, self->name),
+                       json_pack("{s:s, s:s, s:f, s:s, s:o}", "id", self->id, "run", kafka->run,
+                                 "lease", self->lease, "info", info, "kind", kind_of(self)),
+                       error);
 }
 
-/* Whether the group has a fleet of an older version, and none of this one. */
-static int is_old(struct kafka *kafka, bool *old, struct error *error) {
-    struct fleet_groups groups = {0};
+static const char *old_topic(const struct kafka *kafka, char name[KAFKA_TOPIC_SIZE]) {
+    snprintf(name, KAFKA_TOPIC_SIZE, "%s" OLD_TOPIC, kafka->self->group);
+    return name;
+}
+
+/* Whether the group has a fleet of an older version, of which some partition has not been moved. */
+static int is_old(struct kafka *kafka, size_t partitions, bool *old, struct error *error) {
+    char name[KAFKA_TOPIC_SIZE];
     *old = false;
-    for (size_t p = 0; p < kafka->claims.held_count; p++)
-        if (kafka->claims.held[p].record)
-            return 0;
-    if (kafka_groups(kafka->client, OLD_TOPIC, &groups, error))
-        return -1;
-    for (size_t n = 0; n < groups.count; n++)
-        *old |= strcmp(groups.names[n], kafka->self->group) == 0;
+    for (size_t p = 0; p < partitions; p++)
+        if (!kafka->claims.held[p].record)
+            return kafka_has_topic(kafka->client, old_topic(kafka, name), old, error);
     return 0;
 }
 
 static int refuse_old(struct kafka *kafka, struct error *error) {
     const char *group = kafka->self->group, *at = kafka->client->options->servers;
     bool old;
-    if (is_old(kafka, &old, error))
+    if (is_old(kafka, kafka->self->partitions, &old, error))
         return -1;
     return old ? error_set(error, EX_CONFIG,
                            "an older runnel began the fleet %s at %s, and kept it in the topic "
@@ -328,7 +362,8 @@ static int join(struct fleet_link *link, const char *info, struct error *error) 
         return fleet_name_is_taken(self, error);
     }
     return refuse_old(kafka, error) || judge_all(kafka, error) || tell(kafka, info, error) ||
-                   judge_all(kafka, error) || subscribe(kafka, error)
+                   claims_follow_all(&kafka->claims, error) || judge_all(kafka, error) ||
+                   subscribe(kafka, error)
                ? -1
                : 0;
 }
@@ -346,7 +381,8 @@ static int renew(struct fleet_link *link, const char *info, uint64_t *version,
     if (!own || *version)
         return 0;
     give_up(kafka);
-    if (subscribe(kafka, error) || (clock_seconds() >= kafka->tell_due && tell(kafka, info, error)))
+    const bool tells = !kafka->client->writes && clock_seconds() >= kafka->tell_due;
+    if (subscribe(kafka, error) || (tells && tell(kafka, info, error)))
         return -1;
     *version = kafka->claims.version;
     return 0;
@@ -362,22 +398,25 @@ static int leave(struct fleet_link *link, struct error *error) {
     if (kafka->group)
         rd_kafka_unsubscribe(kafka->group);
     while (kafka->group && clock_seconds() < end) {
-        char *member = rd_kafka_memberid(kafka->group);
-        bool is_over = !member || !*member;
-        rd_kafka_mem_free(kafka->group, member);
-        if (is_over || poll_group(kafka, error))
+        if (!is_member(kafka) || poll_group(kafka, error))
             break;
         give_up(kafka);
         nanosleep(&(struct timespec){.tv_nsec = KAFKA_POLL_MS * 1000000L}, NULL);
     }
     if (claims_follow(&kafka->claims, error) || claims_begin(&kafka->claims, &span, error) ||
         claims_erase(&kafka->claims, span, claims_key(key, OF_DAEMON, name), error) ||
-        claims_erase(&kafka->claims, span, claims_key(key, OF_DRAINED, name), error))
+        claims_erase(&kafka->claims, span, claims_key(key, OF_DRAINED, name), error)) {
+        kafka_abort(kafka->client);
         return -1;
-    return claims_commit(&kafka->claims, span, NULL, NULL, error);
+    }
+    return claims_commit(&kafka->claims, NULL, NULL, error);
 }
 
 /* ---- Looking ---- */
+
+static bool is_to_have(const struct kafka *kafka, const struct holding *held) {
+    return held->assigned && !held->leaving && !kafka->draining;
+}
 
 static int add_daemon(const struct kafka *kafka, struct fleet_view *view, const char *name,
                       const json_t *record) {
@@ -407,7 +446,8 @@ static int add_daemons(const struct kafka *kafka, struct fleet_view *view) {
         if (kafka->claims.held[p].record && !kafka->claims.held[p].is_free)
             json_object_set_new(owners, kafka->claims.held[p].name, json_null());
     json_object_foreach(kafka->claims.records, key, record) {
-        if (*key == *OF_DAEMON && claims_lease_left(record) > 0)
+        if (*key == *OF_DAEMON &&
+            (claims_lease_left(record) > 0 || (self && !strcmp(key + 1, self))))
             json_object_set(owners, key + 1, record);
     }
     view->daemons = calloc(json_object_size(owners) + 1, sizeof *view->daemons);
@@ -445,7 +485,7 @@ static int add_partitions(const struct kafka *kafka, struct fleet_view *view, si
         const struct holding *held = &kafka->claims.held[p];
         view->partitions[p] =
             (struct fleet_partition){.owner = owner_of(kafka, view, self, held),
-                                     .to = held->assigned && !held->leaving ? self : -1,
+                                     .to = is_to_have(kafka, held) ? self : -1,
                                      .claim = held->claim,
                                      .committed = held->record && held->offset >= 0,
                                      .offset = {.sequence = (uint64_t)held->offset},
@@ -460,10 +500,10 @@ static int add_partitions(const struct kafka *kafka, struct fleet_view *view, si
 /* As any of its daemons has said it. */
 static const json_t *any_kind(const struct kafka *kafka) {
     const char *key;
-    json_t *record;
+    json_t *record, *kind;
     for (size_t p = 0; p < kafka->claims.held_count; p++)
-        if (kafka->claims.held[p].record)
-            return json_object_get(kafka->claims.held[p].record, "kind");
+        if ((kind = json_object_get(kafka->claims.held[p].record, "kind")))
+            return kind;
     json_object_foreach(kafka->claims.records, key, record) {
         if (*key == *OF_DAEMON)
             return json_object_get(record, "kind");
@@ -565,7 +605,15 @@ static void fill_in(const struct holding *held, struct fleet_claim *claim) {
 
 static bool is_to_take(const struct kafka *kafka, const struct fleet_claim *claim) {
     const struct holding *held = &kafka->claims.held[claim->partition];
-    return held->assigned && !held->leaving && held->claim == claim->claim && !is_own(kafka, held);
+    return is_to_have(kafka, held) && held->claim == claim->claim && !is_own(kafka, held);
+}
+
+/* The record that counts stands after one that does not, for whoever reads them once they are
+   compacted. */
+static int restore(struct kafka *kafka, size_t partition, struct error *error) {
+    char key[CLAIMS_KEY_SIZE];
+    return claims_write(&kafka->claims, claims_number_key(key, OF_PARTITION, partition),
+                        json_incref(kafka->claims.held[partition].record), error);
 }
 
 static int take(struct fleet_link *link, struct fleet_claim *claims, size_t count, size_t *taken,
@@ -574,12 +622,13 @@ static int take(struct fleet_link *link, struct fleet_claim *claims, size_t coun
     size_t span;
     int result = 0;
     *taken = 0;
-    if (claims_follow(&kafka->claims, error) || claims_follow_all(&kafka->claims, error))
+    if (claims_follow(&kafka->claims, error))
         return -1;
-    rd_kafka_consumer_group_metadata_t *group =
-        kafka->group ? rd_kafka_consumer_group_metadata(kafka->group) : NULL;
+    if (!kafka->group || rd_kafka_assignment_lost(kafka->group))
+        return error_set(error, EX_TEMPFAIL, "its group has left this daemon behind");
+    rd_kafka_consumer_group_metadata_t *group = rd_kafka_consumer_group_metadata(kafka->group);
     rd_kafka_topic_partition_list_t *offsets = rd_kafka_topic_partition_list_new((int)count + 1);
-    if (claims_begin(&kafka->claims, &span, error))
+    if (claims_begin(&kafka->claims, &span, error) || claims_follow_all(&kafka->claims, error))
         result = -1;
     for (size_t n = 0; n < count && result == 0; n++)
         if (claims[n].partition != SIZE_MAX && is_to_take(kafka, &claims[n]))
@@ -587,7 +636,7 @@ static int take(struct fleet_link *link, struct fleet_claim *claims, size_t coun
         else
             claims[n].partition = SIZE_MAX;
     if (result == 0 && offsets->cnt)
-        result = claims_commit(&kafka->claims, span, group, offsets, error);
+        result = claims_commit(&kafka->claims, group, offsets, error);
     else
         kafka_abort(kafka->client);
     for (size_t n = 0; n < count && result == 0; n++) {
@@ -597,6 +646,7 @@ static int take(struct fleet_link *link, struct fleet_claim *claims, size_t coun
             fill_in(&kafka->claims.held[claims[n].partition], &claims[n]);
             ++*taken;
         } else {
+            result = restore(kafka, claims[n].partition, error);
             claims[n].partition = SIZE_MAX;
         }
     }
@@ -610,7 +660,7 @@ static int ended(struct fleet_link *link, struct fleet_ended *claims, size_t cou
                  struct error *error) {
     struct kafka *kafka = kafka_of(link);
     char key[CLAIMS_KEY_SIZE];
-    if (claims_follow(&kafka->claims, error))
+    if (claims_follow(&kafka->claims, error) || claims_follow_all(&kafka->claims, error))
         return -1;
     for (size_t n = 0; n < count; n++) {
         const struct holding *held = &kafka->claims.held[claims[n].partition];
@@ -634,10 +684,14 @@ static int settle(struct fleet_link *link, const uint64_t *claims, size_t count,
     size_t span;
     if (claims_follow(&kafka->claims, error) || claims_begin(&kafka->claims, &span, error))
         return -1;
-    for (size_t n = 0; n < count; n++)
-        if (claims_erase(&kafka->claims, span, claims_number_key(key, OF_END, claims[n]), error))
-            return -1;
-    return claims_commit(&kafka->claims, span, NULL, NULL, error);
+    int result = 0;
+    for (size_t n = 0; n < count && result == 0; n++)
+        result =
+            claims_erase(&kafka->claims, span, claims_number_key(key, OF_END, claims[n]), error);
+    if (result == 0)
+        result = claims_commit(&kafka->claims, NULL, NULL, error);
+    kafka_abort(kafka->client);
+    return result;
 }
 
 /* ---- Commits ---- */
@@ -651,14 +705,16 @@ static enum verdict judge(const struct kafka *kafka, const struct fleet_commit *
     if (!held->assigned || !is_own(kafka, held) || held->claim != commit->claim)
         return REFUSED;
     return !commit->whole && commit->rows &&
-                   json_array_size(json_object_get(held->record, "spans")) >= SPANS_MAX
+                   (held->overlaid ||
+                    json_array_size(json_object_get(held->record, "spans")) >= SPANS_MAX)
                ? INCOMPLETE
                : WRITE;
 }
 
 static struct staged *find_staged(struct kafka *kafka, const struct fleet_commit *commit) {
     for (size_t n = 0; n < kafka->staged_count; n++)
-        if (kafka->staged[n].partition == commit->partition &&
+        if (kafka->client->writes && kafka->staged[n].transaction == kafka->client->number &&
+            kafka->staged[n].partition == commit->partition &&
             kafka->staged[n].serial == commit->serial)
             return &kafka->staged[n];
     return NULL;
@@ -672,7 +728,7 @@ static int add_staged(struct kafka *kafka, const struct fleet_commit *commit,
         return error_no_memory(error);
     kafka->staged = larger;
     *staged = &larger[kafka->staged_count++];
-    **staged = (struct staged){commit->partition, commit->serial, SIZE_MAX};
+    **staged = (struct staged){commit->partition, commit->serial, kafka->client->number, SIZE_MAX};
     if (judge(kafka, commit) != WRITE)
         return 0;
     (*staged)->span = kafka_span_new(kafka->client, 0);
@@ -683,10 +739,11 @@ static int add_staged(struct kafka *kafka, const struct fleet_commit *commit,
 static int stage(struct fleet_link *link, const struct fleet_commit *commit,
                  const struct fleet_row *rows, size_t count, struct error *error) {
     struct kafka *kafka = kafka_of(link);
+    if (count == 0)
+        return 0;
+    int result = claims_follow(&kafka->claims, error) || kafka_begin(kafka->client, error) ? -1 : 0;
     struct staged *staged = find_staged(kafka, commit);
-    int result =
-        count ? claims_follow(&kafka->claims, error) || kafka_begin(kafka->client, error) : 0;
-    if (result == 0 && !staged && count)
+    if (result == 0 && !staged)
         result = add_staged(kafka, commit, &staged, error);
     for (size_t n = 0; n < count && result == 0 && staged->span != SIZE_MAX; n++)
         result = kafka_write_row(kafka->client, (int32_t)commit->partition, staged->span, &rows[n],
@@ -713,6 +770,7 @@ static int put_commit(struct kafka *kafka, size_t span, const struct fleet_commi
     json_object_set_new(record, "streams", json_integer((json_int_t)commit->streams));
     json_object_set_new(record, "offset", json_integer(offset));
     json_object_set_new(record, "free", json_boolean(release));
+    json_object_set_new(record, "whole", json_boolean(commit->whole));
     json_t *spans = json_object_get(record, "spans");
     if (commit->whole)
         json_array_clear(spans);
@@ -735,8 +793,11 @@ static int commit_each(struct kafka *kafka, struct fleet_commit *commits, size_t
                        bool release, const rd_kafka_consumer_group_metadata_t *group,
                        rd_kafka_topic_partition_list_t *offsets, struct error *error) {
     size_t span;
-    if (claims_begin(&kafka->claims, &span, error) || kafka_wait(kafka->client, error))
+    if (claims_join(&kafka->claims, &span, error) || kafka_wait(kafka->client, error) ||
+        claims_follow_all(&kafka->claims, error))
         return -1;
+    if (!kafka->group || rd_kafka_assignment_lost(kafka->group))
+        return error_set(error, EX_TEMPFAIL, "its group has left this daemon behind");
     for (size_t n = 0; n < count; n++) {
         if (has_changed(kafka, &commits[n]))
             return error_set(error, EX_TEMPFAIL, "its group has changed meanwhile");
@@ -746,10 +807,15 @@ static int commit_each(struct kafka *kafka, struct fleet_commit *commits, size_t
         if (verdict == WRITE && put_commit(kafka, span, &commits[n], release, offsets, error))
             return -1;
     }
-    if (offsets->cnt && claims_commit(&kafka->claims, span, group, offsets, error))
+    if (offsets->cnt && claims_commit(&kafka->claims, group, offsets, error))
         return -1;
-    for (size_t n = 0; n < count; n++) /* another's record may have come first */
-        commits[n].refused |= !commits[n].incomplete && judge(kafka, &commits[n]) != DONE;
+    for (size_t n = 0; n < count; n++) { /* another's record may have come first */
+        if (commits[n].refused || commits[n].incomplete || judge(kafka, &commits[n]) == DONE)
+            continue;
+        commits[n].refused = true;
+        if (restore(kafka, commits[n].partition, error))
+            return -1;
+    }
     return 0;
 }
 
@@ -826,7 +892,8 @@ static int drain(struct fleet_link *link, const char *name, struct error *error)
     char key[CLAIMS_KEY_SIZE];
     if (see_all(kafka, error))
         return -1;
-    const json_t *daemon = claims_find(&kafka->claims, OF_DAEMON, name);
+    const json_t *daemon =
+        strlen(name) < FLEET_NAME_SIZE ? claims_find(&kafka->claims, OF_DAEMON, name) : NULL;
     if (!daemon || claims_lease_left(daemon) <= 0)
         return error_set(error, EX_USAGE, "there is no daemon %s in the fleet %s now", name,
                          kafka->self->group);
@@ -860,9 +927,9 @@ static json_t *moved_record(int64_t learned) {
 /* A command of a later version ends whatever daemon of the older one is started again. */
 static int end_old(struct kafka *kafka, struct error *error) {
     static const char COMMAND[] = "{\"v\":99,\"do\":\"leave\"}";
-    char topic[FLEET_GROUP_MAX + sizeof OLD_TOPIC];
-    snprintf(topic, sizeof topic, "%s" OLD_TOPIC, kafka->self->group);
-    return kafka_write(kafka->client, topic, 0, NULL, 0, COMMAND, strlen(COMMAND), SIZE_MAX, error);
+    char topic[KAFKA_TOPIC_SIZE];
+    return kafka_write(kafka->client, old_topic(kafka, topic), 0, NULL, 0, COMMAND, strlen(COMMAND),
+                       SIZE_MAX, error);
 }
 
 static int nothing_to_move(const struct kafka *kafka, struct error *error) {
@@ -887,10 +954,11 @@ static int move_all(struct kafka *kafka, int64_t *offsets, int count, struct err
     if (claims_begin(&kafka->claims, &span, error) || end_old(kafka, error))
         return -1;
     for (int p = 0; p < count; p++)
-        if (claims_put(&kafka->claims, span, claims_number_key(key, OF_PARTITION, (uint64_t)p),
+        if (!kafka->claims.held[p].record &&
+            claims_put(&kafka->claims, span, claims_number_key(key, OF_PARTITION, (uint64_t)p),
                        moved_record(offsets[p] > 0 ? offsets[p] : 0), error))
             return -1;
-    return claims_commit(&kafka->claims, span, NULL, NULL, error);
+    return claims_commit(&kafka->claims, NULL, NULL, error);
 }
 
 /* It has no daemon's configuration: the topics are made for the stream that is named. */
@@ -909,7 +977,8 @@ static int move(struct fleet_link *link, const char *stream, size_t *count, stru
     if (!offsets)
         error_no_memory(error);
     else if (kafka_connect(kafka->client, true, error) == 0 &&
-             claims_follow(&kafka->claims, error) == 0 && is_old(kafka, &old, error) == 0)
+             claims_follow(&kafka->claims, error) == 0 &&
+             is_old(kafka, self.partitions, &old, error) == 0)
         result = old && partitions ? move_all(kafka, offsets, partitions, error)
                                    : nothing_to_move(kafka, error);
     free(offsets);
@@ -961,12 +1030,12 @@ static const char LETTERS[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVW
 static int name_topics(struct kafka *kafka, struct error *error) {
     const char *group = kafka->self->group;
     size_t size = strlen(group);
-    if (size == 0 || size > FLEET_GROUP_MAX || strspn(group, LETTERS) != size)
+    if (size == 0 || size > GROUP_MAX || strspn(group, LETTERS) != size)
         return error_set(error, EX_CONFIG,
                          "the fleet %s needs the topics %s.claims, %s.streams and %s.rounds, which "
                          "Kafka cannot have: give its group (examples.kafka.group) at most %d "
                          "letters, digits, '.', '_' and '-'",
-                         group, group, group, group, FLEET_GROUP_MAX);
+                         group, group, group, group, GROUP_MAX);
     snprintf(kafka->client->claims, sizeof kafka->client->claims, "%s" CLAIMS_TOPIC, group);
     snprintf(kafka->client->streams, sizeof kafka->client->streams, "%s.streams", group);
     snprintf(kafka->client->rounds, sizeof kafka->client->rounds, "%s.rounds", group);

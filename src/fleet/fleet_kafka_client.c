@@ -10,7 +10,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 
-#define FOLLOW_MS "500"       /* a server waits so long for the next message, */
+#define FOLLOW_MS "100"       /* a server waits so long for the next message, */
 #define READ_MS "10"          /* of states and parameters, which are there */
 #define ROUNDS_KEPT "3600000" /* ms: a round is shorter */
 #define TAG "tag"             /* header of a message */
@@ -19,7 +19,7 @@ enum {
     ASK_MS = 2000, /* for one answer, where that is tried again */
     ANSWER_MS = 5000,
     WHY_SIZE = 512,
-    CONFIGS_MAX = 4,
+    CONFIGS_MAX = 5,
     CREATE_MS = 10000,
     REPLICAS_SAFE = 3,  /* of so many one may be lost, and two have what is acknowledged */
     PIECE = 256 * 1024, /* bytes of a message, at most */
@@ -39,6 +39,12 @@ int kafka_fail(struct fleet_client *kafka, rd_kafka_resp_err_t code, struct erro
         kafka->topics_known = false;
     if (kafka_refuses(code))
         return kafka_say_refused(error, kafka->options, code, &kafka->aim, rd_kafka_err2str(code));
+    if (code == RD_KAFKA_RESP_ERR_UNSUPPORTED_VERSION ||
+        code == RD_KAFKA_RESP_ERR__UNSUPPORTED_FEATURE ||
+        code == RD_KAFKA_RESP_ERR_INVALID_TRANSACTION_TIMEOUT)
+        return error_set(error, EX_UNAVAILABLE,
+                         "%s: a fleet needs transactions as Kafka has them from 2.5 on: %s",
+                         kafka->options->servers, rd_kafka_err2str(code));
     return code == RD_KAFKA_RESP_ERR__TRANSPORT || code == RD_KAFKA_RESP_ERR__TIMED_OUT ||
                    code == RD_KAFKA_RESP_ERR__MSG_TIMED_OUT ||
                    code == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN
@@ -140,12 +146,13 @@ static int make_writer(struct fleet_client *kafka, struct error *error) {
         {"enable.idempotence", "true"},
         {"linger.ms", "0"},
         {"allow.auto.create.topics", "false"},
-        {"message.timeout.ms", "5000"},
+        {"message.timeout.ms", "10000"},
+        {"queue.buffering.max.kbytes", "8192"},
         {"reconnect.backoff.max.ms", "1000"},
         {"transactional.id", id},
     };
     const bool transacts = kafka->self->name != NULL;
-    snprintf(id, sizeof id, "%s.%s", kafka->self->group, transacts ? kafka->self->name : "");
+    snprintf(id, sizeof id, "%s/%s", kafka->self->group, transacts ? kafka->self->name : "");
     rd_kafka_conf_t *conf = kafka_settings(
         settings, sizeof settings / sizeof *settings - !transacts, kafka->options, error);
     if (conf)
@@ -164,6 +171,7 @@ static void drop_writer(struct fleet_client *kafka) {
 }
 
 void kafka_disconnect(struct fleet_client *kafka) {
+    kafka_abort(kafka);
     drop_writer(kafka);
     kafka_end(&kafka->reader);
     kafka_end(&kafka->follower);
@@ -252,9 +260,13 @@ int kafka_write(struct fleet_client *kafka, const char *topic, int32_t partition
 }
 
 int kafka_wait(struct fleet_client *kafka, struct error *error) {
-    const double end = clock_seconds() + KAFKA_ANSWER;
-    while (kafka->waits && !kafka->code && clock_seconds() < end && !*kafka->fatal.text)
+    double end = clock_seconds() + KAFKA_ANSWER;
+    while (kafka->waits && !kafka->code && clock_seconds() < end && !*kafka->fatal.text) {
+        const size_t waits = kafka->waits;
         rd_kafka_poll(kafka->writer, KAFKA_POLL_MS);
+        if (kafka->waits < waits)
+            end = clock_seconds() + KAFKA_ANSWER;
+    }
     if (!kafka->waits && !kafka->code)
         return 0;
     rd_kafka_resp_err_t code = kafka->code ? kafka->code : RD_KAFKA_RESP_ERR__TIMED_OUT;
@@ -354,15 +366,34 @@ int kafka_count(struct fleet_client *kafka, const char *name, int *count, struct
     return ask_topic(kafka, name, count, &replicas, error);
 }
 
+static int ask_topics(struct fleet_client *kafka, const struct rd_kafka_metadata **about,
+                      struct error *error) {
+    kafka->aim = (struct kafka_aim){"Describe", "*", kafka->self->group};
+    rd_kafka_resp_err_t code = rd_kafka_metadata(kafka->reader, 1, NULL, about, ASK_MS);
+    if (!code)
+        return 0;
+    return kafka_listen(kafka, error) ? -1 : kafka_fail(kafka, code, error);
+}
+
 int kafka_groups(struct fleet_client *kafka, const char *end, struct fleet_groups *groups,
                  struct error *error) {
     const struct rd_kafka_metadata *about;
-    kafka->aim = (struct kafka_aim){"Describe", "*", kafka->self->group};
-    rd_kafka_resp_err_t code = rd_kafka_metadata(kafka->reader, 1, NULL, &about, ASK_MS);
-    if (code)
-        return kafka_listen(kafka, error) ? -1 : kafka_fail(kafka, code, error);
+    if (ask_topics(kafka, &about, error))
+        return -1;
     for (int n = 0; n < about->topic_cnt; n++)
         fleet_groups_add(groups, about->topics[n].topic, strlen(about->topics[n].topic), "", end);
+    rd_kafka_metadata_destroy(about);
+    return 0;
+}
+
+int kafka_has_topic(struct fleet_client *kafka, const char *topic, bool *is_there,
+                    struct error *error) {
+    const struct rd_kafka_metadata *about;
+    if (ask_topics(kafka, &about, error))
+        return -1;
+    *is_there = false;
+    for (int n = 0; n < about->topic_cnt; n++)
+        *is_there |= strcmp(about->topics[n].topic, topic) == 0;
     rd_kafka_metadata_destroy(about);
     return 0;
 }
@@ -475,7 +506,8 @@ static int have_topics(struct fleet_client *kafka, struct error *error) {
          1,
          -1,
          {{"cleanup.policy", "compact"},
-          {"segment.ms", "3600000"},
+          {"segment.ms", "600000"},
+          {"min.cleanable.dirty.ratio", "0.1"},
           {"message.timestamp.type", "LogAppendTime"}}},
         {kafka->streams, (int)kafka->self->partitions, -1, {{"cleanup.policy", "compact"}}},
         {kafka->rounds, 1, -1, {{"cleanup.policy", "delete"}, {"retention.ms", ROUNDS_KEPT}}},
@@ -515,29 +547,34 @@ static int are_gone(const struct fleet_client *kafka, const char *topic, int32_t
 
 typedef int take_message(void *context, const rd_kafka_message_t *message, struct error *error);
 
-static bool has_tag(const rd_kafka_message_t *m, uint64_t tag) {
+static bool is_of(const rd_kafka_message_t *m, const struct kafka_span *spans, size_t count) {
     rd_kafka_headers_t *headers;
-    const void *value;
+    const void *tag;
     size_t size;
-    return !rd_kafka_message_headers(m, &headers) &&
-           !rd_kafka_header_get_last(headers, TAG, &value, &size) && size == sizeof tag &&
-           memcmp(value, &tag, sizeof tag) == 0;
+    if (rd_kafka_message_headers(m, &headers) ||
+        rd_kafka_header_get_last(headers, TAG, &tag, &size) || size != sizeof spans->tag)
+        return false;
+    for (size_t n = 0; n < count; n++)
+        if (memcmp(tag, &spans[n].tag, size) == 0)
+            return m->offset >= spans[n].first && m->offset <= spans[n].last;
+    return false;
 }
 
 /* Messages of other spans are of daemons that were killed, or lost the partition. */
 static int collect(struct fleet_client *kafka, rd_kafka_topic_t *topic, int32_t partition,
-                   const struct kafka_span *span, take_message *take, void *context,
+                   const struct kafka_span *spans, size_t count, take_message *take, void *context,
                    struct error *error) {
+    const int64_t last = spans[count - 1].last;
     double deadline = clock_seconds() + KAFKA_ANSWER;
     int result = 0;
-    for (int64_t next = span->first; next <= span->last && result == 0;) {
+    for (int64_t next = spans[0].first; next <= last && result == 0;) {
         rd_kafka_message_t *m = rd_kafka_consume(topic, partition, KAFKA_POLL_MS);
         if (m && m->err == RD_KAFKA_RESP_ERR__PARTITION_EOF) {
             next = m->offset;
         } else if (m && !m->err && m->offset >= next) {
             next = m->offset + 1;
             deadline = clock_seconds() + KAFKA_ANSWER;
-            if (m->offset <= span->last && has_tag(m, span->tag))
+            if (is_of(m, spans, count))
                 result = take(context, m, error);
         } else if (m && kafka_refuses(m->err)) {
             result = kafka_fail(kafka, m->err, error);
@@ -546,28 +583,31 @@ static int collect(struct fleet_client *kafka, rd_kafka_topic_t *topic, int32_t 
             rd_kafka_message_destroy(m);
         if (result == 0)
             result = kafka_listen(kafka, error);
-        if (result == 0 && next <= span->last && clock_seconds() > deadline)
+        if (result == 0 && next <= last && clock_seconds() > deadline)
             result = kafka_fail(kafka, RD_KAFKA_RESP_ERR__TIMED_OUT, error);
     }
     return result;
 }
 
-static int read_span(struct fleet_client *kafka, const char *name, int32_t partition,
-                     const struct kafka_span *span, take_message *take, void *context,
-                     struct error *error) {
+/* (count,) spans, in the order of their offsets. */
+static int read_spans(struct fleet_client *kafka, const char *name, int32_t partition,
+                      const struct kafka_span *spans, size_t count, take_message *take,
+                      void *context, struct error *error) {
     int64_t low, high;
+    if (count == 0)
+        return 0;
     if (kafka_offsets(kafka, name, partition, &low, &high, error))
         return -1;
-    if (low > span->first || high <= span->last)
+    if (low > spans[0].first || high <= spans[count - 1].last)
         return are_gone(kafka, name, partition, error);
     rd_kafka_topic_t *topic = rd_kafka_topic_new(kafka->reader, name, NULL);
-    if (!topic || rd_kafka_consume_start(topic, partition, span->first)) {
+    if (!topic || rd_kafka_consume_start(topic, partition, spans[0].first)) {
         rd_kafka_resp_err_t code = rd_kafka_last_error();
         if (topic)
             rd_kafka_topic_destroy(topic);
         return kafka_fail(kafka, code, error);
     }
-    int result = collect(kafka, topic, partition, span, take, context, error);
+    int result = collect(kafka, topic, partition, spans, count, take, context, error);
     rd_kafka_consume_stop(topic, partition);
     rd_kafka_topic_destroy(topic);
     return result;
@@ -707,9 +747,7 @@ int kafka_read_rows(struct fleet_client *kafka, int32_t partition, const struct 
                     struct error *error) {
     struct rows rows = {0};
     uint64_t visited = 0;
-    int result = 0;
-    for (size_t n = 0; n < count && result == 0; n++)
-        result = read_span(kafka, kafka->streams, partition, &spans[n], read_row, &rows, error);
+    int result = read_spans(kafka, kafka->streams, partition, spans, count, read_row, &rows, error);
     if (result == 0)
         result = visit_rows(&rows, &visited, visit, context, error);
     if (result == 0 && visited != streams)
@@ -736,7 +774,7 @@ static int read_bytes(void *context, const rd_kafka_message_t *m, struct error *
 int kafka_read_bytes(struct fleet_client *kafka, const struct kafka_span *span, void **bytes,
                      size_t *size, struct error *error) {
     struct row all = {0};
-    int result = read_span(kafka, kafka->rounds, 0, span, read_bytes, &all, error);
+    int result = read_spans(kafka, kafka->rounds, 0, span, 1, read_bytes, &all, error);
     *bytes = result ? NULL : all.bytes;
     *size = all.filled;
     if (result)

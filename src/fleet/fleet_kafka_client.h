@@ -83,6 +83,9 @@ int kafka_offsets(struct fleet_client *kafka, const char *topic, int32_t partiti
 int kafka_groups(struct fleet_client *kafka, const char *end, struct fleet_groups *groups,
                  struct error *error);
 
+int kafka_has_topic(struct fleet_client *kafka, const char *topic, bool *is_there,
+                    struct error *error);
+
 /* How many partitions a topic has; 0: it is not there. A cluster may make one that is asked for. */
 int kafka_count(struct fleet_client *kafka, const char *topic, int *count, struct error *error);
 
