@@ -461,13 +461,15 @@ static void add_offset(const struct consume *consume, rd_kafka_topic_partition_l
     of->metadata_size = of->metadata ? strlen(note) : 0;
 }
 
+/* A fleet commits its offsets with its states. */
 static rd_kafka_topic_partition_list_t *take_offsets(struct consume *consume) {
     rd_kafka_topic_partition_list_t *list =
         rd_kafka_topic_partition_list_new((int)consume->count + 1);
     pthread_mutex_lock(&consume->mutex);
     for (size_t n = 0; n < consume->count; n++) {
         struct consume_partition *p = consume->partitions[n];
-        if (!p->read || p->reading != p->generation || reached(p) == p->committed.count)
+        if (consume->config->fleet.lease > 0 || !p->read || p->reading != p->generation ||
+            reached(p) == p->committed.count)
             continue;
         p->committed.count = reached(p);
         add_offset(consume, list, p);

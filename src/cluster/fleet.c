@@ -21,8 +21,6 @@
 #include "daemon/observe.h"
 #include "daemon/parts.h"
 #include "daemon/run.h"
-#include "fleet_assign.h"
-#include "fleet_command.h"
 #include "fleet_rates.h"
 #include "shares.h"
 #include "store/carry.h"
@@ -544,58 +542,28 @@ static bool has_ended(const struct fleet *fleet, int self, size_t p) {
     return fleet->shares.list[p].state == SHARE_AWAY && fleet->shares.list[p].end.claim;
 }
 
-/* Who has what, among those who may have something; and who is to. `number` is (daemons,), the
-   numbers of those, in the order of their names. */
-static void assign(const struct fleet *fleet, int *owner, int *to, int *number, size_t *room) {
-    const struct fleet_view *view = &fleet->view;
-    int count = 0;
-    for (size_t d = 0; d < view->daemon_count; d++)
-        number[d] = view->daemons[d].living && !view->daemons[d].draining ? count++ : FLEET_NOBODY;
-    for (size_t p = 0; p < fleet->shares.count; p++)
-        owner[p] = view->partitions[p].owner < 0 ? FLEET_NOBODY : number[view->partitions[p].owner];
-    fleet_assign(fleet->shares.count, (size_t)count, owner, to, room);
-}
-
 static bool is_free(const struct fleet_view *view, size_t partition) {
     int owner = view->partitions[partition].owner;
     return owner < 0 || !view->daemons[owner].living;
 }
 
 /* What it has too much goes, or else what it is to have comes. */
-static int move(struct daemon *daemon, int self, const int *to, size_t *list, struct error *error) {
+static int share_out(struct daemon *daemon, int self, size_t *list, struct error *error) {
     struct fleet *fleet = daemon->cluster->fleet;
     size_t leaving = 0, coming = 0;
     for (size_t p = 0; p < fleet->shares.count; p++) {
+        const int to = fleet->view.partitions[p].to;
         struct share *share = &fleet->shares.list[p];
-        if (share->state == SHARE_OWNED && to[p] != self) {
+        if (share->state == SHARE_OWNED && to != self) {
             share->state = SHARE_LEAVES;
             leaving++;
         }
-        if (share->state == SHARE_AWAY && to[p] == self && self != FLEET_NOBODY &&
-            is_free(&fleet->view, p))
+        if (share->state == SHARE_AWAY && to == self && is_free(&fleet->view, p))
             list[coming++] = p;
     }
     if (leaving)
         return release(daemon, error);
     return coming ? ask_for(daemon, FLEET_JOB_TAKE, list, coming, error) : 0;
-}
-
-static int share_out(struct daemon *daemon, int self, size_t *list, struct error *error) {
-    struct fleet *fleet = daemon->cluster->fleet;
-    size_t daemons = fleet->view.daemon_count + 1;
-    int *owner = calloc(2 * fleet->shares.count + daemons + 1, sizeof *owner);
-    size_t *room = calloc(2 * daemons, sizeof *room);
-    int result = -1;
-    if (owner && room) {
-        int *to = owner + fleet->shares.count, *number = to + fleet->shares.count;
-        assign(fleet, owner, to, number, room);
-        result = move(daemon, number[self], to, list, error);
-    } else {
-        error_no_memory(error);
-    }
-    free(owner);
-    free(room);
-    return result;
 }
 
 static int act_with(struct daemon *daemon, int self, size_t *list, struct error *error) {

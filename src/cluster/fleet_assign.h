@@ -4,6 +4,9 @@
 
 #include <stddef.h>
 
+struct error;
+struct fleet_view;
+
 enum { FLEET_NOBODY = -1 };
 
 /* Share out `partitions` among `daemons`, which are numbered by their names in order: every daemon
@@ -12,5 +15,9 @@ enum { FLEET_NOBODY = -1 };
    or FLEET_NOBODY; `to` has that where there are no daemons. Both may be the same array.
    `room` is (2 * daemons,), for the function's own use. */
 void fleet_assign(size_t partitions, size_t daemons, const int *owner, int *to, size_t *room);
+
+/* `to` of all partitions of a view, for those of its daemons who are there and not drained. -1: out
+   of memory. */
+int fleet_assign_view(struct fleet_view *view, struct error *error);
 
 #endif

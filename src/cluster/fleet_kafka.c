@@ -2,49 +2,56 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <jansson.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sysexits.h>
-
 #include <sys/random.h>
+#include <sysexits.h>
+#include <time.h>
 
 #include "common/clock.h"
 #include "common/log.h"
-#include "fleet_kafka_client.h"
-#include "fleet_rows.h"
+#include "fleet_claims.h"
 
 #define MS 1e3
+#define CLAIMS_TOPIC ".claims"
+#define OLD_TOPIC ".fleet"      /* where older versions kept a log of commands */
+#define POLLED_LATEST_MS 300000 /* a member may be silent to librdkafka itself for so long */
 
 enum {
-    LOG_PARTITION = 0,
-    RESTORE_S = 60, /* for the way to the first snapshot */
-    SNAPSHOT_MESSAGES = 10000,
+    SPANS_MAX = 64, /* of a partition's states: after that all of them are written again */
+    NUMBER_SIZE = 24,
+    LEAVE_S = 2,
+    GROUP_MAX = 249 - (int)sizeof ".streams" + 1, /* a topic's name has 249 bytes at most */
+    WHY_SIZE = 512,
 };
 
 /* States of one partition that are not committed yet. */
-struct kafka_staged {
+struct staged {
     size_t partition;
-    uint64_t claim, serial;
-    struct fleet_span span;
+    uint64_t serial, transaction;
+    size_t span; /* SIZE_MAX: nothing of it is written */
 };
 
 struct kafka {
-    struct fleet_link link;
-    struct fleet_client client;
-
-    /* The log. */
-    rd_kafka_topic_t *log_topic; /* NULL: not read */
-    struct fleet_machine *machine;
-    int64_t snapshots;                  /* messages from one to the next */
-    int64_t next;                       /* offset of the message that comes next */
-    int64_t restored;                   /* before that the machine is of long ago */
-    bool snapshot_passed, snapshot_due; /* somebody is to write one; this daemon is */
+    struct claims claims;          /* begins with the link */
+    struct fleet_client *client;   /* of the claims, */
+    const struct fleet_self *self; /* and its own */
     char run[FLEET_ID_SIZE];
-    uint64_t number;  /* of the last command */
-    double renew_due; /* clock_seconds */
 
-    struct kafka_staged *staged;
+    /* The group. */
+    rd_kafka_t *group; /* NULL: no member of it */
+    bool subscribed;
+    bool known;                               /* what is assigned */
+    bool broken;                              /* it does not go on, and has to be joined anew */
+    bool draining;                            /* all is to be given up, before it is left */
+    rd_kafka_resp_err_t said;                 /* the newest error that was logged */
+    rd_kafka_topic_partition_list_t *revoked; /* NULL: nothing is to be given up */
+    double tell_due;                          /* clock_seconds: what it says of itself */
+
+    struct staged *staged;
     size_t staged_count;
 };
 
@@ -52,775 +59,797 @@ static struct kafka *kafka_of(struct fleet_link *link) {
     return (struct kafka *)link;
 }
 
-/* Milliseconds. */
-static uint64_t lease_of(const struct kafka *kafka) {
-    return (uint64_t)(kafka->client.self->lease * MS);
+/* ---- The group ---- */
+
+static bool is_own(const struct kafka *kafka, const struct holding *held) {
+    return held->record && !held->is_free && kafka->self->id &&
+           strcmp(held->id, kafka->self->id) == 0;
 }
 
-static uint64_t now_ms(void) {
-    double now = clock_unix();
-    return now > 0 ? (uint64_t)(now * MS) : 0;
+static void note_assigned(struct kafka *kafka, const rd_kafka_topic_partition_list_t *list,
+                          bool assigned, bool leaving) {
+    for (int n = 0; n < list->cnt; n++)
+        if ((size_t)list->elems[n].partition < kafka->claims.held_count) {
+            kafka->claims.held[list->elems[n].partition].assigned = assigned;
+            kafka->claims.held[list->elems[n].partition].leaving = leaving;
+        }
+    kafka->claims.version++;
 }
 
-/* Kafka's first offset is 0: in the log an offset is one more, and 0 says that nothing of the
-   partition is learned. False: that. */
-static bool from_log(struct fleet_offset *offset) {
-    bool some = offset->sequence > 0;
-    offset->sequence -= some;
-    return some;
+/* librdkafka waits for ever where it refuses a list. */
+static void note_refused(struct kafka *kafka, rd_kafka_error_t *refused) {
+    kafka->broken |= refused != NULL;
+    rd_kafka_error_destroy(refused);
 }
 
-/* ---- Reading ---- */
+static void take_back(struct kafka *kafka, rd_kafka_topic_partition_list_t *list) {
+    note_refused(kafka, rd_kafka_incremental_unassign(kafka->group, list));
+    note_assigned(kafka, list, false, false);
+}
 
-static void stop_reading(struct kafka *kafka) {
-    if (!kafka->log_topic)
+/* From within rd_kafka_consumer_poll. Messages are read elsewhere (consume_kafka.c): here all is
+   paused. What is revoked is given up once it is handed over; what is lost, another may have by
+   now. */
+static void on_rebalance(rd_kafka_t *group, rd_kafka_resp_err_t code,
+                         rd_kafka_topic_partition_list_t *list, void *context) {
+    struct kafka *kafka = (struct kafka *)((char *)context - offsetof(struct kafka, claims.client));
+    if (code == RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS) {
+        for (int n = 0; n < list->cnt; n++)
+            list->elems[n].offset = RD_KAFKA_OFFSET_END;
+        note_refused(kafka, rd_kafka_incremental_assign(group, list));
+        rd_kafka_pause_partitions(group, list);
+        note_assigned(kafka, list, true, false);
+        kafka->known = true;
+    } else if (code == RD_KAFKA_RESP_ERR__REVOKE_PARTITIONS && !rd_kafka_assignment_lost(group) &&
+               !kafka->revoked) {
+        kafka->revoked = rd_kafka_topic_partition_list_copy(list);
+        note_assigned(kafka, list, true, true);
+    } else {
+        kafka->known = false;
+        kafka->broken |= kafka->revoked != NULL;
+        take_back(kafka, list);
+    }
+}
+
+/* Once nothing of it is this daemon's. */
+static void give_up(struct kafka *kafka) {
+    rd_kafka_topic_partition_list_t *list = kafka->revoked;
+    for (int n = 0; list && n < list->cnt; n++)
+        if ((size_t)list->elems[n].partition < kafka->claims.held_count &&
+            is_own(kafka, &kafka->claims.held[list->elems[n].partition]))
+            return;
+    if (!list)
         return;
-    rd_kafka_consume_stop(kafka->log_topic, LOG_PARTITION);
-    rd_kafka_topic_destroy(kafka->log_topic);
-    kafka->log_topic = NULL;
+    kafka->revoked = NULL;
+    take_back(kafka, list);
+    rd_kafka_topic_partition_list_destroy(list);
 }
 
-static void forget_log(struct kafka *kafka) {
-    stop_reading(kafka);
-    fleet_machine_close(&kafka->machine);
-}
-
-static int start_reading(struct kafka *kafka, int64_t offset, struct error *error) {
-    stop_reading(kafka);
-    kafka->log_topic = rd_kafka_topic_new(kafka->client.follower, kafka->client.log, NULL);
-    kafka->next = offset;
-    if (kafka->log_topic && !rd_kafka_consume_start(kafka->log_topic, LOG_PARTITION, offset))
-        return 0;
-    rd_kafka_resp_err_t code = rd_kafka_last_error();
-    if (kafka->log_topic)
-        rd_kafka_topic_destroy(kafka->log_topic);
-    kafka->log_topic = NULL;
-    return kafka_fail(&kafka->client, code, error);
-}
-
-static int read_again(struct kafka *kafka, struct error *error) {
-    forget_log(kafka);
-    return error_set(error, EX_TEMPFAIL, "its topic %s has to be read again", kafka->client.log);
-}
-
-/* The next message, within so many milliseconds; NULL: there is none, or with -1 an error. What is
-   not there any more was deleted while this daemon was away, or the topic has been made again. */
-static int next_message(struct kafka *kafka, int timeout, rd_kafka_message_t **message,
-                        struct error *error) {
-    rd_kafka_message_t *m = rd_kafka_consume(kafka->log_topic, LOG_PARTITION, timeout);
-    *message = NULL;
-    if (!m || (!m->err && m->offset >= kafka->next)) {
-        *message = m;
-        return 0;
+static void end_group(struct kafka *kafka) {
+    if (kafka->revoked) {
+        take_back(kafka, kafka->revoked);
+        rd_kafka_topic_partition_list_destroy(kafka->revoked);
     }
-    rd_kafka_resp_err_t code = m->err;
-    rd_kafka_message_destroy(m);
-    if (code == RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET ||
-        code == RD_KAFKA_RESP_ERR_OFFSET_OUT_OF_RANGE)
-        return read_again(kafka, error);
-    if (kafka_is_unknown(code)) {
-        forget_log(kafka);
-        return kafka_fail(&kafka->client, code, error);
-    }
-    if (!kafka_refuses(code))
-        return 0;
-    kafka->client.aim = (struct kafka_aim){"Read", kafka->client.log, kafka->client.self->group};
-    return kafka_fail(&kafka->client, code, error);
+    kafka_end(&kafka->group);
+    kafka->revoked = NULL;
+    kafka->subscribed = kafka->known = kafka->broken = false;
+    for (size_t p = 0; p < kafka->claims.held_count; p++)
+        kafka->claims.held[p].assigned = kafka->claims.held[p].leaving = false;
 }
 
-static uint64_t time_of(const rd_kafka_message_t *m) {
-    rd_kafka_timestamp_type_t type;
-    int64_t time = rd_kafka_message_timestamp(m, &type);
-    return time > 0 ? (uint64_t)time : 0;
+static int lease_is_short(const struct kafka *kafka, struct error *error) {
+    return error_set(error, EX_CONFIG,
+                     "fleet.lease: %s takes no member whose lease is %g s: set it to at least the "
+                     "cluster's group.min.session.timeout.ms (6 s unless somebody has changed it) "
+                     "and at most its group.max.session.timeout.ms",
+                     kafka->client->options->servers, kafka->self->lease);
 }
 
-/* ---- Applying ---- */
-
-/* It is the daemon's to write that renews its lease first after so many messages. */
-static void note_snapshot(struct kafka *kafka, const struct fleet_command *command) {
-    const char *name = kafka->client.self->name;
-    if (!kafka->snapshot_passed || command->kind != FLEET_COMMAND_RENEW)
-        return;
-    kafka->snapshot_passed = false;
-    kafka->snapshot_due =
-        name && strcmp(command->name, name) == 0 && strcmp(command->run, kafka->run) == 0;
+static bool is_member(const struct kafka *kafka) {
+    char *id = rd_kafka_memberid(kafka->group);
+    bool is = id && *id;
+    rd_kafka_mem_free(kafka->group, id);
+    return is;
 }
 
-/* A machine that could not apply a command is of no use. */
-static int apply(struct kafka *kafka, const rd_kafka_message_t *m, struct fleet_answer *answer,
-                 struct error *error) {
-    struct fleet_command command;
-    uint64_t time = time_of(m);
-    int is = fleet_command_decode(m->payload ? m->payload : "", m->len, &command, error);
-    *answer = (struct fleet_answer){.verdict = FLEET_REPEATED};
-    kafka->next = m->offset + 1;
-    kafka->snapshot_passed |= kafka->next % kafka->snapshots == 0;
-    if (is > 0)
-        fleet_machine_skip(kafka->machine, time);
-    if (is == 0) {
-        note_snapshot(kafka, &command);
-        is = fleet_machine_apply(kafka->machine, time, &command, answer, error);
-        fleet_command_free(&command);
-    }
-    if (is >= 0)
-        return 0;
-    forget_log(kafka);
-    return error_prefix(error, "%s: the topic %s, at offset %" PRId64,
-                        kafka->client.options->servers, kafka->client.log, m->offset);
-}
-
-static int apply_next(struct kafka *kafka, int timeout, bool *any, struct fleet_answer *answer,
-                      struct error *error) {
+/* 1: another process has this daemon's place in the group. A membership that ends while something
+   is to be given up is not begun again by librdkafka. */
+static int poll_group(struct kafka *kafka, struct error *error) {
+    char why[WHY_SIZE];
     rd_kafka_message_t *m;
-    if (next_message(kafka, timeout, &m, error))
-        return -1;
-    *any = m != NULL;
-    if (!m)
-        return 0;
-    int result = apply(kafka, m, answer, error);
-    rd_kafka_message_destroy(m);
-    return result;
-}
-
-/* Up to that offset, which is there. */
-static int apply_until(struct kafka *kafka, int64_t end, struct fleet_answer *answer,
-                       struct error *error) {
-    double deadline = clock_seconds() + KAFKA_ANSWER;
-    bool any;
-    while (kafka->next < end) {
-        if (kafka_listen(&kafka->client, error) ||
-            apply_next(kafka, KAFKA_POLL_MS, &any, answer, error))
-            return -1;
-        if (any)
-            deadline = clock_seconds() + KAFKA_ANSWER;
-        else if (clock_seconds() > deadline)
-            return kafka_fail(&kafka->client, RD_KAFKA_RESP_ERR__TIMED_OUT, error);
-    }
-    return 0;
-}
-
-/* ---- From the beginning ---- */
-
-static int has_no_snapshot(const struct kafka *kafka, int64_t low, struct error *error) {
-    return error_set(error, EX_UNAVAILABLE,
-                     "%s: the topic %s begins at offset %" PRId64 " and has no snapshot: what was "
-                     "before, and with it what the fleet knew, was deleted there, as with another "
-                     "retention.ms than -1; use another "
-                     "examples.kafka.group",
-                     kafka->client.options->servers, kafka->client.log, low);
-}
-
-/* A snapshot is written after what it is of. */
-static int is_of_another_log(const struct kafka *kafka, int64_t offset, uint64_t position,
-                             struct error *error) {
-    return error_set(error, EX_UNAVAILABLE,
-                     "%s: the topic %s has a snapshot at offset %" PRId64 " which names the offset "
-                     "%" PRIu64 ", that comes after it: it is of another log, as of a topic that "
-                     "was made again or has lost what it had; use another examples.kafka.group",
-                     kafka->client.options->servers, kafka->client.log, offset, position);
-}
-
-/* The machine of the snapshot whose last piece is at `offset`. 1: it is there; 0: a later one may
-   do, since this is damaged, or of another log (*damage), or the log does not have all that came
-   after it: its writer was slow. */
-static int load(struct kafka *kafka, const struct fleet_pieces *pieces, int64_t low, int64_t offset,
-                uint64_t *position, struct error *damage, struct error *error) {
-    kafka->machine = fleet_machine_load(pieces->bytes, pieces->size, position, error);
-    if (!kafka->machine) {
-        bool damaged = error->status == EX_DATAERR;
-        error->status = damaged ? EX_UNAVAILABLE : error->status;
-        error_prefix(error, "%s: the topic %s", kafka->client.options->servers, kafka->client.log);
-        if (damaged)
-            *damage = *error;
-        return damaged ? 0 : -1;
-    }
-    if (*position >= (uint64_t)offset)
-        is_of_another_log(kafka, offset, *position, damage);
-    if (*position + 1 < (uint64_t)low || *position >= (uint64_t)offset)
-        fleet_machine_close(&kafka->machine);
-    return kafka->machine != NULL;
-}
-
-/* The first snapshot that is whole, and with which the log goes on. */
-static int find_snapshot(struct kafka *kafka, int64_t low, int64_t high, uint64_t *position,
-                         struct error *error) {
-    double deadline = clock_seconds() + RESTORE_S;
-    struct fleet_pieces pieces = {0};
-    struct error damage = {0};
-    int found = 0;
-    while (found == 0 && kafka->next < high && clock_seconds() < deadline) {
-        rd_kafka_message_t *m;
-        found = kafka_listen(&kafka->client, error) || next_message(kafka, KAFKA_POLL_MS, &m, error)
-                    ? -1
-                    : 0;
-        if (found < 0 || !m)
-            continue;
-        kafka->next = m->offset + 1;
-        if (fleet_piece_is(m->payload, m->len))
-            found = fleet_pieces_add(&pieces, m->payload, m->len);
-        if (found < 0)
-            error_no_memory(error);
-        if (found > 0)
-            found = load(kafka, &pieces, low, m->offset, position, &damage, error);
+    while (kafka->group && (m = rd_kafka_consumer_poll(kafka->group, 0))) {
+        rd_kafka_resp_err_t code = m->err;
         rd_kafka_message_destroy(m);
+        kafka->client->aim = (struct kafka_aim){"Read", kafka->self->stream, kafka->self->group};
+        if (code == RD_KAFKA_RESP_ERR_INVALID_SESSION_TIMEOUT)
+            return lease_is_short(kafka, error);
+        if (kafka_refuses(code))
+            return kafka_fail(kafka->client, code, error);
+        if (code && code != kafka->said && !kafka_passes(code))
+            log_warning("the group %s: %s", kafka->self->group, rd_kafka_err2str(code));
+        kafka->said = code;
     }
-    fleet_pieces_free(&pieces);
-    if (found != 0)
-        return found > 0 ? 0 : -1;
-    if (kafka->next < high)
-        return kafka_fail(&kafka->client, RD_KAFKA_RESP_ERR__TIMED_OUT, error);
-    if (!*damage.text)
-        return has_no_snapshot(kafka, low, error);
-    *error = damage;
-    return -1;
+    rd_kafka_resp_err_t fatal =
+        kafka->group ? rd_kafka_fatal_error(kafka->group, why, sizeof why) : 0;
+    if (fatal || kafka->broken || (kafka->revoked && !is_member(kafka)))
+        end_group(kafka);
+    if (fatal && fatal != RD_KAFKA_RESP_ERR_FENCED_INSTANCE_ID)
+        return error_set(error, EX_TEMPFAIL, "its group: %s", why);
+    return fatal != 0;
 }
 
-static int restore(struct kafka *kafka, struct error *error) {
-    int64_t low, high;
-    uint64_t position;
-    kafka->snapshot_passed = kafka->snapshot_due = false;
-    if (kafka_offsets(&kafka->client, kafka->client.log, LOG_PARTITION, &low, &high, error) ||
-        start_reading(kafka, low, error))
+static int make_group(struct kafka *kafka, struct error *error) {
+    const struct fleet_self *self = kafka->self;
+    char session[NUMBER_SIZE], beat[NUMBER_SIZE], polled[NUMBER_SIZE];
+    const double lease = self->lease * MS;
+    const char *const settings[][2] = {
+        {"group.id", self->group},
+        {"group.instance.id", self->name},
+        {"partition.assignment.strategy", "cooperative-sticky"},
+        {"session.timeout.ms", session},
+        {"heartbeat.interval.ms", beat},
+        {"max.poll.interval.ms", polled},
+        {"enable.auto.commit", "false"},
+        {"auto.offset.reset", "latest"},
+        {"allow.auto.create.topics", "false"},
+        {"reconnect.backoff.max.ms", "1000"},
+    };
+    snprintf(session, sizeof session, "%.0f", lease);
+    snprintf(beat, sizeof beat, "%.0f", fleet_renewal(self->lease) * MS);
+    snprintf(polled, sizeof polled, "%.0f", lease > POLLED_LATEST_MS ? lease : POLLED_LATEST_MS);
+    rd_kafka_conf_t *conf =
+        kafka_settings(settings, sizeof settings / sizeof *settings, kafka->client->options, error);
+    if (conf)
+        rd_kafka_conf_set_rebalance_cb(conf, on_rebalance);
+    if (kafka_make(kafka->client, RD_KAFKA_CONSUMER, conf, &kafka->group, error))
         return -1;
-    kafka->restored = high;
-    if (low == 0) {
-        kafka->machine = fleet_machine_open(error);
-        return kafka->machine ? 0 : -1;
-    }
-    if (find_snapshot(kafka, low, high, &position, error) ||
-        start_reading(kafka, (int64_t)position + 1, error)) {
-        forget_log(kafka);
-        return -1;
-    }
+    rd_kafka_poll_set_consumer(kafka->group);
     return 0;
 }
 
-/* ---- Following ---- */
-
-static int follow(struct kafka *kafka, bool make, struct error *error) {
-    struct fleet_answer answer;
-    bool any = true;
-    int found = kafka_connect(&kafka->client, make, error);
-    if (found != 0)
-        return found;
-    if (!kafka->machine && restore(kafka, error))
-        return -1;
-    if (kafka->next < kafka->restored && apply_until(kafka, kafka->restored, &answer, error))
-        return -1;
-    while (any)
-        if (apply_next(kafka, 0, &any, &answer, error))
-            return -1;
-    return 0;
+static bool has_any(const struct kafka *kafka) {
+    for (size_t p = 0; p < kafka->claims.held_count; p++)
+        if (is_own(kafka, &kafka->claims.held[p]))
+            return true;
+    return false;
 }
 
-static int catch_up(struct kafka *kafka, struct error *error) {
-    struct fleet_answer answer;
-    int64_t low, high;
-    return kafka_offsets(&kafka->client, kafka->client.log, LOG_PARTITION, &low, &high, error) ||
-                   apply_until(kafka, high, &answer, error)
-               ? -1
-               : 0;
-}
-
-/* ---- Commands ---- */
-
-static int append(struct kafka *kafka, const void *bytes, size_t size, struct error *error) {
-    return kafka_begin(&kafka->client, error) ||
-                   kafka_write(&kafka->client, kafka->client.log, LOG_PARTITION, NULL, bytes, size,
-                               error) ||
-                   kafka_finish(&kafka->client, error)
-               ? -1
-               : 0;
-}
-
-/* A daemon makes the log; a person who is early does not. */
-static int there_is_no_fleet(const struct kafka *kafka, struct error *error) {
-    return error_set(
-        error, EX_UNAVAILABLE,
-        "%s: there is no fleet %s: no daemon has joined it, and the topic %s is not there",
-        kafka->client.options->servers, kafka->client.self->group, kafka->client.log);
-}
-
-static int command_log(struct kafka *kafka, struct fleet_command *command,
-                       struct fleet_answer *answer, struct error *error) {
-    size_t size;
-    int found = follow(kafka, kafka->client.self->name != NULL, error);
-    if (found)
-        return found > 0 ? there_is_no_fleet(kafka, error) : -1;
-    command->name = kafka->client.self->name ? kafka->client.self->name : "";
-    command->id = kafka->client.self->id ? kafka->client.self->id : "";
-    command->run = kafka->run;
-    command->number = ++kafka->number;
-    char *bytes = fleet_command_encode(command, &size);
-    if (!bytes)
-        return error_no_memory(error);
-    int result = append(kafka, bytes, size, error);
-    free(bytes);
-    if (result == 0 && kafka->client.batch.last < kafka->next) /* the topic was made again */
-        result = read_again(kafka, error);
-    if (result == 0)
-        result = apply_until(kafka, kafka->client.batch.last + 1, answer, error);
-    if (result == 0 && answer->verdict == FLEET_REPEATED) /* it was not what was written */
-        result = error_set(error, EX_TEMPFAIL, "another message is at its place in %s",
-                           kafka->client.log);
-    return result;
-}
-
-/* ---- Snapshots ---- */
-
-static int append_snapshot(struct kafka *kafka, const void *snapshot, size_t size,
-                           uint64_t position, struct error *error) {
-    unsigned char *piece = malloc(FLEET_PIECE_HEAD + FLEET_PIECE_BYTES);
-    int result = piece ? kafka_begin(&kafka->client, error) : error_no_memory(error);
-    for (size_t n = 0; n < fleet_piece_count(size) && result == 0; n++) {
-        size_t bytes = fleet_piece_write(piece, snapshot, size, position, n);
-        result = kafka_write(&kafka->client, kafka->client.log, LOG_PARTITION, NULL, piece, bytes,
-                             error);
+/* Who is drained does not; but the last one keeps what it has, while nobody else could take it. */
+static bool takes_part(const struct kafka *kafka) {
+    const char *key;
+    json_t *record;
+    if (!claims_find(&kafka->claims, OF_DRAINED, kafka->self->name))
+        return true;
+    json_object_foreach(kafka->claims.records, key, record) {
+        if (*key == *OF_DAEMON && claims_lease_left(record) > 0 &&
+            !claims_find(&kafka->claims, OF_DRAINED, key + 1))
+            return false;
     }
-    free(piece);
-    return result || kafka_finish(&kafka->client, error) ? -1 : 0;
+    return has_any(kafka);
 }
 
-/* When it fails the log is longer, until the next one. */
-static void snapshot(struct kafka *kafka) {
-    struct error error;
-    size_t size;
-    if (!kafka->snapshot_due || !kafka->machine)
-        return;
-    kafka->snapshot_due = false;
-    uint64_t position = (uint64_t)kafka->next - 1;
-    void *bytes = fleet_machine_save(kafka->machine, position, &size, &error);
-    if (bytes && append_snapshot(kafka, bytes, size, position, &error) == 0)
-        kafka_delete_before(&kafka->client, kafka->client.log, LOG_PARTITION, kafka->next);
-    else
-        log_warning("the fleet %s has no new snapshot: %s", kafka->client.self->group, error.text);
-    free(bytes);
+/* Without a subscription librdkafka sends no heartbeats: who is drained hands over first. */
+static int subscribe(struct kafka *kafka, struct error *error) {
+    const bool wanted = takes_part(kafka), drains = !wanted && has_any(kafka);
+    rd_kafka_resp_err_t code = RD_KAFKA_RESP_ERR_NO_ERROR;
+    if (!kafka->group && make_group(kafka, error))
+        return -1;
+    kafka->claims.version += drains != kafka->draining;
+    kafka->draining = drains;
+    if (wanted == kafka->subscribed || (drains && kafka->subscribed))
+        return 0;
+    if (wanted) {
+        rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(1);
+        rd_kafka_topic_partition_list_add(list, kafka->self->stream, RD_KAFKA_PARTITION_UA);
+        code = rd_kafka_subscribe(kafka->group, list);
+        rd_kafka_topic_partition_list_destroy(list);
+    } else {
+        kafka->known = true;
+        code = rd_kafka_unsubscribe(kafka->group);
+    }
+    if (code)
+        return kafka_fail(kafka->client, code, error);
+    kafka->subscribed = wanted;
+    return 0;
 }
 
 /* ---- Members ---- */
 
-static int judge_join(struct kafka *kafka, enum fleet_verdict verdict, struct error *error) {
-    const struct fleet_self *self = kafka->client.self;
-    const struct fleet_kind kind = fleet_machine_kind(kafka->machine);
-    const char *at = kafka->client.options->servers;
-    switch (verdict) {
-    case FLEET_STREAM:
+static json_t *kind_of(const struct fleet_self *self) {
+    return json_pack("{s:s, s:s, s:I, s:I}", "stream", self->stream, "digest", self->digest,
+                     "partitions", (json_int_t)self->partitions, "every", (json_int_t)self->every);
+}
+
+/* Whether a daemon of that kind is one of this fleet: -1. */
+static int judge_kind(const struct kafka *kafka, const json_t *record, struct error *error) {
+    const struct fleet_self *self = kafka->self;
+    const json_t *kind = json_object_get(record, "kind");
+    const char *at = kafka->client->options->servers;
+    if (!kind)
+        return 0;
+    if (strcmp(claims_text(kind, "stream"), self->stream) != 0)
         return error_set(error, EX_CONFIG,
                          "the fleet %s at %s learns the topic %s, and not %s: two fleets need two "
                          "groups (examples.kafka.group)",
-                         self->group, at, kind.stream, self->stream);
-    case FLEET_PARTITIONS:
-        return error_set(
-            error, EX_CONFIG,
-            "the fleet %s at %s has %" PRIu64 " partitions, and the topic %s has %zu: what "
-            "each stream belongs to has changed; use another examples.kafka.group",
-            self->group, at, (uint64_t)kind.partitions, self->stream, self->partitions);
-    case FLEET_DIGEST:
+                         self->group, at, claims_text(kind, "stream"), self->stream);
+    if (claims_number(kind, "partitions") != self->partitions)
+        return error_set(error, EX_CONFIG,
+                         "the fleet %s at %s has %" PRIu64 " partitions, and the topic %s has %zu: "
+                         "the partition of each stream has changed; use another "
+                         "examples.kafka.group",
+                         self->group, at, claims_number(kind, "partitions"), self->stream,
+                         self->partitions);
+    if (strcmp(claims_text(kind, "digest"), self->digest) != 0)
         return error_set(error, EX_CONFIG,
                          "the fleet %s at %s learns with another configuration (its digest is %s, "
                          "and this daemon's %s): give all daemons of a fleet the same one, or use "
                          "another examples.kafka.group",
-                         self->group, at, kind.digest, self->digest);
-    case FLEET_AVERAGE:
+                         self->group, at, claims_text(kind, "digest"), self->digest);
+    if (claims_number(kind, "every") != self->every)
         return error_set(error, EX_CONFIG,
                          "the fleet %s at %s averages every %" PRIu64 " examples, and this daemon "
                          "%" PRIu64 " (0: never): give all daemons of a fleet the same "
                          "fleet.average.every, or use another examples.kafka.group",
-                         self->group, at, kind.every, self->every);
-    default:
-        kafka->link.namesake = fleet_machine_namesake(kafka->machine, self->name);
-        return fleet_name_is_taken(kafka->client.self, error);
-    }
-}
-
-/* Whether the member may do what it asked for: -1. */
-static int judge(const struct kafka *kafka, const struct fleet_answer *answer,
-                 struct error *error) {
-    if (answer->verdict == FLEET_NAMESAKE)
-        return fleet_name_is_taken(kafka->client.self, error);
-    if (answer->verdict == FLEET_STALE)
-        return error_set(error, EX_TEMPFAIL, "another daemon of this one's name has joined since");
-    if (answer->verdict == FLEET_STRANGER)
-        return error_set(error, EX_TEMPFAIL, "it does not know this daemon any more");
+                         self->group, at, claims_number(kind, "every"), self->every);
     return 0;
 }
 
-static int ask(struct kafka *kafka, struct fleet_command *command, struct fleet_answer *answer,
-               struct error *error) {
-    if (command_log(kafka, command, answer, error))
+static int judge_all(const struct kafka *kafka, struct error *error) {
+    const char *key;
+    json_t *record;
+    json_object_foreach(kafka->claims.records, key, record) {
+        if (*key == *OF_DAEMON && claims_lease_left(record) > 0 &&
+            strcmp(key + 1, kafka->self->name) != 0 && judge_kind(kafka, record, error))
+            return -1;
+    }
+    for (size_t p = 0; p < kafka->claims.held_count; p++)
+        if (judge_kind(kafka, kafka->claims.held[p].record, error))
+            return -1;
+    return 0;
+}
+
+static int tell(struct kafka *kafka, const char *info, struct error *error) {
+    const struct fleet_self *self = kafka->self;
+    char key[CLAIMS_KEY_SIZE];
+    kafka->tell_due = clock_seconds() + self->lease / FLEET_RENEWALS_A_LEASE;
+    return claims_tell(&kafka->claims, claims_key(key, OF_DAEMON, self->name),
+                       json_pack("{s:s, s:s, s:f, s:s, s:o}", "id", self->id, "run", kafka->run,
+                                 "lease", self->lease, "info", info, "kind", kind_of(self)),
+                       error);
+}
+
+static const char *old_topic(const struct kafka *kafka, char name[KAFKA_TOPIC_SIZE]) {
+    snprintf(name, KAFKA_TOPIC_SIZE, "%s" OLD_TOPIC, kafka->self->group);
+    return name;
+}
+
+/* Whether the group has a fleet of an older version, of which some partition has not been moved. */
+static int is_old(struct kafka *kafka, size_t partitions, bool *old, struct error *error) {
+    char name[KAFKA_TOPIC_SIZE];
+    *old = false;
+    for (size_t p = 0; p < partitions; p++)
+        if (!kafka->claims.held[p].record)
+            return kafka_has_topic(kafka->client, old_topic(kafka, name), old, error);
+    return 0;
+}
+
+static int refuse_old(struct kafka *kafka, struct error *error) {
+    const char *group = kafka->self->group, *at = kafka->client->options->servers;
+    bool old;
+    if (is_old(kafka, kafka->self->partitions, &old, error))
         return -1;
-    int result = judge(kafka, answer, error);
-    if (result) /* what has become of the membership is asked for at once */
-        kafka->renew_due = 0;
-    return result;
+    return old ? error_set(error, EX_CONFIG,
+                           "an older runnel began the fleet %s at %s, and kept it in the topic "
+                           "%s" OLD_TOPIC ": stop its daemons (SIGTERM) and run runnel-fleet "
+                           "--kafka %s --group %s move %s once, after which this version goes on "
+                           "where they ended; or use another examples.kafka.group",
+                           group, at, group, at, group, kafka->self->stream)
+               : 0;
 }
 
-static void is_renewed(struct kafka *kafka, double since) {
-    kafka->renew_due = since + kafka->client.self->lease / FLEET_RENEWALS_A_LEASE;
-}
-
+/* Of two that begin a fleet at the same moment the later one finds the other. */
 static int join(struct fleet_link *link, const char *info, struct error *error) {
     struct kafka *kafka = kafka_of(link);
-    struct fleet_answer answer;
-    struct fleet_command command = {.kind = FLEET_COMMAND_JOIN,
-                                    .stream = kafka->client.self->stream,
-                                    .digest = kafka->client.self->digest,
-                                    .info = info,
-                                    .lease = lease_of(kafka),
-                                    .every = kafka->client.self->every,
-                                    .partitions = kafka->client.self->partitions};
-    double since = clock_seconds();
-    if (command_log(kafka, &command, &answer, error))
+    const struct fleet_self *self = kafka->self;
+    if (claims_follow(&kafka->claims, error) || claims_follow_all(&kafka->claims, error))
         return -1;
-    if (answer.verdict != FLEET_DONE)
-        return judge_join(kafka, answer.verdict, error);
-    is_renewed(kafka, since);
-    return 0;
+    const json_t *other = claims_find(&kafka->claims, OF_DAEMON, self->name);
+    if (other && strcmp(claims_text(other, "id"), self->id) != 0 && claims_lease_left(other) > 0) {
+        kafka->claims.link.namesake = (struct fleet_namesake){
+            .end = claims_number(other, "time") +
+                   (uint64_t)(json_number_value(json_object_get(other, "lease")) * MS),
+            .left = claims_lease_left(other)};
+        return fleet_name_is_taken(self, error);
+    }
+    return refuse_old(kafka, error) || judge_all(kafka, error) || tell(kafka, info, error) ||
+                   claims_follow_all(&kafka->claims, error) || judge_all(kafka, error) ||
+                   subscribe(kafka, error)
+               ? -1
+               : 0;
 }
 
-/* The log is not written more often than it has to be. */
 static int renew(struct fleet_link *link, const char *info, uint64_t *version,
                  struct error *error) {
     struct kafka *kafka = kafka_of(link);
-    struct fleet_answer answer;
-    struct fleet_command command = {
-        .kind = FLEET_COMMAND_RENEW, .info = info, .lease = lease_of(kafka)};
-    double since = clock_seconds();
-    if (follow(kafka, true, error))
+    int displaced = claims_follow(&kafka->claims, error) ? -1 : poll_group(kafka, error);
+    if (displaced < 0)
         return -1;
-    if (since >= kafka->renew_due) {
-        if (command_log(kafka, &command, &answer, error))
-            return -1;
-        *version = 0;
-        if (answer.verdict == FLEET_STALE)
-            *version = FLEET_DISPLACED;
-        if (answer.verdict == FLEET_STRANGER || answer.verdict == FLEET_STALE)
-            return 0;
-        if (judge(kafka, &answer, error))
-            return -1;
-        is_renewed(kafka, since);
-        snapshot(kafka);
-    }
-    *version = fleet_machine_version(kafka->machine);
+    const json_t *own = claims_find(&kafka->claims, OF_DAEMON, kafka->self->name);
+    *version = own && (displaced || strcmp(claims_text(own, "run"), kafka->run) != 0)
+                   ? FLEET_DISPLACED
+                   : 0;
+    if (!own || *version)
+        return 0;
+    give_up(kafka);
+    const bool tells = !kafka->client->writes && clock_seconds() >= kafka->tell_due;
+    if (subscribe(kafka, error) || (tells && tell(kafka, info, error)))
+        return -1;
+    *version = kafka->claims.version;
     return 0;
 }
 
+/* The others need not wait for the end of the session. */
 static int leave(struct fleet_link *link, struct error *error) {
-    struct fleet_answer answer;
-    struct fleet_command command = {.kind = FLEET_COMMAND_LEAVE};
-    return command_log(kafka_of(link), &command, &answer, error);
+    struct kafka *kafka = kafka_of(link);
+    const double end = clock_seconds() + LEAVE_S;
+    const char *name = kafka->self->name;
+    char key[CLAIMS_KEY_SIZE];
+    size_t span;
+    if (kafka->group)
+        rd_kafka_unsubscribe(kafka->group);
+    while (kafka->group && clock_seconds() < end) {
+        if (!is_member(kafka) || poll_group(kafka, error))
+            break;
+        give_up(kafka);
+        nanosleep(&(struct timespec){.tv_nsec = KAFKA_POLL_MS * 1000000L}, NULL);
+    }
+    if (claims_follow(&kafka->claims, error) || claims_begin(&kafka->claims, &span, error) ||
+        claims_erase(&kafka->claims, span, claims_key(key, OF_DAEMON, name), error) ||
+        claims_erase(&kafka->claims, span, claims_key(key, OF_DRAINED, name), error)) {
+        kafka_abort(kafka->client);
+        return -1;
+    }
+    return claims_commit(&kafka->claims, NULL, NULL, error);
 }
 
-/* Who is no member has to read the log to its end; that may have been long ago. */
+/* ---- Looking ---- */
+
+static bool is_to_have(const struct kafka *kafka, const struct holding *held) {
+    return held->assigned && !held->leaving && !kafka->draining;
+}
+
+static int add_daemon(const struct kafka *kafka, struct fleet_view *view, const char *name,
+                      const json_t *record) {
+    struct fleet_daemon *daemon = &view->daemons[view->daemon_count++];
+    double left = record ? claims_lease_left(record) : 0;
+    const char *info = claims_text(record, "info");
+    *daemon =
+        (struct fleet_daemon){.name = strdup(name),
+                              .living = left > 0,
+                              .draining = claims_find(&kafka->claims, OF_DRAINED, name) != NULL,
+                              .lease = left > 0 ? left : 0,
+                              .info = strdup(*info ? info : "{}")};
+    return daemon->name && daemon->info ? 0 : -1;
+}
+
+static int by_name(const void *a, const void *b) {
+    return strcmp(((const struct fleet_daemon *)a)->name, ((const struct fleet_daemon *)b)->name);
+}
+
+/* Those who are there, or had something when they went; this daemon once the group has said what it
+   is to have. */
+static int add_daemons(const struct kafka *kafka, struct fleet_view *view) {
+    const char *key, *self = kafka->self->name;
+    json_t *record, *owners = json_object();
+    int result = owners ? 0 : -1;
+    for (size_t p = 0; p < kafka->claims.held_count; p++)
+        if (kafka->claims.held[p].record && !kafka->claims.held[p].is_free)
+            json_object_set_new(owners, kafka->claims.held[p].name, json_null());
+    json_object_foreach(kafka->claims.records, key, record) {
+        if (*key == *OF_DAEMON &&
+            (claims_lease_left(record) > 0 || (self && !strcmp(key + 1, self))))
+            json_object_set(owners, key + 1, record);
+    }
+    view->daemons = calloc(json_object_size(owners) + 1, sizeof *view->daemons);
+    json_object_foreach(owners, key, record) {
+        if (view->daemons && result == 0 && (!self || strcmp(key, self) != 0 || kafka->known))
+            result = add_daemon(kafka, view, key, claims_find(&kafka->claims, OF_DAEMON, key));
+    }
+    json_decref(owners);
+    if (!view->daemons || result)
+        return -1;
+    qsort(view->daemons, view->daemon_count, sizeof *view->daemons, by_name);
+    return 0;
+}
+
+/* What the group has given this daemon is nobody else's any more. */
+static int owner_of(const struct kafka *kafka, const struct fleet_view *view, int self,
+                    const struct holding *held) {
+    if (!held->record || held->is_free)
+        return -1;
+    if (!kafka->self->name)
+        return fleet_view_find(view, held->name);
+    if (is_own(kafka, held))
+        return held->assigned ? self : -1;
+    return held->assigned ? -1 : fleet_view_find(view, held->name);
+}
+
+static int add_partitions(const struct kafka *kafka, struct fleet_view *view, size_t count) {
+    const char *name = kafka->self->name;
+    int self = name ? fleet_view_find(view, name) : -1;
+    view->partitions = calloc(count + 1, sizeof *view->partitions);
+    if (!view->partitions)
+        return -1;
+    view->partition_count = count;
+    for (size_t p = 0; p < count; p++) {
+        const struct holding *held = &kafka->claims.held[p];
+        view->partitions[p] =
+            (struct fleet_partition){.owner = owner_of(kafka, view, self, held),
+                                     .to = is_to_have(kafka, held) ? self : -1,
+                                     .claim = held->claim,
+                                     .committed = held->record && held->offset >= 0,
+                                     .offset = {.sequence = (uint64_t)held->offset},
+                                     .learned = held->learned,
+                                     .states = held->streams};
+        if (!view->partitions[p].committed)
+            view->partitions[p].offset.sequence = 0;
+    }
+    return 0;
+}
+
+/* As any of its daemons has said it. */
+static const json_t *any_kind(const struct kafka *kafka) {
+    const char *key;
+    json_t *record, *kind;
+    for (size_t p = 0; p < kafka->claims.held_count; p++)
+        if ((kind = json_object_get(kafka->claims.held[p].record, "kind")))
+            return kind;
+    json_object_foreach(kafka->claims.records, key, record) {
+        if (*key == *OF_DAEMON)
+            return json_object_get(record, "kind");
+    }
+    return NULL;
+}
+
 static int look(struct fleet_link *link, struct fleet_view *view, struct error *error) {
     struct kafka *kafka = kafka_of(link);
-    bool member = kafka->client.self->name != NULL;
     fleet_view_free(view);
-    int found = follow(kafka, member, error);
+    int found = claims_follow(&kafka->claims, error);
     if (found)
         return found > 0 ? 0 : -1;
-    if (!member && catch_up(kafka, error))
+    if (!kafka->self->name && claims_follow_all(&kafka->claims, error))
         return -1;
-    if (fleet_machine_view(kafka->machine, member ? 0 : now_ms(), view, error))
-        return -1;
-    for (size_t n = 0; n < view->partition_count; n++)
-        view->partitions[n].committed &= from_log(&view->partitions[n].offset);
-    return 0;
-}
-
-static int no_sense(const struct kafka *kafka, struct error *error) {
-    return error_set(error, EX_UNAVAILABLE,
-                     "%s: the topic %s is not that of this fleet; use another examples.kafka.group",
-                     kafka->client.options->servers, kafka->client.log);
+    const json_t *kind = any_kind(kafka);
+    size_t count = kafka->self->name ? kafka->self->partitions : claims_number(kind, "partitions");
+    size_t arrived = 0;
+    const char *key;
+    json_t *record;
+    json_object_foreach(kafka->claims.records, key, record) {
+        arrived += *key == *OF_ARRIVAL && json_object_get(record, "span");
+    }
+    *view = (struct fleet_view){
+        .version = kafka->claims.version, .round = kafka->claims.round, .arrived = arrived};
+    bool good =
+        add_daemons(kafka, view) == 0 &&
+        add_partitions(kafka, view,
+                       count < kafka->claims.held_count ? count : kafka->claims.held_count) == 0 &&
+        (!kind || ((view->stream = strdup(claims_text(kind, "stream"))) &&
+                   (view->digest = strdup(claims_text(kind, "digest")))));
+    if (good)
+        return 0;
+    fleet_view_free(view);
+    return error_no_memory(error);
 }
 
 /* ---- Claims ---- */
 
-static size_t items(size_t left) {
-    return left < FLEET_ITEMS_MAX ? left : FLEET_ITEMS_MAX;
+/* A number that no other claim has. */
+static int draw_claim(uint64_t *claim, struct error *error) {
+    if (getrandom(claim, sizeof *claim, 0) != sizeof *claim)
+        return error_set(error, EX_OSERR, "there are no random numbers: %s", strerror(errno));
+    *claim = (*claim >> 1) | 1;
+    return 0;
 }
 
-/* Those that an earlier try of the same job could not claim are left out. */
-static int take_some(struct kafka *kafka, struct fleet_claim *claims, size_t count, size_t *taken,
-                     struct error *error) {
-    struct fleet_answer answer;
-    struct fleet_take takes[FLEET_ITEMS_MAX];
-    struct fleet_command command = {.kind = FLEET_COMMAND_TAKE, .takes = takes};
-    for (size_t n = 0; n < count; n++)
-        if (claims[n].partition != SIZE_MAX)
-            takes[command.count++] = (struct fleet_take){claims[n].partition, claims[n].claim};
-    if (command.count == 0)
-        return 0;
-    if (ask(kafka, &command, &answer, error))
+/* The record that follows what is held. */
+static json_t *next_record(const struct kafka *kafka, const struct holding *held, uint64_t claim) {
+    const struct fleet_self *self = kafka->self;
+    const json_t *spans = json_object_get(held->record, "spans");
+    return json_pack(
+        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:s, s:s, s:o, s:o}", "claim", (json_int_t)claim,
+        "seen", (json_int_t)held->claim, "base", (json_int_t)held->serial, "serial", (json_int_t)0,
+        "learned", (json_int_t)held->learned, "streams", (json_int_t)held->streams, "offset",
+        held->record ? (json_int_t)held->offset : -1, "free", 0, "daemon", self->name, "id",
+        self->id, "spans", spans ? json_deep_copy(spans) : json_array(), "kind", kind_of(self));
+}
+
+static int put_partition(struct kafka *kafka, size_t span, size_t partition, json_t *record,
+                         struct error *error) {
+    char key[CLAIMS_KEY_SIZE];
+    return claims_put(&kafka->claims, span, claims_number_key(key, OF_PARTITION, partition), record,
+                      error);
+}
+
+static int put_end(struct kafka *kafka, size_t span, uint64_t claim, int64_t offset,
+                   struct error *error) {
+    char key[CLAIMS_KEY_SIZE];
+    return claims_put(&kafka->claims, span, claims_number_key(key, OF_END, claim),
+                      json_pack("{s:I}", "offset", (json_int_t)offset), error);
+}
+
+static void add_offset(const struct kafka *kafka, rd_kafka_topic_partition_list_t *list,
+                       size_t partition, uint64_t learned) {
+    rd_kafka_topic_partition_list_add(list, kafka->self->stream, (int32_t)partition)->offset =
+        (int64_t)learned;
+}
+
+static int put_take(struct kafka *kafka, size_t span, struct fleet_claim *claim,
+                    rd_kafka_topic_partition_list_t *offsets, struct error *error) {
+    const struct holding *held = &kafka->claims.held[claim->partition];
+    const uint64_t seen = claim->claim;
+    if (draw_claim(&claim->claim, error) ||
+        (seen && !held->is_free && put_end(kafka, span, seen, held->offset, error)) ||
+        put_partition(kafka, span, claim->partition, next_record(kafka, held, claim->claim), error))
         return -1;
-    for (size_t n = 0, asked = 0; n < count; n++) {
-        if (claims[n].partition == SIZE_MAX)
-            continue;
-        bool is_taken = answer.results[asked++] != 0;
-        if (!is_taken)
-            claims[n].partition = SIZE_MAX;
-        else if (!fleet_machine_claim(kafka->machine, &claims[n]))
-            return no_sense(kafka, error);
-        else
-            claims[n].committed &= from_log(&claims[n].offset);
-        *taken += is_taken;
-    }
+    add_offset(kafka, offsets, claim->partition, held->learned);
     return 0;
+}
+
+static void fill_in(const struct holding *held, struct fleet_claim *claim) {
+    claim->committed = held->offset >= 0;
+    claim->offset =
+        (struct fleet_offset){.sequence = claim->committed ? (uint64_t)held->offset : 0};
+    claim->learned = held->learned;
+    claim->states = held->streams;
+}
+
+static bool is_to_take(const struct kafka *kafka, const struct fleet_claim *claim) {
+    const struct holding *held = &kafka->claims.held[claim->partition];
+    return is_to_have(kafka, held) && held->claim == claim->claim && !is_own(kafka, held);
+}
+
+/* The record that counts stands after one that does not, for whoever reads them once they are
+   compacted. */
+static int restore(struct kafka *kafka, size_t partition, struct error *error) {
+    char key[CLAIMS_KEY_SIZE];
+    return claims_write(&kafka->claims, claims_number_key(key, OF_PARTITION, partition),
+                        json_incref(kafka->claims.held[partition].record), error);
 }
 
 static int take(struct fleet_link *link, struct fleet_claim *claims, size_t count, size_t *taken,
                 struct error *error) {
+    struct kafka *kafka = kafka_of(link);
+    size_t span;
+    int result = 0;
     *taken = 0;
-    for (size_t n = 0; n < count; n += FLEET_ITEMS_MAX)
-        if (take_some(kafka_of(link), claims + n, items(count - n), taken, error))
-            return -1;
-    return 0;
+    if (claims_follow(&kafka->claims, error))
+        return -1;
+    if (!kafka->group || rd_kafka_assignment_lost(kafka->group))
+        return error_set(error, EX_TEMPFAIL, "its group has left this daemon behind");
+    rd_kafka_consumer_group_metadata_t *group = rd_kafka_consumer_group_metadata(kafka->group);
+    rd_kafka_topic_partition_list_t *offsets = rd_kafka_topic_partition_list_new((int)count + 1);
+    if (claims_begin(&kafka->claims, &span, error) || claims_follow_all(&kafka->claims, error))
+        result = -1;
+    for (size_t n = 0; n < count && result == 0; n++)
+        if (claims[n].partition != SIZE_MAX && is_to_take(kafka, &claims[n]))
+            result = put_take(kafka, span, &claims[n], offsets, error);
+        else
+            claims[n].partition = SIZE_MAX;
+    if (result == 0 && offsets->cnt)
+        result = claims_commit(&kafka->claims, group, offsets, error);
+    else
+        kafka_abort(kafka->client);
+    for (size_t n = 0; n < count && result == 0; n++) {
+        if (claims[n].partition == SIZE_MAX)
+            continue;
+        if (kafka->claims.held[claims[n].partition].claim == claims[n].claim) {
+            fill_in(&kafka->claims.held[claims[n].partition], &claims[n]);
+            ++*taken;
+        } else {
+            result = restore(kafka, claims[n].partition, error);
+            claims[n].partition = SIZE_MAX;
+        }
+    }
+    rd_kafka_topic_partition_list_destroy(offsets);
+    if (group)
+        rd_kafka_consumer_group_metadata_destroy(group);
+    return result;
 }
 
 static int ended(struct fleet_link *link, struct fleet_ended *claims, size_t count,
                  struct error *error) {
     struct kafka *kafka = kafka_of(link);
-    if (follow(kafka, true, error))
+    char key[CLAIMS_KEY_SIZE];
+    if (claims_follow(&kafka->claims, error) || claims_follow_all(&kafka->claims, error))
         return -1;
     for (size_t n = 0; n < count; n++) {
-        struct fleet_claim now = {.partition = claims[n].partition};
-        fleet_machine_ended(kafka->machine, &claims[n]);
-        if (!claims[n].is_over && fleet_machine_claim(kafka->machine, &now)) {
-            claims[n].is_lost = now.claim != claims[n].claim;
-            claims[n].is_known = now.committed;
-            claims[n].offset = now.offset;
-        }
-        claims[n].is_known &= from_log(&claims[n].offset);
+        const struct holding *held = &kafka->claims.held[claims[n].partition];
+        const json_t *end =
+            json_object_get(kafka->claims.records, claims_number_key(key, OF_END, claims[n].claim));
+        int64_t offset = end            ? (int64_t)claims_number(end, "offset")
+                         : held->record ? held->offset
+                                        : -1;
+        claims[n].is_over = end || (held->claim == claims[n].claim && held->is_free);
+        claims[n].is_lost = !end && held->claim != claims[n].claim;
+        claims[n].is_known = offset >= 0;
+        claims[n].offset = (struct fleet_offset){.sequence = offset >= 0 ? (uint64_t)offset : 0};
     }
     return 0;
 }
 
 static int settle(struct fleet_link *link, const uint64_t *claims, size_t count,
                   struct error *error) {
-    struct fleet_answer answer;
-    for (size_t n = 0; n < count; n += FLEET_ITEMS_MAX) {
-        struct fleet_command command = {.kind = FLEET_COMMAND_SETTLE,
-                                        .settled = (uint64_t *)(uintptr_t)(claims + n),
-                                        .count = count - n < FLEET_ITEMS_MAX ? count - n
-                                                                             : FLEET_ITEMS_MAX};
-        if (ask(kafka_of(link), &command, &answer, error))
-            return -1;
-    }
-    return 0;
-}
-
-/* ---- States ---- */
-
-static void forget_staged(struct kafka *kafka) {
-    kafka->staged_count = 0;
-}
-
-static struct kafka_staged *find_staged(struct kafka *kafka, size_t partition, uint64_t claim,
-                                        uint64_t serial) {
-    for (size_t n = 0; n < kafka->staged_count; n++) {
-        struct kafka_staged *staged = &kafka->staged[n];
-        if (staged->partition == partition && staged->claim == claim && staged->serial == serial)
-            return staged;
-    }
-    return NULL;
-}
-
-static struct kafka_staged *add_staged(struct kafka *kafka, size_t partition, uint64_t claim,
-                                       uint64_t serial) {
-    struct kafka_staged *staged =
-        realloc(kafka->staged, (kafka->staged_count + 1) * sizeof *staged);
-    if (!staged)
-        return NULL;
-    kafka->staged = staged;
-    staged += kafka->staged_count++;
-    *staged = (struct kafka_staged){.partition = partition, .claim = claim, .serial = serial};
-    return staged;
-}
-
-/* After a failure all is staged again, with another tag: what came of this try is in no span. */
-static int stage(struct fleet_link *link, size_t partition, uint64_t claim, uint64_t serial,
-                 const struct fleet_row *rows, size_t count, struct error *error) {
     struct kafka *kafka = kafka_of(link);
-    if (count == 0)
-        return 0;
-    if (follow(kafka, true, error)) {
-        forget_staged(kafka);
+    char key[CLAIMS_KEY_SIZE];
+    size_t span;
+    if (claims_follow(&kafka->claims, error) || claims_begin(&kafka->claims, &span, error))
         return -1;
-    }
-    struct kafka_staged *staged = find_staged(kafka, partition, claim, serial);
-    if (!staged && !(staged = add_staged(kafka, partition, claim, serial)))
-        return error_no_memory(error);
-    if (kafka_write_rows(&kafka->client, (int32_t)partition, rows, count, &staged->span, error) ==
-        0)
-        return 0;
-    forget_staged(kafka);
-    return -1;
+    int result = 0;
+    for (size_t n = 0; n < count && result == 0; n++)
+        result =
+            claims_erase(&kafka->claims, span, claims_number_key(key, OF_END, claims[n]), error);
+    if (result == 0)
+        result = claims_commit(&kafka->claims, NULL, NULL, error);
+    kafka_abort(kafka->client);
+    return result;
 }
 
 /* ---- Commits ---- */
 
-/* As the log has it: from_log. */
-static uint64_t learned_up_to(const struct fleet_commit *commit) {
-    return commit->learned ? commit->offset.sequence + 1 : 0;
+enum verdict { WRITE, DONE, REFUSED, INCOMPLETE };
+
+static enum verdict judge(const struct kafka *kafka, const struct fleet_commit *commit) {
+    const struct holding *held = &kafka->claims.held[commit->partition];
+    if (held->record && held->claim == commit->claim && held->serial == commit->serial)
+        return DONE; /* the answer was lost */
+    if (!held->assigned || !is_own(kafka, held) || held->claim != commit->claim)
+        return REFUSED;
+    return !commit->whole && commit->rows &&
+                   (held->overlaid ||
+                    json_array_size(json_object_get(held->record, "spans")) >= SPANS_MAX)
+               ? INCOMPLETE
+               : WRITE;
 }
 
-static int fill_in(struct kafka *kafka, const struct fleet_commit *commit,
-                   struct fleet_learned *learned, struct error *error) {
-    *learned = (struct fleet_learned){.partition = commit->partition,
-                                      .claim = commit->claim,
-                                      .offset = {.sequence = learned_up_to(commit)},
-                                      .learned = commit->learned,
-                                      .streams = commit->streams,
-                                      .serial = commit->serial,
-                                      .rows = commit->rows,
-                                      .whole = commit->whole};
-    if (!commit->serial || !commit->rows)
+static struct staged *find_staged(struct kafka *kafka, const struct fleet_commit *commit) {
+    for (size_t n = 0; n < kafka->staged_count; n++)
+        if (kafka->client->writes && kafka->staged[n].transaction == kafka->client->number &&
+            kafka->staged[n].partition == commit->partition &&
+            kafka->staged[n].serial == commit->serial)
+            return &kafka->staged[n];
+    return NULL;
+}
+
+static int add_staged(struct kafka *kafka, const struct fleet_commit *commit,
+                      struct staged **staged, struct error *error) {
+    struct staged *larger =
+        realloc(kafka->staged, (kafka->staged_count + 1) * sizeof *kafka->staged);
+    if (!larger)
+        return error_no_memory(error);
+    kafka->staged = larger;
+    *staged = &larger[kafka->staged_count++];
+    **staged = (struct staged){commit->partition, commit->serial, kafka->client->number, SIZE_MAX};
+    if (judge(kafka, commit) != WRITE)
         return 0;
-    const struct kafka_staged *staged =
-        find_staged(kafka, commit->partition, commit->claim, commit->serial);
-    if (!staged)
+    (*staged)->span = kafka_span_new(kafka->client, 0);
+    return (*staged)->span == SIZE_MAX ? error_no_memory(error) : 0;
+}
+
+/* After a failure all is staged again: what came of this try is in no span that counts. */
+static int stage(struct fleet_link *link, const struct fleet_commit *commit,
+                 const struct fleet_row *rows, size_t count, struct error *error) {
+    struct kafka *kafka = kafka_of(link);
+    if (count == 0)
+        return 0;
+    int result = claims_follow(&kafka->claims, error) || kafka_begin(kafka->client, error) ? -1 : 0;
+    struct staged *staged = find_staged(kafka, commit);
+    if (result == 0 && !staged)
+        result = add_staged(kafka, commit, &staged, error);
+    for (size_t n = 0; n < count && result == 0 && staged->span != SIZE_MAX; n++)
+        result = kafka_write_row(kafka->client, (int32_t)commit->partition, staged->span, &rows[n],
+                                 error);
+    if (result == 0)
+        return 0;
+    kafka->staged_count = 0;
+    kafka_abort(kafka->client);
+    return -1;
+}
+
+static int put_commit(struct kafka *kafka, size_t span, const struct fleet_commit *commit,
+                      bool release, rd_kafka_topic_partition_list_t *offsets, struct error *error) {
+    const struct holding *held = &kafka->claims.held[commit->partition];
+    const struct staged *staged = commit->rows ? find_staged(kafka, commit) : NULL;
+    const int64_t offset = commit->learned ? (int64_t)commit->offset.sequence : -1;
+    if (commit->rows && (!staged || staged->span == SIZE_MAX))
         return error_set(error, EX_TEMPFAIL, "states that it was given are gone");
-    fleet_span_print(&staged->span, learned->where);
+    json_t *record = next_record(kafka, held, commit->claim);
+    if (!record)
+        return error_no_memory(error);
+    json_object_set_new(record, "serial", json_integer((json_int_t)commit->serial));
+    json_object_set_new(record, "learned", json_integer((json_int_t)commit->learned));
+    json_object_set_new(record, "streams", json_integer((json_int_t)commit->streams));
+    json_object_set_new(record, "offset", json_integer(offset));
+    json_object_set_new(record, "free", json_boolean(release));
+    json_object_set_new(record, "whole", json_boolean(commit->whole));
+    json_t *spans = json_object_get(record, "spans");
+    if (commit->whole)
+        json_array_clear(spans);
+    if (staged)
+        json_array_append_new(spans, claims_span_json(&kafka->client->spans[staged->span]));
+    if (put_partition(kafka, span, commit->partition, record, error) ||
+        (release && put_end(kafka, span, commit->claim, offset, error)))
+        return -1;
+    add_offset(kafka, offsets, commit->partition, commit->learned);
     return 0;
 }
 
-/* For people who look with Kafka's tools: it decides nothing. */
-static void tell_group(struct kafka *kafka, const struct fleet_commit *commits, size_t count) {
-    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new((int)count + 1);
-    for (size_t n = 0; n < count; n++)
-        if (!commits[n].refused && !commits[n].incomplete && commits[n].learned)
-            rd_kafka_topic_partition_list_add(list, kafka->client.self->stream,
-                                              (int32_t)commits[n].partition)
-                ->offset = (int64_t)commits[n].learned;
-    if (list->cnt)
-        rd_kafka_commit(kafka->client.reader, list, 1);
-    rd_kafka_topic_partition_list_destroy(list);
+/* What was to be written when its states were staged, and is not any more: all is asked again. */
+static int has_changed(struct kafka *kafka, const struct fleet_commit *commit) {
+    const struct staged *staged = find_staged(kafka, commit);
+    return staged && staged->span != SIZE_MAX && judge(kafka, commit) != WRITE;
 }
 
-/* States before those that count now are nobody's. These are not always what was staged last: when
-   the answer to the same commit was lost, what was staged for that counts. */
-static void delete_old(struct kafka *kafka, const struct fleet_commit *commit) {
-    size_t count;
-    struct fleet_span span;
-    const struct fleet_publication *list =
-        fleet_machine_states(kafka->machine, commit->partition, &count);
-    if (commit->whole && !commit->refused && !commit->incomplete && count > 0 &&
-        fleet_span_scan(list[0].where, &span))
-        kafka_delete_before(&kafka->client, kafka->client.states, (int32_t)commit->partition,
-                            span.first);
-}
-
-static int commit_some(struct kafka *kafka, struct fleet_commit *commits, size_t count,
-                       bool release, struct error *error) {
-    struct fleet_answer answer;
-    struct fleet_learned *learned = calloc(count, sizeof *learned);
-    if (!learned)
-        return error_no_memory(error);
-    struct fleet_command command = {
-        .kind = FLEET_COMMAND_COMMIT, .commits = learned, .count = count, .release = release};
-    int result = 0;
-    for (size_t n = 0; n < count && result == 0; n++)
-        result = fill_in(kafka, &commits[n], &learned[n], error);
-    if (result == 0)
-        result = ask(kafka, &command, &answer, error);
-    free(learned);
-    for (size_t n = 0; n < count && result == 0; n++) {
-        commits[n].refused = answer.results[n] == FLEET_REFUSED;
-        commits[n].incomplete = answer.results[n] == FLEET_INCOMPLETE;
-        delete_old(kafka, &commits[n]);
+static int commit_each(struct kafka *kafka, struct fleet_commit *commits, size_t count,
+                       bool release, const rd_kafka_consumer_group_metadata_t *group,
+                       rd_kafka_topic_partition_list_t *offsets, struct error *error) {
+    size_t span;
+    if (claims_join(&kafka->claims, &span, error) || kafka_wait(kafka->client, error) ||
+        claims_follow_all(&kafka->claims, error))
+        return -1;
+    if (!kafka->group || rd_kafka_assignment_lost(kafka->group))
+        return error_set(error, EX_TEMPFAIL, "its group has left this daemon behind");
+    for (size_t n = 0; n < count; n++) {
+        if (has_changed(kafka, &commits[n]))
+            return error_set(error, EX_TEMPFAIL, "its group has changed meanwhile");
+        const enum verdict verdict = judge(kafka, &commits[n]);
+        commits[n].refused = verdict == REFUSED;
+        commits[n].incomplete = verdict == INCOMPLETE;
+        if (verdict == WRITE && put_commit(kafka, span, &commits[n], release, offsets, error))
+            return -1;
     }
-    return result;
+    if (offsets->cnt && claims_commit(&kafka->claims, group, offsets, error))
+        return -1;
+    for (size_t n = 0; n < count; n++) { /* another's record may have come first */
+        if (commits[n].refused || commits[n].incomplete || judge(kafka, &commits[n]) == DONE)
+            continue;
+        commits[n].refused = true;
+        if (restore(kafka, commits[n].partition, error))
+            return -1;
+    }
+    return 0;
 }
 
 static int commit(struct fleet_link *link, struct fleet_commit *commits, size_t count, bool release,
                   struct error *error) {
     struct kafka *kafka = kafka_of(link);
-    int result = 0;
-    for (size_t n = 0; n < count && result == 0; n += FLEET_ITEMS_MAX)
-        result = commit_some(kafka, commits + n, items(count - n), release, error);
+    int result = claims_follow(&kafka->claims, error);
+    rd_kafka_consumer_group_metadata_t *group =
+        kafka->group ? rd_kafka_consumer_group_metadata(kafka->group) : NULL;
+    rd_kafka_topic_partition_list_t *offsets = rd_kafka_topic_partition_list_new((int)count + 1);
     if (result == 0)
-        tell_group(kafka, commits, count);
-    forget_staged(kafka);
+        result = commit_each(kafka, commits, count, release, group, offsets, error);
+    rd_kafka_topic_partition_list_destroy(offsets);
+    if (group)
+        rd_kafka_consumer_group_metadata_destroy(group);
+    kafka_abort(kafka->client);
+    kafka->staged_count = 0;
     return result;
 }
 
+/* The states of a partition that count: of each publication since the last whole one. */
 static int states(struct fleet_link *link, size_t partition, fleet_visit *visit, void *context,
                   struct error *error) {
     struct kafka *kafka = kafka_of(link);
-    struct fleet_claim claim = {.partition = partition};
-    size_t count;
-    if (follow(kafka, true, error))
+    struct kafka_span spans[SPANS_MAX];
+    size_t count = 0;
+    if (claims_follow(&kafka->claims, error))
         return -1;
-    if (!fleet_machine_claim(kafka->machine, &claim))
-        return no_sense(kafka, error);
-    const struct fleet_publication *list = fleet_machine_states(kafka->machine, partition, &count);
-    return claim.committed ? kafka_visit(&kafka->client, partition, list, count, claim.states,
-                                         visit, context, error)
-                           : 0;
-}
-
-/* ---- Averages ---- */
-
-static int arrive(struct fleet_link *link, uint64_t serial, const void *parameters, size_t size,
-                  uint64_t *round, struct error *error) {
-    struct kafka *kafka = kafka_of(link);
-    struct fleet_span span = {0};
-    struct fleet_answer answer;
-    struct fleet_command command = {.kind = FLEET_COMMAND_ARRIVE, .serial = serial};
-    if (follow(kafka, true, error) ||
-        kafka_write_bytes(&kafka->client, parameters, size, &span, error))
-        return -1;
-    fleet_span_print(&span, command.where);
-    if (ask(kafka, &command, &answer, error))
-        return -1;
-    *round = answer.number;
-    return 0;
-}
-
-static int pass(struct fleet_link *link, uint64_t round, struct error *error) {
-    struct fleet_answer answer;
-    struct fleet_command command = {.kind = FLEET_COMMAND_PASS, .round = round};
-    return ask(kafka_of(link), &command, &answer, error);
-}
-
-static int round_of(struct fleet_link *link, uint64_t round, char **names, struct error *error) {
-    struct kafka *kafka = kafka_of(link);
-    struct fleet_answer answer;
-    struct fleet_command command = {
-        .kind = FLEET_COMMAND_ROUND, .round = round, .lease = lease_of(kafka)};
-    const char *text = NULL;
-    *names = NULL;
-    if (follow(kafka, true, error))
-        return -1;
-    enum fleet_round_state state =
-        fleet_machine_round(kafka->machine, round, lease_of(kafka), now_ms(), &text);
-    if (state == FLEET_ROUND_DUE) {
-        if (ask(kafka, &command, &answer, error))
-            return -1;
-        state = fleet_machine_round(kafka->machine, round, lease_of(kafka), 0, &text);
-    }
-    if (state == FLEET_ROUND_CLOSED && !(*names = strdup(text)))
-        return error_no_memory(error);
-    return 0;
-}
-
-static int parameters_of(struct fleet_link *link, uint64_t round, const char *name, void **bytes,
-                         size_t *size, struct error *error) {
-    struct kafka *kafka = kafka_of(link);
-    struct fleet_span span;
-    char where[FLEET_WHERE_SIZE];
-    unsigned char *found;
-    *bytes = NULL;
-    if (follow(kafka, true, error))
-        return -1;
-    if (!fleet_machine_where(kafka->machine, round, name, where) || !fleet_span_scan(where, &span))
-        return error_set(error, EX_UNAVAILABLE,
-                         "%s has the parameters of %s in round %" PRIu64 " no more",
-                         kafka->client.options->servers, name, round);
-    int result =
-        kafka_read(&kafka->client, kafka->client.parameters, 0, &span, &found, size, error);
-    *bytes = found;
-    return result;
+    const struct holding *held = &kafka->claims.held[partition];
+    const json_t *list = json_object_get(held->record, "spans");
+    while (count < SPANS_MAX && claims_span(json_array_get(list, count), &spans[count]))
+        count++;
+    return kafka_read_rows(kafka->client, (int32_t)partition, spans, count, held->streams, visit,
+                           context, error);
 }
 
 /* ---- People ---- */
@@ -828,11 +857,11 @@ static int parameters_of(struct fleet_link *link, uint64_t round, const char *na
 static int ends(struct fleet_link *link, const struct fleet_view *view, uint64_t *ends,
                 struct error *error) {
     struct kafka *kafka = kafka_of(link);
-    if (kafka_connect(&kafka->client, false, error) < 0)
+    if (kafka_connect(kafka->client, false, error) < 0)
         return -1;
     for (size_t n = 0; n < view->partition_count; n++) {
         int64_t low, high;
-        if (kafka_offsets(&kafka->client, view->stream, (int32_t)n, &low, &high, error))
+        if (kafka_offsets(kafka->client, view->stream, (int32_t)n, &low, &high, error))
             return -1;
         ends[n] = high >= 0 ? (uint64_t)high : UINT64_MAX;
     }
@@ -840,25 +869,122 @@ static int ends(struct fleet_link *link, const struct fleet_view *view, uint64_t
 }
 
 static int groups(struct fleet_link *link, struct fleet_groups *groups, struct error *error) {
-    return kafka_groups(&kafka_of(link)->client, groups, error);
+    struct kafka *kafka = kafka_of(link);
+    return kafka_connect(kafka->client, false, error) < 0
+               ? -1
+               : kafka_groups(kafka->client, CLAIMS_TOPIC, groups, error);
+}
+
+/* A daemon makes the topics; a person who is early does not. */
+static int see_all(struct kafka *kafka, struct error *error) {
+    int found = claims_follow(&kafka->claims, error);
+    if (found > 0)
+        return error_set(error, EX_UNAVAILABLE,
+                         "%s: there is no fleet %s: no daemon has joined it, and the topic %s is "
+                         "not there",
+                         kafka->client->options->servers, kafka->self->group,
+                         kafka->client->claims);
+    return found ? -1 : claims_follow_all(&kafka->claims, error);
 }
 
 static int drain(struct fleet_link *link, const char *name, struct error *error) {
     struct kafka *kafka = kafka_of(link);
-    struct fleet_answer answer = {.verdict = FLEET_ABSENT};
-    struct fleet_command command = {.kind = FLEET_COMMAND_DRAIN, .target = name};
-    if (command_log(kafka, &command, &answer, error) < 0)
+    char key[CLAIMS_KEY_SIZE];
+    if (see_all(kafka, error))
         return -1;
-    return answer.verdict == FLEET_ABSENT
-               ? error_set(error, EX_USAGE, "there is no daemon %s in the fleet %s now", name,
-                           kafka->client.self->group)
-               : 0;
+    const json_t *daemon =
+        strlen(name) < FLEET_NAME_SIZE ? claims_find(&kafka->claims, OF_DAEMON, name) : NULL;
+    if (!daemon || claims_lease_left(daemon) <= 0)
+        return error_set(error, EX_USAGE, "there is no daemon %s in the fleet %s now", name,
+                         kafka->self->group);
+    return claims_write(&kafka->claims, claims_key(key, OF_DRAINED, name), json_object(), error);
 }
 
 static int rebalance(struct fleet_link *link, struct error *error) {
-    struct fleet_answer answer;
-    struct fleet_command command = {.kind = FLEET_COMMAND_REBALANCE};
-    return command_log(kafka_of(link), &command, &answer, error) < 0 ? -1 : 0;
+    struct kafka *kafka = kafka_of(link);
+    json_t *drained = json_object(), *record;
+    const char *key;
+    int result = drained ? see_all(kafka, error) : error_no_memory(error);
+    json_object_foreach(kafka->claims.records, key, record) {
+        if (*key == *OF_DRAINED)
+            json_object_set(drained, key, record);
+    }
+    json_object_foreach(drained, key, record) {
+        if (result == 0)
+            result = claims_remove(&kafka->claims, key, error);
+    }
+    json_decref(drained);
+    return result;
+}
+
+static json_t *moved_record(int64_t learned) {
+    return json_pack("{s:I, s:i, s:i, s:i, s:I, s:i, s:I, s:b, s:s, s:s, s:[]}", "claim",
+                     (json_int_t)1, "seen", 0, "base", 0, "serial", 1, "learned",
+                     (json_int_t)learned, "streams", 0, "offset", (json_int_t)learned - 1, "free",
+                     1, "daemon", "", "id", "", "spans");
+}
+
+/* A command of a later version ends whatever daemon of the older one is started again. */
+static int end_old(struct kafka *kafka, struct error *error) {
+    static const char COMMAND[] = "{\"v\":99,\"do\":\"leave\"}";
+    char topic[KAFKA_TOPIC_SIZE];
+    return kafka_write(kafka->client, old_topic(kafka, topic), 0, NULL, 0, COMMAND, strlen(COMMAND),
+                       SIZE_MAX, error);
+}
+
+static int nothing_to_move(const struct kafka *kafka, struct error *error) {
+    const struct fleet_self *self = kafka->client->self;
+    return error_set(error, EX_USAGE,
+                     "there is nothing to move: %s has no topic %s" OLD_TOPIC
+                     " of an older runnel, or the group %s has committed nothing of the topic %s, "
+                     "or this version goes on with it already",
+                     kafka->client->options->servers, self->group, self->group, self->stream);
+}
+
+static int move_all(struct kafka *kafka, int64_t *offsets, int count, struct error *error) {
+    char key[CLAIMS_KEY_SIZE];
+    size_t span;
+    bool some = false;
+    if (kafka_committed(kafka->client, kafka->client->self->stream, offsets, count, error))
+        return -1;
+    for (int p = 0; p < count; p++)
+        some |= offsets[p] > 0;
+    if (!some)
+        return nothing_to_move(kafka, error);
+    if (claims_begin(&kafka->claims, &span, error) || end_old(kafka, error))
+        return -1;
+    for (int p = 0; p < count; p++)
+        if (!kafka->claims.held[p].record &&
+            claims_put(&kafka->claims, span, claims_number_key(key, OF_PARTITION, (uint64_t)p),
+                       moved_record(offsets[p] > 0 ? offsets[p] : 0), error))
+            return -1;
+    return claims_commit(&kafka->claims, NULL, NULL, error);
+}
+
+/* It has no daemon's configuration: the topics are made for the stream that is named. */
+static int move(struct fleet_link *link, const char *stream, size_t *count, struct error *error) {
+    struct kafka *kafka = kafka_of(link);
+    struct fleet_self self = *kafka->self;
+    int partitions, result = -1;
+    bool old = false;
+    self.stream = stream;
+    kafka->client->self = &self;
+    if (kafka_connect(kafka->client, false, error) < 0 ||
+        kafka_count(kafka->client, stream, &partitions, error))
+        goto end;
+    self.partitions = *count = (size_t)partitions;
+    int64_t *offsets = calloc((size_t)partitions + 1, sizeof *offsets);
+    if (!offsets)
+        error_no_memory(error);
+    else if (kafka_connect(kafka->client, true, error) == 0 &&
+             claims_follow(&kafka->claims, error) == 0 &&
+             is_old(kafka, self.partitions, &old, error) == 0)
+        result = old && partitions ? move_all(kafka, offsets, partitions, error)
+                                   : nothing_to_move(kafka, error);
+    free(offsets);
+end:
+    kafka->client->self = kafka->self;
+    return result ? -1 : 0;
 }
 
 /* ---- Opening and closing ---- */
@@ -866,8 +992,10 @@ static int rebalance(struct fleet_link *link, struct error *error) {
 static void close_kafka(struct fleet_link **link) {
     struct kafka *kafka = kafka_of(*link);
     if (kafka) {
-        forget_log(kafka);
-        kafka_disconnect(&kafka->client);
+        claims_forget(&kafka->claims);
+        end_group(kafka);
+        kafka_disconnect(kafka->client);
+        free(kafka->claims.held);
         free(kafka->staged);
     }
     free(kafka);
@@ -886,38 +1014,32 @@ static const struct fleet_link_ops kafka_ops = {
     .stage = stage,
     .commit = commit,
     .states = states,
-    .arrive = arrive,
-    .pass = pass,
-    .round = round_of,
-    .parameters = parameters_of,
+    .arrive = claims_arrive,
+    .pass = claims_pass,
+    .round = claims_round,
+    .parameters = claims_parameters,
     .ends = ends,
     .groups = groups,
     .drain = drain,
     .rebalance = rebalance,
+    .move = move,
 };
 
 static const char LETTERS[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
 
 static int name_topics(struct kafka *kafka, struct error *error) {
-    const char *group = kafka->client.self->group;
+    const char *group = kafka->self->group;
     size_t size = strlen(group);
-    if (size == 0 || size > FLEET_GROUP_MAX || strspn(group, LETTERS) != size)
+    if (size == 0 || size > GROUP_MAX || strspn(group, LETTERS) != size)
         return error_set(error, EX_CONFIG,
-                         "the fleet %s needs the topics %s.fleet, %s.states and %s.parameters, "
-                         "which Kafka cannot have: give its group (examples.kafka.group) at most "
-                         "%d letters, digits, '.', '_' and '-'",
-                         group, group, group, group, FLEET_GROUP_MAX);
-    snprintf(kafka->client.log, sizeof kafka->client.log, "%s.fleet", group);
-    snprintf(kafka->client.states, sizeof kafka->client.states, "%s.states", group);
-    snprintf(kafka->client.parameters, sizeof kafka->client.parameters, "%s.parameters", group);
+                         "the fleet %s needs the topics %s.claims, %s.streams and %s.rounds, which "
+                         "Kafka cannot have: give its group (examples.kafka.group) at most %d "
+                         "letters, digits, '.', '_' and '-'",
+                         group, group, group, group, GROUP_MAX);
+    snprintf(kafka->client->claims, sizeof kafka->client->claims, "%s" CLAIMS_TOPIC, group);
+    snprintf(kafka->client->streams, sizeof kafka->client->streams, "%s.streams", group);
+    snprintf(kafka->client->rounds, sizeof kafka->client->rounds, "%s.rounds", group);
     return 0;
-}
-
-/* A run, and tags, that nobody else in the fleet has. */
-static int draw(struct kafka *kafka, struct error *error) {
-    if (getrandom(&kafka->client.tag, sizeof kafka->client.tag, 0) != sizeof kafka->client.tag)
-        return error_set(error, EX_OSERR, "there are no random numbers: %s", strerror(errno));
-    return fleet_id_draw(kafka->run, error);
 }
 
 int fleet_kafka_open(struct fleet_link **link, const struct kafka_options *options,
@@ -926,18 +1048,15 @@ int fleet_kafka_open(struct fleet_link **link, const struct kafka_options *optio
     *link = NULL;
     if (!kafka)
         return error_no_memory(error);
-    kafka->link.ops = &kafka_ops;
-    kafka->client.options = options;
-    kafka->client.self = self;
-    kafka->snapshots = SNAPSHOT_MESSAGES;
-    if (name_topics(kafka, error) || draw(kafka, error)) {
+    kafka->claims.link.ops = &kafka_ops;
+    kafka->client = &kafka->claims.client;
+    kafka->client->options = options;
+    kafka->self = kafka->client->self = self;
+    if (name_topics(kafka, error) || draw_claim(&kafka->client->tag, error) ||
+        fleet_id_draw(kafka->run, error)) {
         free(kafka);
         return -1;
     }
-    *link = &kafka->link;
+    *link = &kafka->claims.link;
     return 0;
-}
-
-void fleet_kafka_snapshots(struct fleet_link *link, int64_t messages) {
-    kafka_of(link)->snapshots = messages;
 }

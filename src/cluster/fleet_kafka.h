@@ -1,13 +1,17 @@
-/* A fleet whose daemons know of each other through Kafka, by three topics:
+/* A fleet whose daemons know of each other through Kafka: they are members of its consumer group
+   (static ones, the daemon's name is group.instance.id), and the group says who is to have which
+   partition, cooperatively: what goes is handed over before it comes elsewhere. What has become of
+   each partition is in three topics, which the first daemon makes:
 
-     GROUP.fleet       one partition: the log of commands, and snapshots (fleet_machine.h)
-     GROUP.states      as many as the topic that is learned has: states of its streams
-     GROUP.parameters  one: what averages are made of
+     GROUP.claims   one partition, compacted: for each partition who has it, how far it is learned,
+                    and where its streams' states are; for each daemon what it says of itself
+     GROUP.streams  as many as the topic that is learned has, compacted: states of its streams
+     GROUP.rounds   one: what averages are made of
 
-   All that is decided is decided by the order of the log, which every member computes for itself;
-   so looking needs no network. The first daemon makes the topics; they keep what they are given,
-   and a member deletes what nobody needs any more: commands before a snapshot, and states before
-   those of a whole publication. */
+   A commit is a transaction: states, the record that makes them count, and the group's offsets.
+   Whom the group has left behind it refuses. A record of a partition names the one before it, and
+   counts only after that one: who reads GROUP.claims in its order knows which of two counts, also
+   where a cluster has no transactions (librdkafka's mock). */
 #ifndef RUNNEL_FLEET_KAFKA_H
 #define RUNNEL_FLEET_KAFKA_H
 
@@ -19,8 +23,5 @@ struct kafka_options;
    can be called as the group. */
 int fleet_kafka_open(struct fleet_link **link, const struct kafka_options *options,
                      const struct fleet_self *self, struct error *error);
-
-/* For tests: a snapshot after so many messages of the log. */
-void fleet_kafka_snapshots(struct fleet_link *link, int64_t messages);
 
 #endif

@@ -1,5 +1,4 @@
-/* Clients of Kafka, the fleet's topics, and bytes there: cut into messages, which a tag keeps apart
-   from what others write to the same partition. */
+/* Clients of Kafka, the fleet's topics, and what is written there and read. */
 #include "fleet_kafka_client.h"
 
 #include <inttypes.h>
@@ -10,47 +9,42 @@
 
 #include "common/clock.h"
 #include "common/log.h"
-#include "fleet_machine.h"
 
-/* librdkafka 2.0 loses a queue of the client, once, when a server knows no DeleteRecords: the check
-   for leaks leaves out what a reader is made of. */
-#ifdef __SANITIZE_ADDRESS__
-#    include <sanitizer/lsan_interface.h>
-static void look_for_leaks(bool look) {
-    look ? __lsan_enable() : __lsan_disable();
-}
-#else
-static void look_for_leaks(bool look) {
-    (void)look;
-}
-#endif
-
-#define FOLLOW_MS "500"           /* a server waits so long for the next message, */
-#define READ_MS "10"              /* of states and parameters, which are there */
-#define PARAMETERS_KEPT "3600000" /* ms: a round is shorter */
+#define FOLLOW_MS "100"       /* a server waits so long for the next message, */
+#define READ_MS "10"          /* of states and parameters, which are there */
+#define ROUNDS_KEPT "3600000" /* ms: a round is shorter */
+#define TAG "tag"             /* header of a message */
 
 enum {
     ASK_MS = 2000, /* for one answer, where that is tried again */
+    ANSWER_MS = 5000,
     WHY_SIZE = 512,
-    CONFIGS_MAX = 4,
+    CONFIGS_MAX = 5,
     CREATE_MS = 10000,
-    REPLICAS_SAFE = 3, /* of so many one may be lost, and two have what is acknowledged */
-    MESSAGE_BYTES = 256 * 1024,
-    TAG_SIZE = 2 * sizeof(uint64_t) + 1,
+    REPLICAS_SAFE = 3,  /* of so many one may be lost, and two have what is acknowledged */
+    PIECE = 256 * 1024, /* bytes of a message, at most */
+    SPAN_BITS = 20,     /* of what a report names */
+    TRANSACTIONAL_SIZE = FLEET_GROUP_MAX + 1 + FLEET_NAME_SIZE,
 };
 
 /* ---- What goes wrong ---- */
 
-bool kafka_is_unknown(rd_kafka_resp_err_t code) {
+static bool is_unknown(rd_kafka_resp_err_t code) {
     return code == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART ||
            code == RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC || code == RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION;
 }
 
 int kafka_fail(struct fleet_client *kafka, rd_kafka_resp_err_t code, struct error *error) {
-    if (kafka_is_unknown(code)) /* it was deleted, and is made again the next time */
+    if (is_unknown(code)) /* it was deleted, and is made again the next time */
         kafka->topics_known = false;
     if (kafka_refuses(code))
         return kafka_say_refused(error, kafka->options, code, &kafka->aim, rd_kafka_err2str(code));
+    if (code == RD_KAFKA_RESP_ERR_UNSUPPORTED_VERSION ||
+        code == RD_KAFKA_RESP_ERR__UNSUPPORTED_FEATURE ||
+        code == RD_KAFKA_RESP_ERR_INVALID_TRANSACTION_TIMEOUT)
+        return error_set(error, EX_UNAVAILABLE,
+                         "%s: a fleet needs transactions as Kafka has them from 2.5 on: %s",
+                         kafka->options->servers, rd_kafka_err2str(code));
     return code == RD_KAFKA_RESP_ERR__TRANSPORT || code == RD_KAFKA_RESP_ERR__TIMED_OUT ||
                    code == RD_KAFKA_RESP_ERR__MSG_TIMED_OUT ||
                    code == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN
@@ -69,34 +63,11 @@ static void on_error(rd_kafka_t *client, int code, const char *reason, void *con
         kafka_keep_why(kafka->why, (rd_kafka_resp_err_t)code, reason);
 }
 
-/* What nobody waits for: only deleting is that. */
-static void hear_answers(struct fleet_client *kafka) {
-    rd_kafka_event_t *event;
-    while (kafka->answers && (event = rd_kafka_queue_poll(kafka->answers, 0))) {
-        const rd_kafka_DeleteRecords_result_t *result = rd_kafka_event_DeleteRecords_result(event);
-        rd_kafka_resp_err_t code = rd_kafka_event_error(event);
-        const rd_kafka_topic_partition_list_t *list =
-            result && !code ? rd_kafka_DeleteRecords_result_offsets(result) : NULL;
-        for (int n = 0; list && n < list->cnt && !code; n++)
-            code = list->elems[n].err;
-        if (kafka_passes(code)) /* what is deleted next includes it */
-            code = RD_KAFKA_RESP_ERR_NO_ERROR;
-        if (code && !kafka->deleting_fails)
-            log_warning("%s: what nobody needs any more of %s, %s and %s cannot be deleted there, "
-                        "and stays: %s",
-                        kafka->options->servers, kafka->log, kafka->states, kafka->parameters,
-                        rd_kafka_err2str(code));
-        kafka->deleting_fails |= code != 0;
-        rd_kafka_event_destroy(event);
-    }
-}
-
 int kafka_listen(struct fleet_client *kafka, struct error *error) {
     rd_kafka_t *const clients[] = {kafka->follower, kafka->reader, kafka->writer};
     for (size_t n = 0; n < sizeof clients / sizeof *clients; n++)
         if (clients[n])
             rd_kafka_poll(clients[n], 0);
-    hear_answers(kafka);
     if (!*kafka->fatal.text)
         return 0;
     *error = kafka->fatal;
@@ -106,31 +77,31 @@ int kafka_listen(struct fleet_client *kafka, struct error *error) {
 
 /* ---- Clients ---- */
 
-/* From within rd_kafka_poll. */
+/* From within rd_kafka_poll: which transaction a message is of, and which span. */
 static void on_delivery(rd_kafka_t *client, const rd_kafka_message_t *m, void *context) {
     struct fleet_client *kafka = context;
-    struct kafka_batch *batch = &kafka->batch;
+    const uint64_t of = (uint64_t)(uintptr_t)m->_private;
+    const size_t n = of & ((1u << SPAN_BITS) - 1);
     (void)client;
-    if ((uint64_t)(uintptr_t)m->_private != batch->number)
+    if (of >> SPAN_BITS != kafka->number)
         return;
-    batch->waits--;
+    kafka->waits--;
     if (m->err || m->offset < 0) { /* or it had been written before, it is not known where */
-        batch->code = m->err ? m->err : RD_KAFKA_RESP_ERR__FAIL;
+        kafka->code = m->err ? m->err : RD_KAFKA_RESP_ERR__FAIL;
         return;
     }
-    if (batch->first < 0 || m->offset < batch->first)
-        batch->first = m->offset;
-    if (m->offset > batch->last)
-        batch->last = m->offset;
+    if (n == 0) /* of no span */
+        return;
+    struct kafka_span *span = &kafka->spans[n - 1];
+    if (span->first < 0 || m->offset < span->first)
+        span->first = m->offset;
+    if (m->offset > span->last)
+        span->last = m->offset;
 }
 
-static int make_client(struct fleet_client *kafka, rd_kafka_type_t type,
-                       const char *const (*settings)[2], size_t count, rd_kafka_t **client,
-                       struct error *error) {
-    rd_kafka_conf_t *conf = kafka_settings(settings, count, kafka->options, error);
+int kafka_make(struct fleet_client *kafka, rd_kafka_type_t type, rd_kafka_conf_t *conf,
+               rd_kafka_t **client, struct error *error) {
     if (conf) {
-        if (type == RD_KAFKA_PRODUCER)
-            rd_kafka_conf_set_dr_msg_cb(conf, on_delivery);
         rd_kafka_conf_set_error_cb(conf, on_error);
         rd_kafka_conf_set_opaque(conf, kafka);
         if (kafka_client(client, type, conf, error) == 0)
@@ -140,125 +111,197 @@ static int make_client(struct fleet_client *kafka, rd_kafka_type_t type,
     return -1;
 }
 
-static int make_consumer(struct fleet_client *kafka, const char *wait, rd_kafka_t **client,
-                         struct error *error) {
+/* What is committed is read, and of a span what is known to be; how far a topic reaches the reader
+   asks with what is not committed yet. */
+static int make_consumer(struct fleet_client *kafka, const char *wait, const char *isolation,
+                         rd_kafka_t **client, struct error *error) {
     const char *const settings[][2] = {
         {"group.id", kafka->self->group},      {"enable.auto.commit", "false"},
-        {"auto.offset.reset", "error"},        {"enable.partition.eof", "false"},
+        {"auto.offset.reset", "error"},        {"enable.partition.eof", "true"},
         {"allow.auto.create.topics", "false"}, {"reconnect.backoff.max.ms", "1000"},
-        {"fetch.wait.max.ms", wait},
+        {"fetch.wait.max.ms", wait},           {"isolation.level", isolation},
     };
-    look_for_leaks(false);
-    int result = make_client(kafka, RD_KAFKA_CONSUMER, settings, sizeof settings / sizeof *settings,
-                             client, error);
-    look_for_leaks(true);
-    return result;
+    return kafka_make(
+        kafka, RD_KAFKA_CONSUMER,
+        kafka_settings(settings, sizeof settings / sizeof *settings, kafka->options, error), client,
+        error);
 }
 
-/* A server answers a client's questions in their order, and the one for the log's next messages
-   when there are some, or that time has passed: others have a client of their own. */
+/* A server answers a client's questions in their order, and the one for the next messages when
+   there are some, or that time has passed: others have a client of their own. */
 static int make_readers(struct fleet_client *kafka, struct error *error) {
-    if ((!kafka->follower && make_consumer(kafka, FOLLOW_MS, &kafka->follower, error)) ||
-        (!kafka->reader && make_consumer(kafka, READ_MS, &kafka->reader, error)))
-        return -1;
-    if (!kafka->answers)
-        kafka->answers = rd_kafka_queue_new(kafka->reader);
-    return 0;
+    return (!kafka->follower &&
+            make_consumer(kafka, FOLLOW_MS, "read_committed", &kafka->follower, error)) ||
+                   (!kafka->reader &&
+                    make_consumer(kafka, READ_MS, "read_uncommitted", &kafka->reader, error))
+               ? -1
+               : 0;
 }
 
-/* Ask at once who has the topics, once: the first message to each would wait for a second. */
-static void warm_up(struct fleet_client *kafka) {
-    const char *const topics[] = {kafka->log, kafka->states, kafka->parameters};
-    bool asks = kafka->self->name && !kafka->warmed_up;
-    kafka->warmed_up = true;
-    for (size_t n = 0; n < KAFKA_TOPICS; n++) {
-        const struct rd_kafka_metadata *about;
-        kafka->topics[n] = rd_kafka_topic_new(kafka->writer, topics[n], NULL);
-        asks = asks && kafka->topics[n] &&
-               !rd_kafka_metadata(kafka->writer, 0, kafka->topics[n], &about, ASK_MS);
-        if (asks)
-            rd_kafka_metadata_destroy(about);
-    }
-}
-
+/* Its earlier life's transaction is over then. */
 static int make_writer(struct fleet_client *kafka, struct error *error) {
-    static const char *const SETTINGS[][2] = {
+    char id[TRANSACTIONAL_SIZE];
+    const char *const settings[][2] = {
         {"acks", "all"},
         {"enable.idempotence", "true"},
         {"linger.ms", "0"},
         {"allow.auto.create.topics", "false"},
-        {"message.timeout.ms", "5000"},
+        {"message.timeout.ms", "10000"},
+        {"queue.buffering.max.kbytes", "8192"},
         {"reconnect.backoff.max.ms", "1000"},
+        {"transactional.id", id},
     };
-    if (make_client(kafka, RD_KAFKA_PRODUCER, SETTINGS, sizeof SETTINGS / sizeof *SETTINGS,
-                    &kafka->writer, error))
-        return -1;
-    warm_up(kafka);
-    return 0;
+    const bool transacts = kafka->self->name != NULL;
+    snprintf(id, sizeof id, "%s/%s", kafka->self->group, transacts ? kafka->self->name : "");
+    rd_kafka_conf_t *conf = kafka_settings(
+        settings, sizeof settings / sizeof *settings - !transacts, kafka->options, error);
+    if (conf)
+        rd_kafka_conf_set_dr_msg_cb(conf, on_delivery);
+    return kafka_make(kafka, RD_KAFKA_PRODUCER, conf, &kafka->writer, error);
 }
 
 /* What it had under way is known to have been written, or never to be looked at. */
 static void drop_writer(struct fleet_client *kafka) {
+    kafka->number++;
+    kafka->writes = false;
     if (!kafka->writer)
         return;
-    kafka->batch.number++;
-    for (size_t n = 0; n < KAFKA_TOPICS; n++)
-        if (kafka->topics[n])
-            rd_kafka_topic_destroy(kafka->topics[n]);
-    memset(kafka->topics, 0, sizeof kafka->topics);
     rd_kafka_purge(kafka->writer, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT);
     kafka_end(&kafka->writer);
 }
 
 void kafka_disconnect(struct fleet_client *kafka) {
+    kafka_abort(kafka);
     drop_writer(kafka);
-    if (kafka->answers)
-        rd_kafka_queue_destroy(kafka->answers);
-    kafka->answers = NULL;
     kafka_end(&kafka->reader);
     kafka_end(&kafka->follower);
+    free(kafka->spans);
+    kafka->spans = NULL;
 }
 
 /* ---- Writing ---- */
 
+/* What a transaction failed with: it is over, and so is the writer unless it can begin another. */
+static int has_failed(struct fleet_client *kafka, rd_kafka_error_t *failed, struct error *error) {
+    rd_kafka_resp_err_t code = rd_kafka_error_code(failed);
+    rd_kafka_error_destroy(failed);
+    kafka->writes = true;
+    kafka_abort(kafka);
+    return kafka_listen(kafka, error) ? -1 : kafka_fail(kafka, code, error);
+}
+
+void kafka_abort(struct fleet_client *kafka) {
+    if (!kafka->writes)
+        return;
+    rd_kafka_error_t *failed =
+        kafka->self->name ? rd_kafka_abort_transaction(kafka->writer, ASK_MS) : NULL;
+    kafka->number++;
+    kafka->writes = false;
+    if (failed)
+        drop_writer(kafka);
+    rd_kafka_error_destroy(failed);
+}
+
 int kafka_begin(struct fleet_client *kafka, struct error *error) {
-    if (!kafka->writer && make_writer(kafka, error))
+    if (kafka->writes)
+        return 0;
+    const bool is_new = !kafka->writer;
+    if (is_new && make_writer(kafka, error))
         return -1;
-    kafka->batch = (struct kafka_batch){.number = kafka->batch.number + 1, .first = -1, .last = -1};
+    rd_kafka_error_t *failed = NULL;
+    if (kafka->self->name && is_new)
+        failed = rd_kafka_init_transactions(kafka->writer, ANSWER_MS);
+    if (kafka->self->name && !failed)
+        failed = rd_kafka_begin_transaction(kafka->writer);
+    if (failed) {
+        rd_kafka_resp_err_t code = rd_kafka_error_code(failed);
+        rd_kafka_error_destroy(failed);
+        drop_writer(kafka);
+        return kafka_listen(kafka, error) ? -1 : kafka_fail(kafka, code, error);
+    }
+    kafka->number++;
+    kafka->writes = true;
+    kafka->waits = kafka->span_count = 0;
+    kafka->code = RD_KAFKA_RESP_ERR_NO_ERROR;
     return 0;
 }
 
-int kafka_write(struct fleet_client *kafka, const char *topic, int32_t partition, const char *key,
-                const void *bytes, size_t size, struct error *error) {
-    double end = clock_seconds() + KAFKA_ANSWER;
+size_t kafka_span_new(struct fleet_client *kafka, uint64_t tag) {
+    struct kafka_span *larger =
+        realloc(kafka->spans, (kafka->span_count + 1) * sizeof *kafka->spans);
+    if (!larger)
+        return SIZE_MAX;
+    kafka->spans = larger;
+    larger[kafka->span_count] = (struct kafka_span){-1, -1, tag ? tag : ++kafka->tag};
+    return kafka->span_count++;
+}
+
+int kafka_write(struct fleet_client *kafka, const char *topic, int32_t partition, const void *key,
+                size_t key_size, const void *bytes, size_t size, size_t span, struct error *error) {
+    const double end = clock_seconds() + KAFKA_ANSWER;
+    const uint64_t of = kafka->number << SPAN_BITS | (span == SIZE_MAX ? 0 : span + 1);
+    const void *tag = span == SIZE_MAX ? NULL : &kafka->spans[span].tag;
     rd_kafka_resp_err_t code;
     kafka->aim = (struct kafka_aim){"Write", topic, kafka->self->group};
-    while ((code = rd_kafka_producev(kafka->writer, RD_KAFKA_V_TOPIC(topic),
-                                     RD_KAFKA_V_PARTITION(partition),
-                                     RD_KAFKA_V_KEY(key, key ? strlen(key) : 0),
-                                     RD_KAFKA_V_VALUE((void *)(uintptr_t)bytes, size),
-                                     RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY),
-                                     RD_KAFKA_V_OPAQUE((void *)(uintptr_t)kafka->batch.number),
-                                     RD_KAFKA_V_END)) == RD_KAFKA_RESP_ERR__QUEUE_FULL &&
+    while ((code = rd_kafka_producev(
+                kafka->writer, RD_KAFKA_V_TOPIC(topic), RD_KAFKA_V_PARTITION(partition),
+                RD_KAFKA_V_KEY(key, key_size), RD_KAFKA_V_VALUE((void *)(uintptr_t)bytes, size),
+                RD_KAFKA_V_HEADER(TAG, tag, tag ? sizeof kafka->tag : 0),
+                RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY), RD_KAFKA_V_OPAQUE((void *)(uintptr_t)of),
+                RD_KAFKA_V_END)) == RD_KAFKA_RESP_ERR__QUEUE_FULL &&
            clock_seconds() < end)
         rd_kafka_poll(kafka->writer, KAFKA_POLL_MS);
     if (!code) {
-        kafka->batch.waits++;
+        kafka->waits++;
         return 0;
     }
-    drop_writer(kafka);
+    kafka_abort(kafka);
     return kafka_fail(kafka, code, error);
 }
 
-int kafka_finish(struct fleet_client *kafka, struct error *error) {
+int kafka_wait(struct fleet_client *kafka, struct error *error) {
     double end = clock_seconds() + KAFKA_ANSWER;
-    while (kafka->batch.waits && !kafka->batch.code && clock_seconds() < end && !*kafka->fatal.text)
+    while (kafka->waits && !kafka->code && clock_seconds() < end && !*kafka->fatal.text) {
+        const size_t waits = kafka->waits;
         rd_kafka_poll(kafka->writer, KAFKA_POLL_MS);
-    if (!kafka->batch.waits && !kafka->batch.code)
+        if (kafka->waits < waits)
+            end = clock_seconds() + KAFKA_ANSWER;
+    }
+    if (!kafka->waits && !kafka->code)
         return 0;
-    rd_kafka_resp_err_t code = kafka->batch.code ? kafka->batch.code : RD_KAFKA_RESP_ERR__TIMED_OUT;
+    rd_kafka_resp_err_t code = kafka->code ? kafka->code : RD_KAFKA_RESP_ERR__TIMED_OUT;
     drop_writer(kafka);
     return kafka_listen(kafka, error) ? -1 : kafka_fail(kafka, code, error);
+}
+
+/* Whether a server of the group says that this member has been left behind. */
+static bool is_fenced(rd_kafka_resp_err_t code) {
+    return code == RD_KAFKA_RESP_ERR_ILLEGAL_GENERATION ||
+           code == RD_KAFKA_RESP_ERR_UNKNOWN_MEMBER_ID ||
+           code == RD_KAFKA_RESP_ERR_FENCED_INSTANCE_ID ||
+           code == RD_KAFKA_RESP_ERR_REBALANCE_IN_PROGRESS;
+}
+
+/* All messages are there before the group is asked: whoever has got the partition since finds them,
+   open or not, or the group refuses. */
+int kafka_commit(struct fleet_client *kafka, const rd_kafka_consumer_group_metadata_t *group,
+                 const rd_kafka_topic_partition_list_t *offsets, bool *fenced,
+                 struct error *error) {
+    rd_kafka_error_t *failed = NULL;
+    if (fenced)
+        *fenced = false;
+    if (kafka_wait(kafka, error))
+        return -1;
+    if (kafka->self->name && group && offsets->cnt)
+        failed = rd_kafka_send_offsets_to_transaction(kafka->writer, offsets, group, ANSWER_MS);
+    if (fenced && failed)
+        *fenced = is_fenced(rd_kafka_error_code(failed));
+    if (kafka->self->name && !failed)
+        failed = rd_kafka_commit_transaction(kafka->writer, ANSWER_MS);
+    if (failed)
+        return has_failed(kafka, failed, error);
+    kafka->writes = false;
+    return 0;
 }
 
 /* ---- Offsets ---- */
@@ -273,16 +316,20 @@ int kafka_offsets(struct fleet_client *kafka, const char *topic, int32_t partiti
     return kafka_listen(kafka, error) ? -1 : kafka_fail(kafka, code, error);
 }
 
-void kafka_delete_before(struct fleet_client *kafka, const char *topic, int32_t partition,
-                         int64_t offset) {
-    if (kafka->deleting_fails || !kafka->reader || offset <= 0)
-        return;
-    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(1);
-    rd_kafka_topic_partition_list_add(list, topic, partition)->offset = offset;
-    rd_kafka_DeleteRecords_t *records = rd_kafka_DeleteRecords_new(list);
+int kafka_committed(struct fleet_client *kafka, const char *topic, int64_t *offsets, int count,
+                    struct error *error) {
+    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(count + 1);
+    rd_kafka_topic_partition_list_add_range(list, topic, 0, count - 1);
+    kafka->aim = (struct kafka_aim){"Read", topic, kafka->self->group};
+    rd_kafka_resp_err_t code = rd_kafka_committed(kafka->reader, list, ASK_MS);
+    for (int n = 0; n < list->cnt && !code; n++) {
+        offsets[list->elems[n].partition] = list->elems[n].offset;
+        code = list->elems[n].err;
+    }
     rd_kafka_topic_partition_list_destroy(list);
-    rd_kafka_DeleteRecords(kafka->reader, &records, 1, NULL, kafka->answers);
-    rd_kafka_DeleteRecords_destroy(records);
+    if (!code)
+        return 0;
+    return kafka_listen(kafka, error) ? -1 : kafka_fail(kafka, code, error);
 }
 
 /* ---- Topics: that they are there, as they should be, or are made ---- */
@@ -314,21 +361,39 @@ static int ask_topic(struct fleet_client *kafka, const char *name, int *count, i
     return 0;
 }
 
-static int count_partitions(struct fleet_client *kafka, const char *name, int *count,
-                            struct error *error) {
+int kafka_count(struct fleet_client *kafka, const char *name, int *count, struct error *error) {
     int replicas;
     return ask_topic(kafka, name, count, &replicas, error);
 }
 
-int kafka_groups(struct fleet_client *kafka, struct fleet_groups *groups, struct error *error) {
-    const struct rd_kafka_metadata *about;
+static int ask_topics(struct fleet_client *kafka, const struct rd_kafka_metadata **about,
+                      struct error *error) {
     kafka->aim = (struct kafka_aim){"Describe", "*", kafka->self->group};
-    rd_kafka_resp_err_t code = rd_kafka_metadata(kafka->reader, 1, NULL, &about, ASK_MS);
-    if (code)
-        return kafka_listen(kafka, error) ? -1 : kafka_fail(kafka, code, error);
+    rd_kafka_resp_err_t code = rd_kafka_metadata(kafka->reader, 1, NULL, about, ASK_MS);
+    if (!code)
+        return 0;
+    return kafka_listen(kafka, error) ? -1 : kafka_fail(kafka, code, error);
+}
+
+int kafka_groups(struct fleet_client *kafka, const char *end, struct fleet_groups *groups,
+                 struct error *error) {
+    const struct rd_kafka_metadata *about;
+    if (ask_topics(kafka, &about, error))
+        return -1;
     for (int n = 0; n < about->topic_cnt; n++)
-        fleet_groups_add(groups, about->topics[n].topic, strlen(about->topics[n].topic), "",
-                         ".fleet");
+        fleet_groups_add(groups, about->topics[n].topic, strlen(about->topics[n].topic), "", end);
+    rd_kafka_metadata_destroy(about);
+    return 0;
+}
+
+int kafka_has_topic(struct fleet_client *kafka, const char *topic, bool *is_there,
+                    struct error *error) {
+    const struct rd_kafka_metadata *about;
+    if (ask_topics(kafka, &about, error))
+        return -1;
+    *is_there = false;
+    for (int n = 0; n < about->topic_cnt; n++)
+        *is_there |= strcmp(about->topics[n].topic, topic) == 0;
     rd_kafka_metadata_destroy(about);
     return 0;
 }
@@ -415,13 +480,13 @@ static int make_as_safe(struct fleet_client *kafka, struct topic *topic, struct 
 static int have_topic(struct fleet_client *kafka, struct topic *topic, struct error *error) {
     double end = clock_seconds() + KAFKA_ANSWER;
     int count;
-    if (count_partitions(kafka, topic->name, &count, error))
+    if (kafka_count(kafka, topic->name, &count, error))
         return -1;
     if (count == 0 && make_as_safe(kafka, topic, error))
         return -1;
     while (count == 0 && clock_seconds() < end)
         if (rd_kafka_poll(kafka->reader, KAFKA_POLL_MS) < 0 ||
-            count_partitions(kafka, topic->name, &count, error))
+            kafka_count(kafka, topic->name, &count, error))
             return -1;
     if (count == 0)
         return kafka_fail(kafka, RD_KAFKA_RESP_ERR__TIMED_OUT, error);
@@ -437,20 +502,15 @@ static int have_topic(struct fleet_client *kafka, struct topic *topic, struct er
 
 static int have_topics(struct fleet_client *kafka, struct error *error) {
     struct topic topics[] = {
-        {kafka->log,
+        {kafka->claims,
          1,
          -1,
-         {{"cleanup.policy", "delete"},
-          {"retention.ms", "-1"},
+         {{"cleanup.policy", "compact"},
+          {"segment.ms", "600000"},
+          {"min.cleanable.dirty.ratio", "0.1"},
           {"message.timestamp.type", "LogAppendTime"}}},
-        {kafka->states,
-         (int)kafka->self->partitions,
-         -1,
-         {{"cleanup.policy", "delete"}, {"retention.ms", "-1"}}},
-        {kafka->parameters,
-         1,
-         -1,
-         {{"cleanup.policy", "delete"}, {"retention.ms", PARAMETERS_KEPT}}},
+        {kafka->streams, (int)kafka->self->partitions, -1, {{"cleanup.policy", "compact"}}},
+        {kafka->rounds, 1, -1, {{"cleanup.policy", "delete"}, {"retention.ms", ROUNDS_KEPT}}},
     };
     for (size_t n = 0; n < sizeof topics / sizeof *topics; n++)
         if (have_topic(kafka, &topics[n], error))
@@ -468,147 +528,54 @@ int kafka_connect(struct fleet_client *kafka, bool make, struct error *error) {
         return -1;
     if (kafka->topics_known)
         return 0;
-    if (make ? have_topics(kafka, error) : count_partitions(kafka, kafka->log, &count, error))
+    if (make ? have_topics(kafka, error) : kafka_count(kafka, kafka->claims, &count, error))
         return -1;
     kafka->topics_known = count > 0;
     return count == 0;
 }
 
-/* ---- Spans ---- */
-
-static void print_tag(uint64_t tag, char text[TAG_SIZE]) {
-    snprintf(text, TAG_SIZE, "%016" PRIx64, tag);
-}
-
-/* No two are the same, in the topics of one fleet. */
-static void begin_span(struct fleet_client *kafka, struct fleet_span *span) {
-    if (!span->tag)
-        *span = (struct fleet_span){.first = -1, .last = -1, .tag = ++kafka->tag};
-}
-
-static int end_span(struct fleet_client *kafka, struct fleet_span *span, struct error *error) {
-    if (kafka_finish(kafka, error))
-        return -1;
-    if (span->first < 0)
-        span->first = kafka->batch.first;
-    if (kafka->batch.last > span->last)
-        span->last = kafka->batch.last;
-    return 0;
-}
-
-/* ---- Writing ---- */
-
-int kafka_write_bytes(struct fleet_client *kafka, const void *bytes, size_t size,
-                      struct fleet_span *span, struct error *error) {
-    char tag[TAG_SIZE];
-    begin_span(kafka, span);
-    print_tag(span->tag, tag);
-    if (kafka_begin(kafka, error))
-        return -1;
-    for (size_t at = 0; at < size; at += MESSAGE_BYTES)
-        if (kafka_write(kafka, kafka->parameters, 0, tag, (const char *)bytes + at,
-                        size - at < MESSAGE_BYTES ? size - at : MESSAGE_BYTES, error))
-            return -1;
-    return end_span(kafka, span, error);
-}
-
-/* A message that is filled, and written when it is full. */
-struct filling {
-    struct fleet_client *kafka;
-    int32_t partition;
-    char tag[TAG_SIZE];
-    unsigned char *bytes;
-    size_t size;
-};
-
-static int flush(struct filling *filling, struct error *error) {
-    size_t size = filling->size;
-    filling->size = 0;
-    return size ? kafka_write(filling->kafka, filling->kafka->states, filling->partition,
-                              filling->tag, filling->bytes, size, error)
-                : 0;
-}
-
-static int fill(struct filling *filling, const void *bytes, size_t size, struct error *error) {
-    while (size > 0) {
-        size_t room = MESSAGE_BYTES - filling->size, now = size < room ? size : room;
-        memcpy(filling->bytes + filling->size, bytes, now);
-        filling->size += now;
-        bytes = (const char *)bytes + now;
-        size -= now;
-        if (filling->size == MESSAGE_BYTES && flush(filling, error))
-            return -1;
-    }
-    return 0;
-}
-
-int kafka_write_rows(struct fleet_client *kafka, int32_t partition, const struct fleet_row *rows,
-                     size_t count, struct fleet_span *span, struct error *error) {
-    struct filling filling = {
-        .kafka = kafka, .partition = partition, .bytes = malloc(MESSAGE_BYTES)};
-    int result = filling.bytes ? kafka_begin(kafka, error) : error_no_memory(error);
-    begin_span(kafka, span);
-    print_tag(span->tag, filling.tag);
-    for (size_t n = 0; n < count && result == 0; n++) {
-        const uint32_t head[FLEET_ROW_HEAD] = {(uint32_t)rows[n].key_size,
-                                               (uint32_t)rows[n].state_size};
-        result = fill(&filling, head, sizeof head, error) ||
-                         fill(&filling, rows[n].key, rows[n].key_size, error) ||
-                         fill(&filling, rows[n].state, rows[n].state_size, error)
-                     ? -1
-                     : 0;
-    }
-    result = result || flush(&filling, error) ? -1 : end_span(kafka, span, error);
-    free(filling.bytes);
-    return result;
-}
-
 /* ---- Reading ---- */
-
-struct found {
-    unsigned char *bytes;
-    size_t size, room;
-};
-
-static int keep(struct found *found, const rd_kafka_message_t *m, struct error *error) {
-    if (found->room - found->size < m->len) {
-        size_t room = 2 * found->room + m->len;
-        unsigned char *larger = realloc(found->bytes, room);
-        if (!larger)
-            return error_no_memory(error);
-        found->bytes = larger;
-        found->room = room;
-    }
-    if (m->len)
-        memcpy(found->bytes + found->size, m->payload, m->len);
-    found->size += m->len;
-    return 0;
-}
 
 static int are_gone(const struct fleet_client *kafka, const char *topic, int32_t partition,
                     struct error *error) {
     return error_set(error, EX_UNAVAILABLE,
-                     "%s: the topic %s has no more, in partition %" PRId32 ", all that the fleet "
-                     "%s wrote there: it was deleted, as with another retention.ms than -1, or the "
-                     "topic was made again; use another examples.kafka.group",
+                     "%s: the topic %s no longer has, in partition %" PRId32 ", all that the fleet "
+                     "%s wrote there: it was deleted, or the topic was made again; use another "
+                     "examples.kafka.group",
                      kafka->options->servers, topic, partition, kafka->self->group);
 }
 
-/* Messages of the span; others are of daemons that were killed, or lost the partition. */
+typedef int take_message(void *context, const rd_kafka_message_t *message, struct error *error);
+
+static bool is_of(const rd_kafka_message_t *m, const struct kafka_span *spans, size_t count) {
+    rd_kafka_headers_t *headers;
+    const void *tag;
+    size_t size;
+    if (rd_kafka_message_headers(m, &headers) ||
+        rd_kafka_header_get_last(headers, TAG, &tag, &size) || size != sizeof spans->tag)
+        return false;
+    for (size_t n = 0; n < count; n++)
+        if (memcmp(tag, &spans[n].tag, size) == 0)
+            return m->offset >= spans[n].first && m->offset <= spans[n].last;
+    return false;
+}
+
+/* Messages of other spans are of daemons that were killed, or lost the partition. */
 static int collect(struct fleet_client *kafka, rd_kafka_topic_t *topic, int32_t partition,
-                   const struct fleet_span *span, struct found *found, struct error *error) {
+                   const struct kafka_span *spans, size_t count, take_message *take, void *context,
+                   struct error *error) {
+    const int64_t last = spans[count - 1].last;
     double deadline = clock_seconds() + KAFKA_ANSWER;
-    char tag[TAG_SIZE];
     int result = 0;
-    print_tag(span->tag, tag);
-    for (int64_t next = span->first; next <= span->last && result == 0;) {
+    for (int64_t next = spans[0].first; next <= last && result == 0;) {
         rd_kafka_message_t *m = rd_kafka_consume(topic, partition, KAFKA_POLL_MS);
-        if (m && !m->err && m->offset >= next) {
+        if (m && m->err == RD_KAFKA_RESP_ERR__PARTITION_EOF) {
+            next = m->offset;
+        } else if (m && !m->err && m->offset >= next) {
             next = m->offset + 1;
             deadline = clock_seconds() + KAFKA_ANSWER;
-            if (m->offset <= span->last && m->key_len == TAG_SIZE - 1 &&
-                memcmp(m->key, tag, TAG_SIZE - 1) == 0)
-                result = keep(found, m, error);
+            if (is_of(m, spans, count))
+                result = take(context, m, error);
         } else if (m && kafka_refuses(m->err)) {
             result = kafka_fail(kafka, m->err, error);
         }
@@ -616,66 +583,201 @@ static int collect(struct fleet_client *kafka, rd_kafka_topic_t *topic, int32_t 
             rd_kafka_message_destroy(m);
         if (result == 0)
             result = kafka_listen(kafka, error);
-        if (result == 0 && next <= span->last && clock_seconds() > deadline)
+        if (result == 0 && next <= last && clock_seconds() > deadline)
             result = kafka_fail(kafka, RD_KAFKA_RESP_ERR__TIMED_OUT, error);
     }
     return result;
 }
 
-int kafka_read(struct fleet_client *kafka, const char *name, int32_t partition,
-               const struct fleet_span *span, unsigned char **bytes, size_t *size,
-               struct error *error) {
-    struct found found = {0};
+/* (count,) spans, in the order of their offsets. */
+static int read_spans(struct fleet_client *kafka, const char *name, int32_t partition,
+                      const struct kafka_span *spans, size_t count, take_message *take,
+                      void *context, struct error *error) {
     int64_t low, high;
-    *bytes = NULL;
-    *size = 0;
+    if (count == 0)
+        return 0;
     if (kafka_offsets(kafka, name, partition, &low, &high, error))
         return -1;
-    if (low > span->first || high <= span->last)
+    if (low > spans[0].first || high <= spans[count - 1].last)
         return are_gone(kafka, name, partition, error);
     rd_kafka_topic_t *topic = rd_kafka_topic_new(kafka->reader, name, NULL);
-    if (!topic || rd_kafka_consume_start(topic, partition, span->first)) {
+    if (!topic || rd_kafka_consume_start(topic, partition, spans[0].first)) {
         rd_kafka_resp_err_t code = rd_kafka_last_error();
         if (topic)
             rd_kafka_topic_destroy(topic);
         return kafka_fail(kafka, code, error);
     }
-    int result = collect(kafka, topic, partition, span, &found, error);
+    int result = collect(kafka, topic, partition, spans, count, take, context, error);
     rd_kafka_consume_stop(topic, partition);
     rd_kafka_topic_destroy(topic);
-    if (result)
-        free(found.bytes);
-    else
-        *bytes = found.bytes, *size = found.size;
     return result;
 }
 
-/* ---- Rows ---- */
+/* ---- States of streams, and bytes ---- */
 
-int kafka_visit(struct fleet_client *kafka, size_t partition, const struct fleet_publication *list,
-                size_t count, uint64_t streams, fleet_visit *visit, void *context,
-                struct error *error) {
-    struct fleet_rows rows = {.seen = NULL};
-    unsigned char *bytes[FLEET_PUBLICATIONS_MAX + 1] = {0};
-    bool whole = true;
-    int result = 0;
-    for (size_t n = count; n-- > 0 && result == 0 && whole;) { /* the newest first */
-        struct fleet_span span;
-        size_t size = 0;
-        if (list[n].rows == 0)
-            continue;
-        whole = n <= FLEET_PUBLICATIONS_MAX && fleet_span_scan(list[n].where, &span);
-        if (whole)
-            result = kafka_read(kafka, kafka->states, (int32_t)partition, &span, &bytes[n], &size,
-                                error);
-        if (whole && result == 0)
-            result = fleet_rows_visit(&rows, bytes[n], size, list[n].rows, visit, context, &whole,
-                                      error);
+/* A state is a message, or several: key u32 piece and the stream's, value of the first one u32 its
+   size and what follows. Without a value the stream is forgotten. */
+int kafka_write_row(struct fleet_client *kafka, int32_t partition, size_t span,
+                    const struct fleet_row *row, struct error *error) {
+    uint32_t piece = 0, total = (uint32_t)row->state_size;
+    unsigned char key[sizeof piece + FLEET_KEY_MAX], *value = malloc(PIECE + sizeof total);
+    size_t at = 0;
+    int result = value ? 0 : error_no_memory(error);
+    if (row->key_size > FLEET_KEY_MAX)
+        result = error_set(error, EX_UNAVAILABLE, "a stream's key is too long for Kafka");
+    while (result == 0 && (at < row->state_size || piece == 0)) {
+        size_t head = piece || !total ? 0 : sizeof total, size = row->state_size - at;
+        size = size < PIECE ? size : PIECE;
+        memcpy(key, &piece, sizeof piece);
+        memcpy(key + sizeof piece, row->key, row->key_size);
+        memcpy(value, &total, head);
+        if (size)
+            memcpy(value + head, (const char *)row->state + at, size);
+        result = kafka_write(kafka, kafka->streams, partition, key, sizeof piece + row->key_size,
+                             total ? value : NULL, head + size, span, error);
+        at += size;
+        piece++;
     }
-    if (result == 0 && (!whole || rows.visited != streams))
-        result = are_gone(kafka, kafka->states, (int32_t)partition, error);
-    for (size_t n = 0; n <= FLEET_PUBLICATIONS_MAX; n++)
-        free(bytes[n]);
-    fleet_rows_free(&rows);
+    free(value);
+    return result;
+}
+
+/* A state as it is read: its key, and what has come of it. */
+struct row {
+    unsigned char *bytes; /* (key_size + filled,) */
+    size_t key_size, size, filled, number;
+};
+
+struct rows {
+    struct row *list;
+    size_t count, room;
+};
+
+static int new_row(struct rows *rows, const unsigned char *key, size_t key_size, size_t size,
+                   struct error *error) {
+    if (rows->count == rows->room) {
+        size_t room = 2 * rows->room + 64;
+        struct row *larger = realloc(rows->list, room * sizeof *larger);
+        if (!larger)
+            return error_no_memory(error);
+        rows->list = larger;
+        rows->room = room;
+    }
+    struct row *row = &rows->list[rows->count];
+    *row = (struct row){malloc(key_size + 1), key_size, size, 0, rows->count};
+    if (!row->bytes)
+        return error_no_memory(error);
+    memcpy(row->bytes, key, key_size);
+    rows->count++;
+    return 0;
+}
+
+static int add_bytes(struct row *row, const void *bytes, size_t size, struct error *error) {
+    unsigned char *larger = realloc(row->bytes, row->key_size + row->filled + size + 1);
+    if (!larger)
+        return error_no_memory(error);
+    row->bytes = larger;
+    memcpy(larger + row->key_size + row->filled, bytes, size);
+    row->filled += size;
+    return 0;
+}
+
+/* Pieces come in order; one of a state that was laid over is left out. */
+static int read_row(void *context, const rd_kafka_message_t *m, struct error *error) {
+    struct rows *rows = context;
+    const unsigned char *key = m->key, *bytes = m->payload;
+    uint32_t piece, total = 0;
+    if (m->key_len < sizeof piece)
+        return 0;
+    memcpy(&piece, key, sizeof piece);
+    key += sizeof piece;
+    const size_t key_size = m->key_len - sizeof piece;
+    struct row *last = rows->count ? &rows->list[rows->count - 1] : NULL;
+    if (piece > 0)
+        return bytes && last && last->key_size == key_size &&
+                       memcmp(last->bytes, key, key_size) == 0 &&
+                       last->filled == (size_t)piece * PIECE && last->size - last->filled >= m->len
+                   ? add_bytes(last, bytes, m->len, error)
+                   : 0;
+    if (bytes && m->len < sizeof total)
+        return 0;
+    if (bytes)
+        memcpy(&total, bytes, sizeof total);
+    if (new_row(rows, key, key_size, total, error))
+        return -1;
+    return bytes && m->len - sizeof total <= total
+               ? add_bytes(&rows->list[rows->count - 1], bytes + sizeof total,
+                           m->len - sizeof total, error)
+               : 0;
+}
+
+/* By key, and of one key the newest first. */
+static int by_key(const void *a, const void *b) {
+    const struct row *one = a, *other = b;
+    size_t size = one->key_size < other->key_size ? one->key_size : other->key_size;
+    int order = memcmp(one->bytes, other->bytes, size);
+    if (order == 0 && one->key_size != other->key_size)
+        order = one->key_size < other->key_size ? -1 : 1;
+    return order ? order : one->number > other->number ? -1 : one->number < other->number;
+}
+
+static bool same_key(const struct row *one, const struct row *other) {
+    return one->key_size == other->key_size && memcmp(one->bytes, other->bytes, one->key_size) == 0;
+}
+
+static int visit_rows(struct rows *rows, uint64_t *visited, fleet_visit *visit, void *context,
+                      struct error *error) {
+    int result = 0;
+    if (rows->count)
+        qsort(rows->list, rows->count, sizeof *rows->list, by_key);
+    for (size_t n = 0; n < rows->count && result == 0; n++) {
+        const struct row *row = &rows->list[n];
+        if ((n && same_key(row, row - 1)) || row->size == 0 || row->filled != row->size)
+            continue;
+        const struct fleet_row found = {row->bytes, row->bytes + row->key_size, row->key_size,
+                                        row->size};
+        ++*visited;
+        result = visit(context, &found, error);
+    }
+    return result;
+}
+
+int kafka_read_rows(struct fleet_client *kafka, int32_t partition, const struct kafka_span *spans,
+                    size_t count, uint64_t streams, fleet_visit *visit, void *context,
+                    struct error *error) {
+    struct rows rows = {0};
+    uint64_t visited = 0;
+    int result = read_spans(kafka, kafka->streams, partition, spans, count, read_row, &rows, error);
+    if (result == 0)
+        result = visit_rows(&rows, &visited, visit, context, error);
+    if (result == 0 && visited != streams)
+        result = are_gone(kafka, kafka->streams, partition, error);
+    for (size_t n = 0; n < rows.count; n++)
+        free(rows.list[n].bytes);
+    free(rows.list);
+    return result;
+}
+
+int kafka_write_bytes(struct fleet_client *kafka, const void *bytes, size_t size, size_t span,
+                      struct error *error) {
+    for (size_t at = 0; at < size; at += PIECE)
+        if (kafka_write(kafka, kafka->rounds, 0, NULL, 0, (const char *)bytes + at,
+                        size - at < PIECE ? size - at : PIECE, span, error))
+            return -1;
+    return 0;
+}
+
+static int read_bytes(void *context, const rd_kafka_message_t *m, struct error *error) {
+    return add_bytes(context, m->payload, m->len, error);
+}
+
+int kafka_read_bytes(struct fleet_client *kafka, const struct kafka_span *span, void **bytes,
+                     size_t *size, struct error *error) {
+    struct row all = {0};
+    int result = read_spans(kafka, kafka->rounds, 0, span, 1, read_bytes, &all, error);
+    *bytes = result ? NULL : all.bytes;
+    *size = all.filled;
+    if (result)
+        free(all.bytes);
     return result;
 }

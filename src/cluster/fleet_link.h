@@ -28,6 +28,8 @@ enum {
     FLEET_ID_SIZE = 33, /* also of a run: 128 bits in hexadecimal, at most, and '\0' */
     FLEET_GROUP_MAX = 255,
     FLEET_PARTITIONS_MAX = 65536,
+    FLEET_INFO_MAX = 64 * 1024, /* bytes of what a daemon says of itself: JSON */
+    FLEET_KEY_MAX = 1024,       /* bytes of a stream's key */
 };
 
 #define FLEET_DISPLACED UINT64_MAX /* no version is so large */
@@ -72,6 +74,7 @@ struct fleet_daemon {
 
 struct fleet_partition {
     int owner;      /* in `daemons`; -1: nobody's */
+    int to;         /* who is to have it, as far as this daemon need know; -1: another, or nobody */
     uint64_t claim; /* the owner's, or the last one */
     bool committed; /* the rest is known: */
     struct fleet_offset offset;
@@ -200,8 +203,8 @@ struct fleet_link_ops {
                   struct error *error);
 
     /* Bring states of a partition's streams to the broker, in as many calls as one likes. They
-       count once they are committed. `serial` is at least 1, and another each time. */
-    int (*stage)(struct fleet_link *link, size_t partition, uint64_t claim, uint64_t serial,
+       count once `commit` is done. Its serial is at least 1, and another each time. */
+    int (*stage)(struct fleet_link *link, const struct fleet_commit *commit,
                  const struct fleet_row *rows, size_t count, struct error *error);
 
     /* Each partition all at once or not at all. With `release` it is nobody's afterwards. Asked
@@ -242,6 +245,11 @@ struct fleet_link_ops {
        there. Rebalance: nobody is drained any more. */
     int (*drain)(struct fleet_link *link, const char *name, struct error *error);
     int (*rebalance)(struct fleet_link *link, struct error *error);
+
+    /* For people: of a fleet that an older version kept in another way, let this version go on
+       after what was committed of the stream. *count: of how many partitions. EX_USAGE: there is
+       none, or this version goes on already. NULL: no version kept it otherwise. */
+    int (*move)(struct fleet_link *link, const char *stream, size_t *count, struct error *error);
 
     /* Which fleets there are at this broker: for who named none of them. Bounded: of a broker with
        very many keys it says what it has found. */

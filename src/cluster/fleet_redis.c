@@ -13,6 +13,7 @@
 #include "brokers/url.h"
 #include "common/error.h"
 #include "common/log.h"
+#include "fleet_assign.h"
 #include "fleet_link.h"
 #include "fleet_replies.h"
 #include "fleet_scripts.h"
@@ -547,7 +548,7 @@ static int append_expiry(struct fleet_redis *redis, const char *key, struct flee
     return append(redis, words, error);
 }
 
-static int stage(struct fleet_link *link, size_t partition, uint64_t claim, uint64_t serial,
+static int stage(struct fleet_link *link, const struct fleet_commit *commit,
                  const struct fleet_row *rows, size_t count, struct error *error) {
     struct fleet_redis *redis = (struct fleet_redis *)link;
     char key[FLEET_KEY_SIZE];
@@ -557,8 +558,8 @@ static int stage(struct fleet_link *link, size_t partition, uint64_t claim, uint
         return 0;
     if (connect_redis(redis, error) || words_open(&words, 2 + 2 * ROWS_AT_ONCE, error))
         return -1;
-    snprintf(key, sizeof key, "%sstates:%zu:%" PRIu64 ":%" PRIu64, redis->prefix, partition, claim,
-             serial);
+    snprintf(key, sizeof key, "%sstates:%zu:%" PRIu64 ":%" PRIu64, redis->prefix, commit->partition,
+             commit->claim, commit->serial);
     int result = 0;
     for (size_t n = 0; result == 0 && n < count; n += ROWS_AT_ONCE) {
         const size_t some = count - n < ROWS_AT_ONCE ? count - n : ROWS_AT_ONCE;
@@ -809,7 +810,7 @@ static int look(struct fleet_link *link, struct fleet_view *view, struct error *
     }
     redis->anew = false;
     view->anew = anew;
-    return 0;
+    return fleet_assign_view(view, error);
 }
 
 /* ---- People ---- */

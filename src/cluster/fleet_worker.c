@@ -613,9 +613,8 @@ static int stage(struct fleet_worker *worker, const struct fleet_commit *commit,
     for (size_t n = 0; n < states->count; n += ROWS_A_RENEWAL) {
         size_t left = states->count - n;
         if (fleet_worker_renew(worker, error) ||
-            link->ops->stage(link, commit->partition, commit->claim, commit->serial,
-                             states->rows + n, left < ROWS_A_RENEWAL ? left : ROWS_A_RENEWAL,
-                             error))
+            link->ops->stage(link, commit, states->rows + n,
+                             left < ROWS_A_RENEWAL ? left : ROWS_A_RENEWAL, error))
             return -1;
     }
     return 0;

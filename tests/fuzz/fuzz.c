@@ -17,8 +17,7 @@ enum { DESCRIPTOR_PATH_SIZE = 32 };
 const struct fuzz_harness fuzz_harnesses[] = {
     {"decode", fuzz_decode},         {"json", fuzz_json},
     {"config", fuzz_config},         {"safetensors", fuzz_safetensors},
-    {"checkpoint", fuzz_checkpoint}, {"fleet", fuzz_fleet},
-    {"pieces", fuzz_pieces},         {"stream", fuzz_stream},
+    {"checkpoint", fuzz_checkpoint}, {"stream", fuzz_stream},
     {"journal", fuzz_journal},       {"initial", fuzz_initial},
     {"message", fuzz_message},       {NULL, NULL},
 };

@@ -14,8 +14,6 @@ bool fuzz_json(const uint8_t *bytes, size_t size);
 bool fuzz_config(const uint8_t *bytes, size_t size);
 bool fuzz_safetensors(const uint8_t *bytes, size_t size);
 bool fuzz_checkpoint(const uint8_t *bytes, size_t size);
-bool fuzz_fleet(const uint8_t *bytes, size_t size);
-bool fuzz_pieces(const uint8_t *bytes, size_t size);
 bool fuzz_stream(const uint8_t *bytes, size_t size);
 bool fuzz_journal(const uint8_t *bytes, size_t size);
 bool fuzz_initial(const uint8_t *bytes, size_t size);

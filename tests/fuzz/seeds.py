@@ -348,127 +348,6 @@ INITIAL = {
     "whole": whole(b"{}"),
 }
 
-# --- fleet: a log of commands, a snapshot, or a piece of one -------------------------------------------
-def command(verb, name="a", number=1, seconds=b"\0", **more):
-    """A line of a log."""
-    about = {"v": 1, "do": verb, "name": name, "id": "i", "run": "r", "number": number, **more}
-    return seconds + json.dumps(about, separators=(",", ":")).encode() + b"\n"
-
-
-def joined(name="a", **more):
-    return command("join", name, **{"lease": 1000, "stream": "s", "partitions": 2, "digest": "d", "every": 9,
-                                    "info": '{"x":1}', **more})
-
-
-def taken(number, *pairs, name="a", **more):
-    return command("take", name, number, takes=pairs, **more)
-
-
-def committed(number, *commits, release=False, **more):
-    return command("commit", number=number, commits=commits, release=release, **more)
-
-
-def log(*lines):
-    return b"l" + b"".join(lines)
-
-
-def seven(number):
-    """As numbers are in a snapshot."""
-    return bytes([number]) if number < 128 else bytes([number & 127 | 128]) + seven(number >> 7)
-
-
-def snapshot(*parts):
-    """Numbers, and texts after their sizes."""
-    return b"s" + b"".join(seven(part) if isinstance(part, int) else seven(len(part)) + part for part in parts)
-
-
-MEMBER = (b"a", b"i", b"r", b"{}", b"at 1", 7, 1, 1, 3000, 0, 1, 0, 5, 2)
-PARTITION = (1, 300, 1, 7, 20, 30, 2, 5, 300, 1, 300, 5, 2, b"0 9")
-FREE = (0, 0, 0)
-NO_ROUNDS = 100 * (0,)
-CLOSED = (0, 1, b"a\n", b"at 0\n") + 98 * (0,)
-FLEET = {
-    "good-log": log(joined(), joined("b"), taken(2, (0, 0), (1, 0)),
-                    committed(3, (0, 1, 7, 5, 6, 2, 9, 2, 1, "0 3")),
-                    committed(4, (0, 1, 7, 6, 7, 3, 10, 1, 0, "4 5"), (1, 2, 7, 1, 1, 0, 0, 0, 0, "")),
-                    command("arrive", number=5, serial=1, where="0 1"), command("pass", "b", 2, round=1),
-                    command("round", number=6, round=1, lease=10), command("renew", number=7, lease=1000),
-                    committed(8, (1, 2, 7, 1, 1, 0, 0, 0, 0, ""), release=True),
-                    taken(3, (0, 1), (1, 2), name="b", seconds=b"\2"), command("settle", number=9, settled=[1, 7]),
-                    command("drain", target="b"), command("rebalance"), command("leave", number=10)),
-    "good-round": log(joined(), joined("b"), taken(2, (0, 0)), command("arrive", number=3, serial=1, where="x"),
-                      command("arrive", number=4, serial=2, where="y")),
-    "good-namesake": log(joined(), taken(2, (0, 0)), joined(id="j", seconds=b"\3"), joined(id="k")),
-    "none": log(b"\0x\n", b"\0{}\n", b"\0\n", command("dance"), command("take", takes=[[65536, 0]])),
-    "later": log(b'\0{"v":2}\n'),
-    "good-snapshot-empty": snapshot(5, 0, 0, 0, 0, 0, 0, 1, 0, *NO_ROUNDS),
-    "good-snapshot": snapshot(5, 2000, 9, 300, 1, *MEMBER, 1, b"s", b"d", 9, 2, *PARTITION, *FREE,
-                              1, 299, 1, 7, 3, 2, 1500, *CLOSED),
-    "good-snapshot-last": snapshot(5, 2**62 - 1, 2**62 - 1, 2**62 - 1, 0, 0, 0, 2**62 - 1, 0, *NO_ROUNDS),
-    "snapshot-claims": snapshot(5, 2000, 9, 2**62, 0, 0, 0, 1, 0, *NO_ROUNDS),
-    "snapshot-learned": snapshot(5, 2000, 9, 300, 0, 1, b"s", b"d", 9, 1, 0, 300, 1, 7, 20, 2**63, 2, 5, 300, 0,
-                                 0, 1, 0, *NO_ROUNDS),
-    "snapshot-owner": snapshot(5, 2000, 9, 300, 0, 1, b"s", b"d", 9, 1, *PARTITION, 0, 1, 0, *NO_ROUNDS),
-    "snapshot-many": snapshot(5, 0, 0, 0, 2**60),
-    "snapshot-partitions": snapshot(5, 0, 0, 0, 0, 1, b"s", b"d", 9, 65537),
-    "snapshot-long": b"s" + 11 * b"\xff",
-    "snapshot-round": snapshot(5, 0, 0, 0, 0, 0, 0, 1, 0, 0, 1, b"a\n", b"", *NO_ROUNDS[2:]),
-    "good-piece": b"prunnel fleet snapshot 7 0 3\nabc",
-    "piece-first": b"prunnel fleet snapshot 7 0 600000\n" + bytes(100),
-    "piece-number": b"prunnel fleet snapshot 7 1 3\nabc",
-    "piece-size": b"prunnel fleet snapshot 7 0 99999999999999999999\n",
-}
-
-# --- pieces: commands of a control socket, pieces of snapshots, rows, or where those are ---------------
-def part(blob, **more):
-    return json.dumps({"command": "adopt", **more, "blob": blob}, separators=(",", ":")).encode() + b"\n"
-
-
-def cut(position, number, units, rest=0, more=1):
-    """A piece of a snapshot of so many times 4096 bytes, and the rest."""
-    return struct.pack("<BBHBBH", position, number, units, rest, more, 0)
-
-
-def sent(*messages):
-    return b"m" + b"".join(struct.pack("<H", len(text)) + text for text in messages)
-
-
-def row(key, state):
-    return struct.pack("<II", len(key), len(state)) + key + state
-
-
-def publications(newer, older, newer_count=None):
-    return (b"r" + struct.pack("<BH", len(newer) if newer_count is None else newer_count, len(b"".join(newer))) +
-            b"".join(newer) + bytes([len(older)]) + b"".join(older))
-
-
-ROWS = [row(b"a", b"state"), row(b"b", b""), row(b"", b"x")]
-PIECES = {
-    "good-whole": b"c" + part("Uk5TVFJFQU0="),
-    "good-parts": b"c" + part("Uk5T", part=1, parts=3) + part("VFJF", part=2, parts=3) + part("QU0=", part=3, parts=3),
-    "good-again": b"c" + part("Uk5T", part=1, parts=3) + part("AAAA", part=1, parts=2) + part("QU0=", part=2, parts=2),
-    "parts-skipped": b"c" + part("Uk5T", part=1, parts=3) + part("QU0=", part=3, parts=3),
-    "parts-other": b"c" + part("Uk5T", part=1, parts=3) + part("QU0=", part=2, parts=4),
-    "parts-many": b"c" + part("Uk5T", part=2**63 - 1, parts=2**63 - 1) + part("Uk5T", part=-1) + part("", part=1.5),
-    "parts-large": b"c" + part("A" * 700, part=1, parts=2) + part("A" * 104, part=2, parts=2) + part("A" * 900),
-    "parts-none": b"c" + part("Uk5", part=1, parts=1) + part("U===") + b"[]\n7\n{}\n" + part(7),
-    "good-one-piece": b"s" + cut(1, 0, 1, 3),
-    "good-pieces": b"s" + cut(1, 2, 300, 7) + cut(2, 0, 200) + cut(1, 0, 300, 7) + cut(1, 0, 300, 7) + cut(1, 1, 300, 7),
-    "good-many-snapshots": b"s" + b"".join(cut(n, 0, 200) for n in range(6)) + cut(5, 1, 200),
-    "pieces-too-much": b"s" + cut(1, 0, 300, 7, 3) + cut(1, 7, 300) + cut(1, 0, 128, 1),
-    "good-messages": sent(b"x", b"runnel fleet snapshot 7 0 3\nabc"),
-    "messages": sent(b"runnel fleet snapshot 7 0 3\nab", b"runnel fleet snapshot 7 0 0\n", b"runnel fleet snapshot "),
-    "good-rows": publications(ROWS, [row(b"a", b"older"), row(b"c", b"state")]),
-    "rows-count": publications(ROWS, [], newer_count=4),
-    "rows-cut": publications([ROWS[0], ROWS[2][:-1]], []),
-    "rows-large": publications([struct.pack("<II", 2**32 - 1, 2**32 - 1) + b"a"], [struct.pack("<II", 0, 2)]),
-    "good-where": b"w12 9223372036854775807 00ffaa0123456789",
-    "where-back": b"w12 11 1",
-    "where-large": b"w0 9223372036854775808 1",
-    "where-minus": b"w-1 4 1",
-    "where-more": b"w1 4 1 ",
-}
-
 # --- stream: which learner and what the rest is; edits of the blob that it writes, or a whole one ------
 S_BYTE, S_WORD, S_GROW, S_CUT, S_END, S_ROW = range(6)
 S_WHOLE, S_NO_REPAIR, S_FULL = 16, 32, 64
@@ -567,7 +446,7 @@ MESSAGE = {
 }
 
 HARNESSES = {"decode": DECODE, "json": JSON, "config": CONFIG, "safetensors": SAFETENSORS,
-             "checkpoint": CHECKPOINT, "fleet": FLEET, "pieces": PIECES, "stream": STREAM,
+             "checkpoint": CHECKPOINT, "stream": STREAM,
              "journal": JOURNAL, "initial": INITIAL, "message": MESSAGE}
 
 

@@ -47,8 +47,8 @@ class Kafka(kafka.Kafka):
 
     def __init__(self, parts=4):
         super().__init__()
-        for topic, count in (("s", parts), ("fleet.fleet", 1), ("fleet.states", parts),
-                             ("fleet.parameters", 1)):
+        for topic, count in (("s", parts), ("fleet.claims", 1), ("fleet.streams", parts),
+                             ("fleet.rounds", 1)):
             self.ask(f"topic {topic} {count}")
 
     def kill(self):
@@ -109,7 +109,7 @@ class RealKafka(kafka.Kafka):
 
     def __exit__(self, kind, *_):
         if not kind:
-            for topic in (self.topic, *(f"{self.group}.{what}" for what in ("fleet", "states", "parameters"))):
+            for topic in (self.topic, *(f"{self.group}.{what}" for what in ("claims", "streams", "rounds"))):
                 self.ask(f"drop {topic}")
         super().__exit__(kind)
 

@@ -88,7 +88,7 @@ struct fleet_commit learned(const struct fleet_claim *claim, uint64_t sequence) 
 void stage(struct fleet_link *link, struct fleet_commit *commit, const char *key,
            const char *state) {
     const struct fleet_row row = {key, state, strlen(key), state ? strlen(state) : 0};
-    good(link->ops->stage(link, commit->partition, commit->claim, commit->serial, &row, 1, &error));
+    good(link->ops->stage(link, commit, &row, 1, &error));
     commit->rows++;
 }
 

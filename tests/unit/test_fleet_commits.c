@@ -256,7 +256,7 @@ static void many_states(void **unused) {
         size_t counted = 0;
         struct fleet_commit one = learned(&mine, 10 + (uint64_t)whole);
         mine.offset = one.offset;
-        good(a->ops->stage(a, 0, mine.claim, one.serial, rows, ROWS, &error));
+        good(a->ops->stage(a, &one, rows, ROWS, &error));
         one.rows = one.streams = ROWS;
         one.whole = whole;
         commit(a, &one, false);

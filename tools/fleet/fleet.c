@@ -499,7 +499,13 @@ static const struct command_row rebalance_row = {
     .name = "rebalance",
     .operands = "",
     .summary = "drained daemons take part again: partitions are shared out among all"};
-static const struct command_row *const commands[] = {&status_row, &drain_row, &rebalance_row, NULL};
+static const struct command_row move_row = {.name = "move",
+                                            .operands = "TOPIC",
+                                            .summary =
+                                                "once, of a fleet on Kafka that an older runnel "
+                                                "began: this version goes on where it ended"};
+static const struct command_row *const commands[] = {&status_row, &drain_row, &rebalance_row,
+                                                     &move_row, NULL};
 
 static int print_status(const struct options *options, struct fleet_link *link,
                         const struct fleet_view *view, struct error *error) {
@@ -587,10 +593,25 @@ static int no_fleet(const struct options *options, struct fleet_link *link, stru
                                     options->group);
 }
 
+static int move(const struct options *options, struct fleet_link *link, const char *stream,
+                struct error *error) {
+    size_t count;
+    if (!link->ops->move)
+        return error_set(error, EX_USAGE, "move: only a fleet on Kafka (--kafka) is to be moved");
+    if (link->ops->move(link, stream, &count, error))
+        return -1;
+    printf("the fleet %s goes on after what was committed of the %zu partition%s of %s: start its "
+           "daemons\n",
+           options->group, count, text_s(count), stream);
+    return 0;
+}
+
 /* What the command does in a fleet that has been. */
 static int command_run(const struct options *options, const struct command_row *command,
                        char **operands, struct fleet_link *link, struct error *error) {
     struct fleet_view view = {0};
+    if (command == &move_row)
+        return move(options, link, operands[0], error);
     if (link->ops->look(link, &view, error))
         return -1;
     int result = !view.stream                ? no_fleet(options, link, error)

@@ -149,13 +149,21 @@ int kafka_client(rd_kafka_t **client, rd_kafka_type_t type, rd_kafka_conf_t *con
     return error_set(error, EX_USAGE, "librdkafka does not take these settings: %s", why);
 }
 
+/* What its group takes back is given: a consumer does not close before. */
+static void end_event(rd_kafka_t *client, rd_kafka_event_t *event) {
+    if (event && rd_kafka_event_type(event) == RD_KAFKA_EVENT_REBALANCE)
+        rd_kafka_error_destroy(
+            rd_kafka_incremental_unassign(client, rd_kafka_event_topic_partition_list(event)));
+    rd_kafka_event_destroy(event);
+}
+
 /* A consumer is closed first: librdkafka would wait in a loop that takes a whole core. */
 static void *end_client(void *context) {
     rd_kafka_t *client = context;
     rd_kafka_queue_t *events = rd_kafka_queue_new(client);
     rd_kafka_error_t *failed = rd_kafka_consumer_close_queue(client, events);
     while (!failed && !rd_kafka_consumer_closed(client))
-        rd_kafka_event_destroy(rd_kafka_queue_poll(events, END_POLL_MS));
+        end_event(client, rd_kafka_queue_poll(events, END_POLL_MS));
     rd_kafka_error_destroy(failed); /* it is a producer, or closed */
     rd_kafka_queue_destroy(events);
     rd_kafka_destroy_flags(client, RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE);
@@ -182,6 +190,7 @@ bool kafka_refuses(rd_kafka_resp_err_t code) {
            code == RD_KAFKA_RESP_ERR_UNSUPPORTED_SASL_MECHANISM ||
            code == RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED ||
            code == RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED ||
+           code == RD_KAFKA_RESP_ERR_TRANSACTIONAL_ID_AUTHORIZATION_FAILED ||
            code == RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED;
 }
 
