@@ -44,7 +44,8 @@ struct kafka {
     /* The group. */
     rd_kafka_t *group; /* NULL: no member of it */
     bool subscribed;
-    bool known;                               /* what is assigned */
+    bool known;                               /* what is assigned, */
+    bool settled;                             /* and was ever since it joined */
     bool broken;                              /* it does not go on, and has to be joined anew */
     bool draining;                            /* all is to be given up, before it is left */
     rd_kafka_resp_err_t said;                 /* the newest error that was logged */
@@ -99,7 +100,7 @@ static void on_rebalance(rd_kafka_t *group, rd_kafka_resp_err_t code,
         note_refused(kafka, rd_kafka_incremental_assign(group, list));
         rd_kafka_pause_partitions(group, list);
         note_assigned(kafka, list, true, false);
-        kafka->known = true;
+        kafka->known = kafka->settled = true;
     } else if (code == RD_KAFKA_RESP_ERR__REVOKE_PARTITIONS && !rd_kafka_assignment_lost(group) &&
                !kafka->revoked) {
         kafka->revoked = rd_kafka_topic_partition_list_copy(list);
@@ -125,12 +126,24 @@ static void give_up(struct kafka *kafka) {
     rd_kafka_topic_partition_list_destroy(list);
 }
 
+/* librdkafka 2.0 aborts when a consumer ends between its joining and its first assignment: such a
+   one stays as long as the process, or until its session is over. */
+static void end_member(struct kafka *kafka) {
+    static rd_kafka_t *volatile abandoned;
+    if (kafka->settled)
+        kafka_end(&kafka->group);
+    else
+        abandoned = kafka->group;
+    kafka->group = NULL;
+    kafka->settled = false;
+}
+
 static void end_group(struct kafka *kafka) {
     if (kafka->revoked) {
         take_back(kafka, kafka->revoked);
         rd_kafka_topic_partition_list_destroy(kafka->revoked);
     }
-    kafka_end(&kafka->group);
+    end_member(kafka);
     kafka->revoked = NULL;
     kafka->subscribed = kafka->known = kafka->broken = false;
     for (size_t p = 0; p < kafka->claims.held_count; p++)
