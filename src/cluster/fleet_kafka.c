@@ -129,11 +129,8 @@ static void give_up(struct kafka *kafka) {
 /* librdkafka 2.0 aborts when a consumer ends between its joining and its first assignment: such a
    one stays as long as the process, or until its session is over. */
 static void end_member(struct kafka *kafka) {
-    static rd_kafka_t *volatile abandoned;
     if (kafka->settled)
         kafka_end(&kafka->group);
-    else
-        abandoned = kafka->group;
     kafka->group = NULL;
     kafka->settled = false;
 }
