@@ -168,13 +168,8 @@ static int tend_kafka(struct sink *sink, struct error *error) {
     return turn(sink, 0, error);
 }
 
-static void close_kafka(struct sink **sink) {
-    if (*sink) {
-        disconnect_kafka(*sink);
-        rd_kafka_conf_destroy((*sink)->settings);
-    }
-    free(*sink);
-    *sink = NULL;
+static void close_kafka(struct sink *sink) {
+    rd_kafka_conf_destroy(sink->settings);
 }
 
 const struct sink_type sink_kafka = {
