@@ -10,12 +10,12 @@
 #include "common/example.h"
 #include "common/fields.h"
 #include "common/log.h"
-#include "consuming.h"
 #include "daemon/journalling.h"
 #include "daemon/parts.h"
 #include "daemon/run.h"
 #include "daemon/source.h"
 #include "fleet.h"
+#include "shares.h"
 #include "store/journal.h"
 
 /* ---- Opening ---- */
@@ -108,7 +108,7 @@ static int start_known(struct daemon *daemon, struct error *error) {
     if (daemon->cluster->started == 0 && count > 0 && check_partitions(daemon, error))
         return -1;
     for (; daemon->cluster->started < count; daemon->cluster->started++)
-        if (consuming_start(daemon, daemon->cluster->started, NULL, error))
+        if (shares_read(daemon, daemon->cluster->started, NULL, error))
             return -1;
     return 0;
 }

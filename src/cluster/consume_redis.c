@@ -16,7 +16,7 @@
 #include "common/log.h"
 #include "common/text.h"
 #include "consume_ops.h"
-#include "fleet_redis.h"
+#include "fleet_link.h"
 
 #define IDLE_NS NS_PER_SECOND         /* between two turns, where nothing is to be read */
 #define REST_NS (NS_PER_SECOND / 200) /* while the learning thread has something to do */

@@ -1,6 +1,7 @@
 /* What the daemons of a fleet know of each other, kept by a message broker: who is there, who has
    which partition, up to which offset its examples have been learned, and with which states of its
-   streams that goes on. A broker is one struct fleet_link_ops; fleet_redis.h has the first.
+   streams that goes on. A broker is one struct fleet_link_ops; fleet_kafka.h has one, and the other
+   is below.
 
    A daemon is a member for as long as its lease is renewed. A partition is one daemon's, by a claim
    whose number no other claim in the fleet has had or will have. Everything that its owner changes
@@ -17,6 +18,7 @@
 #ifndef RUNNEL_FLEET_LINK_H
 #define RUNNEL_FLEET_LINK_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -165,6 +167,22 @@ typedef int fleet_visit(void *context, const struct fleet_row *row, struct error
 /* At random: the id of a state directory, or a run, one life of a daemon's link. EX_OSERR. */
 int fleet_id_draw(char id[FLEET_ID_SIZE], struct error *error);
 
+/* What may differ between the daemons of a fleet of all that decides what is learned: learning
+   rates and clips, which are set while they run, and the lease. Each says its own with the rest
+   that it says of itself (`info`), as members of the object `learning`, by their keys:
+
+     {"learning.optimizer.rate": 0.001, "learning.clip": 1}
+
+   or, of a configuration with members, "members.NAME.learning.clip" of each. A daemon of an older
+   version does not say it. */
+#define FLEET_RATES "learning"
+
+/* What a daemon says of a key; NAN: nothing. `info` may be NULL. */
+double fleet_rate(const json_t *info, const char *key);
+
+/* The first key that both say, and not alike; NULL: there is none. It lives as long as `one`. */
+const char *fleet_rates_differ(const json_t *one, const json_t *other);
+
 /* The sentence, EX_CONFIG; returns -1. */
 int fleet_name_is_taken(const struct fleet_self *self, struct error *error);
 
@@ -265,5 +283,12 @@ struct fleet_link {
     const struct fleet_link_ops *ops;
     struct fleet_namesake namesake;
 };
+
+struct url;
+
+/* Through Redis (fleet_scripts.h says what is kept there). Does not connect yet: the first function
+   does that. Both outlive the link. */
+int fleet_redis_open(struct fleet_link **link, const struct url *url, const struct fleet_self *self,
+                     struct error *error);
 
 #endif

@@ -1,4 +1,4 @@
-#include "fleet_redis.h"
+#include "fleet_link.h"
 
 #include <hiredis.h>
 #include <inttypes.h>
@@ -14,7 +14,6 @@
 #include "common/error.h"
 #include "common/log.h"
 #include "fleet_assign.h"
-#include "fleet_link.h"
 #include "fleet_replies.h"
 #include "fleet_scripts.h"
 

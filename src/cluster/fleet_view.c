@@ -1,5 +1,6 @@
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +9,7 @@
 #include <sys/random.h>
 
 #include "common/error.h"
+#include "common/json_member.h"
 #include "fleet_link.h"
 
 void fleet_view_free(struct fleet_view *view) {
@@ -108,4 +110,20 @@ int fleet_name_is_taken(const struct fleet_self *self, struct error *error) {
                      "another daemon of the name %s is in the fleet %s: give each daemon a name of "
                      "its own (name), and a state directory of its own",
                      self->name, self->group);
+}
+
+double fleet_rate(const json_t *info, const char *key) {
+    double value;
+    return member_number(json_object_get(info, FLEET_RATES), key, &value) ? value : NAN;
+}
+
+const char *fleet_rates_differ(const json_t *one, const json_t *other) {
+    json_t *rates = json_object_get(one, FLEET_RATES), *value;
+    const char *key;
+    json_object_foreach(rates, key, value) {
+        double mine = fleet_rate(one, key), its = fleet_rate(other, key);
+        if (!isnan(mine) && !isnan(its) && mine != its)
+            return key;
+    }
+    return NULL;
 }

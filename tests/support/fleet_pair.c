@@ -5,9 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cluster/fleet_redis.h"
-#include "redis_server.h"
-
 const struct fleet_self anna = {.group = "g",
                                 .name = "anna",
                                 .id = "1",
@@ -16,14 +13,7 @@ const struct fleet_self anna = {.group = "g",
                                 .partitions = PARTITIONS,
                                 .every = 100,
                                 .lease = 3600};
-const struct fleet_self bert = {.group = "g",
-                                .name = "bert",
-                                .id = "2",
-                                .stream = "s",
-                                .digest = "d",
-                                .partitions = PARTITIONS,
-                                .every = 100,
-                                .lease = 3600};
+struct fleet_self bert;
 struct fleet_link *a, *b;
 struct error error;
 
@@ -37,6 +27,9 @@ int pair_begin(void **unused) {
     (void)unused;
     redis_do("FLUSHALL");
     a = pair_open(&anna);
+    bert = anna;
+    bert.name = "bert";
+    bert.id = "2";
     b = pair_open(&bert);
     return 0;
 }

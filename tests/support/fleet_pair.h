@@ -16,7 +16,8 @@
 
 enum { PARTITIONS = 4 };
 
-extern const struct fleet_self anna, bert;
+extern const struct fleet_self anna;
+extern struct fleet_self bert;
 extern struct fleet_link *a, *b;
 extern struct error error;
 
@@ -30,6 +31,7 @@ extern struct error error;
 int pair_begin(void **unused);
 int pair_begin_joined(void **unused);
 int pair_end(void **unused);
+#define joined(name) cmocka_unit_test_setup_teardown(name, pair_begin_joined, pair_end)
 
 struct fleet_link *pair_open(const struct fleet_self *self);
 

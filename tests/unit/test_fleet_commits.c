@@ -17,20 +17,33 @@ static void has_keys(size_t count) {
     freeReplyObject(keys);
 }
 
+/* A commit of so many examples, after which there are so many states; those of `rows`, "x=1 y=2 z",
+   are staged for it: z is forgotten. */
+static struct fleet_commit staged(const struct fleet_claim *claim, uint64_t sequence,
+                                  uint64_t streams, const char *rows) {
+    struct fleet_commit one = learned(claim, sequence);
+    char text[KEY_SIZE], *rest;
+    one.streams = streams;
+    snprintf(text, sizeof text, "%s", rows);
+    for (char *key = strtok_r(text, " ", &rest); key; key = strtok_r(NULL, " ", &rest)) {
+        char *state = strchr(key, '=');
+        if (state)
+            *state++ = '\0';
+        stage(a, &one, key, state);
+    }
+    return one;
+}
+
 static void handed_over_in_order(void **unused) {
     struct fleet_claim mine, theirs;
     (void)unused;
     take(a, &mine, 2, 1);
-    struct fleet_commit one = learned(&mine, 10);
-    stage(a, &one, "x", "ten");
+    struct fleet_commit one = staged(&mine, 10, 1, "x=ten");
     one.whole = true;
-    one.streams = 1;
     commit(a, &one, false);
     assert_false(one.refused || one.incomplete);
     mine.offset = one.offset;
-    one = learned(&mine, 20);
-    one.streams = 1;
-    stage(a, &one, "x", "twenty");
+    one = staged(&mine, 20, 1, "x=twenty");
     assert_string_equal(states(b, 2), "x=ten "); /* what is staged does not count yet */
     for (int again = 0; again < 2; again++) {    /* the answer may be lost: the second says so */
         if (again) {                             /* it was staged again, too */
@@ -69,10 +82,8 @@ static void the_dead_one_is_refused(void **unused) {
     assert_int_equal(take(b, &theirs, 0, 1), 1);
     assert_int_equal(theirs.offset.sequence, 10);
 
-    late[0] = learned(&mine[0], 30); /* beyond what counts */
-    late[0].streams = 1;
-    stage(a, &late[0], "x", "late");
-    late[1] = learned(&mine[1], 40); /* still its own: nobody has taken it */
+    late[0] = staged(&mine[0], 30, 1, "x=late"); /* beyond what counts */
+    late[1] = learned(&mine[1], 40);             /* still its own: nobody has taken it */
     good(a->ops->commit(a, late, 2, false, &error));
     assert_true(late[0].refused);
     assert_false(late[1].refused);
@@ -91,19 +102,11 @@ static void states_are_laid_over_those_before(void **unused) {
     struct fleet_claim mine;
     (void)unused;
     take(a, &mine, 0, 1);
-    struct fleet_commit one = learned(&mine, 10);
-    stage(a, &one, "x", "1");
-    stage(a, &one, "y", "1");
-    stage(a, &one, "z", "1");
-    one.streams = 3;
+    struct fleet_commit one = staged(&mine, 10, 3, "x=1 y=1 z=1");
     one.whole = true;
     commit(a, &one, false);
     mine.offset = one.offset;
-    one = learned(&mine, 20);
-    stage(a, &one, "y", "2");
-    stage(a, &one, "x", NULL);
-    stage(a, &one, "w", "2");
-    one.streams = 3;
+    one = staged(&mine, 20, 3, "y=2 x w=2");
     for (int again = 0; again < 2; again++) { /* the answer may be lost */
         commit(a, &one, false);
         assert_false(one.refused || one.incomplete);
@@ -111,8 +114,7 @@ static void states_are_laid_over_those_before(void **unused) {
     }
     has_keys(1);
     mine.offset = one.offset;
-    one = learned(&mine, 30); /* states as before */
-    one.streams = 3;
+    one = staged(&mine, 30, 3, ""); /* states as before */
     one.serial = 0;
     commit(a, &one, false);
     assert_false(one.incomplete);
@@ -130,31 +132,21 @@ static void what_is_missing_is_not_committed(void **unused) {
     struct fleet_claim mine, theirs;
     (void)unused;
     take(a, &mine, 0, 1);
-    struct fleet_commit one = learned(&mine, 10);
-    stage(a, &one, "x", "1");
-    stage(a, &one, "y", "1");
-    one.streams = 2;
+    struct fleet_commit one = staged(&mine, 10, 2, "x=1 y=1");
     one.whole = true;
     commit(a, &one, false);
     mine.offset = one.offset;
-    one = learned(&mine, 20);
-    stage(a, &one, "x", "2");
-    one.streams = 3;
+    one = staged(&mine, 20, 3, "x=2");
     commit(a, &one, false);
     assert_true(one.incomplete);
-    one = learned(&mine, 21);
+    one = staged(&mine, 21, 3, "");
     one.serial = 0;
-    one.streams = 3;
     commit(a, &one, true); /* nor is it released */
     assert_true(one.incomplete);
     assert_string_equal(states(a, 0), "x=1 y=1 ");
     has_keys(1);
-    one = learned(&mine, 22);
-    stage(a, &one, "x", "2");
-    stage(a, &one, "y", "2");
-    stage(a, &one, "z", "2");
+    one = staged(&mine, 22, 3, "x=2 y=2 z=2");
     one.whole = true;
-    one.streams = 3;
     commit(a, &one, true);
     assert_false(one.incomplete);
     take(b, &theirs, 0, 1);
@@ -166,26 +158,18 @@ static void what_is_lost_is_not_built_upon(void **unused) {
     struct fleet_claim mine;
     (void)unused;
     take(a, &mine, 0, 1);
-    struct fleet_commit one = learned(&mine, 10);
-    stage(a, &one, "x", "1");
-    stage(a, &one, "y", "1");
-    one.streams = 2;
+    struct fleet_commit one = staged(&mine, 10, 2, "x=1 y=1");
     one.whole = true;
     commit(a, &one, false);
     mine.offset.sequence = 20; /* of which the server knows nothing; x was changed */
     for (int release = 0; release < 2; release++) {
-        one = learned(&mine, 30);
-        stage(a, &one, "y", "3");
-        one.streams = 2;
+        one = staged(&mine, 30, 2, "y=3");
         commit(a, &one, release);
         assert_true(one.incomplete);
         assert_string_equal(states(a, 0), "x=1 y=1 ");
         has_keys(1);
     }
-    one = learned(&mine, 30);
-    stage(a, &one, "x", "2");
-    stage(a, &one, "y", "3");
-    one.streams = 2;
+    one = staged(&mine, 30, 2, "x=2 y=3");
     one.whole = true;
     commit(a, &one, true);
     assert_false(one.refused || one.incomplete);
@@ -196,10 +180,8 @@ static void states_that_are_gone_are_not_committed(void **unused) {
     struct fleet_claim mine;
     (void)unused;
     take(a, &mine, 0, 1);
-    struct fleet_commit one = learned(&mine, 10);
-    stage(a, &one, "x", "ten");
+    struct fleet_commit one = staged(&mine, 10, 1, "x=ten");
     one.whole = true;
-    one.streams = 1;
     redis_do("DEL runnel:{g}:states:0:%llu:10", (unsigned long long)mine.claim);
     assert_int_equal(a->ops->commit(a, &one, 1, false, &error), -1);
     assert_int_equal(error.status, EX_TEMPFAIL);
@@ -266,8 +248,6 @@ static void many_states(void **unused) {
         has_keys(1);
     }
 }
-
-#define joined(name) cmocka_unit_test_setup_teardown(name, pair_begin_joined, pair_end)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

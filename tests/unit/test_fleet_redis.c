@@ -8,7 +8,6 @@
 #include <string.h>
 #include <sysexits.h>
 
-#include "cluster/fleet_redis.h"
 #include "redis_server.h"
 
 /* ---- Members ---- */
@@ -465,7 +464,6 @@ static void a_fleet_of_before_goes_on(void **unused) {
     assert_string_equal(states(a, 1), "x=one y=two ");
 }
 
-#define joined(name) cmocka_unit_test_setup_teardown(name, pair_begin_joined, pair_end)
 #define alone(name) cmocka_unit_test_setup_teardown(name, pair_begin, pair_end)
 
 int main(void) {

@@ -16,7 +16,6 @@
 #include "cluster/brokers/redis_url.h"
 #include "cluster/brokers/url.h"
 #include "cluster/fleet_link.h"
-#include "cluster/fleet_rates.h"
 #include "common/complain.h"
 #include "common/error.h"
 #include "common/format.h"
@@ -458,9 +457,6 @@ static int fleet_print_json(const char *group, const struct fleet_view *view, co
 
 #ifdef RUNNEL_KAFKA
 #    include "cluster/fleet_kafka.h"
-#endif
-#ifdef RUNNEL_REDIS
-#    include "cluster/fleet_redis.h"
 #endif
 
 struct options {
