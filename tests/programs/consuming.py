@@ -36,6 +36,15 @@ def json_daemon(directory, broker, more=""):
     return running.Daemon(directory, brokers.with_names(text))
 
 
+def ends(daemon, code, *words):
+    """A daemon that ends by itself, and what it says."""
+    with daemon as d:
+        assert d.process.wait(running.LIMIT) == code, (d.process.returncode, d.text())
+        said = d.text()
+    for word in words:
+        assert word in said, (word, said)
+
+
 def plain(directory, learned):
     """The parameters of a daemon that is sent the same examples over its socket, one after the other."""
     directory.mkdir()
