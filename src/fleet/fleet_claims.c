@@ -85,7 +85,8 @@ static void begin_round(struct claims *claims, uint64_t round) {
 /* The first that closes a round closes it. */
 static void apply_round(struct claims *claims, json_t *record) {
     uint64_t round = claims_number(record, "round");
-    if (round < claims->round || !json_is_object(json_object_get(record, "members")))
+    if (round < claims->round || round >= INT64_MAX ||
+        !json_is_object(json_object_get(record, "members")))
         return;
     json_decref(claims->closed[round % CLAIMS_ROUNDS_KEPT]);
     claims->closed[round % CLAIMS_ROUNDS_KEPT] = json_incref(record);
@@ -133,7 +134,7 @@ static void apply(struct claims *claims, const rd_kafka_message_t *m) {
     const unsigned long long partition = strtoull(key + 1, &end, 10);
     if (*key == *OF_PARTITION && record && !*end && partition < claims->held_count)
         apply_partition(claims, partition, record);
-    else if (*key == *OF_ROUND && record)
+    else if (strcmp(key, OF_ROUND) == 0 && record)
         apply_round(claims, record);
     else if (*key == *OF_ARRIVAL && record)
         apply_arrival(claims, key, record);

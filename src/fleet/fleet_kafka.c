@@ -409,15 +409,15 @@ static int add_partitions(const struct kafka *kafka, struct fleet_view *view, si
     return 0;
 }
 
-/* As any of its daemons has said it. */
+/* As any of its daemons has said it; others may have written what has none. */
 static const json_t *any_kind(const struct kafka *kafka) {
     const char *key;
     json_t *record;
     for (size_t p = 0; p < kafka->claims.held_count; p++)
-        if (kafka->claims.held[p].record)
+        if (json_object_get(kafka->claims.held[p].record, "kind"))
             return json_object_get(kafka->claims.held[p].record, "kind");
     json_object_foreach(kafka->claims.records, key, record) {
-        if (*key == *OF_DAEMON)
+        if (*key == *OF_DAEMON && json_is_object(json_object_get(record, "kind")))
             return json_object_get(record, "kind");
     }
     return NULL;
