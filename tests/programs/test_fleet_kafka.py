@@ -18,9 +18,9 @@ KEYS, PARTS = 20, 4
 def test_kills(directory):
     """Three daemons are killed, stopped and ended at random moments, and the cluster is away now and then."""
     with fleet.Kafka() as cluster:
-        kills = fleet.Kills(directory, cluster, ["anna", "bert", "carl"], seed=5, lease=0.5, parts=PARTS)
+        kills = fleet.Kills(directory, cluster, ["anna", "bert", "carl"], seed=5, parts=PARTS)
         kills.add(300)
-        for _ in range(5):
+        for _ in range(4):
             kills.some_progress()
             kills.add(60)
             kills.one()
@@ -36,8 +36,9 @@ def test_drained_and_back(directory):
             fleet.all_learned(cluster, [anna], ["anna"])
             with fleet.Member(directory, cluster, "bert") as bert:
                 fleet.shared(cluster, [anna, bert], ["anna", "anna", "bert", "bert"])
-                moved = [key for key in range(KEYS) if kafka.partition_of(f"key-{key}", PARTS) > 1]
                 fleet.until(lambda: fleet.status(bert)["partitions"] == 2, "read", [anna, bert])
+                owners = fleet.owners(cluster)
+                moved = [key for key in range(KEYS) if owners[kafka.partition_of(f"key-{key}", PARTS)] == "bert"]
                 assert fleet.status(bert)["adopted"] == len(moved), fleet.status(bert)
                 code, said = fleet.act(cluster, "drain", "anna")
                 assert code == 0, said
@@ -57,7 +58,7 @@ def test_what_the_dead_one_has_learned(directory):
     """It is stopped before it has committed a message; another begins at the first message. When it comes back it
     leaves all out."""
     with fleet.Kafka() as cluster:
-        anna = fleet.Member(directory, cluster, "anna", every=0, lease=2)
+        anna = fleet.Member(directory, cluster, "anna", every=0)
         anna.path.write_text(anna.path.read_text().replace("seconds: 1", "seconds: 0"))
         anna.kill()
         anna.start()  # with checkpoints when it is asked for them alone
@@ -66,7 +67,7 @@ def test_what_the_dead_one_has_learned(directory):
         fleet.add(cluster, range(100), KEYS, PARTS)
         running.wait_learned(anna, 100)
         anna.process.send_signal(signal.SIGSTOP)
-        with fleet.Member(directory, cluster, "bert", lease=2) as bert:
+        with fleet.Member(directory, cluster, "bert") as bert:
             fleet.all_learned(cluster, [bert], ["bert"])
             assert fleet.status(bert)["adopted"] == 0 and bert.ask("status")["examples"] == 100
             anna.process.send_signal(signal.SIGCONT)
@@ -120,42 +121,33 @@ def test_an_emptied_directory(directory):
 def test_stopped_alone(directory):
     """Longer than the lease: it goes on."""
     with fleet.Kafka() as cluster:
-        fleet.stopped_alone(directory, cluster, KEYS, PARTS)
+        fleet.stopped_alone(directory, cluster, KEYS, PARTS, turns=2)
 
 
-def commands(cluster):
-    return [json.loads(line.split(" ", 2)[2]) for line in cluster.ask("dump fleet.fleet 1")]
+def records(cluster):
+    """The newest of fleet.claims, by key."""
+    newest = {}
+    for line in cluster.ask("dump fleet.claims 1"):
+        _, key, record = line.split(" ", 2)
+        newest[key] = json.loads(record or "null")
+    return newest
 
 
-def write(cluster, *lines):
-    """As zoe, who is in the fleet, but is no process."""
-    zoe = {"v": 1, "name": "zoe", "id": "z", "run": "z"}
-    cluster.load("fleet.fleet", [(0, "-", json.dumps(line | zoe, separators=(",", ":"))) for line in lines])
-
-
-def joins(cluster):
-    write(cluster, next(command for command in commands(cluster) if command["do"] == "join") |
-          {"number": 1, "lease": 3600000})
-
-
-def commits(cluster, part, offset, rows=0, where=""):
-    """As she would have done it in the fleet of another topic: the partition is learned up to there, with states."""
-    claims = sum(len(command["takes"]) for command in commands(cluster) if command["do"] == "take")
-    write(cluster, {"do": "take", "number": 2, "takes": [[part, part + 1]]},  # there was one daemon, which had all
-          {"do": "commit", "number": 3, "release": True,
-           "commits": [[part, claims + 1, 0, offset, offset, rows, 1, rows, 1, where]]},
-          {"do": "leave", "number": 4})
+def learned_by_zoe(cluster, part, learned, **members):
+    """As she would have written it in the fleet of another topic: the partition is learned up to there, and
+    nobody's."""
+    before = records(cluster).get(f"p{part}") or {"claim": 0, "serial": 0}
+    record = before | {"claim": before["claim"] + 1, "seen": before["claim"], "base": before["serial"], "serial": 1,
+                       "learned": learned, "offset": learned - 1, "streams": 0, "free": True, "daemon": "zoe",
+                       "id": "z", "spans": []} | members
+    cluster.load("fleet.claims", [(0, f"p{part}", json.dumps(record, separators=(",", ":")))])
 
 
 def test_beyond_the_end(directory):
-    """A commit that names offsets which the topic of examples, or that of states, does not have: they were made
-    again. Who takes the partition ends with a sentence, and has learned nothing twice."""
+    """A record that names offsets which the topic of examples does not have: it was made again. Who takes the
+    partition ends with a sentence, and has learned nothing twice."""
     with fleet.Kafka() as cluster:
-        with fleet.Member(directory, cluster, "anna") as anna:
-            fleet.shared(cluster, [anna], ["anna"] * PARTS)
-            assert anna.stop() == 0
-        joins(cluster)
-        commits(cluster, 0, 1001)
+        learned_by_zoe(cluster, 0, 1001)
         with fleet.Member(directory, cluster, "bert") as bert:
             assert bert.process.wait(running.LIMIT) == UNAVAILABLE, bert.text()
             assert "s[0] ends at offset 0, before 1001, up to which the group fleet has learned it" in bert.text()
@@ -167,39 +159,60 @@ def test_beyond_the_end_later(directory):
     """The same of a daemon that reads already, and takes another partition with that one: it may be so for a moment,
     but not for long."""
     with fleet.Kafka() as cluster, fleet.Member(directory, cluster, "anna") as anna:
-        fleet.add(cluster, range(100), KEYS, PARTS)
-        fleet.all_learned(cluster, [anna], ["anna"])
-        joins(cluster)
-        fleet.shared(cluster, [anna], ["", "", "anna", "anna"])
-        part = max(n for n, owner in enumerate(fleet.owners(cluster)) if not owner)
-        commits(cluster, part, 1001)
+        with fleet.Member(directory, cluster, "bert") as bert:
+            fleet.add(cluster, range(100), KEYS, PARTS)
+            fleet.shared(cluster, [anna, bert], ["anna", "anna", "bert", "bert"])
+            fleet.all_learned(cluster, [anna, bert], ["anna", "bert"])
+            part = fleet.owners(cluster).index("bert")
+            bert.kill()
+        learned_by_zoe(cluster, part, 1001)
         assert anna.process.wait(running.LIMIT) == UNAVAILABLE, anna.text()
         assert anna.text().count(f"s[{part}] ends at offset ") == 2, anna.text()
-        assert fleet.once([anna], 100, KEYS) == {"anna": 100}
+        fleet.once([anna, bert], 100, KEYS)
 
 
 def test_states_beyond_the_end(directory):
     """The same of the topic of states."""
     with fleet.Kafka() as cluster:
-        with fleet.Member(directory, cluster, "anna") as anna:
-            fleet.shared(cluster, [anna], ["anna"] * PARTS)
-            assert anna.stop() == 0
-        joins(cluster)
-        commits(cluster, 0, 1, rows=1, where="7 9 00000000000000aa")
+        learned_by_zoe(cluster, 0, 1, streams=1, spans=[[7, 9, 170]])
         with fleet.Member(directory, cluster, "bert") as bert:
             assert bert.process.wait(running.LIMIT) == UNAVAILABLE, bert.text()
-            assert "the topic fleet.states has no more, in partition 0, all that the fleet fleet wrote" in bert.text()
+            assert ("the topic fleet.streams no longer has, in partition 0, all that the fleet fleet wrote"
+                    in bert.text()), bert.text()
             assert "use another examples.kafka.group" in bert.text(), bert.text()
 
 
+def test_garbage(directory):
+    """Whatever else is in the topic of claims changes nothing."""
+    huge = "9" * 30
+    texts = ["{", "null", "[]", "17", '"text"', "{}", '{"claim":"1"}', '{"round":-1,"members":{}}',
+             '{"round":1,"members":[]}', '{"round":1,"span":7}', f'{{"claim":{huge}}}', f'{{"lease":1e300,"x":{huge}}}',
+             '{"lease":"long","info":[],"kind":17}', "[" * 3000]
+    with fleet.Kafka() as cluster, fleet.Member(directory, cluster, "anna") as anna:
+        def litter():
+            cluster.load("fleet.claims", [(0, key, text) for text in texts for key in
+                                          ("p", "p0", "p1x", "p-1", f"p{huge}", "r", "r7", "azoe", "dzoe", "e", "q",
+                                           "anna", "\u00e9", "x" * 200)])
+        litter()
+        fleet.add(cluster, range(100), KEYS, PARTS)
+        fleet.all_learned(cluster, [anna], ["anna"])
+        litter()
+        fleet.add(cluster, range(100, 200), KEYS, PARTS)
+        with fleet.Member(directory, cluster, "bert") as bert:
+            fleet.shared(cluster, [anna, bert], ["anna", "anna", "bert", "bert"])
+            fleet.all_learned(cluster, [anna, bert], ["anna", "bert"])
+            assert [daemon["name"] for daemon in fleet.look(cluster)["daemons"]] == ["anna", "bert"]
+            fleet.once([anna, bert], 200, KEYS)
+
+
 def test_not_admitted_any_more(directory):
-    """Who may not read the log any more ends, and is told what is missing."""
+    """Who may not read the claims any more ends, and is told what is missing."""
     with fleet.Kafka() as cluster, fleet.Member(directory, cluster, "anna") as anna:
         fleet.add(cluster, range(100), KEYS, PARTS)
         fleet.all_learned(cluster, [anna], ["anna"])
         cluster.ask("refuse 1 29")  # Fetch, TOPIC_AUTHORIZATION_FAILED
         assert anna.process.wait(running.LIMIT) == NO_PERMISSION, (anna.process.returncode, anna.text())
-        assert "to the topic fleet.fleet: it needs the operation Read on it" in anna.text(), anna.text()
+        assert "to the topic fleet.claims: it needs the operation Read on it" in anna.text(), anna.text()
 
 
 def test_topics(directory):
@@ -208,11 +221,11 @@ def test_topics(directory):
     with fleet.Kafka() as cluster:
         code, said = fleet.act(cluster, "status", group="none")
         assert code == UNAVAILABLE and "no fleet none" in said, said
-        cluster.ask("wrong plant.fleet 29")  # TOPIC_AUTHORIZATION_FAILED
-        fleet.ends(directory, cluster, "anna", NO_PERMISSION, "does not admit this user to the topic plant.fleet", "examples.kafka.user",
+        cluster.ask("wrong plant.claims 29")  # TOPIC_AUTHORIZATION_FAILED
+        fleet.ends(directory, cluster, "anna", NO_PERMISSION, "does not admit this user to the topic plant.claims", "examples.kafka.user",
                    change=("group: fleet", "group: plant"))
-        cluster.ask("topic wide.fleet 2")
-        fleet.ends(directory, cluster, "bert", CONFIGURATION, "wide.fleet has 2 partitions",
+        cluster.ask("topic wide.claims 2")
+        fleet.ends(directory, cluster, "bert", CONFIGURATION, "wide.claims has 2 partitions",
                    change=("group: fleet", "group: wide"))
         fleet.ends(directory, cluster, "carl", CONFIGURATION, "letters, digits",
                    change=("group: fleet", "group: a/b"))
@@ -258,7 +271,7 @@ def test_average(directory):
     leads to them, too."""
     keys = [next(n for n in range(100) if kafka.partition_of(f"key-{n}", 2) == part) for part in range(2)]
     with fleet.Kafka(2) as cluster:
-        members = [fleet.Member(directory, cluster, name, parts=2, lease=30, average=50)
+        members = [fleet.Member(directory, cluster, name, parts=2, average=50)
                    for name in ("anna", "bert")]
         fleet.shared(cluster, members, ["anna", "bert"])
         cluster.load("s", [(part, f"key-{key}", json.dumps({"stream": f"key-{key}", "x": [(1 + part) * (n % 7)]}))
