@@ -51,9 +51,12 @@ class Kafka(kafka.Kafka):
         self.lease = lease
         self.settings = ("fetch.wait.max.ms=10", "reconnect.backoff.max.ms=100",
                          f"session.timeout.ms={lease * 1000:.0f}", f"max.poll.interval.ms={lease * 1500:.0f}")
-        for topic, count in (("s", parts), ("fleet.claims", 1), ("fleet.streams", parts),
-                             ("fleet.rounds", 1)):
-            self.ask(f"topic {topic} {count}")
+        self.ask(f"topic s {parts}")
+        self.make("fleet", parts)
+
+    def make(self, group, parts):
+        for topic, count in (("claims", 1), ("streams", parts), ("rounds", 1)):
+            self.ask(f"topic {group}.{topic} {count}")
 
     def kill(self):
         self.ask("down")
@@ -426,37 +429,39 @@ def says(broker, *words):
     until(lambda: all(word in act(broker, "status")[1] for word in words), words)
 
 
-def said_in_words(directory, broker):
-    """What learns with another clip, and that nothing is learned any more. A fleet of two, of which none is left."""
-    with Member(directory, place(broker), "anna") as anna, Member(directory, place(broker), "bert") as bert:
-        shared(broker, [anna, bert], ["anna", "anna", "bert", "bert"])
-        head, *rows = act(broker, "status", "--partitions")[1].splitlines()[2:]
-        assert [row[:head.index("  examples")].split() for row in rows[:3]] == [
-            ["anna", "learning", "2"], ["bert", "learning", "2"], ["all", "4"]], rows
-        assert sorted(row.split()[1] for row in rows[5:9]) == ["anna", "anna", "bert", "bert"], rows
-        anna.ask("set", key="learning.clip", value=2)
-        until(lambda: "anna learns with learning.clip 2, and this daemon with 0" in bert.text(), "bert", [anna, bert])
-        until(lambda: "bert learns with learning.clip 0, and this daemon with 2" in anna.text(), "anna", [anna, bert])
-        says(broker, "learning.clip differs: 2 with anna, 0 with bert;")
-        bert.ask("set", key="learning.clip", value=2)
-        until(lambda: "differs" not in act(broker, "status")[1], "alike", [anna, bert])
-        assert [member.text().count(" learns with ") for member in (anna, bert)] == [1, 1]
-        assert act(broker, "drain", "anna")[0] == 0
-        shared(broker, [anna, bert], ["bert"] * 4)
-        assert act(broker, "drain", "bert")[0] == 0
-        if is_kafka(broker):  # also the last one gives up what it has
-            says(broker, "4 partitions are learned by nobody: all daemons that are there are drained; runnel-fleet "
-                 "rebalance lets them take part again")
-            assert act(broker, "rebalance")[0] == 0
-            until(lambda: "by nobody" not in act(broker, "status")[1], "rebalanced", [anna, bert])
-            shared(broker, [anna, bert], ["anna", "anna", "bert", "bert"])
-            bert.kill()
-        else:
-            assert "by nobody" not in act(broker, "status")[1]  # the last one that is drained goes on
-            bert.kill()
-            says(broker, "4 partitions are learned by nobody: the only daemon that is there is drained; runnel-fleet")
-        anna.kill()
-        says(broker, "4 partitions are learned by nobody: no daemon is there;")
+def said_in_words(broker, anna, bert):
+    """What learns with another clip, and that nothing is learned any more. They have two partitions each, and none is
+    left of them."""
+    halves = ["anna", "anna", "bert", "bert"]
+    shared(broker, [anna, bert], halves)
+    head, *rows = act(broker, "status", "--partitions")[1].splitlines()[2:]
+    assert [row[:head.index("  examples")].split() for row in rows[:3]] == [
+        ["anna", "learning", "2"], ["bert", "learning", "2"], ["all", "4"]], rows
+    assert sorted(row.split()[1] for row in rows[5:9]) == halves, rows
+    anna.ask("set", key="learning.clip", value=2)
+    until(lambda: "anna learns with learning.clip 2, and this daemon with 0" in bert.text(), "bert", [anna, bert])
+    until(lambda: "bert learns with learning.clip 0, and this daemon with 2" in anna.text(), "anna", [anna, bert])
+    says(broker, "learning.clip differs: 2 with anna, 0 with bert;")
+    bert.ask("set", key="learning.clip", value=2)
+    until(lambda: "differs" not in act(broker, "status")[1], "alike", [anna, bert])
+    assert [member.text().count(" learns with ") for member in (anna, bert)] == [1, 1]
+    assert act(broker, "drain", "anna")[0] == 0
+    shared(broker, [anna, bert], ["bert"] * 4)
+    assert act(broker, "drain", "bert")[0] == 0
+    if is_kafka(broker):  # also the last one gives up what it has
+        says(broker, "4 partitions are learned by nobody: all daemons that are there are drained; runnel-fleet "
+             "rebalance lets them take part again")
+        assert act(broker, "rebalance")[0] == 0
+        shared(broker, [anna, bert], halves)
+        until(lambda: lag(broker) == 0, "all learned", [anna, bert])
+        assert "by nobody" not in act(broker, "status")[1]
+        bert.kill()
+    else:
+        assert "by nobody" not in act(broker, "status")[1]  # the last one that is drained goes on
+        bert.kill()
+        says(broker, "4 partitions are learned by nobody: the only daemon that is there is drained; runnel-fleet")
+    anna.kill()
+    says(broker, "4 partitions are learned by nobody: no daemon is there;")
 
 
 class Kills:
