@@ -48,7 +48,7 @@ class Kafka(kafka.Kafka):
         clock. It answers a fetch after its time, whatever comes; and never who waits to join when it ends that
         session, as it may after it was stopped: then the time for polls has to pass."""
         super().__init__(speed=speed)
-        self.lease = lease
+        self.lease, self.speed = lease, speed
         self.settings = ("fetch.wait.max.ms=10", "reconnect.backoff.max.ms=100",
                          f"session.timeout.ms={lease * 1000:.0f}", f"max.poll.interval.ms={lease * 1500:.0f}")
         self.ask(f"topic s {parts}")
@@ -69,6 +69,7 @@ class RealKafka(kafka.Kafka):
     """A cluster that runs, with a topic and a group of this run's own. Nodes are killed and started by commands,
     whose {} is a node's name; what is loaded is written by and by, as soon as servers take it."""
     away = 12  # seconds at most, after a kill: for more than a node's session
+    lease = 6  # seconds: group.min.session.timeout.ms as clusters have it
     settings = ("reconnect.backoff.max.ms=1000",)
 
     def __init__(self, servers, parts, seed, nodes=(), kill="", start=""):
@@ -472,6 +473,7 @@ class Kills:
         self.directory, self.redis = pathlib.Path(directory), redis
         self.chance = random.Random(seed)
         self.parts, self.keys, self.lease = parts, keys, lease or lease_of(redis, 1)
+        self.pause = self.lease / getattr(redis, "speed", 1)
         self.added, self.done = 0, {}
         self.members = [Member(directory, place(redis), name, parts=parts, lease=self.lease, **options)
                         for name in names]
@@ -490,7 +492,7 @@ class Kills:
     def some_progress(self):
         """Until the fleet has committed something more, or a while has passed: what is killed should have
         something to lose, but nothing depends on it."""
-        end, begin = time.monotonic() + self.chance.random() * 2 * self.lease, lag(self.redis)
+        end, begin = time.monotonic() + self.chance.random() * 2 * self.pause, lag(self.redis)
         while time.monotonic() < end and lag(self.redis) == begin:
             time.sleep(0.01)
 
@@ -527,7 +529,7 @@ class Kills:
         else:
             member.kill()
             if kind == "kill away":
-                time.sleep(self.chance.choice([0.5, 1.5, 2.5]) * self.lease)
+                time.sleep(self.chance.choice([0.5, 1.5, 2.5]) * self.pause)
             member.start()
 
     @staticmethod
@@ -544,7 +546,7 @@ class Kills:
         process.send_signal(signal.SIGSTOP)
         try:
             yield
-            time.sleep(self.chance.choice([0.2, 1.5, 2.5]) * self.lease)
+            time.sleep(self.chance.choice([0.2, 1.5, 2.5]) * self.pause)
         finally:
             process.send_signal(signal.SIGCONT)
 
