@@ -155,7 +155,7 @@ static void apply(struct claims *claims, const rd_kafka_message_t *m) {
     if (*key == *OF_PARTITION && record && partition < claims->held_count &&
         strcmp(key, claims_number_key(same, OF_PARTITION, partition)) == 0)
         apply_partition(claims, partition, record);
-    else if (*key == *OF_ROUND && record)
+    else if (strcmp(key, OF_ROUND) == 0 && record)
         apply_round(claims, record);
     else if (*key == *OF_ARRIVAL && record)
         apply_arrival(claims, key, record);

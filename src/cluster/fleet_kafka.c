@@ -507,7 +507,7 @@ static int add_partitions(const struct kafka *kafka, struct fleet_view *view, si
     return 0;
 }
 
-/* As any of its daemons has said it. */
+/* As any of its daemons has said it; others may have written what has none. */
 static const json_t *any_kind(const struct kafka *kafka) {
     const char *key;
     json_t *record, *kind;
@@ -515,7 +515,7 @@ static const json_t *any_kind(const struct kafka *kafka) {
         if ((kind = json_object_get(kafka->claims.held[p].record, "kind")))
             return kind;
     json_object_foreach(kafka->claims.records, key, record) {
-        if (*key == *OF_DAEMON)
+        if (*key == *OF_DAEMON && json_is_object(json_object_get(record, "kind")))
             return json_object_get(record, "kind");
     }
     return NULL;

@@ -37,8 +37,8 @@ enum {
 #define FLEET_DISPLACED UINT64_MAX /* no version is so large */
 
 /* A member renews its lease so often, and at least each so many seconds, since it sees with that
-   what has changed: a partition that goes from one to another waits for both. (Kafka's log is
-   written so often, and read each so many seconds.) The same in tools/figures/scale_plan.py. */
+   what has changed: a partition that goes from one to another waits for both. (It sends its group
+   on Kafka a heartbeat each so many seconds.) The same in tools/figures/scale_plan.py. */
 enum { FLEET_RENEWALS_A_LEASE = 4 };
 #define FLEET_RENEWAL_MAX 0.2 /* seconds */
 

@@ -736,8 +736,8 @@ static bool find_end(const struct daemon *daemon, const struct fleet_ended *ende
     const struct share *share = &shares->list[ended->partition];
     *end = ended->offset;
     if (!ended->is_over && !ended->is_lost)
-        log_warning("partition %s belongs to an earlier name of this daemon: examples since the "
-                    "last commit are left out",
+        log_warning("partition %s is no longer assigned to this daemon: examples since the last "
+                    "commit are left out",
                     consume_title(daemon->cluster->consume, ended->partition));
     if (!ended->is_lost)
         return ended->is_known;

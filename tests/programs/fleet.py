@@ -42,14 +42,21 @@ class Kafka(kafka.Kafka):
     """A cluster with the topics of a fleet; down and up stand for an end and a start."""
     topic, group = "s", "fleet"
     away = 0.3  # seconds at most, after a kill
-    # The mock answers a fetch after this time, whatever comes meanwhile.
-    settings = ("fetch.wait.max.ms=10", "reconnect.backoff.max.ms=100")
 
-    def __init__(self, parts=4):
-        super().__init__()
-        for topic, count in (("s", parts), ("fleet.claims", 1), ("fleet.streams", parts),
-                             ("fleet.rounds", 1)):
-            self.ask(f"topic {topic} {count}")
+    def __init__(self, parts=4, lease=3.5, speed=2):
+        """The mock lets a new member wait for nearly as long as a session, and ends a shorter one meanwhile, by its
+        clock. It answers a fetch after its time, whatever comes; and never who waits to join when it ends that
+        session, as it may after it was stopped: then the time for polls has to pass."""
+        super().__init__(speed=speed)
+        self.lease, self.speed = lease, speed
+        self.settings = ("fetch.wait.max.ms=10", "reconnect.backoff.max.ms=100",
+                         f"session.timeout.ms={lease * 1000:.0f}", f"max.poll.interval.ms={lease * 1500:.0f}")
+        self.ask(f"topic s {parts}")
+        self.make("fleet", parts)
+
+    def make(self, group, parts):
+        for topic, count in (("claims", 1), ("streams", parts), ("rounds", 1)):
+            self.ask(f"topic {group}.{topic} {count}")
 
     def kill(self):
         self.ask("down")
@@ -62,6 +69,7 @@ class RealKafka(kafka.Kafka):
     """A cluster that runs, with a topic and a group of this run's own. Nodes are killed and started by commands,
     whose {} is a node's name; what is loaded is written by and by, as soon as servers take it."""
     away = 12  # seconds at most, after a kill: for more than a node's session
+    lease = 6  # seconds: group.min.session.timeout.ms as clusters have it
     settings = ("reconnect.backoff.max.ms=1000",)
 
     def __init__(self, servers, parts, seed, nodes=(), kill="", start=""):
@@ -125,7 +133,12 @@ def examples(broker, parts):
     return f'{{redis: {{url: "{broker}", stream: s, partitions: {parts}, group: fleet}}}}'
 
 
-def text(directory, broker, name, parts=4, lease=1, every=100, average=0, more=""):
+def lease_of(broker, seconds):
+    return getattr(broker, "lease", seconds)
+
+
+def text(directory, broker, name, parts=4, lease=None, every=100, average=0, more=""):
+    lease = lease or lease_of(broker, 1)
     average = f", average: {{every: {average}}}" if average else ""
     return CONFIG.format(d=directory, examples=examples(broker, parts), name=name, lease=lease,
                          every=every, average=average) + more
@@ -330,7 +343,7 @@ def two_copies(directory, broker, keys, parts):
 @contextlib.contextmanager
 def emptied(directory, broker, keys, parts):
     """A daemon that was killed, and whose state directory is gone, with messages that wait."""
-    with Member(directory, place(broker), "anna", lease=5) as anna:
+    with Member(directory, place(broker), "anna", lease=lease_of(broker, 5)) as anna:
         add(broker, range(100), keys, parts)
         all_learned(broker, [anna], ["anna"])
         anna.kill()
@@ -339,10 +352,10 @@ def emptied(directory, broker, keys, parts):
         yield anna
 
 
-def stopped_alone(directory, broker, keys, parts):
+def stopped_alone(directory, broker, keys, parts, turns=4):
     """A daemon that is stopped for longer than its lease, again and again, is no copy of itself."""
-    with Member(directory, place(broker), "anna", lease=0.5) as anna:
-        for turn in range(4):
+    with Member(directory, place(broker), "anna", lease=lease_of(broker, 0.5)) as anna:
+        for turn in range(turns):
             add(broker, range(20 * turn, 20 * turn + 20), keys, parts)
             until(lambda: lag(broker) == 0, "learned", [anna])
             anna.process.send_signal(signal.SIGSTOP)
@@ -350,7 +363,7 @@ def stopped_alone(directory, broker, keys, parts):
             anna.process.send_signal(signal.SIGCONT)
             until(lambda: look(broker)["daemons"][0]["state"] != "gone", "back", [anna])
         assert "another daemon of the name" not in anna.text(), anna.text()
-        once([anna], 80, keys)
+        once([anna], 20 * turns, keys)
 
 
 def lag(redis):
@@ -417,41 +430,52 @@ def says(broker, *words):
     until(lambda: all(word in act(broker, "status")[1] for word in words), words)
 
 
-def said_in_words(directory, broker):
-    """What learns with another clip, and that nothing is learned any more. A fleet of two, of which none is left."""
-    with Member(directory, place(broker), "anna") as anna, Member(directory, place(broker), "bert") as bert:
-        shared(broker, [anna, bert], ["anna", "anna", "bert", "bert"])
-        head, *rows = act(broker, "status", "--partitions")[1].splitlines()[2:]
-        assert [row[:head.index("  examples")].split() for row in rows[:3]] == [
-            ["anna", "learning", "2"], ["bert", "learning", "2"], ["all", "4"]], rows
-        assert sorted(row.split()[1] for row in rows[5:9]) == ["anna", "anna", "bert", "bert"], rows
-        anna.ask("set", key="learning.clip", value=2)
-        until(lambda: "anna learns with learning.clip 2, and this daemon with 0" in bert.text(), "bert", [anna, bert])
-        until(lambda: "bert learns with learning.clip 0, and this daemon with 2" in anna.text(), "anna", [anna, bert])
-        says(broker, "learning.clip differs: 2 with anna, 0 with bert;")
-        bert.ask("set", key="learning.clip", value=2)
-        until(lambda: "differs" not in act(broker, "status")[1], "alike", [anna, bert])
-        assert [member.text().count(" learns with ") for member in (anna, bert)] == [1, 1]
-        assert act(broker, "drain", "anna")[0] == 0
-        shared(broker, [anna, bert], ["bert"] * 4)
-        assert act(broker, "drain", "bert")[0] == 0
+def said_in_words(broker, anna, bert):
+    """What learns with another clip, and that nothing is learned any more. They have two partitions each, and none is
+    left of them."""
+    halves = ["anna", "anna", "bert", "bert"]
+    shared(broker, [anna, bert], halves)
+    head, *rows = act(broker, "status", "--partitions")[1].splitlines()[2:]
+    assert [row[:head.index("  examples")].split() for row in rows[:3]] == [
+        ["anna", "learning", "2"], ["bert", "learning", "2"], ["all", "4"]], rows
+    assert sorted(row.split()[1] for row in rows[5:9]) == halves, rows
+    anna.ask("set", key="learning.clip", value=2)
+    until(lambda: "anna learns with learning.clip 2, and this daemon with 0" in bert.text(), "bert", [anna, bert])
+    until(lambda: "bert learns with learning.clip 0, and this daemon with 2" in anna.text(), "anna", [anna, bert])
+    says(broker, "learning.clip differs: 2 with anna, 0 with bert;")
+    bert.ask("set", key="learning.clip", value=2)
+    until(lambda: "differs" not in act(broker, "status")[1], "alike", [anna, bert])
+    assert [member.text().count(" learns with ") for member in (anna, bert)] == [1, 1]
+    assert act(broker, "drain", "anna")[0] == 0
+    shared(broker, [anna, bert], ["bert"] * 4)
+    assert act(broker, "drain", "bert")[0] == 0
+    if is_kafka(broker):  # also the last one gives up what it has
+        says(broker, "4 partitions are learned by nobody: all daemons that are there are drained; runnel-fleet "
+             "rebalance lets them take part again")
+        assert act(broker, "rebalance")[0] == 0
+        shared(broker, [anna, bert], halves)
+        until(lambda: lag(broker) == 0, "all learned", [anna, bert])
+        assert "by nobody" not in act(broker, "status")[1]
+        bert.kill()
+    else:
         assert "by nobody" not in act(broker, "status")[1]  # the last one that is drained goes on
         bert.kill()
         says(broker, "4 partitions are learned by nobody: the only daemon that is there is drained; runnel-fleet")
-        anna.kill()
-        says(broker, "4 partitions are learned by nobody: no daemon is there;")
+    anna.kill()
+    says(broker, "4 partitions are learned by nobody: no daemon is there;")
 
 
 class Kills:
     """Random kills of a fleet's daemons and of its broker, while messages are added. As a context it ends the
     daemons."""
 
-    def __init__(self, directory, redis, names, seed, parts=8, keys=40, lease=1.0, **options):
+    def __init__(self, directory, redis, names, seed, parts=8, keys=40, lease=None, **options):
         self.directory, self.redis = pathlib.Path(directory), redis
         self.chance = random.Random(seed)
-        self.parts, self.keys, self.lease = parts, keys, lease
+        self.parts, self.keys, self.lease = parts, keys, lease or lease_of(redis, 1)
+        self.pause = self.lease / getattr(redis, "speed", 1)
         self.added, self.done = 0, {}
-        self.members = [Member(directory, place(redis), name, parts=parts, lease=lease, **options)
+        self.members = [Member(directory, place(redis), name, parts=parts, lease=self.lease, **options)
                         for name in names]
 
     def __enter__(self):
@@ -468,7 +492,7 @@ class Kills:
     def some_progress(self):
         """Until the fleet has committed something more, or a while has passed: what is killed should have
         something to lose, but nothing depends on it."""
-        end, begin = time.monotonic() + self.chance.random() * 2 * self.lease, lag(self.redis)
+        end, begin = time.monotonic() + self.chance.random() * 2 * self.pause, lag(self.redis)
         while time.monotonic() < end and lag(self.redis) == begin:
             time.sleep(0.01)
 
@@ -505,7 +529,7 @@ class Kills:
         else:
             member.kill()
             if kind == "kill away":
-                time.sleep(self.chance.choice([0.5, 1.5, 2.5]) * self.lease)
+                time.sleep(self.chance.choice([0.5, 1.5, 2.5]) * self.pause)
             member.start()
 
     @staticmethod
@@ -522,7 +546,7 @@ class Kills:
         process.send_signal(signal.SIGSTOP)
         try:
             yield
-            time.sleep(self.chance.choice([0.2, 1.5, 2.5]) * self.lease)
+            time.sleep(self.chance.choice([0.2, 1.5, 2.5]) * self.pause)
         finally:
             process.send_signal(signal.SIGCONT)
 

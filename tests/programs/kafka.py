@@ -31,10 +31,11 @@ def partition_of(key, count):
 
 
 class Kafka:
-    """The mock, or with `servers` a client of a real cluster: its topics stay there."""
+    """The mock, whose clock is so fast, or with `servers` a client of a real cluster: its topics stay there."""
 
-    def __init__(self, *servers):
+    def __init__(self, *servers, speed=1):
         self.process = subprocess.Popen([PROGRAM, *servers], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        env=os.environ | {"MOCK_KAFKA_SPEED": str(speed)},
                                         stderr=subprocess.DEVNULL, text=True, bufsize=1, errors="replace",
                                         preexec_fn=die_with_parent)
         self.servers = self.process.stdout.readline().strip()

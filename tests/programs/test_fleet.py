@@ -751,7 +751,8 @@ def test_average(directory):
 
 def test_said_in_words(directory):
     with brokers.Redis(directory) as redis:
-        fleet.said_in_words(directory, redis)
+        with fleet.Member(directory, redis.url, "anna") as anna, fleet.Member(directory, redis.url, "bert") as bert:
+            fleet.said_in_words(redis, anna, bert)
         redis.ask("HSET", "runnel:{fleet}:daemons", "carl", json.dumps({"lease": 1000}))
         redis.ask("ZADD", "runnel:{fleet}:leases", str(int(1000 * (time.time() + 400))), "carl")
         redis.ask("HSET", "runnel:{fleet}:owners", "0", "99 carl")

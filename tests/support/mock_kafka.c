@@ -14,11 +14,17 @@
        dump NAME PARTITIONS       all that is in them: "PARTITION KEY VALUE", one a line
        wrong NAME CODE            the topic is not to be had, for this reason; 0: it is again
        down | up                  no server can be reached | can be again
-       refuse API CODE [TIMES]    requests of that kind get this error from now on */
+       refuse API CODE [TIMES]    requests of that kind get this error from now on
+
+   Its clock goes MOCK_KAFKA_SPEED times as fast (default 1): members of a group wait for seconds
+   when one of them comes or goes. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 #include <librdkafka/rdkafka.h>
 #include <librdkafka/rdkafka_mock.h>
@@ -30,6 +36,19 @@ enum {
     AWAY_MS = 600000, /* a real cluster may be away for so long */
     REFUSALS = 64,
 };
+
+/* In place of libc's, for librdkafka: seconds from any start. */
+int clock_gettime(clockid_t id, struct timespec *now) {
+    static int speed;
+    int result = (int)syscall(SYS_clock_gettime, id, now);
+    if (!speed)
+        speed = getenv("MOCK_KAFKA_SPEED") ? atoi(getenv("MOCK_KAFKA_SPEED")) : 1;
+    if (id == CLOCK_MONOTONIC && result == 0) {
+        const long long fast = speed * (now->tv_sec * 1000000000LL + now->tv_nsec);
+        *now = (struct timespec){fast / 1000000000, fast % 1000000000};
+    }
+    return result;
+}
 
 static rd_kafka_t *client;
 static rd_kafka_mock_cluster_t *cluster; /* NULL: a real one */

@@ -9,6 +9,8 @@
 #include <cmocka.h>
 
 #include "cluster/fleet_assign.h"
+#include "cluster/fleet_link.h"
+#include "common/error.h"
 
 enum { PARTITIONS_MAX = 40, DAEMONS_MAX = 9, CASES = 20000 };
 
@@ -119,10 +121,35 @@ static void known(void **state) {
     assert_memory_equal(to, joined, sizeof to);
 }
 
+/* 0 is drained, 1 is dead: what they have goes to the others. */
+static void those_who_take_part(void **state) {
+    struct fleet_daemon daemons[] = {
+        {.living = true, .draining = true}, {.living = false}, {.living = true}, {.living = true}};
+    struct fleet_partition partitions[6] = {{.owner = 0}, {.owner = 0},  {.owner = 1},
+                                            {.owner = 3}, {.owner = -1}, {.owner = 3}};
+    struct fleet_view view = {
+        .daemon_count = 4, .daemons = daemons, .partition_count = 6, .partitions = partitions};
+    struct error error;
+    size_t has[4] = {0};
+    (void)state;
+    assert_int_equal(fleet_assign_view(&view, &error), 0);
+    for (size_t p = 0; p < 6; p++)
+        has[partitions[p].to == 3 ? 3 : 2] += partitions[p].to >= 2;
+    assert_int_equal(has[2], 3);
+    assert_int_equal(has[3], 3);
+    assert_true(partitions[3].to == 3 && partitions[5].to == 3);
+    daemons[2].draining = true;
+    daemons[3].living = false;
+    assert_int_equal(fleet_assign_view(&view, &error), 0);
+    for (size_t p = 0; p < 6; p++)
+        assert_int_equal(partitions[p].to, -1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(known),
         cmocka_unit_test(nobody),
+        cmocka_unit_test(those_who_take_part),
         cmocka_unit_test(fair_with_few_moves),
         cmocka_unit_test(the_same_end_on_the_way),
     };
