@@ -88,8 +88,8 @@ struct field_options {
 /* What all sources have; each one's own struct begins with it. */
 struct source {
     const struct source_type *type;
-    struct shape x, y;   /* set by open */
-    const char *label;   /* the stream's key unless --stream says another; set by open */
+    struct shape x, y;   /* set by open; zeros: each example says it */
+    const char *label;   /* the stream's key unless --stream says another: the command's name */
     const char *forced;  /* the key of --stream, or NULL; set before open */
     bool numbers;        /* JSON gets epoch and number where it has none; set before open */
     uint32_t epoch;      /* of these */

@@ -120,8 +120,6 @@ static int open_kafka(struct source *source, char **operands, struct error *erro
     kafka->topics = rd_kafka_topic_partition_list_new(1);
     for (char **topic = operands; *topic; topic++)
         rd_kafka_topic_partition_list_add(kafka->topics, *topic, RD_KAFKA_PARTITION_UA);
-    source->x = (struct shape){VALUE_REAL, 0};
-    source->label = "kafka";
     source->once = true;
     int status = 0;
     for (size_t i = 0; i < sizeof SETTINGS / sizeof SETTINGS[0] && status == 0; i++)

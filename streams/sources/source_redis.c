@@ -562,8 +562,6 @@ static int open_redis(struct source *source, char **operands, struct error *erro
         payload_open(&redis->payload, source, error) < 0 ||
         reader_open(&redis->reader, operands, error) < 0)
         return -1;
-    source->x = (struct shape){VALUE_REAL, 0};
-    source->label = "redis";
     source->once = true;
     return 0;
 }
