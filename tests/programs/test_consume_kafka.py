@@ -130,7 +130,7 @@ def test_hostile_messages(directory):
         assert consuming.skips(directory) == ["0", "1", "3"]
         dead = cluster.ask("dump s.dead 1")
         assert [line.split()[2:] for line in dead] == [["1", "2"], [], []], dead
-        commands = [json.loads(text) for text, in consuming.rows(
+        commands = [json.loads(text) for text, in brokers.rows(
             directory, "SELECT command FROM entries WHERE kind > 1 ORDER BY position")]
         reasons = [command["reason"] for command in commands if command["command"] == "skip"]
     assert "no text of UTF-8" in reasons[0] and reasons[1] == "it has no value: a tombstone", reasons
