@@ -164,7 +164,9 @@ void fleet_groups_add(struct fleet_groups *groups, const char *key, size_t size,
 /* Takes a stream's state; what it is given is valid during the call. */
 typedef int fleet_visit(void *context, const struct fleet_row *row, struct error *error);
 
-/* At random: the id of a state directory, or a run, one life of a daemon's link. EX_OSERR. */
+/* Bytes at random, and with them the id of a state directory, or a run, one life of a daemon's
+   link. EX_OSERR. */
+int fleet_draw(void *bytes, size_t size, struct error *error);
 int fleet_id_draw(char id[FLEET_ID_SIZE], struct error *error);
 
 /* What may differ between the daemons of a fleet of all that decides what is learned: learning

@@ -97,10 +97,16 @@ void fleet_groups_add(struct fleet_groups *groups, const char *key, size_t size,
         strcpy(groups->names[groups->count++], name);
 }
 
+int fleet_draw(void *bytes, size_t size, struct error *error) {
+    return getrandom(bytes, size, 0) == (ssize_t)size
+               ? 0
+               : error_set(error, EX_OSERR, "there are no random numbers: %s", strerror(errno));
+}
+
 int fleet_id_draw(char id[FLEET_ID_SIZE], struct error *error) {
     uint64_t random[2];
-    if (getrandom(random, sizeof random, 0) != sizeof random)
-        return error_set(error, EX_OSERR, "there are no random numbers: %s", strerror(errno));
+    if (fleet_draw(random, sizeof random, error))
+        return -1;
     snprintf(id, FLEET_ID_SIZE, "%016" PRIx64 "%016" PRIx64, random[0], random[1]);
     return 0;
 }

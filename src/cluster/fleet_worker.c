@@ -705,7 +705,6 @@ static int average(struct fleet_worker *worker, struct fleet_job *job, struct er
     int result = sums.sums ? add_all(worker, round, names, &sums, error) : error_no_memory(error);
     if (result == 0) {
         job->round = round;
-        job->members = sums.added;
         job->alone = sums.added < 2;
         if (!job->alone)
             take_mean(&sums, job->parameters);
