@@ -17,7 +17,7 @@
 struct consume_partition {
     char name[CONSUME_NAME_SIZE];
     const char *stream; /* Redis: its key, within `name` */
-    int32_t number;     /* Kafka */
+    int32_t number;     /* its place among the partitions; Kafka: its own */
     uint64_t producer;
 
     bool read;

@@ -385,10 +385,6 @@ static int add_daemon(const struct kafka *kafka, struct fleet_view *view, const 
     return daemon->name && daemon->info ? 0 : -1;
 }
 
-static int by_name(const void *a, const void *b) {
-    return strcmp(((const struct fleet_daemon *)a)->name, ((const struct fleet_daemon *)b)->name);
-}
-
 /* Those who are there, or had something when they went; this daemon once the group has said what it
    is to have. */
 static int add_daemons(const struct kafka *kafka, struct fleet_view *view) {
@@ -411,7 +407,7 @@ static int add_daemons(const struct kafka *kafka, struct fleet_view *view) {
     json_decref(owners);
     if (!view->daemons || result)
         return -1;
-    qsort(view->daemons, view->daemon_count, sizeof *view->daemons, by_name);
+    fleet_view_sort(view);
     return 0;
 }
 

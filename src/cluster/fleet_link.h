@@ -102,6 +102,9 @@ void fleet_view_free(struct fleet_view *view);
 /* A copy, to be freed. -1: out of memory; there is none. */
 int fleet_view_copy(const struct fleet_view *view, struct fleet_view *copy, struct error *error);
 
+/* Its daemons by name, as they have to be. */
+void fleet_view_sort(struct fleet_view *view);
+
 /* The daemon of that name, or -1. */
 int fleet_view_find(const struct fleet_view *view, const char *name);
 

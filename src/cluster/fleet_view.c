@@ -69,14 +69,19 @@ int fleet_view_copy(const struct fleet_view *view, struct fleet_view *copy, stru
     return error_no_memory(error);
 }
 
-static int by_name(const void *name, const void *daemon) {
-    return strcmp(name, ((const struct fleet_daemon *)daemon)->name);
+static int by_name(const void *a, const void *b) {
+    return strcmp(((const struct fleet_daemon *)a)->name, ((const struct fleet_daemon *)b)->name);
+}
+
+void fleet_view_sort(struct fleet_view *view) {
+    qsort(view->daemons, view->daemon_count, sizeof *view->daemons, by_name);
 }
 
 int fleet_view_find(const struct fleet_view *view, const char *name) {
+    const struct fleet_daemon wanted = {.name = (char *)(uintptr_t)name};
     const struct fleet_daemon *found =
         view->daemon_count
-            ? bsearch(name, view->daemons, view->daemon_count, sizeof *view->daemons, by_name)
+            ? bsearch(&wanted, view->daemons, view->daemon_count, sizeof *view->daemons, by_name)
             : NULL;
     return found ? (int)(found - view->daemons) : -1;
 }
