@@ -1,6 +1,4 @@
 /* A fleet at a real Redis: its members, what they see, have, commit, and average. */
-#include "fleet_pair.h"
-
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -9,6 +7,104 @@
 #include <sysexits.h>
 
 #include "redis_server.h"
+
+/* ---- Two daemons, anna and bert: two links in one process ---- */
+
+static struct fleet_self bert;
+static struct fleet_link *a, *b;
+
+/* cmocka's setup and teardown of a test: an empty server; both have joined, with begin_joined. */
+static int pair_begin(void **unused) {
+    (void)unused;
+    redis_do("FLUSHALL");
+    a = fleet_redis_link(&anna);
+    bert = anna;
+    bert.name = "bert";
+    bert.id = "2";
+    b = fleet_redis_link(&bert);
+    return 0;
+}
+
+static int pair_begin_joined(void **unused) {
+    pair_begin(unused);
+    good(a->ops->join(a, "{}", &error));
+    good(b->ops->join(b, "{}", &error));
+    return 0;
+}
+
+static int pair_end(void **unused) {
+    (void)unused;
+    a->ops->close(&a);
+    b->ops->close(&b);
+    return 0;
+}
+
+/* A whole view, to be freed. */
+static struct fleet_view look(struct fleet_link *link) {
+    struct fleet_view view = {0};
+    good(link->ops->look(link, &view, &error));
+    return view;
+}
+
+/* Claims of `count` partitions from the first, as that daemon sees them; how many it got. */
+static size_t take(struct fleet_link *link, struct fleet_claim *claims, size_t first,
+                   size_t count) {
+    struct fleet_view view = look(link);
+    size_t taken;
+    for (size_t n = 0; n < count; n++)
+        claims[n] =
+            (struct fleet_claim){.partition = first + n, .claim = view.partitions[first + n].claim};
+    good(link->ops->take(link, claims, count, &taken, &error));
+    fleet_view_free(&view);
+    return taken;
+}
+
+/* Stage one state, NULL: the stream is forgotten. `rows` of the commit counts it. */
+static void stage(struct fleet_link *link, struct fleet_commit *commit, const char *key,
+                  const char *state) {
+    const struct fleet_row row = {key, state, strlen(key), state ? strlen(state) : 0};
+    good(link->ops->stage(link, commit, &row, 1, &error));
+    commit->rows++;
+}
+
+static void commit(struct fleet_link *link, struct fleet_commit *one, bool release) {
+    good(link->ops->commit(link, one, 1, release, &error));
+}
+
+enum { ROWS_MAX = 16, ROW_SIZE = 64 };
+
+struct found {
+    char rows[ROWS_MAX][ROW_SIZE];
+    size_t count;
+};
+
+static int note(void *context, const struct fleet_row *row, struct error *none) {
+    struct found *found = context;
+    (void)none;
+    assert_true(found->count < ROWS_MAX);
+    snprintf(found->rows[found->count++], ROW_SIZE, "%.*s=%.*s ", (int)row->key_size,
+             (const char *)row->key, (int)row->state_size, (const char *)row->state);
+    return 0;
+}
+
+static int by_text(const void *one, const void *other) {
+    return strcmp(one, other);
+}
+
+/* "key=state " of all that is committed, by the key. */
+static const char *states(struct fleet_link *link, size_t partition) {
+    static char text[ROWS_MAX * ROW_SIZE + 1];
+    struct found found = {.count = 0};
+    size_t size = 0;
+    good(link->ops->states(link, partition, note, &found, &error));
+    qsort(found.rows, found.count, ROW_SIZE, by_text);
+    *text = '\0';
+    for (size_t n = 0; n < found.count; n++)
+        size += (size_t)snprintf(text + size, sizeof text - size, "%s", found.rows[n]);
+    return text;
+}
+
+#define joined(name) cmocka_unit_test_setup_teardown(name, pair_begin_joined, pair_end)
 
 /* ---- Members ---- */
 
@@ -56,7 +152,7 @@ static void members_see_each_other(void **unused) {
 
 /* A daemon that does not belong to the fleet, and what it is told. */
 static void is_refused(struct fleet_self self, int status, const char *text) {
-    struct fleet_link *link = pair_open(&self);
+    struct fleet_link *link = fleet_redis_link(&self);
     assert_int_equal(link->ops->join(link, "{}", &error), -1);
     assert_int_equal(error.status, status);
     if (!strstr(error.text, text))
@@ -84,7 +180,7 @@ static void strangers_are_refused(void **unused) {
     self = bert;
     self.stream = "other";
     self.group = "h"; /* of another group it is */
-    struct fleet_link *link = pair_open(&self);
+    struct fleet_link *link = fleet_redis_link(&self);
     good(link->ops->join(link, "{}", &error));
     link->ops->close(&link);
 }
@@ -100,7 +196,7 @@ static void groups_of_long_names_are_two(void **unused) {
     for (int n = 0; n < 2; n++) {
         self.group = n ? other : one;
         self.digest = n ? "e" : "d";
-        struct fleet_link *link = pair_open(&self);
+        struct fleet_link *link = fleet_redis_link(&self);
         good(link->ops->join(link, "{}", &error));
         link->ops->close(&link);
     }
@@ -114,7 +210,7 @@ static void a_name_has_another_daemon_once_the_first_is_gone(void **unused) {
     assert_int_equal(take(a, claims, 0, 2), 2);
     end_lease("anna");
     self.id = "3";
-    struct fleet_link *link = pair_open(&self);
+    struct fleet_link *link = fleet_redis_link(&self);
     good(link->ops->join(link, "{}", &error));
     assert_true(ended(link, 0, claims[0].claim).is_over); /* what the first had is nobody's */
     assert_int_equal(a->ops->renew(a, "{}", &known, &error), -1);
@@ -217,7 +313,7 @@ static void what_has_changed_is_all_that_is_needed(void **unused) {
             take(b, claims, 0, 3);
         if (n == 2) {
             self.name = "adam";
-            struct fleet_link *adam = pair_open(&self);
+            struct fleet_link *adam = fleet_redis_link(&self);
             good(adam->ops->join(adam, "{}", &error));
             take(adam, claims, 3, 1);
             adam->ops->close(&adam);
@@ -860,5 +956,5 @@ int main(void) {
         in_round(who_passes_is_not_waited_for),
         in_round(who_has_nothing_is_not_waited_for),
     };
-    return PAIR_RUN(tests);
+    return REDIS_RUN(tests);
 }
