@@ -9,7 +9,6 @@
 
 #include "brokers/mapping.h"
 #include "brokers/message.h"
-#include "brokers/redis_url.h"
 #include "common/error.h"
 #include "consume.h"
 

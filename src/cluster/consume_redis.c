@@ -9,7 +9,6 @@
 
 #include "brokers/redis_entry.h"
 #include "brokers/redis_link.h"
-#include "brokers/redis_url.h"
 #include "brokers/url.h"
 #include "common/clock.h"
 #include "common/hash.h"

@@ -13,7 +13,6 @@
 #include "brokers/url.h"
 #include "common/error.h"
 #include "common/log.h"
-#include "fleet_assign.h"
 #include "fleet_replies.h"
 #include "fleet_scripts.h"
 

@@ -11,7 +11,6 @@
 #include "feed_http.h"
 #include "payload.h"
 #include "streams/feed.h"
-#include "streams/feed_retry.h"
 #include "streams/feed_streams.h"
 
 #define INTERVAL_DEFAULT 15.0 /* seconds */

@@ -20,7 +20,6 @@
 #include "common/clock.h"
 #include "common/hash.h"
 #include "streams/feed.h"
-#include "streams/feed_retry.h"
 #include "streams/sources/payload.h"
 
 enum {

@@ -13,7 +13,6 @@
 #include "cluster/brokers/nats_link.h"
 #include "common/clock.h"
 #include "streams/feed.h"
-#include "streams/feed_retry.h"
 #include "streams/sources/broker.h"
 #include "streams/sources/payload.h"
 

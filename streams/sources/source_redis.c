@@ -22,7 +22,6 @@
 #include "common/clock.h"
 #include "common/error.h"
 #include "streams/feed.h"
-#include "streams/feed_retry.h"
 #include "streams/sources/broker.h"
 #include "streams/sources/payload.h"
 

@@ -470,7 +470,7 @@ def test_another_name(directory):
             fleet.add(redis, range(100, 200), KEYS, PARTS)
             fleet.all_learned(redis, [bert], ["bert"])
             killed_once(200, bert)
-            assert "an earlier name of this daemon" in bert.text()
+            assert "is no longer assigned to this daemon" in bert.text()
             assert "lost what it had" not in bert.text() and "away for longer" not in bert.text(), bert.text()
 
 

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cluster/fleet_assign.h"
 #include "redis_server.h"
 
 enum {

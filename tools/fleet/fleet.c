@@ -13,7 +13,6 @@
 #include <sysexits.h>
 
 #include "cluster/brokers/kafka_options.h"
-#include "cluster/brokers/redis_url.h"
 #include "cluster/brokers/url.h"
 #include "cluster/fleet_link.h"
 #include "common/complain.h"
