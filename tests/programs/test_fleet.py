@@ -217,7 +217,7 @@ def test_changed_states(directory):
 def test_strangers(directory):
     """Who has another configuration, stream or number of partitions, or another's name, ends with a
     sentence; the fleet goes on."""
-    with brokers.Redis(directory) as redis, fleet.Member(directory, redis.url, "anna") as anna:
+    with brokers.Redis(directory) as redis, fleet.Member(directory, redis.url, "anna", lease=10) as anna:
         fleet.shared(redis, [anna], ["anna"] * PARTS)
         fleet.ends(directory, redis, "bert", CONFIGURATION, "another configuration", "digest",
                    change=("size: 4", "size: 5"))
@@ -441,7 +441,7 @@ def test_another_name(directory):
             fleet.all_learned(redis, [bert], ["bert"])
             bert.kill()
             fleet.once([bert], 200, KEYS)
-            assert "an earlier name of this daemon" in bert.text()
+            assert "is no longer assigned to this daemon" in bert.text()
             assert "lost what it had" not in bert.text() and "away for longer" not in bert.text(), bert.text()
 
 
