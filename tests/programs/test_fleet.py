@@ -262,7 +262,7 @@ def test_changed_states(directory):
 def test_strangers(directory):
     """Who has another configuration, stream or number of partitions, or another's name, ends with a
     sentence; the fleet goes on."""
-    with brokers.Redis(directory) as redis, fleet.Member(directory, redis.url, "anna") as anna:
+    with brokers.Redis(directory) as redis, fleet.Member(directory, redis.url, "anna", lease=10) as anna:
         fleet.shared(redis, [anna], ["anna"] * PARTS)
         fleet.ends(directory, redis, "bert", CONFIGURATION, "another configuration", "digest",
                    change=("size: 4", "size: 5"))
