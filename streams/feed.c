@@ -476,6 +476,7 @@ static int parse(struct call *call, struct command_line *line, int count, char *
         return EX_OSERR;
     }
     call->source->type = call->type;
+    call->source->label = call->type->command.name;
     call->settings.rate = call->type->rate;
     if (call->type->settled)
         call->settings.common.to.kind = RUNNEL_ROUTER;

@@ -88,8 +88,8 @@ struct field_options {
 /* What all sources have; each one's own struct begins with it. */
 struct source {
     const struct source_type *type;
-    struct shape x, y;   /* set by open */
-    const char *label;   /* the stream's key unless --stream says another; set by open */
+    struct shape x, y;   /* set by open; zeros: each example says it */
+    const char *label;   /* the stream's key unless --stream says another: the command's name */
     const char *forced;  /* the key of --stream, or NULL; set before open */
     bool numbers;        /* JSON gets epoch and number where it has none; set before open */
     uint32_t epoch;      /* of these */
@@ -141,6 +141,31 @@ struct source_type {
 extern const struct source_type source_text, source_csv, source_idx, source_host, source_synth,
     source_json, source_lines, source_prometheus, source_http, source_mqtt, source_redis,
     source_kafka, source_nats, source_journal;
+
+/* A source waits: look after what was sent. -1: a signal has come (FEED_INTERRUPTED). For loops of
+   a source's own, at least once in FEED_TICK_MS. */
+int feed_tick(struct error *error);
+
+/* The same for so many seconds. */
+int feed_wait(double seconds, struct error *error);
+
+/* A server that a source reads from and that is not there: said once, tried again after pauses that
+   grow, and said when it is back. */
+struct retry {
+    const char *server; /* as sentences name it: without a password; set it before the rest */
+    double since;       /* clock_seconds of the first failure; 0 = it answers */
+    double pause;       /* the next one, seconds */
+};
+
+/* It does not answer, and `why`, a clause ("connection refused"): say so unless that was said, then
+   wait, longer each time. -1: FEED_INTERRUPTED. */
+int retry_wait(struct retry *retry, const char *why, struct error *error);
+
+/* The same for a library that tries again by itself: no wait. */
+void retry_failed(struct retry *retry, const char *why);
+
+/* It answers: say so if it did not before. */
+void retry_back(struct retry *retry);
 
 /* One sentence for people, on stderr, which does not tear the progress line apart: `say` unless
    --quiet, `detail` with --verbose only. */

@@ -10,12 +10,12 @@
 #include "common/example.h"
 #include "common/fields.h"
 #include "common/log.h"
-#include "consuming.h"
 #include "daemon/journalling.h"
 #include "daemon/parts.h"
 #include "daemon/run.h"
 #include "daemon/source.h"
 #include "fleet.h"
+#include "shares.h"
 #include "store/journal.h"
 
 /* ---- Opening ---- */
@@ -96,10 +96,6 @@ static int check_partitions(const struct daemon *daemon, struct error *error) {
 
 /* ---- Starting partitions ---- */
 
-static struct consume_place place_of(const struct journal_place *place) {
-    return (struct consume_place){place->epoch, place->sequence, place->count};
-}
-
 /* All of them, but in a fleet, which knows when. */
 static int start_known(struct daemon *daemon, struct error *error) {
     if (daemon->config->fleet.lease > 0)
@@ -108,7 +104,7 @@ static int start_known(struct daemon *daemon, struct error *error) {
     if (daemon->cluster->started == 0 && count > 0 && check_partitions(daemon, error))
         return -1;
     for (; daemon->cluster->started < count; daemon->cluster->started++)
-        if (consuming_start(daemon, daemon->cluster->started, NULL, error))
+        if (shares_read(daemon, daemon->cluster->started, NULL, error))
             return -1;
     return 0;
 }
@@ -187,7 +183,7 @@ static int settle(struct daemon *daemon, struct error *error) {
         if (!cluster->numbers[n] || !consume_is_read(daemon->cluster->consume, n) ||
             !journal_place(daemon->journal, cluster->numbers[n], &found))
             continue;
-        const struct consume_place place = place_of(&found);
+        const struct consume_place place = {found.epoch, found.sequence, found.count};
         consume_durable(daemon->cluster->consume, n, &place);
     }
     cluster->durable = durable;

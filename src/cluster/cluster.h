@@ -1,7 +1,7 @@
 /* The module runnel-cluster.so (daemon/source.h): examples of a broker, and fleets of daemons that
    share its partitions out. Here is what the module keeps for a daemon; its files are, from the
    ground up, brokers/ (messages, addresses, connections), consume.h and one file for each broker,
-   fleet_link.h and one for each, fleet_worker.h, consuming.h, shares.h, fleet.h, and cluster.c,
+   fleet_link.h and one for each, fleet_worker.h, shares.h, fleet.h, and cluster.c,
    which is the source. */
 #ifndef RUNNEL_CLUSTER_H
 #define RUNNEL_CLUSTER_H
@@ -18,7 +18,7 @@ struct cluster {
     struct consume *consume;                  /* cluster.c's */
     struct fleet *fleet;                      /* NULL without fleet.lease; fleet.c's */
     struct shares *shares;                    /* NULL likewise */
-    uint32_t numbers[CONSUME_PARTITIONS_MAX]; /* the journal's; 0 = none; consuming.c writes them */
+    uint32_t numbers[CONSUME_PARTITIONS_MAX]; /* the journal's; 0 = none; shares.c writes them */
 
     /* cluster.c's: */
     bool begun;       /* what the journal had is learned */

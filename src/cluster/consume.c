@@ -50,7 +50,7 @@ struct consume_partition *consume_add(struct consume *consume, int32_t number) {
         snprintf(added->name, size, "%s:%s%s%" PRId32 "%s", ops->kind, consume->about.stream,
                  ops->before, number, ops->after);
     added->stream = added->name + strlen(ops->kind) + 1;
-    added->number = number;
+    added->number = (int32_t)consume->count;
     added->producer = hash_bytes(HASH_BEGIN, added->name, strlen(added->name) + 1);
     added->producer += added->producer == 0;
     added->lag = -1;
@@ -348,13 +348,6 @@ static int await_room(struct consume *consume, const struct consume_partition *p
     }
 }
 
-static size_t index_of(const struct consume *consume, const struct consume_partition *p) {
-    size_t n = 0;
-    while (consume->partitions[n] != p)
-        n++;
-    return n;
-}
-
 int consume_put(struct consume *consume, const struct consume_read *read, struct error *error) {
     struct consume_partition *p = read->partition;
     struct consume_message made;
@@ -365,7 +358,7 @@ int consume_put(struct consume *consume, const struct consume_read *read, struct
         return room;
     struct consume_item *item = &consume->items[(consume->head + consume->waiting) % CONSUME_QUEUE];
     item->message = made;
-    item->message.partition = index_of(consume, p);
+    item->message.partition = (size_t)p->number;
     item->generation = p->reading;
     int status = fill(consume, item, read, error);
     if (status == 0) {

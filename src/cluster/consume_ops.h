@@ -9,7 +9,6 @@
 
 #include "brokers/mapping.h"
 #include "brokers/message.h"
-#include "brokers/redis_url.h"
 #include "common/error.h"
 #include "consume.h"
 
@@ -17,7 +16,7 @@
 struct consume_partition {
     char name[CONSUME_NAME_SIZE];
     const char *stream; /* Redis: its key, within `name` */
-    int32_t number;     /* Kafka */
+    int32_t number;     /* its place among the partitions; Kafka: its own */
     uint64_t producer;
 
     bool read;

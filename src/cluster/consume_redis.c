@@ -9,14 +9,13 @@
 
 #include "brokers/redis_entry.h"
 #include "brokers/redis_link.h"
-#include "brokers/redis_url.h"
 #include "brokers/url.h"
 #include "common/clock.h"
 #include "common/hash.h"
 #include "common/log.h"
 #include "common/text.h"
 #include "consume_ops.h"
-#include "fleet_redis.h"
+#include "fleet_replies.h"
 
 #define IDLE_NS NS_PER_SECOND         /* between two turns, where nothing is to be read */
 #define REST_NS (NS_PER_SECOND / 200) /* while the learning thread has something to do */
@@ -220,12 +219,6 @@ static redisReply *ask_fleet(struct consume *consume, const char *command, const
     return ask(consume->broker, NULL, count, words, "", error);
 }
 
-static const char *text_at(const redisReply *list, size_t n) {
-    const redisReply *found =
-        list->type == REDIS_REPLY_ARRAY && n < list->elements ? list->element[n] : NULL;
-    return found && found->type == REDIS_REPLY_STRING ? found->str : "";
-}
-
 /* The daemon of the fleet whose lease ends last, if that is not over; else "", as where the user
    may not ask for the time. */
 static int find_living(struct consume *consume, char living[CONSUME_NAME_SIZE],
@@ -235,8 +228,8 @@ static int find_living(struct consume *consume, char living[CONSUME_NAME_SIZE],
     redisReply *time = newest ? ask(consume->broker, NULL, 1, words, "", error) : NULL;
     *living = '\0';
     if (time && time->type == REDIS_REPLY_ARRAY &&
-        strtod(text_at(newest, 1), NULL) > 1000 * strtod(text_at(time, 0), NULL))
-        snprintf(living, CONSUME_NAME_SIZE, "%s", text_at(newest, 0));
+        strtod(reply_text(newest, 1), NULL) > 1000 * strtod(reply_text(time, 0), NULL))
+        snprintf(living, CONSUME_NAME_SIZE, "%s", reply_text(newest, 0));
     freeReplyObject(newest);
     freeReplyObject(time);
     return time ? 0 : -1;
@@ -251,9 +244,10 @@ static int check_fleet(struct consume *consume, struct error *error) {
     redisReply *reply = ask_fleet(consume, "HGET", "fleet", "stream", error);
     if (!reply)
         return -1;
-    const size_t size = reply->type == REDIS_REPLY_STRING ? strlen(reply->str) : 0;
+    const char *theirs = reply_text(reply, 0);
+    const size_t size = strlen(theirs);
     const bool reads =
-        size && strncmp(reply->str, ours, size) == 0 && (!ours[size] || ours[size] == '.');
+        size && strncmp(theirs, ours, size) == 0 && (!ours[size] || ours[size] == '.');
     freeReplyObject(reply);
     redis->had_fleet = reads && !ours[size];
     if (!reads || find_living(consume, living, error) < 0)
@@ -278,18 +272,16 @@ static int ask_committed(struct consume *consume, struct consume_partition *p,
                          struct error *error) {
     const char *number = p->stream + strlen(consume->about.stream);
     redisReply *reply = ask_fleet(consume, "HGET", "offsets", *number ? number + 1 : "0", error);
-    uint64_t place[3] = {0};
+    struct fleet_claim claim;
     if (!reply)
         return -1;
-    char *text = reply->type == REDIS_REPLY_STRING ? reply->str : "";
-    for (size_t n = 0; n < 3; n++)
-        place[n] = strtoull(text, &text, 10);
+    const bool known = reply_committed(reply_text(reply, 0), &claim) && claim.committed;
     freeReplyObject(reply);
-    const struct redis_id id = redis_id_of((uint32_t)place[0], place[1]);
-    if (redis_id_compare(id, p->id) <= 0)
+    const struct redis_id id = redis_id_of(claim.offset.epoch, claim.offset.sequence);
+    if (!known || redis_id_compare(id, p->id) <= 0)
         return 0;
     p->id = id;
-    p->at.count = place[2];
+    p->at.count = claim.learned;
     return 0;
 }
 

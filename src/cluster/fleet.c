@@ -15,13 +15,11 @@
 #include "common/format.h"
 #include "common/log.h"
 #include "common/text.h"
-#include "consuming.h"
 #include "daemon/checkpoints.h"
 #include "daemon/moving.h"
 #include "daemon/observe.h"
 #include "daemon/parts.h"
 #include "daemon/run.h"
-#include "fleet_rates.h"
 #include "shares.h"
 #include "store/carry.h"
 
@@ -505,7 +503,7 @@ static int keep(struct daemon *daemon, const size_t *list, size_t count, struct 
         struct share *share = &fleet->shares.list[list[n]];
         journal_place(daemon->journal, share->number, &row);
         const struct consume_place place = {row.epoch, row.sequence, row.count};
-        if (consuming_start(daemon, list[n], &place, error))
+        if (shares_read(daemon, list[n], &place, error))
             return -1;
         share->state = SHARE_OWNED;
         share->published = fleet->view.partitions[list[n]].offset;

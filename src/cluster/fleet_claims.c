@@ -45,7 +45,6 @@ static uint64_t now_ms(void) {
     return now > 0 ? (uint64_t)(now * MS) : 0;
 }
 
-/* Seconds that are left of what a daemon has said of itself; below 0: it may be gone. */
 double claims_lease_left(const json_t *daemon) {
     return json_number_value(json_object_get(daemon, "lease")) -
            ((double)now_ms() - (double)claims_number(daemon, "time")) / MS;
@@ -235,8 +234,6 @@ static int follow_until(struct claims *claims, int64_t end, struct error *error)
     return 0;
 }
 
-/* All that has been written, also what another daemon is about to commit: it has, or has not, then.
- */
 int claims_follow_all(struct claims *claims, struct error *error) {
     int64_t low, high;
     return kafka_offsets(&claims->client, claims->client.claims, CLAIMS, &low, &high, error) ||
@@ -281,7 +278,6 @@ static int make_room(struct claims *claims, size_t count, struct error *error) {
     return 0;
 }
 
-/* 1: there is no fleet. */
 int claims_follow(struct claims *claims, struct error *error) {
     const bool is_daemon = claims->client.self->name != NULL;
     int found = kafka_connect(&claims->client, is_daemon, error);
@@ -365,12 +361,73 @@ int claims_tell(struct claims *claims, const char *key, json_t *record, struct e
     return -1;
 }
 
-int claims_remove(struct claims *claims, const char *key, struct error *error) {
-    size_t span;
-    if (claims_begin(claims, &span, error) == 0 && claims_erase(claims, span, key, error) == 0)
-        return claims_commit(claims, NULL, NULL, error);
-    kafka_abort(&claims->client);
-    return -1;
+/* ---- Kinds ---- */
+
+json_t *claims_kind_of(const struct fleet_self *self) {
+    return json_pack("{s:s, s:s, s:I, s:I}", "stream", self->stream, "digest", self->digest,
+                     "partitions", (json_int_t)self->partitions, "every", (json_int_t)self->every);
+}
+
+/* Whether a daemon of that kind is one of this fleet: -1. */
+static int judge_kind(const struct claims *claims, const json_t *record, struct error *error) {
+    const struct fleet_self *self = claims->client.self;
+    const json_t *kind = json_object_get(record, "kind");
+    const char *at = claims->client.options->servers;
+    if (!kind)
+        return 0;
+    if (strcmp(claims_text(kind, "stream"), self->stream) != 0)
+        return error_set(error, EX_CONFIG,
+                         "the fleet %s at %s learns the topic %s, and not %s: two fleets need two "
+                         "groups (examples.kafka.group)",
+                         self->group, at, claims_text(kind, "stream"), self->stream);
+    if (claims_number(kind, "partitions") != self->partitions)
+        return error_set(error, EX_CONFIG,
+                         "the fleet %s at %s has %" PRIu64 " partitions, and the topic %s has %zu: "
+                         "the partition of each stream has changed; use another "
+                         "examples.kafka.group",
+                         self->group, at, claims_number(kind, "partitions"), self->stream,
+                         self->partitions);
+    if (strcmp(claims_text(kind, "digest"), self->digest) != 0)
+        return error_set(error, EX_CONFIG,
+                         "the fleet %s at %s learns with another configuration (its digest is %s, "
+                         "and this daemon's %s): give all daemons of a fleet the same one, or use "
+                         "another examples.kafka.group",
+                         self->group, at, claims_text(kind, "digest"), self->digest);
+    if (claims_number(kind, "every") != self->every)
+        return error_set(error, EX_CONFIG,
+                         "the fleet %s at %s averages every %" PRIu64 " examples, and this daemon "
+                         "%" PRIu64 " (0: never): give all daemons of a fleet the same "
+                         "fleet.average.every, or use another examples.kafka.group",
+                         self->group, at, claims_number(kind, "every"), self->every);
+    return 0;
+}
+
+int claims_judge(const struct claims *claims, struct error *error) {
+    const char *key;
+    json_t *record;
+    json_object_foreach(claims->records, key, record) {
+        if (*key == *OF_DAEMON && claims_lease_left(record) > 0 &&
+            strcmp(key + 1, claims->client.self->name) != 0 && judge_kind(claims, record, error))
+            return -1;
+    }
+    for (size_t p = 0; p < claims->held_count; p++)
+        if (judge_kind(claims, claims->held[p].record, error))
+            return -1;
+    return 0;
+}
+
+/* Others may have written what has none. */
+const json_t *claims_any_kind(const struct claims *claims) {
+    const char *key;
+    json_t *record, *kind;
+    for (size_t p = 0; p < claims->held_count; p++)
+        if ((kind = json_object_get(claims->held[p].record, "kind")))
+            return kind;
+    json_object_foreach(claims->records, key, record) {
+        if (*key == *OF_DAEMON && json_is_object(json_object_get(record, "kind")))
+            return json_object_get(record, "kind");
+    }
+    return NULL;
 }
 
 /* ---- Averages ---- */

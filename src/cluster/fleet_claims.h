@@ -82,7 +82,12 @@ int claims_commit(struct claims *claims, const rd_kafka_consumer_group_metadata_
 /* All of that for one record; claims_tell does not read it back. */
 int claims_tell(struct claims *claims, const char *key, json_t *record, struct error *error);
 int claims_write(struct claims *claims, const char *key, json_t *record, struct error *error);
-int claims_remove(struct claims *claims, const char *key, struct error *error);
+
+/* What all daemons of a fleet must have alike: as this one has it, to be freed; as any has said it,
+   NULL: none has; and whether this one is of the kind of all others, -1 (EX_CONFIG): it is not. */
+json_t *claims_kind_of(const struct fleet_self *self);
+const json_t *claims_any_kind(const struct claims *claims);
+int claims_judge(const struct claims *claims, struct error *error);
 
 /* A span as a member of a record. False: it is none. */
 json_t *claims_span_json(const struct kafka_span *span);

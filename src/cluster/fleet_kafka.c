@@ -1,13 +1,11 @@
 #include "fleet_kafka.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sysexits.h>
 #include <time.h>
 
@@ -16,7 +14,6 @@
 #include "fleet_claims.h"
 
 #define MS 1e3
-#define CLAIMS_TOPIC ".claims"
 #define OLD_TOPIC ".fleet"      /* where older versions kept a log of commands */
 #define POLLED_LATEST_MS 300000 /* a member may be silent to librdkafka itself for so long */
 
@@ -24,7 +21,6 @@ enum {
     SPANS_MAX = 64, /* of a partition's states: after that all of them are written again */
     NUMBER_SIZE = 24,
     LEAVE_S = 2,
-    GROUP_MAX = 249 - (int)sizeof ".streams" + 1, /* a topic's name has 249 bytes at most */
     WHY_SIZE = 512,
 };
 
@@ -265,66 +261,13 @@ static int subscribe(struct kafka *kafka, struct error *error) {
 
 /* ---- Members ---- */
 
-static json_t *kind_of(const struct fleet_self *self) {
-    return json_pack("{s:s, s:s, s:I, s:I}", "stream", self->stream, "digest", self->digest,
-                     "partitions", (json_int_t)self->partitions, "every", (json_int_t)self->every);
-}
-
-/* Whether a daemon of that kind is one of this fleet: -1. */
-static int judge_kind(const struct kafka *kafka, const json_t *record, struct error *error) {
-    const struct fleet_self *self = kafka->self;
-    const json_t *kind = json_object_get(record, "kind");
-    const char *at = kafka->client->options->servers;
-    if (!kind)
-        return 0;
-    if (strcmp(claims_text(kind, "stream"), self->stream) != 0)
-        return error_set(error, EX_CONFIG,
-                         "the fleet %s at %s learns the topic %s, and not %s: two fleets need two "
-                         "groups (examples.kafka.group)",
-                         self->group, at, claims_text(kind, "stream"), self->stream);
-    if (claims_number(kind, "partitions") != self->partitions)
-        return error_set(error, EX_CONFIG,
-                         "the fleet %s at %s has %" PRIu64 " partitions, and the topic %s has %zu: "
-                         "the partition of each stream has changed; use another "
-                         "examples.kafka.group",
-                         self->group, at, claims_number(kind, "partitions"), self->stream,
-                         self->partitions);
-    if (strcmp(claims_text(kind, "digest"), self->digest) != 0)
-        return error_set(error, EX_CONFIG,
-                         "the fleet %s at %s learns with another configuration (its digest is %s, "
-                         "and this daemon's %s): give all daemons of a fleet the same one, or use "
-                         "another examples.kafka.group",
-                         self->group, at, claims_text(kind, "digest"), self->digest);
-    if (claims_number(kind, "every") != self->every)
-        return error_set(error, EX_CONFIG,
-                         "the fleet %s at %s averages every %" PRIu64 " examples, and this daemon "
-                         "%" PRIu64 " (0: never): give all daemons of a fleet the same "
-                         "fleet.average.every, or use another examples.kafka.group",
-                         self->group, at, claims_number(kind, "every"), self->every);
-    return 0;
-}
-
-static int judge_all(const struct kafka *kafka, struct error *error) {
-    const char *key;
-    json_t *record;
-    json_object_foreach(kafka->claims.records, key, record) {
-        if (*key == *OF_DAEMON && claims_lease_left(record) > 0 &&
-            strcmp(key + 1, kafka->self->name) != 0 && judge_kind(kafka, record, error))
-            return -1;
-    }
-    for (size_t p = 0; p < kafka->claims.held_count; p++)
-        if (judge_kind(kafka, kafka->claims.held[p].record, error))
-            return -1;
-    return 0;
-}
-
 static int tell(struct kafka *kafka, const char *info, struct error *error) {
     const struct fleet_self *self = kafka->self;
     char key[CLAIMS_KEY_SIZE];
     kafka->tell_due = clock_seconds() + self->lease / FLEET_RENEWALS_A_LEASE;
     return claims_tell(&kafka->claims, claims_key(key, OF_DAEMON, self->name),
                        json_pack("{s:s, s:s, s:f, s:s, s:o}", "id", self->id, "run", kafka->run,
-                                 "lease", self->lease, "info", info, "kind", kind_of(self)),
+                                 "lease", self->lease, "info", info, "kind", claims_kind_of(self)),
                        error);
 }
 
@@ -371,9 +314,9 @@ static int join(struct fleet_link *link, const char *info, struct error *error) 
             .left = claims_lease_left(other)};
         return fleet_name_is_taken(self, error);
     }
-    return refuse_old(kafka, error) || judge_all(kafka, error) || tell(kafka, info, error) ||
-                   claims_follow_all(&kafka->claims, error) || judge_all(kafka, error) ||
-                   subscribe(kafka, error)
+    return refuse_old(kafka, error) || claims_judge(&kafka->claims, error) ||
+                   tell(kafka, info, error) || claims_follow_all(&kafka->claims, error) ||
+                   claims_judge(&kafka->claims, error) || subscribe(kafka, error)
                ? -1
                : 0;
 }
@@ -442,10 +385,6 @@ static int add_daemon(const struct kafka *kafka, struct fleet_view *view, const 
     return daemon->name && daemon->info ? 0 : -1;
 }
 
-static int by_name(const void *a, const void *b) {
-    return strcmp(((const struct fleet_daemon *)a)->name, ((const struct fleet_daemon *)b)->name);
-}
-
 /* Those who are there, or had something when they went; this daemon once the group has said what it
    is to have. */
 static int add_daemons(const struct kafka *kafka, struct fleet_view *view) {
@@ -468,7 +407,7 @@ static int add_daemons(const struct kafka *kafka, struct fleet_view *view) {
     json_decref(owners);
     if (!view->daemons || result)
         return -1;
-    qsort(view->daemons, view->daemon_count, sizeof *view->daemons, by_name);
+    fleet_view_sort(view);
     return 0;
 }
 
@@ -507,20 +446,6 @@ static int add_partitions(const struct kafka *kafka, struct fleet_view *view, si
     return 0;
 }
 
-/* As any of its daemons has said it; others may have written what has none. */
-static const json_t *any_kind(const struct kafka *kafka) {
-    const char *key;
-    json_t *record, *kind;
-    for (size_t p = 0; p < kafka->claims.held_count; p++)
-        if ((kind = json_object_get(kafka->claims.held[p].record, "kind")))
-            return kind;
-    json_object_foreach(kafka->claims.records, key, record) {
-        if (*key == *OF_DAEMON && json_is_object(json_object_get(record, "kind")))
-            return json_object_get(record, "kind");
-    }
-    return NULL;
-}
-
 static int look(struct fleet_link *link, struct fleet_view *view, struct error *error) {
     struct kafka *kafka = kafka_of(link);
     fleet_view_free(view);
@@ -529,7 +454,7 @@ static int look(struct fleet_link *link, struct fleet_view *view, struct error *
         return found > 0 ? 0 : -1;
     if (!kafka->self->name && claims_follow_all(&kafka->claims, error))
         return -1;
-    const json_t *kind = any_kind(kafka);
+    const json_t *kind = claims_any_kind(&kafka->claims);
     size_t count = kafka->self->name ? kafka->self->partitions : claims_number(kind, "partitions");
     size_t arrived = 0;
     const char *key;
@@ -555,8 +480,8 @@ static int look(struct fleet_link *link, struct fleet_view *view, struct error *
 
 /* A number that no other claim has. */
 static int draw_claim(uint64_t *claim, struct error *error) {
-    if (getrandom(claim, sizeof *claim, 0) != sizeof *claim)
-        return error_set(error, EX_OSERR, "there are no random numbers: %s", strerror(errno));
+    if (fleet_draw(claim, sizeof *claim, error))
+        return -1;
     *claim = (*claim >> 1) | 1;
     return 0;
 }
@@ -565,12 +490,13 @@ static int draw_claim(uint64_t *claim, struct error *error) {
 static json_t *next_record(const struct kafka *kafka, const struct holding *held, uint64_t claim) {
     const struct fleet_self *self = kafka->self;
     const json_t *spans = json_object_get(held->record, "spans");
-    return json_pack(
-        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:s, s:s, s:o, s:o}", "claim", (json_int_t)claim,
-        "seen", (json_int_t)held->claim, "base", (json_int_t)held->serial, "serial", (json_int_t)0,
-        "learned", (json_int_t)held->learned, "streams", (json_int_t)held->streams, "offset",
-        held->record ? (json_int_t)held->offset : -1, "free", 0, "daemon", self->name, "id",
-        self->id, "spans", spans ? json_deep_copy(spans) : json_array(), "kind", kind_of(self));
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:s, s:s, s:o, s:o}", "claim",
+                     (json_int_t)claim, "seen", (json_int_t)held->claim, "base",
+                     (json_int_t)held->serial, "serial", (json_int_t)0, "learned",
+                     (json_int_t)held->learned, "streams", (json_int_t)held->streams, "offset",
+                     held->record ? (json_int_t)held->offset : -1, "free", 0, "daemon", self->name,
+                     "id", self->id, "spans", spans ? json_deep_copy(spans) : json_array(), "kind",
+                     claims_kind_of(self));
 }
 
 static int put_partition(struct kafka *kafka, size_t span, size_t partition, json_t *record,
@@ -882,7 +808,7 @@ static int groups(struct fleet_link *link, struct fleet_groups *groups, struct e
     struct kafka *kafka = kafka_of(link);
     return kafka_connect(kafka->client, false, error) < 0
                ? -1
-               : kafka_groups(kafka->client, CLAIMS_TOPIC, groups, error);
+               : kafka_groups(kafka->client, groups, error);
 }
 
 /* A daemon makes the topics; a person who is early does not. */
@@ -912,18 +838,21 @@ static int drain(struct fleet_link *link, const char *name, struct error *error)
 
 static int rebalance(struct fleet_link *link, struct error *error) {
     struct kafka *kafka = kafka_of(link);
-    json_t *drained = json_object(), *record;
     const char *key;
-    int result = drained ? see_all(kafka, error) : error_no_memory(error);
+    json_t *record;
+    size_t span, drained = 0;
+    if (see_all(kafka, error) || claims_begin(&kafka->claims, &span, error))
+        return -1;
+    int result = 0;
     json_object_foreach(kafka->claims.records, key, record) {
-        if (*key == *OF_DRAINED)
-            json_object_set(drained, key, record);
+        if (*key == *OF_DRAINED && result == 0) {
+            result = claims_erase(&kafka->claims, span, key, error);
+            drained++;
+        }
     }
-    json_object_foreach(drained, key, record) {
-        if (result == 0)
-            result = claims_remove(&kafka->claims, key, error);
-    }
-    json_decref(drained);
+    if (result == 0 && drained)
+        result = claims_commit(&kafka->claims, NULL, NULL, error);
+    kafka_abort(kafka->client);
     return result;
 }
 
@@ -1035,23 +964,6 @@ static const struct fleet_link_ops kafka_ops = {
     .move = move,
 };
 
-static const char LETTERS[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
-
-static int name_topics(struct kafka *kafka, struct error *error) {
-    const char *group = kafka->self->group;
-    size_t size = strlen(group);
-    if (size == 0 || size > GROUP_MAX || strspn(group, LETTERS) != size)
-        return error_set(error, EX_CONFIG,
-                         "the fleet %s needs the topics %s.claims, %s.streams and %s.rounds, which "
-                         "Kafka cannot have: give its group (examples.kafka.group) at most %d "
-                         "letters, digits, '.', '_' and '-'",
-                         group, group, group, group, GROUP_MAX);
-    snprintf(kafka->client->claims, sizeof kafka->client->claims, "%s" CLAIMS_TOPIC, group);
-    snprintf(kafka->client->streams, sizeof kafka->client->streams, "%s.streams", group);
-    snprintf(kafka->client->rounds, sizeof kafka->client->rounds, "%s.rounds", group);
-    return 0;
-}
-
 int fleet_kafka_open(struct fleet_link **link, const struct kafka_options *options,
                      const struct fleet_self *self, struct error *error) {
     struct kafka *kafka = calloc(1, sizeof *kafka);
@@ -1062,7 +974,7 @@ int fleet_kafka_open(struct fleet_link **link, const struct kafka_options *optio
     kafka->client = &kafka->claims.client;
     kafka->client->options = options;
     kafka->self = kafka->client->self = self;
-    if (name_topics(kafka, error) || draw_claim(&kafka->client->tag, error) ||
+    if (kafka_name_topics(kafka->client, error) || draw_claim(&kafka->client->tag, error) ||
         fleet_id_draw(kafka->run, error)) {
         free(kafka);
         return -1;

@@ -13,12 +13,14 @@
 #define FOLLOW_MS "100"       /* a server waits so long for the next message, */
 #define READ_MS "10"          /* of states and parameters, which are there */
 #define ROUNDS_KEPT "3600000" /* ms: a round is shorter */
-#define TAG "tag"             /* header of a message */
+#define CLAIMS_TOPIC ".claims"
+#define TAG "tag" /* header of a message */
 
 enum {
     ASK_MS = 2000, /* for one answer, where that is tried again */
     ANSWER_MS = 5000,
     WHY_SIZE = 512,
+    GROUP_MAX = 249 - (int)sizeof ".streams" + 1, /* a topic's name has 249 bytes at most */
     CONFIGS_MAX = 5,
     CREATE_MS = 10000,
     REPLICAS_SAFE = 3,  /* of so many one may be lost, and two have what is acknowledged */
@@ -73,6 +75,13 @@ int kafka_listen(struct fleet_client *kafka, struct error *error) {
     *error = kafka->fatal;
     kafka->fatal = (struct error){0};
     return -1;
+}
+
+/* What a code means, after what the clients have to tell. */
+static int outcome(struct fleet_client *kafka, rd_kafka_resp_err_t code, struct error *error) {
+    if (!code)
+        return 0;
+    return kafka_listen(kafka, error) ? -1 : kafka_fail(kafka, code, error);
 }
 
 /* ---- Clients ---- */
@@ -187,7 +196,7 @@ static int has_failed(struct fleet_client *kafka, rd_kafka_error_t *failed, stru
     rd_kafka_error_destroy(failed);
     kafka->writes = true;
     kafka_abort(kafka);
-    return kafka_listen(kafka, error) ? -1 : kafka_fail(kafka, code, error);
+    return outcome(kafka, code, error);
 }
 
 void kafka_abort(struct fleet_client *kafka) {
@@ -217,7 +226,7 @@ int kafka_begin(struct fleet_client *kafka, struct error *error) {
         rd_kafka_resp_err_t code = rd_kafka_error_code(failed);
         rd_kafka_error_destroy(failed);
         drop_writer(kafka);
-        return kafka_listen(kafka, error) ? -1 : kafka_fail(kafka, code, error);
+        return outcome(kafka, code, error);
     }
     kafka->number++;
     kafka->writes = true;
@@ -271,7 +280,7 @@ int kafka_wait(struct fleet_client *kafka, struct error *error) {
         return 0;
     rd_kafka_resp_err_t code = kafka->code ? kafka->code : RD_KAFKA_RESP_ERR__TIMED_OUT;
     drop_writer(kafka);
-    return kafka_listen(kafka, error) ? -1 : kafka_fail(kafka, code, error);
+    return outcome(kafka, code, error);
 }
 
 /* Whether a server of the group says that this member has been left behind. */
@@ -311,9 +320,7 @@ int kafka_offsets(struct fleet_client *kafka, const char *topic, int32_t partiti
     kafka->aim = (struct kafka_aim){"Read", topic, kafka->self->group};
     rd_kafka_resp_err_t code =
         kafka_ask_offsets(kafka->reader, topic, partition, low, high, ASK_MS);
-    if (!code)
-        return 0;
-    return kafka_listen(kafka, error) ? -1 : kafka_fail(kafka, code, error);
+    return outcome(kafka, code, error);
 }
 
 int kafka_committed(struct fleet_client *kafka, const char *topic, int64_t *offsets, int count,
@@ -327,12 +334,27 @@ int kafka_committed(struct fleet_client *kafka, const char *topic, int64_t *offs
         code = list->elems[n].err;
     }
     rd_kafka_topic_partition_list_destroy(list);
-    if (!code)
-        return 0;
-    return kafka_listen(kafka, error) ? -1 : kafka_fail(kafka, code, error);
+    return outcome(kafka, code, error);
 }
 
 /* ---- Topics: that they are there, as they should be, or are made ---- */
+
+int kafka_name_topics(struct fleet_client *kafka, struct error *error) {
+    const char *group = kafka->self->group;
+    static const char LETTERS[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+    size_t size = strlen(group);
+    if (size == 0 || size > GROUP_MAX || strspn(group, LETTERS) != size)
+        return error_set(error, EX_CONFIG,
+                         "the fleet %s needs the topics %s.claims, %s.streams and %s.rounds, which "
+                         "Kafka cannot have: give its group (examples.kafka.group) at most %d "
+                         "letters, digits, '.', '_' and '-'",
+                         group, group, group, group, GROUP_MAX);
+    snprintf(kafka->claims, sizeof kafka->claims, "%s" CLAIMS_TOPIC, group);
+    snprintf(kafka->streams, sizeof kafka->streams, "%s.streams", group);
+    snprintf(kafka->rounds, sizeof kafka->rounds, "%s.rounds", group);
+    return 0;
+}
 
 struct topic {
     const char *name;
@@ -349,7 +371,7 @@ static int ask_topic(struct fleet_client *kafka, const char *name, int *count, i
     rd_kafka_resp_err_t code = rd_kafka_metadata(kafka->reader, 0, topic, &about, ASK_MS);
     rd_kafka_topic_destroy(topic);
     if (code)
-        return kafka_listen(kafka, error) ? -1 : kafka_fail(kafka, code, error);
+        return outcome(kafka, code, error);
     *count = about->topic_cnt ? about->topics[0].partition_cnt : 0;
     *replicas = *count ? about->topics[0].partitions[0].replica_cnt : 0;
     code = about->topic_cnt ? about->topics[0].err : 0;
@@ -370,18 +392,16 @@ static int ask_topics(struct fleet_client *kafka, const struct rd_kafka_metadata
                       struct error *error) {
     kafka->aim = (struct kafka_aim){"Describe", "*", kafka->self->group};
     rd_kafka_resp_err_t code = rd_kafka_metadata(kafka->reader, 1, NULL, about, ASK_MS);
-    if (!code)
-        return 0;
-    return kafka_listen(kafka, error) ? -1 : kafka_fail(kafka, code, error);
+    return outcome(kafka, code, error);
 }
 
-int kafka_groups(struct fleet_client *kafka, const char *end, struct fleet_groups *groups,
-                 struct error *error) {
+int kafka_groups(struct fleet_client *kafka, struct fleet_groups *groups, struct error *error) {
     const struct rd_kafka_metadata *about;
     if (ask_topics(kafka, &about, error))
         return -1;
     for (int n = 0; n < about->topic_cnt; n++)
-        fleet_groups_add(groups, about->topics[n].topic, strlen(about->topics[n].topic), "", end);
+        fleet_groups_add(groups, about->topics[n].topic, strlen(about->topics[n].topic), "",
+                         CLAIMS_TOPIC);
     rd_kafka_metadata_destroy(about);
     return 0;
 }

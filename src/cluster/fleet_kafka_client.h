@@ -23,7 +23,7 @@ struct kafka_span {
     uint64_t tag;
 };
 
-/* Filled in by who has it: options, self, the topics' names, and a tag at random. */
+/* Filled in by who has it: options, self, and a tag at random. */
 struct fleet_client {
     const struct kafka_options *options;
     const struct fleet_self *self;
@@ -46,6 +46,9 @@ struct fleet_client {
 
 /* What a code of librdkafka's means: EX_NOPERM, else EX_TEMPFAIL. Returns -1. */
 int kafka_fail(struct fleet_client *kafka, rd_kafka_resp_err_t code, struct error *error);
+
+/* Of the group, before anything else. EX_CONFIG: no topic can be called so. */
+int kafka_name_topics(struct fleet_client *kafka, struct error *error);
 
 /* A reader, and the topics; `make`: they are made where they are not there. 1: the fleet has none.
  */
@@ -79,9 +82,8 @@ int kafka_wait(struct fleet_client *kafka, struct error *error);
 int kafka_offsets(struct fleet_client *kafka, const char *topic, int32_t partition, int64_t *low,
                   int64_t *high, struct error *error);
 
-/* The topics there are whose names end so, each without that. */
-int kafka_groups(struct fleet_client *kafka, const char *end, struct fleet_groups *groups,
-                 struct error *error);
+/* The fleets that have topics. */
+int kafka_groups(struct fleet_client *kafka, struct fleet_groups *groups, struct error *error);
 
 int kafka_has_topic(struct fleet_client *kafka, const char *topic, bool *is_there,
                     struct error *error);

@@ -1,6 +1,7 @@
 /* What the daemons of a fleet know of each other, kept by a message broker: who is there, who has
    which partition, up to which offset its examples have been learned, and with which states of its
-   streams that goes on. A broker is one struct fleet_link_ops; fleet_redis.h has the first.
+   streams that goes on. A broker is one struct fleet_link_ops; fleet_kafka.h has one, and the other
+   is below.
 
    A daemon is a member for as long as its lease is renewed. A partition is one daemon's, by a claim
    whose number no other claim in the fleet has had or will have. Everything that its owner changes
@@ -17,6 +18,7 @@
 #ifndef RUNNEL_FLEET_LINK_H
 #define RUNNEL_FLEET_LINK_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -100,8 +102,26 @@ void fleet_view_free(struct fleet_view *view);
 /* A copy, to be freed. -1: out of memory; there is none. */
 int fleet_view_copy(const struct fleet_view *view, struct fleet_view *copy, struct error *error);
 
+/* Its daemons by name, as they have to be. */
+void fleet_view_sort(struct fleet_view *view);
+
 /* The daemon of that name, or -1. */
 int fleet_view_find(const struct fleet_view *view, const char *name);
+
+/* ---- Which daemon is to have which partition ---- */
+
+enum { FLEET_NOBODY = -1 };
+
+/* Share out `partitions` among `daemons`, which are numbered by their names in order: every daemon
+   gets as many as any other, or one more, and as few partitions as possible move. Whoever knows
+   the same `owner` comes to the same `to`. `owner` and `to` are (partitions,): a daemon's number,
+   or FLEET_NOBODY; `to` has that where there are no daemons. Both may be the same array.
+   `room` is (2 * daemons,), for the function's own use. */
+void fleet_assign(size_t partitions, size_t daemons, const int *owner, int *to, size_t *room);
+
+/* `to` of all partitions of a view, for those of its daemons who are there and not drained. -1: out
+   of memory. */
+int fleet_assign_view(struct fleet_view *view, struct error *error);
 
 /* One partition of this daemon's. */
 struct fleet_claim {
@@ -162,8 +182,26 @@ void fleet_groups_add(struct fleet_groups *groups, const char *key, size_t size,
 /* Takes a stream's state; what it is given is valid during the call. */
 typedef int fleet_visit(void *context, const struct fleet_row *row, struct error *error);
 
-/* At random: the id of a state directory, or a run, one life of a daemon's link. EX_OSERR. */
+/* Bytes at random, and with them the id of a state directory, or a run, one life of a daemon's
+   link. EX_OSERR. */
+int fleet_draw(void *bytes, size_t size, struct error *error);
 int fleet_id_draw(char id[FLEET_ID_SIZE], struct error *error);
+
+/* What may differ between the daemons of a fleet of all that decides what is learned: learning
+   rates and clips, which are set while they run, and the lease. Each says its own with the rest
+   that it says of itself (`info`), as members of the object `learning`, by their keys:
+
+     {"learning.optimizer.rate": 0.001, "learning.clip": 1}
+
+   or, of a configuration with members, "members.NAME.learning.clip" of each. A daemon of an older
+   version does not say it. */
+#define FLEET_RATES "learning"
+
+/* What a daemon says of a key; NAN: nothing. `info` may be NULL. */
+double fleet_rate(const json_t *info, const char *key);
+
+/* The first key that both say, and not alike; NULL: there is none. It lives as long as `one`. */
+const char *fleet_rates_differ(const json_t *one, const json_t *other);
 
 /* The sentence, EX_CONFIG; returns -1. */
 int fleet_name_is_taken(const struct fleet_self *self, struct error *error);
@@ -265,5 +303,12 @@ struct fleet_link {
     const struct fleet_link_ops *ops;
     struct fleet_namesake namesake;
 };
+
+struct url;
+
+/* Through Redis (fleet_scripts.h says what is kept there). Does not connect yet: the first function
+   does that. Both outlive the link. */
+int fleet_redis_open(struct fleet_link **link, const struct url *url, const struct fleet_self *self,
+                     struct error *error);
 
 #endif

@@ -1,4 +1,4 @@
-#include "fleet_redis.h"
+#include "fleet_link.h"
 
 #include <hiredis.h>
 #include <inttypes.h>
@@ -13,8 +13,6 @@
 #include "brokers/url.h"
 #include "common/error.h"
 #include "common/log.h"
-#include "fleet_assign.h"
-#include "fleet_link.h"
 #include "fleet_replies.h"
 #include "fleet_scripts.h"
 
@@ -817,12 +815,9 @@ static int look(struct fleet_link *link, struct fleet_view *view, struct error *
 
 /* What XINFO STREAM says, Redis 7 and later. */
 static uint64_t entries_added(const redisReply *info) {
+    const redisReply *added = redis_member(info, "entries-added");
     uint64_t number;
-    for (size_t n = 0; n + 1 < info->elements; n += 2)
-        if (!strcmp(reply_text(info, n), "entries-added") &&
-            reply_number(info->element[n + 1], &number))
-            return number;
-    return UINT64_MAX;
+    return added && reply_number(added, &number) ? number : UINT64_MAX;
 }
 
 /* Whether nothing is there beyond what is committed, whatever was added: it was deleted, or its ids

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "brokers/redis_entry.h"
+
 /* Numbers as the scripts write them, each after a space but the first. Nothing that a damaged hash
    may have is taken for one: no sign, and none that a journal could not keep. */
 static bool read_numbers(const char *text, size_t count, uint64_t *numbers) {
@@ -79,14 +81,6 @@ static bool is_good(const redisReply *reply) {
     return true;
 }
 
-/* Of a hash: the value of a key; NULL: it is not there. */
-static const redisReply *value_of(const redisReply *hash, const char *key) {
-    for (size_t n = 0; n + 1 < hash->elements; n += 2)
-        if (!strcmp(reply_text(hash, n), key))
-            return hash->element[n + 1];
-    return NULL;
-}
-
 /* ---- The fleet ---- */
 
 /* Without the form that stands before it. */
@@ -96,8 +90,8 @@ static const char *digest_of(const redisReply *digest) {
 }
 
 static int make_view(const redisReply *fleet, uint64_t partitions, struct fleet_view *view) {
-    view->stream = strdup(reply_text(value_of(fleet, "stream"), 0));
-    view->digest = strdup(digest_of(value_of(fleet, "digest")));
+    view->stream = strdup(reply_text(redis_member(fleet, "stream"), 0));
+    view->digest = strdup(digest_of(redis_member(fleet, "digest")));
     view->partitions = calloc(partitions + 1, sizeof *view->partitions);
     if (!view->stream || !view->digest || !view->partitions)
         return REPLY_NO_MEMORY;
@@ -109,14 +103,16 @@ static int make_view(const redisReply *fleet, uint64_t partitions, struct fleet_
 
 /* A fleet that has never been is no nonsense. */
 static int read_fleet(const redisReply *fleet, struct fleet_view *view) {
-    const redisReply *version = value_of(fleet, "version"), *round = value_of(fleet, "round");
-    const redisReply *count = value_of(fleet, "partitions");
+    const redisReply *version = redis_member(fleet, "version"),
+                     *round = redis_member(fleet, "round");
+    const redisReply *count = redis_member(fleet, "partitions");
     uint64_t partitions;
     if (fleet->elements == 0)
         return view->stream ? REPLY_NONSENSE : 0;
-    if (!version || !round || !count || !value_of(fleet, "stream") || !value_of(fleet, "digest") ||
-        !reply_number(version, &view->version) || !reply_number(round, &view->round) ||
-        !reply_number(count, &partitions) || partitions == 0 || partitions > FLEET_PARTITIONS_MAX)
+    if (!version || !round || !count || !redis_member(fleet, "stream") ||
+        !redis_member(fleet, "digest") || !reply_number(version, &view->version) ||
+        !reply_number(round, &view->round) || !reply_number(count, &partitions) ||
+        partitions == 0 || partitions > FLEET_PARTITIONS_MAX)
         return REPLY_NONSENSE;
     if (view->stream)
         return partitions == view->partition_count ? 0 : REPLY_NONSENSE;
@@ -124,11 +120,6 @@ static int read_fleet(const redisReply *fleet, struct fleet_view *view) {
 }
 
 /* ---- Daemons ---- */
-
-static int by_name(const void *a, const void *b) {
-    const struct fleet_daemon *one = a, *other = b;
-    return strcmp(one->name, other->name);
-}
 
 /* Those of the answer, by name. */
 static int read_news(const redisReply *reply, struct fleet_view *news) {
@@ -146,7 +137,7 @@ static int read_news(const redisReply *reply, struct fleet_view *news) {
         if (!daemon->name || !daemon->info)
             return REPLY_NO_MEMORY;
     }
-    qsort(news->daemons, news->daemon_count, sizeof *news->daemons, by_name);
+    fleet_view_sort(news);
     for (size_t n = 0; n + 1 < leases->elements; n += 2)
         if ((found = fleet_view_find(news, reply_text(leases, n))) >= 0) {
             double left = (strtod(reply_text(leases, n + 1), NULL) - now) / 1000;
@@ -199,7 +190,7 @@ static int merge_daemons(const redisReply *gone, struct fleet_view *before, stru
             view->daemons[view->daemon_count++] = before->daemons[d];
     for (size_t n = 0; n < news->daemon_count; n++)
         view->daemons[view->daemon_count++] = news->daemons[n];
-    qsort(view->daemons, view->daemon_count, sizeof *view->daemons, by_name);
+    fleet_view_sort(view);
     find_owners_again(before, now, view);
     for (size_t d = 0; d < count; d++)
         if (stays[d])

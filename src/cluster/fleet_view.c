@@ -1,5 +1,7 @@
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +10,7 @@
 #include <sys/random.h>
 
 #include "common/error.h"
+#include "common/json_member.h"
 #include "fleet_link.h"
 
 void fleet_view_free(struct fleet_view *view) {
@@ -67,14 +70,19 @@ int fleet_view_copy(const struct fleet_view *view, struct fleet_view *copy, stru
     return error_no_memory(error);
 }
 
-static int by_name(const void *name, const void *daemon) {
-    return strcmp(name, ((const struct fleet_daemon *)daemon)->name);
+static int by_name(const void *a, const void *b) {
+    return strcmp(((const struct fleet_daemon *)a)->name, ((const struct fleet_daemon *)b)->name);
+}
+
+void fleet_view_sort(struct fleet_view *view) {
+    qsort(view->daemons, view->daemon_count, sizeof *view->daemons, by_name);
 }
 
 int fleet_view_find(const struct fleet_view *view, const char *name) {
+    const struct fleet_daemon wanted = {.name = (char *)(uintptr_t)name};
     const struct fleet_daemon *found =
         view->daemon_count
-            ? bsearch(name, view->daemons, view->daemon_count, sizeof *view->daemons, by_name)
+            ? bsearch(&wanted, view->daemons, view->daemon_count, sizeof *view->daemons, by_name)
             : NULL;
     return found ? (int)(found - view->daemons) : -1;
 }
@@ -95,10 +103,16 @@ void fleet_groups_add(struct fleet_groups *groups, const char *key, size_t size,
         strcpy(groups->names[groups->count++], name);
 }
 
+int fleet_draw(void *bytes, size_t size, struct error *error) {
+    return getrandom(bytes, size, 0) == (ssize_t)size
+               ? 0
+               : error_set(error, EX_OSERR, "there are no random numbers: %s", strerror(errno));
+}
+
 int fleet_id_draw(char id[FLEET_ID_SIZE], struct error *error) {
     uint64_t random[2];
-    if (getrandom(random, sizeof random, 0) != sizeof random)
-        return error_set(error, EX_OSERR, "there are no random numbers: %s", strerror(errno));
+    if (fleet_draw(random, sizeof random, error))
+        return -1;
     snprintf(id, FLEET_ID_SIZE, "%016" PRIx64 "%016" PRIx64, random[0], random[1]);
     return 0;
 }
@@ -108,4 +122,99 @@ int fleet_name_is_taken(const struct fleet_self *self, struct error *error) {
                      "another daemon of the name %s is in the fleet %s: give each daemon a name of "
                      "its own (name), and a state directory of its own",
                      self->name, self->group);
+}
+
+double fleet_rate(const json_t *info, const char *key) {
+    double value;
+    return member_number(json_object_get(info, FLEET_RATES), key, &value) ? value : NAN;
+}
+
+const char *fleet_rates_differ(const json_t *one, const json_t *other) {
+    json_t *rates = json_object_get(one, FLEET_RATES), *value;
+    const char *key;
+    json_object_foreach(rates, key, value) {
+        double mine = fleet_rate(one, key), its = fleet_rate(other, key);
+        if (!isnan(mine) && !isnan(its) && mine != its)
+            return key;
+    }
+    return NULL;
+}
+
+/* ---- Which daemon is to have which partition ---- */
+
+static size_t count_above(size_t daemons, const size_t *has, size_t limit) {
+    size_t count = 0;
+    for (size_t d = 0; d < daemons; d++)
+        count += has[d] > limit;
+    return count;
+}
+
+/* One more for those that now have the most: what they have need not move. Of equals the first. */
+static void share_out(size_t partitions, size_t daemons, const size_t *has, size_t *room) {
+    size_t least = partitions / daemons, more = partitions % daemons;
+    size_t limit = 0, high = partitions; /* limit: above it are not more than `more` */
+    while (limit < high) {
+        size_t middle = limit + (high - limit) / 2;
+        if (count_above(daemons, has, middle) <= more)
+            high = middle;
+        else
+            limit = middle + 1;
+    }
+    size_t equals = more - count_above(daemons, has, limit);
+    for (size_t d = 0; d < daemons; d++) {
+        bool is_equal = has[d] == limit && equals > 0;
+        room[d] = least + (has[d] > limit || is_equal);
+        equals -= is_equal;
+    }
+}
+
+void fleet_assign(size_t partitions, size_t daemons, const int *owner, int *to, size_t *room) {
+    size_t *has = room + daemons, next = 0;
+    for (size_t d = 0; d < daemons; d++)
+        has[d] = 0;
+    for (size_t p = 0; p < partitions; p++) {
+        to[p] = owner[p];
+        if (to[p] != FLEET_NOBODY)
+            has[to[p]]++;
+    }
+    if (daemons == 0)
+        return;
+    share_out(partitions, daemons, has, room);
+    for (size_t p = 0; p < partitions; p++)
+        if (to[p] != FLEET_NOBODY && room[to[p]] > 0)
+            room[to[p]]--;
+        else
+            to[p] = FLEET_NOBODY;
+    for (size_t p = 0; p < partitions; p++) {
+        if (to[p] != FLEET_NOBODY)
+            continue;
+        while (room[next] == 0)
+            next = (next + 1) % daemons;
+        to[p] = (int)next;
+        room[next]--;
+        next = (next + 1) % daemons;
+    }
+}
+
+int fleet_assign_view(struct fleet_view *view, struct error *error) {
+    const size_t partitions = view->partition_count, daemons = view->daemon_count;
+    int *owner = calloc(2 * partitions + 2 * daemons + 1, sizeof *owner), count = 0;
+    int *to = owner + partitions, *number = to + partitions, *daemon = number + daemons;
+    size_t *room = calloc(2 * daemons + 1, sizeof *room);
+    for (size_t d = 0; owner && d < daemons; d++) {
+        const bool takes_part = view->daemons[d].living && !view->daemons[d].draining;
+        number[d] = takes_part ? count : FLEET_NOBODY;
+        if (takes_part)
+            daemon[count++] = (int)d;
+    }
+    for (size_t p = 0; owner && p < partitions; p++)
+        owner[p] = view->partitions[p].owner < 0 ? FLEET_NOBODY : number[view->partitions[p].owner];
+    if (owner && room)
+        fleet_assign(partitions, (size_t)count, owner, to, room);
+    for (size_t p = 0; owner && room && p < partitions; p++)
+        view->partitions[p].to = to[p] == FLEET_NOBODY ? -1 : daemon[to[p]];
+    const bool good = owner && room;
+    free(owner);
+    free(room);
+    return good ? 0 : error_no_memory(error);
 }

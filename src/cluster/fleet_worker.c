@@ -148,11 +148,11 @@ static void wait_until(struct fleet_worker *worker, double deadline) {
     pthread_cond_timedwait(&worker->something, &worker->mutex, &at);
 }
 
-static bool is_closing(struct fleet_worker *worker) {
+static bool is_set(struct fleet_worker *worker, const bool *flag) {
     pthread_mutex_lock(&worker->mutex);
-    bool closing = worker->closing;
+    bool set = *flag;
     pthread_mutex_unlock(&worker->mutex);
-    return closing;
+    return set;
 }
 
 /* Whether it was not that the broker is away: then the daemon is told, and nothing is tried again.
@@ -305,14 +305,6 @@ static int look(struct fleet_worker *worker, struct error *error) {
     return 0;
 }
 
-/* What the learning thread wants at the next renewal. */
-static bool wants_look(struct fleet_worker *worker) {
-    pthread_mutex_lock(&worker->mutex);
-    bool wanted = worker->look;
-    pthread_mutex_unlock(&worker->mutex);
-    return wanted;
-}
-
 static int pass(struct fleet_worker *worker, struct error *error) {
     pthread_mutex_lock(&worker->mutex);
     uint64_t round = worker->pass;
@@ -330,7 +322,7 @@ static int pass(struct fleet_worker *worker, struct error *error) {
 static int fleet_worker_renew(struct fleet_worker *worker, struct error *error) {
     uint64_t version;
     double now = clock_seconds();
-    bool wanted = wants_look(worker);
+    bool wanted = is_set(worker, &worker->look);
     if (now < worker->retry || (now < worker->due && !wanted))
         return 0;
     worker->retry = 0;
@@ -393,7 +385,7 @@ static void *run(void *context) {
     struct fleet_worker *worker = context;
     struct error error = {0};
     threads_unpin();
-    while (!is_closing(worker)) {
+    while (!is_set(worker, &worker->closing)) {
         if (do_one(worker, &error) == 0) {
             is_back(worker);
             wait_for_work(worker);
@@ -705,7 +697,6 @@ static int average(struct fleet_worker *worker, struct fleet_job *job, struct er
     int result = sums.sums ? add_all(worker, round, names, &sums, error) : error_no_memory(error);
     if (result == 0) {
         job->round = round;
-        job->members = sums.added;
         job->alone = sums.added < 2;
         if (!job->alone)
             take_mean(&sums, job->parameters);

@@ -49,7 +49,7 @@ struct fleet_job {
     /* AVERAGE: (parameter_count,), and a number that no other one has; answered: the mean over
        those in the round, or `alone`: they are as they were. */
     float *parameters;
-    size_t parameter_count, members;
+    size_t parameter_count;
     uint64_t serial, round;
     bool alone;
     struct error error;

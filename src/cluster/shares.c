@@ -17,7 +17,6 @@
 #include "common/log.h"
 #include "common/sync.h"
 #include "common/text.h"
-#include "consuming.h"
 #include "daemon/announce.h"
 #include "daemon/checkpoints.h"
 #include "daemon/journalling.h"
@@ -33,6 +32,29 @@
 size_t shares_partition_of(const struct daemon *daemon, const char *key, size_t key_size) {
     return consume_partition_of(daemon->cluster->consume, daemon->cluster->shares->count, key,
                                 key_size);
+}
+
+/* ---- Reading ---- */
+
+int shares_read(struct daemon *daemon, size_t partition, const struct consume_place *after,
+                struct error *error) {
+    struct journal_place found;
+    const char *name = consume_name(daemon->cluster->consume, partition);
+    uint32_t number = journal_partition(daemon->journal, name);
+    if (!number)
+        return error_set(error, EX_UNAVAILABLE,
+                         "the journal in %s keeps the places of %d partitions, and cannot keep "
+                         "that of %s: give this daemon a directory of its own with state.directory",
+                         daemon->config->state_directory, JOURNAL_PARTITIONS, name);
+    bool known = after || journal_place(daemon->journal, number, &found);
+    struct consume_place place = {0};
+    if (after)
+        place = *after;
+    else if (known)
+        place = (struct consume_place){found.epoch, found.sequence, found.count};
+    daemon->cluster->numbers[partition] = number;
+    consume_start(daemon->cluster->consume, partition, known ? &place : NULL);
+    return 0;
 }
 
 /* ---- What is remembered over a restart ---- */
@@ -603,7 +625,7 @@ static int read_from_now_on(struct daemon *daemon, const struct fleet_claim *cla
                                         claim->learned};
     daemon->cluster->shares->list[claim->partition].state = SHARE_OWNED;
     daemon->cluster->shares->list[claim->partition].published = claim->offset;
-    return consuming_start(daemon, claim->partition, &place, error);
+    return shares_read(daemon, claim->partition, &place, error);
 }
 
 /* A claim that is not in the file has no example in the journal: with a kill in between all of this

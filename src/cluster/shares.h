@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cluster.h"
 #include "config/config.h"
 #include "fleet_worker.h"
 
@@ -60,6 +61,11 @@ struct shares {
 /* The broker has said how many partitions there are: fill in shares, which are all zeros. */
 int shares_open(struct daemon *daemon, struct error *error);
 void shares_close(struct shares *shares);
+
+/* Read a partition from now on, in a fleet or without one: after `after`, NULL: after what the
+   journal has of it, or as consume_start has it. */
+int shares_read(struct daemon *daemon, size_t partition, const struct consume_place *after,
+                struct error *error);
 
 /* Which partition a stream belongs to. */
 size_t shares_partition_of(const struct daemon *daemon, const char *key, size_t key_size);

@@ -1,5 +1,5 @@
 /* What the sources have in common that take examples from a broker: the ids of messages that wait
-   to be acknowledged, and whose numbers they are. A connection that breaks is feed_retry.h's, what
+   to be acknowledged, and whose numbers they are. A connection that breaks is feed.h's, what
    is in a message payload.h's. */
 #ifndef RUNNEL_FEED_BROKER_H
 #define RUNNEL_FEED_BROKER_H

@@ -9,7 +9,6 @@
 #include <curl/curl.h>
 
 #include "streams/feed.h"
-#include "streams/feed_retry.h"
 
 enum {
     ANSWER_MAX = 64 << 20, /* bytes */

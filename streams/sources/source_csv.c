@@ -552,7 +552,6 @@ static int open_csv(struct source *source, char **operands, struct error *error)
         return -1;
     if (csv->key_name && source->forced)
         return error_set(error, EX_USAGE, "--stream-column and --stream exclude each other");
-    source->label = "csv";
     csv->streams.numbers = csv->x.count + csv->y.count;
     source->once = input_is_pipe(rows_input(csv->rows));
     return values_open(&csv->values, csv->streams.numbers, error);

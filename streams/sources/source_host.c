@@ -226,7 +226,6 @@ static int open_host(struct source *source, char **operands, struct error *error
     struct host *host = (struct host *)source;
     (void)operands;
     source->x = (struct shape){VALUE_REAL, NUMBERS};
-    source->label = "host";
     host->text = malloc(TEXT_SIZE);
     if (!host->text)
         return error_no_memory(error);

@@ -11,7 +11,6 @@
 #include "feed_http.h"
 #include "payload.h"
 #include "streams/feed.h"
-#include "streams/feed_retry.h"
 #include "streams/feed_streams.h"
 
 #define INTERVAL_DEFAULT 15.0 /* seconds */
@@ -56,7 +55,6 @@ static const struct option_row OPTIONS[] = {
 
 static int open_http(struct source *source, char **operands, struct error *error) {
     struct http_source *http = (struct http_source *)source;
-    source->label = "http";
     http->streams.numbers = 1; /* rows are not held here */
     return payload_open(&http->payload, source, error) < 0
                ? -1

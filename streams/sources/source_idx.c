@@ -169,7 +169,6 @@ static int open_idx(struct source *source, char **operands, struct error *error)
         return -1;
     source->x = (struct shape){VALUE_REAL, idx->images.size};
     source->y = (struct shape){VALUE_CLASS, operands[1] != NULL};
-    source->label = "idx";
     idx->order = malloc(idx->images.count * sizeof *idx->order);
     idx->x = malloc(idx->images.size * sizeof *idx->x);
     if (!idx->order || !idx->x)

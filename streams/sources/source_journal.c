@@ -406,8 +406,6 @@ static int open_journal(struct source *source, char **operands, struct error *er
     if (code < 0)
         return error_set(error, EX_NOINPUT, "%s: there is no journal that can be opened: %s",
                          journal->directory ? journal->directory : "this machine", strerror(-code));
-    source->x = (struct shape){VALUE_REAL, 0};
-    source->label = "journal";
     source->once = true;
     code = journal->stop ? 0 : sd_journal_get_fd(journal->journal); /* from now on it is watched */
     if (code < 0)

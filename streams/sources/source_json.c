@@ -44,11 +44,9 @@ static int open_json(struct source *source, char **operands, struct error *error
     struct json *json = (struct json *)source;
     if (input_open(&json->input, operands[0] ? operands[0] : "-", error) < 0)
         return -1;
-    source->x = (struct shape){VALUE_REAL, 0};
     json->streams.numbers = 1; /* rows are not held here */
     if (fields_open(&json->mapping, source, error) < 0)
         return -1;
-    source->label = "json";
     source->once = input_is_pipe(json->input);
     return 0;
 }

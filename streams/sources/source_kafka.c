@@ -14,7 +14,6 @@
 #include "cluster/brokers/kafka_link.h"
 #include "common/clock.h"
 #include "streams/feed.h"
-#include "streams/feed_retry.h"
 #include "streams/sources/broker.h"
 #include "streams/sources/payload.h"
 
@@ -109,34 +108,27 @@ static void on_error(rd_kafka_t *client, int code, const char *reason, void *con
 
 static int open_kafka(struct source *source, char **operands, struct error *error) {
     struct kafka *kafka = (struct kafka *)source;
-    static const char *const SETTINGS[][2] = {
-        {"enable.auto.commit", "false"},
-        {"enable.auto.offset.store", "false"},
+    const char *const settings[][2] = {
+        {"enable.auto.commit", "false"},      {"enable.auto.offset.store", "false"},
         {"max.poll.interval.ms", "86400000"}, /* a daemon may be away for long */
-        {"session.timeout.ms", "10000"},
+        {"session.timeout.ms", "10000"},      {"group.id", kafka->group},
+        {"auto.offset.reset", kafka->from},
     };
-    rd_kafka_conf_t *settings = rd_kafka_conf_new();
     kafka->retry.server = kafka->options.servers;
     kafka->topics = rd_kafka_topic_partition_list_new(1);
     for (char **topic = operands; *topic; topic++)
         rd_kafka_topic_partition_list_add(kafka->topics, *topic, RD_KAFKA_PARTITION_UA);
-    source->x = (struct shape){VALUE_REAL, 0};
-    source->label = "kafka";
     source->once = true;
-    int status = 0;
-    for (size_t i = 0; i < sizeof SETTINGS / sizeof SETTINGS[0] && status == 0; i++)
-        status = kafka_set(settings, SETTINGS[i][0], SETTINGS[i][1], error);
-    if (status < 0 || kafka_set(settings, "group.id", kafka->group, error) < 0 ||
-        kafka_set(settings, "auto.offset.reset", kafka->from, error) < 0 ||
-        kafka_configure(settings, &kafka->options, error) < 0 ||
-        pending_open(&kafka->pending, error) < 0 ||
-        payload_open(&kafka->payload, source, error) < 0) {
-        rd_kafka_conf_destroy(settings);
+    if (pending_open(&kafka->pending, error) < 0 ||
+        payload_open(&kafka->payload, source, error) < 0)
         return -1;
-    }
-    rd_kafka_conf_set_error_cb(settings, on_error);
-    rd_kafka_conf_set_opaque(settings, kafka);
-    return kafka_client(&kafka->client, RD_KAFKA_CONSUMER, settings, error);
+    rd_kafka_conf_t *conf =
+        kafka_settings(settings, sizeof settings / sizeof *settings, &kafka->options, error);
+    if (!conf)
+        return -1;
+    rd_kafka_conf_set_error_cb(conf, on_error);
+    rd_kafka_conf_set_opaque(conf, kafka);
+    return kafka_client(&kafka->client, RD_KAFKA_CONSUMER, conf, error);
 }
 
 /* Ask for messages; a daemon is there. */

@@ -58,7 +58,6 @@ static int open_lines(struct source *source, char **operands, struct error *erro
     if (input_open(&lines->input, operands[0] ? operands[0] : "-", error) < 0)
         return -1;
     source->x = (struct shape){VALUE_CLASS, 1};
-    source->label = "lines";
     source->once = input_is_pipe(lines->input);
     lines->now = clock_unix();
     return drain_open(&lines->drain, (uint32_t)lines->templates, lines->file, error);

@@ -20,7 +20,6 @@
 #include "common/clock.h"
 #include "common/hash.h"
 #include "streams/feed.h"
-#include "streams/feed_retry.h"
 #include "streams/sources/payload.h"
 
 enum {
@@ -305,8 +304,6 @@ static int open_mqtt(struct source *source, char **operands, struct error *error
     mosquitto_subscribe_callback_set(mqtt->client, on_subscribe);
     mosquitto_message_callback_set(mqtt->client, on_message);
     mqtt->retry.server = mqtt->url.name;
-    source->x = (struct shape){VALUE_REAL, 0};
-    source->label = "mqtt";
     source->once = true;
     return 0;
 }

@@ -13,7 +13,6 @@
 #include "cluster/brokers/nats_link.h"
 #include "common/clock.h"
 #include "streams/feed.h"
-#include "streams/feed_retry.h"
 #include "streams/sources/broker.h"
 #include "streams/sources/payload.h"
 
@@ -85,8 +84,6 @@ static const struct option_row OPTIONS[] = {
 static int open_nats(struct source *source, char **operands, struct error *error) {
     struct nats *nats = (struct nats *)source;
     nats->stream = operands[0];
-    source->x = (struct shape){VALUE_REAL, 0};
-    source->label = "nats";
     source->once = true;
     if (nats_check(&nats->options, error) < 0 || pending_open(&nats->pending, error) < 0)
         return -1;

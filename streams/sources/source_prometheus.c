@@ -78,7 +78,6 @@ static int open_prometheus(struct source *source, char **operands, struct error 
     for (size_t k = 0; k < p->count; k++)
         p->chosen[k] = &p->selectors[k];
     source->x = (struct shape){VALUE_REAL, p->count};
-    source->label = "prometheus";
     return http_open(&p->http, operands[0], "/metrics", &p->server, error);
 }
 

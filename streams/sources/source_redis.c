@@ -22,7 +22,6 @@
 #include "common/clock.h"
 #include "common/error.h"
 #include "streams/feed.h"
-#include "streams/feed_retry.h"
 #include "streams/sources/broker.h"
 #include "streams/sources/payload.h"
 
@@ -562,8 +561,6 @@ static int open_redis(struct source *source, char **operands, struct error *erro
         payload_open(&redis->payload, source, error) < 0 ||
         reader_open(&redis->reader, operands, error) < 0)
         return -1;
-    source->x = (struct shape){VALUE_REAL, 0};
-    source->label = "redis";
     source->once = true;
     return 0;
 }

@@ -95,7 +95,6 @@ static int open_text(struct source *source, char **operands, struct error *error
     if (input_open(&text->input, operands[0], error) < 0)
         return -1;
     source->x = (struct shape){VALUE_CLASS, 1};
-    source->label = "text";
     source->once = input_is_pipe(text->input);
     text->line = 1;
     return open_alphabet(text, error);

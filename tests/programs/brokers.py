@@ -1,6 +1,7 @@
 """Message brokers for tests: real servers of the test's own, on a socket in its directory or on a port
 of the loopback that the system chose, with what they keep on disk. They end with the test, whatever
 becomes of it."""
+import contextlib
 import ctypes
 import os
 import pathlib
@@ -259,14 +260,18 @@ JSON_LEARNED = [("a", (21.5, 0.5), 1700000000.123), ("7", (-3, 2), 1700000001)]
 JSON_PROBE = '{"sensor":"probe","ts":1,"load":1,"data":{"temperature":1}}'
 
 
+def rows(directory, query):
+    """What its journal answers."""
+    with contextlib.closing(sqlite3.connect(f"file:{directory}/state/journal.sqlite?mode=ro", uri=True)) as file:
+        return file.execute(query).fetchall()
+
+
 def check_learned(directory, process, feed=None):
     """The first two are learned, with their times."""
     def learned():
-        file = sqlite3.connect(f"file:{directory}/state/journal.sqlite?mode=ro", uri=True)
-        rows = file.execute("SELECT stream, x, stamp FROM entries WHERE kind = 1 AND stream != ? "
-                            "ORDER BY position", (b"probe",)).fetchall()
-        file.close()
-        return [(stream.decode(), struct.unpack("<2f", x), round(time, 3)) for stream, x, time in rows]
+        found = rows(directory, "SELECT stream, x, stamp FROM entries WHERE kind = 1 AND stream != X'70726F6265' "
+                     "ORDER BY position")  # probe
+        return [(stream.decode(), struct.unpack("<2f", x), round(time, 3)) for stream, x, time in found]
 
     running.wait_learned(process, len(JSON_LEARNED))
     until(lambda: len(learned()) == len(JSON_LEARNED), feed)
@@ -301,7 +306,5 @@ def await_text(process, *texts):
 
 def journal(directory):
     """Its examples in their order: (stream, x)."""
-    file = sqlite3.connect(f"file:{directory}/state/journal.sqlite?mode=ro", uri=True)
-    rows = file.execute("SELECT stream, x FROM entries WHERE kind = 1 ORDER BY position").fetchall()
-    file.close()
-    return [(stream.decode(), struct.unpack(f"<{len(x) // 4}f", x)) for stream, x in rows]
+    found = rows(directory, "SELECT stream, x FROM entries WHERE kind = 1 ORDER BY position")
+    return [(stream.decode(), struct.unpack(f"<{len(x) // 4}f", x)) for stream, x in found]

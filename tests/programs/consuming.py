@@ -1,7 +1,5 @@
 """What the tests of a daemon that reads a broker itself share."""
-import contextlib
 import json
-import sqlite3
 import struct
 
 import brokers
@@ -36,6 +34,15 @@ def json_daemon(directory, broker, more=""):
     return running.Daemon(directory, brokers.with_names(text))
 
 
+def ends(daemon, code, *words):
+    """A daemon that ends by itself, and what it says."""
+    with daemon as d:
+        assert d.process.wait(running.LIMIT) == code, (d.process.returncode, d.text())
+        said = d.text()
+    for word in words:
+        assert word in said, (word, said)
+
+
 def plain(directory, learned):
     """The parameters of a daemon that is sent the same examples over its socket, one after the other."""
     directory.mkdir()
@@ -47,15 +54,9 @@ def plain(directory, learned):
         return d.export()
 
 
-def rows(directory, query):
-    with contextlib.closing(sqlite3.connect(f"file:{directory}/state/journal.sqlite?mode=ro",
-                                            uri=True)) as file:
-        return file.execute(query).fetchall()
-
-
 def skips(directory):
     """The places that the journal left, in their order."""
-    found = rows(directory, "SELECT command FROM entries WHERE kind > 1 ORDER BY position")
+    found = brokers.rows(directory, "SELECT command FROM entries WHERE kind > 1 ORDER BY position")
     return [json.loads(text)["place"] for text, in found if json.loads(text)["command"] == "skip"]
 
 

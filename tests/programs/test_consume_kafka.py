@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """A daemon that reads a topic of Kafka itself: each message is learned once, though cluster and daemon go
 away; what is no example is a dead letter; what is wrong is said."""
+import contextlib
 import json
 import random
 import signal
@@ -16,7 +17,7 @@ from consuming import consumer, wait_kept
 brokers.need("kafka")
 import kafka  # noqa: E402  pylint: disable=wrong-import-position
 
-CONFIGURATION, NO_PERMISSION = 78, 77
+UNAVAILABLE, CONFIGURATION, NO_PERMISSION = 69, 78, 77
 PRODUCE, FIND_COORDINATOR, NO_TOPIC, TOPIC_REFUSED, GROUP_REFUSED = 0, 10, 3, 29, 30  # numbers of Kafka's protocol
 
 
@@ -25,30 +26,39 @@ def daemon(directory, cluster, more="topic: s", options=""):
     return running.Daemon(directory, text)
 
 
+@contextlib.contextmanager
+def topic(parts=1, *messages):
+    """A cluster with the topic s, and one for dead letters; messages are commands of kafka.Kafka."""
+    with kafka.Kafka() as cluster:
+        cluster.ask(f"topic s {parts}")
+        cluster.ask("topic s.dead 1")
+        for message in messages:
+            cluster.ask(message)
+        yield cluster
+
+
 def test_kills(directory):
     """The daemon is killed, and the cluster goes away, at random moments: each message is learned once, in the
     order of its partition, and the parameters are those of a daemon that nobody disturbed."""
     chance = random.Random(5)
     part, turns = 400, 5
-    with kafka.Kafka() as cluster:
-        cluster.ask("topic s 2")
-        with daemon(directory, cluster) as d:
-            for turn in range(turns):
-                cluster.ask(f"fill s {turn % 2} {turn * part} {(turn + 1) * part}")
-                running.wait_learned(d, chance.randrange(turn * part, (turn + 1) * part))
-                if turn == 2:
-                    cluster.ask("down")
-                    d.until(lambda: "no server answers" in d.text())
-                    cluster.ask("up")
-                    d.until(lambda: "back after" in d.text())
-                else:
-                    d.end(signal.SIGKILL)
-                    d.start()
-            status = wait_kept(d, turns * part)
-            places = {"s[0]": str(3 * part - 1), "s[1]": str(2 * part - 1)}
-            until(lambda: consumer(d)["places"] == places)
-            assert status["rejected"] == 0, status
-            learned, blob = journal(directory), d.export()
+    with topic(2) as cluster, daemon(directory, cluster) as d:
+        for turn in range(turns):
+            cluster.ask(f"fill s {turn % 2} {turn * part} {(turn + 1) * part}")
+            running.wait_learned(d, chance.randrange(turn * part, (turn + 1) * part))
+            if turn == 2:
+                cluster.ask("down")
+                d.until(lambda: "no server answers" in d.text())
+                cluster.ask("up")
+                d.until(lambda: "back after" in d.text())
+            else:
+                d.end(signal.SIGKILL)
+                d.start()
+        status = wait_kept(d, turns * part)
+        places = {"s[0]": str(3 * part - 1), "s[1]": str(2 * part - 1)}
+        until(lambda: consumer(d)["places"] == places)
+        assert status["rejected"] == 0, status
+        learned, blob = journal(directory), d.export()
     numbers = [x[0] for _, x in learned]
     for parity in range(2):
         mine = [n for n in range(turns * part) if n // part % 2 == parity]
@@ -59,31 +69,26 @@ def test_kills(directory):
 def test_stopped(directory):
     """The cluster is stopped (SIGSTOP), and answers no commit: the daemon ends meanwhile when it is asked to, and
     nothing is lost or twice."""
-    with kafka.Kafka() as cluster:
-        cluster.ask("topic s 1")
-        cluster.ask("fill s 0 0 2000")
-        with daemon(directory, cluster) as d:
-            running.wait_learned(d, 10)
-            cluster.process.send_signal(signal.SIGSTOP)
-            try:
-                assert d.end() == 0, d.text()
-                d.start()
-                d.until(lambda: "trying again until it answers" in d.text())
-                assert d.end() == 0, d.text()
-                d.start()
-            finally:
-                cluster.process.send_signal(signal.SIGCONT)
-            cluster.ask("fill s 0 2000 2100")
-            wait_kept(d, 2100)
+    with topic(1, "fill s 0 0 2000") as cluster, daemon(directory, cluster) as d:
+        running.wait_learned(d, 10)
+        cluster.process.send_signal(signal.SIGSTOP)
+        try:
+            assert d.end() == 0, d.text()
+            d.start()
+            d.until(lambda: "trying again until it answers" in d.text())
+            assert d.end() == 0, d.text()
+            d.start()
+        finally:
+            cluster.process.send_signal(signal.SIGCONT)
+        cluster.ask("fill s 0 2000 2100")
+        wait_kept(d, 2100)
     assert [x[0] for _, x in journal(directory)] == list(range(2100))
 
 
 def test_dead_letters(directory):
     """What is in messages is as runnel-feed has it; what is no example is written to the topic of dead letters
     with its key, and left."""
-    with kafka.Kafka() as cluster:
-        cluster.ask("topic s 1")
-        cluster.ask("topic s.dead 1")
+    with topic() as cluster:
         for key, value in [("a", "1 2"), ("b", "[3, 4]"), ("a", "nonsense"), ("b", "[3, 4, 5]"),
                            ("a", json.dumps({"x": [5, 6], "stream": "c"})), ("größe", "7,8")]:
             cluster.ask(f"put s 0 {key} {value}")
@@ -102,9 +107,7 @@ def test_dead_letters(directory):
 
 def test_json(directory):
     """A device's JSON as it is."""
-    with kafka.Kafka() as cluster:
-        cluster.ask("topic s 1")
-        cluster.ask("topic s.dead 1")
+    with topic() as cluster:
         with consuming.json_daemon(directory, f'kafka: {{brokers: "{cluster.servers}", topic: s}}') as d:
             for text in brokers.JSON_MESSAGES:
                 cluster.ask(f"put s 0 - {text}")
@@ -115,12 +118,7 @@ def test_json(directory):
 def test_hostile_messages(directory):
     """Messages that are made to stop the reader do not: keys that are no UTF-8, no value at all, a dead letter
     that is too large for a message, or whose topic is not there yet."""
-    with kafka.Kafka() as cluster:
-        cluster.ask("topic s 1")
-        cluster.ask("topic s.dead 1")
-        cluster.ask("put s 0 \\xff\\xfe 1 2")
-        cluster.ask("none s 0 b")
-        cluster.ask("put s 0 b 1 2")
+    with topic(1, "put s 0 \\xff\\xfe 1 2", "none s 0 b", "put s 0 b 1 2") as cluster:
         cluster.ask("put s 0 b " + "x" * 3000)
         cluster.ask("put s 0 b 3 4")
         cluster.ask(f"wrong s.dead {NO_TOPIC}")
@@ -132,7 +130,7 @@ def test_hostile_messages(directory):
         assert consuming.skips(directory) == ["0", "1", "3"]
         dead = cluster.ask("dump s.dead 1")
         assert [line.split()[2:] for line in dead] == [["1", "2"], [], []], dead
-        commands = [json.loads(text) for text, in consuming.rows(
+        commands = [json.loads(text) for text, in brokers.rows(
             directory, "SELECT command FROM entries WHERE kind > 1 ORDER BY position")]
         reasons = [command["reason"] for command in commands if command["command"] == "skip"]
     assert "no text of UTF-8" in reasons[0] and reasons[1] == "it has no value: a tombstone", reasons
@@ -142,10 +140,7 @@ def test_hostile_messages(directory):
 def test_latest(directory):
     """`latest` is for a group that is new: a partition that had nothing until the daemon ended, or comes later,
     loses nothing by it."""
-    with kafka.Kafka() as cluster:
-        cluster.ask("topic s 2")
-        cluster.ask("fill s 0 0 5")
-        cluster.ask("fill s 1 0 5")
+    with topic(2, "fill s 0 0 5", "fill s 1 0 5") as cluster:
         with daemon(directory, cluster, "topic: s, from: latest") as d:
             until(lambda: consumer(d)["partitions"] == 2)
             until(lambda: consumer(d)["lag"] == 0)
@@ -192,14 +187,9 @@ def test_where_it_begins(directory):
 def test_the_group_is_beyond_the_end(directory):
     """Where the topic was made again, a daemon without a journal does not take its messages for those that the
     group has had."""
-    with kafka.Kafka() as cluster:
-        cluster.ask("topic s 1")
-        cluster.ask("fill s 0 0 5")
-        cluster.ask("commit runnel s 0 9")
-        with daemon(directory, cluster) as d:
-            assert d.process.wait(running.LIMIT) == 69, d.text()
-            assert "s[0] ends at offset 5, before 9, up to which the group runnel has learned it" in d.text(), d.text()
-            assert "examples.kafka.group" in d.text(), d.text()
+    with topic(1, "fill s 0 0 5", "commit runnel s 0 9") as cluster:
+        consuming.ends(daemon(directory, cluster), UNAVAILABLE, "examples.kafka.group",
+                       "s[0] ends at offset 5, before 9, up to which the group runnel has learned it")
         cluster.ask("fill s 0 5 10")  # a leader that had lagged: nothing is lost or twice
         with daemon(directory, cluster) as d:
             wait_kept(d, 1)
@@ -208,17 +198,13 @@ def test_the_group_is_beyond_the_end(directory):
 
 def test_missing(directory):
     """A cluster that is not there at the start, then a topic that is not: both are said, and waited for."""
-    with kafka.Kafka() as cluster:
-        cluster.ask("topic s 1")
-        cluster.ask(f"wrong s {NO_TOPIC}")
-        cluster.ask("down")
-        with daemon(directory, cluster) as d:
-            d.until(lambda: "no server answers" in d.text())
-            cluster.ask("up")
-            d.until(lambda: "back after" in d.text() and "there is no topic s" in d.text())
-            cluster.ask("wrong s 0")
-            cluster.ask("fill s 0 0 3")
-            running.wait_learned(d, 3)
+    with topic(1, f"wrong s {NO_TOPIC}", "down") as cluster, daemon(directory, cluster) as d:
+        d.until(lambda: "no server answers" in d.text())
+        cluster.ask("up")
+        d.until(lambda: "back after" in d.text() and "there is no topic s" in d.text())
+        cluster.ask("wrong s 0")
+        cluster.ask("fill s 0 0 3")
+        running.wait_learned(d, 3)
 
 
 def test_lost(directory):
@@ -238,13 +224,9 @@ def test_lost(directory):
 
 def test_who_is_not_admitted(directory):
     """To a topic, to a group: a sentence says what the user needs. Of dead letters it is said, and tried again."""
-    with kafka.Kafka() as cluster:
-        cluster.ask("topic s 1")
-        cluster.ask("topic s.dead 1")
-        cluster.ask(f"wrong s {TOPIC_REFUSED}")
-        with daemon(directory, cluster) as d:
-            assert d.process.wait(running.LIMIT) == NO_PERMISSION, d.text()
-            assert "--operation Read --topic s), or see examples.kafka.user" in d.text(), d.text()
+    with topic(1, f"wrong s {TOPIC_REFUSED}") as cluster:
+        consuming.ends(daemon(directory, cluster), NO_PERMISSION,
+                       "--operation Read --topic s), or see examples.kafka.user")
         cluster.ask("wrong s 0")
         cluster.ask("put s 0 a nonsense")
         cluster.ask("put s 0 a 1 2")
@@ -254,9 +236,8 @@ def test_who_is_not_admitted(directory):
             wait_kept(d, 1)
             assert d.end() == 0
         cluster.ask(f"refuse {FIND_COORDINATOR} {GROUP_REFUSED}")
-        with daemon(directory, cluster, "topic: s, group: other") as d:
-            assert d.process.wait(running.LIMIT) == NO_PERMISSION, d.text()
-            assert "--operation Read --group other), or see examples.kafka.user" in d.text(), d.text()
+        consuming.ends(daemon(directory, cluster, "topic: s, group: other"), NO_PERMISSION,
+                       "--operation Read --group other), or see examples.kafka.user")
 
 
 def test_wrong(directory):
@@ -268,32 +249,22 @@ def test_wrong(directory):
                                 ("password_file: none", "password_file", "cannot be read"),
                                 ("user: u", "user", "examples.kafka.password_file names a file"),
                                 (f"password_file: {directory}/secret", "password_file", "without examples.kafka.user")]:
-            with daemon(directory, cluster, f"topic: s, {more}") as d:
-                assert d.process.wait(running.LIMIT) == CONFIGURATION, d.text()
-                assert said in d.text() and f"examples.kafka.{key}: " in d.text(), d.text()
+            consuming.ends(daemon(directory, cluster, f"topic: s, {more}"), CONFIGURATION, said,
+                           f"examples.kafka.{key}: ")
         cluster.ask("topic s 2")
         cluster.ask("fill s 1 0 10")
         with daemon(directory, cluster) as d:
             running.wait_learned(d, 10)
             assert d.end() == 0
-    with kafka.Kafka() as cluster:
-        cluster.ask("topic s 2")
-        cluster.ask("fill s 1 0 5")
-        with daemon(directory, cluster) as d:
-            assert d.process.wait(running.LIMIT) == 69, d.text()
-            assert "s[1] ends at offset 5, before 10" in d.text() and "made again" in d.text(), d.text()
-    with kafka.Kafka() as cluster:
-        cluster.ask("topic s 1")
-        with daemon(directory, cluster) as d:
-            assert d.process.wait(running.LIMIT) == CONFIGURATION, d.text()
-            assert "has read s[1], which the topic, as it is now, leaves out" in d.text(), d.text()
-    with kafka.Kafka() as cluster:
-        cluster.ask("topic s 2")
-        cluster.ask("topic t 1")
-        with daemon(directory, cluster, "topic: t") as d:
-            cluster.ask("fill t 0 10 11")
-            running.wait_learned(d, 11)
-            assert "has read kafka:s[1], which is not read any more" in d.text(), d.text()
+    with topic(2, "fill s 1 0 5") as cluster:
+        consuming.ends(daemon(directory, cluster), UNAVAILABLE, "s[1] ends at offset 5, before 10", "made again")
+    with topic() as cluster:
+        consuming.ends(daemon(directory, cluster), CONFIGURATION,
+                       "has read s[1], which the topic, as it is now, leaves out")
+    with topic(2, "topic t 1") as cluster, daemon(directory, cluster, "topic: t") as d:
+        cluster.ask("fill t 0 10 11")
+        running.wait_learned(d, 11)
+        assert "has read kafka:s[1], which is not read any more" in d.text(), d.text()
 
 
 if __name__ == "__main__":

@@ -27,13 +27,16 @@ def daemon(directory, more="stream: s", options=""):
     return running.Daemon(directory, text)
 
 
+def with_model(directory, model):
+    """One that reads s, with another model."""
+    text = consuming.config(directory, f'{{redis: {{url: "unix://{directory}/redis.socket", stream: s}}}}')
+    begin, end = text.index("model:"), text.index("examples:")
+    return running.Daemon(directory, text[:begin] + model + text[end:])
+
+
 def refused(directory, *words, more="stream: s", code, options=""):
     """A daemon that ends, and what it says; a word of it after the other."""
-    with daemon(directory, more, options) as d:
-        assert d.process.wait(running.LIMIT) == code, (d.process.returncode, d.text())
-        said = d.text()
-    for word in words:
-        assert word in said, (word, said)
+    consuming.ends(daemon(directory, more, options), code, *words)
 
 
 def add(redis, examples, stream="s"):
@@ -99,8 +102,7 @@ def test_dead_letters(directory):
         until(lambda: len(consuming.skips(directory)) == 4)
         # A byte that is no UTF-8 is read as such by Redis's answer, too: only counted here.
         assert redis.ask("XLEN", "s.dead") == 4
-        dead = redis.pipeline([("XRANGE", "s.dead", "-", "+", "COUNT", "3")])[0]
-    first = dict(zip(dead[0][1][::2], dead[0][1][1::2]))
+        first = letters(redis)[0]
     assert first["dead.stream"] == "s" and first["dead.id"] == ids[0], first
     assert "neither numbers nor JSON" in first["dead.reason"] and first["payload"] == "hello", first
     assert consuming.skips(directory) == ids
@@ -170,9 +172,7 @@ def test_a_date_with_two_meanings(directory):
     with brokers.Redis(directory) as redis:
         url = f'redis: {{url: "{redis.url}", stream: s}}'
         redis.ask("XADD", "s", "*", "e", unclear)
-        with consuming.json_daemon(directory, url) as d:
-            assert d.process.wait(running.LIMIT) == 78, d.text()
-            assert said in d.text(), d.text()
+        consuming.ends(consuming.json_daemon(directory, url), CONFIGURATION, said)
         with consuming.json_daemon(directory, url, ", time_format: '%d/%m/%Y'") as d:
             wait_kept(d, 1)
             assert d.end() == 0 and redis.ask("EXISTS", "s.dead") == 0, d.text()
@@ -183,15 +183,13 @@ def test_a_date_with_two_meanings(directory):
             redis.ask("XADD", "s", "*", "e", brokers.JSON_MESSAGES[0])
             wait_kept(d, 3)
             assert d.end() == 0 and redis.ask("XLEN", "s.dead") == 1, d.text()
-            assert said in str(redis.ask("XRANGE", "s.dead", "-", "+")), redis.ask("XRANGE", "s.dead", "-", "+")
+            assert said == letters(redis)[0]["dead.reason"], letters(redis)
 
 
 def test_hostile_entries(directory):
     """Entries that are made to stop the reader do not: more fields than Lua's stack, ids that are no numbers
     of examples, and a reason that is cut within a character. Large ones are read, too."""
     columns = [f"{'a' * 30}{n}" for n in range(8)]
-    text = consuming.config(directory, f'{{redis: {{url: "unix://{directory}/redis.socket", stream: s}}}}')
-    begin, end = text.index("model:"), text.index("examples:")
     model = f"""model:
   input: {{columns: [{', '.join(f'{{name: {name}}}' for name in columns)}]}}
   layers: [{{cell: dense, size: 2, activation: tanh}}]
@@ -199,7 +197,7 @@ def test_hostile_entries(directory):
 """
     good = json.dumps({"x": list(range(8))})
     fields = [word for n in range(5000) for word in (f"f{n}", str(n))]
-    with brokers.Redis(directory) as redis, running.Daemon(directory, text[:begin] + model + text[end:]) as d:
+    with brokers.Redis(directory) as redis, with_model(directory, model) as d:
         redis.ask("XADD", "s", "1-1", *fields)
         redis.ask("XADD", "s", "2-2097152", "a", "first")
         redis.ask("XADD", "s", "2-2097153", "a", "second")
@@ -241,14 +239,12 @@ def test_refused_words(directory):
   layers: [{cell: dense, size: 2, activation: tanh}]
   output: {loss: softmax, target: next}
 """
-    text = consuming.config(directory, f'{{redis: {{url: "unix://{directory}/redis.socket", stream: s}}}}')
-    begin, end = text.index("model:"), text.index("examples:")
-    with brokers.Redis(directory) as redis, running.Daemon(directory, text[:begin] + model + text[end:]) as d:
+    with brokers.Redis(directory) as redis, with_model(directory, model) as d:
         words = ["a", "b", "c", "d", "e", "a", "f", "b"]
         redis.pipeline([("XADD", "s", "*", "e", json.dumps({"stream": "k", "x": [word]})) for word in words])
         until(lambda: (s := d.ask("status"))["examples"] + s["rejected"] == len(words))
         status = wait_kept(d, 0)
-        dead = [dict(zip(e[1][::2], e[1][1::2])) for e in redis.ask("XRANGE", "s.dead", "-", "+")]
+        dead = letters(redis)
     refused_words = [json.loads(letter["e"])["x"][0] for letter in dead]
     assert status["rejected_by"] == {"vocabulary": len(dead)} and dead, (status["rejected_by"], dead)
     assert status["examples"] == len(words) - len(dead), status
@@ -302,18 +298,17 @@ def test_gone(directory):
 def test_made_again(directory):
     """A stream that is deleted and made again with lower ids: what comes there is not read, which ends the daemon;
     with ids as Redis makes them all of it is."""
-    with brokers.Redis(directory) as redis:
-        with daemon(directory) as d:
-            add(redis, ["1 1"])
-            wait_kept(d, 1)
-            redis.ask("DEL", "s")
-            add(redis, ["2 2"])
-            wait_kept(d, 2)
-            redis.ask("EVAL", consuming.MAKE_AGAIN, "1", "s", "1-1", "p", "3 3")
-            d.until(lambda: "s ends at 1-1, before" in d.text() and "the group runnel has learned it" in d.text())
-            redis.ask("XADD", "s", "1-2", "p", "4 4")
-            assert d.process.wait(running.LIMIT) == UNAVAILABLE, d.text()
-            assert "entries come to s" in d.text() and "examples.redis.group" in d.text(), d.text()
+    with brokers.Redis(directory) as redis, daemon(directory) as d:
+        add(redis, ["1 1"])
+        wait_kept(d, 1)
+        redis.ask("DEL", "s")
+        add(redis, ["2 2"])
+        wait_kept(d, 2)
+        redis.ask("EVAL", consuming.MAKE_AGAIN, "1", "s", "1-1", "p", "3 3")
+        d.until(lambda: "s ends at 1-1, before" in d.text() and "the group runnel has learned it" in d.text())
+        redis.ask("XADD", "s", "1-2", "p", "4 4")
+        assert d.process.wait(running.LIMIT) == UNAVAILABLE, d.text()
+        assert "entries come to s" in d.text() and "examples.redis.group" in d.text(), d.text()
     assert [x[0] for _, x in journal(directory)] == [1, 2]
 
 

@@ -24,6 +24,54 @@ CONFIGURATION, USAGE, UNAVAILABLE, NO_PERMISSION = 78, 64, 69, 77
 KEYS, PARTS = 20, 4
 
 
+def learn(redis, numbers, *members):
+    """Messages, until these daemons have learned them, each some, and committed that."""
+    fleet.add(redis, numbers, KEYS, PARTS)
+    fleet.all_learned(redis, members, [member.name for member in members])
+
+
+@contextlib.contextmanager
+def one_that_learned(directory, count=100, **options):
+    """A Redis, and a daemon that has learned so many messages."""
+    with brokers.Redis(directory) as redis, fleet.Member(directory, redis.url, "anna", **options) as anna:
+        learn(redis, range(count), anna)
+        yield redis, anna
+
+
+def half_each(*members):
+    fleet.until(lambda: all(fleet.status(member)["partitions"] == 2 for member in members), "shared", members)
+
+
+def killed_once(count, *members):
+    """They are killed, and have learned each message once."""
+    for member in members:
+        member.kill()
+    fleet.once(members, count, KEYS)
+
+
+def written(redis):
+    """The file in which the server has what it has answered, and its size."""
+    file = max(redis.directory.glob("appendonlydir/*.incr.aof"))
+    return file, file.stat().st_size
+
+
+def put_back(redis, file, size):
+    """The server is back with so much of its file."""
+    redis.kill()
+    os.truncate(file, size)
+    redis.start()
+
+
+def learn_meanwhile(redis, numbers, anna):
+    """What the server has written when the messages are there and nobody has learned them; then she does."""
+    anna.ask("pause")
+    fleet.add(redis, numbers, KEYS, PARTS)
+    before = written(redis)
+    anna.ask("resume")
+    fleet.all_learned(redis, [anna], ["anna"])
+    return before
+
+
 def test_kills(directory):
     """Three daemons and their Redis are killed, stopped and ended at random moments."""
     with brokers.Redis(directory) as redis:
@@ -69,9 +117,7 @@ def test_what_the_dead_one_has_learned(directory):
                         len(fleet.learned(bert.directory)) == 300, "all", [anna, bert])
             anna.ask("checkpoint")
             fleet.all_learned(redis, [anna, bert], ["anna", "bert"])
-            anna.kill()
-            bert.kill()
-            fleet.once([anna, bert], 300, KEYS)
+            killed_once(300, anna, bert)
             assert fleet.left_out(anna.directory) == 100
             for member in (anna, bert):
                 fleet.same_bits(member, directory, KEYS)
@@ -89,8 +135,7 @@ def test_drained_and_back(directory):
             assert code == UNAVAILABLE and "no fleet fleet" in said, said
         assert redis.ask("KEYS", "runnel:*") == []  # asking leaves nothing behind
         with fleet.Member(directory, redis.url, "anna") as anna:
-            fleet.add(redis, range(200), KEYS, PARTS)
-            fleet.all_learned(redis, [anna], ["anna"])
+            learn(redis, range(200), anna)
             with fleet.Member(directory, redis.url, "bert") as bert:
                 fleet.shared(redis, [anna, bert], ["anna", "anna", "bert", "bert"])
                 moved = [key for key in range(KEYS)
@@ -268,9 +313,7 @@ def test_stopped_alone(directory):
 
 def test_made_again(directory):
     """Streams that were made again with lower ids: who reads there ends with the fleet's group and a way out."""
-    with brokers.Redis(directory) as redis, fleet.Member(directory, redis.url, "anna") as anna:
-        fleet.add(redis, range(100), KEYS, PARTS)
-        fleet.all_learned(redis, [anna], ["anna"])
+    with one_that_learned(directory) as (redis, anna):
         redis.ask("EVAL", consuming.MAKE_AGAIN, "1", "s.1", "1-1", "example", json.dumps({"stream": "s.1", "x": [1]}))
         fleet.until(lambda: "s.1 ends at 1-1, before" in anna.text(), "said", [anna])
         redis.ask("XADD", "s.1", "1-2", "example", json.dumps({"stream": "s.1", "x": [2]}))
@@ -283,8 +326,7 @@ def test_the_state_of_another_stream(directory):
     """A state that Redis has under the name of another stream is not adopted: that may be another daemon's."""
     with brokers.Redis(directory) as redis:
         with fleet.Member(directory, redis.url, "anna") as anna:
-            fleet.add(redis, range(100), KEYS, PARTS)
-            fleet.all_learned(redis, [anna], ["anna"])
+            learn(redis, range(100), anna)
             assert anna.stop() == 0
         mine, other = [f"key-{n}" for n in range(KEYS) if consuming.partition_of(f"key-{n}", PARTS) == 1][:2]
         redis.ask("EVAL", "return redis.call('HSET', KEYS[1], ARGV[2], redis.call('HGET', KEYS[1], ARGV[1]))",
@@ -326,22 +368,20 @@ def test_a_lone_daemon(directory):
     """With the group of a fleet that runs it is refused, or warned if it came first; after the fleet it begins where
     that has ended."""
     alone = {"change": ("fleet: {lease: 1}", "")}
-    with brokers.Redis(directory) as redis:
-        with fleet.Member(directory, redis.url, "anna", lease=100) as anna:
-            fleet.add(redis, range(100), KEYS, PARTS)
-            fleet.all_learned(redis, [anna], ["anna"])
-            fleet.ends(directory, redis, "bert", CONFIGURATION, "the daemon anna of the fleet fleet reads this stream",
-                       "examples.redis.group", **alone)
-            assert anna.stop() == 0
-            with fleet.Changed(directory, redis.url, "bert", **alone) as bert:
-                fleet.add(redis, range(100, 150), KEYS, PARTS)
-                running.wait_learned(bert, 50)
-                fleet.until(lambda: sorted(n for _, n in fleet.learned(bert.directory)) == list(range(100, 150)),
-                            "in the journal", [bert])
-                anna.start()
-                fleet.until(lambda: "the daemon anna of the fleet" in bert.text(), "warned", [anna, bert])
-                fleet.add(redis, range(150, 200), KEYS, PARTS)
-                running.wait_learned(bert, 100)
+    with brokers.Redis(directory) as redis, fleet.Member(directory, redis.url, "anna", lease=100) as anna:
+        learn(redis, range(100), anna)
+        fleet.ends(directory, redis, "bert", CONFIGURATION, "the daemon anna of the fleet fleet reads this stream",
+                   "examples.redis.group", **alone)
+        assert anna.stop() == 0
+        with fleet.Changed(directory, redis.url, "bert", **alone) as bert:
+            fleet.add(redis, range(100, 150), KEYS, PARTS)
+            running.wait_learned(bert, 50)
+            fleet.until(lambda: sorted(n for _, n in fleet.learned(bert.directory)) == list(range(100, 150)),
+                        "in the journal", [bert])
+            anna.start()
+            fleet.until(lambda: "the daemon anna of the fleet" in bert.text(), "warned", [anna, bert])
+            fleet.add(redis, range(150, 200), KEYS, PARTS)
+            running.wait_learned(bert, 100)
 
 
 def test_adopted_by_hand(directory):
@@ -349,11 +389,9 @@ def test_adopted_by_hand(directory):
     with brokers.Redis(directory) as redis, \
             fleet.Member(directory, redis.url, "anna") as anna, \
             fleet.Member(directory, redis.url, "bert") as bert:
-        fleet.add(redis, range(100), KEYS, PARTS)
-        fleet.all_learned(redis, [anna, bert], ["anna", "bert"])
+        learn(redis, range(100), anna, bert)
         fleet.shared(redis, [anna, bert], ["anna", "anna", "bert", "bert"])
-        fleet.until(lambda: all(fleet.status(member)["partitions"] == 2 for member in (anna, bert)), "both read",
-                    [anna, bert])
+        half_each(anna, bert)
         owner = {"anna": (anna, bert), "bert": (bert, anna)}
         has, has_not = owner[fleet.owners(redis)[consuming.partition_of("key-0", PARTS)]]
         file = pathlib.Path(directory) / "key-0.state"
@@ -380,8 +418,7 @@ def test_broker(directory):
             fleet.until(lambda: "does not serve the fleet" in bert.text(), "said", [bert])
             assert fleet.status(bert)["partitions"] == 0
             redis.start()
-            fleet.add(redis, range(50), KEYS, PARTS)
-            fleet.all_learned(redis, [bert], ["bert"])
+            learn(redis, range(50), bert)
             redis.kill()
             fleet.until(lambda: fleet.status(bert)["away"] > 0, "away", [bert])
             redis.start()
@@ -397,8 +434,7 @@ def test_what_its_user_may_not_do(directory):
         place = directory / str(n)
         place.mkdir()
         with brokers.Redis(place) as redis, fleet.Member(place, redis.url, "anna") as anna:
-            fleet.add(redis, range(100), KEYS, PARTS)
-            fleet.all_learned(redis, [anna], ["anna"])
+            learn(redis, range(100), anna)
             redis.ask("ACL", "SETUSER", "default", f"-{command}")
             with contextlib.suppress(RuntimeError):
                 fleet.add(redis, range(100, 200), KEYS, PARTS)
@@ -415,41 +451,32 @@ def test_leases_that_differ(directory):
 
 def test_a_state_that_is_missing(directory):
     """And a dead owner: who takes the partition goes on without it, and no daemon after the other ends."""
-    with brokers.Redis(directory) as redis, fleet.Member(directory, redis.url, "anna") as anna:
-        fleet.add(redis, range(100), KEYS, PARTS)
-        fleet.all_learned(redis, [anna], ["anna"])
+    with one_that_learned(directory) as (redis, anna):
         anna.kill()
         keys = redis.ask("HKEYS", "runnel:{fleet}:states:1")
         assert redis.ask("HDEL", "runnel:{fleet}:states:1", keys[0]) == 1
         with fleet.Member(directory, redis.url, "bert") as bert:
-            fleet.add(redis, range(100, 200), KEYS, PARTS)
-            fleet.all_learned(redis, [bert], ["bert"])
+            learn(redis, range(100, 200), bert)
             assert f"{len(keys) - 1} of the {len(keys)} states" in bert.text()
-            bert.kill()
-            fleet.once([anna, bert], 200, KEYS)
+            killed_once(200, anna, bert)
             assert len(redis.ask("HKEYS", "runnel:{fleet}:states:1")) == len(keys)
 
 
 def test_another_name(directory):
     """A state directory whose daemon has another name now: neither was it away, nor has Redis lost anything."""
-    with brokers.Redis(directory) as redis, fleet.Member(directory, redis.url, "anna", lease=5) as anna:
-        fleet.add(redis, range(100), KEYS, PARTS)
-        fleet.all_learned(redis, [anna], ["anna"])
+    with one_that_learned(directory, lease=5) as (redis, anna):
         anna.kill()
         with fleet.Changed(directory, redis.url, "anna", lease=5, change=("name: anna", "name: bert")) as bert:
             fleet.add(redis, range(100, 200), KEYS, PARTS)
             fleet.all_learned(redis, [bert], ["bert"])
-            bert.kill()
-            fleet.once([bert], 200, KEYS)
+            killed_once(200, bert)
             assert "is no longer assigned to this daemon" in bert.text()
             assert "lost what it had" not in bert.text() and "away for longer" not in bert.text(), bert.text()
 
 
 def test_what_is_deleted_waits_no_more(directory):
     """Entries that are gone before they are read, whether all of them or the newest one alone."""
-    with brokers.Redis(directory) as redis, fleet.Member(directory, redis.url, "anna") as anna:
-        fleet.add(redis, range(100), KEYS, PARTS)
-        fleet.all_learned(redis, [anna], ["anna"])
+    with one_that_learned(directory) as (redis, anna):
         for gone in ("XTRIM", "s.1", "MAXLEN", "0"), ("XDEL", "s.2", "9999999999999-3"):
             redis.ask("EVAL", "for n = 1, 3 do redis.call('XADD', KEYS[1], '9999999999999-' .. n, 'example', '[1]') end "
                       "return redis.call(unpack(ARGV))", "1", gone[1], *gone)
@@ -467,9 +494,7 @@ def nothing_waits(redis, anna):
 
 def test_what_was_numbered_anew_waits_no_more(directory):
     """Streams that are made again with higher ids and with lower ones, and others whose ids and counts are set."""
-    with brokers.Redis(directory) as redis, fleet.Member(directory, redis.url, "anna") as anna:
-        fleet.add(redis, range(100), KEYS, PARTS)
-        fleet.all_learned(redis, [anna], ["anna"])
+    with one_that_learned(directory) as (redis, anna):
         again = ("redis.call('DEL', KEYS[1]) for n = 1, 200 do "
                  "redis.call('XADD', KEYS[1], ARGV[1] .. n, 'example', '{\"x\": [1]}') end return 1")
         redis.ask("EVAL", again, "1", "s.0", "9999999999999-")
@@ -498,21 +523,20 @@ def test_a_stream_that_is_deleted_waits_no_more(directory):
 
 def test_a_broker_that_forgets(directory):
     """Who joins says that the server will lose the fleet, before it does; of one that keeps all, nothing."""
-    with brokers.Redis(directory) as redis:
-        with fleet.Member(directory, redis.url, "anna") as anna:
-            fleet.until(lambda: "learned here from now on" in anna.text(), "said", [anna])
-            assert "appendonly" not in anna.text() and "noeviction" not in anna.text()
-            redis.ask("CONFIG", "SET", "appendonly", "no")
-            redis.ask("CONFIG", "SET", "maxmemory", "100mb")
-            redis.ask("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
-            with fleet.Member(directory, redis.url, "bert") as bert:
-                fleet.until(lambda: "appendonly yes" in bert.text() and "policy noeviction" in bert.text(),
-                            "said", [anna, bert])
-            redis.ask("CONFIG", "SET", "maxmemory-policy", "noeviction")
-            redis.ask("CONFIG", "SET", "maxmemory", "1")
-            fleet.until(lambda: "it is full" in anna.text(), "full", [anna])
-            redis.ask("CONFIG", "SET", "maxmemory", "0")
-            fleet.until(lambda: "is back for the fleet" in anna.text(), "back", [anna])
+    with brokers.Redis(directory) as redis, fleet.Member(directory, redis.url, "anna") as anna:
+        fleet.until(lambda: "learned here from now on" in anna.text(), "said", [anna])
+        assert "appendonly" not in anna.text() and "noeviction" not in anna.text()
+        redis.ask("CONFIG", "SET", "appendonly", "no")
+        redis.ask("CONFIG", "SET", "maxmemory", "100mb")
+        redis.ask("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+        with fleet.Member(directory, redis.url, "bert") as bert:
+            fleet.until(lambda: "appendonly yes" in bert.text() and "policy noeviction" in bert.text(),
+                        "said", [anna, bert])
+        redis.ask("CONFIG", "SET", "maxmemory-policy", "noeviction")
+        redis.ask("CONFIG", "SET", "maxmemory", "1")
+        fleet.until(lambda: "it is full" in anna.text(), "full", [anna])
+        redis.ask("CONFIG", "SET", "maxmemory", "0")
+        fleet.until(lambda: "is back for the fleet" in anna.text(), "back", [anna])
 
 
 def test_how_it_is_called(directory):
@@ -568,15 +592,12 @@ def test_pinned(directory):
 
 def test_server_that_lost_all(directory):
     """Whoever is there begins anew with it, as what it has says, and joins again."""
-    with brokers.Redis(directory) as redis, fleet.Member(directory, redis.url, "anna") as anna:
-        fleet.add(redis, range(100), KEYS, PARTS)
-        fleet.all_learned(redis, [anna], ["anna"])
+    with one_that_learned(directory) as (redis, anna):
         redis.ask("FLUSHALL")
         fleet.until(lambda: "it joins again" in anna.text(), "said", [anna])
         fleet.shared(redis, [anna], ["anna"] * PARTS)
         fleet.until(lambda: anna.ask("status")["examples"] == 0, "left out", [anna])
-        fleet.add(redis, range(100), KEYS, PARTS)
-        fleet.all_learned(redis, [anna], ["anna"])
+        learn(redis, range(100), anna)
         assert anna.ask("status")["examples"] == 100
 
 
@@ -584,12 +605,9 @@ def comes_back(redis, anna, bert, count):
     """Bert has learned again what the server has lost, and goes on; anna comes back late."""
     fleet.all_learned(redis, [bert], ["bert"])
     anna.start()
-    fleet.until(lambda: fleet.status(anna)["partitions"] == fleet.status(bert)["partitions"] == 2, "shared", [anna, bert])
-    fleet.add(redis, range(count, count + 100), KEYS, PARTS)
-    fleet.all_learned(redis, [anna, bert], ["anna", "bert"])
-    anna.kill()
-    bert.kill()
-    fleet.once([anna, bert], count + 100, KEYS)
+    half_each(anna, bert)
+    learn(redis, range(count, count + 100), anna, bert)
+    killed_once(count + 100, anna, bert)
 
 
 def test_the_newest_writes_are_lost(directory):
@@ -599,14 +617,11 @@ def test_the_newest_writes_are_lost(directory):
         place.mkdir()
         with brokers.Redis(place) as redis:
             fleet.add(redis, range(400), KEYS, PARTS)
-            file = max(place.glob("appendonlydir/*.incr.aof"))
-            before = file.stat().st_size
+            file, before = written(redis)
             with fleet.Member(place, redis.url, "anna", every=20) as anna:
                 fleet.all_learned(redis, [anna], ["anna"])
                 anna.kill()
-                redis.kill()
-                os.truncate(file, before + int(part * (file.stat().st_size - before)))
-                redis.start()
+                put_back(redis, file, before + int(part * (written(redis)[1] - before)))
                 with fleet.Member(place, redis.url, "bert") as bert:
                     comes_back(redis, anna, bert, 400)
 
@@ -614,13 +629,10 @@ def test_the_newest_writes_are_lost(directory):
 def test_a_fleet_whose_keys_are_lost(directory):
     """Twice, of which the second comes after partitions had moved: nothing is learned twice, and no number of a
     claim names another partition's."""
-    with brokers.Redis(directory) as redis, fleet.Member(directory, redis.url, "anna") as anna:
-        fleet.add(redis, range(300), KEYS, PARTS)
-        fleet.all_learned(redis, [anna], ["anna"])
+    with one_that_learned(directory, 300) as (redis, anna):
         assert anna.stop() == 0
         anna.start()  # its claims begin where it ended
-        fleet.add(redis, range(300, 400), KEYS, PARTS)
-        fleet.all_learned(redis, [anna], ["anna"])
+        learn(redis, range(300, 400), anna)
         anna.kill()
         redis.ask("DEL", *redis.ask("KEYS", "runnel:{fleet}:*"))
         with fleet.Member(directory, redis.url, "bert") as bert:
@@ -633,75 +645,41 @@ def test_handed_over_before_a_loss(directory):
         place = directory / lost
         place.mkdir()
         with brokers.Redis(place) as redis, fleet.Member(place, redis.url, "anna", lease=10) as anna:
-            fleet.add(redis, range(200), KEYS, PARTS)
-            fleet.all_learned(redis, [anna], ["anna"])
-            anna.ask("pause")
-            fleet.add(redis, range(200, 300), KEYS, PARTS)
-            file = max(place.glob("appendonlydir/*.incr.aof"))
-            before = file.stat().st_size
-            anna.ask("resume")
-            fleet.all_learned(redis, [anna], ["anna"])
+            learn(redis, range(200), anna)
+            before = learn_meanwhile(redis, range(200, 300), anna)
             with fleet.Member(place, redis.url, "bert", lease=10) as bert:
-                fleet.until(lambda: all(fleet.status(member)["partitions"] == 2 for member in (anna, bert)), "shared",
-                            [anna, bert])
+                half_each(anna, bert)
                 if lost == "all":
                     redis.ask("DEL", *redis.ask("KEYS", "runnel:{fleet}:*"))
                 else:
-                    redis.kill()
-                    os.truncate(file, before)
-                    redis.start()
-                fleet.add(redis, range(300, 400), KEYS, PARTS)
-                fleet.all_learned(redis, [anna, bert], ["anna", "bert"])
+                    put_back(redis, *before)
+                learn(redis, range(300, 400), anna, bert)
                 assert "partitions that this daemon had handed over" in anna.text(), anna.text()
-                anna.kill()
-                bert.kill()
-                fleet.once([anna, bert], 400, KEYS)
+                killed_once(400, anna, bert)
                 fleet.same_bits(anna, place, KEYS)
 
 
 def test_stopped_while_it_leaves_out(directory):
     """What Redis has lost of partitions that were handed over: after a stop in the middle the next start does it."""
     count = 20000
-    with brokers.Redis(directory) as redis, fleet.Member(directory, redis.url, "anna", lease=10) as anna:
-        fleet.add(redis, range(200), KEYS, PARTS)
-        fleet.all_learned(redis, [anna], ["anna"])
-        anna.ask("pause")
-        fleet.add(redis, range(200, count), KEYS, PARTS)
-        file = max(directory.glob("appendonlydir/*.incr.aof"))
-        before = file.stat().st_size
-        anna.ask("resume")
-        fleet.all_learned(redis, [anna], ["anna"])
+    with one_that_learned(directory, 200, lease=10) as (redis, anna):
+        before = learn_meanwhile(redis, range(200, count), anna)
         with fleet.Member(directory, redis.url, "bert", lease=10) as bert:
-            fleet.until(lambda: all(fleet.status(member)["partitions"] == 2 for member in (anna, bert)), "shared",
-                        [anna, bert])
+            half_each(anna, bert)
             bert.kill()
-            redis.kill()
-            os.truncate(file, before)
-            redis.start()
+            put_back(redis, *before)
             fleet.until(lambda: "partitions that this daemon had handed over" in anna.text(), "said", [anna])
             assert anna.stop() == 0, anna.text()
             anna.start()
             bert.start()
             fleet.all_learned(redis, [anna, bert], ["anna", "bert"])
-            anna.kill()
-            bert.kill()
-            fleet.once([anna, bert], count, KEYS)
+            killed_once(count, anna, bert)
 
 
 def test_a_commit_that_is_lost(directory):
     """The daemon whose claims Redis still has commits once more, with all states that have changed since."""
-    with brokers.Redis(directory) as redis, fleet.Member(directory, redis.url, "anna", lease=10) as anna:
-        fleet.add(redis, range(200), KEYS, PARTS)
-        fleet.all_learned(redis, [anna], ["anna"])
-        anna.ask("pause")
-        fleet.add(redis, range(200, 300), KEYS, PARTS)
-        file = max(directory.glob("appendonlydir/*.incr.aof"))
-        before = file.stat().st_size
-        anna.ask("resume")
-        fleet.all_learned(redis, [anna], ["anna"])
-        redis.kill()
-        os.truncate(file, before)
-        redis.start()
+    with one_that_learned(directory, 200, lease=10) as (redis, anna):
+        put_back(redis, *learn_meanwhile(redis, range(200, 300), anna))
         fleet.all_learned(redis, [anna], ["anna"])
         assert len(is_published(redis, [anna])) == KEYS
 
@@ -718,19 +696,18 @@ def test_a_commit_on_one_that_is_lost(directory):
         for key in (f"key-{n}" for n in range(KEYS)):
             by_part.setdefault(consuming.partition_of(key, PARTS), []).append(key)
         part, keys = max(by_part.items(), key=lambda item: len(item[1]))
-        file = max(directory.glob("appendonlydir/*.incr.aof"))
 
-        def learn(key, count):
+        def learn_one(key, count):
             redis.ask("XADD", f"s.{part}", "*", "example", json.dumps({"stream": key, "x": [count]}))
             running.wait_learned(anna, count)
 
-        learn(keys[0], 201)
-        before = file.stat().st_size
+        learn_one(keys[0], 201)
+        before = written(redis)
         is_published(redis, [anna])
-        learn(keys[1], 202)
+        learn_one(keys[1], 202)
         redis.kill()
         anna.ask("checkpoint")  # its commit waits
-        os.truncate(file, before)
+        os.truncate(*before)
         redis.start()
         is_published(redis, [anna])
 

@@ -6,7 +6,7 @@ import json
 import brokers
 import cases
 import running
-from brokers import await_text, finish, journal
+from brokers import await_text, daemon, finish, journal
 from feeding import BAD_DATA, LIMIT, OK, USAGE, run, start
 
 brokers.need("kafka")
@@ -14,22 +14,6 @@ import kafka  # noqa: E402  pylint: disable=wrong-import-position
 
 NO_PERMISSION = 77
 JOIN_GROUP, GROUP_REFUSED = 11, 30  # numbers of Kafka's protocol
-CONFIG = """
-name: kafka
-device: cpu
-model:
-  input: {{kind: real, size: 2}}
-  layers: [{{cell: dense, size: 2, activation: tanh}}]
-  output: {{loss: squared, size: 2, target: next}}
-examples: {{bind: "ipc://{d}/examples", socket: router}}
-statistics: {{bind: "ipc://{d}/statistics"}}
-control: {{bind: "ipc://{d}/control"}}
-state: {{directory: {d}/state, journal: {{keep: all}}}}
-"""
-
-
-def daemon(directory):
-    return running.Daemon(directory, CONFIG.format(d=directory))
 
 
 def feeder(directory, cluster, *words):

@@ -49,6 +49,11 @@ def subscribe(directory, *topics):
     return examples
 
 
+def arrives(broker, feed, d, *message):
+    """A feeder's session begins when it is first there: until one is learned."""
+    brokers.until(lambda: broker.publish("s", message[:1], *message[1:]) or d.ask("status")["examples"] > 0, feed)
+
+
 def learned_numbers(directory):
     return collections.Counter(x[0] for _, x in journal(directory))
 
@@ -144,11 +149,7 @@ def test_labels(directory):
     with brokers.Mosquitto(directory) as broker, brokers.later(directory) as d:
         feed = feeder(directory, "s")
 
-        def arrives():  # a feeder's session begins when it is first there
-            broker.publish("s", ["0 0"])
-            return d.ask("status")["examples"] > 0
-
-        brokers.until(arrives, feed)
+        arrives(broker, feed, d, "0 0")
         broker.publish("s", [json.dumps(line) for line in (
             {"stream": "ours", "x": [1, 2]}, {"stream": "ours", "x": [3, 4]},
             {"stream": "ours", "label_of": 1, "y": [1, 2]},
@@ -167,11 +168,7 @@ def test_json(directory):
     with brokers.Mosquitto(directory) as broker, brokers.named(directory) as d:
         feed = feeder(directory, "s", *brokers.JSON_WORDS)
 
-        def arrives():  # a feeder's session begins when it is first there
-            broker.publish("s", [brokers.JSON_PROBE])
-            return d.ask("status")["examples"] > 0
-
-        brokers.until(arrives, feed)
+        arrives(broker, feed, d, brokers.JSON_PROBE)
         broker.publish("s", brokers.JSON_MESSAGES)
         brokers.check_json(directory, feed, d)
 
@@ -233,8 +230,7 @@ def test_permission(directory):
         said = brokers.await_text(feed, "trying again")
         assert f"127.0.0.1:{broker.port}" in said, said
         broker.start()
-        brokers.until(lambda: broker.publish("s", ["1 1"], "-u", "ali", "-P", "open sesame") or
-                      d.ask("status")["examples"] > 0, feed)
+        arrives(broker, feed, d, "1 1", "-u", "ali", "-P", "open sesame")
         status, err = finish(feed)
         assert status == OK and "back after" in err, (status, err)
 

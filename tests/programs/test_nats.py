@@ -5,29 +5,13 @@ nobody."""
 import brokers
 import cases
 import running
-from brokers import await_text, finish, journal
+from brokers import await_text, daemon, finish, journal
 from feeding import BAD_DATA, LIMIT, OK, USAGE, run, start
 
 brokers.need("nats")
 import nats  # noqa: E402  pylint: disable=wrong-import-position
 
 NO_PERMISSION = 77
-CONFIG = """
-name: nats
-device: cpu
-model:
-  input: {{kind: real, size: 2}}
-  layers: [{{cell: dense, size: 2, activation: tanh}}]
-  output: {{loss: squared, size: 2, target: next}}
-examples: {{bind: "ipc://{d}/examples", socket: router}}
-statistics: {{bind: "ipc://{d}/statistics"}}
-control: {{bind: "ipc://{d}/control"}}
-state: {{directory: {d}/state, journal: {{keep: all}}}}
-"""
-
-
-def daemon(directory):
-    return running.Daemon(directory, CONFIG.format(d=directory))
 
 
 def feeder(directory, server, *words):

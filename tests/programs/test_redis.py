@@ -73,23 +73,22 @@ def test_kills(directory):
 
 def test_daemon_away(directory):
     """Nothing is acknowledged to Redis that the daemon does not have."""
-    with brokers.Redis(directory) as redis:
-        with daemon(directory) as d:
-            feed = feeder(directory, "s")
-            fill(redis, "s", range(10))
-            brokers.until(lambda: redis.ask("XLEN", "s") and d.ask("status")["examples"] == 10, feed)
-            brokers.until(lambda: redis.waiting("s") == 0, feed)
-            d.end(signal.SIGKILL)
-            fill(redis, "s", range(10, 20))
-            brokers.until(lambda: redis.waiting("s") == 10, feed)
-            status, err = finish(feed)
-            assert status == 75 and "not acknowledged" in err and "--epoch" not in err, (status, err)
-            assert redis.waiting("s") == 10
-            d.start()
-            feed = feeder(directory, "s")
-            running.wait_learned(d, 20)
-            brokers.until(lambda: redis.waiting("s") == 0, feed)
-            assert finish(feed)[0] == OK
+    with brokers.Redis(directory) as redis, daemon(directory) as d:
+        feed = feeder(directory, "s")
+        fill(redis, "s", range(10))
+        brokers.until(lambda: redis.ask("XLEN", "s") and d.ask("status")["examples"] == 10, feed)
+        brokers.until(lambda: redis.waiting("s") == 0, feed)
+        d.end(signal.SIGKILL)
+        fill(redis, "s", range(10, 20))
+        brokers.until(lambda: redis.waiting("s") == 10, feed)
+        status, err = finish(feed)
+        assert status == 75 and "not acknowledged" in err and "--epoch" not in err, (status, err)
+        assert redis.waiting("s") == 10
+        d.start()
+        feed = feeder(directory, "s")
+        running.wait_learned(d, 20)
+        brokers.until(lambda: redis.waiting("s") == 0, feed)
+        assert finish(feed)[0] == OK
     assert [x[0] for _, x in journal(directory)] == list(range(20))
 
 

@@ -2,11 +2,11 @@
 """runnel-relay: what a daemon predicts comes to a broker, with its truth, at least once, also when the
 broker is away for a while."""
 import base64
+import contextlib
 import json
 import os
 import pathlib
 import select
-import signal
 import struct
 import subprocess
 import sys
@@ -19,6 +19,8 @@ import nats
 import publishing
 import running
 import zmq
+
+from brokers import finish
 
 RELAY = running.PROGRAM.with_name("runnel-relay")
 OK, USAGE, NO_INPUT, TRY_AGAIN, NO_PERMISSION = 0, 64, 66, 75, 77
@@ -33,12 +35,6 @@ def daemon(directory, kind="pull"):
 def relay(directory, *words):
     return subprocess.Popen([RELAY, "--connect", f"ipc://{directory}/statistics", *map(str, words)],
                             stderr=subprocess.PIPE, bufsize=0)
-
-
-def finish(process, number=signal.SIGTERM):
-    process.send_signal(number)
-    _, err = process.communicate(timeout=running.LIMIT)
-    return process.returncode, err.decode()
 
 
 def send(socket, key, n):
@@ -162,6 +158,15 @@ def warm_up(d, socket, reader, process):
     return count
 
 
+@contextlib.contextmanager
+def relayed(home, broker, reader_of, *words):
+    """A daemon and what sends it examples, and what has come from it to the broker: so many by now."""
+    with broker, daemon(home) as d, d.socket(zmq.PUSH, "examples") as socket:
+        reader = reader_of(broker)
+        process = relay(home, *reader.words(), *words)
+        yield d, socket, reader, process, warm_up(d, socket, reader, process)
+
+
 def test_predictions(directory):
     """Each prediction comes, with the time of its example and its truth, in spite of a broker that is
     stopped and started again."""
@@ -169,10 +174,8 @@ def test_predictions(directory):
     for name, server, reader_of in BROKERS:
         home = directory / name
         home.mkdir()
-        with server(home) as broker, daemon(home) as d, d.socket(zmq.PUSH, "examples") as socket:
-            reader = reader_of(broker)
-            process = relay(home, *reader.words())
-            before = warm_up(d, socket, reader, process)
+        broker = server(home)
+        with relayed(home, broker, reader_of) as (d, socket, reader, process, before):
             for part in (0, 1, 2):
                 if part == 1:
                     broker.end()
@@ -219,18 +222,14 @@ def test_streams_that_are_no_topics(directory):
     """What a stream may be called and a topic of MQTT may not ends nothing."""
     if not brokers.knows("mqtt"):
         return
-    with brokers.Mosquitto(directory) as broker, daemon(directory) as d, \
-            d.socket(zmq.PUSH, "examples") as socket:
-        reader = Topics(broker)
-        process = relay(directory, *reader.words(), "--topic", "runnel/brokers/{stream}")
-        before = warm_up(d, socket, reader, process)
+    with relayed(directory, brokers.Mosquitto(directory), Topics, "--topic", "runnel/brokers/{stream}") as (
+            d, socket, reader, process, before):
         names = ["a\x01b", "\x9b2J", "c\uffff", "d/#", "e"]
         for name in names:
             send(socket, name.encode(), 1)
         running.wait_learned(d, before + len(names))
         brokers.until(lambda: set(names) <= {message["stream"] for message in reader.messages()}, process)
-        status, err = finish(process)
-        assert status == OK, (status, err)
+        assert finish(process)[0] == OK
 
 
 def short(topic):
@@ -274,10 +273,7 @@ def test_predictions_that_are_too_large(directory):
         home.mkdir()
         more = ["--setting", "message.max.bytes=1500"] if name == "kafka" else []
         broker = server(home) if name == "kafka" else nats.Nats(home, "max_payload: 1500")
-        with broker, daemon(home) as d, d.socket(zmq.PUSH, "examples") as socket:
-            reader = reader_of(broker)
-            process = relay(home, *reader.words(), *more)
-            before = warm_up(d, socket, reader, process)
+        with relayed(home, broker, reader_of, *more) as (d, socket, reader, process, before):
             for stream in 255 * b"\x01", b"s", 255 * b"\x02", b"t":  # \u0001 in JSON
                 send(socket, stream, 1)
             running.wait_learned(d, before + 4)
@@ -292,10 +288,8 @@ def test_a_batch_that_is_too_large(directory):
     """What Kafka refuses at once it is given one by one."""
     if not brokers.knows("kafka"):
         return
-    with kafka.Kafka() as cluster, daemon(directory) as d, d.socket(zmq.PUSH, "examples") as socket:
-        reader = Partitions(cluster)
-        process = relay(directory, *reader.words())
-        before = warm_up(d, socket, reader, process)
+    cluster = kafka.Kafka()
+    with relayed(directory, cluster, Partitions) as (d, socket, reader, process, before):
         cluster.ask(f"refuse {PRODUCE} {TOO_LARGE} 1")
         for n in range(100):
             send(socket, b"s", n)
@@ -328,21 +322,18 @@ def test_ids_that_are_no_headers(directory):
 def test_buffer(directory):
     """While the broker is away, the newest are kept, and what is dropped is said."""
     _, server, reader_of = BROKERS[-1]
-    with server(directory) as broker, daemon(directory) as d:
-        with d.socket(zmq.PUSH, "examples") as socket:
-            reader = reader_of(broker)
-            process = relay(directory, *reader.words(), "--buffer", 10)
-            before = warm_up(d, socket, reader, process)
-            broker.end()
-            for n in range(600):
-                send(socket, b"s", n)
-            running.wait_learned(d, before + 600)
-            brokers.await_text(process, "the oldest are dropped", "trying again")
-            broker.start()
-            brokers.until(lambda: any(message["stream"] == "s" and message["data_time"] == 1599.5
-                                      for message in reader.messages()), process)
-            status, err = finish(process)
-            assert status == TRY_AGAIN and "back after" in err and "0 are left" in err, (status, err)
+    broker = server(directory)
+    with relayed(directory, broker, reader_of, "--buffer", 10) as (d, socket, reader, process, before):
+        broker.end()
+        for n in range(600):
+            send(socket, b"s", n)
+        running.wait_learned(d, before + 600)
+        brokers.await_text(process, "the oldest are dropped", "trying again")
+        broker.start()
+        brokers.until(lambda: any(message["stream"] == "s" and message["data_time"] == 1599.5
+                                  for message in reader.messages()), process)
+        status, err = finish(process)
+        assert status == TRY_AGAIN and "back after" in err and "0 are left" in err, (status, err)
 
 
 def test_the_section_publish(directory):
@@ -486,20 +477,19 @@ def test_a_stream_that_is_made_later(directory):
     """What no stream of JetStream takes waits for one."""
     if not brokers.knows("nats"):
         return
-    with nats.Nats(directory) as broker, daemon(directory) as d:
-        with d.socket(zmq.PUSH, "examples") as socket:
-            process = relay(directory, "--nats", broker.url, "--topic", "of.{stream}")
-            said, count, end = b"", 0, time.monotonic() + running.LIMIT
-            while b"of.a_b_c yet; trying again until it answers" not in said:
-                assert process.poll() is None and time.monotonic() < end, said
-                send(socket, b"a b.c", count)
-                count += 1
-                running.wait_learned(d, count)
-                if select.select([process.stderr], [], [], 0.01)[0]:
-                    said += os.read(process.stderr.fileno(), 1 << 16)
-            broker.stream("P", "of.*")
-            brokers.until(lambda: broker.ask("STREAM.INFO.P")["state"]["messages"] > 0, process)
-            assert finish(process)[0] == OK
+    with nats.Nats(directory) as broker, daemon(directory) as d, d.socket(zmq.PUSH, "examples") as socket:
+        process = relay(directory, "--nats", broker.url, "--topic", "of.{stream}")
+        said, count, end = b"", 0, time.monotonic() + running.LIMIT
+        while b"of.a_b_c yet; trying again until it answers" not in said:
+            assert process.poll() is None and time.monotonic() < end, said
+            send(socket, b"a b.c", count)
+            count += 1
+            running.wait_learned(d, count)
+            if select.select([process.stderr], [], [], 0.01)[0]:
+                said += os.read(process.stderr.fileno(), 1 << 16)
+        broker.stream("P", "of.*")
+        brokers.until(lambda: broker.ask("STREAM.INFO.P")["state"]["messages"] > 0, process)
+        assert finish(process)[0] == OK
 
 
 if __name__ == "__main__":

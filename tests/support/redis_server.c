@@ -1,22 +1,14 @@
 #include "redis_server.h"
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include <sys/prctl.h>
 #include <sys/wait.h>
-
-#include "common/error.h"
 
 enum { PATIENCE_MS = 60000, STEP_MS = 5, MS = 1000000 };
 
@@ -27,7 +19,10 @@ static char path[sizeof directory + sizeof "/redis.socket"];
 static pid_t server;
 
 int redis_is_there(void) {
-    return system("redis-server --version >/dev/null 2>&1") == 0;
+    int is_there = system("redis-server --version >/dev/null 2>&1") == 0;
+    if (!is_there)
+        puts("needs redis-server");
+    return is_there;
 }
 
 static redisContext *connect_to(void) {
@@ -79,7 +74,6 @@ void redis_start_anew(void) {
 }
 
 int redis_start(void **unused) {
-    struct error error;
     char text[sizeof path + sizeof "unix://"];
     (void)unused;
     if (!mkdtemp(directory))
@@ -122,4 +116,41 @@ void redis_do(const char *format, ...) {
     va_start(arguments, format);
     freeReplyObject(ask(format, arguments));
     va_end(arguments);
+}
+
+/* ---- A fleet in it ---- */
+
+const struct fleet_self anna = {.group = "g",
+                                .name = "anna",
+                                .id = "1",
+                                .stream = "s",
+                                .digest = "d",
+                                .partitions = PARTITIONS,
+                                .every = 100,
+                                .lease = 3600};
+struct error error;
+
+struct fleet_link *fleet_redis_link(const struct fleet_self *self) {
+    struct fleet_link *link;
+    good(fleet_redis_open(&link, &redis_url, self, &error));
+    return link;
+}
+
+void end_lease(const char *name) {
+    redis_do("ZADD runnel:{g}:leases 1 %s", name);
+}
+
+struct fleet_commit learned(const struct fleet_claim *claim, uint64_t sequence) {
+    return (struct fleet_commit){.partition = claim->partition,
+                                 .claim = claim->claim,
+                                 .offset = {.epoch = 7, .sequence = sequence},
+                                 .base = claim->offset,
+                                 .learned = sequence,
+                                 .serial = sequence};
+}
+
+struct fleet_ended ended(struct fleet_link *link, size_t partition, uint64_t claim) {
+    struct fleet_ended one = {.claim = claim, .partition = partition};
+    good(link->ops->ended(link, &one, 1, &error));
+    return one;
 }

@@ -8,7 +8,6 @@
 
 #include <cmocka.h>
 
-#include "cluster/fleet_assign.h"
 #include "cluster/fleet_link.h"
 #include "common/error.h"
 

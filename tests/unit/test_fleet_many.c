@@ -2,7 +2,6 @@
    of that: who has which partition when most of them come at once, and when a third of them go; and
    that what a member asks for costs no more in a large fleet than in a small one. What counts is
    commands and bytes: nothing here depends on how fast anything is. */
-#include "fleet_pair.h"
 
 #include <inttypes.h>
 #include <stdbool.h>
@@ -10,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cluster/fleet_assign.h"
+#include "redis_server.h"
 
 enum {
     FEW = 3,
@@ -55,7 +54,7 @@ static void open_member(struct member *member, const char *kind, size_t n) {
     member->self = anna;
     member->self.name = member->self.id = member->name;
     member->self.partitions = PARTS;
-    member->link = pair_open(&member->self);
+    member->link = fleet_redis_link(&member->self);
 }
 
 static void close_member(struct member *member) {
@@ -435,5 +434,5 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(many_come_and_many_go, begin, end),
     };
-    return PAIR_RUN(tests);
+    return REDIS_RUN(tests);
 }

@@ -1,6 +1,4 @@
-/* Members of a fleet at a real Redis, what they see, and what they have. */
-#include "fleet_pair.h"
-
+/* A fleet at a real Redis: its members, what they see, have, commit, and average. */
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -8,8 +6,105 @@
 #include <string.h>
 #include <sysexits.h>
 
-#include "cluster/fleet_redis.h"
 #include "redis_server.h"
+
+/* ---- Two daemons, anna and bert: two links in one process ---- */
+
+static struct fleet_self bert;
+static struct fleet_link *a, *b;
+
+/* cmocka's setup and teardown of a test: an empty server; both have joined, with begin_joined. */
+static int pair_begin(void **unused) {
+    (void)unused;
+    redis_do("FLUSHALL");
+    a = fleet_redis_link(&anna);
+    bert = anna;
+    bert.name = "bert";
+    bert.id = "2";
+    b = fleet_redis_link(&bert);
+    return 0;
+}
+
+static int pair_begin_joined(void **unused) {
+    pair_begin(unused);
+    good(a->ops->join(a, "{}", &error));
+    good(b->ops->join(b, "{}", &error));
+    return 0;
+}
+
+static int pair_end(void **unused) {
+    (void)unused;
+    a->ops->close(&a);
+    b->ops->close(&b);
+    return 0;
+}
+
+/* A whole view, to be freed. */
+static struct fleet_view look(struct fleet_link *link) {
+    struct fleet_view view = {0};
+    good(link->ops->look(link, &view, &error));
+    return view;
+}
+
+/* Claims of `count` partitions from the first, as that daemon sees them; how many it got. */
+static size_t take(struct fleet_link *link, struct fleet_claim *claims, size_t first,
+                   size_t count) {
+    struct fleet_view view = look(link);
+    size_t taken;
+    for (size_t n = 0; n < count; n++)
+        claims[n] =
+            (struct fleet_claim){.partition = first + n, .claim = view.partitions[first + n].claim};
+    good(link->ops->take(link, claims, count, &taken, &error));
+    fleet_view_free(&view);
+    return taken;
+}
+
+/* Stage one state, NULL: the stream is forgotten. `rows` of the commit counts it. */
+static void stage(struct fleet_link *link, struct fleet_commit *commit, const char *key,
+                  const char *state) {
+    const struct fleet_row row = {key, state, strlen(key), state ? strlen(state) : 0};
+    good(link->ops->stage(link, commit, &row, 1, &error));
+    commit->rows++;
+}
+
+static void commit(struct fleet_link *link, struct fleet_commit *one, bool release) {
+    good(link->ops->commit(link, one, 1, release, &error));
+}
+
+enum { ROWS_MAX = 16, ROW_SIZE = 64 };
+
+struct found {
+    char rows[ROWS_MAX][ROW_SIZE];
+    size_t count;
+};
+
+static int note(void *context, const struct fleet_row *row, struct error *none) {
+    struct found *found = context;
+    (void)none;
+    assert_true(found->count < ROWS_MAX);
+    snprintf(found->rows[found->count++], ROW_SIZE, "%.*s=%.*s ", (int)row->key_size,
+             (const char *)row->key, (int)row->state_size, (const char *)row->state);
+    return 0;
+}
+
+static int by_text(const void *one, const void *other) {
+    return strcmp(one, other);
+}
+
+/* "key=state " of all that is committed, by the key. */
+static const char *states(struct fleet_link *link, size_t partition) {
+    static char text[ROWS_MAX * ROW_SIZE + 1];
+    struct found found = {.count = 0};
+    size_t size = 0;
+    good(link->ops->states(link, partition, note, &found, &error));
+    qsort(found.rows, found.count, ROW_SIZE, by_text);
+    *text = '\0';
+    for (size_t n = 0; n < found.count; n++)
+        size += (size_t)snprintf(text + size, sizeof text - size, "%s", found.rows[n]);
+    return text;
+}
+
+#define joined(name) cmocka_unit_test_setup_teardown(name, pair_begin_joined, pair_end)
 
 /* ---- Members ---- */
 
@@ -57,7 +152,7 @@ static void members_see_each_other(void **unused) {
 
 /* A daemon that does not belong to the fleet, and what it is told. */
 static void is_refused(struct fleet_self self, int status, const char *text) {
-    struct fleet_link *link = pair_open(&self);
+    struct fleet_link *link = fleet_redis_link(&self);
     assert_int_equal(link->ops->join(link, "{}", &error), -1);
     assert_int_equal(error.status, status);
     if (!strstr(error.text, text))
@@ -85,7 +180,7 @@ static void strangers_are_refused(void **unused) {
     self = bert;
     self.stream = "other";
     self.group = "h"; /* of another group it is */
-    struct fleet_link *link = pair_open(&self);
+    struct fleet_link *link = fleet_redis_link(&self);
     good(link->ops->join(link, "{}", &error));
     link->ops->close(&link);
 }
@@ -101,7 +196,7 @@ static void groups_of_long_names_are_two(void **unused) {
     for (int n = 0; n < 2; n++) {
         self.group = n ? other : one;
         self.digest = n ? "e" : "d";
-        struct fleet_link *link = pair_open(&self);
+        struct fleet_link *link = fleet_redis_link(&self);
         good(link->ops->join(link, "{}", &error));
         link->ops->close(&link);
     }
@@ -115,7 +210,7 @@ static void a_name_has_another_daemon_once_the_first_is_gone(void **unused) {
     assert_int_equal(take(a, claims, 0, 2), 2);
     end_lease("anna");
     self.id = "3";
-    struct fleet_link *link = pair_open(&self);
+    struct fleet_link *link = fleet_redis_link(&self);
     good(link->ops->join(link, "{}", &error));
     assert_true(ended(link, 0, claims[0].claim).is_over); /* what the first had is nobody's */
     assert_int_equal(a->ops->renew(a, "{}", &known, &error), -1);
@@ -218,7 +313,7 @@ static void what_has_changed_is_all_that_is_needed(void **unused) {
             take(b, claims, 0, 3);
         if (n == 2) {
             self.name = "adam";
-            struct fleet_link *adam = pair_open(&self);
+            struct fleet_link *adam = fleet_redis_link(&self);
             good(adam->ops->join(adam, "{}", &error));
             take(adam, claims, 3, 1);
             adam->ops->close(&adam);
@@ -465,8 +560,367 @@ static void a_fleet_of_before_goes_on(void **unused) {
     assert_string_equal(states(a, 1), "x=one y=two ");
 }
 
-#define joined(name) cmocka_unit_test_setup_teardown(name, pair_begin_joined, pair_end)
+/* ---- What the owner of a partition commits, with the states of its streams ---- */
+
+enum { ROWS = 1000, KEY_SIZE = 16 };
+
+/* So many keys of states are there, with what is staged. */
+static void has_keys(size_t count) {
+    redisReply *keys = redis_ask("KEYS runnel:{g}:states:*");
+    assert_int_equal(keys->elements, count);
+    freeReplyObject(keys);
+}
+
+/* A commit of so many examples, after which there are so many states; those of `rows`, "x=1 y=2 z",
+   are staged for it: z is forgotten. */
+static struct fleet_commit staged(const struct fleet_claim *claim, uint64_t sequence,
+                                  uint64_t streams, const char *rows) {
+    struct fleet_commit one = learned(claim, sequence);
+    char text[KEY_SIZE], *rest;
+    one.streams = streams;
+    snprintf(text, sizeof text, "%s", rows);
+    for (char *key = strtok_r(text, " ", &rest); key; key = strtok_r(NULL, " ", &rest)) {
+        char *state = strchr(key, '=');
+        if (state)
+            *state++ = '\0';
+        stage(a, &one, key, state);
+    }
+    return one;
+}
+
+static void handed_over_in_order(void **unused) {
+    struct fleet_claim mine, theirs;
+    (void)unused;
+    take(a, &mine, 2, 1);
+    struct fleet_commit one = staged(&mine, 10, 1, "x=ten");
+    one.whole = true;
+    commit(a, &one, false);
+    assert_false(one.refused || one.incomplete);
+    mine.offset = one.offset;
+    one = staged(&mine, 20, 1, "x=twenty");
+    assert_string_equal(states(b, 2), "x=ten "); /* what is staged does not count yet */
+    for (int again = 0; again < 2; again++) {    /* the answer may be lost: the second says so */
+        if (again) {                             /* it was staged again, too */
+            one.rows = 0;
+            stage(a, &one, "x", "twenty");
+        }
+        commit(a, &one, true);
+        assert_false(one.refused || one.incomplete);
+    }
+    has_keys(1);
+    assert_int_equal(take(b, &theirs, 2, 1), 1);
+    assert_true(theirs.claim > mine.claim);
+    assert_true(theirs.committed);
+    assert_int_equal(theirs.offset.epoch, 7);
+    assert_int_equal(theirs.offset.sequence, 20);
+    assert_int_equal(theirs.learned, 20);
+    assert_int_equal(theirs.states, 1);
+    assert_string_equal(states(b, 2), "x=twenty ");
+
+    struct fleet_ended over = ended(a, mine.partition, mine.claim);
+    assert_true(over.is_over && over.is_known);
+    assert_int_equal(over.offset.sequence, 20);
+    good(a->ops->settle(a, &mine.claim, 1, &error));
+    assert_false(ended(a, mine.partition, mine.claim).is_over);
+    assert_false(ended(b, theirs.partition, theirs.claim).is_over);
+}
+
+static void the_dead_one_is_refused(void **unused) {
+    struct fleet_claim mine[2], theirs;
+    struct fleet_commit late[2];
+    (void)unused;
+    take(a, mine, 0, 2);
+    late[0] = learned(&mine[0], 10);
+    commit(a, late, false);
+    end_lease("anna");
+    assert_int_equal(take(b, &theirs, 0, 1), 1);
+    assert_int_equal(theirs.offset.sequence, 10);
+
+    late[0] = staged(&mine[0], 30, 1, "x=late"); /* beyond what counts */
+    late[1] = learned(&mine[1], 40);             /* still its own: nobody has taken it */
+    good(a->ops->commit(a, late, 2, false, &error));
+    assert_true(late[0].refused);
+    assert_false(late[1].refused);
+    assert_string_equal(states(b, 0), "");
+    commit(a, late, true); /* nor in order */
+    assert_true(late[0].refused);
+    struct fleet_ended over = ended(a, 0, mine[0].claim);
+    assert_true(over.is_over && over.is_known);
+    assert_int_equal(over.offset.sequence, 10);
+    assert_false(ended(a, 1, mine[1].claim).is_over);
+    has_keys(0); /* what it had staged is gone */
+}
+
+/* Streams change, come and are forgotten: only that is staged. */
+static void states_are_laid_over_those_before(void **unused) {
+    struct fleet_claim mine;
+    (void)unused;
+    take(a, &mine, 0, 1);
+    struct fleet_commit one = staged(&mine, 10, 3, "x=1 y=1 z=1");
+    one.whole = true;
+    commit(a, &one, false);
+    mine.offset = one.offset;
+    one = staged(&mine, 20, 3, "y=2 x w=2");
+    for (int again = 0; again < 2; again++) { /* the answer may be lost */
+        commit(a, &one, false);
+        assert_false(one.refused || one.incomplete);
+        assert_string_equal(states(a, 0), "w=2 y=2 z=1 ");
+    }
+    has_keys(1);
+    mine.offset = one.offset;
+    one = staged(&mine, 30, 3, ""); /* states as before */
+    one.serial = 0;
+    commit(a, &one, false);
+    assert_false(one.incomplete);
+    assert_string_equal(states(a, 0), "w=2 y=2 z=1 ");
+    one = learned(&mine, 40); /* all are forgotten */
+    one.whole = true;
+    commit(a, &one, true);
+    assert_false(one.incomplete);
+    assert_string_equal(states(a, 0), "");
+    has_keys(0);
+}
+
+/* The count of streams proves that none is missing; else nothing is changed. */
+static void what_is_missing_is_not_committed(void **unused) {
+    struct fleet_claim mine, theirs;
+    (void)unused;
+    take(a, &mine, 0, 1);
+    struct fleet_commit one = staged(&mine, 10, 2, "x=1 y=1");
+    one.whole = true;
+    commit(a, &one, false);
+    mine.offset = one.offset;
+    one = staged(&mine, 20, 3, "x=2");
+    commit(a, &one, false);
+    assert_true(one.incomplete);
+    one = staged(&mine, 21, 3, "");
+    one.serial = 0;
+    commit(a, &one, true); /* nor is it released */
+    assert_true(one.incomplete);
+    assert_string_equal(states(a, 0), "x=1 y=1 ");
+    has_keys(1);
+    one = staged(&mine, 22, 3, "x=2 y=2 z=2");
+    one.whole = true;
+    commit(a, &one, true);
+    assert_false(one.incomplete);
+    take(b, &theirs, 0, 1);
+    assert_string_equal(states(b, 0), "x=2 y=2 z=2 ");
+}
+
+/* A server that has lost the commit before: as many streams, and one of them is older. */
+static void what_is_lost_is_not_built_upon(void **unused) {
+    struct fleet_claim mine;
+    (void)unused;
+    take(a, &mine, 0, 1);
+    struct fleet_commit one = staged(&mine, 10, 2, "x=1 y=1");
+    one.whole = true;
+    commit(a, &one, false);
+    mine.offset.sequence = 20; /* of which the server knows nothing; x was changed */
+    for (int release = 0; release < 2; release++) {
+        one = staged(&mine, 30, 2, "y=3");
+        commit(a, &one, release);
+        assert_true(one.incomplete);
+        assert_string_equal(states(a, 0), "x=1 y=1 ");
+        has_keys(1);
+    }
+    one = staged(&mine, 30, 2, "x=2 y=3");
+    one.whole = true;
+    commit(a, &one, true);
+    assert_false(one.refused || one.incomplete);
+    assert_string_equal(states(b, 0), "x=2 y=3 ");
+}
+
+static void states_that_are_gone_are_not_committed(void **unused) {
+    struct fleet_claim mine;
+    (void)unused;
+    take(a, &mine, 0, 1);
+    struct fleet_commit one = staged(&mine, 10, 1, "x=ten");
+    one.whole = true;
+    redis_do("DEL runnel:{g}:states:0:%llu:10", (unsigned long long)mine.claim);
+    assert_int_equal(a->ops->commit(a, &one, 1, false, &error), -1);
+    assert_int_equal(error.status, EX_TEMPFAIL);
+    one.rows = 0;
+    stage(a, &one, "x", "ten");
+    commit(a, &one, false);
+    assert_string_equal(states(a, 0), "x=ten ");
+    redisReply *left = redis_ask("TTL runnel:{g}:states:0");
+    assert_int_equal(left->integer, -1); /* they stay */
+    freeReplyObject(left);
+    redis_do("DEL runnel:{g}:states:0");   /* as a server does that runs out of memory */
+    assert_string_equal(states(a, 0), ""); /* who takes the partition begins them anew */
+}
+
+/* Some partitions are good, and others' states are not: each for itself. */
+static void partitions_are_committed_each_for_itself(void **unused) {
+    struct fleet_claim mine[3];
+    struct fleet_commit all[3];
+    (void)unused;
+    take(a, mine, 0, 3);
+    for (size_t n = 0; n < 3; n++)
+        all[n] = learned(&mine[n], 10);
+    all[1].streams = 1;
+    all[2].claim = 999;
+    good(a->ops->commit(a, all, 3, false, &error));
+    assert_false(all[0].refused || all[0].incomplete);
+    assert_true(all[1].incomplete && !all[1].refused);
+    assert_true(all[2].refused && !all[2].incomplete);
+    struct fleet_view view = look(a);
+    assert_true(view.partitions[0].committed);
+    assert_false(view.partitions[1].committed || view.partitions[2].committed);
+    fleet_view_free(&view);
+}
+
+static int count(void *context, const struct fleet_row *row, struct error *none) {
+    size_t *counted = context;
+    (void)none;
+    assert_int_equal(row->state_size, ROWS * KEY_SIZE);
+    ++*counted;
+    return 0;
+}
+
+static void many_states(void **unused) {
+    static char keys[ROWS][KEY_SIZE];
+    struct fleet_row rows[ROWS];
+    struct fleet_claim mine;
+    (void)unused;
+    take(a, &mine, 0, 1);
+    for (size_t n = 0; n < ROWS; n++) {
+        snprintf(keys[n], KEY_SIZE, "stream-%zu", n);
+        rows[n] = (struct fleet_row){keys[n], keys, strlen(keys[n]), sizeof keys};
+    }
+    for (int whole = 1; whole >= 0; whole--) {
+        size_t counted = 0;
+        struct fleet_commit one = learned(&mine, 10 + (uint64_t)whole);
+        mine.offset = one.offset;
+        good(a->ops->stage(a, &one, rows, ROWS, &error));
+        one.rows = one.streams = ROWS;
+        one.whole = whole;
+        commit(a, &one, false);
+        assert_false(one.incomplete);
+        good(b->ops->states(b, 0, count, &counted, &error));
+        assert_int_equal(counted, ROWS);
+        has_keys(1);
+    }
+}
+
+/* ---- Rounds of averages: who is in them, and when they are closed ---- */
+
+/* Both have a partition. */
+static int begin_round(void **unused) {
+    struct fleet_claim claim;
+    pair_begin_joined(unused);
+    take(a, &claim, 0, 1);
+    take(b, &claim, 1, 1);
+    return 0;
+}
+
+/* Its round. */
+static uint64_t arrive(struct fleet_link *link, uint64_t serial, const char *text) {
+    uint64_t round;
+    good(link->ops->arrive(link, serial, text, strlen(text), &round, &error));
+    return round;
+}
+
+/* Who is in it, "" while it is open. */
+static void is_round(struct fleet_link *link, uint64_t round, const char *expected) {
+    char *names;
+    good(link->ops->round(link, round, &names, &error));
+    assert_string_equal(names ? names : "", expected);
+    free(names);
+}
+
+static void is_given(struct fleet_link *link, uint64_t round, const char *name, const char *text) {
+    void *bytes;
+    size_t size;
+    good(link->ops->parameters(link, round, name, &bytes, &size, &error));
+    assert_int_equal(size, strlen(text));
+    assert_memory_equal(bytes, text, size);
+    free(bytes);
+}
+
+static void a_round_is_closed_when_all_are_there(void **unused) {
+    void *bytes;
+    size_t size;
+    (void)unused;
+    assert_int_equal(arrive(b, 1, "of b"), 1);
+    is_round(b, 1, "");
+    assert_int_equal(arrive(a, 1, "of a"), 1);
+    is_round(b, 1, "anna\nbert\n");
+    assert_int_equal(arrive(a, 1, "of a"), 1); /* the answer was lost */
+    is_round(a, 1, "anna\nbert\n");
+    is_given(a, 1, "bert", "of b");
+    is_given(b, 1, "anna", "of a");
+    assert_int_equal(arrive(a, 2, "a 2"), 2);
+    assert_int_equal(a->ops->parameters(a, 2, "bert", &bytes, &size, &error), -1);
+    assert_int_equal(error.status, EX_UNAVAILABLE);
+}
+
+/* A daemon that was started again has forgotten in which rounds it was: it is in the open one. */
+static void a_round_that_is_over_does_not_come_again(void **unused) {
+    (void)unused;
+    arrive(a, 1, "of a");
+    arrive(b, 1, "of b");
+    is_round(a, 1, "anna\nbert\n");
+    assert_int_equal(arrive(a, 100, "new"), 2);
+    is_given(b, 2, "anna", "new");
+}
+
+static void a_round_does_not_wait_for_ever(void **unused) {
+    (void)unused;
+    arrive(a, 1, "of a");
+    is_round(a, 1, "");
+    redis_do("HSET runnel:{g}:fleet since 1");
+    is_round(a, 1, "anna\n");
+    assert_int_equal(arrive(b, 1, "late"), 2); /* it is in the next one */
+    is_round(b, 2, "");
+    end_lease("anna");
+    is_round(b, 2, "bert\n"); /* nobody waits for the dead */
+}
+
+static void who_passes_is_not_waited_for(void **unused) {
+    (void)unused;
+    good(a->ops->pass(a, 1, &error));
+    assert_int_equal(arrive(b, 1, "of b"), 1);
+    is_round(b, 1, "bert\n");
+    assert_int_equal(arrive(b, 2, "of b"), 2); /* that was for one round */
+    good(a->ops->pass(a, 1, &error));          /* and is over now */
+    is_round(b, 2, "");
+    good(a->ops->pass(a, 2, &error));
+    assert_int_equal(arrive(a, 1, "of a"), 2); /* but it can come all the same */
+    is_round(b, 2, "anna\nbert\n");
+}
+
+/* Who has no partition is not waited for, whoever gives and takes. */
+static void who_has_nothing_is_not_waited_for(void **unused) {
+    struct fleet_view view = look(a);
+    struct fleet_claim theirs = {.partition = 1, .claim = view.partitions[1].claim}, both[2];
+    struct fleet_commit one = learned(&theirs, 1);
+    (void)unused;
+    fleet_view_free(&view);
+    arrive(a, 1, "of a");
+    is_round(a, 1, "");
+    commit(b, &one, true);
+    is_round(a, 1, "anna\n");
+    arrive(a, 2, "of a");
+    take(b, both, 1, 2);
+    is_round(a, 2, "");
+    good(b->ops->leave(b, &error));
+    is_round(a, 2, "anna\n");
+    good(b->ops->join(b, "{}", &error));
+    take(b, both, 1, 2);
+    arrive(a, 3, "of a");
+    end_lease("bert");
+    struct fleet_claim mine;
+    take(a, &mine, 1, 1);
+    is_round(a, 3, "anna\n");
+    uint64_t version;
+    good(b->ops->renew(b, "{}", &version, &error)); /* it still has one of two */
+    arrive(a, 4, "of a");
+    is_round(a, 4, "");
+}
+
 #define alone(name) cmocka_unit_test_setup_teardown(name, pair_begin, pair_end)
+#define in_round(name) cmocka_unit_test_setup_teardown(name, begin_round, pair_end)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
@@ -488,6 +942,19 @@ int main(void) {
         alone(something_else_has_the_key),
         alone(damage_is_told),
         alone(a_fleet_of_before_goes_on),
+        joined(handed_over_in_order),
+        joined(the_dead_one_is_refused),
+        joined(states_are_laid_over_those_before),
+        joined(what_is_missing_is_not_committed),
+        joined(what_is_lost_is_not_built_upon),
+        joined(states_that_are_gone_are_not_committed),
+        joined(partitions_are_committed_each_for_itself),
+        joined(many_states),
+        in_round(a_round_is_closed_when_all_are_there),
+        in_round(a_round_that_is_over_does_not_come_again),
+        in_round(a_round_does_not_wait_for_ever),
+        in_round(who_passes_is_not_waited_for),
+        in_round(who_has_nothing_is_not_waited_for),
     };
-    return PAIR_RUN(tests);
+    return REDIS_RUN(tests);
 }

@@ -13,10 +13,8 @@
 #include <sysexits.h>
 
 #include "cluster/brokers/kafka_options.h"
-#include "cluster/brokers/redis_url.h"
 #include "cluster/brokers/url.h"
 #include "cluster/fleet_link.h"
-#include "cluster/fleet_rates.h"
 #include "common/complain.h"
 #include "common/error.h"
 #include "common/format.h"
@@ -365,26 +363,21 @@ static void print_averages(const struct fleet_view *view) {
                view->arrived == 1 ? "s" : "");
 }
 
-/* `ends` as that of struct fleet_link_ops; `partitions`: a line for each of these, too. 0, or -1.
- */
-static int fleet_print(const char *group, const struct fleet_view *view, const uint64_t *ends,
-                       bool partitions, struct error *error) {
+/* `partitions`: a line for each of these, too. 0, or -1. */
+static int fleet_print(const char *group, const struct status *s, bool partitions,
+                       struct error *error) {
+    const struct fleet_view *view = s->view;
     char name[TEXT_SIZE], stream[TEXT_SIZE], digest[TEXT_SIZE];
-    struct status status;
-    int result = status_open(&status, view, ends, error);
-    if (result == 0) {
-        printf("fleet %s: stream %s, %zu partition%s, configuration %.*s",
-               text_copy(name, sizeof name, group), text_copy(stream, sizeof stream, view->stream),
-               view->partition_count, text_s(view->partition_count), DIGEST_SHOWN,
-               text_copy(digest, sizeof digest, view->digest));
-        print_averages(view);
-        printf("\n\n");
-        if (print_daemons(&status) || (partitions && print_partitions(&status)))
-            result = error_no_memory(error);
-        fleet_print_notes(view, status.infos);
-    }
-    status_close(&status);
-    return result;
+    printf("fleet %s: stream %s, %zu partition%s, configuration %.*s",
+           text_copy(name, sizeof name, group), text_copy(stream, sizeof stream, view->stream),
+           view->partition_count, text_s(view->partition_count), DIGEST_SHOWN,
+           text_copy(digest, sizeof digest, view->digest));
+    print_averages(view);
+    printf("\n\n");
+    if (print_daemons(s) || (partitions && print_partitions(s)))
+        return error_no_memory(error);
+    fleet_print_notes(view, s->infos);
+    return 0;
 }
 
 /* ---- For programs ---- */
@@ -429,24 +422,18 @@ static json_t *partition_json(const struct status *s, size_t p) {
     return object;
 }
 
-static int fleet_print_json(const char *group, const struct fleet_view *view, const uint64_t *ends,
-                            struct error *error) {
-    struct status status;
-    char *text = NULL;
-    if (status_open(&status, view, ends, error) == 0) {
-        json_t *daemons = json_array(), *partitions = json_array();
-        for (size_t d = 0; d < view->daemon_count; d++)
-            json_array_append_new(daemons, daemon_json(&status, (int)d));
-        for (size_t p = 0; p < view->partition_count; p++)
-            json_array_append_new(partitions, partition_json(&status, p));
-        json_t *all =
-            json_pack("{s:s, s:s, s:s, s:I, s:o, s:o}", "group", group, "stream", view->stream,
-                      "digest", view->digest, "round", (json_int_t)view->round, "daemons", daemons,
-                      "partitions", partitions);
-        text = all ? json_dumps(all, JSON_COMPACT) : NULL;
-        json_decref(all);
-    }
-    status_close(&status);
+static int fleet_print_json(const char *group, const struct status *s, struct error *error) {
+    const struct fleet_view *view = s->view;
+    json_t *daemons = json_array(), *partitions = json_array();
+    for (size_t d = 0; d < view->daemon_count; d++)
+        json_array_append_new(daemons, daemon_json(s, (int)d));
+    for (size_t p = 0; p < view->partition_count; p++)
+        json_array_append_new(partitions, partition_json(s, p));
+    json_t *all = json_pack("{s:s, s:s, s:s, s:I, s:o, s:o}", "group", group, "stream",
+                            view->stream, "digest", view->digest, "round", (json_int_t)view->round,
+                            "daemons", daemons, "partitions", partitions);
+    char *text = all ? json_dumps(all, JSON_COMPACT) : NULL;
+    json_decref(all);
     if (!text)
         return error_no_memory(error);
     puts(text);
@@ -458,9 +445,6 @@ static int fleet_print_json(const char *group, const struct fleet_view *view, co
 
 #ifdef RUNNEL_KAFKA
 #    include "cluster/fleet_kafka.h"
-#endif
-#ifdef RUNNEL_REDIS
-#    include "cluster/fleet_redis.h"
 #endif
 
 struct options {
@@ -509,12 +493,15 @@ static const struct command_row *const commands[] = {&status_row, &drain_row, &r
 
 static int print_status(const struct options *options, struct fleet_link *link,
                         const struct fleet_view *view, struct error *error) {
+    struct status status = {0};
     uint64_t *ends = calloc(view->partition_count + 1, sizeof *ends);
     int result = ends ? link->ops->ends(link, view, ends, error) : error_no_memory(error);
     if (result == 0)
-        result = options->json
-                     ? fleet_print_json(options->group, view, ends, error)
-                     : fleet_print(options->group, view, ends, options->partitions, error);
+        result = status_open(&status, view, ends, error);
+    if (result == 0)
+        result = options->json ? fleet_print_json(options->group, &status, error)
+                               : fleet_print(options->group, &status, options->partitions, error);
+    status_close(&status);
     free(ends);
     return result;
 }
@@ -533,13 +520,12 @@ static size_t count_taking(const struct fleet_view *view, const char *without) {
 static int drain(struct fleet_link *link, const struct fleet_view *view, const char *name,
                  struct error *error) {
     char clean[TEXT_SIZE];
-    size_t partitions = 0, others = count_taking(view, name);
-    int which = fleet_view_find(view, name);
+    const int which = fleet_view_find(view, name);
+    const size_t partitions = which < 0 ? 0 : count_owned(view, (size_t)which);
+    const size_t others = count_taking(view, name);
     if (link->ops->drain(link, name, error))
         return -1;
     text_copy(clean, sizeof clean, name);
-    for (size_t p = 0; p < view->partition_count; p++)
-        partitions += which >= 0 && view->partitions[p].owner == which;
     if (others == 0)
         printf("%s is drained, but no other daemon takes partitions now: until one does it keeps "
                "its %zu and learns them\n",

@@ -1,5 +1,7 @@
 /* runnel-relay: what a daemon says of its examples, written to a message broker. See
    runnel-relay(1). */
+#include "build-config.h"
+
 #include <errno.h>
 #include <locale.h>
 #include <math.h>
@@ -148,6 +150,22 @@ static void relay_options_default(struct options *options) {
                                 .buffer = BUFFER_DEFAULT,
                                 .target.keep = KEEP_DEFAULT};
 }
+
+/* Those that this build knows. */
+static const struct sink_type *const sink_types[] = {
+#ifdef RUNNEL_MQTT
+    &sink_mqtt,
+#endif
+#ifdef RUNNEL_REDIS
+    &sink_redis,
+#endif
+#ifdef RUNNEL_KAFKA
+    &sink_kafka,
+#endif
+#ifdef RUNNEL_NATS
+    &sink_nats,
+#endif
+    NULL};
 
 /* The kind of broker of an option, if this build knows it. */
 static const struct sink_type *find_sink(const char *name) {
@@ -624,7 +642,11 @@ static int relay(struct relay *r) {
     link_close(&r->link);
     struct queue_counts counts;
     queue_close(&r->queue, 0, &counts, NULL);
-    o->type->close(&r->sink);
+    if (r->sink)
+        o->type->disconnect(r->sink);
+    if (r->sink && o->type->close)
+        o->type->close(r->sink);
+    free(r->sink);
     return status;
 }
 

@@ -57,11 +57,10 @@ struct sink_type {
     /* Nothing has been written for a second: keep the connection. As write. May be NULL. */
     int (*tend)(struct sink *sink, struct error *error);
     void (*disconnect)(struct sink *sink);
-    void (*close)(struct sink **sink);
+    /* What else there is, before the sink is freed. May be NULL. */
+    void (*close)(struct sink *sink);
 };
 
-/* Those that this build knows, ended by NULL. */
-extern const struct sink_type *const sink_types[];
 extern const struct sink_type sink_mqtt, sink_redis, sink_kafka, sink_nats;
 
 #endif

@@ -61,11 +61,12 @@ static void on_delivery(rd_kafka_t *client, const rd_kafka_message_t *message, v
 
 static int open_kafka(struct sink **result, const struct sink_options *options,
                       struct error *error) {
-    static const char *const SETTINGS[][2] = {
+    const char *const settings[][2] = {
         {"acks", "all"},
         {"enable.idempotence", "true"}, /* no order is lost when it sends again */
         {"linger.ms", "5"},
         {"message.timeout.ms", "10000"},
+        {"ssl.ca.location", options->authorities},
     };
     struct sink *sink = *result = calloc(1, sizeof *sink);
     if (!sink)
@@ -74,17 +75,14 @@ static int open_kafka(struct sink **result, const struct sink_options *options,
                                          .user = options->user,
                                          .password_file = options->password_file,
                                          .settings = options->settings};
-    sink->settings = rd_kafka_conf_new();
-    for (size_t i = 0; i < sizeof SETTINGS / sizeof SETTINGS[0]; i++)
-        if (kafka_set(sink->settings, SETTINGS[i][0], SETTINGS[i][1], error) < 0)
-            return -1;
+    sink->settings = kafka_settings(
+        settings, sizeof settings / sizeof *settings - !options->authorities, &sink->login, error);
+    if (!sink->settings)
+        return -1;
     rd_kafka_conf_set_error_cb(sink->settings, on_error);
     rd_kafka_conf_set_dr_msg_cb(sink->settings, on_delivery);
     rd_kafka_conf_set_opaque(sink->settings, sink);
-    if (options->authorities &&
-        kafka_set(sink->settings, "ssl.ca.location", options->authorities, error) < 0)
-        return -1;
-    return kafka_configure(sink->settings, &sink->login, error);
+    return 0;
 }
 
 static void disconnect_kafka(struct sink *sink) {
@@ -168,13 +166,9 @@ static int tend_kafka(struct sink *sink, struct error *error) {
     return turn(sink, 0, error);
 }
 
-static void close_kafka(struct sink **sink) {
-    if (*sink) {
-        disconnect_kafka(*sink);
-        rd_kafka_conf_destroy((*sink)->settings);
-    }
-    free(*sink);
-    *sink = NULL;
+static void close_kafka(struct sink *sink) {
+    if (sink->settings)
+        rd_kafka_conf_destroy(sink->settings);
 }
 
 const struct sink_type sink_kafka = {

@@ -17,7 +17,7 @@ enum { QOS = 1, TICK_MS = 250 };
 struct sink {
     struct sink_options options;
     struct mosquitto *client; /* a new one for each connection: none sends again by itself */
-    bool answered;            /* CONNECT was, with `code` */
+    size_t answered;          /* 1: CONNECT was, with `code` */
     int code;
     size_t confirmed; /* of the messages being written */
 };
@@ -25,7 +25,7 @@ struct sink {
 static void on_connect(struct mosquitto *client, void *context, int code) {
     struct sink *sink = context;
     (void)client;
-    sink->answered = true;
+    sink->answered = 1;
     sink->code = code;
 }
 
@@ -84,8 +84,7 @@ static int await_count(struct sink *sink, const size_t *what, size_t goal, struc
 }
 
 static int connect_mqtt(struct sink *sink, struct error *error) {
-    double until = clock_seconds() + ANSWER_SECONDS;
-    sink->answered = false;
+    sink->answered = 0;
     sink->code = 0;
     if (mqtt_open(&sink->client, &sink->options.url, NULL, true, sink->options.authorities, sink,
                   error) < 0)
@@ -95,13 +94,7 @@ static int connect_mqtt(struct sink *sink, struct error *error) {
     mosquitto_max_inflight_messages_set(sink->client, 0);
     if (mqtt_connect(sink->client, &sink->options.url, error) < 0)
         return -1;
-    while (!sink->answered) {
-        if (turn(sink, TICK_MS, error) < 0)
-            return -1;
-        if (clock_seconds() > until)
-            return error_set(error, EX_TEMPFAIL, "no answer for %.0f s", ANSWER_SECONDS);
-    }
-    return 0;
+    return await_count(sink, &sink->answered, 1, error);
 }
 
 static int send(struct sink *sink, const struct sink_message *message, const char *topic) {
@@ -145,11 +138,8 @@ static int tend_mqtt(struct sink *sink, struct error *error) {
     return turn(sink, 0, error);
 }
 
-static void close_mqtt(struct sink **sink) {
-    if (*sink)
-        disconnect_mqtt(*sink);
-    free(*sink);
-    *sink = NULL;
+static void close_mqtt(struct sink *sink) {
+    (void)sink;
     mosquitto_lib_cleanup();
 }
 

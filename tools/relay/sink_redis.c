@@ -66,13 +66,6 @@ static int write_redis(struct sink *sink, struct sink_message *messages, size_t 
     return 0;
 }
 
-static void close_redis(struct sink **sink) {
-    if (*sink)
-        disconnect_redis(*sink);
-    free(*sink);
-    *sink = NULL;
-}
-
 const struct sink_type sink_redis = {
     .name = "redis",
     .schemes = REDIS_URL_SCHEMES,
@@ -83,5 +76,4 @@ const struct sink_type sink_redis = {
     .connect = connect_redis,
     .write = write_redis,
     .disconnect = disconnect_redis,
-    .close = close_redis,
 };

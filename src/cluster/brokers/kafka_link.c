@@ -22,7 +22,7 @@ enum { END_SECONDS = 1, END_POLL_MS = 100 };
 #define UNKNOWN_SERVER "/bootstrap: "
 #define GONE "Disconnected"
 
-int kafka_set(rd_kafka_conf_t *conf, const char *name, const char *value, struct error *error) {
+static int set(rd_kafka_conf_t *conf, const char *name, const char *value, struct error *error) {
     char why[WHY_SIZE];
     return rd_kafka_conf_set(conf, name, value, why, sizeof why) == RD_KAFKA_CONF_OK
                ? 0
@@ -56,11 +56,11 @@ static int set_login(rd_kafka_conf_t *conf, const struct kafka_options *options,
     if (file)
         fclose(file);
     secret[strcspn(secret, "\r\n")] = '\0';
-    return kafka_set(conf, "security.protocol", "sasl_ssl", error) < 0 ||
+    return set(conf, "security.protocol", "sasl_ssl", error) < 0 ||
                    (!is_named(options, "sasl.mechanism") &&
-                    kafka_set(conf, "sasl.mechanisms", "PLAIN", error) < 0) ||
-                   (options->user && kafka_set(conf, "sasl.username", options->user, error) < 0) ||
-                   (options->password_file && kafka_set(conf, "sasl.password", secret, error) < 0)
+                    set(conf, "sasl.mechanisms", "PLAIN", error) < 0) ||
+                   (options->user && set(conf, "sasl.username", options->user, error) < 0) ||
+                   (options->password_file && set(conf, "sasl.password", secret, error) < 0)
                ? -1
                : 0;
 }
@@ -79,7 +79,7 @@ static int set_pair(rd_kafka_conf_t *conf, const struct kafka_options *options, 
                          setting_key(key, options), (int)strcspn(pair, "=: "), pair);
     memcpy(name, pair, (size_t)(equals - pair));
     name[equals - pair] = '\0';
-    return kafka_set(conf, name, equals + 1, error) < 0
+    return set(conf, name, equals + 1, error) < 0
                ? error_prefix(error, "%s", setting_key(key, options))
                : 0;
 }
@@ -113,11 +113,12 @@ static int check_login(const rd_kafka_conf_t *conf, const struct kafka_options *
     return 0;
 }
 
-int kafka_configure(rd_kafka_conf_t *conf, const struct kafka_options *options,
-                    struct error *error) {
+/* What the options say, after what the program has set. */
+static int configure(rd_kafka_conf_t *conf, const struct kafka_options *options,
+                     struct error *error) {
     rd_kafka_conf_set_log_cb(conf, on_log);
-    if (kafka_set(conf, "bootstrap.servers", options->servers, error) < 0 ||
-        kafka_set(conf, "client.id", "runnel", error) < 0 ||
+    if (set(conf, "bootstrap.servers", options->servers, error) < 0 ||
+        set(conf, "client.id", "runnel", error) < 0 ||
         ((options->user || options->password_file) && set_login(conf, options, error) < 0))
         return -1;
     for (size_t i = 0; i < options->settings.count; i++)
@@ -131,8 +132,8 @@ rd_kafka_conf_t *kafka_settings(const char *const (*settings)[2], size_t count,
     rd_kafka_conf_t *conf = rd_kafka_conf_new();
     int status = 0;
     for (size_t n = 0; n < count && status == 0; n++)
-        status = kafka_set(conf, settings[n][0], settings[n][1], error);
-    if (status == 0 && kafka_configure(conf, options, error) == 0)
+        status = set(conf, settings[n][0], settings[n][1], error);
+    if (status == 0 && configure(conf, options, error) == 0)
         return conf;
     rd_kafka_conf_destroy(conf);
     return NULL;

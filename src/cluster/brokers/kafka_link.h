@@ -11,15 +11,8 @@
 
 struct error;
 
-/* One setting. EX_USAGE: librdkafka takes none like that. */
-int kafka_set(rd_kafka_conf_t *conf, const char *name, const char *value, struct error *error);
-
-/* What the options say, after what the program has set. EX_USAGE, EX_NOINPUT. */
-int kafka_configure(rd_kafka_conf_t *conf, const struct kafka_options *options,
-                    struct error *error);
-
 /* Settings of a program, (count,) of names and values, and what the options say after them. NULL:
-   as kafka_configure. */
+   EX_USAGE, librdkafka takes none like that; EX_NOINPUT. */
 rd_kafka_conf_t *kafka_settings(const char *const (*settings)[2], size_t count,
                                 const struct kafka_options *options, struct error *error);
 

@@ -21,6 +21,11 @@ struct message_number {
     uint64_t sequence;
 };
 
+/* An id of Redis: see redis_entry.h. */
+struct redis_id {
+    uint64_t first, second;
+};
+
 struct message {
     const char *id;  /* for sentences: what the broker calls it */
     const char *key; /* the stream, unless --stream or the message names another */

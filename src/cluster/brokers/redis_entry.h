@@ -7,7 +7,6 @@
 #include <stdint.h>
 
 #include "message.h"
-#include "redis_url.h"
 
 enum { REDIS_ID_SIZE = 48, REDIS_SECOND_BITS = 21 };
 

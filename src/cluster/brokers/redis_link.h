@@ -4,8 +4,6 @@
 
 #include <hiredis.h>
 
-#include "redis_url.h"
-
 struct error;
 struct url;
 

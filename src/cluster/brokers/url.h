@@ -5,6 +5,10 @@
 
 struct error;
 
+#define REDIS_URL "redis://127.0.0.1:6379"
+#define REDIS_URL_SCHEMES "redis unix"
+#define REDIS_URL_FORM "redis://HOST[:PORT][/DATABASE] or unix:///PATH"
+
 enum { URL_PART_MAX = 256 };
 
 struct url {
