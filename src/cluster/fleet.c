@@ -168,7 +168,7 @@ static char *describe_self(const struct daemon *daemon) {
                              observe_speed(daemon), "lease", daemon->cluster->fleet->self.lease,
                              "lags", lags_of(daemon), FLEET_RATES, own_rates(daemon));
     char *text = info ? json_dumps(info, JSON_COMPACT) : NULL;
-    if (text && strlen(text) > FLEET_INFO_MAX) { /* a log takes no more: it is less for people */
+    if (text && strlen(text) > FLEET_INFO_MAX) { /* less for people */
         free(text);
         json_object_del(info, "lags");
         text = json_dumps(info, JSON_COMPACT);

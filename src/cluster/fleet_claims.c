@@ -304,7 +304,10 @@ int claims_join(struct claims *claims, size_t *span, struct error *error) {
     if (kafka_begin(&claims->client, error))
         return -1;
     *span = claims->span = kafka_span_new(&claims->client, 0);
-    return *span == SIZE_MAX ? error_no_memory(error) : 0;
+    if (*span != SIZE_MAX)
+        return 0;
+    kafka_abort(&claims->client);
+    return error_no_memory(error);
 }
 
 static int put_text(struct claims *claims, size_t span, const char *key, const char *text,
@@ -339,7 +342,7 @@ int claims_commit(struct claims *claims, const rd_kafka_consumer_group_metadata_
     bool fenced;
     if (kafka_commit(&claims->client, group, offsets, &fenced, error))
         return fenced && error->status != EX_NOPERM
-                   ? error_set(error, EX_TEMPFAIL, "its group has changed meanwhile")
+                   ? error_set(error, EX_TEMPFAIL, "the group has rebalanced during the commit")
                    : -1;
     return follow_written(claims, error);
 }

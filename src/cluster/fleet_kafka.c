@@ -27,7 +27,7 @@ enum {
 /* States of one partition that are not committed yet. */
 struct staged {
     size_t partition;
-    uint64_t serial, transaction;
+    uint64_t serial, transaction, rows;
     size_t span; /* SIZE_MAX: nothing of it is written */
 };
 
@@ -145,7 +145,7 @@ static void end_group(struct kafka *kafka) {
 
 static int lease_is_short(const struct kafka *kafka, struct error *error) {
     return error_set(error, EX_CONFIG,
-                     "fleet.lease: %s takes no member whose lease is %g s: set it to at least the "
+                     "fleet.lease: %s rejects a session of %g s: set it to at least the "
                      "cluster's group.min.session.timeout.ms (6 s unless somebody has changed it) "
                      "and at most its group.max.session.timeout.ms",
                      kafka->client->options->servers, kafka->self->lease);
@@ -356,7 +356,11 @@ static int leave(struct fleet_link *link, struct error *error) {
         give_up(kafka);
         nanosleep(&(struct timespec){.tv_nsec = KAFKA_POLL_MS * 1000000L}, NULL);
     }
-    if (claims_follow(&kafka->claims, error) || claims_begin(&kafka->claims, &span, error) ||
+    if (claims_follow(&kafka->claims, error))
+        return -1;
+    if (strcmp(claims_text(claims_find(&kafka->claims, OF_DAEMON, name), "run"), kafka->run) != 0)
+        return 0; /* another process has the name by now */
+    if (claims_begin(&kafka->claims, &span, error) ||
         claims_erase(&kafka->claims, span, claims_key(key, OF_DAEMON, name), error) ||
         claims_erase(&kafka->claims, span, claims_key(key, OF_DRAINED, name), error)) {
         kafka_abort(kafka->client);
@@ -561,7 +565,7 @@ static int take(struct fleet_link *link, struct fleet_claim *claims, size_t coun
     if (claims_follow(&kafka->claims, error))
         return -1;
     if (!kafka->group || rd_kafka_assignment_lost(kafka->group))
-        return error_set(error, EX_TEMPFAIL, "its group has left this daemon behind");
+        return error_set(error, EX_TEMPFAIL, "this daemon is not a member of the group");
     rd_kafka_consumer_group_metadata_t *group = rd_kafka_consumer_group_metadata(kafka->group);
     rd_kafka_topic_partition_list_t *offsets = rd_kafka_topic_partition_list_new((int)count + 1);
     if (claims_begin(&kafka->claims, &span, error) || claims_follow_all(&kafka->claims, error))
@@ -664,7 +668,8 @@ static int add_staged(struct kafka *kafka, const struct fleet_commit *commit,
         return error_no_memory(error);
     kafka->staged = larger;
     *staged = &larger[kafka->staged_count++];
-    **staged = (struct staged){commit->partition, commit->serial, kafka->client->number, SIZE_MAX};
+    **staged =
+        (struct staged){commit->partition, commit->serial, kafka->client->number, 0, SIZE_MAX};
     if (judge(kafka, commit) != WRITE)
         return 0;
     (*staged)->span = kafka_span_new(kafka->client, 0);
@@ -684,8 +689,10 @@ static int stage(struct fleet_link *link, const struct fleet_commit *commit,
     for (size_t n = 0; n < count && result == 0 && staged->span != SIZE_MAX; n++)
         result = kafka_write_row(kafka->client, (int32_t)commit->partition, staged->span, &rows[n],
                                  error);
-    if (result == 0)
+    if (result == 0) {
+        staged->rows += count;
         return 0;
+    }
     kafka->staged_count = 0;
     kafka_abort(kafka->client);
     return -1;
@@ -696,8 +703,8 @@ static int put_commit(struct kafka *kafka, size_t span, const struct fleet_commi
     const struct holding *held = &kafka->claims.held[commit->partition];
     const struct staged *staged = commit->rows ? find_staged(kafka, commit) : NULL;
     const int64_t offset = commit->learned ? (int64_t)commit->offset.sequence : -1;
-    if (commit->rows && (!staged || staged->span == SIZE_MAX))
-        return error_set(error, EX_TEMPFAIL, "states that it was given are gone");
+    if (commit->rows && (!staged || staged->span == SIZE_MAX || staged->rows < commit->rows))
+        return error_set(error, EX_TEMPFAIL, "its transaction was interrupted");
     json_t *record = next_record(kafka, held, commit->claim);
     if (!record)
         return error_no_memory(error);
@@ -733,10 +740,10 @@ static int commit_each(struct kafka *kafka, struct fleet_commit *commits, size_t
         claims_follow_all(&kafka->claims, error))
         return -1;
     if (!kafka->group || rd_kafka_assignment_lost(kafka->group))
-        return error_set(error, EX_TEMPFAIL, "its group has left this daemon behind");
+        return error_set(error, EX_TEMPFAIL, "this daemon is not a member of the group");
     for (size_t n = 0; n < count; n++) {
         if (has_changed(kafka, &commits[n]))
-            return error_set(error, EX_TEMPFAIL, "its group has changed meanwhile");
+            return error_set(error, EX_TEMPFAIL, "the group has rebalanced during the commit");
         const enum verdict verdict = judge(kafka, &commits[n]);
         commits[n].refused = verdict == REFUSED;
         commits[n].incomplete = verdict == INCOMPLETE;

@@ -279,7 +279,7 @@ int kafka_wait(struct fleet_client *kafka, struct error *error) {
     if (!kafka->waits && !kafka->code)
         return 0;
     rd_kafka_resp_err_t code = kafka->code ? kafka->code : RD_KAFKA_RESP_ERR__TIMED_OUT;
-    drop_writer(kafka);
+    kafka_abort(kafka);
     return outcome(kafka, code, error);
 }
 

@@ -199,22 +199,25 @@ void fleet_assign(size_t partitions, size_t daemons, const int *owner, int *to, 
 int fleet_assign_view(struct fleet_view *view, struct error *error) {
     const size_t partitions = view->partition_count, daemons = view->daemon_count;
     int *owner = calloc(2 * partitions + 2 * daemons + 1, sizeof *owner), count = 0;
-    int *to = owner + partitions, *number = to + partitions, *daemon = number + daemons;
     size_t *room = calloc(2 * daemons + 1, sizeof *room);
-    for (size_t d = 0; owner && d < daemons; d++) {
+    if (!owner || !room) {
+        free(owner);
+        free(room);
+        return error_no_memory(error);
+    }
+    int *to = owner + partitions, *number = to + partitions, *daemon = number + daemons;
+    for (size_t d = 0; d < daemons; d++) {
         const bool takes_part = view->daemons[d].living && !view->daemons[d].draining;
         number[d] = takes_part ? count : FLEET_NOBODY;
         if (takes_part)
             daemon[count++] = (int)d;
     }
-    for (size_t p = 0; owner && p < partitions; p++)
+    for (size_t p = 0; p < partitions; p++)
         owner[p] = view->partitions[p].owner < 0 ? FLEET_NOBODY : number[view->partitions[p].owner];
-    if (owner && room)
-        fleet_assign(partitions, (size_t)count, owner, to, room);
-    for (size_t p = 0; owner && room && p < partitions; p++)
+    fleet_assign(partitions, (size_t)count, owner, to, room);
+    for (size_t p = 0; p < partitions; p++)
         view->partitions[p].to = to[p] == FLEET_NOBODY ? -1 : daemon[to[p]];
-    const bool good = owner && room;
     free(owner);
     free(room);
-    return good ? 0 : error_no_memory(error);
+    return 0;
 }

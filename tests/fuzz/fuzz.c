@@ -15,11 +15,17 @@
 enum { DESCRIPTOR_PATH_SIZE = 32 };
 
 const struct fuzz_harness fuzz_harnesses[] = {
-    {"decode", fuzz_decode},         {"json", fuzz_json},
-    {"config", fuzz_config},         {"safetensors", fuzz_safetensors},
-    {"checkpoint", fuzz_checkpoint}, {"stream", fuzz_stream},
-    {"journal", fuzz_journal},       {"initial", fuzz_initial},
-    {"message", fuzz_message},       {NULL, NULL},
+    {"decode", fuzz_decode},
+    {"json", fuzz_json},
+    {"config", fuzz_config},
+    {"safetensors", fuzz_safetensors},
+    {"checkpoint", fuzz_checkpoint},
+    {"stream", fuzz_stream},
+    {"journal", fuzz_journal},
+    {"initial", fuzz_initial},
+    {"message", fuzz_message},
+    {"pieces", fuzz_pieces},
+    {NULL, NULL},
 };
 
 const struct fuzz_harness *fuzz_harness(const char *name) {

@@ -18,6 +18,7 @@ bool fuzz_stream(const uint8_t *bytes, size_t size);
 bool fuzz_journal(const uint8_t *bytes, size_t size);
 bool fuzz_initial(const uint8_t *bytes, size_t size);
 bool fuzz_message(const uint8_t *bytes, size_t size);
+bool fuzz_pieces(const uint8_t *bytes, size_t size);
 
 /* Their names; after the last comes one without. */
 struct fuzz_harness {

@@ -9,7 +9,7 @@
 set -u
 seconds=${1:?usage: run.sh SECONDS [HARNESS...]}
 shift
-[ $# -gt 0 ] || set -- decode json config safetensors checkpoint stream journal initial message
+[ $# -gt 0 ] || set -- decode json config safetensors checkpoint stream journal initial message pieces
 here=$(dirname "$0")
 fuzzers=${builddir:-.}/tests/fuzz
 scratch=$(mktemp -d) || exit 99

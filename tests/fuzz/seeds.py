@@ -348,6 +348,23 @@ INITIAL = {
     "whole": whole(b"{}"),
 }
 
+# --- pieces: commands of a control socket -----------------------------------------------------------------
+def part(blob, **more):
+    return json.dumps({"command": "adopt", **more, "blob": blob}, separators=(",", ":")).encode() + b"\n"
+
+
+PIECES = {
+    "good-whole": part("Uk5TVFJFQU0="),
+    "good-parts": part("Uk5T", part=1, parts=3) + part("VFJF", part=2, parts=3) + part("QU0=", part=3, parts=3),
+    "good-again": part("Uk5T", part=1, parts=3) + part("AAAA", part=1, parts=2) + part("QU0=", part=2, parts=2),
+    "parts-skipped": part("Uk5T", part=1, parts=3) + part("QU0=", part=3, parts=3),
+    "parts-other": part("Uk5T", part=1, parts=3) + part("QU0=", part=2, parts=4),
+    "parts-many": part("Uk5T", part=2**63 - 1, parts=2**63 - 1) + part("Uk5T", part=-1) + part("", part=1.5),
+    "parts-large": part("A" * 700, part=1, parts=2) + part("A" * 104, part=2, parts=2) + part("A" * 900),
+    "parts-none": part("Uk5", part=1, parts=1) + part("U===") + b"[]\n7\n{}\n" + part(7),
+}
+
+
 # --- stream: which learner and what the rest is; edits of the blob that it writes, or a whole one ------
 S_BYTE, S_WORD, S_GROW, S_CUT, S_END, S_ROW = range(6)
 S_WHOLE, S_NO_REPAIR, S_FULL = 16, 32, 64
@@ -446,7 +463,7 @@ MESSAGE = {
 }
 
 HARNESSES = {"decode": DECODE, "json": JSON, "config": CONFIG, "safetensors": SAFETENSORS,
-             "checkpoint": CHECKPOINT, "stream": STREAM,
+             "checkpoint": CHECKPOINT, "pieces": PIECES, "stream": STREAM,
              "journal": JOURNAL, "initial": INITIAL, "message": MESSAGE}
 
 

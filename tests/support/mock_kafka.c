@@ -37,12 +37,13 @@ enum {
     REFUSALS = 64,
 };
 
-/* In place of libc's, for librdkafka: seconds from any start. */
+/* MOCK_KAFKA_SPEED: how many times as fast the mock's clock goes, so that it gives up waiting
+ * sooner. */
+static int speed = 1;
+
+/* In place of libc's, for librdkafka. */
 int clock_gettime(clockid_t id, struct timespec *now) {
-    static int speed;
     int result = (int)syscall(SYS_clock_gettime, id, now);
-    if (!speed)
-        speed = getenv("MOCK_KAFKA_SPEED") ? atoi(getenv("MOCK_KAFKA_SPEED")) : 1;
     if (id == CLOCK_MONOTONIC && result == 0) {
         const long long fast = speed * (now->tv_sec * 1000000000LL + now->tv_nsec);
         *now = (struct timespec){fast / 1000000000, fast % 1000000000};
@@ -238,6 +239,8 @@ int main(int count, char **words) {
     char why[LINE_SIZE], line[LINE_SIZE];
     rd_kafka_conf_t *conf = rd_kafka_conf_new();
     setvbuf(stdout, NULL, _IOLBF, 0);
+    if (count == 1 && getenv("MOCK_KAFKA_SPEED"))
+        speed = atoi(getenv("MOCK_KAFKA_SPEED"));
     if (count > 1) {
         rd_kafka_conf_set(conf, "bootstrap.servers", words[1], why, sizeof why);
         rd_kafka_conf_set(conf, "enable.idempotence", "true", why, sizeof why);
