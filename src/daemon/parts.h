@@ -71,8 +71,13 @@ struct daemon {
     struct moving *moving;
 };
 
-/* Another one: the module of another build (source.h). */
-#define DAEMON_LAYOUT (sizeof(struct daemon) + sizeof(struct config) + sizeof(struct source_ops))
+/* Differs between builds whose structs differ: a module of another build is refused (source.h). */
+#define DAEMON_LAYOUT                                                                              \
+    ((((sizeof(struct daemon) * 31 + sizeof(struct config)) * 31 + sizeof(struct source_ops)) *    \
+          31 +                                                                                     \
+      sizeof(struct status_fields)) *                                                              \
+         31 +                                                                                      \
+     sizeof(struct example))
 
 /* Examples and steps learned. */
 static inline uint64_t daemon_examples(const struct daemon *daemon) {

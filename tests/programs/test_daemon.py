@@ -798,7 +798,7 @@ def test_only_a_broker_needs_its_module(directory):
         code, _, text = run("--config", path, program=alone)
         assert code == 69 and f"examples.{broker}: runnel-cluster.so not found" in text, text
         assert f"--with-{broker}" in text and text.count("\n") == 1, text
-        for module, words in (("/nowhere.so", "cannot load"), (PROGRAM.with_name("librunnel.so.1.0.0"), "one build")):
+        for module, words in (("/nowhere.so", "cannot load"), (next(PROGRAM.parent.glob("librunnel.so.*")), "one build")):
             code, _, text = run("--config", path, RUNNEL_CLUSTER_MODULE=str(module))
             assert code == 69 and f"examples.{broker}: " in text and words in text, text
             assert str(module) in text and text.count("\n") == 1, text
