@@ -102,7 +102,8 @@ struct source {
     bool skip_bad;       /* --skip-bad was given */
     bool strict;         /* an example that the daemon rejects is an error at once */
     struct field_options fields;
-    uint64_t skipped; /* bad rows skipped */
+    struct pending *pending; /* of a broker: messages to acknowledge (sources/broker.h); or NULL */
+    uint64_t skipped;        /* bad rows skipped */
 };
 
 struct source_type {

@@ -52,10 +52,6 @@ struct kafka {
     size_t staged_count;
 };
 
-static struct kafka *kafka_of(struct fleet_link *link) {
-    return (struct kafka *)link;
-}
-
 /* ---- The group ---- */
 
 static bool is_own(const struct kafka *kafka, const struct holding *held) {
@@ -302,7 +298,7 @@ static int refuse_old(struct kafka *kafka, struct error *error) {
 
 /* Of two that begin a fleet at the same moment the later one finds the other. */
 static int join(struct fleet_link *link, const char *info, struct error *error) {
-    struct kafka *kafka = kafka_of(link);
+    struct kafka *kafka = (struct kafka *)link;
     const struct fleet_self *self = kafka->self;
     if (claims_follow(&kafka->claims, error) || claims_follow_all(&kafka->claims, error))
         return -1;
@@ -323,7 +319,7 @@ static int join(struct fleet_link *link, const char *info, struct error *error) 
 
 static int renew(struct fleet_link *link, const char *info, uint64_t *version,
                  struct error *error) {
-    struct kafka *kafka = kafka_of(link);
+    struct kafka *kafka = (struct kafka *)link;
     int displaced = claims_follow(&kafka->claims, error) ? -1 : poll_group(kafka, error);
     if (displaced < 0)
         return -1;
@@ -343,7 +339,7 @@ static int renew(struct fleet_link *link, const char *info, uint64_t *version,
 
 /* The others need not wait for the end of the session. */
 static int leave(struct fleet_link *link, struct error *error) {
-    struct kafka *kafka = kafka_of(link);
+    struct kafka *kafka = (struct kafka *)link;
     const double end = clock_seconds() + LEAVE_S;
     const char *name = kafka->self->name;
     char key[CLAIMS_KEY_SIZE];
@@ -451,7 +447,7 @@ static int add_partitions(const struct kafka *kafka, struct fleet_view *view, si
 }
 
 static int look(struct fleet_link *link, struct fleet_view *view, struct error *error) {
-    struct kafka *kafka = kafka_of(link);
+    struct kafka *kafka = (struct kafka *)link;
     fleet_view_free(view);
     int found = claims_follow(&kafka->claims, error);
     if (found)
@@ -558,7 +554,7 @@ static int restore(struct kafka *kafka, size_t partition, struct error *error) {
 
 static int take(struct fleet_link *link, struct fleet_claim *claims, size_t count, size_t *taken,
                 struct error *error) {
-    struct kafka *kafka = kafka_of(link);
+    struct kafka *kafka = (struct kafka *)link;
     size_t span;
     int result = 0;
     *taken = 0;
@@ -598,7 +594,7 @@ static int take(struct fleet_link *link, struct fleet_claim *claims, size_t coun
 
 static int ended(struct fleet_link *link, struct fleet_ended *claims, size_t count,
                  struct error *error) {
-    struct kafka *kafka = kafka_of(link);
+    struct kafka *kafka = (struct kafka *)link;
     char key[CLAIMS_KEY_SIZE];
     if (claims_follow(&kafka->claims, error) || claims_follow_all(&kafka->claims, error))
         return -1;
@@ -619,7 +615,7 @@ static int ended(struct fleet_link *link, struct fleet_ended *claims, size_t cou
 
 static int settle(struct fleet_link *link, const uint64_t *claims, size_t count,
                   struct error *error) {
-    struct kafka *kafka = kafka_of(link);
+    struct kafka *kafka = (struct kafka *)link;
     char key[CLAIMS_KEY_SIZE];
     size_t span;
     if (claims_follow(&kafka->claims, error) || claims_begin(&kafka->claims, &span, error))
@@ -679,7 +675,7 @@ static int add_staged(struct kafka *kafka, const struct fleet_commit *commit,
 /* After a failure all is staged again: what came of this try is in no span that counts. */
 static int stage(struct fleet_link *link, const struct fleet_commit *commit,
                  const struct fleet_row *rows, size_t count, struct error *error) {
-    struct kafka *kafka = kafka_of(link);
+    struct kafka *kafka = (struct kafka *)link;
     if (count == 0)
         return 0;
     int result = claims_follow(&kafka->claims, error) || kafka_begin(kafka->client, error) ? -1 : 0;
@@ -764,7 +760,7 @@ static int commit_each(struct kafka *kafka, struct fleet_commit *commits, size_t
 
 static int commit(struct fleet_link *link, struct fleet_commit *commits, size_t count, bool release,
                   struct error *error) {
-    struct kafka *kafka = kafka_of(link);
+    struct kafka *kafka = (struct kafka *)link;
     int result = claims_follow(&kafka->claims, error);
     rd_kafka_consumer_group_metadata_t *group =
         kafka->group ? rd_kafka_consumer_group_metadata(kafka->group) : NULL;
@@ -782,7 +778,7 @@ static int commit(struct fleet_link *link, struct fleet_commit *commits, size_t 
 /* The states of a partition that count: of each publication since the last whole one. */
 static int states(struct fleet_link *link, size_t partition, fleet_visit *visit, void *context,
                   struct error *error) {
-    struct kafka *kafka = kafka_of(link);
+    struct kafka *kafka = (struct kafka *)link;
     struct kafka_span spans[SPANS_MAX];
     size_t count = 0;
     if (claims_follow(&kafka->claims, error))
@@ -799,7 +795,7 @@ static int states(struct fleet_link *link, size_t partition, fleet_visit *visit,
 
 static int ends(struct fleet_link *link, const struct fleet_view *view, uint64_t *ends,
                 struct error *error) {
-    struct kafka *kafka = kafka_of(link);
+    struct kafka *kafka = (struct kafka *)link;
     if (kafka_connect(kafka->client, false, error) < 0)
         return -1;
     for (size_t n = 0; n < view->partition_count; n++) {
@@ -812,7 +808,7 @@ static int ends(struct fleet_link *link, const struct fleet_view *view, uint64_t
 }
 
 static int groups(struct fleet_link *link, struct fleet_groups *groups, struct error *error) {
-    struct kafka *kafka = kafka_of(link);
+    struct kafka *kafka = (struct kafka *)link;
     return kafka_connect(kafka->client, false, error) < 0
                ? -1
                : kafka_groups(kafka->client, groups, error);
@@ -831,7 +827,7 @@ static int see_all(struct kafka *kafka, struct error *error) {
 }
 
 static int drain(struct fleet_link *link, const char *name, struct error *error) {
-    struct kafka *kafka = kafka_of(link);
+    struct kafka *kafka = (struct kafka *)link;
     char key[CLAIMS_KEY_SIZE];
     if (see_all(kafka, error))
         return -1;
@@ -844,7 +840,7 @@ static int drain(struct fleet_link *link, const char *name, struct error *error)
 }
 
 static int rebalance(struct fleet_link *link, struct error *error) {
-    struct kafka *kafka = kafka_of(link);
+    struct kafka *kafka = (struct kafka *)link;
     const char *key;
     json_t *record;
     size_t span, drained = 0;
@@ -909,7 +905,7 @@ static int move_all(struct kafka *kafka, int64_t *offsets, int count, struct err
 
 /* It has no daemon's configuration: the topics are made for the stream that is named. */
 static int move(struct fleet_link *link, const char *stream, size_t *count, struct error *error) {
-    struct kafka *kafka = kafka_of(link);
+    struct kafka *kafka = (struct kafka *)link;
     struct fleet_self self = *kafka->self;
     int partitions, result = -1;
     bool old = false;
@@ -936,7 +932,7 @@ end:
 /* ---- Opening and closing ---- */
 
 static void close_kafka(struct fleet_link **link) {
-    struct kafka *kafka = kafka_of(*link);
+    struct kafka *kafka = (struct kafka *)*link;
     if (kafka) {
         claims_forget(&kafka->claims);
         end_group(kafka);

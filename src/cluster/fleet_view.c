@@ -124,6 +124,8 @@ int fleet_name_is_taken(const struct fleet_self *self, struct error *error) {
                      self->name, self->group);
 }
 
+/* ---- Rates ---- */
+
 double fleet_rate(const json_t *info, const char *key) {
     double value;
     return member_number(json_object_get(info, FLEET_RATES), key, &value) ? value : NAN;

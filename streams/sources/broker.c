@@ -6,6 +6,7 @@
 
 #include "common/error.h"
 #include "common/hash.h"
+#include "streams/feed.h"
 
 /* ---- messages to acknowledge ---- */
 
@@ -63,6 +64,10 @@ int pending_add(struct pending *pending, const struct pending_id *id, bool examp
 
 void pending_settle(struct pending *pending, uint64_t count) {
     pending->settled = count;
+}
+
+void broker_settled(struct source *source, uint64_t count) {
+    pending_settle(source->pending, count);
 }
 
 bool pending_take(struct pending *pending, struct pending_id *id) {

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 struct error;
+struct source;
 
 /* ---- messages to acknowledge ---- */
 
@@ -30,6 +31,9 @@ int pending_add(struct pending *pending, const struct pending_id *id, bool examp
 
 /* The first `count` examples of all are settled. */
 void pending_settle(struct pending *pending, uint64_t count);
+
+/* The same of a source, as struct source_type has it. */
+void broker_settled(struct source *source, uint64_t count);
 
 /* Take off the oldest message if it is settled. */
 bool pending_take(struct pending *pending, struct pending_id *id);

@@ -88,7 +88,7 @@ struct journal_field {
 };
 
 struct journal {
-    struct source source;
+    struct source source; /* of `pending`, `what` is the cursor */
     const char *directory, *since, *stream_field, *cursor_file, *file;
     struct option_list matches, units;
     uint64_t templates;
@@ -103,7 +103,6 @@ struct journal {
     char *saved;  /* the newest that is settled, not yet in the file; or NULL */
     double saved_at;
     bool none_said;
-    struct pending *pending; /* `what` is the cursor */
     struct payload *payload;
     struct message_number number;
     char value[JOURNAL_VALUE_MAX + 1]; /* of the newest field */
@@ -412,7 +411,7 @@ static int open_journal(struct source *source, char **operands, struct error *er
         return journal_fail(code, "watched", error);
     if (check_fields(journal, error) < 0 || add_matches(journal, error) < 0 ||
         (journal->cursor_file && cursor_read(journal->cursor_file, &journal->cursor, error) < 0) ||
-        seek(journal, error) < 0 || pending_open(&journal->pending, error) < 0 ||
+        seek(journal, error) < 0 || pending_open(&journal->source.pending, error) < 0 ||
         payload_open(&journal->payload, source, error) < 0)
         return -1;
     return template
@@ -434,15 +433,10 @@ static int save(struct journal *journal, struct error *error) {
 
 static void take_settled(struct journal *journal) {
     struct pending_id id;
-    while (pending_take(journal->pending, &id)) {
+    while (pending_take(journal->source.pending, &id)) {
         free(journal->saved);
         journal->saved = id.what;
     }
-}
-
-static void settled(struct source *source, uint64_t count) {
-    struct journal *journal = (struct journal *)source;
-    pending_settle(journal->pending, count);
 }
 
 /* ---- from entry to entry ---- */
@@ -457,7 +451,7 @@ static int take(struct journal *journal, struct step *step, struct error *error)
     journal->cursor = NULL;
     int taken = had ? 0 : journal_example(journal, cursor, step, error);
     const struct pending_id id = {.what = cursor};
-    if (taken >= 0 && !had && pending_add(journal->pending, &id, taken, error) == 0)
+    if (taken >= 0 && !had && pending_add(journal->source.pending, &id, taken, error) == 0)
         return taken;
     free(cursor);
     return had ? 0 : -1;
@@ -498,17 +492,17 @@ static void close_journal(struct source **source) {
     struct journal *journal = (struct journal *)*source;
     struct pending_id id;
     struct error error;
-    if (journal->pending) {
+    if (journal->source.pending) {
         take_settled(journal);
         if (save(journal, &error) < 0)
             feed_say("%s; the next call sends again what the daemon has, and it answers that as "
                      "duplicates",
                      error.text);
-        pending_settle(journal->pending, UINT64_MAX);
-        while (pending_take(journal->pending, &id))
+        pending_settle(journal->source.pending, UINT64_MAX);
+        while (pending_take(journal->source.pending, &id))
             free(id.what);
     }
-    pending_close(&journal->pending);
+    pending_close(&journal->source.pending);
     payload_close(&journal->payload);
     drain_close(&journal->drain);
     sd_journal_close(journal->journal);
@@ -527,6 +521,6 @@ const struct source_type source_journal = {
     .create = create,
     .open = open_journal,
     .next = next,
-    .settled = settled,
+    .settled = broker_settled,
     .close = close_journal,
 };

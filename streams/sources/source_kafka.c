@@ -33,7 +33,7 @@ struct part {
 };
 
 struct kafka {
-    struct source source;
+    struct source source; /* of `pending`, `what` is the part, `first` the offset */
     struct kafka_options options;
     const char *group, *from;
     bool by_key;
@@ -45,7 +45,6 @@ struct kafka {
     double committed, probed; /* when: clock_seconds */
     struct part **parts;      /* (count,) */
     size_t count;
-    struct pending *pending; /* `what` is the part, `first` the offset */
     struct payload *payload;
     struct message_number number;
     rd_kafka_message_t *message; /* the newest one, or NULL */
@@ -119,7 +118,7 @@ static int open_kafka(struct source *source, char **operands, struct error *erro
     for (char **topic = operands; *topic; topic++)
         rd_kafka_topic_partition_list_add(kafka->topics, *topic, RD_KAFKA_PARTITION_UA);
     source->once = true;
-    if (pending_open(&kafka->pending, error) < 0 ||
+    if (pending_open(&kafka->source.pending, error) < 0 ||
         payload_open(&kafka->payload, source, error) < 0)
         return -1;
     rd_kafka_conf_t *conf =
@@ -174,7 +173,7 @@ static struct part *find_part(struct kafka *kafka, const char *topic, int32_t pa
 static rd_kafka_topic_partition_list_t *take_offsets(struct kafka *kafka) {
     struct pending_id id;
     size_t advanced = 0;
-    while (pending_take(kafka->pending, &id)) {
+    while (pending_take(kafka->source.pending, &id)) {
         struct part *part = id.what;
         part->next = (int64_t)id.first + 1;
         part->advanced = true;
@@ -249,7 +248,7 @@ static int take(struct kafka *kafka, struct step *step, struct error *error) {
     kafka->number = (struct message_number){part->producer, 0, (uint64_t)m->offset};
     int taken = payload_step(kafka->payload, &message, step, error);
     const struct pending_id id = {part, (uint64_t)m->offset, 0};
-    return taken < 0 || pending_add(kafka->pending, &id, taken, error) < 0 ? -1 : taken;
+    return taken < 0 || pending_add(kafka->source.pending, &id, taken, error) < 0 ? -1 : taken;
 }
 
 /* A message that is an error. */
@@ -304,17 +303,12 @@ static int next(struct source *source, struct step *step, struct error *error) {
     }
 }
 
-static void settled(struct source *source, uint64_t count) {
-    struct kafka *kafka = (struct kafka *)source;
-    pending_settle(kafka->pending, count);
-}
-
 /* Commit, leave the group, and close: in a few seconds, also when no server answers. */
 static void close_client(struct kafka *kafka) {
-    size_t settled_count = kafka->pending ? pending_settled(kafka->pending) : 0;
+    size_t settled_count = kafka->source.pending ? pending_settled(kafka->source.pending) : 0;
     if (kafka->message)
         rd_kafka_message_destroy(kafka->message);
-    if (kafka->event >= 0 && kafka->pending && !commit_all(kafka))
+    if (kafka->event >= 0 && kafka->source.pending && !commit_all(kafka))
         feed_say("%s: the last commit was not confirmed; Kafka may give messages again that the "
                  "daemon has (%zu), and it answers them as duplicates",
                  kafka->options.servers, settled_count);
@@ -333,7 +327,7 @@ static void close_kafka(struct source **source) {
         free(kafka->parts[i]->topic);
         free(kafka->parts[i]);
     }
-    pending_close(&kafka->pending);
+    pending_close(&kafka->source.pending);
     payload_close(&kafka->payload);
     free(kafka->parts);
     free(kafka);
@@ -349,6 +343,6 @@ const struct source_type source_kafka = {
     .create = create,
     .open = open_kafka,
     .next = next,
-    .settled = settled,
+    .settled = broker_settled,
     .close = close_kafka,
 };

@@ -36,7 +36,7 @@ struct delivered {
 };
 
 struct nats {
-    struct source source;
+    struct source source; /* of `pending`, `first` is the number */
     struct nats_options options;
     const char *consumer, *filter;
     uint64_t from;
@@ -50,7 +50,6 @@ struct nats {
     uint64_t seen;                    /* number of the newest one that was taken, 0 = none */
     uint64_t settled_to;              /* number up to which all are settled, 0 = none yet */
     struct delivered *first, **after; /* list, and where the next one goes */
-    struct pending *pending;          /* `first` is the number */
     struct payload *payload;
     struct message_number number;
     char id[ID_SIZE];
@@ -85,7 +84,7 @@ static int open_nats(struct source *source, char **operands, struct error *error
     struct nats *nats = (struct nats *)source;
     nats->stream = operands[0];
     source->once = true;
-    if (nats_check(&nats->options, error) < 0 || pending_open(&nats->pending, error) < 0)
+    if (nats_check(&nats->options, error) < 0 || pending_open(&nats->source.pending, error) < 0)
         return -1;
     nats->retry.server = nats->options.address.name;
     return payload_open(&nats->payload, source, error);
@@ -220,7 +219,7 @@ static natsStatus acknowledge(struct nats *nats) {
     struct pending_id id;
     struct delivered *newest = NULL;
     natsStatus status = NATS_OK;
-    while (pending_take(nats->pending, &id))
+    while (pending_take(nats->source.pending, &id))
         nats->settled_to = id.first;
     while (nats->first && nats->first->sequence <= nats->settled_to) {
         if (newest)
@@ -238,11 +237,6 @@ static natsStatus acknowledge(struct nats *nats) {
     natsMsg_Destroy(newest->message);
     free(newest);
     return status;
-}
-
-static void settled(struct source *source, uint64_t count) {
-    struct nats *nats = (struct nats *)source;
-    pending_settle(nats->pending, count);
 }
 
 /* ---- messages ---- */
@@ -284,7 +278,7 @@ static int take(struct nats *nats, natsMsg *message, const jsMsgMetaData *data, 
              nats->stream);
     int taken = payload_step(nats->payload, &content, step, error);
     const struct pending_id id = {NULL, sequence, 0};
-    return taken < 0 || pending_add(nats->pending, &id, taken, error) < 0 ? -1 : taken;
+    return taken < 0 || pending_add(nats->source.pending, &id, taken, error) < 0 ? -1 : taken;
 }
 
 /* A message of the consumer; heartbeats, and what others send to the inbox, have no data of it. */
@@ -309,8 +303,9 @@ static int next(struct source *source, struct step *step, struct error *error) {
             return -1;
         natsStatus status = acknowledge(nats);
         if (status == NATS_OK)
-            status = natsSubscription_NextMsg(&message, nats->subscription,
-                                              pending_count(nats->pending) ? BUSY_MS : IDLE_MS);
+            status =
+                natsSubscription_NextMsg(&message, nats->subscription,
+                                         pending_count(nats->source.pending) ? BUSY_MS : IDLE_MS);
         if (status == NATS_OK) {
             int taken = receive(nats, message, step, error);
             if (taken)
@@ -325,7 +320,7 @@ static int next(struct source *source, struct step *step, struct error *error) {
 
 static void close_nats(struct source **source) {
     struct nats *nats = (struct nats *)*source;
-    size_t left = nats->pending ? pending_settled(nats->pending) : 0;
+    size_t left = nats->source.pending ? pending_settled(nats->source.pending) : 0;
     bool good = left == 0 || (nats->connection && acknowledge(nats) == NATS_OK);
     if (nats->connection && natsConnection_FlushTimeout(nats->connection, FLUSH_MS) != NATS_OK)
         good = left == 0;
@@ -335,7 +330,7 @@ static void close_nats(struct source **source) {
                  nats->options.address.name, left);
     disconnect(nats);
     nats_Close();
-    pending_close(&nats->pending);
+    pending_close(&nats->source.pending);
     payload_close(&nats->payload);
     free(nats);
     *source = NULL;
@@ -350,6 +345,6 @@ const struct source_type source_nats = {
     .create = create,
     .open = open_nats,
     .next = next,
-    .settled = settled,
+    .settled = broker_settled,
     .close = close_nats,
 };

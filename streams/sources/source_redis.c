@@ -489,7 +489,6 @@ struct redis {
     struct source source;
     struct redis_reader reader;
     const char *url, *user, *password_file, *field;
-    struct pending *pending;
     struct payload *payload;
     struct message_number number;
     char id[ID_SIZE]; /* of the newest entry, for sentences */
@@ -557,7 +556,7 @@ static int open_redis(struct source *source, char **operands, struct error *erro
     if (url_parse(&redis->reader.url, "--url", redis->url, REDIS_URL_SCHEMES, REDIS_URL_FORM,
                   error) < 0 ||
         url_login(&redis->reader.url, redis->user, redis->password_file, error) < 0 ||
-        pending_open(&redis->pending, error) < 0 ||
+        pending_open(&redis->source.pending, error) < 0 ||
         payload_open(&redis->payload, source, error) < 0 ||
         reader_open(&redis->reader, operands, error) < 0)
         return -1;
@@ -602,10 +601,10 @@ static int next(struct source *source, struct step *step, struct error *error) {
     struct redis *redis = (struct redis *)source;
     struct redis_entry entry;
     int status;
-    while ((status = reader_next(&redis->reader, redis->pending, &entry, error)) > 0) {
+    while ((status = reader_next(&redis->reader, redis->source.pending, &entry, error)) > 0) {
         struct pending_id id = {entry.topic, entry.first, entry.second};
         int taken = take(redis, &entry, step, error);
-        if (taken < 0 || pending_add(redis->pending, &id, taken, error) < 0)
+        if (taken < 0 || pending_add(redis->source.pending, &id, taken, error) < 0)
             return -1;
         if (taken)
             return 1;
@@ -613,15 +612,10 @@ static int next(struct source *source, struct step *step, struct error *error) {
     return status;
 }
 
-static void settled(struct source *source, uint64_t count) {
-    struct redis *redis = (struct redis *)source;
-    pending_settle(redis->pending, count);
-}
-
 static void close_redis(struct source **source) {
     struct redis *redis = (struct redis *)*source;
-    reader_close(&redis->reader, redis->pending);
-    pending_close(&redis->pending);
+    reader_close(&redis->reader, redis->source.pending);
+    pending_close(&redis->source.pending);
     payload_close(&redis->payload);
     free(redis->object);
     free(redis);
@@ -640,6 +634,6 @@ const struct source_type source_redis = {
     .create = create,
     .open = open_redis,
     .next = next,
-    .settled = settled,
+    .settled = broker_settled,
     .close = close_redis,
 };

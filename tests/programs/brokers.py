@@ -61,14 +61,23 @@ def hold_port():
 
 
 class Server:
-    """A broker's process, with a log in the directory. With a port it listens there on the loopback."""
+    """A broker's process, with a log and a socket in the directory. With a port it listens there on the loopback."""
+    socket_name = None
 
-    def __init__(self, directory, port=False):
-        self.directory = pathlib.Path(directory)
+    def __init__(self, directory, *words, port=False):
+        self.directory, self.words = pathlib.Path(directory), words  # words: of its command, or configuration
         self.process = None
         self.holder = hold_port() if port else None
         self.port = self.holder.getsockname()[1] if port else 0
         self.start()
+
+    @property
+    def path(self):
+        return str(self.directory / self.socket_name)
+
+    @property
+    def url(self):
+        return f"unix://{self.path}"
 
     def command(self):
         raise NotImplementedError
@@ -104,18 +113,7 @@ class Server:
 
 class Redis(Server):
     """redis-server that has on disk what it has answered: each write is synced."""
-
-    def __init__(self, directory, *words, port=False):
-        self.words = words
-        super().__init__(directory, port)
-
-    @property
-    def path(self):
-        return str(self.directory / "redis.socket")
-
-    @property
-    def url(self):
-        return f"unix://{self.path}"
+    socket_name = "redis.socket"
 
     def command(self):
         return [program("redis-server"), "--port", str(self.port), "--bind", "127.0.0.1",
@@ -173,18 +171,7 @@ class Redis(Server):
 class Mosquitto(Server):
     """mosquitto on a socket in the directory (and a port): what it has is on disk when it ends by
     itself, and after save(); it has no log of changes, so that a kill may lose what came since."""
-
-    def __init__(self, directory, *lines, port=False):
-        self.lines = lines
-        super().__init__(directory, port)
-
-    @property
-    def path(self):
-        return str(self.directory / "mqtt.socket")
-
-    @property
-    def url(self):
-        return f"unix://{self.path}"
+    socket_name = "mqtt.socket"
 
     def command(self):
         port = f"listener {self.port} 127.0.0.1\n" if self.port else ""
@@ -192,7 +179,7 @@ class Mosquitto(Server):
         config.write_text(
             f"user root\nlistener 0 {self.path}\n{port}persistence true\n"
             f"persistence_location {self.directory}/\nallow_anonymous true\n"
-            "max_queued_messages 0\n" + "".join(f"{line}\n" for line in self.lines))
+            "max_queued_messages 0\n" + "".join(f"{line}\n" for line in self.words))
         pathlib.Path(self.path).unlink(missing_ok=True)
         return [program("mosquitto"), "-c", str(config)]
 

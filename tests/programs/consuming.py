@@ -8,23 +8,27 @@ import running
 FNV_BEGIN, FNV_PRIME = 0xCBF29CE484222325, 0x100000001B3
 
 
+def fnv1a(text):
+    value = FNV_BEGIN
+    for byte in text.encode():
+        value = (value ^ byte) * FNV_PRIME & 0xFFFFFFFFFFFFFFFF
+    return value
+
+
 def partition_of(key, count):
     """As docs/brokers.md has it: FNV-1a of 64 bits of the key, modulo the number of partitions."""
-    value = FNV_BEGIN
-    for byte in key.encode():
-        value = (value ^ byte) * FNV_PRIME & 0xFFFFFFFFFFFFFFFF
-    return value % count
+    return fnv1a(key) % count
 
 
 # A stream as if it had never been: KEYS[1], the id of its first entry, and its fields.
 MAKE_AGAIN = "redis.call('DEL', KEYS[1]) return redis.call('XADD', KEYS[1], unpack(ARGV))"
 
 
-def config(directory, examples, more=""):
+def config(directory, examples):
     text = brokers.CONFIG.format(d=directory, kind="pull")
     socket = f'{{bind: "ipc://{directory}/examples", socket: pull}}'
     assert socket in text
-    return text.replace(socket, examples) + more
+    return text.replace(socket, examples)
 
 
 def json_daemon(directory, broker, more=""):

@@ -9,10 +9,9 @@ import running
 
 
 class Nats(brokers.Server):
-    def __init__(self, directory, more=""):
-        self.more = more  # of its configuration
+    def __init__(self, directory, *more):
         self.login = {}
-        super().__init__(directory, port=True)
+        super().__init__(directory, *more, port=True)
 
     @property
     def url(self):
@@ -21,7 +20,7 @@ class Nats(brokers.Server):
     def command(self):
         path = self.directory / "nats.conf"
         path.write_text(f'listen: "127.0.0.1:{self.port}"\n'
-                        f'jetstream {{ store_dir: "{self.directory}/jetstream" }}\n{self.more}\n')
+                        f'jetstream {{ store_dir: "{self.directory}/jetstream" }}\n' + '\n'.join(self.words) + '\n')
         return [brokers.program("nats-server"), "--config", str(path)]
 
     def answers(self):

@@ -21,8 +21,8 @@ UNAVAILABLE, CONFIGURATION, NO_PERMISSION = 69, 78, 77
 PRODUCE, FIND_COORDINATOR, NO_TOPIC, TOPIC_REFUSED, GROUP_REFUSED = 0, 10, 3, 29, 30  # numbers of Kafka's protocol
 
 
-def daemon(directory, cluster, more="topic: s", options=""):
-    text = consuming.config(directory, f'{{kafka: {{brokers: "{cluster.servers}", {more}}}}}', options)
+def daemon(directory, cluster, more="topic: s"):
+    text = consuming.config(directory, f'{{kafka: {{brokers: "{cluster.servers}", {more}}}}}')
     return running.Daemon(directory, text)
 
 

@@ -21,9 +21,8 @@ UNAVAILABLE, CONFIGURATION = 69, 78
 KEYS = [f"key-{n}" for n in range(7)]
 
 
-def daemon(directory, more="stream: s", options=""):
-    text = consuming.config(directory, f'{{redis: {{url: "unix://{directory}/redis.socket", {more}}}}}',
-                            options)
+def daemon(directory, more="stream: s"):
+    text = consuming.config(directory, f'{{redis: {{url: "unix://{directory}/redis.socket", {more}}}}}')
     return running.Daemon(directory, text)
 
 
@@ -34,9 +33,9 @@ def with_model(directory, model):
     return running.Daemon(directory, text[:begin] + model + text[end:])
 
 
-def refused(directory, *words, more="stream: s", code, options=""):
+def refused(directory, *words, more="stream: s", code):
     """A daemon that ends, and what it says; a word of it after the other."""
-    consuming.ends(daemon(directory, more, options), code, *words)
+    consuming.ends(daemon(directory, more), code, *words)
 
 
 def add(redis, examples, stream="s"):

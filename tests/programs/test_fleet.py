@@ -368,8 +368,7 @@ def test_a_lone_daemon(directory):
     """With the group of a fleet that runs it is refused, or warned if it came first; after the fleet it begins where
     that has ended."""
     alone = {"change": ("fleet: {lease: 1}", "")}
-    with brokers.Redis(directory) as redis, fleet.Member(directory, redis.url, "anna", lease=100) as anna:
-        learn(redis, range(100), anna)
+    with one_that_learned(directory, lease=100) as (redis, anna):
         fleet.ends(directory, redis, "bert", CONFIGURATION, "the daemon anna of the fleet fleet reads this stream",
                    "examples.redis.group", **alone)
         assert anna.stop() == 0

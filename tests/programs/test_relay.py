@@ -14,6 +14,7 @@ import time
 
 import brokers
 import cases
+import consuming
 import kafka
 import nats
 import publishing
@@ -220,8 +221,7 @@ def test_columns_are_named(directory):
 
 def test_streams_that_are_no_topics(directory):
     """What a stream may be called and a topic of MQTT may not ends nothing."""
-    if not brokers.knows("mqtt"):
-        return
+    brokers.need("mqtt")
     with relayed(directory, brokers.Mosquitto(directory), Topics, "--topic", "runnel/brokers/{stream}") as (
             d, socket, reader, process, before):
         names = ["a\x01b", "\x9b2J", "c\uffff", "d/#", "e"]
@@ -234,16 +234,12 @@ def test_streams_that_are_no_topics(directory):
 
 def short(topic):
     """As Kafka takes it: with FNV-1a of all of it at the end."""
-    mark = 0xCBF29CE484222325
-    for byte in topic.encode():
-        mark = (mark ^ byte) * 0x100000001B3 % 2 ** 64
-    return f"{topic[:249 - 17]}-{mark:016x}"
+    return f"{topic[:249 - 17]}-{consuming.fnv1a(topic):016x}"
 
 
 def test_streams_that_are_no_topics_of_kafka(directory):
     """It takes 249 bytes, and neither "." nor ".."; two long names stay two topics."""
-    if not brokers.knows("kafka"):
-        return
+    brokers.need("kafka")
     long = [255 * "k", 254 * "k" + "j"]
     for mark, names in ("{stream}", {".": "_", "..": "__", **{name: short(name) for name in long}}), \
                        ("{stream}+{stream}+{stream}", {name: short("+".join(3 * [name])) for name in long}):
@@ -286,8 +282,7 @@ def test_predictions_that_are_too_large(directory):
 
 def test_a_batch_that_is_too_large(directory):
     """What Kafka refuses at once it is given one by one."""
-    if not brokers.knows("kafka"):
-        return
+    brokers.need("kafka")
     cluster = kafka.Kafka()
     with relayed(directory, cluster, Partitions) as (d, socket, reader, process, before):
         cluster.ask(f"refuse {PRODUCE} {TOO_LARGE} 1")
@@ -304,8 +299,7 @@ def test_a_batch_that_is_too_large(directory):
 
 def test_ids_that_are_no_headers(directory):
     """What a daemon says of itself brings no header of its own; without a name of the run there is none."""
-    if not brokers.knows("nats"):
-        return
+    brokers.need("nats")
     with nats.Nats(directory) as broker, publishing.Publisher(directory) as publisher:
         broker.stream("P", "runnel.>")
         process = relay(directory, "--nats", broker.url)
@@ -338,8 +332,7 @@ def test_buffer(directory):
 
 def test_the_section_publish(directory):
     """A daemon's own file says where its predictions go; paths are relative to it."""
-    if not brokers.knows("redis"):
-        return
+    brokers.need("redis")
     (directory / "secret").write_text("right\n")
     with brokers.Redis(directory, "--requirepass", "right") as broker:
         section = (f"publish: {{redis: '{broker.url}', topic: 'of {{stream}}', messages: [prediction, event], "
@@ -432,8 +425,7 @@ def test_refused(directory):
 
 def test_another_broker_than_that_of_the_file(directory):
     """It does not get the file's login, whatever stands first; the file's own does."""
-    if not brokers.knows("redis"):
-        return
+    brokers.need("redis")
     (directory / "secret").write_text("right\n")
     with brokers.Redis(directory, "--requirepass", "right") as broker:
         path = directory / "config.yaml"
@@ -456,8 +448,7 @@ def test_another_broker_than_that_of_the_file(directory):
 
 def test_refused_by_kafka(directory):
     """Who may not write to a topic learns it with the first message."""
-    if not brokers.knows("kafka"):
-        return
+    brokers.need("kafka")
     with kafka.Kafka() as cluster, daemon(directory) as d, d.socket(zmq.PUSH, "examples") as socket:
         cluster.ask("topic runnel.prediction 1")
         cluster.ask(f"refuse {PRODUCE} {TOPIC_REFUSED}")
@@ -475,8 +466,7 @@ def test_refused_by_kafka(directory):
 
 def test_a_stream_that_is_made_later(directory):
     """What no stream of JetStream takes waits for one."""
-    if not brokers.knows("nats"):
-        return
+    brokers.need("nats")
     with nats.Nats(directory) as broker, daemon(directory) as d, d.socket(zmq.PUSH, "examples") as socket:
         process = relay(directory, "--nats", broker.url, "--topic", "of.{stream}")
         said, count, end = b"", 0, time.monotonic() + running.LIMIT
