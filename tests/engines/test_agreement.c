@@ -120,7 +120,6 @@ static void end(struct run *run, size_t test) {
 /* ---- the cases ---- */
 
 static void long_windows(void **state) {
-    (void)state;
     const struct architecture architecture = {
         .input = {.kind = INPUT_REAL, .size = 11},
         .layers = {{.cell = CELL_lstm, .size = 37, .norm = NORM_layer},
@@ -141,7 +140,6 @@ static void long_windows(void **state) {
 
 /* Norms of units, with gradients that are formed and with those that are not. */
 static void norms_of_units(void **state) {
-    (void)state;
     enum { SHORT = 9, LONG = 40 };
     const struct architecture architecture = {
         .input = {.kind = INPUT_SYMBOL, .size = 30, .embedding = 11},
@@ -164,7 +162,6 @@ static void norms_of_units(void **state) {
 
 /* Embedded or one-hot, with a skip path or without. */
 static void long_windows_of_symbols(void **state) {
-    (void)state;
     const size_t places[] = {2, 1, 9, 10};
     for (size_t n = 0; n < 4; n++) {
         const struct architecture architecture = {
@@ -198,7 +195,6 @@ static const struct input COLUMNS = {
 /* Windows on either side of the length from which gradients are formed, cut otherwise each time;
    with deviations that depend on the rows of W, and with a skip path. */
 static void long_windows_of_columns(void **state) {
-    (void)state;
     for (int skip = 0; skip < 2; skip++) {
         const struct architecture architecture = {
             .input = COLUMNS,
@@ -218,7 +214,6 @@ static void long_windows_of_columns(void **state) {
 }
 
 static void columns_with_every_optimizer(void **state) {
-    (void)state;
     for (enum optimizer_id id = 0; id < OPTIMIZERS; id++) {
         const struct architecture architecture = {
             .input = COLUMNS,
@@ -238,7 +233,6 @@ static void columns_with_every_optimizer(void **state) {
 }
 
 static void wide_layers_and_inputs(void **state) {
-    (void)state;
     const struct architecture architecture = {
         .input = {.kind = INPUT_REAL, .size = 1500},
         .layers = {{.cell = CELL_dense, .size = 9, .norm = NORM_layer},
@@ -258,7 +252,6 @@ static void wide_layers_and_inputs(void **state) {
 
 /* Least squares between and after updates, of short windows and of long ones. */
 static void solved_outputs(void **state) {
-    (void)state;
     enum { SHORT = 9, LONG = 40 };
     const struct architecture architecture = {
         .input = {.kind = INPUT_REAL, .size = 41},
@@ -302,7 +295,6 @@ static void check_together_and_apart(const struct input *input) {
 }
 
 static void wide_inputs_together_and_apart(void **state) {
-    (void)state;
     const struct input symbol = {.kind = INPUT_SYMBOL, .size = 20, .embedding = 1030};
     const struct input columns = {
         .size = 2,
@@ -316,7 +308,6 @@ static void wide_inputs_together_and_apart(void **state) {
 /* One run of more steps than an engine may take at once, and a window of more kernels than a graph
    may have. */
 static void a_window_of_hundreds(void **state) {
-    (void)state;
     const struct architecture architecture = {
         .input = {.kind = INPUT_REAL, .size = 2},
         .layers = {{.cell = CELL_rnn, .size = 6, .norm = NORM_layer}},
@@ -334,7 +325,6 @@ static void a_window_of_hundreds(void **state) {
 
 /* Runs and windows of every length, so that no cache of plans' shapes can hold them all. */
 static void plans_of_many_shapes(void **state) {
-    (void)state;
     enum { LONGEST = 12 };
     const struct architecture architecture = {
         .input = {.kind = INPUT_REAL, .size = 3},
@@ -392,7 +382,6 @@ static void check_by_turns(const struct input *input, size_t test) {
 }
 
 static void streams_by_turns(void **state) {
-    (void)state;
     const struct input numbers = {.kind = INPUT_REAL, .size = 3};
     check_by_turns(&numbers, 6);
     check_by_turns(&COLUMNS, 13 + OPTIMIZERS);

@@ -100,7 +100,6 @@ static void assert_kept(struct play *play, const struct kept *kept) {
 }
 
 static void tells_what_has_changed(void **unused) {
-    (void)unused;
     for (size_t n = 0; n < PLAY_CASES; n++) {
         if (!play_can(n))
             continue;
@@ -128,7 +127,6 @@ static void tells_what_has_changed(void **unused) {
 /* A stream that cannot come leaves no change; one that comes is one, and so is what it displaces.
  */
 static void tells_what_has_come(void **unused) {
-    (void)unused;
     if (!under_test_is_cpu())
         skip();
     for (size_t n = 0; n < PLAY_CASES; n++) {
@@ -167,7 +165,6 @@ static void tells_what_has_come(void **unused) {
 
 /* Commands, and what is not known. */
 static void tells_what_is_not_known(void **unused) {
-    (void)unused;
     if (!under_test_is_cpu())
         skip();
     struct play *play = play_open(play_cases[6].text);
@@ -204,7 +201,6 @@ static void tells_what_is_not_known(void **unused) {
 
 /* A learner that has resumed knows what came after its checkpoint. */
 static void tells_after_a_start(void **unused) {
-    (void)unused;
     if (!under_test_is_cpu())
         skip();
     char path[] = "/tmp/carry-XXXXXX";
@@ -264,7 +260,6 @@ static int look(void *context, struct journal_entry *entry, struct error *error)
 
 /* Also where each byte of a key is six of JSON: each command is one that a control socket takes. */
 static void forgets_in_requests(void **unused) {
-    (void)unused;
     char directory[] = "/tmp/carry-XXXXXX", key[LONG + 1], command[64];
     struct play *play = play_open("name: a\nmodel:\n  input: {kind: real, size: 1}\n" GRU
                                   "  output: {loss: squared, size: 1, target: next}\n"

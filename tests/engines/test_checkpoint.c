@@ -190,7 +190,6 @@ static void resume_at(const struct workload *workload, size_t stop) {
 }
 
 static void goes_on_with_the_same_bits(void **unused) {
-    (void)unused;
     /* Elsewhere than on the CPU a run takes a hundred times as long: two places to stop are enough.
      */
     bool cpu = under_test_is_cpu();
@@ -205,7 +204,6 @@ static void goes_on_with_the_same_bits(void **unused) {
 }
 
 static void set_rates_survive_unless_reconfigured(void **unused) {
-    (void)unused;
     struct workload_options options = sensor();
     struct workload *workload = workload_open(&options);
     struct checkpoint_report report;
@@ -311,7 +309,6 @@ static void assert_replaced(struct run *run, const struct workload *workload,
 }
 
 static void replaces_every_damage(void **unused) {
-    (void)unused;
     enum { DENSE = 700, APART = 61, PAGE = 4096 };
     struct workload *workload = sensor_workload();
     workload->config.journal.enabled = true;
@@ -335,7 +332,6 @@ static void replaces_every_damage(void **unused) {
 
 /* As after a restore by somebody else: nothing is wrong with the file, and it keeps its name. */
 static void refuses_what_it_may_not_read(void **unused) {
-    (void)unused;
     static const char *const words[] = {"checkpoint.safetensors", "Permission denied",
                                         "readable for the daemon's user", NULL};
     if (geteuid() == 0)
@@ -351,7 +347,6 @@ static void refuses_what_it_may_not_read(void **unused) {
 
 /* A second damaged one does not take the place of the first. */
 static void keeps_every_damaged_file(void **unused) {
-    (void)unused;
     struct workload *workload = sensor_workload();
     struct checkpoint_report report;
     struct run *run = write_two(workload);
@@ -371,7 +366,6 @@ static void keeps_every_damaged_file(void **unused) {
 
 /* What writes the next one sets the damaged one aside, if nobody has. */
 static void never_replaces_a_damaged_file(void **unused) {
-    (void)unused;
     static const char damaged[] = "damaged";
     struct workload *workload = sensor_workload();
     struct checkpoint_report report;
@@ -396,7 +390,6 @@ static void never_replaces_a_damaged_file(void **unused) {
 }
 
 static void refuses_damage_without_another(void **unused) {
-    (void)unused;
     struct workload *workload = sensor_workload();
     struct run *run = write_two(workload);
     size_t size;
@@ -422,7 +415,6 @@ static void refuses_damage_without_another(void **unused) {
 }
 
 static void refuses_another_configuration(void **unused) {
-    (void)unused;
     struct workload_options options = sensor();
     struct workload *workload = workload_open(&options);
     struct run *run = write_two(workload);
@@ -443,7 +435,6 @@ static void refuses_another_configuration(void **unused) {
 }
 
 static void goes_on_from_the_previous_one(void **unused) {
-    (void)unused;
     struct workload *workload = sensor_workload();
     struct checkpoint_report report;
     struct run *run = write_two(workload);
@@ -468,7 +459,6 @@ static const char *describe_other(const struct engine *engine) {
 }
 
 static void warns_of_another_device(void **unused) {
-    (void)unused;
     struct workload *workload = sensor_workload();
     struct checkpoint_report report;
     struct run *run = write_two(workload);

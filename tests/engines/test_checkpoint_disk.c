@@ -71,7 +71,6 @@ int __wrap_renameat(int from, const char *old, int to, const char *newer) {
 /* ---- The directory ---- */
 
 static void makes_the_directory_for_its_owner(void **unused) {
-    (void)unused;
     struct checkpoint *checkpoint;
     struct checkpoint_report report;
     struct error error;
@@ -92,7 +91,6 @@ static void makes_the_directory_for_its_owner(void **unused) {
 
 /* The state directory and its parent are made: both are entries to be synced. */
 static void puts_new_directories_on_disk(void **unused) {
-    (void)unused;
     enum { MADE = 2 };
     struct checkpoint *checkpoint;
     struct error error;
@@ -120,7 +118,6 @@ static void puts_new_directories_on_disk(void **unused) {
 }
 
 static void locks_out_a_second_process(void **unused) {
-    (void)unused;
     struct checkpoint *checkpoint, *second;
     struct error error;
     char pid[24];
@@ -136,7 +133,6 @@ static void locks_out_a_second_process(void **unused) {
 }
 
 static void tells_when_it_is_on_disk(void **unused) {
-    (void)unused;
     struct workload *workload = sensor_workload();
     struct checkpoint_report report;
     struct run *run = run_open_with_state(workload);
@@ -180,7 +176,6 @@ static void assert_survives_error(struct run *run, const struct workload *worklo
 }
 
 static void tells_of_a_full_disk(void **unused) {
-    (void)unused;
     struct workload *workload = sensor_workload();
     struct run *run = write_two(workload);
     assert_survives_error(run, workload, "write", 0);
@@ -222,7 +217,6 @@ static bool die_at(const struct workload *workload, int call) {
 }
 
 static void death_leaves_a_whole_checkpoint(void **unused) {
-    (void)unused;
     enum { CALLS = 1000 }; /* many more than there are: one for each that may be kept, and some */
     struct workload *workload = sensor_workload();
     bool died = true, old = false, newer = false;

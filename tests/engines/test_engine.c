@@ -69,7 +69,6 @@ static void gather_update(struct fixture *f, size_t slot, size_t t, bool fresh) 
 enum { STEPS = 12 };
 
 static void plans_can_be_cut_anywhere(void **state) {
-    (void)state;
     const struct architecture architecture = two_layers();
     const size_t every[] = {1, 2, 5, STEPS};
     double losses[4][STEPS];
@@ -99,7 +98,6 @@ static void plans_can_be_cut_anywhere(void **state) {
 }
 
 static void slots_do_not_touch_one_another(void **state) {
-    (void)state;
     const struct architecture architecture = two_layers();
     struct fixture *alone, *beside;
     fixture_open(&alone, &architecture, &SGD, WINDOW, SLOTS, SEED);
@@ -127,7 +125,6 @@ static void slots_do_not_touch_one_another(void **state) {
 
 /* Steps whose score was given as not to be learned, or that had none: only the others count. */
 static void targets_not_learned_do_not_count(void **state) {
-    (void)state;
     const struct architecture architecture = two_layers();
     struct fixture *f, *other;
     union value x[INPUTS], y[TARGETS];
@@ -157,7 +154,6 @@ static void targets_not_learned_do_not_count(void **state) {
 
 /* An update leaves the running state as it was: the next step continues from it. */
 static void an_update_does_not_rewrite_the_state(void **state) {
-    (void)state;
     const struct architecture architecture = two_layers();
     struct fixture *f;
     fixture_open(&f, &architecture, &SGD, WINDOW, SLOTS, SEED);
@@ -201,7 +197,6 @@ static void carry(struct fixture *from, struct fixture *to) {
 }
 
 static void another_engine_can_go_on(void **state) {
-    (void)state;
     const struct architecture architecture = two_layers();
     struct fixture *first, *second;
     fixture_open(&first, &architecture, &ADAM, WINDOW, SLOTS, SEED);
@@ -234,7 +229,6 @@ static void another_engine_can_go_on(void **state) {
 }
 
 static void forgetting_begins_anew(void **state) {
-    (void)state;
     const struct architecture architecture = two_layers();
     struct fixture *f;
     fixture_open(&f, &architecture, &SGD, WINDOW, SLOTS, SEED);
@@ -250,7 +244,6 @@ static void forgetting_begins_anew(void **state) {
 
 /* There may be more slots than a model may have tensors: a slot's number is none of a tensor's. */
 static void many_slots_are_written(void **state) {
-    (void)state;
     enum { MANY = MODEL_TENSORS_MAX + 2 };
     const struct architecture architecture = two_layers();
     struct fixture *from, *to;

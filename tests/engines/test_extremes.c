@@ -85,7 +85,6 @@ static void play_extreme_input(const struct architecture *architecture, const fl
 }
 
 static void losses_are_finite_for_extreme_inputs(void **state) {
-    (void)state;
     const float patterns[][INPUTS] = {
         {1e38F, 1e38F, 1e38F},       {-1e38F, 1e38F, -1e38F}, {FLT_MAX, FLT_MAX, FLT_MAX},
         {FLT_MAX, -FLT_MAX, 0.0F},   {1e20F, -1e19F, 1e18F},  {1e-45F, -1e-45F, 0.0F},
@@ -102,7 +101,6 @@ static void losses_are_finite_for_extreme_inputs(void **state) {
 }
 
 static void losses_are_finite_for_extreme_targets(void **state) {
-    (void)state;
     const float extremes[] = {1e38F, -1e38F, FLT_MAX, -FLT_MAX, 1e-45F};
     const enum loss losses[] = {LOSS_squared, LOSS_gaussian, LOSS_mixture};
     for (size_t n = 0; n < 3; n++) {
@@ -142,7 +140,6 @@ static double loss_of_outputs(struct fixture *f, float size, unsigned signs, con
 }
 
 static void losses_are_finite_for_extreme_outputs(void **state) {
-    (void)state;
     const float sizes[] = {20.0F, 89.0F, 1000.0F, 1e10F, 1e38F, FLT_MAX};
     for (enum loss loss = 0; loss < LOSSES; loss++) {
         const struct architecture architecture = architecture_of(CELL_rnn, NORM_layer, loss);
@@ -246,7 +243,6 @@ static void an_infinite_gradient_changes_nothing_with(enum norm norm,
 
 /* Running statistics are among what does not change. */
 static void an_infinite_gradient_changes_nothing(void **state) {
-    (void)state;
     for (enum norm norm = 0; norm < NORMS; norm++)
         an_infinite_gradient_changes_nothing_with(norm, &ADAM);
     for (enum optimizer_id id = 0; id < OPTIMIZERS; id++) {
@@ -258,7 +254,6 @@ static void an_infinite_gradient_changes_nothing(void **state) {
 /* A gradient that is finite, but whose square is not: the second moment would be infinite for good,
    and its weights would never change again. */
 static void a_huge_gradient_leaves_moments_finite(void **state) {
-    (void)state;
     const struct architecture architecture = architecture_of(CELL_lstm, NORM_layer, LOSS_squared);
     const struct optimizer rmsprop = {.kind = OPTIMIZER_rmsprop, .alpha = 0.9, .epsilon = 1e-8};
     const struct optimizer cocob = fixture_optimizer(OPTIMIZER_cocob, RATE_AUTO);
@@ -282,7 +277,6 @@ static void a_huge_gradient_leaves_moments_finite(void **state) {
 }
 
 static void a_loss_that_is_no_number_changes_nothing(void **state) {
-    (void)state;
     const struct architecture architecture = architecture_of(CELL_gru, NORM_none, LOSS_squared);
     struct fixture *f;
     fixture_open(&f, &architecture, &ADAM, WINDOW, SLOTS, SEED);
@@ -333,7 +327,6 @@ static const struct architecture DECAYING = {
 
 /* With parameters of 0 every gate is 1/2: an lstm's c and a gru's h are halved at each step. */
 static void a_state_that_decays_becomes_zero(void **state) {
-    (void)state;
     enum { HALVINGS = 4, STEPS = HALVINGS + 3 };
     const struct optimizer sgd = {.kind = OPTIMIZER_sgd, .rate = 0.1};
     const union value x = {.real = 0.0F};
@@ -365,7 +358,6 @@ static void a_state_that_decays_becomes_zero(void **state) {
 
 /* An update with a gradient of 0, from moments of the smallest normal number. */
 static void moments_that_decay_become_zero(void **state) {
-    (void)state;
     const union value x = {.real = 0.5F};
     for (enum optimizer_id id = 0; id < OPTIMIZERS; id++) {
         const struct optimizer optimizer = fixture_optimizer(id, 0.1);

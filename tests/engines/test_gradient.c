@@ -162,7 +162,6 @@ static struct output output_of(enum loss loss) {
 }
 
 static void every_cell_norm_and_loss(void **state) {
-    (void)state;
     for (enum cell cell = 0; cell < CELLS; cell++)
         for (enum norm norm = 0; norm < NORMS; norm++)
             for (enum loss loss = 0; loss < LOSSES; loss++) {
@@ -181,7 +180,6 @@ static void every_cell_norm_and_loss(void **state) {
 }
 
 static void every_activation(void **state) {
-    (void)state;
     for (enum activation a = 0; a < ACTIVATIONS; a++)
         for (enum norm norm = 0; norm < NORMS; norm++) {
             const struct architecture architecture = {
@@ -196,7 +194,6 @@ static void every_activation(void **state) {
 }
 
 static void layers_mixed(void **state) {
-    (void)state;
     const struct architecture normed = {
         .input = {.kind = INPUT_REAL, .size = 5},
         .layers =
@@ -222,7 +219,6 @@ static void layers_mixed(void **state) {
 }
 
 static void symbols(void **state) {
-    (void)state;
     for (enum cell cell = 0; cell < CELLS; cell++)
         for (size_t embedding = 0; embedding <= 5; embedding += 5)
             for (enum norm norm = 0; norm < NORMS; norm++) {
@@ -242,7 +238,6 @@ static void symbols(void **state) {
 /* A linear path from the input: of real numbers beside every loss, of symbols, wider than a warp,
    and of an output that is solved, through which the gradient passes as through a constant. */
 static void skip_path(void **state) {
-    (void)state;
     for (enum loss loss = 0; loss < LOSSES; loss++) {
         struct architecture architecture = {
             .input = {.kind = INPUT_REAL, .size = 3},
@@ -301,7 +296,6 @@ static const struct input MIXED = {
 };
 
 static void columns(void **state) {
-    (void)state;
     for (enum cell cell = 0; cell < CELLS; cell++)
         for (enum norm norm = 0; norm < NORMS; norm++)
             for (int skip = 0; skip < 2; skip++) {
@@ -340,7 +334,6 @@ static void columns(void **state) {
 
 /* One symbol alone that is hashed: its row, or its 1, counts as minus that half of the time. */
 static void hashed(void **state) {
-    (void)state;
     for (size_t embedding = 0; embedding <= 5; embedding += 5)
         for (int skip = 0; skip < 2; skip++)
             for (int column = 0; column < 2; column++) {
@@ -368,7 +361,6 @@ static void hashed(void **state) {
 
 /* Wide enough for the vector loops, and no multiple of any vector. */
 static void wide_layers(void **state) {
-    (void)state;
     const struct architecture architecture = {
         .input = {.kind = INPUT_REAL, .size = 19},
         .layers = {{.cell = CELL_lstm, .size = 21, .norm = NORM_layer},
@@ -380,7 +372,6 @@ static void wide_layers(void **state) {
 }
 
 static void layers_of_one_unit(void **state) {
-    (void)state;
     for (enum cell cell = 0; cell < CELLS; cell++)
         for (enum norm norm = 0; norm < NORMS; norm++) {
             const struct architecture architecture = {

@@ -157,7 +157,6 @@ static struct workload_options random_options(uint64_t *state) {
 
 /* Every observation and the final parameters agree with the protocol, whatever the cut. */
 static void keeps_to_the_protocol(void **unused) {
-    (void)unused;
     uint64_t state = 1;
     struct run *run = calloc(2, sizeof *run), *expected = run + 1;
     assert_non_null(run);
@@ -207,7 +206,6 @@ static struct workload_options one_stream(enum target target) {
 
 /* What an update needs not recompute is called so: all of one stream with window = stride. */
 static void calls_windows_fresh(void **unused) {
-    (void)unused;
     struct run *run = calloc(1, sizeof *run);
     assert_non_null(run);
     for (enum target target = TARGET_GIVEN; target <= TARGET_NEXT; target++)
@@ -251,7 +249,6 @@ static struct workload_options busy(enum target target) {
 }
 
 static void cuts_change_no_bit(void **unused) {
-    (void)unused;
     struct run *run = calloc(2, sizeof *run), *first = run + 1;
     assert_non_null(run);
     for (enum target target = TARGET_GIVEN; target <= TARGET_LATER + 1; target++) {
@@ -281,7 +278,6 @@ static void cuts_change_no_bit(void **unused) {
 }
 
 static void allocates_nothing_for_an_example(void **unused) {
-    (void)unused;
     struct run *run = calloc(1, sizeof *run);
     assert_non_null(run);
     for (enum target target = TARGET_GIVEN; target <= TARGET_LATER; target++) {
@@ -304,7 +300,6 @@ static void allocates_nothing_for_an_example(void **unused) {
 
 /* Predictions of classes are kept without intervals. */
 static void allocates_nothing_for_a_truth(void **unused) {
-    (void)unused;
     struct run *run = calloc(1, sizeof *run);
     assert_non_null(run);
     struct workload_options options = one_stream(TARGET_GIVEN);
@@ -325,7 +320,6 @@ static void allocates_nothing_for_a_truth(void **unused) {
 
 /* As when statistics.predictions is turned on while the daemon runs. */
 static void a_failure_to_keep_truths_leaves_nothing(void **unused) {
-    (void)unused;
     struct run *run = calloc(1, sizeof *run);
     assert_non_null(run);
     struct workload_options options = one_stream(TARGET_GIVEN);
@@ -347,7 +341,6 @@ static void a_failure_to_keep_truths_leaves_nothing(void **unused) {
 }
 
 static void reset_goes_back_to_the_beginning(void **unused) {
-    (void)unused;
     struct run *run = calloc(2, sizeof *run), *again = run + 1;
     assert_non_null(run);
     struct workload_options options = busy(TARGET_NEXT);
@@ -372,7 +365,6 @@ static void reset_goes_back_to_the_beginning(void **unused) {
 
 /* A rate holds for what comes after it, whatever waits in the plan. */
 static void rates_are_set_in_flight(void **unused) {
-    (void)unused;
     struct run *run = calloc(2, sizeof *run), *other = run + 1;
     assert_non_null(run);
     struct workload_options options = busy(TARGET_GIVEN);
@@ -408,7 +400,6 @@ static void rates_are_set_in_flight(void **unused) {
 /* ---- Starting values ---- */
 
 static void a_missing_initial_file_is_an_error(void **unused) {
-    (void)unused;
     struct workload_options options = one_stream(TARGET_NEXT);
     struct workload *workload = workload_open(&options);
     struct observations observations = {0};

@@ -174,7 +174,6 @@ static void check(enum cell cell, enum norm norm) {
 }
 
 static void layers_are_measured(void **state) {
-    (void)state;
     for (enum cell cell = 0; cell < CELLS; cell++)
         for (enum norm norm = 0; norm < NORMS; norm++)
             check(cell, norm);

@@ -138,7 +138,6 @@ static void check(const char *name, const struct optimizer *optimizer, double cl
 }
 
 static void sgd(void **state) {
-    (void)state;
     struct optimizer o = {.kind = OPTIMIZER_sgd, .rate = 0.1};
     check("sgd", &o, 0.0);
     o.weight_decay = 0.1;
@@ -150,7 +149,6 @@ static void sgd(void **state) {
 }
 
 static void rmsprop(void **state) {
-    (void)state;
     struct optimizer o = {.kind = OPTIMIZER_rmsprop, .rate = 0.01, .alpha = 0.9, .epsilon = 1e-5};
     check("rmsprop", &o, 0.0);
     o.weight_decay = 0.1;
@@ -158,7 +156,6 @@ static void rmsprop(void **state) {
 }
 
 static void adam(void **state) {
-    (void)state;
     struct optimizer o = {
         .kind = OPTIMIZER_adam, .rate = 0.01, .beta1 = 0.8, .beta2 = 0.95, .epsilon = 1e-5};
     check("adam", &o, 0.0);
@@ -169,7 +166,6 @@ static void adam(void **state) {
 }
 
 static void cocob(void **state) {
-    (void)state;
     struct optimizer o = {.kind = OPTIMIZER_cocob, .rate = RATE_AUTO, .alpha = 100};
     check("cocob", &o, 0.0);
     o.alpha = 3;
@@ -181,7 +177,6 @@ static void cocob(void **state) {
 /* A target that a linear network can learn, y = 2 x_0 - x_1 + 1/2, from a plan's rate of any sign:
    cocob's steps grow by themselves until it is reached. */
 static void cocob_learns(void **state) {
-    (void)state;
     enum { STEPS = 3000 };
     const struct architecture architecture = {
         .input = {.kind = INPUT_REAL, .size = 2},
@@ -213,7 +208,6 @@ static void cocob_learns(void **state) {
 
 /* Each kind of the list, with its defaults. */
 static void every_optimizer(void **state) {
-    (void)state;
     for (enum optimizer_id id = 0; id < OPTIMIZERS; id++) {
         struct optimizer o = fixture_optimizer(id, 0.01);
         o.weight_decay = 0.1;
@@ -223,7 +217,6 @@ static void every_optimizer(void **state) {
 
 /* A norm that every gradient exceeds, and one that none does. */
 static void clipping(void **state) {
-    (void)state;
     struct optimizer o = {.kind = OPTIMIZER_sgd, .rate = 0.1, .momentum = 0.5, .weight_decay = 0.1};
     check("clipped to 0.1", &o, 0.1);
     check("clipped to 1000", &o, 1000.0);

@@ -64,7 +64,6 @@ static void see(void *context, const struct learned *learned) {
 }
 
 static void an_error_is_in_the_scale_of_its_prediction(void **unused) {
-    (void)unused;
     struct workload_options options = scaled(LOSS_squared);
     options.architecture.input.size = options.architecture.output.size = 1;
     options.architecture.layers[0] =
@@ -161,7 +160,6 @@ static void subscribe(void *context, const struct learned *learned) {
 }
 
 static void rmse_is_that_of_the_published_predictions(void **unused) {
-    (void)unused;
     static const enum loss losses[] = {LOSS_squared, LOSS_gaussian};
     for (size_t n = 0; n < 2; n++) {
         struct workload_options options = scaled(losses[n]);

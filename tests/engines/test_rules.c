@@ -165,7 +165,6 @@ static struct output output_of(enum loss loss) {
 }
 
 static void rtrl_of_every_cell_norm_and_loss(void **state) {
-    (void)state;
     for (enum cell cell = 0; cell < CELLS; cell++)
         for (enum norm norm = 0; norm < NORMS; norm++)
             for (enum loss loss = 0; loss < (norm == NORM_layer ? LOSSES : 1); loss++) {
@@ -184,7 +183,6 @@ static void rtrl_of_every_cell_norm_and_loss(void **state) {
 }
 
 static void rtrl_of_layers_mixed(void **state) {
-    (void)state;
     for (enum norm norm = 0; norm < NORMS; norm++) {
         const struct architecture mixed = {
             .input = {.kind = INPUT_REAL, .size = 5},
@@ -229,7 +227,6 @@ static const struct input INPUTS[] = {
 enum { ALL_INPUTS = sizeof INPUTS / sizeof *INPUTS };
 
 static void rtrl_of_every_input(void **state) {
-    (void)state;
     for (size_t k = 0; k < ALL_INPUTS; k++)
         for (enum cell cell = 0; cell < CELLS; cell++)
             for (int skip = 0; skip < 2; skip++) {
@@ -286,7 +283,6 @@ static void check_trace(enum rule rule, const struct architecture *architecture,
 
 /* Every cell that a rule takes with every norm, and several layers. */
 static void traces_as_their_equations(void **state) {
-    (void)state;
     for (enum rule rule = 0; rule < RULES && under_test_is_cpu(); rule++)
         for (enum cell cell = 0; cell < CELLS; cell++)
             for (enum norm norm = 0; norm < NORMS; norm++) {
@@ -323,7 +319,6 @@ static void cut_weights(struct fixture *f, bool own) {
 /* Where a parameter reaches its own unit's state alone, nothing is dropped, and the gradient is the
    exact one: with units that do not hear each other, and for eprop not even themselves. */
 static void traces_are_exact_where_units_are_alone(void **state) {
-    (void)state;
     const enum norm norms[] = {NORM_none, NORM_batch, NORM_weight};
     for (enum rule rule = 0; rule < RULES && under_test_is_cpu(); rule++)
         for (enum cell cell = 0; cell < CELLS; cell++)
@@ -395,7 +390,6 @@ static void assert_same(struct fixture *a, struct fixture *b) {
 }
 
 static void plans_are_cut_anywhere(void **state) {
-    (void)state;
     for
         EACH_RULE(rule) {
             const struct architecture architecture = network_for(rule);
@@ -421,7 +415,6 @@ static void plans_are_cut_anywhere(void **state) {
 
 /* What is kept of a stream is forgotten with it: nothing of the one before is in the next. */
 static void a_stream_begins_with_nothing(void **state) {
-    (void)state;
     for
         EACH_RULE(rule) {
             const struct architecture architecture = network_for(rule);
@@ -449,7 +442,6 @@ static void a_stream_begins_with_nothing(void **state) {
 
 /* Parameters and the slot's record are all that another engine needs. */
 static void another_engine_can_continue(void **state) {
-    (void)state;
     for
         EACH_RULE(rule) {
             const struct architecture architecture = network_for(rule);
@@ -488,7 +480,6 @@ static void another_engine_can_continue(void **state) {
 
 /* One wild step: gradients of the steps after it are numbers. */
 static void a_wild_step_passes(void **state) {
-    (void)state;
     for
         EACH_RULE(rule) {
             struct architecture architecture = network_for(rule);
@@ -511,7 +502,6 @@ static void a_wild_step_passes(void **state) {
 }
 
 static void a_gpu_refuses_them(void **state) {
-    (void)state;
     for (enum rule rule = 0; rule < RULES && !under_test_is_cpu(); rule++) {
         const struct architecture architecture = network_for(rule);
         struct model model;

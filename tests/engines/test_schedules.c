@@ -56,7 +56,6 @@ static const struct architecture MODELS[] = {
 enum { MODEL_COUNT = sizeof MODELS / sizeof *MODELS };
 
 static void schedules_change_no_bit(void **state) {
-    (void)state;
     for (size_t n = 0; n < MODEL_COUNT; n++) {
         const struct played played = {.name = "a model",
                                       .model = MODELS[n],

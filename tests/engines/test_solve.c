@@ -109,7 +109,6 @@ static bool random_target(struct fixture *f, size_t t, union value *y) {
 }
 
 static void is_recursive_least_squares(void **state) {
-    (void)state;
     enum { STEPS = 60 };
     const double prior = 100.0;
     struct fixture *f = opened(&ADAM);
@@ -171,7 +170,6 @@ static void learn_window(struct fixture *f, const union value *x, const union va
 }
 
 static void an_update_sees_the_output_of_today(void **state) {
-    (void)state;
     const struct optimizer sgd = {.kind = OPTIMIZER_sgd};
     const double rate = 1024.0; /* before - after keeps the gradient's precision */
     const bool learned[WINDOW] = {true, true, true, true};
@@ -270,7 +268,6 @@ static void assert_same_engines(struct fixture *a, struct fixture *b) {
 }
 
 static void plans_can_be_cut_anywhere(void **state) {
-    (void)state;
     enum { WHOLE = 1000, WAYS = 7 };
     const size_t every[WAYS] = {1, 2, 3, 4, 5, 11, WHOLE};
     struct player players[WAYS];
@@ -312,7 +309,6 @@ static void carry(struct fixture *from, struct fixture *to) {
 
 /* With a step whose target the output has yet to be solved with. */
 static void another_engine_can_go_on(void **state) {
-    (void)state;
     enum { STOP = 10 };
     struct player first = {.f = opened(&ADAM), .every = 2};
     struct player second = {.f = opened(&ADAM), .every = 2};
@@ -336,7 +332,6 @@ static void another_engine_can_go_on(void **state) {
 /* ---- what has grown too large ---- */
 
 static void a_covariance_out_of_range_begins_again(void **state) {
-    (void)state;
     struct player p = {.f = opened(&ADAM), .every = 1};
     const struct least_squares ls = engine_solution(&p.f->model);
     size_t bytes;

@@ -86,7 +86,6 @@ static void free_all(struct bytes *blobs, size_t count) {
 
 /* All streams leave and come back, in the order of their use: it is as if nothing had been. */
 static void nothing_is_lost(void **unused) {
-    (void)unused;
     for (size_t n = 0; n < PLAY_CASES; n++) {
         if (!play_can(n))
             continue;
@@ -125,7 +124,6 @@ static void nothing_is_lost(void **unused) {
 
 /* What a learner has of a stream is replaced; one without room forgets its oldest. */
 static void takes_a_place(void **unused) {
-    (void)unused;
     for (size_t n = 0; n < PLAY_CASES; n++) {
         if (!play_can(n))
             continue;
@@ -157,7 +155,6 @@ static void takes_a_place(void **unused) {
 }
 
 static void refuses_what_is_damaged(void **unused) {
-    (void)unused;
     if (!under_test_is_cpu())
         skip();
     struct play *play = play_open(play_cases[1].text);
@@ -184,7 +181,6 @@ static void refuses_what_is_damaged(void **unused) {
 /* Its checksum fits, for somebody has computed it: whatever it says, it is adopted or it changes
    nothing. Also a stream that is not in memory, when there is no room. */
 static void refuses_what_cannot_be(void **unused) {
-    (void)unused;
     size_t refused = 0;
     if (!under_test_is_cpu())
         skip();
@@ -308,7 +304,6 @@ static size_t try_number(struct play *play, struct bytes *blob, const struct row
 
 /* In every row that has floats. What is adopted is learned on with, saved and read again. */
 static void huge_numbers_are_refused(void **unused) {
-    (void)unused;
     enum { HEAD = SUMMED_FROM + 17 + 17 + 8, TRIES = 16 };
     static const char *const whole[] = {"windows", "open", NULL};
     static const double numbers[] = {1e308, -1e308, 1e200, -1e200, 1e120, INFINITY, NAN};
@@ -338,7 +333,6 @@ static void huge_numbers_are_refused(void **unused) {
 
 /* Whatever comes in float, what is kept of it is valid. */
 static void extreme_values_are_kept(void **unused) {
-    (void)unused;
     static const float extremes[] = {FLT_MAX, -FLT_MAX, 0, 1e-45F, 1, 1e30F, FLT_MAX, 3, FLT_MIN};
     enum { EXTREMES = sizeof extremes / sizeof *extremes, STEPS = 900 };
     if (!under_test_is_cpu())
@@ -388,7 +382,6 @@ static double *mixture_of(struct learner *learner, uint32_t slot) {
 /* What is kept of a stream is not valid, and a refused adoption has displaced it: the stream is
    forgotten, and all others are what they were. */
 static void forgets_what_it_cannot_restore(void **unused) {
-    (void)unused;
     if (!under_test_is_cpu())
         skip();
     struct play *play = play_open(play_cases[7].text);
@@ -427,7 +420,6 @@ static void forgets_what_it_cannot_restore(void **unused) {
 }
 
 static void refuses_another_configuration(void **unused) {
-    (void)unused;
     struct play *from = play_open(play_cases[0].text), *to = play_open(play_cases[4].text);
     struct bytes blobs[STREAMS];
     play_take(from, 0, play_examples());
@@ -440,7 +432,6 @@ static void refuses_another_configuration(void **unused) {
 }
 
 static void refuses_vocabularies(void **unused) {
-    (void)unused;
     struct play *play =
         play_open("name: a\nmodel:\n  input: {kind: symbol, vocabulary: {capacity: 9}}\n" GRU
                   "  output: {loss: softmax, target: next}\n" LEARNING);
@@ -454,7 +445,6 @@ static void refuses_vocabularies(void **unused) {
 
 /* Memories of another size, or shared by other streams, begin anew; all else goes along. */
 static void other_memories_begin_anew(void **unused) {
-    (void)unused;
     if (!under_test_is_cpu())
         skip();
     struct play *from = play_open(play_cases[7].text), *to = play_open(play_cases[8].text);

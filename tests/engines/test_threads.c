@@ -127,7 +127,6 @@ static struct network_of network_of(enum cell cell, enum norm norm, size_t size)
 }
 
 static void test_cells_and_norms(void **state) {
-    (void)state;
     for (enum cell cell = 0; cell < CELLS; cell++)
         for (enum norm norm = 0; norm < NORMS; norm++) {
             char what[64];
@@ -139,7 +138,6 @@ static void test_cells_and_norms(void **state) {
 }
 
 static void test_rules(void **state) {
-    (void)state;
     for (enum rule rule = 0; rule < RULES; rule++)
         for (enum cell cell = 0; cell < CELLS; cell++) {
             char what[64];
@@ -156,7 +154,6 @@ static void test_rules(void **state) {
 }
 
 static void test_losses_and_optimizers(void **state) {
-    (void)state;
     for (enum loss loss = 0; loss < LOSSES; loss++) {
         struct network_of network = network_of(CELL_gru, NORM_layer, SIZE);
         network.architecture.output = output_of(loss);

@@ -47,7 +47,6 @@ static void members_of_one_shape(void **state) {
 
 /* Branches of a graph: of two shapes, then out of step as well. */
 static void members_of_two_shapes(void **state) {
-    (void)state;
     struct played played = played_members;
     played.out_of_step = false;
     same_both_ways(played);
@@ -55,7 +54,6 @@ static void members_of_two_shapes(void **state) {
 }
 
 static void members_out_of_step(void **state) {
-    (void)state;
     struct played played = played_members;
     played.other = NULL;
     same_both_ways(played);
@@ -63,7 +61,6 @@ static void members_out_of_step(void **state) {
 
 /* More than one launch takes. */
 static void very_many_members(void **state) {
-    (void)state;
     struct played played = played_members;
     played.out_of_step = false;
     played.other = NULL;
@@ -74,7 +71,6 @@ static void very_many_members(void **state) {
 
 /* Graphs that cannot be had, in turn, and what members need to run side by side at all. */
 static void members_on_a_full_device(void **state) {
-    (void)state;
     static const char *const FAILING[] = {
         "cudaStreamEndCapture:1:cudaErrorMemoryAllocation",
         "cudaGraphInstantiate:2:cudaErrorMemoryAllocation",
@@ -114,7 +110,6 @@ static size_t launches(size_t members, bool together) {
 }
 
 static void many_members_take_the_launches_of_one(void **state) {
-    (void)state;
     size_t one = launches(1, true);
     assert_true(one > 0);
     assert_int_equal(launches(4, false), 4 * one);
@@ -123,7 +118,6 @@ static void many_members_take_the_launches_of_one(void **state) {
 
 /* The launches of one make a graph as small as that of one, however many tensors each has. */
 static void many_members_have_the_graphs_of_one(void **state) {
-    (void)state;
     static const char GRAPH[] = " nodes";
     struct played played = {
         .name = "graphs",
@@ -171,7 +165,6 @@ static void assert_same(struct fixture *a, struct fixture *b) {
 
 /* One member is closed and opened again, one comes later, all in turn are played alone. */
 static void members_come_and_go(void **state) {
-    (void)state;
     enum { COUNT = 3, STEPS = 12, AGAIN = 4, LATER = 7 };
     const double rates[COUNT] = {0.01, 0.02, 0.03}, clips[COUNT] = {0};
     struct fixture *together[COUNT], *alone[COUNT];
@@ -225,7 +218,6 @@ static void play_on_the_second_device(void) {
 /* The current device of a thread is the first one until it chooses another. First of all tests: the
    runtime reads its environment once. */
 static void another_thread_plays_than_opened(void **state) {
-    (void)state;
     int status;
     pid_t child = fork();
     assert_true(child >= 0);

@@ -99,6 +99,7 @@ END {
 }
 END
 wrong 'not in its room' "$(awk -f "$scratch/arrows.awk" src/rooms "$scratch/there" "$scratch/includes" 2>"$scratch/numbers")"
+grep -q '^src/' src/rooms || wrong 'without rooms' src/rooms
 awk -f tools/tables/rooms.awk src/rooms docs/design.md | cmp -s - docs/design.md ||
     wrong 'not as in src/rooms: run make documents' docs/design.md
 

@@ -54,7 +54,6 @@ static struct anomaly *lively(void) {
 }
 
 static void the_largest_column_is_the_streams(void **state) {
-    (void)state;
     struct anomaly *anomaly = lively();
     anomaly_clear(anomaly);
     assert_true(isnan(anomaly_said(anomaly).score));
@@ -72,7 +71,6 @@ static void the_largest_column_is_the_streams(void **state) {
 
 /* Two columns that move together, then against each other: each alone is as ever. */
 static void columns_are_novel_together(void **state) {
-    (void)state;
     struct anomaly *anomaly = opened(true);
     double usual = 0, most = 0, alone = 0;
     for (unsigned n = 0; n < 1000; n++) {
@@ -105,7 +103,6 @@ static void columns_are_novel_together(void **state) {
 /* A column that is missing now and then, alone, hides nothing of what is usual in each column and
    unusual together. One that comes only later is waited for. */
 static void what_is_missing_alone_is_held(void **state) {
-    (void)state;
     enum { LATE = 300 };
     for (unsigned late = 0; late <= LATE; late += LATE) {
         struct anomaly *anomaly = opened_with(true, 400);
@@ -149,7 +146,6 @@ static bool is_off(struct anomaly *anomaly, const struct alarm_rule *rule, doubl
 static const struct alarm_rule SURPRISE_RULE = {.threshold = 7, .rest = 20, .recovery = 1};
 
 static void a_repeated_spike_remains_one(void **state) {
-    (void)state;
     struct anomaly *anomaly = opened(true);
     size_t alarms = 0, spikes = 0;
     for (unsigned n = 0; n < 4000; n++) {
@@ -168,7 +164,6 @@ static void a_repeated_spike_remains_one(void **state) {
 }
 
 static void what_lasts_is_learned(void **state) {
-    (void)state;
     struct anomaly *anomaly = opened(true);
     size_t alarms = 0;
     for (unsigned n = 0; n < 6000; n++)
@@ -178,7 +173,6 @@ static void what_lasts_is_learned(void **state) {
 }
 
 static void what_lasts_is_learned_with_the_shortest_rest(void **state) {
-    (void)state;
     const struct alarm_rule rule = {.threshold = 7, .rest = SURPRISE_REST_MIN, .recovery = 1};
     struct anomaly *anomaly = opened(false); /* one error of all columns: no band holds it down */
     size_t alarms = 0, late = 0;
@@ -193,7 +187,6 @@ static void what_lasts_is_learned_with_the_shortest_rest(void **state) {
 
 /* What jumps all the time, and is forecast well but then: no jump is out of band. */
 static void errors_in_band_are_no_alarms(void **state) {
-    (void)state;
     struct anomaly *anomaly = opened(true);
     for (unsigned n = 0; n < 4000; n++) {
         const double errors[COLUMNS] = {n % 144 == 0 ? 60 : 1e-9, NAN};
@@ -205,7 +198,6 @@ static void errors_in_band_are_no_alarms(void **state) {
 }
 
 static void large_errors_surprise(void **state) {
-    (void)state;
     struct anomaly *anomaly = lively();
     for (unsigned n = 0; n < HABIT; n++) {
         const double errors[COLUMNS] = {(double)noise(n) - 0.5, NAN};
@@ -232,7 +224,6 @@ static void large_errors_surprise(void **state) {
 
 /* Told once, and only where values used to move. */
 static void a_column_that_freezes_is_stuck(void **state) {
-    (void)state;
     struct anomaly *anomaly = lively();
     unsigned told = 0;
     for (unsigned n = 0; n < HABIT; n++) {
@@ -256,7 +247,6 @@ static void a_column_that_freezes_is_stuck(void **state) {
 }
 
 static void a_column_that_is_missing_is_silent(void **state) {
-    (void)state;
     struct anomaly *anomaly = lively();
     for (unsigned n = 0; n < 50; n++) {
         take(anomaly, NAN, noise(n));
@@ -305,7 +295,6 @@ static unsigned silent_at(struct anomaly *anomaly, double step, unsigned minutes
 }
 
 static void a_stream_that_stops_is_silent(void **state) {
-    (void)state;
     struct anomaly *anomaly = opened(true);
     /* Three minutes after its last, and confirmed by the next. */
     assert_int_equal(silent_at(anomaly, MINUTE, 100), 3);
@@ -346,7 +335,6 @@ static void silences(struct anomaly *anomaly, double begin, double lag, unsigned
 }
 
 static void silence_is_measured_by_the_others(void **state) {
-    (void)state;
     unsigned told[2];
     struct anomaly *anomaly = opened(true);
     silences(anomaly, BEGIN, 10 * MINUTE, told);
@@ -370,7 +358,6 @@ static void silence_is_measured_by_the_others(void **state) {
 /* Recordings one after the other, each of a stream of its own, days apart: a stream that begins
    days after the one before has no pause of days. */
 static void a_recording_that_ends_is_not_silent(void **state) {
-    (void)state;
     struct anomaly *anomaly = opened(true);
     double time = BEGIN;
     for (uint32_t slot = 0; slot < SLOTS; slot++, time += (slot + 1) * 1e5)
@@ -385,7 +372,6 @@ static void a_recording_that_ends_is_not_silent(void **state) {
 
 /* Whoever speaks first after it does not accuse those that have not yet. */
 static void a_restart_is_no_silence(void **state) {
-    (void)state;
     struct anomaly *before = opened(true), *after = opened(true);
     silent_at(before, MINUTE, 0);
     for (uint32_t slot = 0; slot < SLOTS; slot++) {
@@ -401,7 +387,6 @@ static void a_restart_is_no_silence(void **state) {
 
 /* A state that is written into another place goes on alike. */
 static void a_state_goes_on_elsewhere(void **state) {
-    (void)state;
     struct anomaly *one = lively(), *other = opened(true);
     struct anomaly_state from = anomaly_state(one, SLOT), to = anomaly_state(other, SLOT);
     memcpy(to.numbers, from.numbers, from.numbers_size * sizeof(double));
@@ -421,7 +406,6 @@ static void a_state_goes_on_elsewhere(void **state) {
 
 /* Columns that come together stay so: their memories have the same steps in the same places. */
 static void what_is_normal_is_not_novel(void **state) {
-    (void)state;
     struct anomaly *normal = lively_with(1000), *other = lively_with(1000);
     struct anomaly *both[] = {normal, other};
     const float odd[COLUMNS] = {3, -4};
@@ -487,7 +471,6 @@ static struct anomaly *shared(void) {
 /* Streams of a group remember what any of them was like: a new one has scores at once, and nothing
    is novel in it. After a reset nothing is known. */
 static void streams_share_what_they_remember(void **state) {
-    (void)state;
     enum { FIRST = 41, WHOLE = 171 };
     struct anomaly *anomaly = shared();
     for (unsigned begun = 0; begun < 2; begun++) {
@@ -506,7 +489,6 @@ static void streams_share_what_they_remember(void **state) {
 
 /* What is normal in one stream of a group is so in all of them. */
 static void what_is_normal_in_one_is_normal_in_all(void **state) {
-    (void)state;
     double scores[2];
     for (int normal = 0; normal < 2; normal++) {
         struct anomaly *anomaly = shared();
@@ -527,7 +509,6 @@ static void what_is_normal_in_one_is_normal_in_all(void **state) {
 
 /* One loss is as large as any, and means little; many in a row are an alarm. */
 static void losses_of_symbols_count_together(void **state) {
-    (void)state;
     enum { KNOWS = 171, MANY = 2000, RUN = 20 };
     const double odd = 6;
     const struct anomaly_options options = {.slots = SLOTS, .memory = 40, .symbols = true};
@@ -558,7 +539,6 @@ static void losses_of_symbols_count_together(void **state) {
 /* Places of what a stream keeps: heard (5 doubles), begun, steps, two alarms, the tail of errors.
  */
 static void what_cannot_have_been_written_is_refused(void **state) {
-    (void)state;
     enum { STEPS = 6, ALARM_LAST = 8, TAIL_TOTAL = 12, ENDED = 3 };
     static const struct {
         size_t place;
@@ -587,7 +567,6 @@ static void what_cannot_have_been_written_is_refused(void **state) {
 /* What is not learned from neither fills the memory nor calibrates; the steps are counted all the
    same, and the rest of the past goes on. */
 static void what_is_not_learned_from_is_forgotten(void **state) {
-    (void)state;
     enum { KNOWN = 20 };
     struct anomaly *anomaly = opened(true);
     const double errors[COLUMNS] = {0.5, 0.5};
@@ -615,7 +594,6 @@ static void what_is_not_learned_from_is_forgotten(void **state) {
 }
 
 static void too_much_is_refused(void **state) {
-    (void)state;
     const struct anomaly_options options = {
         .slots = 1 << 20, .columns = 1000, .memory = 1000000, .has_errors = true};
     struct anomaly *anomaly;

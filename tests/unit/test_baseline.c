@@ -36,7 +36,6 @@ static void see(struct baseline *b, float x, float z) {
 }
 
 static void the_last_value_is_kept(void **state) {
-    (void)state;
     struct baseline *b = opened(BASELINE_VALUE, true, 1);
     assert_true(isnan(baseline_value(b, SLOT, 0)));
     see(b, NAN, 0); /* missing, and none before: the network is given 0 */
@@ -53,7 +52,6 @@ static void the_last_value_is_kept(void **state) {
 }
 
 static void a_mean_is_that_of_all_targets(void **state) {
-    (void)state;
     struct baseline *b = opened(BASELINE_VALUE, false, 2);
     const float targets[][2] = {{1, 10}, {2, NAN}, {6, 30}};
     for (size_t n = 0; n < 3; n++)
@@ -75,7 +73,6 @@ static void a_mean_is_that_of_all_targets(void **state) {
 
 /* Errors 2 and 4: variances 1 (none yet), 4, 10. */
 static void a_normal_has_the_variance_of_its_errors(void **state) {
-    (void)state;
     struct baseline *b = opened(BASELINE_NORMAL, true, 1);
     assert_true(baseline_deviation(b, SLOT, 0) == 1);
     assert_true(near(score(b, 5, 3), (log_2pi + 4) / 2));
@@ -87,7 +84,6 @@ static void a_normal_has_the_variance_of_its_errors(void **state) {
 }
 
 static void a_normal_without_errors_stays_finite(void **state) {
-    (void)state;
     struct baseline *b = opened(BASELINE_NORMAL, false, 1);
     for (int n = 0; n < 3; n++)
         assert_true(isfinite(score(b, 7, 7)));
@@ -98,7 +94,6 @@ static void a_normal_without_errors_stays_finite(void **state) {
 }
 
 static void classes_are_as_frequent_as_they_were(void **state) {
-    (void)state;
     struct baseline *b = opened(BASELINE_CLASSES, true, 3);
     const uint32_t ids[] = {2, 2, 0};
     const double shares[] = {1.0 / 3, 2.0 / 4, 1.0 / 5};
@@ -112,7 +107,6 @@ static void classes_are_as_frequent_as_they_were(void **state) {
 }
 
 static void a_rate_is_that_of_its_number(void **state) {
-    (void)state;
     struct baseline *b = opened(BASELINE_RATES, false, 2);
     const union value targets[][2] = {{{.real = 1}, {.real = NAN}}, {{.real = 0.25f}, {.real = 0}}};
     double said[2], losses[2];
@@ -128,7 +122,6 @@ static void a_rate_is_that_of_its_number(void **state) {
 
 /* What a checkpoint keeps makes the same forecasts elsewhere. */
 static void a_state_goes_on(void **state) {
-    (void)state;
     struct baseline *a = opened(BASELINE_NORMAL, true, 1), *b = opened(BASELINE_NORMAL, true, 1);
     see(a, 4, 0.5f);
     score(a, 2, 0.5);

@@ -84,7 +84,6 @@ static void test_messages(void **state) {
     struct daemon daemon;
     struct runnel_subscriber *subscriber;
     struct runnel_news news;
-    (void)state;
     open_subscriber(&subscriber, &daemon);
     publish(&daemon, "loss", "{\"run\": \"a\", \"sequence\": 1}");
     await(subscriber, RUNNEL_MESSAGE, &news);
@@ -120,7 +119,6 @@ static void test_what_is_no_message(void **state) {
     struct daemon daemon;
     struct runnel_subscriber *subscriber;
     struct runnel_news news;
-    (void)state;
     open_subscriber(&subscriber, &daemon);
     publish(&daemon, "lossless", "{}"); /* a topic that nobody knows */
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -148,7 +146,6 @@ static void test_descriptor(void **state) {
     struct runnel_subscriber *subscriber;
     struct runnel_news news;
     int messages = 0;
-    (void)state;
     open_subscriber(&subscriber, &daemon);
     while (runnel_subscriber_next(subscriber, &news) != RUNNEL_NOTHING)
         ;
@@ -173,7 +170,6 @@ static void test_descriptor(void **state) {
 static void test_gap(void **state) {
     struct runnel_gap gap = {NAN, NAN};
     double unheard[2];
-    (void)state;
     assert_false(runnel_gap_loss(&gap, 100, unheard)); /* nothing is known yet */
     runnel_gap_status(&gap, 100, 150);
     assert_false(runnel_gap_loss(&gap, 200, unheard));
@@ -191,7 +187,6 @@ static void test_why_nothing_comes(void **state) {
     struct runnel_error error;
     struct runnel_news news;
     struct runnel_peer nobody = {.endpoint = "ipc:///nowhere/at/all"};
-    (void)state;
     assert_int_equal(runnel_subscriber_open(&subscriber, &nobody, NULL, &error), 0);
     assert_int_equal(runnel_subscriber_check(subscriber, PATIENCE, &error), -1);
     assert_int_equal(error.status, EX_UNAVAILABLE);
@@ -219,7 +214,6 @@ static void test_nobody_to_ask(void **state) {
     struct runnel_subscriber *subscriber;
     struct runnel_news news;
     pthread_attr_t usual, impossible;
-    (void)state;
     pthread_getattr_default_np(&usual);
     pthread_attr_init(&impossible);
     assert_int_equal(pthread_attr_setstacksize(&impossible, (size_t)1 << 50), 0);
@@ -247,7 +241,6 @@ static void test_usage(void **state) {
         {.endpoint = RUNNEL_CONTROL, .key = "/nowhere"},
         {.endpoint = RUNNEL_CONTROL, .server_key = "too short"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct runnel_subscriber *subscriber;
         struct runnel_request *request;
@@ -305,7 +298,6 @@ static void test_requests(void **state) {
     struct runnel_request *request;
     struct runnel_reply reply;
     struct runnel_error error;
-    (void)state;
     open_daemon(&daemon, ZMQ_REP);
     assert_int_equal(runnel_request_open(&request, &daemon.peer, "{\"n\":1}", PATIENCE, &error), 0);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -338,7 +330,6 @@ static void test_requests_that_end(void **state) {
     struct runnel_reply reply;
     struct runnel_error error;
     struct runnel_peer nobody = {.endpoint = "ipc:///nowhere/at/all"};
-    (void)state;
     assert_int_equal(runnel_request_open(&request, &nobody, "{}", 0.1, &error), 0);
     assert_int_equal(runnel_request_wait(request, &reply, &error), -1);
     assert_int_equal(error.status, EX_UNAVAILABLE);
@@ -374,7 +365,6 @@ static void test_a_key_that_is_rejected(void **state) {
     struct daemon daemon;
     struct runnel_sender *sender;
     struct runnel_error error;
-    (void)state;
     open_daemon(&daemon, ZMQ_ROUTER);
     assert_int_equal(runnel_sender_open(&sender, &daemon.peer, &options, &error), 0);
     assert_int_equal(runnel_sender_wait(sender, PATIENCE, &error), 0);

@@ -31,7 +31,6 @@ static void assert_clean(const char *text, const char *cleaned, const char *copi
 }
 
 static void test_clean(void **state) {
-    (void)state;
     assert_clean("", "", "");
     assert_clean("a\xc3\xbc\xe2\x82\xac\xf0\x9f\x98\x80", "a\xc3\xbc\xe2\x82\xac\xf0\x9f\x98\x80",
                  "a\xc3\xbc\xe2\x82\xac\xf0\x9f\x98\x80");
@@ -50,7 +49,6 @@ static void test_clean(void **state) {
 }
 
 static void test_copy_cuts_whole_characters(void **state) {
-    (void)state;
     char copy[TEXT_SIZE];
     assert_string_equal(text_copy(copy, 4, "abcdef"), "abc");
     assert_string_equal(text_copy(copy, 4, "ab\xc3\xbc"), "ab");
@@ -59,7 +57,6 @@ static void test_copy_cuts_whole_characters(void **state) {
 }
 
 static void test_quote(void **state) {
-    (void)state;
     char text[TEXT_QUOTE_SIZE], large[2 * TEXT_QUOTE_SIZE];
     assert_string_equal(text_quote(text, "a\0b", 3), "'a?b'");
     memset(large, 'x', sizeof large);
@@ -107,7 +104,6 @@ static void test_format(void **state) {
         {format_bytes, 1.23e6, "1.23 MB"},
     };
     char text[FORMAT_SIZE];
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         assert_string_equal(cases[i].format(text, cases[i].value), cases[i].text);
     assert_string_equal(format_count(text, 12345, 5), "12345");
@@ -115,7 +111,6 @@ static void test_format(void **state) {
 }
 
 static void test_milliseconds(void **state) {
-    (void)state;
     assert_int_equal(clock_milliseconds(0), 0);
     assert_int_equal(clock_milliseconds(-1), 0);
     assert_int_equal(clock_milliseconds(0.25), 250);
@@ -142,7 +137,6 @@ static void put(const char *root, const char *path, const char *text) {
 }
 
 static void test_machine(void **state) {
-    (void)state;
     char root[] = "/tmp/test_common-XXXXXX", command[sizeof root + TEXT_SIZE];
     assert_non_null(mkdtemp(root));
     double all = machine_memory(root);
@@ -189,7 +183,6 @@ static void test_machine(void **state) {
 }
 
 static void test_quantiles(void **state) {
-    (void)state;
     double values[] = {4, 1, INFINITY, 3, 2};
     const uint32_t bins[] = {0, 1, 0, 3};
     quantile_sort(values, 5);

@@ -5,7 +5,6 @@
 #include <sysexits.h>
 
 static void test_defaults(void **state) {
-    (void)state;
     struct config c = good(BASE, NULL);
     assert_string_equal(c.name, "a");
     assert_string_equal(c.device, "auto");
@@ -39,7 +38,6 @@ static void test_defaults(void **state) {
 }
 
 static void test_journal(void **state) {
-    (void)state;
     struct config c = good(BASE "state: {journal: {enabled: false, sync: off, keep: all}}\n", NULL);
     assert_false(c.journal.enabled);
     assert_int_equal(c.journal.sync, JOURNAL_OFF);
@@ -53,7 +51,6 @@ static void test_journal(void **state) {
 
 /* As PyYAML writes it: block style, and an anchor where the same layer stands again. */
 static void test_anchors_and_styles(void **state) {
-    (void)state;
     static const char block[] = "name: handwriting\nmodel:\n  input:\n    kind: real\n    size: 3\n"
                                 "  layers:\n  - &id001\n    cell: lstm\n    size: 10\n"
                                 "    norm: layer\n  - *id001\n  - *id001\n  output:\n"
@@ -77,7 +74,6 @@ static void test_anchors_and_styles(void **state) {
 
 /* What YAML 1.1 would read otherwise is read by what its key is. */
 static void test_spellings(void **state) {
-    (void)state;
     static const struct {
         const char *value;
         double rate;
@@ -103,7 +99,6 @@ static void test_spellings(void **state) {
 }
 
 static void test_losses_and_targets(void **state) {
-    (void)state;
     static const char *const texts[] = {
         NEXT("kind: real, size: 3, scale: standard", "loss: squared, size: 3"),
         NEXT("kind: real, size: 3, scale: standard, missing: hold", "loss: gaussian, size: 3"),
@@ -131,7 +126,6 @@ static void test_losses_and_targets(void **state) {
 #define OPEN "security: {insecure: true}\n"
 
 static void test_endpoints(void **state) {
-    (void)state;
     static const char *const endpoints[] = {
         "tcp://*:5570",     "tcp://127.0.0.1:*",  "tcp://0.0.0.0:0", "tcp://eth0:1",
         "tcp://[::1]:5570", "tcp://a.example:80", "ipc:///tmp/a",    "ipc://@abstract",
@@ -174,7 +168,6 @@ static void test_endpoints(void **state) {
 }
 
 static void test_overrides(void **state) {
-    (void)state;
     static const char text[] = BASE "learning: {window: 8, stride: 2, optimizer: {beta1: 0.5}}\n"
                                     "state: {directory: /d}\n";
     assert_int_equal(good(text, "learning.window=32").learning.window, 32);
@@ -195,7 +188,6 @@ static void test_overrides(void **state) {
 
 /* Later ones see what earlier ones left. */
 static void test_several_overrides(void **state) {
-    (void)state;
     static const char *const overrides[] = {
         "learning.optimizer={kind: sgd}",
         "learning.optimizer.momentum=0.5",
@@ -228,7 +220,6 @@ static void check_path(const char *text, const char *override, const char *initi
 
 /* An expected path that begins with '.' lies in the file's own directory. */
 static void test_paths(void **state) {
-    (void)state;
     static const char initial[] = "name: a\nmodel:\n  initial: w/x.safetensors\n"
                                   "  input: {kind: real, size: 2}\n"
                                   "  layers: [{cell: lstm, size: 4}]\n"
@@ -267,7 +258,6 @@ static void check_path_error(const char *override, const char *says) {
 }
 
 static void test_path_errors(void **state) {
-    (void)state;
     static char huge[CONFIG_PATH_SIZE + 64];
     unsetenv("HOME");
     check_path_error(NULL, ":1:1: state.directory: missing; needed is a path, since none of "
@@ -352,7 +342,6 @@ static const char *const digest_same[] = {
 };
 
 static void test_digest(void **state) {
-    (void)state;
     char plain[CONFIG_DIGEST_SIZE], seen[COUNT(digest_changes)][CONFIG_DIGEST_SIZE];
     digest_of(NULL, plain);
     /* A checkpoint of today must be known tomorrow: this changes only with what is computed. */
@@ -389,7 +378,6 @@ static void check_set_error(struct config *config, const char *key, const char *
 }
 
 static void test_cocob(void **state) {
-    (void)state;
     static const char text[] = BASE "learning: {optimizer: {kind: cocob}}\n";
     struct config c = good(text, NULL), d = good(text, "learning.optimizer.alpha=50");
     char why[CONFIG_WHY_SIZE];
@@ -410,7 +398,6 @@ static void test_cocob(void **state) {
 /* Rules but the first have no window: any may stand there, and decides nothing but the stride where
    none is given. */
 static void test_rule(void **state) {
-    (void)state;
     static const char text[] = BASE "learning: {window: 4, stride: 3, rule: rtrl}\n";
     struct config c = good(text, NULL), d = good(text, "learning.window=2");
     assert_int_equal(c.learning.rule, RULE_rtrl);
@@ -426,7 +413,6 @@ static void test_rule(void **state) {
 #define MAY "learning.optimizer.rate, learning.clip, anomaly.threshold or statistics.every"
 
 static void test_set(void **state) {
-    (void)state;
     struct config c = good(BASE, NULL), first = c;
     struct error error = {0};
     assert_int_equal(config_set(&c, "learning.optimizer.rate", "0.0003", &error), 0);
@@ -483,7 +469,6 @@ static void check_not_meant(const char *name, const char *sentence) {
 }
 
 static void test_short_names(void **state) {
-    (void)state;
     check_meant("rate", "learning.optimizer.rate");
     check_meant("optimizer.kind", "learning.optimizer.kind");
     check_meant("learning.window", "learning.window");
@@ -518,7 +503,6 @@ static void check_wrong(const char *override, const char *sentence) {
 }
 
 static void test_all_layers(void **state) {
-    (void)state;
     struct config c = good(TWO_LAYERS, "model.layers.N.size=9");
     assert_int_equal(c.architecture.layers[0].size, 9);
     assert_int_equal(c.architecture.layers[1].size, 9);

@@ -11,7 +11,6 @@
     "state, kind: symbol, size: 4}, {name: oil-temp}]"
 
 static void test_mixed(void **state) {
-    (void)state;
     struct config c = good(INPUT(MIXED, "loss: squared"), NULL);
     const struct input *input = &c.architecture.input;
     const struct output *output = &c.architecture.output;
@@ -48,7 +47,6 @@ static void test_mixed(void **state) {
 
 /* Columns have from model.input what they do not say themselves. */
 static void test_inherited(void **state) {
-    (void)state;
     struct config c = good(INPUT("scale: standard, memory: 100, limit: 9, missing: hold, columns: "
                                  "[{name: a}, {name: b, scale: none, missing: reject}, {name: c, "
                                  "memory: 7}]",
@@ -64,7 +62,6 @@ static void test_inherited(void **state) {
 
 /* One symbol alone is what its short form is, but for its tensor's name. */
 static void test_one_symbol(void **state) {
-    (void)state;
     static struct model model;
     struct config c = good(
         INPUT("columns: [{name: w, kind: symbol, size: 9, embedding: 4}]", "loss: softmax"), NULL);
@@ -77,7 +74,6 @@ static void test_one_symbol(void **state) {
 
 /* Numbers alone need no parts; the preset forecasts real columns that have names. */
 static void test_numbers_alone(void **state) {
-    (void)state;
     static struct model model;
     struct config c = good(INPUT("columns: [{name: a, mask: true, missing: hold}, {name: b, kind: "
                                  "cycle, period: 7}]",
@@ -93,7 +89,6 @@ static void test_numbers_alone(void **state) {
 
 /* Each is another network; the digest says so. */
 static void test_digests(void **state) {
-    (void)state;
     static const char *const others[] = {
         "model.input.columns=[{name: a}, {name: c}]",
         "model.input.columns=[{name: b}, {name: a}]",
@@ -195,7 +190,6 @@ static const struct {
 };
 
 static void test_wrong(void **state) {
-    (void)state;
     static const char text[] = INPUT(MIXED, "loss: squared");
     for (size_t n = 0; n < COUNT(wrong); n++) {
         struct config config;

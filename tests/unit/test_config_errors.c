@@ -29,13 +29,11 @@ static void check_error(const char *text, const char *override, const char *says
 }
 
 static void test_wrong_files(void **state) {
-    (void)state;
     for (size_t n = 0; n < COUNT(wrong_files); n++)
         check_error(wrong_files[n].text, NULL, wrong_files[n].says);
 }
 
 static void test_wrong_overrides(void **state) {
-    (void)state;
     for (size_t n = 0; n < COUNT(wrong_overrides); n++)
         check_error(BASE "learning: {optimizer: {kind: sgd}}\n", wrong_overrides[n].override,
                     wrong_overrides[n].says);
@@ -59,7 +57,6 @@ static void check_refused(const struct config_key *key, const char *value) {
 }
 
 static void test_every_key_refuses(void **state) {
-    (void)state;
     static const char *const no_word[] = {"[a]", "{a: 1}", "\"\"", "\"\\0\"", "\"a\\0b\""};
     static const char *const no_number[] = {"one",  "true", "\"1\"", ".nan", ".inf",  "0x1",
                                             "1__0", "1 1",  "--1",   "1e",   "1e400", "-1e9"};
@@ -95,7 +92,6 @@ static void test_every_key_refuses(void **state) {
 }
 
 static void test_tab_and_long_and_missing_files(void **state) {
-    (void)state;
     enum { TOO_LONG = (1 << 20) + 1 };
     struct config config;
     struct error error = {0};
@@ -122,7 +118,6 @@ static void test_tab_and_long_and_missing_files(void **state) {
 
 /* Whatever is done to a text, it is taken or refused with one sentence. */
 static void test_damaged_files(void **state) {
-    (void)state;
     enum { ROUNDS = 8000, CHANGES = 4, PIECE = 12 };
     static const char seeds[] =
         "name: a\nseed: 3\nmodel:\n  input: {kind: symbol, size: 9, embedding: 3}\n"

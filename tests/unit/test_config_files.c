@@ -49,7 +49,6 @@ static void in_tree(char file[CONFIG_PATH_SIZE], const char *name) {
 }
 
 static void test_shipped_configurations(void **state) {
-    (void)state;
     char pattern[CONFIG_PATH_SIZE];
     struct config c;
     glob_t found;
@@ -65,7 +64,6 @@ static void test_shipped_configurations(void **state) {
 }
 
 static void test_digests_of_before(void **state) {
-    (void)state;
     static const char *const before[] = {"model.input.memory=0", "model.input.limit=0"};
     for (size_t n = 0; n < COUNT(digests); n++) {
         char file[CONFIG_PATH_SIZE];
@@ -117,7 +115,6 @@ static bool comment_above(const char *text, const char *key, char *comment, size
 
 /* reference.yaml says of every key what is allowed and what it is by default. */
 static void test_reference_has_every_key(void **state) {
-    (void)state;
     char *text = source_file("conf/reference.yaml"), comment[4096], needed[CONFIG_TEXT_SIZE];
     for (size_t k = 0; k < config_key_count; k++) {
         const struct config_key *key = &config_keys[k];
@@ -140,7 +137,6 @@ static void test_reference_has_every_key(void **state) {
 }
 
 static void test_manual_has_every_key(void **state) {
-    (void)state;
     char *text = source_file("docs/man/runnel.yaml.5"), needed[CONFIG_TEXT_SIZE];
     for (size_t k = 0; k < config_key_count; k++) {
         const char *star = strchr(config_keys[k].path, '*');
@@ -182,7 +178,6 @@ static void check_explained(const char *text, const char *needed) {
 }
 
 static void test_every_key_is_explained(void **state) {
-    (void)state;
     char name[CONFIG_KEY_SIZE], expected[CONFIG_TEXT_SIZE], example[CONFIG_TEXT_SIZE];
     for (size_t k = 0; k < config_key_count; k++) {
         const struct config_key *key = &config_keys[k];
@@ -200,7 +195,6 @@ static void test_every_key_is_explained(void **state) {
 
 /* What the table shows as an example, and as a default, is allowed; texts fit, and quotes close. */
 static void test_table_is_sound(void **state) {
-    (void)state;
     static struct draft draft;
     char summary[CONFIG_SUMMARY_SIZE];
     for (size_t k = 0; k < config_key_count; k++) {
@@ -228,7 +222,6 @@ static void test_table_is_sound(void **state) {
 }
 
 static void test_sections_are_explained(void **state) {
-    (void)state;
     char *all = explained(""), *layers = explained("model.layers"), *one = explained("name");
     size_t lines = 0;
     for (const char *c = all; *c; c++)
@@ -250,7 +243,6 @@ static void test_sections_are_explained(void **state) {
 }
 
 static void test_unknown_is_not_explained(void **state) {
-    (void)state;
     static const struct {
         const char *path, *says;
     } unknown[] = {

@@ -21,7 +21,6 @@ static void check_error(const char *text, const char *override, const char *says
 }
 
 static void test_preset_is_whole(void **state) {
-    (void)state;
     struct config c = good(WHOLE, NULL);
     const struct architecture *a = &c.architecture;
     assert_int_equal(a->layer_count, 1);
@@ -51,7 +50,6 @@ static void test_preset_is_whole(void **state) {
 
 /* What is looked at beside learning decides nothing of it: a checkpoint fits with and without. */
 static void test_anomalies_are_not_in_the_digest(void **state) {
-    (void)state;
     struct config on = good(WHOLE, NULL);
     assert_string_equal(good(WHOLE, "anomaly.enabled=false").compatible, on.compatible);
     assert_string_equal(good(WHOLE, "anomaly.memory=7").compatible, on.compatible);
@@ -62,7 +60,6 @@ static void test_anomalies_are_not_in_the_digest(void **state) {
 }
 
 static void test_prefixes_of_keys_that_share(void **state) {
-    (void)state;
     struct config c = good(WHOLE "anomaly: {share: [web-, '']}\n", NULL);
     assert_int_equal(c.anomaly.share.count, 2);
     assert_string_equal(c.anomaly.share.prefixes[0], "web-");
@@ -83,7 +80,6 @@ static void test_prefixes_of_keys_that_share(void **state) {
 }
 
 static void test_preset_gives_way(void **state) {
-    (void)state;
     struct config c =
         good(WHOLE "learning: {stride: 8}\nmembers: []\nexperts: [ar3, last]\n", NULL);
     assert_int_equal(c.learning.stride, 8);
@@ -98,7 +94,6 @@ static void test_preset_gives_way(void **state) {
 }
 
 static void test_looks_ahead(void **state) {
-    (void)state;
     struct config c = good(WHOLE, "model.output.ahead=[1, 6, 24]");
     struct model model;
     enum { COLUMNS = 2, HORIZONS = 3 };
@@ -118,7 +113,6 @@ static void test_looks_ahead(void **state) {
 }
 
 static void test_members_set(void **state) {
-    (void)state;
     struct config c = good(FORECAST("") "members:\n"
                                         "  - {name: a}\n"
                                         "  - {name: b, set: {model.layers.0.size: 8, seed: 5, "
@@ -151,7 +145,6 @@ static char *many_members(size_t count, const char *sets) {
 
 /* Each is what a configuration that sets the same is, and one more is refused. */
 static void test_most_members(void **state) {
-    (void)state;
     char *text = many_members(CONFIG_MEMBERS_MAX, ", model.layers.0.size: 5");
     struct config *c = malloc(2 * sizeof *c), *lone = c + 1;
     struct architecture of;
@@ -174,7 +167,6 @@ static void test_most_members(void **state) {
 
 /* A text for each key has room, but not the longest ones for all. */
 static void test_members_that_set_much(void **state) {
-    (void)state;
     enum { KEYS = 8, VALUE = 170 };
     char sets[KEYS * (VALUE + sizeof ", key0: ")], *at = sets;
     for (int k = 0; k < KEYS; k++)
@@ -210,7 +202,6 @@ static char *members_that_set(size_t bytes) {
 
 /* The last byte is used by who comes before. */
 static void test_members_that_set_all_there_is(void **state) {
-    (void)state;
     char *text = members_that_set(CONFIG_SETS_SIZE);
     check_error(text, NULL, "members: found more than 73728 bytes that all members set; allowed");
     free(text);
@@ -218,7 +209,6 @@ static void test_members_that_set_all_there_is(void **state) {
 
 /* What does not work is refused with a sentence. */
 static void test_refused(void **state) {
-    (void)state;
     static const struct {
         const char *text, *override, *says;
     } wrong[] = {
@@ -331,7 +321,6 @@ static void test_digests_of_targets(void) {
 
 /* Targets that are sent are scaled as the input is, where the loss has a scale. */
 static void test_targets_are_scaled_alike(void **state) {
-    (void)state;
     const struct config same =
         good(BASE, "model.input={kind: real, size: 2, scale: standard, memory: 1000, limit: 30}");
     assert_int_equal(same.architecture.output.scale, SCALE_STANDARD);
@@ -342,7 +331,6 @@ static void test_targets_are_scaled_alike(void **state) {
 
 /* All that a checkpoint depends on is in the digest of compatibility, and nothing else. */
 static void test_digests_differ(void **state) {
-    (void)state;
     static const char *const changes[] = {
         NULL,
         "experts=[ar12]",

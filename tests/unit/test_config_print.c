@@ -37,7 +37,6 @@ static void check_again(struct config *config, const char *what) {
 }
 
 static void test_shipped_configurations(void **state) {
-    (void)state;
     static const char *const patterns[] = {"conf/*.yaml", "conf/bench/*.yaml",
                                            "tests/unit/conf/*.yaml"};
     const char *root = getenv("srcdir");
@@ -118,7 +117,6 @@ static const char *const texts[] = {
 };
 
 static void test_printed_and_read_again(void **state) {
-    (void)state;
     for (size_t n = 0; n < COUNT(texts); n++) {
         struct config config = good(texts[n], NULL);
         check_again(&config, texts[n]);
@@ -127,7 +125,6 @@ static void test_printed_and_read_again(void **state) {
 
 /* As one reads it. */
 static void test_text(void **state) {
-    (void)state;
     struct config config = good("name: a\nseed: 7\nmodel:\n  input: {kind: real, size: 2}\n"
                                 "  layers: [{cell: gru, size: 4}, {cell: dense, size: 3}]\n"
                                 "  output: {loss: squared, size: 2}\nstate: {directory: /s}\n"
@@ -150,7 +147,6 @@ static void test_text(void **state) {
 
 /* Each of what changes what is computed; the first is the one that they change. */
 static void test_digest_covers(void **state) {
-    (void)state;
     static const char *const others[] = {
         "learning.optimizer.rate=0.01",
         "learning.optimizer.rate=0.001",
@@ -176,7 +172,6 @@ static void test_digest_covers(void **state) {
 
 /* What is set in flight has the digest of a file that says it, of members too. */
 static void test_digest_in_flight(void **state) {
-    (void)state;
     struct config config = good(BASE, NULL);
     config.learning.optimizer.rate = 0.25;
     config.learning.clip = 3;
@@ -207,7 +202,6 @@ static void test_digest_in_flight(void **state) {
 
 /* Other tensors to start from are another computation; where they lie is not. */
 static void test_digest_of_initial(void **state) {
-    (void)state;
     char one[] = "/tmp/test-config-initial-XXXXXX", two[] = "/tmp/test-config-initial-XXXXXX";
     int a = mkstemp(one), b = mkstemp(two);
     char text[2 * CONFIG_TEXT_SIZE];
@@ -230,7 +224,6 @@ static void test_digest_of_initial(void **state) {
 
 /* Names of a run; on the command line one by one, too. */
 static void test_tags(void **state) {
-    (void)state;
     struct config config = good(BASE "tags: {site: osaka, run: 7}\n", "tags.site=");
     assert_int_equal(config.tags.count, 1);
     assert_string_equal(config.tags.list[0].name, "run");

@@ -45,7 +45,6 @@ static double level(struct conformal *c) {
 
 /* n = 20, a = 0.1: rank 21 * 0.05 = 1.05. */
 static void begins_with_twenty_errors(void **state) {
-    (void)state;
     struct conformal *c = with_twenty();
     is_around(c, 100, 1.05, 19.95);
     assert_true(isnan(conformal_bounds(c, SLOT, COLUMN, NAN).low));
@@ -59,7 +58,6 @@ static void begins_with_twenty_errors(void **state) {
 /* A miss: a = 0.1 - 0.005 * 0.9 = 0.0955. Then n = 21, rank 22 * 0.0955 / 2 = 1.0505, and the two
    greatest errors are 20 and 25. A hit: a = 0.0955 + 0.005 * 0.1 = 0.096, n = 22, rank 1.104. */
 static void misses_widen_and_hits_narrow(void **state) {
-    (void)state;
     struct conformal *c = with_twenty();
     conformal_learn(c, SLOT, COLUMN, 100, conformal_bounds(c, SLOT, COLUMN, 100), 125);
     assert_true(fabs(level(c) - 0.0955) < 1e-12);
@@ -73,7 +71,6 @@ static void misses_widen_and_hits_narrow(void **state) {
 /* Ten misses of size 10: a = 0.055, n = 30, rank 31 * 0.0275 = 0.8525: beyond the outermost errors,
    1 and 20, by 0.1475 of their distance. */
 static void goes_beyond_all_errors(void **state) {
-    (void)state;
     const struct conformal_bounds missing = {-1, 1};
     struct conformal *c = with_twenty();
     for (int n = 0; n < 10; n++)
@@ -88,7 +85,6 @@ static void goes_beyond_all_errors(void **state) {
 
 /* The newest hundred count; an interval without width that holds says nothing. */
 static void forgets_and_takes_no_level_from_a_constant(void **state) {
-    (void)state;
     struct conformal *c = with_twenty();
     for (int n = 0; n < 100; n++)
         conformal_learn(c, SLOT, COLUMN, 0, NOTHING, 3);
@@ -102,7 +98,6 @@ static void forgets_and_takes_no_level_from_a_constant(void **state) {
 }
 
 static void wild_numbers_stay_numbers(void **state) {
-    (void)state;
     struct conformal *c = with_twenty();
     for (int n = 0; n < 30; n++) {
         struct conformal_bounds bounds = conformal_bounds(c, SLOT, COLUMN, 0);
@@ -119,7 +114,6 @@ static double random_number(uint64_t *state) {
 
 /* Errors that triple, become skewed, and shrink again: coverage comes to 90% in each third. */
 static void covers_what_changes(void **state) {
-    (void)state;
     enum { STEPS = 9000, THIRD = STEPS / 3 };
     struct conformal *c = opened();
     uint64_t seed = 1;
@@ -137,7 +131,6 @@ static void covers_what_changes(void **state) {
 }
 
 static void resumes_from_what_is_kept(void **state) {
-    (void)state;
     struct conformal *c = with_twenty(), *other = opened();
     for (int n = 0; n < 130; n++)
         conformal_learn(c, SLOT, COLUMN, 0, conformal_bounds(c, SLOT, COLUMN, 0), n * 37 % 101);

@@ -62,7 +62,6 @@ static int count_changes(struct detector *d, uint64_t *state, int count, double 
 static void page_hinkley_sums_up(void **unused) {
     struct detector d = detector_of(false);
     struct change change = {0};
-    (void)unused;
     for (int i = 0; i < PAGE_HINKLEY_WARM; i++)
         assert_int_equal(add(&d, i % 2 ? 1 : -1).kind, CHANGE_NONE);
     assert_near(d.page_hinkley.mean, 0, 1e-12);
@@ -83,7 +82,6 @@ static void page_hinkley_sums_up(void **unused) {
 
 /* One value, however wild, is no change. */
 static void one_value_is_no_change(void **unused) {
-    (void)unused;
     for (int is_adwin = 0; is_adwin < 2; is_adwin++) {
         struct detector d = detector_of(is_adwin);
         uint64_t state = 7;
@@ -95,7 +93,6 @@ static void one_value_is_no_change(void **unused) {
 
 /* A series of one value has no variance, and the least change stands out. */
 static void constant_series(void **unused) {
-    (void)unused;
     for (int is_adwin = 0; is_adwin < 2; is_adwin++) {
         struct detector d = detector_of(is_adwin);
         uint64_t state = 1;
@@ -108,7 +105,6 @@ static void constant_series(void **unused) {
 
 /* 200,000 values without a change, from eight seeds. */
 static void no_false_alarm(void **unused) {
-    (void)unused;
     for (int is_adwin = 0; is_adwin < 2; is_adwin++) {
         for (uint64_t seed = 1; seed <= 8; seed++) {
             struct detector d = detector_of(is_adwin);
@@ -121,7 +117,6 @@ static void no_false_alarm(void **unused) {
 /* A rise of two deviations is found within 40 values, once; then it is over, by return or by habit.
  */
 static void rise_is_found_once(void **unused) {
-    (void)unused;
     for (int is_adwin = 0; is_adwin < 2; is_adwin++) {
         for (uint64_t seed = 1; seed <= 8; seed++) {
             struct detector d = detector_of(is_adwin);
@@ -136,7 +131,6 @@ static void rise_is_found_once(void **unused) {
 }
 
 static void rise_that_stays_is_learned(void **unused) {
-    (void)unused;
     for (int is_adwin = 0; is_adwin < 2; is_adwin++) {
         struct detector d = detector_of(is_adwin);
         uint64_t state = 3;
@@ -152,7 +146,6 @@ static void rise_that_stays_is_learned(void **unused) {
 
 /* Learning: the loss falls for long, which is no alarm, and a rise afterwards is found. */
 static void fall_is_no_rise(void **unused) {
-    (void)unused;
     for (int is_adwin = 0; is_adwin < 2; is_adwin++) {
         struct detector d = detector_of(is_adwin);
         uint64_t state = 11;
@@ -170,7 +163,6 @@ static void adwin_keeps_what_it_says(void **unused) {
     static double values[COUNT];
     struct adwin window;
     uint64_t state = 5;
-    (void)unused;
     adwin_open(&window, ADWIN_DELTA);
     for (int i = 0; i < COUNT; i++) {
         values[i] = (i < 2000 ? 0 : 2) + 0.2 * normal(&state);

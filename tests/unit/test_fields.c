@@ -45,7 +45,6 @@ static void check_names(const struct field *a, const struct field *b, bool same_
 }
 
 static void names_are_taken_once(void **state) {
-    (void)state;
     check_pairs(check_names);
 }
 
@@ -76,7 +75,6 @@ static void check_column(const struct field *field) {
 }
 
 static void rows_are_whole(void **state) {
-    (void)state;
     for (int t = 0; t < FIELD_TABLES; t++)
         for (int i = 0; i < field_tables[t].count; i++) {
             const struct field *field = &field_tables[t].fields[i];
@@ -99,7 +97,6 @@ static void rows_are_whole(void **state) {
 
 /* fields_write opens a group once. */
 static void groups_stand_together(void **state) {
-    (void)state;
     for (int t = 0; t < FIELD_TABLES; t++)
         for (int i = 1; i < field_tables[t].count; i++) {
             const char *group = field_tables[t].fields[i].group;
@@ -122,7 +119,6 @@ static json_t *written(enum field_table_of table, const void *values, unsigned h
 
 /* Rows without names are a list, with names an object. */
 static void rows_are_objects(void **state) {
-    (void)state;
     static const char *const names[] = {"last", "ar3"};
     const double numbers[] = {1, 0.25, NAN, 0.75}, errors[] = {2, 1, 0.5, 4, 3, NAN};
     struct loss_fields loss;
@@ -141,7 +137,6 @@ static void rows_are_objects(void **state) {
 
 /* What is written is read at the same place. */
 static void values_come_back(void **state) {
-    (void)state;
     struct loss_fields loss;
     fields_clear(FIELDS_OF_LOSS, &loss);
     for (int i = 0; i < FIELDS; i++)
@@ -166,7 +161,6 @@ static void values_come_back(void **state) {
 }
 
 static void what_is_not_there_is_left_out(void **state) {
-    (void)state;
     const struct field_count reasons[] = {{"json", 2}, {"key", 0}};
     struct status_fields status;
     fields_clear(FIELDS_OF_STATUS, &status);
@@ -212,7 +206,6 @@ static const struct folded {
              {FOLD_MEAN, NAN, NAN, NAN}, {FOLD_LEAST, NAN, NAN, NAN}};
 
 static void messages_become_one(void **state) {
-    (void)state;
     for (size_t i = 0; i < sizeof folds / sizeof *folds; i++) {
         const struct field field = {.fold = folds[i].fold};
         double both = field_fold(&field, folds[i].older, 3, folds[i].newer, 1);
@@ -221,7 +214,6 @@ static void messages_become_one(void **state) {
 }
 
 static void meanings_are_sentences(void **state) {
-    (void)state;
     char text[TEXT_SIZE], small[8];
     assert_string_equal(field_sentence(&fields_of_loss[FIELD_metric_bits], text, sizeof text),
                         "Mean divided by ln 2 (bits).");
@@ -254,7 +246,6 @@ static void check_baselines(void) {
 }
 
 static void kinds_are_those_of_the_list(void **state) {
-    (void)state;
     char all[TEXT_SIZE] = "", recurrent[TEXT_SIZE] = "", cells[TEXT_SIZE] = "";
     for (int i = 0; i < CELLS; i++) {
         const struct cell_kind *cell = cell_kind((enum cell)i);

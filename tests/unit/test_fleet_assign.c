@@ -56,7 +56,6 @@ static void check(size_t partitions, size_t daemons, const int *owner) {
 }
 
 static void fair_with_few_moves(void **state) {
-    (void)state;
     for (size_t n = 0; n < CASES; n++) {
         int owner[PARTITIONS_MAX];
         size_t partitions = 1 + below(PARTITIONS_MAX), daemons = 1 + below(DAEMONS_MAX);
@@ -69,7 +68,6 @@ static void fair_with_few_moves(void **state) {
 /* While some have given up what they are to give up, and some have not yet, everybody still comes
    to the same end: nobody takes what another is to have. */
 static void the_same_end_on_the_way(void **state) {
-    (void)state;
     for (size_t n = 0; n < CASES; n++) {
         int owner[PARTITIONS_MAX], end[PARTITIONS_MAX], to[PARTITIONS_MAX];
         size_t room[2 * DAEMONS_MAX];
@@ -104,7 +102,6 @@ static void the_same_end_on_the_way(void **state) {
 static void nobody(void **state) {
     int owner[] = {FLEET_NOBODY, FLEET_NOBODY};
     size_t room[1];
-    (void)state;
     fleet_assign(2, 0, owner, owner, room);
     assert_int_equal(owner[0], FLEET_NOBODY);
     assert_int_equal(owner[1], FLEET_NOBODY);
@@ -113,7 +110,6 @@ static void nobody(void **state) {
 static void known(void **state) {
     int alone[] = {0, 0, 0, 0}, joined[] = {0, 0, 1, 1}, to[4];
     size_t room[2 * 2];
-    (void)state;
     fleet_assign(4, 2, alone, to, room);
     assert_memory_equal(to, joined, sizeof to);
     fleet_assign(4, 2, joined, joined, room);
@@ -130,7 +126,6 @@ static void those_who_take_part(void **state) {
         .daemon_count = 4, .daemons = daemons, .partition_count = 6, .partitions = partitions};
     struct error error;
     size_t has[4] = {0};
-    (void)state;
     assert_int_equal(fleet_assign_view(&view, &error), 0);
     for (size_t p = 0; p < 6; p++)
         has[partitions[p].to == 3 ? 3 : 2] += partitions[p].to >= 2;

@@ -15,8 +15,8 @@
 #include <librdkafka/rdkafka.h>
 #include <librdkafka/rdkafka_mock.h>
 
-#include "common/clock.h"
 #include "cluster/fleet_claims.h"
+#include "common/clock.h"
 
 enum { PARTITIONS = 2, TEXT_SIZE = 256, WAIT_MS = 60000 };
 
@@ -96,7 +96,6 @@ static void is_held(struct reader *reader, size_t partition, const char *name, u
 }
 
 static void the_late_one_changes_nothing(void **unused) {
-    (void)unused;
     open_both("late");
     put(&anna, "p0", record("anna", 0, 0, 5, 0, 10));
     put(&anna, "p0", record("anna", 5, 0, 5, 1, 20));
@@ -112,7 +111,6 @@ static void the_late_one_changes_nothing(void **unused) {
 }
 
 static void the_first_after_compaction_counts(void **unused) {
-    (void)unused;
     open_both("compact");
     put(&anna, "p1", record("anna", 8, 4, 9, 5, 70));
     put(&anna, "p1", record("anna", 8, 4, 9, 6, 80));
@@ -126,7 +124,6 @@ static void the_first_after_compaction_counts(void **unused) {
 }
 
 static void the_first_close_counts(void **unused) {
-    (void)unused;
     open_both("rounds");
     assert_int_equal(anna.claims.round, 1);
     put(&anna, "aanna", json_pack("{s:i, s:i, s:[]}", "round", 1, "serial", 7, "span"));
@@ -154,7 +151,6 @@ static void garbage_changes_nothing(void **unused) {
     char values[] = "{ null [] 7 \"text\" {} {\"claim\":9999999999999999999999} \xff "
                     "{\"claim\":\"5\",\"seen\":[]} {\"claim\":5,\"seen\":5,\"base\":0} "
                     "{\"round\":-1,\"members\":{}} {\"round\":1,\"members\":[]}";
-    (void)unused;
     open_both("litter");
     put(&anna, "p0", record("anna", 0, 0, 5, 0, 10));
     const uint64_t version = anna.claims.version;
@@ -215,7 +211,6 @@ static void read_spans(const struct kafka_span *spans, size_t count, const char 
 
 static void states_of_spans(void **unused) {
     struct kafka_span spans[2];
-    (void)unused;
     for (size_t n = 0; n < sizeof large; n++)
         large[n] = (unsigned char)(n % 251);
     open_both("states");

@@ -63,7 +63,6 @@ static void close_member(struct member *member) {
 }
 
 static int begin(void **unused) {
-    (void)unused;
     redis_do("FLUSHALL");
     for (size_t n = 0; n < MEMBERS; n++)
         open_member(&members[n], "daemon", n);
@@ -74,7 +73,6 @@ static int begin(void **unused) {
 }
 
 static int end(void **unused) {
-    (void)unused;
     for (size_t n = 0; n < MEMBERS; n++)
         close_member(&members[n]);
     close_member(&guest);
@@ -393,7 +391,6 @@ static void many_come_and_many_go(void **unused) {
     static const float parameters[] = {1, 2};
     struct cost few[ASKED], many[ASKED];
     uint64_t round;
-    (void)unused;
     for (size_t n = 0; n < FEW; n++)
         enter(&members[n]);
     settle();

@@ -15,7 +15,6 @@ static struct fleet_link *a, *b;
 
 /* cmocka's setup and teardown of a test: an empty server; both have joined, with begin_joined. */
 static int pair_begin(void **unused) {
-    (void)unused;
     redis_do("FLUSHALL");
     a = fleet_redis_link(&anna);
     bert = anna;
@@ -33,7 +32,6 @@ static int pair_begin_joined(void **unused) {
 }
 
 static int pair_end(void **unused) {
-    (void)unused;
     a->ops->close(&a);
     b->ops->close(&b);
     return 0;
@@ -109,7 +107,6 @@ static const char *states(struct fleet_link *link, size_t partition) {
 /* ---- Members ---- */
 
 static void a_fleet_that_has_never_been(void **unused) {
-    (void)unused;
     good(b->ops->rebalance(b, &error));
     struct fleet_view view = look(a);
     assert_null(view.stream);
@@ -120,7 +117,6 @@ static void a_fleet_that_has_never_been(void **unused) {
 
 static void members_see_each_other(void **unused) {
     uint64_t before, after;
-    (void)unused;
     good(a->ops->renew(a, "{\"x\":1}", &before, &error));
     struct fleet_view view = look(a);
     assert_int_equal(view.version, before);
@@ -162,7 +158,6 @@ static void is_refused(struct fleet_self self, int status, const char *text) {
 
 static void strangers_are_refused(void **unused) {
     struct fleet_self self = anna;
-    (void)unused;
     self.id = "3";
     is_refused(self, EX_CONFIG, "another daemon of the name anna");
     self = bert;
@@ -188,7 +183,6 @@ static void strangers_are_refused(void **unused) {
 static void groups_of_long_names_are_two(void **unused) {
     char one[FLEET_GROUP_MAX + 1], other[FLEET_GROUP_MAX + 1];
     struct fleet_self self = anna;
-    (void)unused;
     memset(one, 'x', sizeof one);
     one[FLEET_GROUP_MAX] = '\0';
     memcpy(other, one, sizeof one);
@@ -206,7 +200,6 @@ static void a_name_has_another_daemon_once_the_first_is_gone(void **unused) {
     struct fleet_self self = anna;
     struct fleet_claim claims[2];
     uint64_t known;
-    (void)unused;
     assert_int_equal(take(a, claims, 0, 2), 2);
     end_lease("anna");
     self.id = "3";
@@ -222,7 +215,6 @@ static void a_name_has_another_daemon_once_the_first_is_gone(void **unused) {
 
 static void a_partition_is_one_daemons(void **unused) {
     struct fleet_claim mine[3], theirs[PARTITIONS];
-    (void)unused;
     assert_int_equal(take(a, mine, 0, 3), 3);
     assert_true(mine[0].claim && mine[1].claim && mine[0].claim != mine[1].claim);
     assert_false(mine[0].committed);
@@ -240,7 +232,6 @@ static void a_partition_is_one_daemons(void **unused) {
 static void a_take_names_what_it_has_seen(void **unused) {
     struct fleet_claim mine, theirs[2] = {{.partition = 0}, {.partition = 1}};
     size_t taken;
-    (void)unused;
     assert_int_equal(take(a, &mine, 0, 1), 1);
     struct fleet_commit nothing = learned(&mine, 1);
     commit(a, &nothing, true); /* it is nobody's again */
@@ -256,7 +247,6 @@ static void a_take_names_what_it_has_seen(void **unused) {
 
 static void dead_before_anything_was_committed(void **unused) {
     struct fleet_claim mine, theirs;
-    (void)unused;
     take(a, &mine, 1, 1);
     end_lease("anna");
     take(b, &theirs, 1, 1);
@@ -269,7 +259,6 @@ static void dead_before_anything_was_committed(void **unused) {
 /* Who leaves has nothing any more, though it could not release it. */
 static void leaving_ends_claims(void **unused) {
     struct fleet_claim mine, theirs;
-    (void)unused;
     take(a, &mine, 2, 1);
     struct fleet_commit one = learned(&mine, 10);
     commit(a, &one, false);
@@ -306,7 +295,6 @@ static void what_has_changed_is_all_that_is_needed(void **unused) {
     struct fleet_view known = {0};
     struct fleet_self self = anna;
     struct fleet_claim claims[PARTITIONS];
-    (void)unused;
     for (int n = 0; n < 12; n++) {
         uint64_t version;
         if (n == 1)
@@ -355,7 +343,6 @@ static void is_known_no_more(struct fleet_link *link) {
 /* The time that is left of a lease counts, also when the server's clock goes back an hour. */
 static void a_clock_that_goes_back(void **unused) {
     uint64_t version;
-    (void)unused;
     good(a->ops->renew(a, "{}", &version, &error));
     redisReply *time = redis_ask("HGET runnel:{g}:fleet time");
     assert_int_equal(time->type, REDIS_REPLY_STRING);
@@ -376,7 +363,6 @@ static void a_claim_that_was_lost_is_no_others(void **unused) {
     struct fleet_claim lost, mine, next;
     uint64_t version;
     size_t taken;
-    (void)unused;
     assert_int_equal(take(a, &lost, 0, 1), 1);
     redis_do("FLUSHALL");
     next = (struct fleet_claim){.partition = 1};
@@ -413,7 +399,6 @@ static void a_claim_that_was_lost_is_no_others(void **unused) {
 static void a_server_that_lost_something_is_looked_at_anew(void **unused) {
     struct fleet_view known = look(a);
     struct fleet_claim claims[2];
-    (void)unused;
     take(a, claims, 0, 2);
     good(a->ops->look(a, &known, &error));
     redis_end();
@@ -432,7 +417,6 @@ static void a_server_that_lost_something_is_looked_at_anew(void **unused) {
 static void drained_and_back(void **unused) {
     struct fleet_view view = look(a);
     uint64_t before = view.version;
-    (void)unused;
     good(b->ops->drain(b, "anna", &error));
     good(b->ops->look(b, &view, &error));
     assert_true(view.daemons[0].draining && !view.daemons[1].draining);
@@ -450,7 +434,6 @@ static void drained_and_back(void **unused) {
 
 static void a_server_that_was_away(void **unused) {
     uint64_t known;
-    (void)unused;
     redis_end();
     assert_int_equal(a->ops->renew(a, "{}", &known, &error), -1);
     assert_int_equal(error.status, EX_TEMPFAIL);
@@ -464,7 +447,6 @@ static void a_server_that_was_away(void **unused) {
 }
 
 static void something_else_has_the_key(void **unused) {
-    (void)unused;
     redis_do("SET runnel:{g}:fleet text");
     is_refused(anna, EX_UNAVAILABLE, "something else under runnel:{g}:");
 }
@@ -495,7 +477,6 @@ static void damaged_numbers(void) {
 static void damage_is_told(void **unused) {
     static const char *const fields[] = {"partitions", "stream", "every",
                                          "digest",     "round",  "version"};
-    (void)unused;
     for (size_t n = 0; n < sizeof fields / sizeof *fields; n++) {
         struct fleet_view view = {0};
         bool is_number = n >= 4; /* that only has to be one */
@@ -542,7 +523,6 @@ static void make_a_fleet_of_before(const char *lease) {
 /* Once all its daemons have ended it goes on where it was. */
 static void a_fleet_of_before_goes_on(void **unused) {
     struct fleet_claim mine;
-    (void)unused;
     make_a_fleet_of_before("99999999999999");
     is_refused(anna, EX_CONFIG, "daemons of an older version");
     make_a_fleet_of_before("1");
@@ -590,7 +570,6 @@ static struct fleet_commit staged(const struct fleet_claim *claim, uint64_t sequ
 
 static void handed_over_in_order(void **unused) {
     struct fleet_claim mine, theirs;
-    (void)unused;
     take(a, &mine, 2, 1);
     struct fleet_commit one = staged(&mine, 10, 1, "x=ten");
     one.whole = true;
@@ -628,7 +607,6 @@ static void handed_over_in_order(void **unused) {
 static void the_dead_one_is_refused(void **unused) {
     struct fleet_claim mine[2], theirs;
     struct fleet_commit late[2];
-    (void)unused;
     take(a, mine, 0, 2);
     late[0] = learned(&mine[0], 10);
     commit(a, late, false);
@@ -654,7 +632,6 @@ static void the_dead_one_is_refused(void **unused) {
 /* Streams change, come and are forgotten: only that is staged. */
 static void states_are_laid_over_those_before(void **unused) {
     struct fleet_claim mine;
-    (void)unused;
     take(a, &mine, 0, 1);
     struct fleet_commit one = staged(&mine, 10, 3, "x=1 y=1 z=1");
     one.whole = true;
@@ -684,7 +661,6 @@ static void states_are_laid_over_those_before(void **unused) {
 /* The count of streams proves that none is missing; else nothing is changed. */
 static void what_is_missing_is_not_committed(void **unused) {
     struct fleet_claim mine, theirs;
-    (void)unused;
     take(a, &mine, 0, 1);
     struct fleet_commit one = staged(&mine, 10, 2, "x=1 y=1");
     one.whole = true;
@@ -710,7 +686,6 @@ static void what_is_missing_is_not_committed(void **unused) {
 /* A server that has lost the commit before: as many streams, and one of them is older. */
 static void what_is_lost_is_not_built_upon(void **unused) {
     struct fleet_claim mine;
-    (void)unused;
     take(a, &mine, 0, 1);
     struct fleet_commit one = staged(&mine, 10, 2, "x=1 y=1");
     one.whole = true;
@@ -732,7 +707,6 @@ static void what_is_lost_is_not_built_upon(void **unused) {
 
 static void states_that_are_gone_are_not_committed(void **unused) {
     struct fleet_claim mine;
-    (void)unused;
     take(a, &mine, 0, 1);
     struct fleet_commit one = staged(&mine, 10, 1, "x=ten");
     one.whole = true;
@@ -754,7 +728,6 @@ static void states_that_are_gone_are_not_committed(void **unused) {
 static void partitions_are_committed_each_for_itself(void **unused) {
     struct fleet_claim mine[3];
     struct fleet_commit all[3];
-    (void)unused;
     take(a, mine, 0, 3);
     for (size_t n = 0; n < 3; n++)
         all[n] = learned(&mine[n], 10);
@@ -782,7 +755,6 @@ static void many_states(void **unused) {
     static char keys[ROWS][KEY_SIZE];
     struct fleet_row rows[ROWS];
     struct fleet_claim mine;
-    (void)unused;
     take(a, &mine, 0, 1);
     for (size_t n = 0; n < ROWS; n++) {
         snprintf(keys[n], KEY_SIZE, "stream-%zu", n);
@@ -841,7 +813,6 @@ static void is_given(struct fleet_link *link, uint64_t round, const char *name, 
 static void a_round_is_closed_when_all_are_there(void **unused) {
     void *bytes;
     size_t size;
-    (void)unused;
     assert_int_equal(arrive(b, 1, "of b"), 1);
     is_round(b, 1, "");
     assert_int_equal(arrive(a, 1, "of a"), 1);
@@ -857,7 +828,6 @@ static void a_round_is_closed_when_all_are_there(void **unused) {
 
 /* A daemon that was started again has forgotten in which rounds it was: it is in the open one. */
 static void a_round_that_is_over_does_not_come_again(void **unused) {
-    (void)unused;
     arrive(a, 1, "of a");
     arrive(b, 1, "of b");
     is_round(a, 1, "anna\nbert\n");
@@ -866,7 +836,6 @@ static void a_round_that_is_over_does_not_come_again(void **unused) {
 }
 
 static void a_round_does_not_wait_for_ever(void **unused) {
-    (void)unused;
     arrive(a, 1, "of a");
     is_round(a, 1, "");
     redis_do("HSET runnel:{g}:fleet since 1");
@@ -878,7 +847,6 @@ static void a_round_does_not_wait_for_ever(void **unused) {
 }
 
 static void who_passes_is_not_waited_for(void **unused) {
-    (void)unused;
     good(a->ops->pass(a, 1, &error));
     assert_int_equal(arrive(b, 1, "of b"), 1);
     is_round(b, 1, "bert\n");
@@ -895,7 +863,6 @@ static void who_has_nothing_is_not_waited_for(void **unused) {
     struct fleet_view view = look(a);
     struct fleet_claim theirs = {.partition = 1, .claim = view.partitions[1].claim}, both[2];
     struct fleet_commit one = learned(&theirs, 1);
-    (void)unused;
     fleet_view_free(&view);
     arrive(a, 1, "of a");
     is_round(a, 1, "");

@@ -114,7 +114,6 @@ static void play(const char *name, size_t ahead) {
 }
 
 static void stored_cases(void **state) {
-    (void)state;
     play("two-columns", 1);  /* missing values, one column late, a value of 1e30 */
     play("nine-columns", 1); /* a regression a column, one that never changes */
     play("five-ahead", 5);   /* the first again, five steps ahead */
@@ -129,7 +128,6 @@ static float wave(size_t t, unsigned *seed) {
 /* One value of 1e30 among the first 30, missing ones around it or none: 5,000 steps later the
    forecasts are what they are without it, within 5%. */
 static void recovers_from_an_early_wild_value(void **state) {
-    (void)state;
     enum { STEPS = 6000, LATE = 5000, EARLY = 300, RARE = 3 };
     static const size_t at[] = {0, 12, 29}, count = sizeof at / sizeof *at;
     for (size_t n = 0; n < 2 * count; n++) {
@@ -160,7 +158,6 @@ static void recovers_from_an_early_wild_value(void **state) {
 
 /* Whatever comes, nothing is said that is no number, and the other column's forecasts stay. */
 static void wild_values_reach_no_other_column(void **state) {
-    (void)state;
     enum { STEPS = 600 };
     struct pair calm;
     struct pair wild;
@@ -188,7 +185,6 @@ static void wild_values_reach_no_other_column(void **state) {
 
 /* What is copied out of a slot and into another goes on with the same bits. */
 static void a_state_is_all_there_is(void **state) {
-    (void)state;
     enum { STEPS = 300, COPIED = 137 };
     struct pair one;
     struct pair other;
@@ -226,7 +222,6 @@ static bool says_numbers(struct pair *pair, size_t t) {
 
 /* Whatever number of a state is replaced: it is refused, or nothing is divided by it. */
 static void a_state_that_divides_by_0_is_refused(void **state) {
-    (void)state;
     enum { STEPS = 64 };
     for (size_t ahead = 1; ahead <= 3; ahead += 2) {
         struct pair pair;
@@ -254,7 +249,6 @@ static void a_state_that_divides_by_0_is_refused(void **state) {
 
 /* What networks keep open it has said; steps are whole. */
 static void steps_are_as_many_as_are_open(void **state) {
-    (void)state;
     struct pair pair;
     open_ahead(&pair, 1, COMBINE_MLPOLY, 3);
     for (size_t t = 0; t < 2; t++)
@@ -269,7 +263,6 @@ static void steps_are_as_many_as_are_open(void **state) {
 }
 
 static void combined_as_asked(void **state) {
-    (void)state;
     struct mixture *m;
     struct error error;
     const double q[] = {1, 2, 6}, ds = 1;
@@ -297,7 +290,6 @@ static void combined_as_asked(void **state) {
 
 /* Weights that made the targets are found, whatever the padding. */
 static void least_squares_find_weights(void **state) {
-    (void)state;
     enum { INPUTS = 13, STEPS = 2000 };
     const struct least_squares ls = least_squares_of(INPUTS, 2, 0.98, 1e-3);
     double *block = calloc(least_squares_size(&ls), sizeof *block);

@@ -14,7 +14,6 @@ enum { COLUMNS = 30, ROWS = 2, WIDTH = 200 };
 
 /* Each column keeps its own title and texts, however many there are. */
 static void prints_all_columns(void **unused) {
-    (void)unused;
     struct grid grid;
     char *text = NULL, expected[4 * WIDTH] = "", word[16];
     size_t size;

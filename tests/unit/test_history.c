@@ -30,7 +30,6 @@ static const struct history_options DEFAULTS = {0};
 static const struct history_range ALL = {HISTORY_EXAMPLES, -INFINITY, INFINITY, 1000000};
 
 static int set_up(void **state) {
-    (void)state;
     strcpy(directory + strlen(directory) - 6, "XXXXXX");
     assert_non_null(mkdtemp(directory));
     snprintf(path, sizeof path, "%s/recording.db", directory);
@@ -38,7 +37,6 @@ static int set_up(void **state) {
 }
 
 static int tear_down(void **state) {
-    (void)state;
     char other[80];
     static const char *const ends[] = {"", "-wal", "-shm"};
     for (int i = 0; i < 3; i++) {
@@ -177,7 +175,6 @@ static int check_points(const struct history_series *series, int first, int end)
 }
 
 static void every_number_comes_back(void **unused) {
-    (void)unused;
     struct history *history = open_history(&DEFAULTS);
     take_losses(history, RUN, 0, 30);
     struct history_series series = losses(history, history_current(history, ENDPOINT), ALL);
@@ -196,7 +193,6 @@ static void every_number_comes_back(void **unused) {
 }
 
 static void every_resolution_is_right(void **unused) {
-    (void)unused;
     enum { MESSAGES = 12345 };
     struct history *history = open_history(&DEFAULTS);
     take_losses(history, RUN, 0, MESSAGES);
@@ -214,7 +210,6 @@ static void every_resolution_is_right(void **unused) {
 }
 
 static void ranges_on_every_axis(void **unused) {
-    (void)unused;
     enum { MESSAGES = 3000, FIRST = 1234, LAST = 1987 };
     const double scales[HISTORY_AXES] = {EXAMPLES, 3 * EXAMPLES, 1};
     const double offsets[HISTORY_AXES] = {EXAMPLES, 3 * EXAMPLES, BEGINNING};
@@ -246,7 +241,6 @@ static void ranges_on_every_axis(void **unused) {
 }
 
 static void layers_and_histograms(void **unused) {
-    (void)unused;
     struct history *history = open_history(&DEFAULTS);
     for (int i = 0; i < 400; i++)
         take(history, TOPIC_STATE, state(RUN, i));
@@ -319,7 +313,6 @@ static int64_t count_rows(const char *query) {
 
 /* Also after a new start of the writer, within one run; and a tenth of their rows is kept. */
 static void columns_and_experts(void **unused) {
-    (void)unused;
     struct history *history = open_history(&(struct history_options){.keep = 1000});
     for (int i = 0; i < 1203; i++)
         take(history, TOPIC_LOSS, skilled_loss(RUN, i));
@@ -348,7 +341,6 @@ static void columns_and_experts(void **unused) {
 }
 
 static void runs_and_their_names(void **unused) {
-    (void)unused;
     struct history *history = open_history(&DEFAULTS);
     take_losses(history, RUN, 0, 3); /* before anybody has said its name */
     take(history, TOPIC_STATUS, status(RUN, 3));
@@ -379,7 +371,6 @@ static void runs_and_their_names(void **unused) {
 }
 
 static void events_come_back(void **unused) {
-    (void)unused;
     struct history *history = open_history(&DEFAULTS);
     assert_int_equal(history_note(history, ENDPOINT, "silence", "not yet"), 0);
     for (int i = 0; i < 100; i++) {
@@ -409,7 +400,6 @@ static void events_come_back(void **unused) {
 /* ---- Several programs, and several times ---- */
 
 static void others_read_meanwhile(void **unused) {
-    (void)unused;
     struct history *writer = open_history(&DEFAULTS);
     take_losses(writer, RUN, 0, 50);
     assert_int_equal(history_commit(writer), 0);
@@ -433,7 +423,6 @@ static void others_read_meanwhile(void **unused) {
 }
 
 static void a_run_goes_on_after_a_new_start_of_the_writer(void **unused) {
-    (void)unused;
     for (int end = 0, step = 1; end < 2500; step = step * 2 + 1) {
         struct history *history = open_history(&DEFAULTS);
         take_losses(history, RUN, end, end + step);
@@ -451,7 +440,6 @@ static void a_run_goes_on_after_a_new_start_of_the_writer(void **unused) {
 
 /* Old rows go, and coarser ones still show the whole run. */
 static void the_past_gets_coarser(void **unused) {
-    (void)unused;
     enum { MESSAGES = 20000, KEEP = 500 };
     struct history *history = open_history(&(struct history_options){.keep = KEEP});
     take_losses(history, RUN, 0, MESSAGES);
@@ -472,7 +460,6 @@ static void the_past_gets_coarser(void **unused) {
 
 /* Rows that are not yet put together to one of the next level are kept, however few are wanted. */
 static void little_is_kept(void **unused) {
-    (void)unused;
     for (int end = 0; end < 137; end += 17) {
         struct history *history = open_history(&(struct history_options){.keep = 1});
         take_losses(history, RUN, end, end + 5);
@@ -492,7 +479,6 @@ static void little_is_kept(void **unused) {
 
 /* A tenth of few is one: where a writer starts anew, it goes on where the last one ended. */
 static void little_is_kept_of_columns(void **unused) {
-    (void)unused;
     for (int end = 0; end < 60; end += 10) {
         struct history *history = open_history(&(struct history_options){.keep = 1});
         for (int i = end; i < end + 10; i++)
@@ -504,7 +490,6 @@ static void little_is_kept_of_columns(void **unused) {
 }
 
 static void files_stay_within_their_bytes(void **unused) {
-    (void)unused;
     enum { RUNS = 6, MESSAGES = 5000, BYTES = 3 << 20 };
     struct stat file;
     for (int i = 0; i < RUNS; i++) {
@@ -585,7 +570,6 @@ static void check_layers(struct history *history, int expected, const char *memb
 }
 
 static void tables_come(void **unused) {
-    (void)unused;
     struct history *history = open_history(&DEFAULTS);
     struct history_part *parts;
     size_t count;
@@ -624,7 +608,6 @@ static struct history_value *read_bits(struct history *history, size_t points,
 }
 
 static void columns_come_and_go(void **unused) {
-    (void)unused;
     enum { BEFORE = 1000, MESSAGES = 2000, POINTS = 20 };
     struct history *history = open_history(&DEFAULTS);
     struct history_series series;
@@ -683,7 +666,6 @@ static void record(int messages) {
 #define ENDLESS "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "
 
 static void endless_views_are_refused(void **unused) {
-    (void)unused;
     struct history_runs runs;
     record(10);
     execute("DROP TABLE runs; CREATE VIEW runs (id, part, name) AS " ENDLESS
@@ -695,7 +677,6 @@ static void endless_views_are_refused(void **unused) {
 }
 
 static void numbers_out_of_range_are_ignored(void **unused) {
-    (void)unused;
     enum { MESSAGES = 2000, POINTS = 50 };
     static const char *const numbers[] = {"-1", "-9223372036854775807 - 1", "9223372036854775807"};
     char sql[512];
@@ -722,7 +703,6 @@ static void numbers_out_of_range_are_ignored(void **unused) {
 }
 
 static void reading_has_a_time_limit(void **unused) {
-    (void)unused;
     struct database_clock clock = {.limit = 0};
     sqlite3 *file;
     assert_int_equal(
@@ -735,7 +715,6 @@ static void reading_has_a_time_limit(void **unused) {
 }
 
 static void other_files_are_left_alone(void **unused) {
-    (void)unused;
     struct history *history = NULL;
     assert_int_equal(history_open(&history, path, NULL), EX_IOERR);
     FILE *file = fopen(path, "w");
@@ -751,7 +730,6 @@ static void other_files_are_left_alone(void **unused) {
 }
 
 static void odd_messages_do_no_harm(void **unused) {
-    (void)unused;
     static const char *const values[] = {
         "null",     "true", "-1", "1e308",
         "\"text\"", "[]",   "{}", "[1, {\"hidden\": 3, \"histogram\": [1]}, null]"};
@@ -778,7 +756,6 @@ static void odd_messages_do_no_harm(void **unused) {
 }
 
 static void words_of_any_length_are_cut(void **unused) {
-    (void)unused;
     enum { LENGTH = 100000 };
     char *words = malloc(LENGTH + 1);
     assert_non_null(words);
@@ -821,7 +798,6 @@ static void words_of_any_length_are_cut(void **unused) {
 }
 
 static void a_run_is_recorded_once(void **unused) {
-    (void)unused;
     struct history *history = open_history(&DEFAULTS);
     for (int i = 0; i < 20; i++) {
         json_t *body = loss(RUN, i);

@@ -28,7 +28,6 @@ static struct input_range *begun(float a, float b, int count) {
 }
 
 static void a_number_far_out_is_found(void **unused) {
-    (void)unused;
     struct input_range *range = begun(-2, 5, INPUT_RANGE_FIRST);
     assert_int_equal(take(range, 200, -500).count, 0); /* a hundred times: the range is that now */
     struct out_of_scale found = take(range, 20001, 7);
@@ -45,7 +44,6 @@ static void a_number_far_out_is_found(void **unused) {
 
 /* It widens the range by the factor alone: another one is found, a new unit is accepted in time. */
 static void the_range_follows_slowly(void **unused) {
-    (void)unused;
     struct input_range *range = begun(1, 1, INPUT_RANGE_FIRST);
     int found = 0;
     for (int n = 0; n < 100; n++)
@@ -58,7 +56,6 @@ static void the_range_follows_slowly(void **unused) {
 }
 
 static void nothing_is_known_at_first(void **unused) {
-    (void)unused;
     struct input_range *range = begun(1, 0, INPUT_RANGE_FIRST - 1);
     assert_int_equal(take(range, 1e30f, 1e30f).count, 0);
     input_range_reset(range);
@@ -76,7 +73,6 @@ static void nothing_is_known_at_first(void **unused) {
 }
 
 static void what_was_known_counts(void **unused) {
-    (void)unused;
     struct input_range *range = begun(0, 0, 0);
     input_range_known(range, 0, 1000, 20);
     input_range_known(range, 1, 3, 1e300);

@@ -33,7 +33,6 @@ static void round_trip(const struct journal_options *options) {
 }
 
 static void gives_back_what_was_appended(void **unused) {
-    (void)unused;
     struct journal_options options = plain_options();
     struct stat file;
     round_trip(&options);
@@ -42,7 +41,6 @@ static void gives_back_what_was_appended(void **unused) {
 }
 
 static void gives_back_with_less_syncing(void **unused) {
-    (void)unused;
     struct journal_options options = plain_options();
     options.sync = JOURNAL_NORMAL;
     round_trip(&options);
@@ -58,7 +56,6 @@ static void gives_back_with_less_syncing(void **unused) {
 }
 
 static void tells_what_is_durable(void **unused) {
-    (void)unused;
     struct journal *journal = open_plain();
     struct journal_figures figures;
     struct pollfd ready = {.fd = journal_descriptor(journal), .events = POLLIN};
@@ -82,7 +79,6 @@ static void tells_what_is_durable(void **unused) {
 
 /* More than the queue holds, in records that fill it unevenly; and what is too large for it. */
 static void waits_when_the_queue_is_full(void **unused) {
-    (void)unused;
     enum { STEP = 1 << 20, COUNT = 80 };
     struct journal_options options = plain_options();
     options.input_bytes = STEP;
@@ -112,7 +108,6 @@ static int first_byte_is_position(void *context, struct journal_entry *entry, st
 }
 
 static void keeps_large_examples_in_order(void **unused) {
-    (void)unused;
     struct journal_options options = plain_options();
     int count = 0;
     waits_when_the_queue_is_full(unused);
@@ -138,7 +133,6 @@ static void wait_for_oldest(struct journal *journal, uint64_t oldest,
 }
 
 static void stays_flat_when_pruned(void **unused) {
-    (void)unused;
     enum { ROUNDS = 40, EARLY = 8, ENTRIES = 3000 };
     struct journal *journal = open_plain();
     struct journal_figures figures;
@@ -164,7 +158,6 @@ static void stays_flat_when_pruned(void **unused) {
 }
 
 static void keeps_what_it_is_told_to(void **unused) {
-    (void)unused;
     enum { ROUNDS = 20, ENTRIES = 3000, MEBIBYTE = 1 << 20 };
     struct journal_options options = plain_options();
     struct journal_figures figures;
@@ -193,7 +186,6 @@ static void keeps_what_it_is_told_to(void **unused) {
 
 /* What the figures say while it is held is what can be read, though it was dropping entries. */
 static void drops_nothing_while_it_is_held(void **unused) {
-    (void)unused;
     enum { ROUNDS = 20, ENTRIES = 3000, MORE = 10 };
     struct journal *journal = open_plain();
     struct journal_figures figures;
@@ -234,7 +226,6 @@ static uint64_t append_stream(struct journal *journal, int stream, uint64_t sequ
 
 /* More streams than are kept in memory; each is known at every moment. */
 static void remembers_every_stream(void **unused) {
-    (void)unused;
     enum { STREAMS = JOURNAL_KEYS + 2000, CHECK_EVERY = 500 };
     struct journal_options options = plain_options();
     uint64_t sequence, position;
@@ -302,7 +293,6 @@ static void is_written_again_when_removed(void **unused) {
 
 /* Whoever has put another file there means it. */
 static void leaves_what_has_taken_its_name(void **unused) {
-    (void)unused;
     struct journal *journal = open_plain();
     struct error error;
     append_entries(journal, 10);
@@ -324,7 +314,6 @@ static void leaves_what_has_taken_its_name(void **unused) {
 /* ---- Beside checkpoints, configurations and other programs ---- */
 
 static void refuses_another_checkpoint(void **unused) {
-    (void)unused;
     struct journal *journal = open_plain();
     struct error error;
     append_entries(journal, 100);
@@ -365,7 +354,6 @@ static void write_mark(const char *text) {
 }
 
 static void refuses_an_end_that_is_missing(void **unused) {
-    (void)unused;
     struct journal_options options = plain_options();
     options.checkpoint = 50;
     struct journal *journal = open_with(&options);
@@ -431,7 +419,6 @@ static int refuse_third(void *context, struct journal_entry *entry, struct error
 }
 
 static void stops_where_the_visit_says(void **unused) {
-    (void)unused;
     struct journal *journal = open_plain();
     struct error error;
     int count = 0;
@@ -445,7 +432,6 @@ static void stops_where_the_visit_says(void **unused) {
 }
 
 static void refuses_another_configuration(void **unused) {
-    (void)unused;
     struct journal_options options = plain_options();
     struct journal *journal = open_with(&options);
     struct error error;
@@ -464,7 +450,6 @@ static void refuses_another_configuration(void **unused) {
 }
 
 static void belongs_to_nobody_when_empty(void **unused) {
-    (void)unused;
     struct journal_options options = plain_options();
     struct journal *journal = open_with(&options);
     struct error error;
@@ -489,7 +474,6 @@ static int64_t number_of(const char *sql) {
 
 /* As docs/reliability.md says. */
 static void can_be_read_meanwhile(void **unused) {
-    (void)unused;
     struct journal *journal = open_plain();
     append_entries(journal, 100);
     assert_synced(journal);
@@ -508,7 +492,6 @@ static void can_be_read_meanwhile(void **unused) {
 
 /* A producer's time is stored bit by bit, and made a number for other programs. */
 static void tells_times(void **unused) {
-    (void)unused;
     static const double times[] = {1795300610.787104, -3.5, 1e-3, 4e18, 1e34, 0.1, -1e20};
     static const float x[INPUTS];
     enum { COUNT = sizeof times / sizeof *times };

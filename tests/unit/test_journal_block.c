@@ -95,7 +95,6 @@ static int assert_through(const struct journal_record *records, size_t count) {
 }
 
 static void gives_back_extreme_numbers(void **unused) {
-    (void)unused;
     static const double stamps[] = {0,      1795300610.787104,      -3.5,
                                     5e-324, 1.7976931348623157e308, 1e-3};
     struct journal_record records[8];
@@ -120,7 +119,6 @@ static void gives_back_extreme_numbers(void **unused) {
 }
 
 static void mixes_commands_and_examples(void **unused) {
-    (void)unused;
     const struct journal_record records[] = {
         command(7, "{\"command\":\"reset\"}"), example(8, 3, 32, 0), command(9, ""),
         example(10, WIRE_KEY_MAX, 4, 4),       command(11, "[]"),
@@ -130,7 +128,6 @@ static void mixes_commands_and_examples(void **unused) {
 
 /* Around the size of a block, and far above it, alone, after others and before others. */
 static void gives_a_large_entry_its_own_block(void **unused) {
-    (void)unused;
     for (size_t size = JOURNAL_BLOCK_BYTES - 200; size < JOURNAL_BLOCK_BYTES + 200; size++) {
         const struct journal_record records[] = {example(1, 2, 8, 4), example(2, 4, size, 8),
                                                  example(3, 2, 8, 0)};
@@ -144,7 +141,6 @@ static void gives_a_large_entry_its_own_block(void **unused) {
 
 /* SQLite gives NULL for no bytes. */
 static void takes_no_bytes(void **unused) {
-    (void)unused;
     static struct journal_packer packer;
     const struct journal_record record = example(1, 0, 0, 0);
     struct journal_unpacker unpacker;
@@ -160,7 +156,6 @@ static void takes_no_bytes(void **unused) {
 }
 
 static void fills_blocks(void **unused) {
-    (void)unused;
     enum { COUNT = 1000, BLOCKS_MAX = 40 };
     static struct journal_record records[COUNT];
     for (size_t n = 0; n < COUNT; n++) {
@@ -198,7 +193,6 @@ static bool is_refused(const struct journal_block *block) {
 }
 
 static void refuses_other_texts(void **unused) {
-    (void)unused;
     static struct journal_packer packer;
     const struct journal_record records[] = {example(1, 3, 12, 8), command(2, "{}"),
                                              example(3, 0, 24, 0)};

@@ -107,18 +107,15 @@ static void dies_at_every_write(enum disk_fault fault) {
 }
 
 static void survives_a_kill_at_every_write(void **unused) {
-    (void)unused;
     dies_at_every_write(DISK_KILL);
 }
 
 static void survives_a_kill_within_every_write(void **unused) {
-    (void)unused;
     dies_at_every_write(DISK_KILL_TORN);
 }
 
 /* One journal through many lives, each killed when it happens to be somewhere. */
 static void survives_kills_at_any_moment(void **unused) {
-    (void)unused;
     enum { LIVES = 40, NAP_US = 700, GROUPS_MAX = 1000000 };
     struct reported *report = shared_report();
     for (int life = 0; life < LIVES; life++) {
@@ -140,7 +137,6 @@ static void survives_kills_at_any_moment(void **unused) {
 /* What was written before a kill, and not synced, is there when it is opened again: it is called
    durable once it has been synced. */
 static void syncs_what_a_killed_process_left(void **unused) {
-    (void)unused;
     enum { HEADER = 1 }; /* of the log, which is synced before */
     const struct journal_options options = plain_options();
     struct reported *report = shared_report();
@@ -172,7 +168,6 @@ static void syncs_what_a_killed_process_left(void **unused) {
 
 /* A checkpoint waits for journal_sync, and must not know more than a loss of power leaves. */
 static void syncs_a_lax_journal_when_asked(void **unused) {
-    (void)unused;
     struct journal_options options = plain_options();
     struct error error = {0};
     options.sync = JOURNAL_NORMAL;
@@ -192,7 +187,6 @@ static void syncs_a_lax_journal_when_asked(void **unused) {
 /* What sync was in effect says whether a loss of power explains a journal that ends before its
    mark: a change of it is on disk before anything is written with it. */
 static void syncs_a_change_of_syncing(void **unused) {
-    (void)unused;
     enum { HEADER = 1 }; /* of the log, which is synced before */
     static const enum journal_sync changes[] = {JOURNAL_NORMAL, JOURNAL_OFF, JOURNAL_FULL};
     struct journal_options options = plain_options();
@@ -262,7 +256,6 @@ static void says_when_the_disk_fails(void **unused) {
 }
 
 static void says_when_it_cannot_be_made(void **unused) {
-    (void)unused;
     const struct journal_options options = plain_options();
     struct journal *journal;
     struct error error;
@@ -344,7 +337,6 @@ static void put_back(const struct image *file, size_t file_size, const struct im
 }
 
 static void never_takes_changed_bytes(void **unused) {
-    (void)unused;
     enum { ENTRIES = 300, STRIDE = 61, CUT = 509, PAGE = 4096 };
     static struct image file;
     struct journal *journal = open_plain();
@@ -388,7 +380,6 @@ static uint64_t leave_log(struct image *file, struct image *log, int groups) {
 /* A transaction holds at most a group. What is cut from the last one's end may have been its end
    when the power failed; in all else, no bit is taken for another. */
 static void cuts_a_torn_tail_and_nothing_else(void **unused) {
-    (void)unused;
     enum { GROUPS = 8, FRAME = 24 + 4096, STRIDE = 131 };
     static struct image file, log;
     uint64_t durable = leave_log(&file, &log, GROUPS);
@@ -417,7 +408,6 @@ static void cuts_a_torn_tail_and_nothing_else(void **unused) {
 
 /* What other programs would be shown. */
 static void refuses_a_changed_view(void **unused) {
-    (void)unused;
     static const char epoch[] = "$[8]";
     static struct image file;
     struct journal *journal = open_plain();
@@ -435,7 +425,6 @@ static void refuses_a_changed_view(void **unused) {
 }
 
 static void refuses_a_log_without_its_file(void **unused) {
-    (void)unused;
     static struct image file, log;
     leave_log(&file, &log, 3);
     unlink(in_state(JOURNAL_NAME));
@@ -450,7 +439,6 @@ static void refuses_a_log_without_its_file(void **unused) {
 }
 
 static void refuses_other_files(void **unused) {
-    (void)unused;
     static const struct image text = {6, "hello\n"};
     put_image(&text, JOURNAL_NAME, text.size);
     assert_true(refused_or_right(0));

@@ -39,7 +39,6 @@ static struct journal_options remembering(void) {
 }
 
 static void numbers_each_producer_apart(void **unused) {
-    (void)unused;
     struct journal *journal = open_plain();
     struct example first = numbered(0, 5), second = numbered(UINT64_MAX, 1);
     /* Beside each other, a key and a producer must not be taken for a longer key. */
@@ -89,7 +88,6 @@ static void assert_recognized(struct journal *journal) {
 }
 
 static void recognizes_what_it_has(void **unused) {
-    (void)unused;
     const struct journal_options options = remembering();
     struct journal *journal = open_with(&options);
     struct example example = numbered(3, 1);
@@ -109,7 +107,6 @@ static void recognizes_what_it_has(void **unused) {
 /* Whose newest is remembered must not be chance: of a thousand that 5,000 others follow, nobody's
    is forgotten. (More than eight of these six thousand in one row: once in 10^12 runs.) */
 static void remembers_everyone_in_a_crowd(void **unused) {
-    (void)unused;
     enum { WATCHED = 1000, OTHERS = 5000 };
     const struct journal_options options = remembering();
     struct journal *journal = open_with(&options);
@@ -138,7 +135,6 @@ static uint64_t producers(struct journal *journal) {
 }
 
 static void drops_the_longest_idle(void **unused) {
-    (void)unused;
     enum { KEEP = 300, COUNT = 1500 };
     struct journal_options options = plain_options();
     options.producers_keep = KEEP;
@@ -191,7 +187,6 @@ static void set_time(uint64_t producer, int64_t time) {
 }
 
 static void drops_what_is_too_old(void **unused) {
-    (void)unused;
     enum { DAY = 86400 };
     struct journal_options options = plain_options();
     struct journal *journal = open_with(&options);
@@ -217,7 +212,6 @@ static void drops_what_is_too_old(void **unused) {
 
 /* What the file has is of long ago by the system's clock, which was wrong then or is now. */
 static void drops_nothing_for_a_clock_that_jumps(void **unused) {
-    (void)unused;
     enum { DAY = 86400, PRODUCERS = 3 };
     struct journal_options options = plain_options();
     options.producers_days = 2;
@@ -251,7 +245,6 @@ static struct example first_of(const char *key) {
 
 /* The journal's thread is in the middle of other transactions, one after another. */
 static void forgets_while_it_prunes(void **unused) {
-    (void)unused;
     enum { STREAMS = 50, ENTRIES = 40000, KEY_SIZE = 16 };
     struct error error;
     char key[KEY_SIZE];
@@ -334,7 +327,6 @@ static void assert_taken_over(int count) {
 }
 
 static void takes_over_format_2(void **unused) {
-    (void)unused;
     enum { COUNT = 100 };
     make_format_2(COUNT);
     assert_taken_over(COUNT);
@@ -381,7 +373,6 @@ static int check_kind(void *context, struct journal_entry *entry, struct error *
 
 /* Each command by its text, and blocks say which they have; other blocks stay as they were. */
 static void gives_commands_of_format_3_kinds(void **unused) {
-    (void)unused;
     enum { ROUNDS = 100, EXAMPLES = 50 };
     make_format_3(ROUNDS);
     struct journal *journal = open_plain();
@@ -405,7 +396,6 @@ static void gives_commands_of_format_3_kinds(void **unused) {
 
 /* What a replay reports is not hidden: a damaged block stays as it is. */
 static void keeps_damage_of_format_3(void **unused) {
-    (void)unused;
     struct error error;
     make_format_3(100);
     execute("UPDATE blocks SET crc = crc + 1 WHERE last = (SELECT min(last) FROM blocks)");
@@ -417,7 +407,6 @@ static void keeps_damage_of_format_3(void **unused) {
 
 /* A block whose `kinds` are not those of its entries is damaged. */
 static void compares_kinds(void **unused) {
-    (void)unused;
     struct error error;
     struct journal *journal = open_plain();
     struct example example = numbered(0, 1);

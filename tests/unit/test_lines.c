@@ -32,7 +32,6 @@ static void test_numbers_are_masked(void **state) {
         {"größe5", "größe<N>"},
         {"1/2 1.", "<N>/<N> <N>."},
     };
-    (void)state;
     char masked[DRAIN_MASKED_SIZE];
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
         drain_mask(CASES[i][0], masked);
@@ -43,7 +42,6 @@ static void test_numbers_are_masked(void **state) {
 /* The worst line: nothing but numbers, and too long. */
 static void test_long_lines_are_cut(void **state) {
     static char line[3 * DRAIN_LINE_MAX], masked[DRAIN_MASKED_SIZE];
-    (void)state;
     for (size_t i = 0; i + 1 < sizeof line; i++)
         line[i] = i % 2 ? '/' : '1';
     drain_mask(line, masked);
@@ -90,7 +88,6 @@ static void test_times_are_read(void **state) {
         {"", 0, NULL},
         {"x", 0, NULL},
     };
-    (void)state;
     setenv("TZ", "JST-9", 1);
     tzset();
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {

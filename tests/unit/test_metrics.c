@@ -33,7 +33,6 @@ static struct learned example(uint64_t number, double loss) {
 }
 
 static void before_any_example_nothing_is_there(void **state) {
-    (void)state;
     struct metrics metrics;
     struct loss_fields report;
     metrics_begin(&metrics, &none, 0, SECOND);
@@ -45,7 +44,6 @@ static void before_any_example_nothing_is_there(void **state) {
 }
 
 static void an_interval_reports_its_own_losses(void **state) {
-    (void)state;
     struct metrics metrics;
     struct loss_fields report;
     metrics_begin(&metrics, &none, 0, 0);
@@ -71,7 +69,6 @@ static void an_interval_reports_its_own_losses(void **state) {
 }
 
 static void an_unscored_example_keeps_the_newest_loss(void **state) {
-    (void)state;
     struct metrics metrics;
     struct loss_fields report;
     metrics_begin(&metrics, &none, 0, 0);
@@ -87,7 +84,6 @@ static void an_unscored_example_keeps_the_newest_loss(void **state) {
 }
 
 static void a_loss_that_is_not_finite_spoils_no_mean(void **state) {
-    (void)state;
     struct metrics metrics;
     struct loss_fields report;
     metrics_begin(&metrics, &none, 0, 0);
@@ -104,7 +100,6 @@ static void a_loss_that_is_not_finite_spoils_no_mean(void **state) {
 }
 
 static void rmse_and_accuracy_are_over_what_was_observed(void **state) {
-    (void)state;
     struct metrics metrics;
     struct loss_fields report;
     metrics_begin(&metrics, &none, 0, 0);
@@ -118,7 +113,6 @@ static void rmse_and_accuracy_are_over_what_was_observed(void **state) {
 }
 
 static void counters_go_on_from_where_learning_stands(void **state) {
-    (void)state;
     const struct learner_counters counters = {
         .examples = 100, .steps = 200, .updates = 50, .skipped = 3};
     struct metrics metrics;
@@ -141,7 +135,6 @@ static void counters_go_on_from_where_learning_stands(void **state) {
 }
 
 static void latency_quantiles_are_right_to_a_sixteenth(void **state) {
-    (void)state;
     struct metrics metrics;
     struct loss_fields report;
     metrics_begin(&metrics, &none, 0, 0);
@@ -163,7 +156,6 @@ static void latency_quantiles_are_right_to_a_sixteenth(void **state) {
 }
 
 static void a_rate_spans_a_tenth_of_a_second_at_least(void **state) {
-    (void)state;
     struct metrics metrics;
     struct loss_fields report;
     metrics_begin(&metrics, &none, 0, 0);
@@ -179,7 +171,6 @@ static void a_rate_spans_a_tenth_of_a_second_at_least(void **state) {
 
 /* Plans of 6400 examples, a message every 100: one reading of the clock for 64 messages. */
 static void a_burst_after_idling_tells_no_rate_that_climbs(void **state) {
-    (void)state;
     enum { PLAN = 6400, EVERY = 100 };
     static const struct {
         uint64_t time; /* at which the plan had been played, ms */

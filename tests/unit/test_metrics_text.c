@@ -35,7 +35,6 @@ static double sum(const char *text) {
 }
 
 static void test_what_is_chosen(void **state) {
-    (void)state;
     assert_true(sum("load") == 0.5);
     assert_true(sum(" load{} ") == 0.5);
     assert_true(sum("requests_total") == 17);
@@ -56,7 +55,6 @@ static void test_selectors_that_are_none(void **state) {
     static const char *const CASES[] = {
         "",    "{}",  "1a",          "a{",          "a{b}",    "a{b=c}", "a{b=\"c}", "a{b=\"c\"} 1",
         "a b", "a-b", "a{b=~\"c\"}", "a{b!=\"c\"}", "a{\"b\"}"};
-    (void)state;
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
         struct selector selector;
         const char *why;

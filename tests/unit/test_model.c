@@ -60,7 +60,6 @@ static void assert_table(const struct architecture *architecture, const struct e
     } while (0)
 
 static void tensors_are_the_contracts(void **state) {
-    (void)state;
     ASSERT_LAYER(CELL_dense, true, {"layers.0.weight", 6, 5}, {"layers.0.bias", 6, 0},
                  {"layers.0.norm.gain", 6, 0}, {"layers.0.norm.bias", 6, 0});
     ASSERT_LAYER(CELL_dense, false, {"layers.0.weight", 6, 5}, {"layers.0.bias", 6, 0});
@@ -85,7 +84,6 @@ static void tensors_are_the_contracts(void **state) {
 }
 
 static void layers_follow_one_another(void **state) {
-    (void)state;
     struct architecture architecture = {
         .input = {.kind = INPUT_SYMBOL, .size = 10, .embedding = 4},
         .layers = {{.cell = CELL_dense, .size = 3},
@@ -123,7 +121,6 @@ static void layers_follow_one_another(void **state) {
 }
 
 static void sixteen_layers_fit(void **state) {
-    (void)state;
     struct architecture architecture = {.input = {.kind = INPUT_SYMBOL, .size = 3, .embedding = 2},
                                         .layer_count = MODEL_LAYERS_MAX,
                                         .output = {.loss = LOSS_softmax, .size = 3}};
@@ -136,7 +133,6 @@ static void sixteen_layers_fit(void **state) {
 }
 
 static void outputs_follow_the_loss(void **state) {
-    (void)state;
     const struct {
         enum loss loss;
         size_t outputs, target_size;
@@ -160,7 +156,6 @@ static void outputs_follow_the_loss(void **state) {
 }
 
 static void optimizers_keep_what_they_need(void **state) {
-    (void)state;
     assert_int_equal(optimizer_moments(&(struct optimizer){.kind = OPTIMIZER_sgd}), 0);
     assert_int_equal(optimizer_moments(&(struct optimizer){.kind = OPTIMIZER_sgd, .momentum = 0.9}),
                      1);
@@ -172,7 +167,6 @@ static void optimizers_keep_what_they_need(void **state) {
 
 /* Algorithm 2 of the paper, computed with Python in double, the starting value 0.5. */
 static void cocob_is_algorithm_2(void **state) {
-    (void)state;
     enum { UPDATES = 8 };
     static const float gradients[UPDATES] = {0, 0.3F, -0.1F, 0.25F, 0.4F, 0.4F, -0.8F, 0.1F};
     static const double weights[UPDATES] = {0.5,          0.49,           0.493333333333,
@@ -202,7 +196,6 @@ static float *initialized(const struct model *model, const char *name, uint64_t 
 }
 
 static void recurrent_weights_are_orthogonal_per_gate(void **state) {
-    (void)state;
     enum { WIDE = 37, GATES = 4 };
     struct architecture architecture = architecture_of(CELL_lstm, true);
     architecture.layers[0].size = WIDE;
@@ -245,7 +238,6 @@ static void assert_uniform(const struct model *model, const char *name, double b
 }
 
 static void starting_values_have_their_ranges(void **state) {
-    (void)state;
     struct architecture architecture = {
         .input = {.kind = INPUT_SYMBOL, .size = 50, .embedding = 9},
         .layers = {{.cell = CELL_dense, .size = 64, .gain = 1.0F},
@@ -279,7 +271,6 @@ static void assert_constant(const struct model *model, const char *name, float v
 }
 
 static void gains_and_forget_bias_start_as_configured(void **state) {
-    (void)state;
     struct architecture architecture = architecture_of(CELL_lstm, true);
     architecture.layers[0].gain = 0.5F;
     architecture.layers[0].forget_bias = 2.0F;
@@ -306,7 +297,6 @@ static void gains_and_forget_bias_start_as_configured(void **state) {
 }
 
 static void values_follow_seed_and_name_alone(void **state) {
-    (void)state;
     struct architecture architecture = architecture_of(CELL_gru, false);
     struct model model, deeper;
     model_build(&model, &architecture);

@@ -73,7 +73,6 @@ static unsigned play(const char *name) {
 }
 
 static void scores_are_those_of_the_specification(void **state) {
-    (void)state;
     assert_int_equal(play("daily"), 1);
     assert_int_equal(play("walk"), 2);
     assert_int_equal(play("steps"), 1);
@@ -86,7 +85,6 @@ static double noise(unsigned n) {
 
 /* Longer than it takes until all masses are divided. */
 static void long_streams_go_on(void **state) {
-    (void)state;
     enum { STEPS = 30000 };
     struct memory memory;
     open_memory(&memory, 20, 1);
@@ -105,7 +103,6 @@ static void long_streams_go_on(void **state) {
 
 /* What is kept is all there is: a copy goes on with the same bits. */
 static void a_copy_goes_on_alike(void **state) {
-    (void)state;
     struct memory one, other;
     open_memory(&one, 50, 7);
     open_memory(&other, 50, 1);
@@ -122,7 +119,6 @@ static void a_copy_goes_on_alike(void **state) {
 }
 
 static void seeds_fill_memories_differently(void **state) {
-    (void)state;
     struct memory one, other;
     open_memory(&one, 50, 1);
     open_memory(&other, 50, 2);
@@ -138,7 +134,6 @@ static void seeds_fill_memories_differently(void **state) {
 
 /* Whatever finite numbers come, scores are finite, and the memory one that can be read again. */
 static void wild_and_constant_values_pass(void **state) {
-    (void)state;
     static const double values[] = {0, FLT_MAX, -FLT_MAX, FLT_MIN, 1e30, -0.0, 5};
     for (size_t v = 0; v < sizeof values / sizeof *values; v++) {
         struct memory memory;
@@ -154,7 +149,6 @@ static void wild_and_constant_values_pass(void **state) {
 }
 
 static void what_was_not_written_here_is_not_valid(void **state) {
-    (void)state;
     struct memory memory;
     open_memory(&memory, 10, 1);
     for (unsigned n = 0; n < 200; n++)
@@ -174,7 +168,6 @@ static void what_was_not_written_here_is_not_valid(void **state) {
 
 /* Rest of 100 steps after an alarm; then 0.2 more is asked for, less with time. */
 static void alarms_rest_and_tire(void **state) {
-    (void)state;
     struct alarm alarm = {0};
     assert_false(alarm_raised(&alarm, &RULE, 1.49, 0));
     assert_false(alarm_raised(&alarm, &RULE, NAN, 0));

@@ -98,7 +98,6 @@ static void assert_refused(const char *words, const char *sentence) {
 }
 
 static void test_values(void **state) {
-    (void)state;
     assert_taken("-f x a");
     assert_false(values.loud || values.counted);
     assert_true(values.quiet);
@@ -122,7 +121,6 @@ static void test_values(void **state) {
 }
 
 static void test_complaints(void **state) {
-    (void)state;
     assert_refused("a", "--file=FILE is missing");
     assert_refused("-f x", "FIRST is missing");
     assert_refused("-f x a b c", "unexpected argument 'c'");
@@ -153,7 +151,6 @@ static void test_complaints(void **state) {
 }
 
 static void test_help(void **state) {
-    (void)state;
     assert_int_equal(parse_writing(STDOUT_FILENO, "--help"), EX_OK);
     assert_string_equal(
         said, "Usage: program [OPTION]... --file=FILE FIRST [SECOND]\n"
@@ -184,7 +181,6 @@ static void test_commands(void **state) {
     static const struct command_row *const commands[] = {&get, &set, NULL};
     struct command_line own = line;
     char *two[] = {(char *)"a", (char *)"b", NULL};
-    (void)state;
     own.commands = commands;
     assert_ptr_equal(options_command(&own, "set"), &set);
     own.command = &set;

@@ -47,7 +47,6 @@ static void store_parameters(struct safetensors_entry *entries, size_t count, fl
 }
 
 static void starting_values_are_read_by_name(void **state) {
-    (void)state;
     struct model model;
     build(&model);
     struct safetensors_entry entries[MODEL_TENSORS_MAX], reversed[MODEL_TENSORS_MAX];
@@ -77,7 +76,6 @@ static void assert_not_loaded(const struct model *model, const char *why) {
 }
 
 static void tensors_that_do_not_fit_are_named(void **state) {
-    (void)state;
     struct model model;
     build(&model);
     struct safetensors_entry entries[MODEL_TENSORS_MAX];

@@ -44,7 +44,6 @@ static struct key_client plain, with_keys, with_wrong_keys;
 
 static int make_keys(void **state) {
     struct key_pair other;
-    (void)state;
     with_keys.on = with_wrong_keys.on = true;
     zmq_curve_keypair(peer_keys.public, peer_keys.secret);
     zmq_curve_keypair(other.public, other.secret);
@@ -81,7 +80,6 @@ static void close_peer(struct peer *peer) {
 }
 
 static void test_each_kind(void **state) {
-    (void)state;
     for (int i = 0; i < KINDS; i++) {
         struct peer peer;
         struct probe probe;
@@ -102,7 +100,6 @@ static void test_each_kind(void **state) {
 static void test_again_and_again(void **state) {
     struct peer plain_peer, curve_peer;
     struct probe probe;
-    (void)state;
     open_peer(&plain_peer, ZMQ_REP, "tcp://127.0.0.1:*", false);
     open_peer(&curve_peer, ZMQ_PULL, "tcp://127.0.0.1:*", true);
     for (int i = 0; i < 300; i++) {
@@ -120,7 +117,6 @@ static void test_other_mechanism(void **state) {
     const int one = 1;
     struct peer peer;
     struct probe probe;
-    (void)state;
     open_peer(&peer, ZMQ_REP, "ipc://@runnel-test-unused", false);
     zmq_setsockopt(peer.socket, ZMQ_PLAIN_SERVER, &one, sizeof one);
     zmq_bind(peer.socket, "tcp://127.0.0.1:*");
@@ -133,7 +129,6 @@ static void test_other_mechanism(void **state) {
 
 static void test_each_transport(void **state) {
     char path[ENDPOINT_SIZE], abstract[ENDPOINT_SIZE];
-    (void)state;
     snprintf(path, sizeof path, "ipc:///tmp/runnel-probe-%d", (int)getpid());
     snprintf(abstract, sizeof abstract, "ipc://@runnel-probe-%d", (int)getpid());
     const char *const at[] = {path, abstract, "tcp://127.0.0.1:*", "tcp://[::1]:*"};
@@ -235,7 +230,6 @@ static void test_strangers(void **state) {
         {"", 0, true, PATIENCE, PROBE_CLOSES},
         {"", 0, false, 0.2, PROBE_SILENT},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct server server;
         struct probe probe;
@@ -266,7 +260,6 @@ static void test_strange_commands(void **state) {
         {"\x06\0\0\0\0\0\0\x02\0\x05READY", 15, ""},
         {"\x00\x05hello", 7, ""},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct server server;
         struct probe probe;
@@ -281,7 +274,6 @@ static void test_strange_commands(void **state) {
 
 static void test_nobody(void **state) {
     struct probe probe;
-    (void)state;
     char longest[4 * ENDPOINT_SIZE];
     snprintf(longest, sizeof longest, "ipc://%0*d", (int)sizeof longest - 7, 0);
     const char *const endpoints[] = {
@@ -296,7 +288,6 @@ static void test_nobody(void **state) {
 static void test_stop(void **state) {
     struct server server;
     struct probe probe;
-    (void)state;
     int stop = eventfd(1, 0);
     open_server(&server, "", 0, false, false);
     probe_ask(&probe, server.endpoint, 1000 * PATIENCE, stop);
@@ -351,7 +342,6 @@ static void test_findings(void **state) {
         {ZMQ_REQ, ZMQ_REP, &with_wrong_keys, true, FINDING_HINDERED, "is not its public key"},
         {ZMQ_SUB, ZMQ_XPUB, &with_wrong_keys, true, FINDING_HINDERED, "is not its public key"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct finding finding;
         inquire_at(&finding, cases[i].type, cases[i].keys, cases[i].peer, cases[i].peer_has_keys);
@@ -422,7 +412,6 @@ static void test_reasons(void **state) {
         {ZMQ_REQ, ZMQ_REP, &with_keys, false, "speaks without keys"},
         {ZMQ_REQ, ZMQ_XPUB, &with_keys, true, "not runneld's control socket"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (int again = 0; again < 20; again++) {
             struct peer peer;
@@ -442,7 +431,6 @@ static void test_wrong_key_then_right(void **state) {
     struct peer peer;
     struct watched watched;
     char endpoint[ENDPOINT_SIZE];
-    (void)state;
     open_peer(&peer, ZMQ_XPUB, "tcp://127.0.0.1:*", true);
     strcpy(endpoint, peer.endpoint);
     open_watched(&watched, endpoint, ZMQ_SUB, &with_wrong_keys);
@@ -464,7 +452,6 @@ static void test_another_peer(void **state) {
     struct server server;
     struct watched watched;
     struct peer peer;
-    (void)state;
     memcpy(says + 64, ready, sizeof ready - 1);
     open_server(&server, says, 64 + sizeof ready - 1, true, true);
     open_watched(&watched, server.endpoint, ZMQ_SUB, &plain);

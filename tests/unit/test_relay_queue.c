@@ -46,7 +46,6 @@ static void disconnect_sink(struct sink *sink) {
 }
 
 static void counts_what_memory_lacks_for(void **unused) {
-    (void)unused;
     static const struct sink_type type = {
         .connect = connect_sink, .write = write_sink, .disconnect = disconnect_sink};
     static const struct {

@@ -62,7 +62,6 @@ static double at(const json_t *array, size_t index) {
 }
 
 static void predictions_mean_what_the_loss_says(void **state) {
-    (void)state;
     struct architecture architecture = {
         .input = {.kind = INPUT_REAL, .size = 2},
         .layers = {{.cell = CELL_dense, .size = 3}},
@@ -107,7 +106,6 @@ static void predictions_mean_what_the_loss_says(void **state) {
 
 /* The first number has been 10 each time, the second has not been observed. */
 static void what_is_not_known_yet_is_not_predicted(void **state) {
-    (void)state;
     struct architecture architecture = {
         .input = {.kind = INPUT_REAL, .size = 2, .scale = SCALE_STANDARD, .hold = true},
         .layers = {{.cell = CELL_dense, .size = 3}},
@@ -129,7 +127,6 @@ static void what_is_not_known_yet_is_not_predicted(void **state) {
 }
 
 static void text_is_always_utf8(void **state) {
-    (void)state;
     json_t *good = json_of_text("gr\xc3\xbcn", 5), *bad = json_of_text("gr\xfcn\0", 5);
     assert_string_equal(json_string_value(good), "gr\xc3\xbcn");
     assert_string_equal(json_string_value(bad), "gr?n?");
@@ -200,7 +197,6 @@ static void numbers_are_written_as_jansson_writes_them(void **state) {
                              1e28,
                              1e-12,
                              1e-13};
-    (void)state;
     compare_with_jansson(chosen, sizeof chosen / sizeof *chosen);
     for (int n = 0; n < EXPONENTS; n++)
         numbers[n] = pow(10, n - EXPONENTS / 2);
@@ -222,7 +218,6 @@ static void numbers_are_written_as_jansson_writes_them(void **state) {
 }
 
 static void text_is_escaped_as_jansson_escapes_it(void **state) {
-    (void)state;
     struct json_text text = {0};
     char all[127];
     for (size_t n = 0; n < sizeof all; n++)

@@ -19,7 +19,6 @@ static void assert_near(double found, double expected) {
 
 /* 2 * scipy.stats.t.sf(t, degrees) */
 static void test_student(void **state) {
-    (void)state;
     static const struct {
         double t, degrees, p;
     } cases[] = {
@@ -42,7 +41,6 @@ static void test_student(void **state) {
 }
 
 static void test_pairs(void **state) {
-    (void)state;
     static const double sleep[] = {1.2, 2.4, 1.3, 1.3, 0.0, 1.0, 1.8, 0.8, NAN, 4.6, 1.4};
     struct statistics_test test = statistics_paired(sleep, sizeof sleep / sizeof *sleep);
     assert_int_equal(test.pairs, 10);
@@ -55,7 +53,6 @@ static void test_pairs(void **state) {
 
 /* Where there is nothing to judge by. */
 static void test_few(void **state) {
-    (void)state;
     static const double one[] = {NAN, 0.5}, same[] = {0.1, 0.1, 0.1}, none[] = {0, 0, 0};
     assert_true(isnan(statistics_paired(one, 2).p));
     assert_true(statistics_paired(one, 2).mean == 0.5);
@@ -66,7 +63,6 @@ static void test_few(void **state) {
 }
 
 static void test_ranks(void **state) {
-    (void)state;
     static const double values[] = {0.5, NAN, 0.2, 0.5, 0.9, INFINITY, -1};
     static const double smaller[] = {3.5, 6.5, 2, 3.5, 5, 6.5, 1},
                         larger[] = {2.5, 6.5, 4, 2.5, 1, 6.5, 5};
@@ -80,7 +76,6 @@ static void test_ranks(void **state) {
 
 /* statsmodels.stats.multitest.multipletests(p, method="holm"), R: p.adjust */
 static void test_holm(void **state) {
-    (void)state;
     double p[] = {0.01, 0.04, NAN, 0.03, 0.005, 0.9}, equal[] = {0.5, 0, 0.5, 0};
     static const double adjusted[] = {0.04, 0.09, NAN, 0.09, 0.025, 0.9};
     statistics_holm(p, sizeof p / sizeof *p);

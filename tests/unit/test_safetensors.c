@@ -49,7 +49,6 @@ static const unsigned char from_python[] =
 enum { FROM_PYTHON_SIZE = sizeof from_python - 1 };
 
 static void reads_what_python_wrote(void **state) {
-    (void)state;
     store(from_python, FROM_PYTHON_SIZE);
     struct safetensors *file;
     struct error error;
@@ -150,7 +149,6 @@ static void check_content(const struct content *content) {
 }
 
 static void reads_what_it_wrote(void **state) {
-    (void)state;
     static struct content content;
     fill(&content);
     struct error error;
@@ -182,7 +180,6 @@ static void reads_what_it_wrote(void **state) {
 }
 
 static void a_full_disk_is_an_error(void **state) {
-    (void)state;
     static struct content content;
     fill(&content);
     struct error error = {0};
@@ -199,7 +196,6 @@ static void a_full_disk_is_an_error(void **state) {
 
 /* A pipe takes large pieces in short writes. */
 static void short_writes_go_on(void **state) {
-    (void)state;
     static struct content content;
     fill(&content);
     int ends[2];
@@ -228,7 +224,6 @@ static void short_writes_go_on(void **state) {
 }
 
 static void the_writer_counts(void **state) {
-    (void)state;
     struct error error;
     struct safetensors_memory memory = {0};
     struct safetensors_writer *writer;
@@ -260,7 +255,6 @@ static void the_writer_counts(void **state) {
 }
 
 static void every_truncation_is_refused(void **state) {
-    (void)state;
     for (size_t size = 0; size < FROM_PYTHON_SIZE; size++) {
         store(from_python, size);
         assert_refused(path);
@@ -289,7 +283,6 @@ static void survive(void) {
 }
 
 static void no_flipped_bit_does_harm(void **state) {
-    (void)state;
     unsigned char bytes[FROM_PYTHON_SIZE];
     for (size_t bit = 0; bit < 8 * (size_t)FROM_PYTHON_SIZE; bit++) {
         memcpy(bytes, from_python, sizeof bytes);
@@ -313,7 +306,6 @@ static void no_flipped_bit_does_harm(void **state) {
     "\"" name "\":{\"dtype\":\"" dtype "\",\"shape\":" shape ",\"data_offsets\":" offsets "}"
 
 static void what_is_wrong_is_said(void **state) {
-    (void)state;
     const struct {
         const char *json;
         size_t data;
@@ -362,7 +354,6 @@ static void what_is_wrong_is_said(void **state) {
 }
 
 static void what_is_no_file_is_refused(void **state) {
-    (void)state;
     unlink(path);
     assert_refused("No such file or directory");
     assert_int_equal(mkfifo(path, 0600), 0);
@@ -375,7 +366,6 @@ static void what_is_no_file_is_refused(void **state) {
 }
 
 static void a_file_that_shrinks_is_an_error(void **state) {
-    (void)state;
     store(from_python, FROM_PYTHON_SIZE);
     struct safetensors *file;
     struct error error;

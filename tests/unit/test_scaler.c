@@ -60,7 +60,6 @@ static struct scaler *filled(void) {
 }
 
 static void agrees_with_two_passes(void **unused) {
-    (void)unused;
     struct scaler *scaler = filled();
     for (size_t k = 0; k < NUMBERS; k++) {
         long double mean, deviation;
@@ -76,7 +75,6 @@ static void agrees_with_two_passes(void **unused) {
 }
 
 static void scales_by_mean_and_deviation(void **unused) {
-    (void)unused;
     struct scaler *scaler;
     assert_int_equal(scaler_open(&scaler, 1, 0, 0, NULL), 0);
     assert_true(scaler_scale(scaler, 0, 5) == 0); /* nothing seen */
@@ -95,7 +93,6 @@ static void scales_by_mean_and_deviation(void **unused) {
 
 /* A copy through struct scaler_number continues with the same bits. */
 static void goes_on_from_a_copy(void **unused) {
-    (void)unused;
     struct scaler *scaler = filled(), *copy;
     assert_int_equal(scaler_open(&copy, NUMBERS, 0, 0, NULL), 0);
     for (size_t k = 0; k < NUMBERS; k++) {
@@ -130,7 +127,6 @@ static void assert_near(double found, double expected) {
 /* A wave, one wild value, and a new level: figures of another implementation, in numpy, of the
    same rules. */
 static void wild_values_and_new_levels_are_followed_slowly(void **unused) {
-    (void)unused;
     enum { WILD = 200, LEVEL = 500, COUNT = 3000 };
     static const struct {
         size_t count;
@@ -178,7 +174,6 @@ static struct scaler *begun(const float *x, size_t count, size_t more) {
 
 /* Wild ones among the first values are left out once these are complete, wherever they stood. */
 static void wild_first_values_are_left_out(void **unused) {
-    (void)unused;
     for (size_t at = 0; at < SCALER_FIRST; at++) {
         float x[SCALER_FIRST], others[SCALER_FIRST];
         size_t count = 0;
@@ -213,7 +208,6 @@ static double constant_then(size_t constants, float value, size_t values) {
 
 /* Values that differ from all others without being wild: a switch, a counter that begins. */
 static void unusual_first_values_count(void **unused) {
-    (void)unused;
     assert_near(constant_then(10, 1, 1), 1.0 / SCALER_FIRST);
     assert_near(constant_then(10, 4e9f, 1), 4e9 / SCALER_FIRST);
     assert_near(constant_then(10, 1e20f, SCALER_WILD_MAX + 1),
@@ -223,7 +217,6 @@ static void unusual_first_values_count(void **unused) {
 
 /* Column after column that was constant: it is followed once it changes. */
 static void a_constant_column_may_begin_to_change(void **unused) {
-    (void)unused;
     float x[2 * SCALER_FIRST] = {0};
     struct scaler *scaler = begun(x, 2 * SCALER_FIRST, 200);
     assert_true(scaler_deviations(scaler)[0] > 0.3);
@@ -232,7 +225,6 @@ static void a_constant_column_may_begin_to_change(void **unused) {
 
 /* Also in the midst of the first values. */
 static void a_limited_one_goes_on_from_a_copy(void **unused) {
-    (void)unused;
     float x[SCALER_FIRST];
     for (size_t n = 0; n < SCALER_FIRST; n++)
         x[n] = n == 3 ? 1e30f : (float)n;

@@ -83,7 +83,6 @@ static void use(struct streams *streams, struct list *list, unsigned key) {
 }
 
 static void keeps_keys_and_order_of_use(void **unused) {
-    (void)unused;
     struct streams *streams;
     struct list list = {0};
     uint64_t state = 3;

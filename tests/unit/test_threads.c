@@ -54,7 +54,6 @@ static void doze(long ns) {
 }
 
 static void test_each_part_is_played_once(void **state) {
-    (void)state;
     static const size_t counts[] = {1, 2, 3, 8, THREADS_MAX};
     for (size_t n = 0; n < sizeof counts / sizeof *counts; n++) {
         struct threads *threads = opened(counts[n], NULL);
@@ -73,7 +72,6 @@ static void test_each_part_is_played_once(void **state) {
 
 /* A pause is long enough for all of them to sleep. */
 static void test_those_who_sleep_are_woken(void **state) {
-    (void)state;
     enum { PAUSE = 300000, ROUNDS = 50 };
     struct threads *threads = opened(THREADS, NULL);
     struct counted counted = {.caller = pthread_self()};
@@ -95,7 +93,6 @@ static void meet(void *context, size_t part) {
 }
 
 static void test_parts_are_played_at_once(void **state) {
-    (void)state;
     struct threads *threads = opened(THREADS, NULL);
     atomic_uint there = 0;
     threads_run(threads, meet, &there, THREADS);
@@ -113,7 +110,6 @@ static void ask_again(void *context, size_t part) {
 }
 
 static void test_a_part_has_no_threads_of_its_own(void **state) {
-    (void)state;
     struct counted counted = {.threads = opened(THREADS, NULL)};
     threads_run(counted.threads, ask_again, &counted, THREADS);
     check_counts(&counted, THREADS, 1);
@@ -121,7 +117,6 @@ static void test_a_part_has_no_threads_of_its_own(void **state) {
 }
 
 static void test_without_a_pool(void **state) {
-    (void)state;
     struct threads *none = NULL;
     struct counted counted = {.caller = pthread_self()};
     assert_int_equal(threads_count(none), 1);
@@ -156,7 +151,6 @@ static void look(void *context, size_t part) {
 }
 
 static void test_a_thread_of_the_pool(void **state) {
-    (void)state;
     static const int signals[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1};
     static const char name[] = "runnel-learn-";
     struct threads *threads = opened(THREADS, NULL);
@@ -178,7 +172,6 @@ static void test_a_thread_of_the_pool(void **state) {
 
 /* Each has one CPU, the caller too; what it starts may be let go again. All can be the same. */
 static void test_pinned(void **state) {
-    (void)state;
     int cpus[THREADS_CPUS_MAX], pins[THREADS];
     size_t available = threads_cpus(cpus);
     cpu_set_t own;
@@ -201,7 +194,6 @@ static void test_pinned(void **state) {
 }
 
 static void test_a_cpu_that_is_not_there(void **state) {
-    (void)state;
     struct threads *threads;
     struct error error;
     const int nowhere[] = {THREADS_CPUS_MAX - 1, 0};
@@ -217,7 +209,6 @@ static void test_a_cpu_that_is_not_there(void **state) {
 
 /* All parts cover all pieces, as equally as can be. */
 static void test_shares(void **state) {
-    (void)state;
     for (size_t pieces = 0; pieces < 30; pieces++)
         for (size_t parts = 1; parts < 10; parts++) {
             assert_int_equal(threads_share(pieces, 0, parts), 0);
@@ -230,7 +221,6 @@ static void test_shares(void **state) {
 }
 
 static void test_how_many_there_are(void **state) {
-    (void)state;
     static const struct {
         size_t networks, cpus;
         double quota;

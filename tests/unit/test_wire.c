@@ -15,7 +15,6 @@ static const unsigned char layout[WIRE_HEADER_SIZE] = {
 };
 
 static void header_has_the_layout_of_the_contract(void **state) {
-    (void)state;
     struct wire_header header = {WIRE_END | WIRE_DO_NOT_LEARN, 7, (1ULL << 40) + 3, 1.5, 0};
     unsigned char bytes[WIRE_HEADER_SIZE_MAX];
     assert_int_equal(wire_header_pack(&header, bytes), WIRE_HEADER_SIZE);
@@ -31,7 +30,6 @@ static void header_has_the_layout_of_the_contract(void **state) {
 }
 
 static void header_of_a_producer_is_eight_bytes_longer(void **state) {
-    (void)state;
     static const unsigned char producer[8] = {8, 7, 6, 5, 4, 3, 2, 1};
     struct wire_header read, header = {3, 7, (1ULL << 40) + 3, 1.5, 0x0102030405060708};
     unsigned char bytes[WIRE_HEADER_SIZE_MAX];
@@ -53,7 +51,6 @@ static void header_of_a_producer_is_eight_bytes_longer(void **state) {
 }
 
 static void header_may_lie_anywhere(void **state) {
-    (void)state;
     unsigned char room[WIRE_HEADER_SIZE + 8];
     for (size_t offset = 0; offset < 8; offset++) {
         memcpy(room + offset, layout, sizeof layout);
@@ -64,7 +61,6 @@ static void header_may_lie_anywhere(void **state) {
 }
 
 static void damaged_header_is_named(void **state) {
-    (void)state;
     static const struct {
         size_t byte;
         unsigned char value;
@@ -98,7 +94,6 @@ struct text {
     { literal, sizeof literal - 1 }
 
 static void utf8_is_accepted(void **state) {
-    (void)state;
     static const struct text good[] = {
         TEXT(""),
         TEXT("sensor-7"),
@@ -114,7 +109,6 @@ static void utf8_is_accepted(void **state) {
 }
 
 static void what_is_not_utf8_is_refused(void **state) {
-    (void)state;
     static const struct text bad[] = {
         TEXT("a\0b"),
         TEXT("\x80"),
@@ -143,7 +137,6 @@ static void what_is_not_utf8_is_refused(void **state) {
 /* Every code point, written by the rule of RFC 3629 (section 3), is accepted; a surrogate is not.
  */
 static void every_code_point_is_judged_right(void **state) {
-    (void)state;
     for (uint32_t c = 1; c <= 0x10FFFF; c++) {
         unsigned char b[4];
         size_t size = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
