@@ -307,8 +307,8 @@ enum { FLEET_NOBODY = -1 };
    `room` is (2 * daemons,), for the function's own use. */
 void fleet_assign(size_t partitions, size_t daemons, const int *owner, int *to, size_t *room);
 
-/* `to` of all partitions of a view, for those of its daemons who are there and not drained. -1: out
-   of memory. */
+/* `to` of all partitions of a view, for those of its daemons who are there and not drained; where
+   there are none, owners keep what they have. -1: out of memory. */
 int fleet_assign_view(struct fleet_view *view, struct error *error);
 
 #endif

@@ -218,7 +218,9 @@ int fleet_assign_view(struct fleet_view *view, struct error *error) {
         owner[p] = view->partitions[p].owner < 0 ? FLEET_NOBODY : number[view->partitions[p].owner];
     fleet_assign(partitions, (size_t)count, owner, to, room);
     for (size_t p = 0; p < partitions; p++)
-        view->partitions[p].to = to[p] == FLEET_NOBODY ? -1 : daemon[to[p]];
+        view->partitions[p].to = count == 0              ? view->partitions[p].owner
+                                 : to[p] == FLEET_NOBODY ? -1
+                                                         : daemon[to[p]];
     free(owner);
     free(room);
     return 0;

@@ -1,6 +1,7 @@
 #include "source.h"
 
 #include <dlfcn.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
 
@@ -104,24 +105,27 @@ static const struct source_ops source_socket = {
 /* ---- Which one ---- */
 
 #define MODULE_FILE "runnel-cluster.so"
+#define MODULE_VARIABLE "RUNNEL_CLUSTER_MODULE"
 
 /* For examples.`key`, which needs the library. */
 static const struct source_ops *load_module(const char *key, const char *library,
                                             struct error *error) {
     char path[MODULE_PATH_SIZE];
-    if (!module_find(path, MODULE_FILE, "RUNNEL_CLUSTER_MODULE")) {
+    if (!module_find(path, MODULE_FILE, MODULE_VARIABLE)) {
         error_set(error, EX_UNAVAILABLE,
-                  "examples.%s: " MODULE_FILE " not found beside the program or in %s; install the "
-                  "package runnel again, or build with lib%s-dev and configure --with-%s",
+                  "examples.%s: " MODULE_FILE " not found beside the program or in %s; install "
+                  "runnel again, name the file in " MODULE_VARIABLE ", or build it: install "
+                  "lib%s-dev and configure --with-%s",
                   key, module_directory, library, key);
         return NULL;
     }
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!handle) {
         error_set(error, EX_UNAVAILABLE,
-                  "examples.%s: cannot load " MODULE_FILE ": %s; install the missing library, or "
-                  "program and module from one build",
-                  key, dlerror());
+                  "examples.%s: cannot load " MODULE_FILE
+                  "%s: %.512s; install the missing library, "
+                  "or program and module from one build",
+                  key, getenv(MODULE_VARIABLE) ? " (" MODULE_VARIABLE " names it)" : "", dlerror());
         return NULL;
     }
     const struct source_module *module = dlsym(handle, SOURCE_MODULE_SYMBOL);

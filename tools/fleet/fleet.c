@@ -615,7 +615,10 @@ static int open_link(const struct options *options, const struct fleet_self *sel
 #ifdef RUNNEL_KAFKA
         return fleet_kafka_open(link, &options->kafka, self, error);
 #else
-        return error_set(error, EX_UNAVAILABLE, "this runnel-fleet was built without librdkafka");
+        return error_set(
+            error, EX_UNAVAILABLE,
+            "this runnel-fleet was built without librdkafka: build it with librdkafka-dev "
+            "and configure --with-kafka");
 #endif
     }
     if (url_parse(url, "--url", options->url, REDIS_URL_SCHEMES, REDIS_URL_FORM, error) ||
@@ -624,7 +627,10 @@ static int open_link(const struct options *options, const struct fleet_self *sel
 #ifdef RUNNEL_REDIS
     return fleet_redis_open(link, url, self, error);
 #else
-    return error_set(error, EX_UNAVAILABLE, "this runnel-fleet was built without hiredis");
+    return error_set(
+        error, EX_UNAVAILABLE,
+        "this runnel-fleet was built without hiredis: for a fleet on Kafka use --kafka HOST:PORT, "
+        "for one on Redis build it with libhiredis-dev and configure --with-redis");
 #endif
 }
 
