@@ -69,18 +69,19 @@ static void apply_partition(struct claims *claims, size_t partition, json_t *rec
     }
     const bool whole = json_is_true(json_object_get(record, "whole"));
     json_decref(held->record);
-    *held = (struct holding){.record = json_incref(record),
-                             .claim = (uint64_t)claim,
-                             .serial = (uint64_t)serial,
-                             .learned = (uint64_t)learned,
-                             .streams = (uint64_t)streams,
-                             .offset = offset,
-                             .name = read.name,
-                             .id = read.id,
-                             .is_free = is_free,
-                             .overlaid = held->overlaid && !whole,
-                             .assigned = held->assigned,
-                             .leaving = held->leaving};
+    *held = (struct holding){
+        .record = json_incref(record),
+        .claim = (uint64_t)claim,
+        .serial = (uint64_t)serial,
+        .learned = (uint64_t)learned,
+        .streams = (uint64_t)streams,
+        .offset = offset,
+        .name = read.name,
+        .id = read.id,
+        .is_free = is_free,
+        .overlaid = (held->overlaid || json_is_true(json_object_get(record, "overlaid"))) && !whole,
+        .assigned = held->assigned,
+        .leaving = held->leaving};
     claims->version++;
 }
 
@@ -339,9 +340,8 @@ static int follow_written(struct claims *claims, struct error *error) {
 
 int claims_commit(struct claims *claims, const rd_kafka_consumer_group_metadata_t *group,
                   const rd_kafka_topic_partition_list_t *offsets, struct error *error) {
-    bool fenced;
-    if (kafka_commit(&claims->client, group, offsets, &fenced, error))
-        return fenced && error->status != EX_NOPERM
+    if (kafka_commit(&claims->client, group, offsets, &claims->fenced, error))
+        return claims->fenced && error->status != EX_NOPERM
                    ? error_set(error, EX_TEMPFAIL, "the group has rebalanced during the commit")
                    : -1;
     return follow_written(claims, error);
@@ -431,6 +431,27 @@ const json_t *claims_any_kind(const struct claims *claims) {
             return json_object_get(record, "kind");
     }
     return NULL;
+}
+
+int claims_restore(struct claims *claims, size_t partition, uint64_t claim, uint64_t serial,
+                   struct error *error) {
+    const struct holding *held = &claims->held[partition];
+    char key[CLAIMS_KEY_SIZE];
+    json_t *last = NULL;
+    int result = 0;
+    while (result == 0 && held->record != last) { /* another may have come meanwhile */
+        json_decref(last);
+        last = json_incref(held->record);
+        json_t *again = json_copy(last);
+        json_object_set_new(again, "seen", json_integer((json_int_t)claim));
+        json_object_set_new(again, "base", json_integer((json_int_t)serial));
+        claim = held->claim;
+        serial = held->serial;
+        result =
+            claims_write(claims, claims_number_key(key, OF_PARTITION, partition), again, error);
+    }
+    json_decref(last);
+    return result;
 }
 
 /* ---- Averages ---- */

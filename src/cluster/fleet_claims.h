@@ -39,6 +39,7 @@ struct claims {
     rd_kafka_topic_t *topic; /* NULL: it is not read */
     int64_t next;            /* offset of the message that comes next */
     size_t span;             /* of the transaction, in this topic */
+    bool fenced;             /* the group refused the last one */
     json_t *records;         /* by key, all but those of partitions and rounds */
     struct holding *held;    /* (held_count,) by partition */
     size_t held_count;
@@ -88,6 +89,11 @@ int claims_write(struct claims *claims, const char *key, json_t *record, struct 
 json_t *claims_kind_of(const struct fleet_self *self);
 const json_t *claims_any_kind(const struct claims *claims);
 int claims_judge(const struct claims *claims, struct error *error);
+
+/* After a record that was refused (its claim and serial) the one that counts is written again, for
+   whoever begins to read with the refused one once they are compacted. */
+int claims_restore(struct claims *claims, size_t partition, uint64_t claim, uint64_t serial,
+                   struct error *error);
 
 /* A span as a member of a record. False: it is none. */
 json_t *claims_span_json(const struct kafka_span *span);

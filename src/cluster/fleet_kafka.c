@@ -1,6 +1,5 @@
 #include "fleet_kafka.h"
 
-#include <inttypes.h>
 #include <jansson.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -104,11 +103,11 @@ static void on_rebalance(rd_kafka_t *group, rd_kafka_resp_err_t code,
     }
 }
 
-/* Once nothing of it is this daemon's. */
-static void give_up(struct kafka *kafka) {
+/* Once nothing of it is this daemon's, or at once (`all`). */
+static void give_up(struct kafka *kafka, bool all) {
     rd_kafka_topic_partition_list_t *list = kafka->revoked;
     for (int n = 0; list && n < list->cnt; n++)
-        if ((size_t)list->elems[n].partition < kafka->claims.held_count &&
+        if (!all && (size_t)list->elems[n].partition < kafka->claims.held_count &&
             is_own(kafka, &kafka->claims.held[list->elems[n].partition]))
             return;
     if (!list)
@@ -135,6 +134,7 @@ static void end_group(struct kafka *kafka) {
     end_member(kafka);
     kafka->revoked = NULL;
     kafka->subscribed = kafka->known = kafka->broken = false;
+    kafka->claims.version++;
     for (size_t p = 0; p < kafka->claims.held_count; p++)
         kafka->claims.held[p].assigned = kafka->claims.held[p].leaving = false;
 }
@@ -232,13 +232,18 @@ static bool takes_part(const struct kafka *kafka) {
 
 /* Without a subscription librdkafka sends no heartbeats: who is drained hands over first. */
 static int subscribe(struct kafka *kafka, struct error *error) {
-    const bool wanted = takes_part(kafka), drains = !wanted && has_any(kafka);
+    const bool takes = takes_part(kafka), drains = !takes && has_any(kafka);
+    const bool wanted = takes || drains;
     rd_kafka_resp_err_t code = RD_KAFKA_RESP_ERR_NO_ERROR;
     if (!kafka->group && make_group(kafka, error))
         return -1;
     kafka->claims.version += drains != kafka->draining;
     kafka->draining = drains;
-    if (wanted == kafka->subscribed || (drains && kafka->subscribed))
+    if (!wanted && !kafka->known) { /* it is to have nothing, as nobody else will say */
+        kafka->known = true;
+        kafka->claims.version++;
+    }
+    if (wanted == kafka->subscribed)
         return 0;
     if (wanted) {
         rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(1);
@@ -246,7 +251,6 @@ static int subscribe(struct kafka *kafka, struct error *error) {
         code = rd_kafka_subscribe(kafka->group, list);
         rd_kafka_topic_partition_list_destroy(list);
     } else {
-        kafka->known = true;
         code = rd_kafka_unsubscribe(kafka->group);
     }
     if (code)
@@ -329,7 +333,7 @@ static int renew(struct fleet_link *link, const char *info, uint64_t *version,
                    : 0;
     if (!own || *version)
         return 0;
-    give_up(kafka);
+    give_up(kafka, false);
     const bool tells = !kafka->client->writes && clock_seconds() >= kafka->tell_due;
     if (subscribe(kafka, error) || (tells && tell(kafka, info, error)))
         return -1;
@@ -349,7 +353,7 @@ static int leave(struct fleet_link *link, struct error *error) {
     while (kafka->group && clock_seconds() < end) {
         if (!is_member(kafka) || poll_group(kafka, error))
             break;
-        give_up(kafka);
+        give_up(kafka, true);
         nanosleep(&(struct timespec){.tv_nsec = KAFKA_POLL_MS * 1000000L}, NULL);
     }
     if (claims_follow(&kafka->claims, error))
@@ -368,7 +372,7 @@ static int leave(struct fleet_link *link, struct error *error) {
 /* ---- Looking ---- */
 
 static bool is_to_have(const struct kafka *kafka, const struct holding *held) {
-    return held->assigned && !held->leaving && !kafka->draining;
+    return kafka->subscribed && held->assigned && !held->leaving && !kafka->draining;
 }
 
 static int add_daemon(const struct kafka *kafka, struct fleet_view *view, const char *name,
@@ -420,7 +424,9 @@ static int owner_of(const struct kafka *kafka, const struct fleet_view *view, in
         return fleet_view_find(view, held->name);
     if (is_own(kafka, held))
         return held->assigned ? self : -1;
-    return held->assigned ? -1 : fleet_view_find(view, held->name);
+    return held->assigned || strcmp(held->name, kafka->self->name) == 0
+               ? -1
+               : fleet_view_find(view, held->name);
 }
 
 static int add_partitions(const struct kafka *kafka, struct fleet_view *view, size_t count) {
@@ -478,6 +484,13 @@ static int look(struct fleet_link *link, struct fleet_view *view, struct error *
 
 /* ---- Claims ---- */
 
+/* Without a rebalance that librdkafka waits for, a member that is left behind joins anew by itself.
+ */
+static void note_fenced(struct kafka *kafka) {
+    kafka->broken |= kafka->claims.fenced && kafka->revoked;
+    kafka->claims.fenced = false;
+}
+
 /* A number that no other claim has. */
 static int draw_claim(uint64_t *claim, struct error *error) {
     if (fleet_draw(claim, sizeof *claim, error))
@@ -490,13 +503,13 @@ static int draw_claim(uint64_t *claim, struct error *error) {
 static json_t *next_record(const struct kafka *kafka, const struct holding *held, uint64_t claim) {
     const struct fleet_self *self = kafka->self;
     const json_t *spans = json_object_get(held->record, "spans");
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:s, s:s, s:o, s:o}", "claim",
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:s, s:s, s:o, s:o, s:b}", "claim",
                      (json_int_t)claim, "seen", (json_int_t)held->claim, "base",
                      (json_int_t)held->serial, "serial", (json_int_t)0, "learned",
                      (json_int_t)held->learned, "streams", (json_int_t)held->streams, "offset",
                      held->record ? (json_int_t)held->offset : -1, "free", 0, "daemon", self->name,
                      "id", self->id, "spans", spans ? json_deep_copy(spans) : json_array(), "kind",
-                     claims_kind_of(self));
+                     claims_kind_of(self), "overlaid", held->overlaid);
 }
 
 static int put_partition(struct kafka *kafka, size_t span, size_t partition, json_t *record,
@@ -544,14 +557,6 @@ static bool is_to_take(const struct kafka *kafka, const struct fleet_claim *clai
     return is_to_have(kafka, held) && held->claim == claim->claim && !is_own(kafka, held);
 }
 
-/* The record that counts stands after one that does not, for whoever reads them once they are
-   compacted. */
-static int restore(struct kafka *kafka, size_t partition, struct error *error) {
-    char key[CLAIMS_KEY_SIZE];
-    return claims_write(&kafka->claims, claims_number_key(key, OF_PARTITION, partition),
-                        json_incref(kafka->claims.held[partition].record), error);
-}
-
 static int take(struct fleet_link *link, struct fleet_claim *claims, size_t count, size_t *taken,
                 struct error *error) {
     struct kafka *kafka = (struct kafka *)link;
@@ -582,13 +587,13 @@ static int take(struct fleet_link *link, struct fleet_claim *claims, size_t coun
             fill_in(&kafka->claims.held[claims[n].partition], &claims[n]);
             ++*taken;
         } else {
-            result = restore(kafka, claims[n].partition, error);
+            result = claims_restore(&kafka->claims, claims[n].partition, claims[n].claim, 0, error);
             claims[n].partition = SIZE_MAX;
         }
     }
     rd_kafka_topic_partition_list_destroy(offsets);
-    if (group)
-        rd_kafka_consumer_group_metadata_destroy(group);
+    rd_kafka_consumer_group_metadata_destroy(group);
+    note_fenced(kafka);
     return result;
 }
 
@@ -749,10 +754,13 @@ static int commit_each(struct kafka *kafka, struct fleet_commit *commits, size_t
     if (offsets->cnt && claims_commit(&kafka->claims, group, offsets, error))
         return -1;
     for (size_t n = 0; n < count; n++) { /* another's record may have come first */
-        if (commits[n].refused || commits[n].incomplete || judge(kafka, &commits[n]) == DONE)
+        if (!rd_kafka_topic_partition_list_find(offsets, kafka->self->stream,
+                                                (int32_t)commits[n].partition) ||
+            judge(kafka, &commits[n]) == DONE)
             continue;
         commits[n].refused = true;
-        if (restore(kafka, commits[n].partition, error))
+        if (claims_restore(&kafka->claims, commits[n].partition, commits[n].claim,
+                           commits[n].serial, error))
             return -1;
     }
     return 0;
@@ -772,6 +780,7 @@ static int commit(struct fleet_link *link, struct fleet_commit *commits, size_t 
         rd_kafka_consumer_group_metadata_destroy(group);
     kafka_abort(kafka->client);
     kafka->staged_count = 0;
+    note_fenced(kafka);
     return result;
 }
 
@@ -836,7 +845,7 @@ static int drain(struct fleet_link *link, const char *name, struct error *error)
     if (!daemon || claims_lease_left(daemon) <= 0)
         return error_set(error, EX_USAGE, "there is no daemon %s in the fleet %s now", name,
                          kafka->self->group);
-    return claims_write(&kafka->claims, claims_key(key, OF_DRAINED, name), json_object(), error);
+    return claims_tell(&kafka->claims, claims_key(key, OF_DRAINED, name), json_object(), error);
 }
 
 static int rebalance(struct fleet_link *link, struct error *error) {
@@ -915,6 +924,10 @@ static int move(struct fleet_link *link, const char *stream, size_t *count, stru
         kafka_count(kafka->client, stream, &partitions, error))
         goto end;
     self.partitions = *count = (size_t)partitions;
+    if (partitions == 0 || partitions > FLEET_PARTITIONS_MAX) {
+        nothing_to_move(kafka, error);
+        goto end;
+    }
     int64_t *offsets = calloc((size_t)partitions + 1, sizeof *offsets);
     if (!offsets)
         error_no_memory(error);

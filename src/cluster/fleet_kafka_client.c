@@ -287,8 +287,7 @@ int kafka_wait(struct fleet_client *kafka, struct error *error) {
 static bool is_fenced(rd_kafka_resp_err_t code) {
     return code == RD_KAFKA_RESP_ERR_ILLEGAL_GENERATION ||
            code == RD_KAFKA_RESP_ERR_UNKNOWN_MEMBER_ID ||
-           code == RD_KAFKA_RESP_ERR_FENCED_INSTANCE_ID ||
-           code == RD_KAFKA_RESP_ERR_REBALANCE_IN_PROGRESS;
+           code == RD_KAFKA_RESP_ERR_FENCED_INSTANCE_ID;
 }
 
 /* All messages are there before the group is asked: whoever has got the partition since finds them,

@@ -93,7 +93,8 @@ def check_tables():
 
 def check_events():
     """The kinds that the daemon's sources name are those of the page, and of runneld(8)."""
-    sources = "".join(path.read_text() for path in (SOURCE / "src/daemon").glob("*.c"))
+    sources = "".join(path.read_text() for room in ("daemon", "cluster")
+                      for path in (SOURCE / "src" / room).glob("*.c"))
     known = set(re.findall(r'announce_(?:event|logged)\(\s*daemon,[^";]*"(\w+)"', sources))
     known |= set(re.findall(r'paused \? "(\w+)" : "(\w+)"', sources)[0])
     page = set(re.findall(r"`(\w+)`", "".join(
