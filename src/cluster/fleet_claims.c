@@ -139,7 +139,7 @@ static void apply_other(struct claims *claims, const char *key, json_t *record, 
     claims->version += is_new && *key != *OF_END;
 }
 
-/* Anybody may have written it: what is none of these is left out. */
+/* Anybody may write to the topic: other keys and shapes are ignored. */
 static void apply(struct claims *claims, const rd_kafka_message_t *m) {
     char key[CLAIMS_KEY_SIZE] = "", same[CLAIMS_KEY_SIZE];
     rd_kafka_timestamp_type_t type;

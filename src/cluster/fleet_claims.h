@@ -52,7 +52,7 @@ struct claims {
 const char *claims_key(char key[CLAIMS_KEY_SIZE], const char *kind, const char *name);
 const char *claims_number_key(char key[CLAIMS_KEY_SIZE], const char *kind, uint64_t number);
 
-/* A record that is not one of a partition or round; NULL: there is none. */
+/* The record of a daemon, arrival, drain or end; NULL: not found. */
 const json_t *claims_find(const struct claims *claims, const char *kind, const char *name);
 
 /* A member of a record: 0, or "", where it has none. */
@@ -63,7 +63,7 @@ const char *claims_text(const json_t *record, const char *name);
 double claims_lease_left(const json_t *daemon);
 
 /* Read what there is: all that was committed before the call (`all`: and what is about to be), or
-   at least all that has come. 1: there is no fleet. */
+   at least all that has come. 1: the fleet does not exist. */
 int claims_follow(struct claims *claims, struct error *error);
 int claims_follow_all(struct claims *claims, struct error *error);
 
@@ -95,7 +95,7 @@ int claims_judge(const struct claims *claims, struct error *error);
 int claims_restore(struct claims *claims, size_t partition, uint64_t claim, uint64_t serial,
                    struct error *error);
 
-/* A span as a member of a record. False: it is none. */
+/* A span as a member of a record. False: not a span. */
 json_t *claims_span_json(const struct kafka_span *span);
 bool claims_span(const json_t *json, struct kafka_span *span);
 

@@ -484,8 +484,7 @@ static int look(struct fleet_link *link, struct fleet_view *view, struct error *
 
 /* ---- Claims ---- */
 
-/* Without a rebalance that librdkafka waits for, a member that is left behind joins anew by itself.
- */
+/* Where librdkafka waits for a rebalance, a member of an old generation does not join anew. */
 static void note_fenced(struct kafka *kafka) {
     kafka->broken |= kafka->claims.fenced && kafka->revoked;
     kafka->claims.fenced = false;

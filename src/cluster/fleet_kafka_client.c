@@ -283,7 +283,7 @@ int kafka_wait(struct fleet_client *kafka, struct error *error) {
     return outcome(kafka, code, error);
 }
 
-/* Whether a server of the group says that this member has been left behind. */
+/* Whether the group coordinator rejects this member or its generation. */
 static bool is_fenced(rd_kafka_resp_err_t code) {
     return code == RD_KAFKA_RESP_ERR_ILLEGAL_GENERATION ||
            code == RD_KAFKA_RESP_ERR_UNKNOWN_MEMBER_ID ||
@@ -639,7 +639,8 @@ static int read_spans(struct fleet_client *kafka, const char *name, int32_t part
 int kafka_write_row(struct fleet_client *kafka, int32_t partition, size_t span,
                     const struct fleet_row *row, struct error *error) {
     uint32_t piece = 0, total = (uint32_t)row->state_size;
-    unsigned char key[sizeof piece + FLEET_KEY_MAX], *value = malloc(PIECE + sizeof total);
+    const size_t most = row->state_size < PIECE ? row->state_size : PIECE;
+    unsigned char key[sizeof piece + FLEET_KEY_MAX], *value = malloc(most + sizeof total);
     size_t at = 0;
     int result = value ? 0 : error_no_memory(error);
     if (row->key_size > FLEET_KEY_MAX)
