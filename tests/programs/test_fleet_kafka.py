@@ -183,6 +183,26 @@ def test_beyond_the_end(directory):
             assert "use another examples.kafka.group" in dora.text(), dora.text()
 
 
+def test_moved(directory):
+    """A fleet that an older version kept goes on after what that had committed, once it is moved, and not before."""
+    with fleet.Kafka() as cluster:
+        fleet.add(cluster, range(100), KEYS, PARTS)
+        cluster.ask("topic fleet.fleet 1")
+        homes = [kafka.partition_of(f"key-{n % KEYS}", PARTS) for n in range(100)]
+        for part in range(PARTS):
+            cluster.ask(f"commit fleet s {part} {homes.count(part)}")
+        fleet.ends(directory, cluster, "anna", CONFIGURATION, "an older runnel", "--group fleet move s once")
+        code, said = fleet.act(cluster, "move", "s")
+        assert code == 0 and "4 partitions of s" in said, said
+        code, said = fleet.act(cluster, "move", "s")
+        assert code == USAGE and "nothing to move" in said, said
+        assert '"v":99' in cluster.ask("dump fleet.fleet 1")[-1]  # a daemon of the older version ends
+        with fleet.Member(directory, cluster, "anna") as anna:
+            fleet.add(cluster, range(100, 140), KEYS, PARTS)
+            fleet.all_learned(cluster, [anna], ["anna"])
+            assert sorted(n for _, n in fleet.learned(anna.directory)) == list(range(100, 140))
+
+
 def test_topics(directory):
     """The fleet's topics: without them there is no fleet; not for everybody; with other partitions they are
     another fleet's; not with any name."""
