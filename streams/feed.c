@@ -18,7 +18,7 @@
 
 /* ---- Schema ----
 
-   The schema of a source's examples: see docs/protocol.md. */
+   The schema of a source's examples: see docs/reference/protocol.md. */
 
 static json_t *names(const struct source *source, bool y, size_t count) {
     json_t *list = json_array();

@@ -1,7 +1,7 @@
 /* librunnel: what talks to a runneld. Subscribe to its statistics, ask and command it, feed it
    examples.
 
-   This header is the manual; docs/clients.md has whole programs, docs/protocol.md what travels.
+   This header is the manual; docs/reference/clients.md has whole programs, docs/reference/protocol.md what travels.
    Compile and link with `pkg-config --cflags --libs runnel`; C99, and usable from C++.
 
    Errors: functions that can fail return 0, or -1 and fill a struct runnel_error (NULL is allowed):
@@ -45,7 +45,7 @@ const char *runnel_version(void);
 #define RUNNEL_STATISTICS "tcp://127.0.0.1:5571"
 #define RUNNEL_CONTROL "tcp://127.0.0.1:5572"
 
-/* A daemon that has keys (docs/security.md) takes connections only of those who know its public
+/* A daemon that has keys (docs/explanation/security.md) takes connections only of those who know its public
    key, and where it has lists of keys only of those who are on them. Without keys leave both NULL.
  */
 struct runnel_peer {
@@ -198,7 +198,7 @@ enum runnel_flag {
                          with target: later. x_size is 0, and it is `headed` */
 };
 
-/* One example; what its bytes are, docs/protocol.md says. With a router it is `headed`, and its
+/* One example; what its bytes are, docs/reference/protocol.md says. With a router it is `headed`, and its
    number is greater than that of the example before it in its stream. */
 struct runnel_example {
     const char *key; /* of the stream: UTF-8, at most 255 bytes */
@@ -233,7 +233,7 @@ enum runnel_report_kind {
                                 when examples are larger than any that the daemon takes */
     RUNNEL_REPORT_ACKNOWLEDGED, /* router: the example is safe, at `position` of the journal */
     RUNNEL_REPORT_DUPLICATE,    /* router: the daemon had it before, or `outdated` */
-    RUNNEL_REPORT_REJECTED,     /* router: it will not be learned, `why` (docs/protocol.md) */
+    RUNNEL_REPORT_REJECTED,     /* router: it will not be learned, `why` (docs/reference/protocol.md) */
 };
 
 struct runnel_report {
@@ -294,7 +294,7 @@ int runnel_sender_open(struct runnel_sender **sender, const struct runnel_peer *
    a stream with the same epoch and numbers. A sender that starts its numbers anew in each run draws
    one with runnel_producer, a random one that is not 0. One that is started again to send the same
    examples with the same numbers, which are then not learned twice, must say the same producer.
-   JSON says its own (docs/protocol.md). */
+   JSON says its own (docs/reference/protocol.md). */
 void runnel_sender_identify(struct runnel_sender *sender, uint64_t producer);
 uint64_t runnel_producer(void);
 
@@ -304,7 +304,7 @@ bool runnel_sender_connected(const struct runnel_sender *sender);
    then, and when the daemon refuses this client for good: all that follow find out, too. */
 int runnel_sender_wait(struct runnel_sender *sender, double seconds, struct runnel_error *error);
 
-/* Say first what the examples are: `text` is a schema (docs/protocol.md),
+/* Say first what the examples are: `text` is a schema (docs/reference/protocol.md),
    {"schema": {"dtype": "float32", "columns": ["a", "b"]}}. A push sends it once, now; a router at
    the beginning of each connection, and when the daemon answers that such examples do not fit, the
    function then running ends with EX_DATAERR and its sentence. A daemon that knows no schemas

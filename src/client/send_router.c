@@ -395,7 +395,7 @@ static void tell(const struct router *router, enum runnel_report_kind kind, doub
 
 /* ---- answers ---- */
 
-/* What docs/protocol.md calls the reasons, from 1. */
+/* What docs/reference/protocol.md calls the reasons, from 1. */
 static const char *reason_name(uint16_t reason) {
     static const char *const NAMES[] = {"unknown",     "frames",  "json",     "key",
                                         "x_size",      "x_value", "y_size",   "y_value",

@@ -1,5 +1,5 @@
 /* The daemon as one of a fleet: which partitions it reads, what it tells the others, and what it
-   takes over from them. docs/fleets.md is the protocol as users see it.
+   takes over from them. docs/explanation/fleets.md is the protocol as users see it.
 
    A checkpoint is a commit: the broker is told how far each partition is learned, with the states
    of its streams, in one step, and no checkpoint begins before that has been answered for the one

@@ -5,9 +5,9 @@
      - what is recorded of it: columns of SQLite and CSV, tags of TensorBoard,
      - the names, kinds and help of Prometheus, and /api/columns of runnel-web,
      - the columns of runnel-watch, and how runnel-top puts several messages together,
-     - the tables of docs/protocol.md (`make documents`).
+     - the tables of docs/reference/protocol.md (`make documents`).
 
-   To add one: docs/design.md, "A field of a message". Nothing here knows who writes or reads them.
+   To add one: docs/explanation/design.md, "A field of a message". Nothing here knows who writes or reads them.
  */
 #ifndef RUNNEL_FIELDS_H
 #define RUNNEL_FIELDS_H

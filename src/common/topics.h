@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-/* The one list: TOPIC(number, name), in the order of docs/protocol.md. It is not a file to include,
+/* The one list: TOPIC(number, name), in the order of docs/reference/protocol.md. It is not a file to include,
    so that it can stand inside of an expression. */
 #define TOPIC_LIST(TOPIC)                                                                          \
     TOPIC(STATUS, "status")                                                                        \

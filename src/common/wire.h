@@ -1,5 +1,5 @@
 /* What travels on the sockets, byte for byte: the one header that the daemon shares with feeders
-   and tools. Everything else about the messages is in docs/protocol.md.
+   and tools. Everything else about the messages is in docs/reference/protocol.md.
 
    An example is the multipart message [key][x][y][header] (y and header optional), little-endian:
      key     0..WIRE_KEY_MAX bytes of UTF-8, the stream
@@ -94,7 +94,7 @@ enum wire_duplicate {
 
 struct wire_acknowledgement {
     uint8_t status;    /* enum wire_status */
-    uint16_t reason;   /* of a rejection: see docs/protocol.md; of a duplicate: enum below */
+    uint16_t reason;   /* of a rejection: see docs/reference/protocol.md; of a duplicate: enum below */
     uint32_t epoch;    /* of the example, */
     uint64_t sequence; /* likewise; 0 when a rejected one had none */
     uint64_t position; /* in the journal; a duplicate's: of the stream's newest example */

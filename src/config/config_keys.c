@@ -301,7 +301,7 @@ static struct config_key rows[] = {
      .example = "rtrl",
      .more = "Only `tbptt` has a window, and only it is computed by a GPU. The others go forward in "
              "time: what they keep of a stream has the influence of all steps before. "
-             "docs/rules.md has equations, costs and what each can do."},
+             "docs/explanation/rules.md has equations, costs and what each can do."},
     {"learning.window", &value_size, AT(learning.window), RANGE(1, WINDOW_MAX), .fallback = "16",
      .flags = KEY_DIGEST | KEY_WINDOW, .what = "steps that the gradient reaches back", .unit = "steps",
      .example = "16",
@@ -345,7 +345,7 @@ static struct config_key rows[] = {
      .what = "threads that compute", .unit = "threads", .example = "auto",
      .more = "The one that learns is among them. Members are computed side by side; a lone large "
              "network is shared by them within each example, a small one is not. No bit depends on "
-             "their number, and a GPU needs none. docs/performance.md says what they are worth."},
+             "their number, and a GPU needs none. docs/measurements/performance.md says what they are worth."},
     {"learning.pin", &value_pin, AT(threads.pin), .fallback = "false",
      .what = "whether each of them stays on a CPU of its own", .example = "false",
      .more = "`true` takes the first CPUs that the daemon may use (CPUAffinity= of systemd, taskset), "
@@ -507,7 +507,7 @@ static struct config_key rows[] = {
      .what = "share the partitions of the stream or topic out among daemons; seconds after which "
              "one that is silent has lost its own, at least 0.5; 0 = alone",
      .more = "All daemons with one `group` of the broker's are a fleet: each has a name and a state "
-             "directory of its own, and all else in common (docs/fleets.md)."},
+             "directory of its own, and all else in common (docs/explanation/fleets.md)."},
     {"fleet.average.every", &value_count, AT(fleet.average_every), RANGE(0, COUNT_MAX),
      .fallback = "0", .unit = "examples", .example = "10000",
      .what = "examples that a daemon learns between two averages of the fleet's parameters, 0 = none",

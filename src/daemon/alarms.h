@@ -1,4 +1,4 @@
-/* The event `anomaly`: what the learner found abnormal, for people and programs (docs/protocol.md).
+/* The event `anomaly`: what the learner found abnormal, for people and programs (docs/reference/protocol.md).
  */
 #ifndef RUNNEL_ALARMS_H
 #define RUNNEL_ALARMS_H

@@ -237,7 +237,7 @@ static int checkpoint(void *context, const json_t *request, struct control_answe
     return 0;
 }
 
-/* What was learned: parameters as safetensors. docs/protocol.md says what is in them. */
+/* What was learned: parameters as safetensors. docs/reference/protocol.md says what is in them. */
 static int export_parameters(struct daemon *daemon, struct control_answer *answer,
                              struct error *error) {
     struct safetensors_memory memory;

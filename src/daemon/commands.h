@@ -1,5 +1,5 @@
 /* What the control socket asks for: status, set, checkpoint, export, adopt, import, pause, resume,
-   reset, forget, normal, abnormal, rollback, shutdown. docs/protocol.md has requests and replies.
+   reset, forget, normal, abnormal, rollback, shutdown. docs/reference/protocol.md has requests and replies.
  */
 #ifndef RUNNEL_COMMANDS_H
 #define RUNNEL_COMMANDS_H

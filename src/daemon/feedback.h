@@ -1,4 +1,4 @@
-/* What people say of alarms, by command. docs/anomalies.md says what follows from it. */
+/* What people say of alarms, by command. docs/explanation/anomalies.md says what follows from it. */
 #ifndef RUNNEL_FEEDBACK_H
 #define RUNNEL_FEEDBACK_H
 

@@ -21,7 +21,7 @@ struct rollback_report {
     double seconds;
 };
 
-/* As a client's request says (docs/protocol.md). 1: it cannot be done, `error` says why, and what
+/* As a client's request says (docs/reference/protocol.md). 1: it cannot be done, `error` says why, and what
    was learned is as it was. -1: the daemon cannot continue. */
 int rollback_perform(struct daemon *daemon, const json_t *request, struct rollback_report *report,
                      struct error *error);

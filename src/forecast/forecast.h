@@ -5,7 +5,7 @@
 
    All forecasts are *changes*: p says x + ds p, where ds is the root mean square change of the
    column over as many steps. Each horizon has a unit and experts of its own, and says what it would
-   say alone. docs/forecasts.md has the formulas. Rooms above use this header, mixture.h and
+   say alone. docs/explanation/forecasts.md has the formulas. Rooms above use this header, mixture.h and
    least_squares.h.
 
    Memory is allocated when it opens: a state of doubles for each slot, which a checkpoint copies.

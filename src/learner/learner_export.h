@@ -1,4 +1,4 @@
-/* What was learned, as a file of safetensors in memory: docs/protocol.md says what is in it. */
+/* What was learned, as a file of safetensors in memory: docs/reference/protocol.md says what is in it. */
 #ifndef RUNNEL_LEARNER_EXPORT_H
 #define RUNNEL_LEARNER_EXPORT_H
 

@@ -1,4 +1,4 @@
-/* Columns: what an x is made of where model.input.columns says so (docs/columns.md). An x as it is
+/* Columns: what an x is made of where model.input.columns says so (docs/reference/columns.md). An x as it is
    sent has one number of 4 bytes a column; a network sees what the columns encode, one after the
    other:
 

@@ -28,7 +28,7 @@ enum input_kind { INPUT_REAL, INPUT_SYMBOL };
 enum target { TARGET_GIVEN, TARGET_NEXT, TARGET_LATER };
 
 /* What an x becomes before a network sees it: itself; its running standardization; features in
-   units of the stream's own (docs/forecasts.md). */
+   units of the stream's own (docs/explanation/forecasts.md). */
 enum input_scale { SCALE_NONE, SCALE_STANDARD, SCALE_FORECAST };
 
 /* What a target is relative to. FALSE, TRUE and NONE are as one would write them. With
@@ -38,7 +38,7 @@ enum relative { RELATIVE_FALSE, RELATIVE_TRUE, RELATIVE_NONE, RELATIVE_LAST, REL
 
 /* What an example's time gives, after all other inputs and in this order: the standardized
    logarithm of the gap since the stream's last example; sine and cosine of the time of day, week
-   and year. docs/time.md. */
+   and year. docs/reference/time.md. */
 enum time_feature { TIME_GAP, TIME_DAY, TIME_WEEK, TIME_YEAR, TIME_FEATURES };
 enum { TIME_WIDTH_MAX = 1 + 2 * (TIME_FEATURES - 1) };
 

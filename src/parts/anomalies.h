@@ -1,4 +1,4 @@
-/* How abnormal each example is, and alarms (docs/anomalies.md). */
+/* How abnormal each example is, and alarms (docs/explanation/anomalies.md). */
 #ifndef RUNNEL_ANOMALIES_H
 #define RUNNEL_ANOMALIES_H
 

@@ -1,4 +1,4 @@
-/* From numbers of x to the network's x, where columns are listed (docs/columns.md): cycles become
+/* From numbers of x to the network's x, where columns are listed (docs/reference/columns.md): cycles become
    sines and cosines, numbers get a mask, and a symbol's id goes on to the engine, which knows its
    row. Targets of `next` are those columns of x that the configuration names: as they came, and as
    scaled. A hashed symbol has a sign, which is not a part of it as a target. */

@@ -1,4 +1,4 @@
-/* scale: forecast. Experts and networks side by side, mixed (docs/forecasts.md). */
+/* scale: forecast. Experts and networks side by side, mixed (docs/explanation/forecasts.md). */
 #ifndef RUNNEL_EXPERTS_H
 #define RUNNEL_EXPERTS_H
 

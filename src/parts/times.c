@@ -1,4 +1,4 @@
-/* Time: what model.input.time appends to an encoded input (docs/time.md). All of it follows from
+/* Time: what model.input.time appends to an encoded input (docs/reference/time.md). All of it follows from
    the examples' own times: those of their headers, never a clock. */
 #include "times.h"
 

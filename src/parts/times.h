@@ -1,4 +1,4 @@
-/* What of an example's time networks see: model.input.time (docs/time.md). */
+/* What of an example's time networks see: model.input.time (docs/reference/time.md). */
 #ifndef RUNNEL_TIMES_H
 #define RUNNEL_TIMES_H
 

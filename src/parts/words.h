@@ -1,4 +1,4 @@
-/* Words that become symbols and classes: vocabularies (docs/words.md). */
+/* Words that become symbols and classes: vocabularies (docs/reference/words.md). */
 #ifndef RUNNEL_WORDS_H
 #define RUNNEL_WORDS_H
 

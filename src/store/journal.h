@@ -18,7 +18,7 @@
    After an error of the disk nothing becomes durable any more: journal_poll says so, and the
    journal can only be closed. What was acknowledged is in the file; entries after it may be.
 
-   docs/reliability.md has the schema and queries: other programs may read the file meanwhile. */
+   docs/explanation/reliability.md has the schema and queries: other programs may read the file meanwhile. */
 #ifndef RUNNEL_JOURNAL_H
 #define RUNNEL_JOURNAL_H
 

@@ -1,5 +1,5 @@
 /* A block: consecutive entries of one transaction as one row of the journal's file
-   (docs/reliability.md, "The file"). SQLite needs half as long for a row as learning an example
+   (docs/explanation/reliability.md, "The file"). SQLite needs half as long for a row as learning an example
    takes; some thirty small ones fit in a block.
 
    What is known of the entries is a text, JSON that any program can read:
@@ -25,7 +25,7 @@
 
 /* ---- Kind ----
 
-   The kinds of entries, as numbers of the file (docs/reliability.md, "The file"): a number is never
+   The kinds of entries, as numbers of the file (docs/explanation/reliability.md, "The file"): a number is never
    used for another kind. */
 
 enum journal_kind {

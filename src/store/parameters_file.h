@@ -1,6 +1,6 @@
 /* Parameters that took the place of those that were learned, in a file of the state directory that
    a command of the journal names: a replay needs them. parameters.POSITION.safetensors, as an
-   export has them (docs/protocol.md), synced before the command is appended. */
+   export has them (docs/reference/protocol.md), synced before the command is appended. */
 #ifndef RUNNEL_PARAMETERS_FILE_H
 #define RUNNEL_PARAMETERS_FILE_H
 

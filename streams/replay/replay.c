@@ -27,7 +27,7 @@
 
 /* ---- Journal ----
 
-   The journal of a daemon (docs/reliability.md, "The file"), read while that daemon may be writing
+   The journal of a daemon (docs/explanation/reliability.md, "The file"), read while that daemon may be writing
    it. A block of entries is copied and the file let go before they are handed out: a long reading
    would keep the daemon's write-ahead log from being used again. */
 

@@ -16,7 +16,7 @@ def fnv1a(text):
 
 
 def partition_of(key, count):
-    """As docs/brokers.md has it: FNV-1a of 64 bits of the key, modulo the number of partitions."""
+    """As docs/reference/brokers.md has it: FNV-1a of 64 bits of the key, modulo the number of partitions."""
     return fnv1a(key) % count
 
 

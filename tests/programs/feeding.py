@@ -28,7 +28,7 @@ Fed = collections.namedtuple("Fed", "status out err examples")
 
 
 def decode(frames, x_type="<f4", y_type="<f4"):
-    """An example as the binary message of docs/protocol.md has it; y and header are None when absent."""
+    """An example as the binary message of docs/reference/protocol.md has it; y and header are None when absent."""
     header = None
     if len(frames) > 3:
         header = Header(*struct.unpack("<BBHIQd", frames[3][:24]))

@@ -36,7 +36,7 @@ MEMBERS = {"layers": [LSTM], "members": {"change": {"layers": [LSTM]}, "level": 
 
 
 class Publisher:
-    """An XPUB socket at an ipc endpoint of the directory that speaks as docs/protocol.md says."""
+    """An XPUB socket at an ipc endpoint of the directory that speaks as docs/reference/protocol.md says."""
 
     def __init__(self, directory, run="00000000000000aa", name="statistics"):
         self.endpoint, self.run = f"ipc://{directory}/{name}", run

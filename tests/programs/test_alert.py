@@ -40,7 +40,7 @@ STATUS = {"name": "host", "state": "learning", "every": 10, "journal": JOURNAL,
 
 
 class Publisher:
-    """An XPUB socket that speaks as docs/protocol.md says."""
+    """An XPUB socket that speaks as docs/reference/protocol.md says."""
 
     def __init__(self, directory, name="statistics"):
         self.endpoint, self.run = f"ipc://{directory}/{name}", "00000000000000aa"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Anomalies from outside (docs/protocol.md, "Anomalies"): scores are those of the executable
+"""Anomalies from outside (docs/reference/protocol.md, "Anomalies"): scores are those of the executable
 specification (tests/support/novelty), also after a kill in the middle; what is learned does not
 depend on them, and checkpoints fit with and without."""
 import json

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """The client library as other people's programs have it: installed, found by pkg-config, and with the
-programs of docs/clients.md, which are compiled against it, shared and static, and run."""
+programs of docs/reference/clients.md, which are compiled against it, shared and static, and run."""
 import json
 import os
 import pathlib
@@ -15,7 +15,7 @@ import running
 
 SOURCE = pathlib.Path(os.environ.get("srcdir", ".")).resolve()
 BUILD = pathlib.Path(os.environ.get("builddir", ".")).resolve()
-PAGE = (SOURCE / "docs/clients.md").read_text(encoding="utf-8")
+PAGE = (SOURCE / "docs/reference/clients.md").read_text(encoding="utf-8")
 HEADER = (SOURCE / "src/client/runnel.h").read_text(encoding="utf-8")
 MAP = (SOURCE / "src/client/runnel.map").read_text(encoding="utf-8")
 PROGRAM_LINES = 30  # what the page promises to be enough

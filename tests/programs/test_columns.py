@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Columns of mixed kinds (docs/columns.md): what a daemon learns of them beside the same written in
+"""Columns of mixed kinds (docs/reference/columns.md): what a daemon learns of them beside the same written in
 numpy, from the encoding to the optimizer's step; what it refuses; restarts; short forms' bits."""
 import json
 import os

@@ -33,14 +33,14 @@ refused '@name' 'the template has @preset 0 times; once is needed'
 refused "$(cat "$srcdir/conf/reference.yaml.in")
 @seed" 'the template has @seed 2 times; once is needed'
 
-# The example of a part in docs/design.md is complete: it compiles, and its lines in the list make a key, a
+# The example of a part in docs/explanation/design.md is complete: it compiles, and its lines in the list make a key, a
 # number of the configuration and a field.
 mkdir "$directory/common"
 awk -v part="$directory/gain.c" -v lines="$directory/lines" '
     /^\*\*A part of a stream\*\*/ { here = 1 }
     here && /^```/ { inside = !inside; block += inside; next }
     inside { print >(block == 1 ? part : lines) }
-    here && block == 2 && !inside { exit }' "$srcdir/docs/design.md"
+    here && block == 2 && !inside { exit }' "$srcdir/docs/explanation/design.md"
 sed "/^PART(range)/{
 r $directory/lines
 N
@@ -48,7 +48,7 @@ N
 for file in "$directory/gain.c" "$srcdir/src/config/config_keys.c"; do
     ${CC:-cc} -std=gnu11 -Wall -Wextra -Werror -fsyntax-only -I"$directory" -I"$builddir" -I"$srcdir/src" -I"$srcdir" \
         -I"$srcdir/src/parts" "$file" || {
-        echo "the part of docs/design.md does not compile with $file"
+        echo "the part of docs/explanation/design.md does not compile with $file"
         failures=$((failures + 1))
     }
 done

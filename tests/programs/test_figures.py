@@ -24,8 +24,8 @@ UNAVAILABLE, USAGE, SKIP = 69, 2, 77
 NEEDED = {"alerts": ["synth"], "batch-size": [], "bits": [], "bench": [], "compare": ["--against", BUILD],
           "brokers": [], "fleet": ["kills"], "flood": [], "gpu-report": [], "gpu-simulate": [], "gpu-static": [], "invariances": [], "kill-loop": [], "ladder": ["table.csv"],
           "nab": [], "paper": [], "python-client": [], "reliability": [], "repeat": [], "scale": ["--measure", "--costs", os.devnull], "subscribers-cost": [], "threads": [], "top-cost": []}
-# Called in other ways: one builds a Debian, one needs another Python, and one looks for many files.
-OTHERS = {"clean-root", "pytorch", "gpu-carry"}
+# Called in other ways: one builds a Debian, one needs another Python, one looks for many files, one reads the sources.
+OTHERS = {"messages", "clean-root", "pytorch", "gpu-carry"}
 
 
 def run(name, *arguments, build=BUILD, **options):
@@ -39,8 +39,7 @@ def test_all_are_called_alike(directory):
     scripts = {path.name for path in FIGURES.iterdir() if path.is_file() and not path.suffix
                and path.read_bytes().startswith(b"#!")}
     assert scripts == set(NEEDED) | OTHERS, scripts
-    pages = "".join((SOURCE / "docs" / name).read_text(encoding="utf-8")
-                    for name in ("design.md", "performance.md", "reliability.md", "watching.md"))
+    pages = "".join(page.read_text(encoding="utf-8") for page in (SOURCE / "docs").glob("*/*.md"))
     for name in sorted(scripts):
         assert f"tools/figures/{name}" in pages, f"no page says what {name} is for"
         assert os.access(FIGURES / name, os.X_OK), name

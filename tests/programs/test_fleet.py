@@ -760,9 +760,9 @@ def test_said_in_words(directory):
 
 
 def test_first_example(directory):
-    """Of docs/fleets.md, with fewer messages: its script fills the partitions in which daemons look for them, and
+    """Of docs/explanation/fleets.md, with fewer messages: its script fills the partitions in which daemons look for them, and
     runnel-fleet says what the page shows."""
-    page = (pathlib.Path(__file__).resolve().parents[2] / "docs" / "fleets.md").read_text(encoding="utf-8")
+    page = (pathlib.Path(__file__).resolve().parents[2] / "docs/explanation/fleets.md").read_text(encoding="utf-8")
     files = dict(re.findall(r"cat > (\S+) <<'END'\n(.*?)^END$", page, re.DOTALL | re.MULTILINE))
     (directory / "fill.py").write_text(files["fill.py"].replace("range(2000)", "range(20)"), encoding="utf-8")
     lines = subprocess.run([sys.executable, directory / "fill.py"], capture_output=True, text=True, check=True,

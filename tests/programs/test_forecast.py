@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Forecasts from outside (docs/forecasts.md): what predictions carry, members and horizons that do not
+"""Forecasts from outside (docs/explanation/forecasts.md): what predictions carry, members and horizons that do not
 touch one another, and the same bits after a kill."""
 import json
 import math

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""docs/mqtt-to-grafana.md: each command of the page runs as it stands there, one after the other, on sockets of
+"""docs/tutorials/mqtt-to-grafana.md: each command of the page runs as it stands there, one after the other, on sockets of
 this test's own, and prints what the page shows, up to its numbers; the dashboard's chart then has its data."""
 import json
 import os
@@ -18,7 +18,7 @@ import running
 
 SOURCE = pathlib.Path(os.environ.get("srcdir", "."))
 BUILD = pathlib.Path(os.environ.get("builddir", ".")).resolve()
-PAGE = (SOURCE / "docs/mqtt-to-grafana.md").read_text(encoding="utf-8")
+PAGE = (SOURCE / "docs/tutorials/mqtt-to-grafana.md").read_text(encoding="utf-8")
 WEB, PROMETHEUS, STATISTICS = "127.0.0.1:5580", "127.0.0.1:9091", "tcp://127.0.0.1:5571"  # of the page
 INSTALLS = "sudo apt-get install "
 

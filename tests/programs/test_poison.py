@@ -20,7 +20,7 @@ import running
 from running import LIMIT
 
 COLUMNS = 7
-X_SIZE, Y_SIZE, SCHEMA = 4, 6, 13  # reasons, as docs/protocol.md counts them
+X_SIZE, Y_SIZE, SCHEMA = 4, 6, 13  # reasons, as docs/reference/protocol.md counts them
 
 CONFIG = """
 name: poison

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Predictions beside their truths (docs/protocol.md, "prediction"): each truth stands with what was
+"""Predictions beside their truths (docs/reference/protocol.md, "prediction"): each truth stands with what was
 said of it, intervals hold as many as they should, and a kill changes nothing of it."""
 import csv
 import json

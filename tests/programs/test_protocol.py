@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""docs/protocol.md, runneld and the tools agree: the page's examples run, every field that the
+"""docs/reference/protocol.md, runneld and the tools agree: the page's examples run, every field that the
 daemon sends is described where the page says it belongs, and runnel-ctl and runnel-watch work with
 it."""
 import contextlib
@@ -24,7 +24,7 @@ from running import LIMIT
 
 SOURCE = pathlib.Path(os.environ.get("srcdir", pathlib.Path(__file__).parents[2]))
 BUILD = pathlib.Path(os.environ.get("builddir", "."))
-PAGE = (SOURCE / "docs/protocol.md").read_text()
+PAGE = (SOURCE / "docs/reference/protocol.md").read_text()
 SEND = 'socket.send_multipart([b"sensor-7", x.tobytes()])'  # of the page's feeder
 
 CONFIG = """
@@ -51,7 +51,7 @@ def section(title):
 def described(fields, *titles):
     text = "".join(section(title) for title in titles)
     missing = [field for field in fields if f"`{field}`" not in text]
-    assert not missing, f"docs/protocol.md does not describe {missing} in {titles}"
+    assert not missing, f"docs/reference/protocol.md does not describe {missing} in {titles}"
 
 
 def table(title):
@@ -82,7 +82,7 @@ def check_fields(message, *titles):
 
 def check_tables():
     """The tables of fields are those that the programs have."""
-    for path in "docs/protocol.md", "docs/man/runneld.8":
+    for path in "docs/reference/protocol.md", "docs/man/runneld.8":
         page = (SOURCE / path).read_text()
         made = subprocess.run([BUILD / "tools/tables/protocol_tables"], input=page.encode(), check=True,
                               capture_output=True, timeout=LIMIT).stdout.decode()

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The Python package as users have it: the programs of docs/python.md and of README.md run, it is typed, pip installs it,
+"""The Python package as users have it: the programs of docs/reference/python.md and of README.md run, it is typed, pip installs it,
 and a notebook, a recording and River get what they ask for."""
 import ast
 import contextlib
@@ -20,7 +20,7 @@ import running
 SOURCE = pathlib.Path(os.environ.get("srcdir", ".")).resolve()
 BUILD = pathlib.Path(os.environ.get("builddir", ".")).resolve()
 PACKAGE = SOURCE / "streams/python"
-PAGE = (SOURCE / "docs/python.md").read_text(encoding="utf-8")
+PAGE = (SOURCE / "docs/reference/python.md").read_text(encoding="utf-8")
 README = (SOURCE / "README.md").read_text(encoding="utf-8")
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(PACKAGE))

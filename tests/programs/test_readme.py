@@ -169,9 +169,9 @@ def test_commands(_):
 
 
 def test_figures(_):
-    """The page claims no figure of speed that docs/performance.md does not have in its table."""
+    """The page claims no figure of speed that docs/measurements/performance.md does not have in its table."""
     claim, = (text for text in README.split("\n\n") if "microseconds" in text)
-    table = (SOURCE / "docs/performance.md").read_text(encoding="utf-8")
+    table = (SOURCE / "docs/measurements/performance.md").read_text(encoding="utf-8")
     cells = {cell.strip() for line in table.splitlines() if line.startswith("|")
              for cell in line.split("|")}
     kinds = {"3", "64", "128", "400"} # of the machine and the networks, not of speed

@@ -87,7 +87,7 @@ def prediction_fields(n, timed=True, score=None):
 
 
 class Daemon:
-    """An XPUB socket that speaks as docs/protocol.md says."""
+    """An XPUB socket that speaks as docs/reference/protocol.md says."""
 
     def __init__(self, directory, name="waves", run="00000000000000aa"):
         self.endpoint, self.run, self.name = f"ipc://{directory}/{name}", run, name

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Learning rules (docs/rules.md) as a user has them: rtrl learns what tbptt learns with a window over the
+"""Learning rules (docs/explanation/rules.md) as a user has them: rtrl learns what tbptt learns with a window over the
 whole sequence; a daemon that is killed resumes with the same bits; members with rules of their own."""
 import pathlib
 import random

@@ -19,8 +19,8 @@ from running import LIMIT, Daemon, zmq
 SOURCE = pathlib.Path(os.environ.get("srcdir", pathlib.Path(__file__).parents[2]))
 BUILD = running.PROGRAM.parent
 USAGE, UNAVAILABLE, IO, CONFIGURATION = 64, 69, 74, 78
-NOT_ALLOWED = 12  # a reason of rejection, docs/protocol.md
-REQUEST_MAX = 65536  # bytes of a control request, docs/protocol.md
+NOT_ALLOWED = 12  # a reason of rejection, docs/reference/protocol.md
+REQUEST_MAX = 65536  # bytes of a control request, docs/reference/protocol.md
 
 CONFIG = """
 name: guarded

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Skill from outside (docs/forecasts.md, "Skill"): the baseline of every loss is what a few lines of
+"""Skill from outside (docs/explanation/forecasts.md, "Skill"): the baseline of every loss is what a few lines of
 Python say it is, also after a restart, and skill is what follows from it."""
 import json
 import math

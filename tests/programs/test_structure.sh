@@ -1,5 +1,5 @@
 #!/bin/sh
-# The rooms of the house (docs/design.md): who includes what, who ends the process, and that every
+# The rooms of the house (docs/explanation/design.md): who includes what, who ends the process, and that every
 # manual and every page that a page leads to is there.
 set -u
 cd "${srcdir:-.}" || exit 99
@@ -100,8 +100,8 @@ END {
 END
 wrong 'not in its room' "$(awk -f "$scratch/arrows.awk" src/rooms "$scratch/there" "$scratch/includes" 2>"$scratch/numbers")"
 grep -q '^src/' src/rooms || wrong 'without rooms' src/rooms
-awk -f tools/tables/rooms.awk src/rooms docs/design.md | cmp -s - docs/design.md ||
-    wrong 'not as in src/rooms: run make documents' docs/design.md
+awk -f tools/tables/rooms.awk src/rooms docs/explanation/design.md | cmp -s - docs/explanation/design.md ||
+    wrong 'not as in src/rooms: run make documents' docs/explanation/design.md
 
 # Calls likewise: what a room's library leaves undefined, no library of a room above it defines.
 libraries=$(sed -n 's/^kernels .*/cpu/p; s/^src\/\([a-z]*\) .*/\1/p' src/rooms |
@@ -247,8 +247,9 @@ for program in $programs; do
     done
 done
 
+pages=$(find docs -name '*.md')
 # Outside of code, a link is [text](target).
-wrong 'a link that leads nowhere' "$(grep -o '](\([^)]*\))' README.md docs/*.md | sed 's/^\([^:]*\):](/\1 /; s/)$//; s/#.*//' |
+wrong 'a link that leads nowhere' "$(grep -o '](\([^)]*\))' README.md $pages | sed 's/^\([^:]*\):](/\1 /; s/)$//; s/#.*//' |
     sort -u | while read -r page link; do
     case $page in
     */*) link=${page%/*}/$link ;;
@@ -259,11 +260,12 @@ wrong 'a link that leads nowhere' "$(grep -o '](\([^)]*\))' README.md docs/*.md 
     [ -e "${link:-.}" ] || echo "$page: $link"
 done)"
 
-for page in README.md docs/*.md; do
+for page in README.md $pages; do
     grep -qF "$page" Makefile.am || wrong 'a page not distributed' "$page"
 done
-for page in docs/*.md; do
-    grep -qF "]($page)" README.md || wrong 'a page that the README does not lead to' "$page"
+for page in $pages; do
+    [ "$page" = docs/index.md ] || grep -qF "](${page#docs/})" docs/index.md ||
+        wrong 'a page that docs/index.md does not lead to' "$page"
 done
 
 [ -e .git ] && wrong 'a copy that an editor or autoheader left' "$(git ls-files | grep '~$')"

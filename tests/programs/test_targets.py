@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Targets (docs/targets.md): labels that come later, through restarts and kills; several horizons;
+"""Targets (docs/reference/targets.md): labels that come later, through restarts and kills; several horizons;
 targets relative to the last value, and scaled."""
 import json
 import signal
@@ -210,7 +210,7 @@ def test_the_feeder_sends_labels():
 
 # Lines, and for how many of them there is a step.
 PAIRS = [
-    # Those of docs/targets.md: examples that bring their numbers.
+    # Those of docs/reference/targets.md: examples that bring their numbers.
     ([{"stream": "till-3", "sequence": 17, "x": [0.3, 12.5]},
       {"stream": "till-3", "label_of": 17, "y": 1}], 1),
     # Numbered by the feeder, two streams mixed.

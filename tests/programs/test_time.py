@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""model.input.time (docs/time.md): the values of its inputs beside zoneinfo's and a scale in Python,
+"""model.input.time (docs/reference/time.md): the values of its inputs beside zoneinfo's and a scale in Python,
 what is refused, backwards times, restarts and replays, and what feeders send."""
 import datetime
 import json
@@ -113,7 +113,7 @@ def clock(time, zone):
 
 
 class Gaps:
-    """One stream's gaps, as docs/time.md has them."""
+    """One stream's gaps, as docs/reference/time.md has them."""
 
     def __init__(self):
         self.last, self.count, self.mean, self.variance, self.backwards = None, 0, 0.0, 0.0, 0

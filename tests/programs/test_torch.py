@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """A stream of mixed columns in which hosts and classes appear late, learned by a daemon and by PyTorch: the same encoding,
 starting values and examples, one by one, and so the same losses and the same parameters at the end. The encoding here is
-written from docs/columns.md and docs/words.md, in float64.
+written from docs/reference/columns.md and docs/reference/words.md, in float64.
 
 Without torch (python3-torch) the daemon's losses are compared with those of PyTorch in torch.json, which `test_torch.py
 --store` writes anew where there is one: from starting values that the configuration's seed gives."""
@@ -80,7 +80,7 @@ class Words:
 
 
 class Encoder:
-    """docs/columns.md, in order: load and its mask, host, hour."""
+    """docs/reference/columns.md, in order: load and its mask, host, hour."""
 
     def __init__(self):
         self.count, self.mean, self.square, self.held, self.hosts = 0, 0.0, 0.0, None, Words(HOSTS)

@@ -2,7 +2,7 @@
 """The page of runnel-web in Chromium, fed by daemons that are played here: what is drawn, how it grows,
 zooms, lays runs over one another, looks by night and on a phone, what it says of a daemon that was
 killed, what a wild value does to it, and what moves. With test_figures as its argument it measures instead how fast it is
-(docs/web-api.md)."""
+(docs/reference/web-api.md)."""
 import contextlib
 import json
 import os

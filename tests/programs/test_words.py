@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Words that become symbols and classes (docs/words.md): vocabularies that share, reject or forget,
+"""Words that become symbols and classes (docs/reference/words.md): vocabularies that share, reject or forget,
 hashed words, classes that appear late; through duplicates, kills, checkpoints and resets."""
 import contextlib
 import json
@@ -103,7 +103,7 @@ def test_ids_come_in_the_order_of_appearance():
         assert words == {"input": ["b", "a", "c"]}
         assert len(tensors["embedding.weight"]) == len(tensors["output.weight"]) == 4
         daemon.end()
-        text = pathlib.Path(__file__).parents[2].joinpath("docs/reliability.md").read_text("utf-8")
+        text = pathlib.Path(__file__).parents[2].joinpath("docs/explanation/reliability.md").read_text("utf-8")
         query = text[text.index("WITH found(position"):].split(";")[0]
         with contextlib.closing(sqlite3.connect(daemon.directory / "state/journal.sqlite")) as file:
             found = file.execute(query).fetchall()
@@ -478,7 +478,7 @@ def test_duplicates_and_what_is_refused_give_no_ids():
 
 
 def hashed(word, size):
-    """As docs/words.md says it: minus is the topmost bit."""
+    """As docs/reference/words.md says it: minus is the topmost bit."""
     value = 0xCBF29CE484222325
     for byte in word.encode():
         value = (value ^ byte) * 0x100000001B3 % 2**64

@@ -29,7 +29,7 @@ UNITS = {"mean": -0.01, "std": 0.4, "minimum": -1.0, "maximum": 1.0, "norm": 3.3
 
 
 class Daemon:
-    """An XPUB socket that speaks as docs/protocol.md says."""
+    """An XPUB socket that speaks as docs/reference/protocol.md says."""
 
     def __init__(self, directory, name="waves", run="00000000000000aa"):
         self.endpoint, self.name = f"ipc://{directory}/{name}", name

@@ -1,7 +1,7 @@
 /* Units, lag, experts and mixture against stored cases, tests/support/forecasts: "steps columns",
    then a line a step: x, the loss of the forecast before it, and 1 where what is said of the next x
    follows: the mixture, every expert, and their weights. They were computed in float64 by a second
-   form, the executable specification of docs/forecasts.md. */
+   form, the executable specification of docs/explanation/forecasts.md. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -472,7 +472,7 @@ static int64_t number_of(const char *sql) {
     return value;
 }
 
-/* As docs/reliability.md says. */
+/* As docs/explanation/reliability.md says. */
 static void can_be_read_meanwhile(void **unused) {
     struct journal *journal = open_plain();
     append_entries(journal, 100);

@@ -8,7 +8,7 @@
 
 #include "common/wire.h"
 
-/* Version 1, both flags, epoch 7, sequence 2^40 + 3, time 1.5: as docs/protocol.md lays them out.
+/* Version 1, both flags, epoch 7, sequence 2^40 + 3, time 1.5: as docs/reference/protocol.md lays them out.
  */
 static const unsigned char layout[WIRE_HEADER_SIZE] = {
     1, 3, 0, 0, 7, 0, 0, 0, 3, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0xF8, 0x3F,

@@ -1,5 +1,5 @@
 /* False alarms of the novelty score, on streams in which nothing ever happens: a table of how many
-   alarms each threshold gives (docs/anomalies.md). The daemon's own score and alarms, without a
+   alarms each threshold gives (docs/explanation/anomalies.md). The daemon's own score and alarms, without a
    daemon; streams without times. A function of the seed alone. */
 #include <inttypes.h>
 #include <math.h>

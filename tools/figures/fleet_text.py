@@ -1,4 +1,4 @@
-"""What averages of parameters are worth on text (docs/fleets.md): four daemons with a part of a text each,
+"""What averages of parameters are worth on text (docs/explanation/fleets.md): four daemons with a part of a text each,
 beside one daemon with one part and one with all four. For tools/figures/fleet."""
 import contextlib
 import dataclasses
@@ -29,7 +29,7 @@ POINTS = 5      # of a part: where parameters are measured
 LATER = 2, 3    # and, when one daemon has all parts, where it has this many of them, and all
 MOMENTS = 4     # of the last fifth, whose parameters have a mean
 HELD_STEPS = 1024  # of an example that is only predicted
-DO_NOT_LEARN, END = 2, 1  # flags of a header: docs/protocol.md
+DO_NOT_LEARN, END = 2, 1  # flags of a header: docs/reference/protocol.md
 LEASE = 600     # seconds: longer than any two daemons differ
 
 CONFIG = """

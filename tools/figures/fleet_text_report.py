@@ -1,4 +1,4 @@
-"""Tables and chart of tools/figures/fleet text, for docs/fleets.md."""
+"""Tables and chart of tools/figures/fleet text, for docs/explanation/fleets.md."""
 import os
 import re
 import statistics
@@ -8,7 +8,7 @@ import paper_charts
 import shared
 from fleet_text import PARTS, POINTS, STEPS, Run, Runs
 
-PAGE = shared.SOURCE / "docs" / "fleets.md"
+PAGE = shared.SOURCE / "docs/explanation/fleets.md"
 CHART = shared.SOURCE / "docs" / "images" / "fleet-average.png"
 ENTRY = 2.6  # inches of a name in the chart's legend
 CHOOSES = 1  # the seed that chooses rates: those after it are reported

@@ -1,5 +1,5 @@
 /* How long it takes to hand over streams: export of all of one learner's, their adoption by another
-   with a journal until that is durable, and their replay (docs/reliability.md). Without a broker.
+   with a journal until that is durable, and their replay (docs/explanation/reliability.md). Without a broker.
  */
 #include <inttypes.h>
 #include <math.h>

@@ -1,4 +1,4 @@
-"""The charts of docs/scale.md, for tools/figures/scale."""
+"""The charts of docs/measurements/scale.md, for tools/figures/scale."""
 import dataclasses
 
 import numpy

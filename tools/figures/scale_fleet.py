@@ -1,6 +1,6 @@
 """A fleet by time, in steps of a quarter of a second: examples come to partitions, daemons learn them, die,
 join and are drained; partitions are freed when a lease is over, states are read, what came since they
-were published is learned again, and then what comes. docs/scale.md says what is assumed.
+were published is learned again, and then what comes. docs/measurements/scale.md says what is assumed.
 
 A partition is OWNED, FREE (nobody's, or not yet taken), LOADING (its states are read and adopted),
 REPLAYING, or RELEASING (its owner publishes its states before it gives it away)."""

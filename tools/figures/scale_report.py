@@ -1,4 +1,4 @@
-"""The tables and charts of tools/figures/scale: what it prints, and writes into docs/scale.md."""
+"""The tables and charts of tools/figures/scale: what it prints, and writes into docs/measurements/scale.md."""
 import concurrent.futures
 import dataclasses
 import math

@@ -1,6 +1,6 @@
 /* What streams of one shape gain when they share what they remember (anomaly.share), on a fleet of
    which some begin later: a table of false alarms, of when a new stream first has a score, and of
-   how many abnormal spans are found, with a memory each and with one for all (docs/anomalies.md).
+   how many abnormal spans are found, with a memory each and with one for all (docs/explanation/anomalies.md).
    The daemon's own score and alarms, without a daemon. A function of the seed alone. */
 #include <math.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* Recordings: what daemons have published, kept in one SQLite file. One process writes it, others
-   read it meanwhile (WAL), in C through this header or with SQL: docs/watching.md has the tables.
+   read it meanwhile (WAL), in C through this header or with SQL: docs/how-to/watching.md has the tables.
 
    A *run* is what one process of a daemon learned from its start, or from a `reset`, on. Its `loss`
    messages are numbered 0, 1, ... and so are its `state` messages. Level 0 has a row for each of
@@ -71,7 +71,7 @@ const char *history_error(const struct history *history);
 /* ---- Writing ---- */
 
 /* Take a message of any topic that came from the daemon at `endpoint`. It is written with the next
-   commit. Messages that are not as docs/protocol.md has them are skipped, and so are those of a
+   commit. Messages that are not as docs/reference/protocol.md has them are skipped, and so are those of a
    run that is received at another endpoint already. Examples without a message between two
    `loss` messages make an event of kind "gap". */
 int history_take(struct history *history, const char *endpoint, const struct message *message);

@@ -1,5 +1,5 @@
 /* An event `anomaly` taken apart: what the daemon found abnormal. Messages are not trusted: what is
-   not as docs/protocol.md has it is "" or a NaN. */
+   not as docs/reference/protocol.md has it is "" or a NaN. */
 #ifndef RUNNEL_WATCH_ANOMALY_H
 #define RUNNEL_WATCH_ANOMALY_H
 

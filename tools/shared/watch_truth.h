@@ -1,5 +1,5 @@
 /* Predictions beside their truths, out of a message of the topic `prediction`: one row for each
-   column of each target that it brought. Messages are not trusted: what is not as docs/protocol.md
+   column of each target that it brought. Messages are not trusted: what is not as docs/reference/protocol.md
    has it makes no row, or a NaN in it. */
 #ifndef RUNNEL_WATCH_TRUTH_H
 #define RUNNEL_WATCH_TRUTH_H

@@ -1,4 +1,4 @@
-/* Puts the tables of fields (common/fields.def) into docs/protocol.md, and lists of them into
+/* Puts the tables of fields (common/fields.def) into docs/reference/protocol.md, and lists of them into
    docs/man/runneld.8: reads a page on standard input and writes it with what stands between
 
      <!-- fields of NAME: written by `make documents` -->

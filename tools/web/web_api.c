@@ -15,7 +15,7 @@
 
 /* ---- Anomalies ----
 
-   /api/anomalies: what daemons found abnormal, as it is recorded. docs/web-api.md has its form. */
+   /api/anomalies: what daemons found abnormal, as it is recorded. docs/reference/web-api.md has its form. */
 
 enum { ANOMALIES = 500, POINTS_MOST = 5000, DIGITS = 10 };
 
@@ -90,7 +90,7 @@ static struct reply anomaly_answer(const struct feeds *feeds, struct MHD_Connect
 /* ---- Skill ----
 
    /api/skill: how good each number of the targets, each expert and each member was in the newest
-   `loss` message of a run. docs/web-api.md has its form. */
+   `loss` message of a run. docs/reference/web-api.md has its form. */
 
 /* As `loss` has them: a list of columns, an object of experts. */
 static void write_parts(FILE *stream, bool experts, const struct history_part *parts,
@@ -149,7 +149,7 @@ static struct reply skill_answer(const struct feeds *feeds, struct MHD_Connectio
 
 /* ---- Forecasts ----
 
-   /api/forecasts: what daemons have predicted of late, beside what came. docs/web-api.md has its
+   /api/forecasts: what daemons have predicted of late, beside what came. docs/reference/web-api.md has its
     * form. */
 
 /* What a request asks for: ?daemon= or &run= &stream= &ahead= &column= &points= &around= */

@@ -1,4 +1,4 @@
-/* /api/...: JSON about the daemons and from the history. docs/web-api.md has the paths. */
+/* /api/...: JSON about the daemons and from the history. docs/reference/web-api.md has the paths. */
 #ifndef RUNNEL_WEB_API_H
 #define RUNNEL_WEB_API_H
 

@@ -265,7 +265,7 @@ static void go_back(struct forecasts *forecasts, double examples) {
     }
 }
 
-/* Take a message. What is not as docs/protocol.md has it is skipped. */
+/* Take a message. What is not as docs/reference/protocol.md has it is skipped. */
 static void forecasts_take(struct forecasts *forecasts, const json_t *message) {
     double examples = forecasts->examples;
     if (!member_string(message, "stream"))

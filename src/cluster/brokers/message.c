@@ -108,7 +108,7 @@ static int put_numbers(struct message_text *to, const char *text, size_t size) {
 
 #define MEMBERS_SAID "stream, x, y, end, learn, time, note, label_of, label_epoch and numbers"
 
-/* The members of an example, as docs/protocol.md has them. */
+/* The members of an example, as docs/reference/protocol.md has them. */
 static bool is_member(const char *name) {
     static const char *const NAMES[] = {"stream", "x",        "y",          "end",      "learn",
                                         "epoch",  "time",     "sparse",     "sequence", "producer",

@@ -1,4 +1,4 @@
-/* What is in the messages of a broker: an example each (docs/brokers.md). Numbers, "1.5 2 3" or
+/* What is in the messages of a broker: an example each (docs/reference/brokers.md). Numbers, "1.5 2 3" or
    "1.5,2,3", are its x, and so is a list of JSON, a number, a string or an object, which names
    columns; an object with "x" or "label_of" is the whole example, as protocol.md has it. */
 #ifndef RUNNEL_MESSAGE_H

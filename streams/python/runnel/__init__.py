@@ -7,7 +7,7 @@
 
 Client and AsyncClient feed, Watcher watches, Control asks and commands; read_recording reads what
 runnel-record wrote, run starts a daemon for a notebook, runnel.river has models as River has them.
-The manual is docs/python.md."""
+The manual is docs/reference/python.md."""
 from .aio import AsyncClient
 from .client import Client, Pending
 from .control import Control, Tensors, read_safetensors

@@ -17,14 +17,14 @@ from .peer import Path, Peer
 from .reading import json_object, whole
 
 Reply = Dict[str, Any]
-PIECE = 45000  # bytes of a blob in one request (docs/protocol.md, adopt)
+PIECE = 45000  # bytes of a blob in one request (docs/reference/protocol.md, adopt)
 LENGTH = 8  # bytes that say how long the header of a safetensors file is
 DIMENSIONS_MAX = 8
 TYPES = {"F32": "<f4", "F64": "<f8", "F16": "<f2", "I64": "<i8", "I32": "<i4", "U8": "u1", "U32": "<u4", "U64": "<u8"}
 
 
 class Tensors(Dict[str, NDArray[Any]]):
-    """Tensors by name, and `metadata`: texts by name (docs/protocol.md, exported parameters)."""
+    """Tensors by name, and `metadata`: texts by name (docs/reference/protocol.md, exported parameters)."""
 
     metadata: Dict[str, str]
 
@@ -63,7 +63,7 @@ def _place(name: str, tensor: object, size: int) -> Tuple[int, int]:
 
 class Control:
     """The control socket of a daemon. Each command is a method that waits for the reply and hands it back, a
-    dict as docs/protocol.md has it. CommandError: the daemon refused, and why. Unavailable: no reply within
+    dict as docs/reference/protocol.md has it. CommandError: the daemon refused, and why. Unavailable: no reply within
     `timeout` seconds (None: without end); what was asked may have been done all the same."""
 
     def __init__(self, endpoint: str = wire.CONTROL, *, server_key: Optional[Path] = None, key: Optional[Path] = None,

@@ -37,7 +37,7 @@ class CommandError(RunnelError):
 class Refused(RunnelError, ValueError):
     """The daemon did not take an example, and learned nothing of it.
 
-    reason      the row of the table in docs/protocol.md: "x_size", "conflict", ...
+    reason      the row of the table in docs/reference/protocol.md: "x_size", "conflict", ...
     sentence    what the daemon found, in its words; "" where it says the reason only
     stream      of the example,
     sequence    and its number; 0 where it is not about one example (a schema)
@@ -53,7 +53,7 @@ class Refused(RunnelError, ValueError):
     def __str__(self) -> str:
         what = f"example {self.sequence} of stream {self.stream!r}" if self.sequence else "the example"
         text = f"{what} was refused ({self.reason})"
-        text += f": {printable(self.sentence) or REASONS.get(self.reason, 'see docs/protocol.md')}"
+        text += f": {printable(self.sentence) or REASONS.get(self.reason, 'see docs/reference/protocol.md')}"
         return text + (f"; and {self.more} more" if self.more else "")
 
 

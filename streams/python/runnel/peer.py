@@ -1,4 +1,4 @@
-"""Where a daemon is, the keys that it wants (docs/security.md), and what a socket's monitor says."""
+"""Where a daemon is, the keys that it wants (docs/explanation/security.md), and what a socket's monitor says."""
 from __future__ import annotations
 
 import os

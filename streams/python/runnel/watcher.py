@@ -19,7 +19,7 @@ TICK_MS = 250
 
 
 class Message(Dict[str, Any]):
-    """What a daemon published, as docs/protocol.md has it.
+    """What a daemon published, as docs/reference/protocol.md has it.
 
     topic      "status", "loss", "state", "prediction" or "event"
     missed     messages of this topic that were lost right before it
@@ -36,7 +36,7 @@ class Joined(NamedTuple):
 
     stream, example  of the example that made the prediction (its number counts from the start of learning)
     time             at which that example was made, Unix time; None: it had none
-    prediction       as docs/protocol.md has it for the loss; None where it was not published then
+    prediction       as docs/reference/protocol.md has it for the loss; None where it was not published then
     target           the truth, numbers in original units, None where not observed; or the class
     loss, baseline   nats or squared error, and what the simplest forecast had said
     interval         (low, high) a column, 90%; None while too little is known

@@ -1,4 +1,4 @@
-"""What travels on the sockets, byte for byte (docs/protocol.md). Nothing here knows a socket."""
+"""What travels on the sockets, byte for byte (docs/reference/protocol.md). Nothing here knows a socket."""
 from __future__ import annotations
 
 import struct
@@ -23,7 +23,7 @@ ACCEPTED, DUPLICATE, REJECTED = 0, 1, 2  # status
 OLD_EPOCH = 1  # reason of a duplicate
 PLAIN = b"\x01\x00\x00\x00"  # how an answer begins that only says: accepted
 
-# Of rejections, by their numbers; the table of docs/protocol.md from 1 on.
+# Of rejections, by their numbers; the table of docs/reference/protocol.md from 1 on.
 REASONS = ("unknown", "frames", "json", "key", "x_size", "x_value", "y_size", "y_value", "y_given",
            "header", "conflict", "sequence_jump", "not_allowed", "schema", "label",
            "vocabulary")
@@ -38,7 +38,7 @@ class Number(NamedTuple):
 
 
 class Acknowledgement(NamedTuple):
-    """The fields of an answer, as docs/protocol.md has them."""
+    """The fields of an answer, as docs/reference/protocol.md has them."""
 
     version: int
     status: int

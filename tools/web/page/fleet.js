@@ -1,4 +1,4 @@
-// The fleets that daemons are in (docs/fleets.md): who is there, who has which partition, what waits.
+// The fleets that daemons are in (docs/explanation/fleets.md): who is there, who has which partition, what waits.
 
 import { $, make } from "./dom.js";
 import { counted, number } from "./format.js";
