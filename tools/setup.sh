@@ -20,7 +20,7 @@ BUILD_PACKAGES='gcc libc6-dev make autoconf automake pkg-config libzmq3-dev liby
     libmosquitto-dev libhiredis-dev librdkafka-dev libnats-dev'
 TABLE_PACKAGES='python3 python3-matplotlib python3-numpy python3-yaml python3-zmq'
 CHECK_PACKAGES="$TABLE_PACKAGES binutils ccache g++ git libcmocka-dev libsystemd-dev xz-utils
-    clang libclang-rt-dev mandoc openssl procps strace systemd systemd-journal-remote tmux tzdata zsh
+    clang libclang-rt-dev mandoc openssl procps strace systemd systemd-journal-remote tmux tzdata zsh fish
     mosquitto mosquitto-clients nats-server prometheus redis-server
     chromium chromium-driver python3-selenium
     mypy python3-pandas python3-pip python3-prometheus-client python3-setuptools python3-venv python3-wheel"
