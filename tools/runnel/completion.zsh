@@ -1,7 +1,7 @@
 #compdef runnel
 # zsh completion: tasks, then what the program of a task completes
-local curcontext=$curcontext state line task program
-local -a tasks
+local curcontext=$curcontext state line task
+local -a tasks program
 tasks=("${(@f)$(${words[1]} --tasks 2>/dev/null)}")
 _arguments -C \
     '(-t --tasks)'{-t,--tasks}'[print the tasks]' \
@@ -18,11 +18,11 @@ task)
     ;;
 argument)
     for task in $tasks; do
-        [[ ${task%%$'\t'*} == $words[1] ]] && program=${${task#*$'\t'}%%$'\t'*}
+        [[ ${task%%$'\t'*} == $words[1] ]] && program=(${=${${task#*$'\t'}%%$'\t'*}})
     done
-    [[ -n $program ]] || return
-    words=(${=program} ${words[2,-1]})
-    ((CURRENT += ${#${=program}} - 1))
+    ((${#program})) || return
+    words=($program "${(@)words[2,-1]}")
+    ((CURRENT += ${#program} - 1))
     _normal
     ;;
 esac
