@@ -11,16 +11,17 @@ die() {
     exit 69
 }
 
-# One list each of Debian packages: what the build needs, what tools/demo needs beside it (for a table), and
-# what tools/check does. `sh tools/demo --packages` and `sh tools/check --packages` print them;
+# One list each of Debian packages: what the build needs, what tools/demo needs beside it (for a table), what
+# tools/docs needs, and what tools/check does. `sh tools/demo --packages` and `sh tools/check --packages` print them;
 # tests/programs/test_structure.sh refuses a test that starts a program of no listed package.
 BUILD_PACKAGES='gcc libc6-dev make autoconf automake pkg-config libzmq3-dev libyaml-dev
     libjansson-dev zlib1g-dev libdeflate-dev libsqlite3-dev
     libncurses-dev libmicrohttpd-dev libjs-chart.js libcurl4-openssl-dev
     libmosquitto-dev libhiredis-dev librdkafka-dev libnats-dev'
 TABLE_PACKAGES='python3 python3-matplotlib python3-numpy python3-yaml python3-zmq'
-CHECK_PACKAGES="$TABLE_PACKAGES binutils ccache g++ git libcmocka-dev libsystemd-dev xz-utils
-    clang libclang-rt-dev mandoc openssl procps strace systemd systemd-journal-remote tmux tzdata zsh
+DOCS_PACKAGES='mandoc mkdocs'
+CHECK_PACKAGES="$TABLE_PACKAGES $DOCS_PACKAGES binutils ccache g++ git libcmocka-dev libsystemd-dev xz-utils
+    clang libclang-rt-dev openssl procps strace systemd systemd-journal-remote tmux tzdata zsh fish
     mosquitto mosquitto-clients nats-server prometheus redis-server
     chromium chromium-driver python3-selenium
     mypy python3-pandas python3-pip python3-prometheus-client python3-setuptools python3-venv python3-wheel"

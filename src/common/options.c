@@ -260,7 +260,7 @@ static size_t place_of(const struct options_rows *rows, int code) {
 static int complete(const struct command_line *line, const char *shell) {
     if (options_completion(line, shell, stdout))
         return complain_output();
-    return options_complain(line, "--completion: found '%s', expected bash or zsh", shell);
+    return options_complain(line, "--completion: expected bash, zsh or fish, got '%s'", shell);
 }
 
 /* Where the password or key in an argument begins, or NULL: in SCHEME://USER:PASSWORD@HOST or
@@ -403,7 +403,8 @@ static size_t command_names(char text[NAMES_SIZE], const struct command_row *row
 static void print_wrapped(FILE *to, const char *text, size_t column, size_t indent, size_t width) {
     bool begun = false; /* there is a word in this line */
     while (*text) {
-        size_t size = strcspn(text, " \n");
+        bool table = !begun && *text == ' '; /* a line that begins with a blank is not wrapped */
+        size_t size = strcspn(text, table ? "\n" : " \n");
         if (begun && column + 1 + size >= width) {
             fputc('\n', to);
             column = 0;
@@ -770,11 +771,124 @@ static void write_zsh(const struct command_line *line, FILE *to) {
     }
 }
 
+/* ---- fish ---- */
+
+enum { FISH_SIZE = 128 };
+
+/* Text inside of quotes, in which a backslash quotes. */
+static void fish_text(FILE *to, const char *text) {
+    for (fputc('\'', to); *text; text++) {
+        if (strchr("'\\", *text))
+            fputc('\\', to);
+        fputc(*text == '\n' ? ' ' : *text, to);
+    }
+    fputc('\'', to);
+}
+
+/* Offer in place of a value or an operand; files are not offered unless they are named. */
+static void fish_action(FILE *to, enum completion complete, const char *words) {
+    switch (complete) {
+    case COMPLETE_FILE:
+        fputs(" -F", to);
+        break;
+    case COMPLETE_DIRECTORY:
+        fputs(" -a '(__fish_complete_directories)'", to);
+        break;
+    case COMPLETE_PROGRAM:
+        fputs(" -a '(__fish_complete_subcommand)'", to);
+        break;
+    default:
+        if (words) {
+            fputs(" -a ", to);
+            fish_text(to, words);
+        }
+    }
+}
+
+static void fish_options(FILE *to, const char *program, const struct option_row *rows,
+                         const char *condition) {
+    for (const struct option_row *row = rows; row && row->name; row++) {
+        fprintf(to, "complete -c %s%s", program, condition);
+        if (row->letter)
+            fprintf(to, " -s %c", row->letter);
+        fprintf(to, " -l %s", row->name);
+        if (row->argument) {
+            fputs(row->complete == COMPLETE_FILE ? " -r" : " -x", to);
+            fish_action(to, row->complete, row->words);
+        }
+        fputs(" -d ", to);
+        fish_text(to, row->help);
+        fputc('\n', to);
+    }
+}
+
+/* A function that prints the command typed so far: options and their values do not count. */
+static void fish_find_command(FILE *to, const struct options_rows *rows, const char *function) {
+    fprintf(to,
+            "function %s\n    set -l typed (commandline -opc)[2..-1]\n"
+            "    while set -q typed[1]\n        switch $typed[1]\n            case --",
+            function);
+    for (size_t i = 0; i < rows->count; i++) {
+        const struct option_row *row = rows->places[i].row;
+        if (row->argument && row->letter)
+            fprintf(to, " -%c", row->letter);
+        if (row->argument)
+            fprintf(to, " --%s", row->name);
+    }
+    fputs("\n                set -e typed[1]\n            case '-*'\n            case '*'\n"
+          "                echo $typed[1]\n                return\n        end\n"
+          "        set -e typed[1]\n    end\nend\n",
+          to);
+}
+
+static void fish_commands(const struct command_line *line, FILE *to, const char *function) {
+    char condition[FISH_SIZE];
+    for (size_t i = 0; line->commands[i]; i++) {
+        const struct command_row *command = line->commands[i];
+        fprintf(to, "complete -c %s -n 'test -z \"$(%s)\"' -a %s -d ", line->name, function,
+                command->name);
+        fish_text(to, command->summary);
+        fputc('\n', to);
+        snprintf(condition, sizeof condition, " -n 'test \"$(%s)\" = %s'", function, command->name);
+        fish_options(to, line->name, command->rows, condition);
+        if (command->complete != COMPLETE_NOTHING) {
+            fprintf(to, "complete -c %s%s", line->name, condition);
+            fish_action(to, command->complete, command->words);
+            fputc('\n', to);
+        }
+    }
+}
+
+static void write_fish(const struct command_line *line, FILE *to) {
+    char function[FISH_SIZE] = "__";
+    struct options_rows rows;
+    options_collect(&rows, line);
+    fprintf(to, "# fish completion for %s, written by '%s --completion=fish'\n", line->name,
+            line->name);
+    for (size_t i = 0; line->name[i]; i++)
+        snprintf(function + 2 + i, sizeof function - 2 - i, "%c",
+                 line->name[i] == '-' ? '_' : line->name[i]);
+    if (line->commands)
+        fish_find_command(to, &rows, function);
+    fprintf(to, "complete -c %s -f\n", line->name);
+    for (size_t g = 0; g < OPTIONS_GROUPS && line->groups[g].rows; g++)
+        fish_options(to, line->name, line->groups[g].rows, "");
+    if (line->commands) {
+        fish_commands(line, to, function);
+    } else if (*line->operands) {
+        fprintf(to, "complete -c %s", line->name);
+        fish_action(to, line->complete, line->words);
+        fputc('\n', to);
+    }
+}
+
 bool options_completion(const struct command_line *line, const char *shell, FILE *to) {
     if (!strcmp(shell, "bash"))
         write_bash(line, to);
     else if (!strcmp(shell, "zsh"))
         write_zsh(line, to);
+    else if (!strcmp(shell, "fish"))
+        write_fish(line, to);
     else
         return false;
     return true;

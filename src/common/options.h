@@ -1,5 +1,5 @@
 /* The command line of every program, as a table: one parser reads it, prints --help from it, and
-   writes the completion of bash and zsh.
+   writes the completion of bash, zsh and fish.
 
    A row is one option: its names, the name of its value, a line of help, and, by one of the macros
    below, the type of the value and where it goes: a field of the struct that the row's group
@@ -193,7 +193,7 @@ int options_complain(const struct command_line *line, const char *format, ...)
 /* Print what --help prints, at most `width` columns wide. */
 void options_help(const struct command_line *line, FILE *to, int width);
 
-/* Write the completion for "bash" or "zsh"; false for any other shell. */
+/* Write the completion for "bash", "zsh" or "fish"; false for any other shell. */
 bool options_completion(const struct command_line *line, const char *shell, FILE *to);
 
 #endif

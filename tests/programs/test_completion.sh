@@ -1,6 +1,6 @@
 #!/bin/sh
-# What bash offers for a command line that is typed so far, asked of bash itself; that zsh takes its
-# functions; and that every option of --help is offered.
+# What bash and fish offer for a command line, asked of the shells themselves; zsh parses its functions;
+# and every option of --help is offered.
 set -u
 srcdir=${srcdir:-.}
 cd "${builddir:-.}" || exit 99
@@ -74,6 +74,25 @@ offers '|' runnel-watch --count ''
 offers 'steps|' runnel-plot -x s
 offers 'snarimax|' runnel-evaluate --rivals = sn
 offers 'csv|' runnel-evaluate conf/host.yaml c
+# The front door completes as the program of its task does. It is started by the path that was typed.
+door=$PWD/runnel
+offers_door() {
+    expected=$1
+    shift
+    got=$(bash -c '
+        source completions/bash/runnel
+        COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMPREPLY=()
+        _runnel
+        printf "%s\n" "${COMPREPLY[@]}"' - "$door" "$@" | sort | tr '\n' '|')
+    [ "$got" = "$expected" ] || wrong "runnel $*: offered is '$got', expected '$expected'"
+}
+offers_door 'watch|web|' w
+offers_door 'watch|web|' help w
+offers_door '--timeout|' backup --ti
+offers_door 'reset|restore|resume|' ctl -j re
+offers_door '--columns|--connect|--count|' feed csv --co
+offers_door '|' nothing w
+
 
 for file in completions/bash/*; do
     program=${file##*/}
@@ -84,6 +103,8 @@ for file in completions/bash/*; do
             wrong "$program: $option is not offered"
         grep -qE -e "$option(=|[^a-z-])" "completions/zsh/_$program" ||
             wrong "$program: $option is not offered by zsh"
+        grep -qE -e "-l ${option#--}( |$)" "completions/fish/$program.fish" ||
+            wrong "$program: $option is not offered by fish"
     done
     [ "$(head -n 1 "completions/zsh/_$program")" = "#compdef $program" ] ||
         wrong "completions/zsh/_$program is of another program"
@@ -94,7 +115,28 @@ if command -v zsh >/dev/null; then
         zsh -n "$file" || wrong "$file is no script of zsh"
     done
 else
-    echo 'there is no zsh: its functions are only compared with --help'
+    echo 'zsh not found: its functions are only compared with --help'
+fi
+
+# in_fish EXPECTED LINE: the words that fish offers for it.
+in_fish() {
+    got=$(PATH=$PWD:$PATH HOME=$directory fish --no-config -c '
+        for file in completions/fish/*.fish; source $file; end
+        complete -C "$argv[1]"' -- "$2" | cut -f 1 | sort | tr '\n' '|')
+    [ "$got" = "$1" ] || wrong "fish: $2: offered is '$got', expected '$1'"
+}
+if command -v fish >/dev/null; then
+    for file in completions/fish/*; do
+        fish --no-execute "$file" || wrong "$file: not a script of fish"
+    done
+    in_fish 'watch|web|' 'runnel w'
+    in_fish '--timeout|' 'runnel backup --ti'
+    in_fish 'reset|restore|resume|' 'runnel ctl -j re'
+    in_fish '--columns|--connect|--count|' 'runnel-feed csv --co'
+    in_fish 'learning.clip|' 'runnel-ctl --connect tcp://x set learning.cl'
+    in_fish 'router|' 'runnel-feed csv --socket r'
+else
+    echo 'fish not found: its scripts are only compared with --help'
 fi
 
 echo "$failures failures"

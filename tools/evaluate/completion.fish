@@ -1,0 +1,15 @@
+# fish completion for runnel-evaluate, written by hand as the program is
+complete -c runnel-evaluate -s s -l set -x -d 'override one key of the configuration'
+complete -c runnel-evaluate -s p -l period -x -d 'steps in a season'
+complete -c runnel-evaluate -s e -l experts -d 'compare with each expert and member, too'
+complete -c runnel-evaluate -s r -l rivals -x -a 'seasonal ar var snarimax holt-winters arf none' \
+    -d 'compare with these methods only'
+complete -c runnel-evaluate -s n -l count -x -d 'read so many rows of a table at most'
+complete -c runnel-evaluate -l time-format -x -d 'how times of a table are written'
+complete -c runnel-evaluate -l columns -x -d 'forecast these columns of a table'
+complete -c runnel-evaluate -l missing -x -d 'words of missing cells'
+complete -c runnel-evaluate -s o -l plot -r -F -d 'draw forecasts and skill'
+complete -c runnel-evaluate -s j -l json -d 'print the figures as one object of JSON'
+complete -c runnel-evaluate -s h -l help -d 'print the options and exit'
+complete -c runnel-evaluate -s V -l version -d 'print the version and exit'
+complete -c runnel-evaluate -n 'commandline -opc | string match -qr "\.ya?ml\$"' -a 'text csv idx host synth json'
