@@ -164,7 +164,7 @@ def need_pandas():
 
 def test_a_notebook(directory):
     need_pandas()
-    printed = result(programs(NOTEBOOK, "runnel.run("), directory)
+    printed = result(programs(NOTEBOOK, '"name": "notebook"'), directory)
     first, last = (float(line.split()[1]) for line in printed.strip().splitlines()[-3:-1])
     assert "2999" in printed and last < first, printed
 
