@@ -193,7 +193,7 @@ def get(url, **headers):
 def test_watch(directory):
     need("jq")
     need_web()
-    daemon, feed, top, frame, table, skill, ask, said, abnormal, web = commands_of(
+    daemon, feed, top, frame, table, skill, ask, predictions, abnormal, web = commands_of(
         "watch", "runneld", "runnel-feed", "runnel-top", "COLUMNS=", "runnel-watch --count", "runnel-watch --columns",
         "runnel-ctl", "runnel-watch --topic prediction", "runnel-watch --topic anomaly", "runnel-web")
     with Machine(directory) as machine:
@@ -206,7 +206,7 @@ def test_watch(directory):
         assert "examples" in machine.run(table)
         assert all(name in machine.run(skill) for name in ("baseline", "skill"))
         assert '"rmse"' in machine.run(ask)
-        assert "forecast" in machine.run(said)
+        assert "forecast" in machine.run(predictions)
         machine.keep(abnormal)
         assert "<html" in get("http://" + address(machine.keep(web, "http://")))
         machine.interrupt()
@@ -272,7 +272,7 @@ class Hook(http.server.BaseHTTPRequestHandler):
 
 def test_alerts(directory):
     need("jq", "curl")
-    told, mail, slack_url, slack, hook_url, post, service, watch, replay = commands_of(
+    alerts, mail, slack_url, slack, hook_url, post, service, watch, replay = commands_of(
         "alerts", "runnel-alert\n", "runnel-alert -- sh -c 'mail", "umask", "runnel-alert -- sh -c 'jq", "umask",
         "runnel-alert --post", "sudo systemctl", "runnel-watch", "runnel-alert --replay")
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hook)
@@ -284,7 +284,7 @@ def test_alerts(directory):
         for text in slack_url, hook_url:
             machine.run(text)
         assert (directory / "slack.url").stat().st_mode & 0o077 == 0
-        printed = machine.keep(told)
+        printed = machine.keep(alerts)
         for text in mail, slack, post:
             machine.keep(text)
         machine.run(service)
@@ -297,8 +297,8 @@ def test_alerts(directory):
                       {"/slack", "/hook"} <= set(Hook.posted))
         call = machine.calls("mail")[0]
         alert = json.loads(call["input"])
-        assert call["words"] == ["-s", alert["text"], "root"] and alert["daemon"] == "host", call
-        assert list(Hook.posted["/slack"][0]) == ["text"] and "host: " in Hook.posted["/slack"][0]["text"]
+        assert call["words"] == ["-s", f"{alert['state']}: {alert['text']}", "root"] and alert["daemon"] == "host", call
+        assert list(Hook.posted["/slack"][0]) == ["text"] and "host: began: " in Hook.posted["/slack"][0]["text"]
         page, = [text for language, text in blocks("how-to/alerts.md") if language == "json"]
         assert set(Hook.posted["/hook"][0]) == set(json.loads(page)) == set(alert)
         machine.interrupt()
@@ -401,9 +401,9 @@ def test_mqtt(directory):
         machine.keep(feed)
         feeder = machine.started[-1]
         machine.keep(relay)
-        heard = machine.keep(f"mosquitto_sub --unix {broker.path} -t 'forecast/#' -v")
+        received = machine.keep(f"mosquitto_sub --unix {broker.path} -t 'forecast/#' -v")
         machine.learn(publish)
-        brokers.until(lambda: machine.run(publish) == "" and heard.read_text(encoding="utf-8").startswith("forecast/plant_a {"))
+        brokers.until(lambda: machine.run(publish) == "" and received.read_text(encoding="utf-8").startswith("forecast/plant_a {"))
         machine.interrupt(feeder)
         machine.run(secret)
         assert (directory / "broker.secret").stat().st_mode & 0o077 == 0
