@@ -95,7 +95,8 @@ def check_metrics():
     """The metrics that no field has are those that the sources of runnel-web name."""
     sources = (SOURCE / "tools/web/web_metrics.c").read_text()
     known = {name + {"COUNTER": "_total", "INFO": "_info"}.get(kind, "")
-             for name, kind in re.findall(r'write_head\(stream, open, "(\w+)", METRIC_(\w+)', sources)}
+             for name, kind in re.findall(r'write_head\(stream, open, "(\w+)", METRIC_(\w+)',
+                                          sources)}
     known |= set(re.findall(r'^ +\{"(\w+)", "[^"]*", FORECAST_', sources, re.MULTILINE))
     page = (SOURCE / "docs/reference/metrics.md").read_text()
     page = page[page.index("## Metrics of runnel-web"):page.index("## From every message")]
