@@ -21,7 +21,7 @@ BUILD_PACKAGES='gcc libc6-dev make autoconf automake pkg-config libzmq3-dev liby
 TABLE_PACKAGES='python3 python3-matplotlib python3-numpy python3-yaml python3-zmq'
 CHECK_PACKAGES="$TABLE_PACKAGES binutils ccache g++ git libcmocka-dev libsystemd-dev xz-utils
     clang libclang-rt-dev mandoc openssl procps strace systemd systemd-journal-remote tmux tzdata zsh
-    mosquitto mosquitto-clients nats-server prometheus redis-server
+    curl jq mosquitto mosquitto-clients nats-server prometheus redis-server sqlite3
     chromium chromium-driver python3-selenium
     mypy python3-pandas python3-pip python3-prometheus-client python3-setuptools python3-venv python3-wheel"
 
