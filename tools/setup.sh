@@ -22,7 +22,7 @@ TABLE_PACKAGES='python3 python3-matplotlib python3-numpy python3-yaml python3-zm
 DOCS_PACKAGES='mandoc mkdocs'
 CHECK_PACKAGES="$TABLE_PACKAGES $DOCS_PACKAGES binutils ccache g++ git libcmocka-dev libsystemd-dev xz-utils
     clang libclang-rt-dev openssl procps strace systemd systemd-journal-remote tmux tzdata zsh fish
-    mosquitto mosquitto-clients nats-server prometheus redis-server
+    curl jq mosquitto mosquitto-clients nats-server prometheus redis-server sqlite3
     chromium chromium-driver python3-selenium
     mypy python3-pandas python3-pip python3-prometheus-client python3-setuptools python3-venv python3-wheel"
 

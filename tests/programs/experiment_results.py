@@ -1,4 +1,4 @@
-"""Results of an experiment that nobody ran: a file as docs/measurements/experiments.md has it, for tests of what
+"""Results of an experiment that nobody ran: a file as docs/reference/experiments.md has it, for tests of what
 is made of one."""
 import itertools
 import math

@@ -82,13 +82,25 @@ def check_fields(message, *titles):
 
 def check_tables():
     """The tables of fields are those that the programs have."""
-    for path in "docs/reference/protocol.md", "docs/man/runneld.8":
+    for path in "docs/reference/protocol.md", "docs/reference/metrics.md", "docs/man/runneld.8":
         page = (SOURCE / path).read_text()
         made = subprocess.run([BUILD / "tools/tables/protocol_tables"], input=page.encode(), check=True,
                               capture_output=True, timeout=LIMIT).stdout.decode()
-        assert "end of fields" in page and made == page, f"{path} has other tables of fields: make documents"
+        assert "end of " in page and made == page, f"{path} is out of date: run make documents"
     for title, least in [("Statistics", 5), ("status", 30), ("loss", 20), ("state", 25)]:
         assert len(table(title)) >= least, title
+
+
+def check_metrics():
+    """The metrics that no field has are those that the sources of runnel-web name."""
+    sources = (SOURCE / "tools/web/web_metrics.c").read_text()
+    known = {name + {"COUNTER": "_total", "INFO": "_info"}.get(kind, "")
+             for name, kind in re.findall(r'write_head\(stream, open, "(\w+)", METRIC_(\w+)',
+                                          sources)}
+    known |= set(re.findall(r'^ +\{"(\w+)", "[^"]*", FORECAST_', sources, re.MULTILINE))
+    page = (SOURCE / "docs/reference/metrics.md").read_text()
+    page = page[page.index("## Metrics of runnel-web"):page.index("## From every message")]
+    assert len(known) > 8 and known == set(re.findall(r"`runnel_(\w+)", page)), known
 
 
 def check_events():
@@ -247,6 +259,7 @@ def check(directory):
     sockets = f"ipc://{directory}"
     config = CONFIG.replace("SOCKETS", sockets).replace("DIRECTORY", str(directory))
     check_tables()
+    check_metrics()
     check_events()
     control = [BUILD / "runnel-ctl", "--connect", f"{sockets}/control", "--timeout", LIMIT]
     with early_feeder(sockets) as early, running.Daemon(directory, config) as daemon:

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""The Python package as users have it: the programs of docs/reference/python.md and of README.md run, it is typed, pip installs it,
+"""The Python package as users have it: the programs of docs/reference/python.md, docs/how-to/notebook.md
+and README.md run, it is typed, pip installs it,
 and a notebook, a recording and River get what they ask for."""
 import ast
 import contextlib
@@ -21,6 +22,7 @@ SOURCE = pathlib.Path(os.environ.get("srcdir", ".")).resolve()
 BUILD = pathlib.Path(os.environ.get("builddir", ".")).resolve()
 PACKAGE = SOURCE / "streams/python"
 PAGE = (SOURCE / "docs/reference/python.md").read_text(encoding="utf-8")
+NOTEBOOK = (SOURCE / "docs/how-to/notebook.md").read_text(encoding="utf-8")
 README = (SOURCE / "README.md").read_text(encoding="utf-8")
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(PACKAGE))
@@ -152,7 +154,7 @@ def test_the_readme(directory):
 
 def test_every_program_is_run(_):
     """So many are named above and below."""
-    assert len(programs(PAGE)) == 13 and all("runnel" in text for text in programs(PAGE))
+    assert len(programs(PAGE)) == 12 and all("runnel" in text for text in programs(PAGE))
 
 
 def need_pandas():
@@ -162,7 +164,7 @@ def need_pandas():
 
 def test_a_notebook(directory):
     need_pandas()
-    printed = result(programs(PAGE, "runnel.run("), directory)
+    printed = result(programs(NOTEBOOK, '"name": "notebook"'), directory)
     first, last = (float(line.split()[1]) for line in printed.strip().splitlines()[-3:-1])
     assert "2999" in printed and last < first, printed
 

@@ -707,7 +707,7 @@ static const char *name_of(const struct watcher *w) {
     return *w->name ? w->name : w->endpoint;
 }
 
-/* Its JSON (docs/how-to/watching.md, "Alerts"); `unix_offset` makes Unix times of those in the alert. NULL
+/* Its JSON (docs/how-to/alerts.md); `unix_offset` makes Unix times of those in the alert. NULL
    when out of memory. */
 static json_t *say_json(const struct watcher *w, const struct alert *alert, double unix_offset,
                         double since) {

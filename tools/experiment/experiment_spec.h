@@ -1,5 +1,5 @@
 /* An experiment as its YAML says: which streams, which variants of a configuration, which seeds,
-   and what is to be reported. docs/measurements/experiments.md explains every key.
+   and what is to be reported. docs/reference/experiments.md explains every key.
 
    All texts are the specification's. Values of keys are YAML, as after the '=' of an override. */
 #ifndef RUNNEL_EXPERIMENT_SPEC_H

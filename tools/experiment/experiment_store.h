@@ -1,5 +1,5 @@
 /* The results of an experiment: one SQLite file, results.sqlite in the experiment's directory. One
-   process writes it, others read it meanwhile (WAL); docs/measurements/experiments.md has the tables.
+   process writes it, others read it meanwhile (WAL); docs/reference/experiments.md has the tables.
 
    A run is written whole, in one transaction, when it is over, so that a process that is killed
    loses the runs that it was at and nothing else. A number that is not there is NULL in the file

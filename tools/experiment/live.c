@@ -1,4 +1,4 @@
-/* What a recording (tools/history/history.h, docs/how-to/watching.md) says of a daemon's members. A loss
+/* What a recording (tools/history/history.h, docs/reference/recordings.md) says of a daemon's members. A loss
    message is a row of level 0; a row of level k stands for 10^k of them. Each level keeps its
    newest rows only: what is older than those of one level is taken from the next. Each row weighs
    as many examples as it is of, so that means are those over all examples. */

@@ -1,5 +1,5 @@
 /* Recordings: what daemons have published, kept in one SQLite file. One process writes it, others
-   read it meanwhile (WAL), in C through this header or with SQL: docs/how-to/watching.md has the tables.
+   read it meanwhile (WAL), in C through this header or with SQL: docs/reference/recordings.md has the tables.
 
    A *run* is what one process of a daemon learned from its start, or from a `reset`, on. Its `loss`
    messages are numbered 0, 1, ... and so are its `state` messages. Level 0 has a row for each of

@@ -1,11 +1,12 @@
-/* Puts the tables of fields (common/fields.def) into docs/reference/protocol.md, and lists of them into
-   docs/man/runneld.8: reads a page on standard input and writes it with what stands between
+/* Writes the tables of fields (common/fields.def) into docs/reference/protocol.md, the metrics made
+   of them into docs/reference/metrics.md, and lists of fields into docs/man/runneld.8. It copies a
+   page from standard input to standard output and replaces the lines between
 
      <!-- fields of NAME: written by `make documents` -->
      <!-- end of fields -->
 
-   or, in a manual, the same lines as comments of mdoc, brought up to date. Exit status: 0, or 65
-   when a table is not known or has no end. */
+   or the same with "metrics". In a manual these lines are comments of mdoc. Exit status: 0, or 65
+   for an unknown table or one without an end. */
 #include "build-config.h"
 
 #include <stdio.h>
@@ -20,19 +21,11 @@ struct page {
     void (*put)(const struct field_table *table);
 };
 
-/* What a table has in any of its rows gets a column. */
-struct columns {
-    bool need, unit, null;
-};
-
-static struct columns columns_of(const struct field_table *table) {
-    struct columns has = {0};
-    for (int i = 0; i < table->count; i++) {
-        has.need |= *field_need_text(table->fields[i].need) != '\0';
-        has.unit |= *table->fields[i].unit != '\0';
-        has.null |= table->fields[i].null != NULL;
-    }
-    return has;
+static bool has_needs(const struct field_table *table) {
+    for (int i = 0; i < table->count; i++)
+        if (*field_need_text(table->fields[i].need))
+            return true;
+    return false;
 }
 
 static void put_text(const char *text) {
@@ -40,32 +33,61 @@ static void put_text(const char *text) {
         printf(*text == '|' ? "\\%c" : "%c", *text);
 }
 
-static void put_cell(bool wanted, const char *text) {
-    if (!wanted)
-        return;
-    printf(" ");
-    put_text(text);
-    printf(*text ? " |" : "|");
+/* Counts and shares name their unit in their meaning; the page has the unit of losses. */
+static void put_meaning(const struct field *field) {
+    bool named = field->type != FIELD_NUMBER || !strcmp(field->unit, "share");
+    const char *unit = named || !strcmp(field->unit, "nats") ? "" : field->unit;
+    put_text(field->meaning);
+    printf("%s%s%s", *unit ? " (" : "", unit, *unit ? ")" : "");
+    printf("%s", field->type == FIELD_TALLY ? ", as counts" : "");
+    if (field->null) {
+        printf("; `null`: ");
+        put_text(field->null);
+    }
 }
 
 static void put_table(const struct field_table *table) {
-    struct columns has = columns_of(table);
-    printf("| field |%s%s |%s\n", has.need ? " only with |" : "", has.unit ? " unit |" : "",
-           has.null ? " `null` when |" : "");
-    printf("|---|%s%s---|%s\n", has.need ? "---|" : "", has.unit ? "---|" : "",
-           has.null ? "---|" : "");
+    bool needs = has_needs(table);
+    printf(needs ? "| field | only with | |\n|---|---|---|\n" : "| field | |\n|---|---|\n");
     for (int i = 0; i < table->count; i++) {
-        const struct field *field = &table->fields[i];
-        printf("| `%s` |", field->path);
-        put_cell(has.need, field_need_text(field->need));
-        put_cell(has.unit, field_unit_text(field));
+        const char *need = field_need_text(table->fields[i].need);
+        printf("| `%s` |", table->fields[i].path);
+        if (needs)
+            printf(*need ? " %s |" : "%s |", need);
         printf(" ");
-        put_text(field->meaning);
-        printf("%s |",
-               field->type == FIELD_TALLY ? ": an object with a count for each that occurred" : "");
-        put_cell(has.null, field->null ? field->null : "");
-        printf("\n");
+        put_meaning(&table->fields[i]);
+        printf(" |\n");
     }
+}
+
+static const struct field_table *member_table(const struct field *field) {
+    bool columns = field == &fields_of_loss[FIELD_columns];
+    return &field_tables[columns ? FIELDS_OF_COLUMN : FIELDS_OF_EXPERT];
+}
+
+/* A metric for each member, with the row's label. */
+static void put_metrics_of_rows(const struct field *field) {
+    const struct field_table *table = member_table(field);
+    for (int i = 0; i < table->count; i++)
+        printf("| `runnel_%s_%s{%s}` | `%s`: `%s` |\n", field->metric.name, table->fields[i].name,
+               field->metric.name, field->path, table->fields[i].path);
+}
+
+static void put_metric(const struct field *field) {
+    const char *label = field->metric.label ? field->metric.label : "reason";
+    bool tally = field->type == FIELD_TALLY;
+    printf("| `runnel_%s%s%s%s%s` | `%s` |\n", field->metric.name,
+           field->metric.kind == METRIC_COUNTER ? "_total" : "", tally ? "{" : "",
+           tally ? label : "", tally ? "}" : "", field->path);
+}
+
+static void put_metrics(const struct field_table *table) {
+    printf("| metric | field |\n|---|---|\n");
+    for (int i = 0; i < table->count; i++)
+        if (table->fields[i].metric.name && table->fields[i].type == FIELD_ROWS)
+            put_metrics_of_rows(&table->fields[i]);
+        else if (table->fields[i].metric.name)
+            put_metric(&table->fields[i]);
 }
 
 /* Markdown as running text of mdoc, each sentence on a line: of links only the text is left, of
@@ -97,6 +119,7 @@ static void put_list(const struct field_table *table) {
 
 static const struct page pages[] = {
     {"<!-- fields of ", "<!-- end of fields -->\n", put_table},
+    {"<!-- metrics of ", "<!-- end of metrics -->\n", put_metrics},
     {".\\\" fields of ", ".\\\" end of fields\n", put_list},
 };
 

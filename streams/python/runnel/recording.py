@@ -38,7 +38,7 @@ def restrict(database: sqlite3.Connection) -> None:
 
 def read_recording(path: Union[str, "os.PathLike[str]"], table: str = "losses") -> "pandas.DataFrame":
     """A table of a file that runnel-record has written, or is writing, as a data frame: a row for each message
-    (or part of one) with the columns of docs/how-to/watching.md; `date` is its `time` as a date in UTC, `daemon` the
+    (or part of one) with the columns of docs/reference/recordings.md; `date` is its `time` as a date in UTC, `daemon` the
     name of the run's configuration, and `histogram` of states 20 counts.
 
     table   losses, states (a row for each layer), columns (errors of each column), experts, predictions (each
