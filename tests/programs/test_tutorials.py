@@ -5,9 +5,21 @@ import cases
 import pages
 
 
+def read(directory, name, **options):
+    with pages.Reader(directory, pages.read(f"docs/{name}.md")) as reader:
+        assert reader.read(**options) >= 4
+
+
 def test_forecast(directory):
-    with pages.Reader(directory, pages.read("docs/tutorials/forecast.md")) as reader:
-        assert reader.read() >= 7
+    read(directory, "tutorials/forecast")
+
+
+def test_experiment(directory):
+    read(directory, "tutorials/experiment")
+
+
+def test_late_labels(directory):
+    read(directory, "tutorials/late-labels")
 
 
 cases.run(globals())
