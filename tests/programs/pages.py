@@ -13,8 +13,8 @@ import running
 
 SOURCE = pathlib.Path(os.environ.get("srcdir", ".")).resolve()
 BUILD = pathlib.Path(os.environ.get("builddir", ".")).resolve()
-PORT = re.compile(r"tcp://(?:127\.0\.0\.1|\*):(55[78]\d)")
-NUMBER = re.compile(r"[-+<]?\d[\d.,:TZ]*(?:e[-+]?\d+)?|\b(?=[a-z]*\d)[0-9a-f]{8,}\b")
+PORT = re.compile(r"tcp://(?:127\.0\.0\.1|\*):(55[789]\d|\$port)")
+NUMBER = re.compile(r"\b(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{8,}\b|[-+<]?\d[\d.,:TZ]*(?:e[-+]?\d+)?[kMG]?")
 MARKS = {">", "*", "**"}  # of the table of an experiment: they follow from its numbers
 LOOKS = "curl mosquitto_sub promtool runnel-ctl runnel-fleet runnel-watch".split()  # commands that may run again
 TERMINALS = "first second third fourth fifth".split()
@@ -66,7 +66,7 @@ class Reader:
         self.script("python3", f'exec {sys.executable} -u "$@"')
         os.symlink(SOURCE / "conf", directory / "conf")
         self.environment = {**os.environ, "PATH": f"{directory}/bin:{os.environ['PATH']}", "HOME": str(directory),
-                            "XDG_STATE_HOME": str(directory), "PYTHONPATH": str(SOURCE / "streams/python"),
+                            "XDG_STATE_HOME": f"{directory}/.local/state", "PYTHONPATH": str(SOURCE / "streams/python"),
                             "PYTHONDONTWRITEBYTECODE": "1", "RUNNELD": str(BUILD / "runneld")}
         self.shell = self.popen(["bash"], stdin=subprocess.PIPE, stdout=self.file("shell.out"),
                                 stderr=self.file("shell.err"))
@@ -163,8 +163,8 @@ class Reader:
         terminal = [name for name in TERMINALS if f"{name} terminal" in before.split("Ctrl-C in the")[-1]]
         if named:
             (self.directory / named[-1]).write_text(self.moved(text), encoding="utf-8")
-        elif not language:
-            self.until(lambda: shows("...\n" + text + "...", self.output(0, terminal[-1])), f"{before}\n{text}")
+        elif not language:  # printed by the terminal that the text names, or an illustration
+            self.until(lambda: not terminal or shows(f"...\n{text}...", self.output(0, terminal[-1])), text)
         else:
             assert language == "sh", f"a block in {language} without a file name: {text}"
             if output:
