@@ -115,7 +115,7 @@ class Reader:
         start, mark = os.path.getsize(self.directory / "shell.out"), f"done-{next(self.counter)}"
         self.shell.stdin.write(f"failed=0\n{self.moved(text)}\necho {mark} $failed\n".encode())
         self.shell.stdin.flush()
-        end = time.monotonic() + 2 * running.LIMIT
+        end = time.monotonic() + 4 * running.LIMIT
         while not (done := re.fullmatch(rf"(.*){mark} ([01])\n", output := self.output(start), re.DOTALL)):
             assert self.shell.poll() is None, f"exit {self.shell.returncode}: {text}\n{output}\n{self.log()}"
             assert time.monotonic() < end, f"no end: {text}\n{output}\n{self.log()}"
