@@ -16,12 +16,10 @@ BUILD = pathlib.Path(os.environ.get("builddir", ".")).resolve()
 PORT = re.compile(r"tcp://(?:127\.0\.0\.1|\*):(55[789]\d|\$port)")
 NUMBER = re.compile(r"\b(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{8,}\b|[-+<]?\d[\d.,:TZ]*(?:e[-+]?\d+)?[kMG]?")
 MARKS = {">", "*", "**"}  # of the table of an experiment: they follow from its numbers
-LOOKS = "curl mosquitto_sub promtool runnel-ctl runnel-fleet runnel-watch".split()  # commands that may run again
+QUERIES = "curl mosquitto_sub promtool runnel-ctl runnel-fleet runnel-watch".split()  # commands that may run again
 TERMINALS = "first second third fourth fifth".split()
-PROGRAMS = {"runnel-feed": "--connect", "runnel-watch": "--connect", "runnel-ctl": "--connect",
-            "runnel-web": "--connect", "runnel-evaluate": None, "runnel-experiment": None, "runnel-fleet": None,
-            "runnel-keygen": None, "runnel-replay": None, "runnel-plot": None}
-DEFAULTS = {"runnel-feed": 5570, "runnel-watch": 5571, "runnel-web": 5571, "runnel-ctl": 5572}
+CONNECTS = {"runnel-feed": 5570, "runnel-watch": 5571, "runnel-web": 5571, "runnel-ctl": 5572}
+PROGRAMS = "runnel-evaluate runnel-experiment runnel-fleet runnel-keygen runnel-plot runnel-replay".split()
 
 
 def read(name):
@@ -58,7 +56,9 @@ class Reader:
         self.terminals, self.started, self.counter = {}, [], itertools.count()
         (directory / "bin").mkdir()
         for name in PROGRAMS:
-            self.wrap(name, BUILD / name, self.option(name))
+            self.script(name, f'exec {BUILD / name} "$@"')
+        for name, port in CONNECTS.items():
+            self.wrap(name, BUILD / name, f"--connect ipc://{directory}/{port}")
         sets = " ".join(f"--set {name}.bind=ipc://{directory}/{port}"
                         for name, port in (("statistics", 5571), ("control", 5572)))
         self.script("runneld", f'grep -qs "redis:" "$2" || set -- --set examples.bind=ipc://{directory}/5570 "$@"\n'
@@ -72,11 +72,6 @@ class Reader:
                                 stderr=self.file("shell.err"))
         self.shell.stdin.write(b"trap failed=1 ERR\n")
 
-    def option(self, name):
-        if not PROGRAMS[name]:
-            return ""
-        return f"{PROGRAMS[name]} ipc://{self.directory}/{DEFAULTS[name]}"
-
     def script(self, name, text):
         path = self.directory / "bin" / name
         path.write_text(f"#!/bin/sh\n{text}\n")
@@ -84,8 +79,8 @@ class Reader:
 
     def wrap(self, name, real, options):
         """A program with more options, unless the page gives the first of them."""
-        first = options.split()[0] if options else "--"
-        self.script(name, f'case " $* " in *" {first} "*) exec {real} "$@" ;; esac\nexec {real} "$@" {options}')
+        self.script(name, f'case " $* " in *" {options.split()[0]} "*) exec {real} "$@" ;; esac\n'
+                          f'exec {real} "$@" {options}')
 
     def file(self, name):
         return open(self.directory / name, "ab")
@@ -148,7 +143,7 @@ class Reader:
 
     def check(self, text, output):
         """Run commands, those that only look again if need be, until they print the output of the page."""
-        if text.split()[0] in LOOKS:
+        if text.split()[0] in QUERIES:
             self.until(lambda: shows(output, self.run(text, tolerant=True) or ""), f"{text}\n{output}")
         else:
             found = self.run(text)
