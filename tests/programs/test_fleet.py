@@ -6,11 +6,9 @@ import json
 import os
 import pathlib
 import re
-import shlex
 import shutil
 import signal
 import subprocess
-import sys
 import time
 
 import brokers
@@ -757,40 +755,6 @@ def test_said_in_words(directory):
         redis.ask("HSET", "runnel:{fleet}:owners", "0", "99 carl")
         said = fleet.act(redis, "status")[1]
         assert re.search(r"carl has been silent for 10 min.* its lease ends in 6 min.* its 1 partition is for", said), said
-
-
-def test_first_example(directory):
-    """Of docs/explanation/fleets.md, with fewer messages: its script fills the partitions in which daemons look for them, and
-    runnel-fleet says what the page shows."""
-    page = (pathlib.Path(__file__).resolve().parents[2] / "docs/explanation/fleets.md").read_text(encoding="utf-8")
-    files = dict(re.findall(r"cat > (\S+) <<'END'\n(.*?)^END$", page, re.DOTALL | re.MULTILINE))
-    (directory / "fill.py").write_text(files["fill.py"].replace("range(2000)", "range(20)"), encoding="utf-8")
-    lines = subprocess.run([sys.executable, directory / "fill.py"], capture_output=True, text=True, check=True,
-                           timeout=running.LIMIT).stdout.splitlines()
-    with brokers.Redis(directory) as redis, contextlib.ExitStack() as stack:
-        redis.pipeline([shlex.split(line) for line in lines])
-        members = []
-        for name in "worker-1", "worker-2":
-            (directory / name).mkdir()
-            text = files["fleet.yaml"].replace("redis://127.0.0.1:6379", f'"{redis.url}"')
-            members.append(stack.enter_context(running.Daemon(directory / name, text + f"""
-name: {name}
-control: {{bind: "ipc://{directory}/{name}/control"}}
-statistics: {{bind: "ipc://{directory}/{name}/statistics"}}
-state: {{directory: {directory}/{name}/state}}
-""")))
-
-        def rest():
-            seen = fleet.look(redis, "plant")
-            return seen and sum(part["waiting"] if part["waiting"] is not None else 1 for part in seen["partitions"])
-
-        fleet.until(lambda: rest() == 0 and set(fleet.owners(redis, "plant")) == {"worker-1", "worker-2"}, "learned",
-                    members)
-        code, said = fleet.act(redis, "status", group="plant")
-        shown = page[page.index("\nfleet plant: ") + 1:].splitlines()
-        assert code == 0 and said.splitlines()[0].startswith("fleet plant: stream sensors, 8 partitions, "), said
-        assert said.splitlines()[2].split() == shown[2].split(), said
-        assert sum(member.ask("status")["consumer"]["dead"] for member in members) == 0
 
 
 if __name__ == "__main__":
