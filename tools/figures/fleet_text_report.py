@@ -47,7 +47,7 @@ def while_learning(kind, found):
 def spread(values, digits=3):
     if len(values) < 2:
         return f"{values[0]:.{digits}f}"
-    return f"{statistics.mean(values):.{digits}f} ± {statistics.stdev(values):.{digits}f}"
+    return f"{statistics.mean(values):.{digits}f}±{statistics.stdev(values):.{digits}f}"
 
 
 def check(options):

@@ -91,7 +91,7 @@ def spread(values, digits=3):
     mean, deviation = mean_std(values)
     if math.isnan(mean):
         return ""
-    return f"{mean:.{digits}f} " + (f"± {deviation:.{digits}f}" if len(values) > 1 else "(one seed)")
+    return f"{mean:.{digits}f}" + (f"±{deviation:.{digits}f}" if len(values) > 1 else " (one seed)")
 
 
 def averaged(runs):
