@@ -53,7 +53,7 @@ for drop_in in cuda network; do
 done
 
 # What the pages have users write: the lines of a block that begins with the drop-in's path.
-for page in explanation/security how-to/systemd; do
+for page in how-to/systemd; do
     sed -n '/^# \/etc\/systemd\/.*memory\.conf$/,/^```$/p' "$srcdir/docs/$page.md" | grep -v '^```' \
         >"$units/runneld@test.service.d/memory.conf"
     grep -q '^MemoryMax=' "$units/runneld@test.service.d/memory.conf" ||
