@@ -11,13 +11,13 @@ import scale_plan
 import shared
 
 US = scale_model.US
-EXPONENTS = (0.0, 0.6, 0.8, 1.0, 1.2)
+EXPONENTS = (0.0, 0.8, 1.0, 1.2)
 PARTITIONS = (1024, 16384)
 INTERVALS = (10, 60, 300, 600, 1800)        # seconds between publications
 SLOTS = (0.01, 0.25, 0.5, 0.9, 1.0)         # of the streams, in memory
 SHOWN = ("gru64", "lstm128")                # networks of most tables
 AVERAGES = (10**4, 10**5, 10**6)            # examples between two averages
-FLEETS = (10, 100, 200, 300, 500, 1000)     # daemons
+FLEETS = (10, 100, 300, 500, 1000)          # daemons
 PARTITIONS_EACH = 16
 APART = {"publish": 600.0, "states": "changed", "shards": 1000}  # so that leases alone can break
 REST, PATIENCE = 5.0, 300.0                 # seconds before daemons die, and after it
@@ -101,7 +101,7 @@ def table_redis(costs):
                  ["its bytes: sent, in memory, in the log",
                   f"{made['message_bytes']}, {made['entry_memory_bytes']:.0f}, "
                   f"{made['entry_log_bytes']:.0f}"]]
-    for size in (512, 4096, 32768):
+    for size in (4096, 32768):
         rows.append([f"state of {size} bytes: HSET, HMGET, µs; bytes in memory",
                      f"{redis[f'hset_us_{size}']:.1f}, {redis[f'hmget_us_{size}']:.1f}; "
                      f"{redis[f'blob_memory_bytes_{size}']:,.0f}"])
@@ -130,7 +130,7 @@ def table_keys(plan, keys, costs):
 
 
 def table_states(plan, costs):
-    """What is in memory, and what a miss costs."""
+    """Streams in memory, and the cost of a miss."""
     rates, number = scale_model.key_rates(plan.keys, plan.exponent, plan.rate)
     costed = [scale_model.cost_of(costs, name) for name in SHOWN]
     rows = [["streams in a daemon's memory", *(f"GB: {name}" for name in SHOWN), "misses",
@@ -157,26 +157,6 @@ def table_intervals(plan, cost):
         rows.append([f"{seconds} s", f"{fresh * cost.blob / 1e9:.1f}", f"{fresh * cost.hset / US:.1f}", percent(stall),
                      f"{1.5 * seconds * plan.rate * cost.entry_memory / 1e9:,.0f}", short(mean * seconds / 2),
                      f"{rates[0] * seconds * cost.learn / US:.0f} s"])
-    return shared.table(rows)
-
-
-def table_bytes(plan, costs):
-    """Journals and broker."""
-    rates, number = scale_model.key_rates(plan.keys, plan.exponent, plan.rate)
-    rows = [["GB/s of the whole fleet", *(f"{which}: {name}" for which in ("designed", "repaired")
-                                          for name in SHOWN)]]
-    columns = []
-    for one in list(steps(plan).values())[1:]:
-        for name in SHOWN:
-            cost = scale_model.cost_of(costs, name)
-            fresh = scale_model.published(one, rates, number)
-            columns.append([plan.rate * cost.wire, plan.rate * cost.log, plan.rate * cost.wire,
-                            fresh * cost.blob, plan.rate * cost.journal, plan.rate * cost.disk,
-                            plan.keys * cost.blob / one.publish])
-    for n, what in enumerate(("examples to Redis", "Redis's log of them", "examples to daemons",
-                              "states to Redis", "journals grow by", "journals write to disks",
-                              "checkpoints write to disks")):
-        rows.append([what, *(f"{column[n] / 1e9:.2f}" for column in columns)])
     return shared.table(rows)
 
 
@@ -235,17 +215,14 @@ def table_broken(plan, costs, load):
     return shared.table(rows)
 
 
-def table_averages(plan, costs, load):
-    rows = [["network", "every", "a round", "daemons in it", "examples learned", "parameters read, GB/s",
-             "through one sum, GB/s"]]
+def table_averages(plan, cost, load):
+    rows = [["every", "a round", "daemons in it", "examples learned", "parameters read, GB/s", "through one sum, GB/s"]]
     owner = scale_model.share_out(load, plan.daemons, plan.assign)
     rates = numpy.bincount(owner, load, plan.daemons) * plan.rate
-    for name in SHOWN:
-        cost = scale_model.cost_of(costs, name)
-        for every in AVERAGES:
-            seconds, learned, inside, given = scale_model.averaging(plan, cost, rates, every)
-            rows.append([name, f"{every:,}", f"{seconds:.1f} s", f"{inside:,}", percent(learned), short(given / 1e9),
-                         short(2 * inside * cost.parameters / seconds / 1e9)])
+    for every in AVERAGES:
+        seconds, learned, inside, given = scale_model.averaging(plan, cost, rates, every)
+        rows.append([f"{every:,}", f"{seconds:.1f} s", f"{inside:,}", percent(learned), short(given / 1e9),
+                     short(2 * inside * cost.parameters / seconds / 1e9)])
     return shared.table(rows)
 
 
