@@ -121,14 +121,13 @@ def shift(results, chart):
     figure, axes = charts.panels(1, len(streams))
     head, cells = ["norm"], {row: [row] for row in rows}
     for axis, stream in zip(axes[0], streams):
-        head += [f"{stream}: before", "first 1,000 after", "back after", "last 2,000", "whole"]
+        head += [f"{stream}: before", "first 1,000 after", "back after", "whole"]
         for row in rows:
             runs = kinds[row, stream]
             curves = [results_of.curve(run) for run in runs]
             before, after, back = zip(*(results_of.recovery(curve, change, end) for curve in curves))
-            last = [results_of.between(curve, end - results_of.BEFORE, end) for curve in curves]
             cells[row] += [f"{statistics.mean(before):.3f}", f"{statistics.mean(after):.3f}", recovered(back),
-                           f"{statistics.mean(last):.3f}", SPREAD([run["mean"] for run in runs])]
+                           SPREAD([run["mean"] for run in runs])]
             draw(axis, runs, row, smooth=3, **charts.style(row, rows))
         axis.set_title(stream, fontsize=9)
         axis.set_xlim(change - 3000, change + 7000)
