@@ -267,7 +267,7 @@ def test_scripts_are_measured_as_they_are(directory):
 
 
 def test_the_same_seed_prints_the_same():
-    parts = "costs", "keys", "states", "intervals", "bytes", "averages", "broken", "pause", "events"
+    parts = "costs", "keys", "states", "intervals", "averages", "broken", "pause", "events"
     words = [sys.executable, FIGURES / "scale", "--daemons", "20", "--keys", "200000", "--rate", "2e5",
              "--partitions", "256", "--shards", "2", "--seconds", "40", "--parts", ",".join(parts)]
 
