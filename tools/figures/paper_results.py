@@ -29,9 +29,6 @@ class Results:
             run["results"] = self
             run["label"] = " ".join(filter(None, (run.get("norm"), run.get("norm_momentum"))))
 
-    def cpu(self):
-        return sum(run["cpu_seconds"] or 0 for run in self.runs)
-
     def to_run(self):
         """Names of the variants that are best of all rates for the first seed, on any stream."""
         kinds = {}

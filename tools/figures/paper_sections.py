@@ -61,11 +61,7 @@ def convergence(results, chart):
         axis.set_title(f"{stream}, {cell}", fontsize=9)
         below_start(axis)
     charts.save(figure, chart, axes[0, 0])
-    return "\n\n".join([
-        "Mean loss over the whole stream:",
-        grid(kinds, rows, columns, ["norm", *heads], "mean"),
-        "Over its last tenth:",
-        grid(kinds, rows, columns, ["norm", *heads], "recent")])
+    return grid(kinds, rows, columns, ["norm", *heads], "mean")
 
 
 def digits(results, chart):

@@ -72,7 +72,7 @@ def busiest(load, daemons, how):
 
 
 def table_costs(costs):
-    rows = [["", *costs["networks"]]]
+    rows = [["", *SHOWN]]
     for name, key, form in (
             ("parameters", "parameters", "{:,.0f}"),
             ("an example, in-process, one stream, µs", "queued_us", "{:.2f}"),
@@ -87,8 +87,7 @@ def table_costs(costs):
              "checkpoint_thread_bytes_a_second", "{:,.0f}"),
             ("start from a checkpoint, MB a second", "resume_bytes_a_second", "{:,.0f}")):
         scale = 1e-6 if "MB" in name else 1
-        rows.append([name, *(form.format(network[key] * scale)
-                             for network in costs["networks"].values())])
+        rows.append([name, *(form.format(costs["networks"][network][key] * scale) for network in SHOWN)])
     return shared.table(rows)
 
 
