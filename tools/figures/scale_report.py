@@ -1,7 +1,6 @@
 """The tables and charts of tools/figures/scale: what it prints, and writes into docs/measurements/scale.md."""
 import concurrent.futures
 import dataclasses
-import math
 
 import numpy
 
