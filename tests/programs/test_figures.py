@@ -316,7 +316,7 @@ def test_fleet_text(directory):
 
 
 def test_gpu_static(directory):
-    """A kernel with a stack or with local memory that the page's table does not have fails, and no other."""
+    """A kernel with a stack or with local memory fails, and no other."""
     (directory / "runnel-cuda.so").touch()
     (directory / "nvdisasm").touch(0o755)
     dump = directory / "cuobjdump"

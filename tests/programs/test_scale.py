@@ -26,7 +26,6 @@ import scale_fleet  # noqa: E402  pylint: disable=wrong-import-position,import-e
 import scale_model  # noqa: E402  pylint: disable=wrong-import-position,import-error
 import scale_plan  # noqa: E402  pylint: disable=wrong-import-position,import-error
 import scale_redis  # noqa: E402  pylint: disable=wrong-import-position,import-error
-import scale_report  # noqa: E402  pylint: disable=wrong-import-position,import-error
 
 LIMIT = 300  # seconds: no result depends on it, it ends a test that hangs
 STEP, US = scale_fleet.STEP, scale_model.US
@@ -178,7 +177,6 @@ def test_the_simulation_does_what_the_daemon_does():
     """What is set in the daemon, and how often it renews and looks: a fleet at rest asks that often."""
     each, most = (constant("cluster/fleet_link.h", f"FLEET_{name}") for name in ("RENEWALS_A_LEASE", "RENEWAL_MAX"))
     assert (scale_model.RENEWALS_A_LEASE, scale_plan.Plan().renewal) == (each, most)
-    assert scale_report.ROUND_ASKED * constant("cluster/fleet_worker.c", "ROUND_PAUSE_MAX_MS") == 1000
     assert scale_model.MUCH * constant("cluster/shares.c", "MUCH") == 1
     free = dict.fromkeys(("look", "look_nothing", "look_change", "take", "commit"), 0.0)
     cost = dataclasses.replace(scale_model.cost_of(COSTS, "gru64"), **free)
@@ -269,7 +267,7 @@ def test_scripts_are_measured_as_they_are(directory):
 
 
 def test_the_same_seed_prints_the_same():
-    parts = "costs", "keys", "states", "intervals", "bytes", "averages", "broken", "pause", "events"
+    parts = "costs", "keys", "states", "intervals", "averages", "broken", "pause", "events"
     words = [sys.executable, FIGURES / "scale", "--daemons", "20", "--keys", "200000", "--rate", "2e5",
              "--partitions", "256", "--shards", "2", "--seconds", "40", "--parts", ",".join(parts)]
 

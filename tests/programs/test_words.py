@@ -103,7 +103,7 @@ def test_ids_come_in_the_order_of_appearance():
         assert words == {"input": ["b", "a", "c"]}
         assert len(tensors["embedding.weight"]) == len(tensors["output.weight"]) == 4
         daemon.end()
-        text = pathlib.Path(__file__).parents[2].joinpath("docs/explanation/reliability.md").read_text("utf-8")
+        text = pathlib.Path(__file__).parents[2].joinpath("docs/reference/journal.md").read_text("utf-8")
         query = text[text.index("WITH found(position"):].split(";")[0]
         with contextlib.closing(sqlite3.connect(daemon.directory / "state/journal.sqlite")) as file:
             found = file.execute(query).fetchall()

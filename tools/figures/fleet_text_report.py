@@ -1,4 +1,4 @@
-"""Tables and chart of tools/figures/fleet text, for docs/explanation/fleets.md."""
+"""Tables and chart of tools/figures/fleet text, for docs/measurements/fleets.md."""
 import os
 import re
 import statistics
@@ -8,7 +8,7 @@ import paper_charts
 import shared
 from fleet_text import PARTS, POINTS, STEPS, Run, Runs
 
-PAGE = shared.SOURCE / "docs/explanation/fleets.md"
+PAGE = shared.SOURCE / "docs/measurements/fleets.md"
 CHART = shared.SOURCE / "docs" / "images" / "fleet-average.png"
 ENTRY = 2.6  # inches of a name in the chart's legend
 CHOOSES = 1  # the seed that chooses rates: those after it are reported
@@ -47,7 +47,7 @@ def while_learning(kind, found):
 def spread(values, digits=3):
     if len(values) < 2:
         return f"{values[0]:.{digits}f}"
-    return f"{statistics.mean(values):.{digits}f} ± {statistics.stdev(values):.{digits}f}"
+    return f"{statistics.mean(values):.{digits}f}±{statistics.stdev(values):.{digits}f}"
 
 
 def check(options):
@@ -88,8 +88,7 @@ class Figure:
         return tuple(sum(least < value < most for least, value, most in values) for values in (learning, held))
 
     def results(self):
-        rows = [["", "bytes each", "rate", "while learning", "held-out text", "of its last four moments' mean",
-                 "between, of seeds"]]
+        rows = [["", "bytes each", "rate", "while learning", "held-out text", "mean of own", "between"]]
         for kind in self.kinds:
             found, alone = self.found[kind], not kind[1]
             kept = "" if alone or kind[1] == self.part else \
@@ -139,30 +138,27 @@ class Figure:
         paper_charts.save(figure, path, axes[0][1], ENTRY)
 
 
-def write(tables):
-    """Tables between their marks."""
+def write(table):
+    """The table between its marks."""
     page = PAGE.read_text(encoding="utf-8")
-    for mark, table in tables.items():
-        begin, end = f"<!-- {mark}: written by tools/figures/fleet text --write -->\n", f"<!-- {mark} ends -->"
-        if begin not in page:
-            shared.fail(f"{PAGE} has no place for the table {mark}")
-        page = re.sub(re.escape(begin) + ".*?" + re.escape(end),
-                      lambda _, new=begin + table + "\n" + end: new, page, flags=re.S)
+    begin, end = "<!-- averages: written by tools/figures/fleet text --write -->\n", "<!-- averages ends -->"
+    if begin not in page:
+        shared.fail(f"{PAGE} has no place for the table")
+    page = re.sub(re.escape(begin) + ".*?" + re.escape(end), lambda _: begin + table + "\n" + end, page, flags=re.S)
     PAGE.write_text(page, encoding="utf-8")
 
 
 def report(options):
     """0 when with some `every` all averages are between while learning, 1 otherwise."""
     figure = Figure(options)
-    tables = {"averages": figure.results()}
-    print(f"{tables['averages']}\n\nbits per byte; held out: {figure.held} bytes")
+    table = figure.results()
+    print(f"{table}\n\nbits per byte; held out: {figure.held} bytes")
     if figure.first:
-        tables["averages by rate"] = figure.by_rate()
-        print(f"\nSeed {CHOOSES}, by rate:\n\n{tables['averages by rate']}")
+        print(f"\nSeed {CHOOSES}, by rate:\n\n{figure.by_rate()}")
     if options.chart:
         figure.chart(options.chart)
     if options.write:
-        write(tables)
+        write(table)
         figure.chart(CHART)
     return 0 if any(figure.between(kind)[0] == options.seeds - CHOOSES
                     for kind in figure.kinds if kind[1]) else 1

@@ -29,9 +29,6 @@ class Results:
             run["results"] = self
             run["label"] = " ".join(filter(None, (run.get("norm"), run.get("norm_momentum"))))
 
-    def cpu(self):
-        return sum(run["cpu_seconds"] or 0 for run in self.runs)
-
     def to_run(self):
         """Names of the variants that are best of all rates for the first seed, on any stream."""
         kinds = {}
@@ -91,7 +88,7 @@ def spread(values, digits=3):
     mean, deviation = mean_std(values)
     if math.isnan(mean):
         return ""
-    return f"{mean:.{digits}f} " + (f"± {deviation:.{digits}f}" if len(values) > 1 else "(one seed)")
+    return f"{mean:.{digits}f}" + (f"±{deviation:.{digits}f}" if len(values) > 1 else " (one seed)")
 
 
 def averaged(runs):

@@ -33,12 +33,6 @@ def rows_of(kinds):
     return list(dict.fromkeys(kind[0] for kind in kinds))
 
 
-def rates(kinds, rows, columns, head):
-    """A table of the rates that were chosen."""
-    return "Rates:\n\n" + shared.table([head, *([row, *((kinds.get((row, *column)) or [{}])[0].get("rate", "")
-                                                     for column in columns)] for row in rows)])
-
-
 def draw(axis, runs, label, smooth=0, **more):
     """The mean curve: of each point the mean over the last `smooth` of them, 0: over all so far."""
     x, y = results_of.averaged(runs)
@@ -67,12 +61,7 @@ def convergence(results, chart):
         axis.set_title(f"{stream}, {cell}", fontsize=9)
         below_start(axis)
     charts.save(figure, chart, axes[0, 0])
-    return "\n\n".join([
-        "Mean loss over the whole stream:",
-        grid(kinds, rows, columns, ["norm", *heads], "mean"),
-        "Over its last tenth:",
-        grid(kinds, rows, columns, ["norm", *heads], "recent"),
-        rates(kinds, rows, columns, ["norm", *heads])])
+    return grid(kinds, rows, columns, ["norm", *heads], "mean")
 
 
 def digits(results, chart):
@@ -110,8 +99,7 @@ def gain(results, chart):
         axis.set_title(stream, fontsize=9)
         below_start(axis)
     charts.save(figure, chart, axes[0, 0])
-    head = ["norm", *(f"{stream}, gain {value}" for stream, value in columns)]
-    return grid(kinds, rows, columns, head, "mean") + "\n\n" + rates(kinds, rows, columns, head)
+    return grid(kinds, rows, columns, ["norm", *(f"{stream}, gain {value}" for stream, value in columns)], "mean")
 
 
 def recovered(counts):
@@ -127,22 +115,20 @@ def shift(results, chart):
     change, end = paper_streams.SHIFT_AT, paper_streams.SHIFT_ROWS
     rows, streams = rows_of(kinds), list(dict.fromkeys(kind[1] for kind in kinds))
     figure, axes = charts.panels(1, len(streams))
-    parts = []
+    head, cells = ["norm"], {row: [row] for row in rows}
     for axis, stream in zip(axes[0], streams):
-        lines = [(stream, "before", "first 1,000 after", "back after", "last 2,000", "whole", "rate")]
+        head += [f"{stream}: before", "first 1,000 after", "back after", "whole"]
         for row in rows:
             runs = kinds[row, stream]
             curves = [results_of.curve(run) for run in runs]
             before, after, back = zip(*(results_of.recovery(curve, change, end) for curve in curves))
-            last = [results_of.between(curve, end - results_of.BEFORE, end) for curve in curves]
-            lines.append((row, SPREAD(before), SPREAD(after), recovered(back), SPREAD(last),
-                          SPREAD([run["mean"] for run in runs]), runs[0]["rate"]))
+            cells[row] += [f"{statistics.mean(before):.3f}", f"{statistics.mean(after):.3f}", recovered(back),
+                           SPREAD([run["mean"] for run in runs])]
             draw(axis, runs, row, smooth=3, **charts.style(row, rows))
         axis.set_title(stream, fontsize=9)
         axis.set_xlim(change - 3000, change + 7000)
-        parts.append(shared.table(lines))
     charts.save(figure, chart, axes[0, 0])
-    return "\n\n".join(parts)
+    return shared.table([head, *cells.values()])
 
 
 TENSORS = "layers.0.weight_ih", "layers.0.weight_hh"
@@ -168,8 +154,8 @@ def decay(results, chart):
         cells = []
         for row, tensor in enumerate(TENSORS):
             norms, moved = course(runs, tensor)
-            cells += [f"{norms[START]:.1f} to {norms[-1]:.1f}", f"{moved[START]:.3f} to {moved[-1]:.3f}",
-                      f"x {(norms[START] / norms[-1]) ** 2:.2f}"]
+            cells += [f"{norms[START]:.1f}→{norms[-1]:.1f}", f"{moved[START]:.3f}→{moved[-1]:.3f}",
+                      f"{(norms[START] / norms[-1]) ** 2:.2f}"]
             if row == 0:
                 column = optimizers.index(optimizer)
                 axes[0, column].plot(norms, label=norm, **charts.style(norm))
@@ -199,8 +185,7 @@ def length(results, chart):
     axes[0, 0].set_xlabel("steps of a sequence", fontsize=8)
     axes[0, 0].set_ylabel("nats", fontsize=8)
     charts.save(figure, chart, axes[0, 0])
-    head = ["norm", *(f"{steps} steps" for steps, in columns)]
-    return grid(kinds, rows, columns, head, "mean") + "\n\n" + rates(kinds, rows, columns, head)
+    return grid(kinds, rows, columns, ["norm", *(f"{steps} steps" for steps, in columns)], "mean")
 
 
 MICROSECONDS = 1e6
@@ -217,7 +202,7 @@ def costs_and_losses(results, chart, keys, label):
     rows = list(dict.fromkeys(kind[:-1] for kind in kinds))
     streams = list(dict.fromkeys(kind[-1] for kind in kinds))
     figure, axes = charts.panels(1, len(streams), share=False)
-    heads = [cell for stream in streams for cell in (stream, "last tenth", "µs", "rate")]
+    heads = [cell for stream in streams for cell in (stream, "last tenth", "µs")]
     columns = []
     for axis, stream in zip(axes[0], streams):
         of_rows = [kinds[*row, stream] for row in rows]
@@ -231,7 +216,6 @@ def costs_and_losses(results, chart, keys, label):
                     axis.annotate(label(row), (cost(runs), mean), fontsize=6, textcoords="offset points",
                                   xytext=(3, -8 if number % 2 else 3))
         columns.append([f"{cost(runs):.1f}" for runs in of_rows])
-        columns.append([runs[0]["rate"] for runs in of_rows])
         axis.set_xscale("log")
         axis.set_title(stream, fontsize=9)
         axis.set_xlabel("µs an example", fontsize=8)
@@ -264,23 +248,23 @@ def drift(results, chart):
     kinds = results_of.kinds(results, "norm", "kind", "stream")
     rows, optimizers = rows_of(kinds), list(dict.fromkeys(kind[1] for kind in kinds))
     streams = list(dict.fromkeys(kind[2] for kind in kinds))
+    shown = [optimizer for optimizer in optimizers if optimizer != "adamw"]  # without weight decay it is adam
     figure, axes = charts.panels(1, len(streams), share=False)
     parts = []
     for axis, stream in zip(axes[0], streams):
-        counted = [("back after, examples", *optimizers)]
+        counted = [(f"`{stream}`", *shown)]
         for row in rows:
             counts = [recoveries(kinds[row, optimizer, stream], stream) for optimizer in optimizers]
-            counted.append((row, *map(recovered, counts)))
+            losses = [results_of.mean_std([run["mean"] for run in kinds[row, optimizer, stream]])[0]
+                      for optimizer in optimizers]
+            counted.append((row, *(f"{recovered(of)}; {loss:.3f}" for of, loss, optimizer
+                                   in zip(counts, losses, optimizers) if optimizer in shown)))
             found = [min(statistics.median(of), paper_streams.SHIFT_AT) for of in counts]
             above = BETWEEN * (len(rows) / 2 - rows.index(row))
             axis.plot(found, [len(optimizers) - n + above for n in range(len(optimizers))], "o", markersize=4,
                       label=row, color=charts.colour(row))
         axis.set_yticks([len(optimizers) - n for n in range(len(optimizers))], optimizers, fontsize=8)
         axis.set_title(f"{stream}: examples until back", fontsize=9)
-        parts += [f"`{stream}`, examples until the loss is back:", shared.table(counted),
-                  f"`{stream}`, mean loss:",
-                  grid(kinds, rows, [(optimizer, stream) for optimizer in optimizers], ["norm", *optimizers],
-                       "mean"),
-                  rates(kinds, rows, [(optimizer, stream) for optimizer in optimizers], ["norm", *optimizers])]
+        parts.append(shared.table(counted))
     charts.save(figure, chart, axes[0, 0])
     return "\n\n".join(parts)

@@ -12,7 +12,7 @@ LEAST = 1e-3   # seconds: a lag below is drawn there
 BEFORE = 20    # seconds of rest that are drawn
 GROWN = {"one thread: the hottest key": "hottest key", "Redis: processor, both": "64 servers: CPU",
          "Redis: memory, states": "their memory",
-         "leases: all look once, of a lease": "all look once"}
+         "leases: all read once, of a lease": "all look once"}
 
 
 def draw(how, x, y, name, names):

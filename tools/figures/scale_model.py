@@ -237,7 +237,7 @@ def demands(plan, cost, busiest=1.0):
             1.5 * plan.rate * plan.publish * cost.entry_memory / plan.shards, SERVER_MEMORY,
             "bytes a server"),
         "leases: processor, at rest": (leases / US, 1, "cores"),
-        "leases: all look once, of a lease": (plan.daemons * look / US, plan.lease, "s"),
+        "leases: all read once, of a lease": (plan.daemons * look / US, plan.lease, "s"),
     }
 
 

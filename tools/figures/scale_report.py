@@ -1,7 +1,6 @@
 """The tables and charts of tools/figures/scale: what it prints, and writes into docs/measurements/scale.md."""
 import concurrent.futures
 import dataclasses
-import math
 
 import numpy
 
@@ -11,13 +10,13 @@ import scale_plan
 import shared
 
 US = scale_model.US
-EXPONENTS = (0.0, 0.6, 0.8, 1.0, 1.2)
-PARTITIONS = (1024, 4096, 16384, 65536)
-INTERVALS = (10, 60, 150, 300, 600, 1800)   # seconds between publications
-SLOTS = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)    # of the streams, in memory
-ROUND_ASKED = 10                            # times a second: src/cluster/fleet_worker.c
+EXPONENTS = (0.0, 0.8, 1.0, 1.2)
+PARTITIONS = (1024, 16384)
+INTERVALS = (10, 60, 300, 600, 1800)        # seconds between publications
+SLOTS = (0.01, 0.25, 0.5, 0.9, 1.0)         # of the streams, in memory
+SHOWN = ("gru64", "lstm128")                # networks of most tables
 AVERAGES = (10**4, 10**5, 10**6)            # examples between two averages
-FLEETS = (10, 30, 100, 200, 300, 500, 1000)  # daemons
+FLEETS = (10, 100, 300, 500, 1000)          # daemons
 PARTITIONS_EACH = 16
 APART = {"publish": 600.0, "states": "changed", "shards": 1000}  # so that leases alone can break
 REST, PATIENCE = 5.0, 300.0                 # seconds before daemons die, and after it
@@ -72,26 +71,22 @@ def busiest(load, daemons, how):
 
 
 def table_costs(costs):
-    rows = [["", *costs["networks"]]]
+    rows = [["", *SHOWN]]
     for name, key, form in (
             ("parameters", "parameters", "{:,.0f}"),
-            ("learning, in-process, one stream, µs", "queued_us", "{:.2f}"),
-            ("forward alone, µs", "forward_us", "{:.2f}"),
-            ("learning thread of a daemon with many streams, µs", "learning_thread_us", "{:.2f}"),
-            ("its next busiest thread, µs", "other_thread_us", "{:.2f}"),
-            ("all its threads, µs", "all_threads_us", "{:.2f}"),
-            ("journal, bytes", "journal_bytes", "{:.0f}"),
-            ("written to the disk for it, bytes", "disk_bytes", "{:,.0f}"),
-            ("replay after a crash, examples a second", "replay_rate", "{:,.0f}"),
-            ("streams in that daemon", "streams", "{:,}"),
+            ("an example, in-process, one stream, µs", "queued_us", "{:.2f}"),
+            ("learning thread, many streams, µs", "learning_thread_us", "{:.2f}"),
+            ("all threads of that daemon, µs", "all_threads_us", "{:.2f}"),
+            ("journal, bytes an example", "journal_bytes", "{:.0f}"),
+            ("written to disk for it, bytes", "disk_bytes", "{:,.0f}"),
+            ("replay, examples a second", "replay_rate", "{:,.0f}"),
             ("a stream in a checkpoint, bytes", "checkpoint_bytes_a_stream", "{:,.0f}"),
             ("a stream in memory, bytes", "memory_bytes_a_stream", "{:,.0f}"),
-            ("checkpoint: copied by the learning thread, MB a second",
+            ("checkpoint, MB a second",
              "checkpoint_thread_bytes_a_second", "{:,.0f}"),
             ("start from a checkpoint, MB a second", "resume_bytes_a_second", "{:,.0f}")):
         scale = 1e-6 if "MB" in name else 1
-        rows.append([name, *(form.format(network[key] * scale)
-                             for network in costs["networks"].values())])
+        rows.append([name, *(form.format(costs["networks"][network][key] * scale) for network in SHOWN)])
     return shared.table(rows)
 
 
@@ -99,33 +94,28 @@ def table_redis(costs):
     redis, fleet = costs["redis"], costs["redis"]["fleet"]
     rows = [["Redis", "measured"]]
     for size, made in redis["messages"].items():
-        rows += [[f"{size} numbers and {size} targets: XADD, XREAD; µs of its one thread",
+        rows += [[f"message of {size} + {size} numbers: XADD, XREAD, µs",
                   f"{made['xadd_us']:.2f}, {made['xread_us']:.2f}"],
-                 ["the message, its entry in memory, in the log; bytes",
+                 ["its bytes: sent, in memory, in the log",
                   f"{made['message_bytes']}, {made['entry_memory_bytes']:.0f}, "
                   f"{made['entry_log_bytes']:.0f}"]]
-    for size in (512, 4096, 32768):
-        rows.append([f"a state of {size} bytes: HSET, HMGET, µs; memory, bytes",
-                     f"{redis[f'hset_us_{size}']:.1f}, {redis[f'hmget_us_{size}']:.1f}, "
+    for size in (4096, 32768):
+        rows.append([f"state of {size} bytes: HSET, HMGET, µs; bytes in memory",
+                     f"{redis[f'hset_us_{size}']:.1f}, {redis[f'hmget_us_{size}']:.1f}; "
                      f"{redis[f'blob_memory_bytes_{size}']:,.0f}"])
-    size = f"{fleet['daemons']:,} daemons, {fleet['partitions']:,} partitions"
-    rows += [[f"{size}: a lease renewed, µs", f"{fleet['renew_us']:.1f}"],
-             [f"{size}: the fleet looked at, µs", f"{fleet['look_us']:,.0f}"],
-             [f"{size}: what has changed looked at: nothing, and each partition; µs",
+    rows += [["renew a lease, µs", f"{fleet['renew_us']:.1f}"],
+             ["read the whole fleet, µs", f"{fleet['look_us']:,.0f}"],
+             ["read changes: none, and each partition, µs",
               f"{fleet['look_nothing_us']:.1f}, {fleet['look_change_us']:.1f}"],
-             [f"{size}: {fleet['commit_partitions']} partitions not taken, since another has them, µs",
-              f"{fleet['take_us']:.1f}"],
-             [f"{size}: offsets of {fleet['commit_partitions']} partitions committed, µs",
-              f"{fleet['commit_us']:.1f}"],
-             [f"{size}: a round of averaging asked for, µs", f"{fleet['round_us']:,.0f}"]]
+             [f"refuse {fleet['commit_partitions']} partitions of another daemon, µs", f"{fleet['take_us']:.1f}"],
+             [f"commit {fleet['commit_partitions']} offsets, µs", f"{fleet['commit_us']:.1f}"]]
     return shared.table(rows)
 
 
 def table_keys(plan, keys, costs):
     """How uneven partitions and daemons are."""
-    rows = [["exponent", "hottest key, a second", *(f"hottest of {p:,}" for p in PARTITIONS),
-             "busiest daemon: in turn", "by load",
-             *(f"cores for the hottest key: {name}" for name in costs["networks"])]]
+    rows = [["exponent", "hottest key, a second", *(f"hottest of {p:,} partitions" for p in PARTITIONS),
+             "busiest daemon: in turn", "by load", *(f"cores for the hottest key: {name}" for name in SHOWN)]]
     for exponent in sorted(keys.share):
         top = scale_model.key_rates(plan.keys, exponent, plan.rate)[0][0]
         load = keys.of(exponent, plan.partitions)[1]
@@ -133,25 +123,21 @@ def table_keys(plan, keys, costs):
                      *(f"{keys.of(exponent, p)[1].max() * p:.2f} x" for p in PARTITIONS),
                      *(f"{busiest(load, plan.daemons, how):.2f} x" for how in ("count", "load")),
                      *(f"{top * scale_model.cost_of(costs, name).learn / US:.2f}"
-                       for name in costs["networks"])])
+                       for name in SHOWN)])
     return shared.table(rows)
 
 
 def table_states(plan, costs):
-    """What is in memory, and what a miss costs."""
+    """Streams in memory, and the cost of a miss."""
     rates, number = scale_model.key_rates(plan.keys, plan.exponent, plan.rate)
-    names = list(costs["networks"])
-    rows = [["streams in a daemon's memory", *(f"GB: {name}" for name in names), "misses a second",
-             "of the examples", "idle before it is forgotten",
-             *(f"states to and from Redis, GB/s: {name}" for name in names),
-             *(f"processors of Redis: {name}" for name in names)]]
+    costed = [scale_model.cost_of(costs, name) for name in SHOWN]
+    rows = [["streams in a daemon's memory", *(f"GB: {name}" for name in SHOWN), "misses",
+             *(f"states, GB/s: {name}" for name in SHOWN), *(f"processors of Redis: {name}" for name in SHOWN)]]
     for part in SLOTS:
-        missed, age = scale_model.misses(rates, number, part * plan.keys)
-        costed = [scale_model.cost_of(costs, name) for name in names]
+        missed = scale_model.misses(rates, number, part * plan.keys)[0]
         rows.append([f"{part * plan.keys / plan.daemons:,.0f}",
                      *(f"{part * plan.keys / plan.daemons * c.memory / 1e9:.2f}" for c in costed),
-                     short(missed), percent(missed / plan.rate),
-                     "never" if math.isinf(age) else f"{age:.1f} s",
+                     percent(missed / plan.rate),
                      *(f"{2 * missed * c.blob / 1e9:.1f}" for c in costed),
                      *(f"{missed * (c.hset + c.hmget) / US:.0f}" for c in costed)])
     return shared.table(rows)
@@ -161,51 +147,21 @@ def table_intervals(plan, cost):
     """What publishing states often costs, and seldom."""
     rates, number = scale_model.key_rates(plan.keys, plan.exponent, plan.rate)
     streams, mean = plan.keys / plan.daemons, plan.rate / plan.daemons
-    rows = [["published each", "streams changed", "states, GB/s: all", "changed",
-             "processors of Redis: all", "changed", "learning stopped", "checkpoints, MB/s a daemon",
-             "examples kept in Redis, GB", "replayed for a dead daemon", "core seconds",
-             "hottest key's replay"]]
+    rows = [["published each", "states, GB/s", "processors of Redis", "learning stopped",
+             "examples kept in Redis, GB", "replayed for a dead daemon", "hottest key's replay"]]
     for seconds in INTERVALS:
-        each = [scale_model.published(dataclasses.replace(plan, publish=seconds, states=which), rates,
-                                      number) for which in ("all", "changed")]
-        stall = (streams * cost.blob / cost.checkpoint / seconds
-                 + each[0] / plan.daemons * cost.export / US)
-        rows.append([f"{seconds} s", percent(each[1] / each[0]),
-                     *(f"{fresh * cost.blob / 1e9:.1f}" for fresh in each),
-                     *(f"{fresh * cost.hset / US:.1f}" for fresh in each),
-                     percent(stall), f"{streams * cost.blob / seconds / 1e6:.1f}",
-                     f"{1.5 * seconds * plan.rate * cost.entry_memory / 1e9:,.0f}",
-                     short(mean * seconds / 2), f"{mean * seconds / 2 * cost.learn / US:.1f}",
+        fresh = scale_model.published(dataclasses.replace(plan, publish=seconds), rates, number)
+        stall = (streams * cost.blob / cost.checkpoint / seconds + fresh / plan.daemons * cost.export / US)
+        rows.append([f"{seconds} s", f"{fresh * cost.blob / 1e9:.1f}", f"{fresh * cost.hset / US:.1f}", percent(stall),
+                     f"{1.5 * seconds * plan.rate * cost.entry_memory / 1e9:,.0f}", short(mean * seconds / 2),
                      f"{rates[0] * seconds * cost.learn / US:.0f} s"])
-    return shared.table(rows)
-
-
-def table_bytes(plan, costs):
-    """Journals and broker."""
-    rates, number = scale_model.key_rates(plan.keys, plan.exponent, plan.rate)
-    rows = [["GB/s of the whole fleet", *(f"{which}: {name}" for which in ("designed", "repaired")
-                                          for name in costs["networks"])]]
-    columns = []
-    for one in list(steps(plan).values())[1:]:
-        for name in costs["networks"]:
-            cost = scale_model.cost_of(costs, name)
-            fresh = scale_model.published(one, rates, number)
-            columns.append([plan.rate * cost.wire, plan.rate * cost.log, plan.rate * cost.wire,
-                            fresh * cost.blob, plan.rate * cost.journal, plan.rate * cost.disk,
-                            plan.keys * cost.blob / one.publish])
-    for n, what in enumerate(("examples to Redis", "Redis's log of them", "examples to daemons",
-                              "states to Redis", "journals grow by", "journals write to disks",
-                              "checkpoints write to disks")):
-        rows.append([what, *(f"{column[n] / 1e9:.2f}" for column in columns)])
     return shared.table(rows)
 
 
 def table_leases(plan, cost, processes):
     """How large a fleet may be."""
-    rows = [["daemons", "partitions", "a look, ms", "all look once, s",
-             "one dies: all have an owner after", "leases lost by the living",
-             "a third dies: all have an owner after", "takes, of them refused",
-             "leases lost by the living", "what has changed: one dies", "a third dies"]]
+    rows = [["daemons", "all read: one dies", "a third dies", "leases lost by the living", "changes read: one dies",
+             "a third dies"]]
     jobs = [(daemons, dead, read) for daemons in FLEETS for read in ("all", "changes")
             for dead in (1, max(1, daemons // DATA_CENTRE))]
     with concurrent.futures.ProcessPoolExecutor(processes) as pool:
@@ -215,15 +171,10 @@ def table_leases(plan, cost, processes):
     def after(job):
         return "never" if done[job][0] is None else f"{done[job][0]:.0f} s"
     for daemons in FLEETS:
-        third, partitions = max(1, daemons // DATA_CENTRE), daemons * PARTITIONS_EACH
-        look = cost.look * partitions
-        one, many = done[(daemons, 1, "all")], done[(daemons, third, "all")]
-        rows.append([f"{daemons:,}", f"{partitions:,}", f"{look / 1e3:.2f}", f"{daemons * look / US:.2f}",
-                     after((daemons, 1, "all")), f"{one[1]['false_deaths']:,.0f}",
-                     after((daemons, third, "all")),
-                     f"{many[1]['takes']:,.0f}, {many[1]['refused']:,.0f}",
-                     f"{many[1]['false_deaths']:,.0f}", after((daemons, 1, "changes")),
-                     after((daemons, third, "changes"))])
+        third = max(1, daemons // DATA_CENTRE)
+        rows.append([f"{daemons:,}", after((daemons, 1, "all")), after((daemons, third, "all")),
+                     f"{done[(daemons, third, 'all')][1]['false_deaths']:,.0f}",
+                     after((daemons, 1, "changes")), after((daemons, third, "changes"))])
     return shared.table(rows)
 
 
@@ -251,7 +202,7 @@ def table_broken(plan, costs, load):
     """Use over limit of each resource, for the plan and its repairs."""
     rows, columns, names = [[""]], [], []
     for which, one in steps(plan).items():
-        for network in costs["networks"]:
+        for network in SHOWN:
             used = scale_model.demands(one, scale_model.cost_of(costs, network),
                                        busiest(load, plan.daemons, one.assign))
             rows[0].append(f"{which}: {network}")
@@ -262,29 +213,14 @@ def table_broken(plan, costs, load):
     return shared.table(rows)
 
 
-def table_limits(plan, cost):
-    """What 100% is."""
-    used = scale_model.demands(plan, cost)
-    return shared.table([["resource", "used", "limit"],
-                         *([name, f"{short(use, 3)} {unit}", f"{short(limit, 3)} {unit}"]
-                           for name, (use, limit, unit) in used.items())])
-
-
-def table_averages(plan, costs, load):
-    rows = [["network", "every", "a round", "daemons in it", "examples learned",
-             "parameters read, GB/s", "processors of Redis asked whether it is closed",
-             "through one sum, GB/s"]]
-    for name in costs["networks"]:
-        cost = scale_model.cost_of(costs, name)
-        for every in AVERAGES:
-            owner = scale_model.share_out(load, plan.daemons, plan.assign)
-            rates = numpy.bincount(owner, load, plan.daemons) * plan.rate
-            seconds, learned, inside, given = scale_model.averaging(plan, cost, rates, every)
-            waiting = (1 - every / numpy.minimum(rates, US / cost.learn) / seconds).clip(0).sum()
-            asked = waiting * ROUND_ASKED * cost.round / US
-            rows.append([name, f"{every:,}", f"{seconds:.1f} s", f"{inside:,}", percent(learned),
-                         short(given / 1e9), f"{asked:,.0f}",
-                         short(2 * inside * cost.parameters / seconds / 1e9)])
+def table_averages(plan, cost, load):
+    rows = [["every", "a round", "daemons in it", "examples learned", "parameters read, GB/s", "through one sum, GB/s"]]
+    owner = scale_model.share_out(load, plan.daemons, plan.assign)
+    rates = numpy.bincount(owner, load, plan.daemons) * plan.rate
+    for every in AVERAGES:
+        seconds, learned, inside, given = scale_model.averaging(plan, cost, rates, every)
+        rows.append([f"{every:,}", f"{seconds:.1f} s", f"{inside:,}", percent(learned), short(given / 1e9),
+                     short(2 * inside * cost.parameters / seconds / 1e9)])
     return shared.table(rows)
 
 
@@ -300,16 +236,9 @@ def scenarios(plan):
                   numpy.arange(plan.daemons, plan.daemons + tenth))),
               f"{tenth} are drained": (0, lambda fleet: fleet.drain(numpy.arange(tenth))),
               f"{third} die at once": (0, lambda fleet: fleet.kill(numpy.arange(third)))}
-    made = {(which, name): (one, spare, act)
+    return {(which, name): (one, spare, act)
             for which, one in (("designed", plan), ("repaired", steps(plan)["repaired"]))
             for name, (spare, act) in events.items()}
-    one, last, word = plan, list(events)[-1], ""
-    for key, value in list(REPAIRED.items())[:-1]:
-        one = dataclasses.replace(one, **{key: value})
-        made[(f"{word}{key}: {value:g}" if isinstance(value, float) else f"{word}{key}: {value}", last)] = (
-            one, *events[last])
-        word = "and "
-    return made
 
 
 def play(plan, cost, load, keys, name, seconds):
@@ -337,21 +266,17 @@ def recovered(looks, key, limit):
 
 
 def table_events(played):
-    rows = [["", "what happens", "partitions moved", "states read, GB", "replayed",
-             "lag at most: mean", "99 of 100 partitions", "longest", "all owned and replayed after",
-             "99 of 100 within 1 s after", "busiest server", "most streams of a daemon",
-             "leases lost by the living"]]
+    rows = [["fleet", "event", "partitions moved", "states read, GB", "replayed", "mean lag", "longest lag",
+             "all owned and replayed after", "99 of 100 within 1 s after", "leases lost by the living"]]
     for (which, name), (looks, totals) in played.items():
         after = [look for look in looks if look["time"] > EVENT]
         owned, late = recovered(looks, "unowned", 0), recovered(looks, "lag_99", LATE)
         rows.append([which, name, f"{totals['moved']:,.0f}", f"{totals['down'] / 1e9:,.1f}",
                      short(totals["replayed"]),
-                     *(f"{max(look[key] for look in after):.1f} s"
-                       for key in ("lag_mean", "lag_99", "lag_max")),
+                     *(f"{max(look[key] for look in after):.1f} s" for key in ("lag_mean", "lag_max")),
                      *("never" if when is None else f"{when:.0f} s" for when in (owned, late)),
-                     percent(max(look["shard"] for look in after)),
-                     f"{max(look['streams'] for look in after):,.0f}", f"{totals['false_deaths']:,.0f}"])
-    return shared.table(rows, "llrrrrrrrrrrr")
+                     f"{totals['false_deaths']:,.0f}"])
+    return shared.table(rows, "llrrrrrrrr")
 
 
 def pause_curve(costs):
