@@ -239,7 +239,7 @@ def test_what_cannot_be_taken_back(directory):
         for request in [{}, {"stream": 7}, {"stream": "s", "at": "noon"}, {"stream": "s", "count": 0},
                         {"stream": "s", "count": 1.5}, {"stream": "s", "at": 1, "from": 1},
                         {"stream": "s", "count": 1, "to": 1}]:
-            refused(daemon, "abnormal takes a stream", **request)
+            refused(daemon, "abnormal: expected a stream", **request)
         refused(daemon, "stream 's' is not in memory", stream="s")
         recovery.feed(daemon, rows()[:500])
         refused(daemon, "no alarm of novelty of stream 's' is kept", stream="s")

@@ -522,7 +522,7 @@ def test_normal_wants_an_alarm(directory):
     config = configuration(directory, "anomaly: {enabled: true, memory: 400}", every=100)
     with Daemon(directory, config) as daemon:
         daemon.ask("status")
-        for request, why in [({}, "normal takes a stream"), ({"stream": "s", "at": "noon"}, "normal takes a stream"),
+        for request, why in [({}, "normal: expected a stream"), ({"stream": "s", "at": "noon"}, "normal: expected a stream"),
                              ({"stream": "t"}, "stream 't' is not in memory; runnel-watch -t anomaly")]:
             reply, = daemon.request("normal", **request)
             assert not reply["ok"] and why in reply["error"], reply

@@ -757,7 +757,7 @@ def journal_taken_away():
             for name in names:
                 (state / name).unlink(missing_ok=True)  # SQLite may have removed it with another
             assert daemon.process.wait(running.LIMIT) == IO_ERROR, daemon.text()
-            assert "nothing is lost: start again" in daemon.text(), daemon.text()
+            assert "nothing is lost; start the daemon again" in daemon.text(), daemon.text()
             assert (state / "journal.sqlite").stat().st_mode & 0o777 == 0o600
             start_again(daemon)
             daemon.ask("status")
@@ -782,7 +782,7 @@ def journal_taken_away_for_good():
             path.unlink()
         (state / "journal.sqlite").unlink()
         assert daemon.process.wait(running.LIMIT) == IO_ERROR, daemon.text()
-        assert "in a last checkpoint" in daemon.text(), daemon.text()
+        assert "wrote a last checkpoint" in daemon.text(), daemon.text()
         (state / "journal.sqlite.tmp").rmdir()
         start_again(daemon)
         assert daemon.ask("status")["examples"] == 200
