@@ -20,17 +20,17 @@
 #include "parts.h"
 #include "source.h"
 
-#define DRAIN_TIME (5 * NS_PER_SECOND)  /* of learning what waits when stopping */
-#define SAME_SIGNAL (NS_PER_SECOND / 2) /* two signals within this are one */
+#define DRAIN_TIME (5 * NS_PER_SECOND)  /* for learning the waiting examples when stopping */
+#define SAME_SIGNAL (NS_PER_SECOND / 2) /* two signals within this time are one */
 
 enum {
-    DRAIN_EXAMPLES = 100000, /* at most learned when stopping */
+    DRAIN_EXAMPLES = 100000, /* examples learned at most when stopping */
     REASON_SIZE = 128,
 };
 
 struct run {
-    int signals;       /* signalfd */
-    bool had_terminal; /* that can go away */
+    int signals;       /* a signalfd */
+    bool had_terminal; /* the terminal can disappear */
     bool reload_wanted;
     char refused[ERROR_TEXT_SIZE]; /* see run_refused_reload */
     uint64_t started;
@@ -49,7 +49,7 @@ static void signals_taken(sigset_t *set) {
     sigaddset(set, SIGTERM);
     sigaddset(set, SIGINT);
     if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN)
-        sigaddset(set, SIGHUP); /* else somebody started the daemon with nohup */
+        sigaddset(set, SIGHUP); /* not ignored, as under nohup */
 }
 
 static bool has_terminal(void) {
@@ -60,7 +60,7 @@ static bool has_terminal(void) {
     return true;
 }
 
-/* A terminal that is closed sends SIGHUP too, and who closes it means to end what runs there. */
+/* A terminal that is closed also sends SIGHUP, to end the programs that run in it. */
 static bool hangup_means_reload(const struct run *run) {
     return !run->had_terminal || has_terminal();
 }
@@ -73,7 +73,7 @@ int run_open(struct daemon *daemon, struct error *error) {
     run->started = clock_ns();
     run->had_terminal = has_terminal();
     signals_taken(&set);
-    signal(SIGPIPE, SIG_IGN); /* a log without a reader is no reason to stop */
+    signal(SIGPIPE, SIG_IGN); /* keep learning when the reader of the log has ended */
     sigprocmask(SIG_BLOCK, &set, NULL);
     run->signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
     if (run->signals < 0)
@@ -126,7 +126,7 @@ bool run_take_reload(struct daemon *daemon) {
     return wanted;
 }
 
-/* ---- What it does ---- */
+/* ---- The state ---- */
 
 const char *run_state(const struct daemon *daemon) {
     const struct run *run = daemon->run;
@@ -140,7 +140,7 @@ void run_refused_reload(struct daemon *daemon, const char *why) {
     snprintf(daemon->run->refused, sizeof daemon->run->refused, "%s", why);
 }
 
-void run_tell_manager(const struct daemon *daemon) {
+void run_notify_manager(const struct daemon *daemon) {
     const char *refused = daemon->run->refused;
     uint64_t examples = daemon_examples(daemon);
     notify_status("%s: %" PRIu64 " example%s%s", run_state(daemon), examples, text_s(examples),
@@ -182,7 +182,7 @@ void run_stop(struct daemon *daemon, const char *reason) {
     snprintf(run->stop_reason, sizeof run->stop_reason, "%s", reason);
     log_info("stopping: %s", reason);
     notify_stopping();
-    run_tell_manager(daemon);
+    run_notify_manager(daemon);
     announce_status(daemon);
 }
 
@@ -194,9 +194,9 @@ const char *run_stop_reason(const struct daemon *daemon) {
     return daemon->run->stop_reason;
 }
 
-/* One that has not replayed all of its journal can take nothing more: that comes after it. What is
-   not acknowledged is sent again, and what is not in the journal is read again: neither need wait
-   for what is on its way. */
+/* A daemon that has not replayed all of its journal can take nothing more, since new examples come
+   later. Examples that are not acknowledged or not in the journal are sent or read again, so
+   neither case waits for them. */
 bool run_is_drained(const struct daemon *daemon, bool idle) {
     const struct run *run = daemon->run;
     return run->stopping &&

@@ -266,7 +266,7 @@ def test_what_cannot_be_taken_back(directory):
     config = configuration(place, journal="journal: {enabled: false}").replace("router", "pull")
     with Daemon(place, config) as daemon:
         daemon.ask("status")
-        refused(daemon, "without state.journal.enabled", stream="s")
+        refused(daemon, "requires state.journal.enabled", stream="s")
         assert daemon.end() == 0
 
 

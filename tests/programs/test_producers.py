@@ -113,7 +113,7 @@ def test_conflict(directory):
                     event = json.loads(d.next_message(statistics)[1])
                     if event.get("kind") == "rejected":
                         break
-                assert "conflict" in event["text"] and "another content" in event["text"], event
+                assert "conflict" in event["text"] and "other contents" in event["text"], event
                 restart(d)
 
 
@@ -135,7 +135,7 @@ def test_jump(directory):
         assert status["journal"]["sequence_jumps"] == 4, status
         assert status["journal"]["missing"] == 2 * (JUMP - 1), status
         d.end()
-        named = re.search(rf"its number (\d+) is more than examples.max_jump, {JUMP}, above 3\b",
+        named = re.search(rf"number (\d+) is more than examples.max_jump, {JUMP}, above 3\b",
                           d.text())
         assert named and int(named[1]) in (FAR, 3 + JUMP + 1), d.text()  # the last when it was told
 

@@ -282,7 +282,7 @@ def test_keeps_everything_when_the_file_is_wrong(directory):
                                (good + "security: {allow: {control: keys}}\n", "security.secret"),
                                (good.replace("ipc://", "tcp://*:", 1), "config.yaml")]:
             daemon.path.write_text(text)
-            daemon.refuses(sentence, "stays as it was")
+            daemon.refuses(sentence, "the configuration is unchanged")
         daemon.path.unlink()
         daemon.refuses("cannot open the configuration")
         daemon.path.write_text(good)
