@@ -230,6 +230,7 @@ static int check_chosen(const struct search *search, const struct chosen *chosen
     text_quote(quoted, search->wanted->key, search->wanted->key_size);
     if (chosen->count == 0)
         return error_set(error, EX_USAGE,
+                         "after entry %" PRIu64
                          " the journal has no example of stream %s in this time span; earlier "
                          "examples cannot be rolled back " HOW_FAR,
                          search->begin, quoted);

@@ -543,7 +543,7 @@ def test_a_checkpoint_of_another_vocabulary_is_refused():
                     daemon.end()
                 else:
                     assert daemon.process.wait(running.LIMIT) == 78
-                    assert "is of another configuration" in daemon.text()
+                    assert "has another configuration" in daemon.text()
 
 
 def test_weights_of_a_file_bring_their_words():
