@@ -73,8 +73,8 @@ static json_t *number(double value) {
 }
 
 static double score_of(const struct learner_alarm *alarm, size_t column) {
-    return alarm->kind == ALARM_SURPRISE ? alarm->said.surprises[column]
-                                         : alarm->said.scores[column];
+    return alarm->kind == ALARM_SURPRISE ? alarm->result.surprises[column]
+                                         : alarm->result.scores[column];
 }
 
 static double truth_of(const struct learner_alarm *alarm, size_t column) {

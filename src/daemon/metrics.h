@@ -50,11 +50,8 @@ struct metrics {
     uint64_t examples, steps, updates, skipped; /* since the start of learning */
     double data_time;                           /* of the newest example; NaN = unknown */
     double loss;                                /* of the newest scored example, or NaN */
-    double
-        /* Exponential moving averages of the losses and of ones: their ratio corrects for the
-           start. */
-        smoothed_sum;
-    double smoothed_weight;
+    /* Exponential moving averages of the losses and of ones: their ratio corrects for the start. */
+    double smoothed_sum, smoothed_weight;
     double gradient_norm; /* of the newest update, or NaN */
     double update_ratio;  /* of the newest update, or NaN */
     size_t streams;

@@ -300,7 +300,7 @@ static void put_step_bounds(struct json_text *text, const char *key,
 
 static void put_interval(struct json_text *text, const struct learned *learned) {
     const struct truth_shape *shape = truth_shape(learned->truth);
-    const double *bounds = truth_bounds(learned->truth, learned->told_steps);
+    const double *bounds = truth_bounds(learned->truth, learned->first_bounds);
     bool many = learned->output_steps > 1;
     if (!bounds)
         return;
@@ -325,48 +325,48 @@ static void put_target(struct json_text *text, const struct formatter *formatter
 }
 
 static void put_truth_experts(struct json_text *text, const struct learner *learner,
-                              const double *said, size_t columns) {
+                              const double *forecasts, size_t columns) {
     json_text_open_object(text, "experts");
     for (size_t n = 0; n < learner_host(learner)->forecasts; n++)
-        put_list(text, experts_name(learner_host(learner), n), said + n * columns, columns);
+        put_list(text, experts_name(learner_host(learner), n), forecasts + n * columns, columns);
     json_text_close_object(text);
 }
 
 /* Adds a truth and its forecast. */
 static void put_truth(struct json_text *text, const char *key, const struct formatter *formatter,
-                      const struct learner *all, const struct truth_told *told) {
+                      const struct learner *all, const struct truth_pair *pair) {
     const struct model *model = formatter->model;
     json_text_open_object(text, key);
-    json_text_count(text, "example", told->said.example);
+    json_text_count(text, "example", pair->step.example);
     if (!key)
-        json_text_count(text, "step", told->said.step);
+        json_text_count(text, "step", pair->step.step);
     if (model->horizons > 1)
-        json_text_count(text, "ahead", output_ahead(&model->architecture.output, told->horizon));
-    json_text_number(text, "data_time", told->said.time > 0 ? told->said.time : NAN);
-    put_horizon(text, "prediction", formatter, told->prediction);
-    if (told->bounds)
-        put_bounds(text, "interval", told->bounds, model->target_size);
-    if (all && told->experts)
-        put_truth_experts(text, all, told->experts, model->target_size);
-    put_target(text, formatter, told->target);
+        json_text_count(text, "ahead", output_ahead(&model->architecture.output, pair->horizon));
+    json_text_number(text, "data_time", pair->step.time > 0 ? pair->step.time : NAN);
+    put_horizon(text, "prediction", formatter, pair->prediction);
+    if (pair->bounds)
+        put_bounds(text, "interval", pair->bounds, model->target_size);
+    if (all && pair->experts)
+        put_truth_experts(text, all, pair->experts, model->target_size);
+    put_target(text, formatter, pair->target);
     if (loss_kind(model->architecture.output.loss)->baseline)
-        put_horizon(text, "baseline", formatter, told->baseline);
-    json_text_number(text, "loss", told->loss);
+        put_horizon(text, "baseline", formatter, pair->baseline);
+    json_text_number(text, "loss", pair->loss);
     json_text_close_object(text);
 }
 
 /* Adds one truth, or a list if the example has several steps. */
 static void put_scored(struct json_text *text, const struct formatter *formatter,
                        const struct learner *all, const struct learned *learned) {
-    size_t count = truth_count(learned->truth) - learned->told_scores;
+    size_t count = truth_count(learned->truth) - learned->first_pair;
     bool many = learned->output_steps > 1 || formatter->model->horizons > 1 || count > 1;
     if (!count)
         return;
     if (many)
         json_text_open_list(text, "scored");
     for (size_t n = 0; n < count; n++) {
-        const struct truth_told told = truth_told(learned->truth, learned->told_scores + n);
-        put_truth(text, many ? NULL : "scored", formatter, all, &told);
+        const struct truth_pair pair = truth_pair(learned->truth, learned->first_pair + n);
+        put_truth(text, many ? NULL : "scored", formatter, all, &pair);
     }
     if (many)
         json_text_close_list(text);
@@ -380,17 +380,17 @@ static size_t anomaly_columns(const struct model *model) {
 }
 
 /* Adds lists with a number of each column, null if unknown. */
-static void put_anomaly(struct json_text *text, const struct anomaly_said *said, size_t columns) {
+static void put_anomaly(struct json_text *text, const struct anomaly_said *result, size_t columns) {
     json_text_open_object(text, "anomaly");
-    json_text_number(text, "score", said->score);
-    json_text_number(text, "surprise", said->surprise);
+    json_text_number(text, "score", result->score);
+    json_text_number(text, "surprise", result->surprise);
     if (columns > 1)
-        json_text_number(text, "joint", said->joint);
+        json_text_number(text, "joint", result->joint);
     json_text_open_list(text, "columns");
     for (size_t k = 0; k < columns; k++) {
         json_text_open_object(text, NULL);
-        json_text_number(text, "score", said->scores[k]);
-        json_text_number(text, "surprise", said->surprises[k]);
+        json_text_number(text, "score", result->scores[k]);
+        json_text_number(text, "surprise", result->surprises[k]);
         json_text_close_object(text);
     }
     json_text_close_list(text);

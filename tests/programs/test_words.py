@@ -593,8 +593,8 @@ def test_weights_of_a_file_bring_their_words():
             with tempfile.TemporaryDirectory() as other, \
                     Daemon(other, configured(other, changed, of_output)) as daemon:
                 assert daemon.process.wait(running.LIMIT) == 78
-                assert f"its vocabulary {name}" in daemon.text(), daemon.text()
-                assert "is of another model" in daemon.text(), daemon.text()
+                assert f"vocabulary {name}" in daemon.text(), daemon.text()
+                assert "belongs to another model" in daemon.text(), daemon.text()
 
 
 def decoded(blob):
