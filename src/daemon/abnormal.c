@@ -50,10 +50,9 @@ static int read_request(const json_t *request, struct wanted *wanted, struct err
         (!count || (json_is_integer(count) && json_integer_value(count) > 0));
     if (!good || (!isnan(wanted->at) && !isnan(wanted->from)) || (count && !isnan(wanted->to)))
         return error_set(error, EX_USAGE,
-                         "abnormal: expected a stream of at most %d bytes; optional are the time "
-                         "of the alarm, `at`, or of the first data, `from`, and the number of "
-                         "examples, `count`, or the time of the last data, `to`, for example "
-                         "{\"command\": \"abnormal\", \"stream\": \"host-3\", \"at\": 1769860800}",
+                         "abnormal: expected a stream of at most %d bytes, for example "
+                         "{\"command\": \"abnormal\", \"stream\": \"host-3\", \"at\": 1769860800}; "
+                         "optional: `at` or `from` (times), `count` or `to`",
                          WIRE_KEY_MAX);
     if (count)
         wanted->count = (uint64_t)json_integer_value(count);
@@ -66,7 +65,7 @@ static int read_request(const json_t *request, struct wanted *wanted, struct err
 
 struct sent {
     uint64_t position, steps;
-    double time; /* of the data, 0 = unknown */
+    double time; /* time of the data, 0 = unknown */
 };
 
 struct search {
@@ -197,7 +196,7 @@ static bool is_wanted(const struct wanted *wanted, const struct sent *example) {
 
 struct chosen {
     uint64_t count;
-    double from, to; /* of the data, 0 = unknown */
+    double from, to; /* times of the data, 0 = unknown */
     json_t *spans;   /* the field of a rollback */
 };
 
@@ -316,7 +315,7 @@ static int find_kept(struct daemon *daemon, const struct wanted *wanted, struct 
     int result =
         learner_find_alarm(daemon->learner, wanted->key, wanted->key_size, wanted->at, alarm, &why);
     if (result > 0)
-        error_set(error, why.status, "%s; or pass a time span without an alarm: from and to",
+        error_set(error, why.status, "%s; or pass a time span (from, to), which needs no alarm",
                   why.text);
     else if (result < 0)
         *error = why;

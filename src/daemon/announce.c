@@ -29,7 +29,7 @@ enum {
 struct notice {
     uint64_t count;
     uint64_t announced; /* time of the last announcement */
-    double time;        /* of the newest one's data, 0 = unknown */
+    double time;        /* data time of the newest one, 0 = unknown */
     size_t key_size;
     char key[WIRE_KEY_MAX];    /* the newest one's stream */
     struct out_of_scale found; /* the newest number out of scale */

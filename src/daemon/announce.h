@@ -26,7 +26,7 @@ void announce_close(struct daemon *daemon);
 void announce_event(struct daemon *daemon, const char *kind, json_t *details, const char *format,
                     ...) __attribute__((format(printf, 4, 5)));
 
-/* The same, and logs the text with log_info or log_warning. */
+/* Publishes an event, and logs the text with log_info or log_warning. */
 void announce_logged(struct daemon *daemon, void (*log)(const char *format, ...), const char *kind,
                      json_t *details, const char *format, ...)
     __attribute__((format(printf, 5, 6)));

@@ -38,7 +38,7 @@ struct checkpoints {
     bool changed;      /* something was learned or set since the newest start */
     bool soon;         /* due even if nothing has changed */
     uint64_t examples; /* learned when the newest one was started */
-    uint64_t time;     /* of the newest start, CLOCK_MONOTONIC in ns */
+    uint64_t time;     /* the newest start, CLOCK_MONOTONIC in ns */
     double written;    /* Unix time of the newest one on disk, 0 = none */
     uint64_t on_disk;  /* examples in the newest one on disk */
     enum asked asked;

@@ -29,9 +29,9 @@ bool journalling_has_room(const struct daemon *daemon);
 struct verdict {
     enum { VERDICT_NEW, VERDICT_DUPLICATE, VERDICT_REJECTED } kind;
     bool number_ignored;       /* new: learned without its number */
-    enum wire_duplicate why;   /* of a duplicate */
-    uint64_t position;         /* of a duplicate: of its stream's newest example */
-    enum reject_reason reason; /* of a rejected example, with `text` */
+    enum wire_duplicate why;   /* duplicate: the reason */
+    uint64_t position;         /* duplicate: its stream's newest example */
+    enum reject_reason reason; /* rejected: the reason, with `text` */
     char text[REJECT_WHY_SIZE];
 };
 int journalling_check(struct daemon *daemon, const struct example *example, struct verdict *verdict,
@@ -45,7 +45,7 @@ int journalling_append(struct daemon *daemon, const struct example *example, uin
    when the configuration file changed: a reset goes back to that value. */
 void journalling_append_command(struct daemon *daemon, enum journal_kind kind, json_t *command);
 
-/* The same for a command with the place of a broker's partition: journal_partition and its
+/* Appends a command with the place of a broker's partition: journal_partition and its
    place. */
 void journalling_append_place(struct daemon *daemon, enum journal_kind kind, json_t *command,
                               uint32_t partition, const struct journal_place *place);

@@ -20,7 +20,7 @@ enum { ROLLBACK_CHOICES = 256 }; /* streams and spans together */
    not its labels: they can belong to examples outside, and have no effect if their example is left
    out. A rollback never leaves out another rollback. */
 struct rollback {
-    uint64_t position; /* of its own entry */
+    uint64_t position; /* its own entry */
     uint64_t after;    /* leaves out only entries between this and `position` */
     uint64_t first;    /* the first entry that it leaves out; 0 = unknown */
     json_t *streams;   /* a list of keys */
@@ -36,7 +36,7 @@ struct rollback {
         uint64_t producer;
         uint32_t epoch;
         uint64_t sequence;
-        json_t *name; /* for messages */
+        json_t *name; /* used in messages */
     } * partitions;
 };
 

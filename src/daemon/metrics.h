@@ -47,17 +47,17 @@ struct metrics_anchor {
 };
 
 struct metrics {
-    uint64_t examples, steps, updates, skipped; /* since the start of learning */
-    double data_time;                           /* of the newest example; NaN = unknown */
-    double loss;                                /* of the newest scored example, or NaN */
+    uint64_t examples, steps, updates, skipped; /* counts since the start of learning */
+    double data_time;                           /* the newest example's; NaN = unknown */
+    double loss;                                /* the newest scored example's, or NaN */
     /* Exponential moving averages of the losses and of ones: their ratio corrects for the start. */
     double smoothed_sum, smoothed_weight;
-    double gradient_norm; /* of the newest update, or NaN */
-    double update_ratio;  /* of the newest update, or NaN */
+    double gradient_norm; /* the newest update's, or NaN */
+    double update_ratio;  /* the newest update's, or NaN */
     size_t streams;
     struct metrics_interval intervals[2];
     unsigned current; /* index of the open interval; the other is complete */
-    uint64_t played;  /* as in struct learned, of the newest example */
+    uint64_t played;  /* the newest example's field of struct learned */
     struct metrics_anchor anchor;
     double rate; /* examples per second up to the anchor, or NaN */
 };

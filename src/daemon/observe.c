@@ -45,8 +45,8 @@ struct figures {
     struct metrics metrics;
     struct skill *skill;
     uint64_t played;      /* see observe_played */
-    uint64_t last_due;    /* when the newest `loss` was due, or learning began; 0 = not yet */
-    uint64_t asked;       /* when a measurement was last due by time */
+    uint64_t last_due;    /* time when the newest `loss` was due, or learning began; 0 = not yet */
+    uint64_t asked;       /* time when a measurement was last due by time */
     bool is_stale;        /* a new plan is played: the next observed example reads the clock */
     bool start_announced; /* the event `started` has had a subscriber */
     /* Counts at the start, for that event. */

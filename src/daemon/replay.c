@@ -30,7 +30,7 @@ enum { REPLAY_EXTENSION_S = 30 }; /* requested from the service manager each tim
 
 struct replay {
     struct daemon *daemon;
-    struct decoder *decoder; /* for learn_rest */
+    struct decoder *decoder; /* used by learn_rest */
     uint64_t looked;         /* time of the last check */
     struct left_out *list;
     const struct rollback *counted; /* see replay_without */

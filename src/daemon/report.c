@@ -120,7 +120,7 @@ static void put_list(struct json_text *text, const char *key, const double *numb
 struct formatter {
     const struct model *model;
     const struct learner *learner;
-    size_t lexicon; /* of classes that are words, else SIZE_MAX */
+    size_t lexicon; /* vocabulary of classes that are words, else SIZE_MAX */
     size_t top;     /* number of words in a prediction */
 };
 

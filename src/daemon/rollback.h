@@ -12,7 +12,7 @@ struct daemon;
 struct error;
 
 struct rollback_report {
-    uint64_t position;           /* of the rollback's own entry; 0: a dry run */
+    uint64_t position;           /* the rollback's own entry; 0: a dry run */
     uint64_t after;              /* entries after this one are left out */
     uint64_t first;              /* the first entry that is left out */
     uint64_t restored;           /* the checkpoint's newest entry */

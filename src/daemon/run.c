@@ -20,7 +20,7 @@
 #include "parts.h"
 #include "source.h"
 
-#define DRAIN_TIME (5 * NS_PER_SECOND)  /* for learning the waiting examples when stopping */
+#define DRAIN_TIME (5 * NS_PER_SECOND)  /* limit for learning the waiting examples when stopping */
 #define SAME_SIGNAL (NS_PER_SECOND / 2) /* two signals within this time are one */
 
 enum {
@@ -35,7 +35,7 @@ struct run {
     char refused[ERROR_TEXT_SIZE]; /* see run_refused_reload */
     uint64_t started;
     bool paused, replaying, stopping, broken;
-    uint64_t stop_time;  /* when stopping began */
+    uint64_t stop_time;  /* start of stopping */
     uint64_t stop_taken; /* examples taken by then */
     char stop_reason[REASON_SIZE];
     struct error failure; /* status 0 = none */

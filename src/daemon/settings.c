@@ -48,8 +48,8 @@ enum { LINE_SIZE = 1024 };
 
 struct settings {
     const struct config_source *source;
-    struct config configured; /* as loaded last */
-    struct config current;    /* with the values set in flight */
+    struct config configured; /* the configuration as loaded last */
+    struct config current;    /* the same with the values set in flight */
     char *json, *tags;        /* the current configuration as text; NULL: out of memory */
 };
 

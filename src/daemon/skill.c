@@ -25,7 +25,7 @@ struct interval {
 
 struct skill {
     struct skill_options options;
-    struct sums scored; /* of the open interval; the learner has its errors */
+    struct sums scored; /* the open interval's sums; the learner has its errors */
     struct interval last, both;
 
     /* The course of the run, in bins of `width` examples except the last. When all are in use,

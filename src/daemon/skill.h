@@ -19,8 +19,8 @@ struct skill;
 /* The size of the learner's results; skill_open allocates all memory. */
 struct skill_options {
     enum loss loss;
-    size_t columns; /* of squared errors; 0 if targets are not numbers */
-    size_t experts; /* including members; 0 without scale: forecast */
+    size_t columns; /* columns with squared errors; 0 if targets are not numbers */
+    size_t experts; /* experts and members; 0 without scale: forecast */
 };
 
 int skill_open(struct skill **skill, const struct skill_options *options, struct error *error);

@@ -21,10 +21,10 @@ struct status_fields;
 /* The answer to an example. */
 struct source_answer {
     enum wire_status status;
-    enum wire_duplicate why;   /* of a duplicate */
-    enum reject_reason reason; /* of a rejected example; `text` is its reason as a clause */
+    enum wire_duplicate why;   /* duplicate: the reason */
+    enum reject_reason reason; /* rejected: the reason; `text` is a clause */
     const char *text;
-    uint64_t position; /* in the journal, 0 = absent */
+    uint64_t position; /* position in the journal, 0 = absent */
 };
 
 struct source_ops {
@@ -32,7 +32,7 @@ struct source_ops {
     int (*open)(struct daemon *daemon, struct error *error);
     void (*close)(struct daemon *daemon);
 
-    /* For messages. */
+    /* Returns the address for messages. */
     const char *(*endpoint)(const struct daemon *daemon);
 
     /* `poll` sets the item for zmq_poll. `idle` (may be NULL) follows when nothing waits there. */

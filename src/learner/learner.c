@@ -18,7 +18,7 @@
 #include "parts/truths.h"
 
 enum {
-    PLAN_BYTES = 1 << 20, /* of inputs, targets and outputs: wide networks have shorter plans */
+    PLAN_BYTES = 1 << 20, /* inputs, targets and outputs: wide networks have shorter plans */
     PLAN_MEASURES = 64,   /* few examples are measured */
 };
 
@@ -113,7 +113,7 @@ static bool open_plan(struct learner *learner, size_t most_steps) {
 
 /* How much of the plan's results has been delivered. */
 struct cursor {
-    size_t steps, scores, measures; /* of each member */
+    size_t steps, scores, measures; /* counts for each member */
     size_t updates[CONFIG_MEMBERS_MAX];
 };
 

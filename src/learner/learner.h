@@ -25,8 +25,8 @@ int learner_open(struct learner **learner, const struct config *config, const st
                  const struct learner_observer *observer, struct error *error);
 void learner_close(struct learner **learner);
 
-/* The same in two steps, for callers that can resume from a checkpoint. The opened learner has zero
-   parameters until learner_start sets fresh ones, which reads config.initial. */
+/* Open the learner in two steps, for callers that can resume from a checkpoint. The opened learner
+   has zero parameters until learner_start sets fresh ones, which reads config.initial. */
 int learner_open_empty(struct learner **learner, const struct config *config,
                        const struct model *model, const struct engine_ops *engine,
                        size_t plan_steps, const struct learner_observer *observer,
@@ -63,7 +63,7 @@ int learner_configure(struct learner *learner, size_t member, double rate, doubl
    (model.initial not found, out of memory); -1: the device has failed. */
 int learner_reset(struct learner *learner, struct error *error);
 
-/* The same for one member: its parameters, moments, least squares, hidden states and rates.
+/* Resets one member: its parameters, moments, least squares, hidden states and rates.
    Streams, experts, mixtures, counters and the other members stay. */
 int learner_reset_member(struct learner *learner, size_t member, struct error *error);
 

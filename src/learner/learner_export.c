@@ -12,7 +12,7 @@
 #include "parts/scaling.h"
 #include "parts/words.h"
 
-enum { DIGITS = 17 /* of a number in JSON: all */ };
+enum { DIGITS = 17 /* all digits of a number in JSON */ };
 
 /* Returns numbers as a JSON list, to be freed; NULL: out of memory. */
 static char *list_text(const double *numbers, size_t size) {
@@ -30,8 +30,8 @@ enum { EXPORT_SCALERS = 2, EXPORT_TEXTS = 3 + 2 * EXPORT_SCALERS };
 /* The __metadata__ of the safetensors file. It depends only on the learned state: equal daemons
    export equal bytes. */
 struct export_texts {
-    char *numbers[2 * EXPORT_SCALERS]; /* of scalers; NULL with scale: none */
-    char *words;                       /* of vocabularies; NULL without */
+    char *numbers[2 * EXPORT_SCALERS]; /* numbers of scalers; NULL with scale: none */
+    char *words;                       /* words of vocabularies; NULL without */
     struct safetensors_text lines[EXPORT_TEXTS];
     size_t count;
 };

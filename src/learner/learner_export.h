@@ -14,7 +14,7 @@
 int learner_export(struct learner *learner, const char *digest, struct safetensors_memory *memory,
                    struct error *error);
 
-/* The same with other parameters: (parameters,) of each member, one after the other; NULL: the
+/* Exports other parameters: (parameters,) of each member, one after the other; NULL: the
    learner's. */
 int learner_export_values(struct learner *learner, const char *digest, const float *values,
                           struct safetensors_memory *memory, struct error *error);

@@ -26,13 +26,13 @@ struct anomalies {
     /* (target_size,) the column of number k of a target, SIZE_MAX: none; NULL: all of x. */
     size_t *of_target;
     bool symbols;     /* each has a forecast and one loss */
-    bool has_errors;  /* of each column: the forecasts are numbers */
+    bool has_errors;  /* forecasts are numbers, so each column has an error */
     float *x;         /* (plan_steps, columns) as received */
     double *errors;   /* (columns,) of the newest score, prediction less truth; or one number */
     double *forecast; /* (columns,) of the current step */
     double surprise;  /* the largest among the scores before the step */
     double configured_threshold;
-    struct anomaly_said result; /* of the reported example */
+    struct anomaly_said result; /* result of the reported example */
 };
 
 /* ---- Memory ---- */
@@ -82,7 +82,7 @@ static void describe_alarms(struct anomalies *a, const struct config *config) {
     a->alarms_of_surprise = config->anomaly.surprise;
     a->surprise_rule = (struct alarm_rule){.threshold = config->anomaly.surprise_threshold,
                                            .rest = config->anomaly.surprise_rest,
-                                           .recovery = 1}; /* without fatigue */
+                                           .recovery = 1}; /* no fatigue */
 }
 
 static int anomalies_open(void **self, struct part_host *host, struct error *error) {
@@ -145,7 +145,8 @@ static bool anomalies_plan_open(void *self) {
 
 static size_t anomalies_step_bytes(const void *self) {
     const struct anomalies *a = self;
-    return a->columns * sizeof *a->x + sizeof(size_t); /* and the learner's count of scores */
+    /* the second term is the learner's count of scores */
+    return a->columns * sizeof *a->x + sizeof(size_t);
 }
 
 static void anomalies_reset(void *self) {

@@ -14,7 +14,7 @@
 struct baseline {
     enum loss_baseline kind;
     bool next;
-    size_t classes;       /* that take part: the last, and the first classes - 1 */
+    size_t classes;       /* active classes: the last, and the first classes - 1 */
     size_t numbers, size; /* doubles of a state */
     double *states;       /* (slots, size) */
 };

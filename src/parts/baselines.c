@@ -108,8 +108,8 @@ static bool has_numbers(const struct baselines *b) {
 
 /* A forecast of numbers, (size,) each. */
 struct forecast {
-    const double *original; /* in the unit of targets; NAN = unknown */
-    const double *scaled;   /* in the network's unit; NAN after baseline_lost */
+    const double *original; /* forecast in the unit of targets; NAN = unknown */
+    const double *scaled;   /* forecast in the network's unit; NAN after baseline_lost */
 };
 
 /* Returns the forecast for a step that is one of several open ones: the base of its x. */

@@ -1,7 +1,7 @@
-/* From numbers of x to the network's x, if columns are listed (docs/reference/columns.md): cycles
-   become sines and cosines, numbers get a mask, and the engine uses a symbol's id as its row.
-   Targets of `next` are the columns of x that the configuration names, as received and as scaled. A
-   hashed symbol has a sign, which is not part of it as a target. */
+/* Converts numbers of x to the network's x, if columns are listed (docs/reference/columns.md):
+   cycles become sines and cosines, numbers get a mask, and the engine uses a symbol's id as its
+   row. Targets of `next` are the columns of x that the configuration names, as received and as
+   scaled. A hashed symbol has a sign, which is not part of it as a target. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -26,8 +26,8 @@ enum { AHEAD_Y, AHEAD_LAST, AHEAD_DS, AHEAD_AR12, AHEAD_EXPERTS };
 /* A planned step. */
 struct planned_step {
     uint32_t slot;
-    bool learn;      /* from the targets in its x */
-    uint64_t number; /* in its stream: 0 is the first */
+    bool learn;      /* learn from the targets in its x */
+    uint64_t number; /* its number in the stream: 0 is the first */
 };
 
 struct experts {
@@ -35,15 +35,15 @@ struct experts {
     const struct output *output;
     struct forecaster *forecaster;
     struct mixture *mixture;
-    unsigned set; /* of experts */
+    unsigned set; /* the set of experts */
     size_t columns, horizons;
     size_t count; /* experts and members */
     size_t row_size, forecast_row;
-    struct forecast_step step;    /* in planning */
+    struct forecast_step step;    /* the step in planning */
     struct planned_step *planned; /* (plan_steps,) */
     double *numbers;              /* (plan_steps, row_size) */
     double *forecasts;            /* (plan_steps, forecast_row) as in struct learned */
-    double *gathered;             /* of an example that spans plans; grows to the longest */
+    double *gathered;             /* results of an example that spans plans; grows to the longest */
     size_t gathered_capacity;
     double *table;   /* (count, columns) and (columns,) */
     double *targets; /* (columns,) */

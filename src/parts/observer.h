@@ -18,12 +18,12 @@ struct truth;
 /* Counters since the start of learning, saved in checkpoints. */
 struct learner_counters {
     uint64_t examples, steps, updates, skipped, forgotten;
-    uint64_t position; /* of the newest journal entry taken; 0 = none, or no journal */
+    uint64_t position; /* newest journal entry taken; 0 = none, or no journal */
 };
 
 /* Sums over scored steps of one number of the targets, in original units. */
 struct column_error {
-    double squared, absolute; /* of the prediction's error */
+    double squared, absolute; /* sums of the prediction's error */
     double baseline;          /* squares of the baseline's error */
     uint64_t observed;
 };
@@ -59,8 +59,8 @@ struct learned {
     /* Examples learned when its plan had been played: the count that belongs to a clock read
        now. */
     uint64_t played;
-    uint64_t received; /* as in struct example */
-    double time;       /* of its header, Unix time; 0 = unknown */
+    uint64_t received; /* the field of struct example */
+    double time;       /* time in its header, Unix time; 0 = unknown */
     size_t scored;     /* steps scored by this example */
     double loss;       /* mean loss over them; NaN when scored is 0 */
     /* squared, gaussian: sum over scored steps and observed numbers of (prediction - x)^2 in
@@ -76,8 +76,8 @@ struct learned {
     size_t correct;
     size_t updates;       /* applied while it was learned */
     size_t skipped;       /* not applied: loss or gradient not finite */
-    double gradient_norm; /* of the last of these updates; 0 without one */
-    double update_ratio;  /* of the last of these updates; 0 without one */
+    double gradient_norm; /* the last of these updates'; 0 without one */
+    double update_ratio;  /* the last of these updates'; 0 without one */
     /* (I,) mean and deviation of the scaler for this example, NaN before an observation: x = mean +
        deviation * z. NULL with scale: none. If columns are targets, those columns only. */
     const double *mean;
@@ -122,17 +122,18 @@ struct learner_alarm {
     size_t key_size;
     uint64_t example;     /* its number, as in struct learned */
     uint64_t stream_step; /* steps of the stream before it */
-    double time;          /* of its header, Unix time; 0 = unknown */
-    double score;         /* of the step; NaN with stuck and silent */
-    double threshold;     /* without fatigue; NaN with stuck and silent */
+    double time;          /* time in its header, Unix time; 0 = unknown */
+    double score;         /* the step's score; NaN with stuck and silent */
+    double threshold;     /* threshold without fatigue; NaN with stuck and silent */
     /* The column with the largest score, or stuck or silent; SIZE_MAX: the whole stream. */
     size_t column;
     /* Real columns of x; 0 for symbols. A whole silent stream has 0, and none of the next
        fields. */
     size_t columns;
-    const uint16_t *at;         /* (columns,) their numbers in x; NULL: all of x */
-    struct anomaly_said result; /* of the example so far: `scores` and `surprises` by column */
-    const float *x;             /* (columns,) the input, NaN = missing; NULL for a label */
+    const uint16_t *at; /* (columns,) their numbers in x; NULL: all of x */
+    /* scores of the example so far: `scores` and `surprises` by column */
+    struct anomaly_said result;
+    const float *x; /* (columns,) the input, NaN = missing; NULL for a label */
     /* (columns,) its forecast, NaN = none; NULL unless the target is the next x. */
     const double *forecast;
 };

@@ -61,19 +61,19 @@ struct planned {
     bool finished; /* completely planned */
     bool begun;    /* some of its results have been delivered */
     bool begins;   /* its stream begins with it */
-    bool learn;    /* as in struct example */
-    uint32_t slot; /* of its stream; STREAMS_NONE: a label without a stream */
+    bool learn;    /* the field of struct example */
+    uint32_t slot; /* its stream's; STREAMS_NONE: a label without a stream */
     uint64_t received;
-    double time;                          /* of its header, 0 = unknown */
-    size_t steps;                         /* of the whole example */
-    size_t streams;                       /* in memory after it */
-    size_t planned_steps, planned_scores; /* in this plan, of each member */
-    size_t planned_measures;              /* in this plan, 0 or 1 */
+    double time;                          /* time in its header, 0 = unknown */
+    size_t steps;                         /* steps of the whole example */
+    size_t streams;                       /* streams in memory after it */
+    size_t planned_steps, planned_scores; /* counts in this plan, for each member */
+    size_t planned_measures;              /* count in this plan, 0 or 1 */
     size_t planned_moments;
     size_t gathered_steps;           /* played in earlier plans */
     size_t given_steps;              /* steps whose predictions are kept (truth.h) */
-    size_t first_pair, first_bounds; /* where its own begin (truth.h) */
-    size_t scored, observed, correct, updates, skipped; /* as in struct learned */
+    size_t first_pair, first_bounds; /* its first pair and bounds (truth.h) */
+    size_t scored, observed, correct, updates, skipped; /* the fields of struct learned */
     double loss_sum, baseline_sum, squared_error, gradient_norm, update_ratio;
     /* (members,): at the end, since most configurations have few */
     size_t planned_updates[CONFIG_MEMBERS_MAX];
@@ -84,7 +84,7 @@ struct step {
     const struct example *example;
     size_t t;                /* its number in the example */
     size_t number;           /* its number in the plan */
-    uint32_t slot;           /* of its stream */
+    uint32_t slot;           /* its stream's */
     const void *x;           /* (x_size,) as received, perhaps unaligned */
     union value *values;     /* (x_size,) initially x; parts rewrite it */
     union value *input;      /* (features,) of the first network: `values` without encoding */
@@ -95,7 +95,7 @@ struct step {
 /* A target of an open step, while the example that contains it is planned. */
 struct target_come {
     uint32_t slot;
-    size_t age, horizon; /* of the step: see member.h */
+    size_t age, horizon; /* age and horizon of the step: see member.h */
     union value *value;  /* (target_size,) in the network's unit; not yet relative */
     const void *came;    /* (target_size,) as received, perhaps unaligned */
     bool learn;          /* used for learning */
@@ -103,13 +103,13 @@ struct target_come {
     /* (2, target_size) mean and deviation of the step's prediction; NULL: targets are not
        scaled. */
     const double *scale;
-    const struct scaler *scaler; /* of that prediction; or NULL */
+    const struct scaler *scaler; /* the scaler of that prediction, or NULL */
     const float *base;           /* (target_size,) the base of a relative target, or NULL */
 };
 
 /* A score, once it has been played. */
 struct scored {
-    size_t number;             /* in the plan; SIZE_MAX: not of a network */
+    size_t number;             /* its number in the plan; SIZE_MAX: no network's score */
     size_t horizon;            /* 0 is the nearest */
     double loss, baseline;     /* loss of network and simplest forecast */
     const float *output;       /* (outputs / horizons,) the output that was scored */
@@ -122,8 +122,8 @@ struct scored {
 
 /* The results of an example in this plan. */
 struct given {
-    size_t row;                     /* of the example in the plan */
-    size_t first_step, first_score; /* in the plan */
+    size_t row;                     /* the example's row in the plan */
+    size_t first_step, first_score; /* numbers in the plan */
     struct learned *learned;        /* scale and outputs of this plan */
 };
 
@@ -143,7 +143,7 @@ struct part_kind {
     /* Returns 1 with an error if the part is unavailable and optional. */
     int (*open)(void **self, struct part_host *host, struct error *error);
     void (*close)(void *self);
-    size_t (*step_bytes)(const void *self); /* of a planned step */
+    size_t (*step_bytes)(const void *self); /* bytes of a planned step */
     bool (*plan_open)(void *self);          /* host->plan_steps is known. False: out of memory */
     int (*prepare)(void *self, struct error *error); /* reads the data that `reset` starts from */
     void (*reset)(void *self);                       /* learning starts again without streams */
@@ -168,7 +168,7 @@ struct part_kind {
     void (*target)(void *self, const struct target_come *target);
 
     /* ---- After the plan has been played ---- */
-    bool (*needs_outputs)(const void *self); /* of every step */
+    bool (*needs_outputs)(const void *self); /* true: the outputs of every step */
     void (*resumed)(void *self, struct planned *example);
     void (*played)(void *self, struct planned *example, size_t step);
     void (*scored)(void *self, struct planned *example, struct scored *score);
@@ -219,7 +219,7 @@ struct part_host {
     struct learner_counters counters;
     struct learner_errors errors; /* sums: parts add to columns and experts */
 
-    size_t forecasts;      /* in the mixture, experts and members (experts) */
+    size_t forecasts;      /* forecasts in the mixture, experts and members (experts) */
     uint64_t appeared;     /* classes that had appeared before the example (words) */
     size_t known_classes;  /* classes that take part; SIZE_MAX: all (words) */
     size_t hidden_classes; /* classes whose biases are not learned (words) */

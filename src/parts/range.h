@@ -18,9 +18,9 @@ enum { INPUT_RANGE_FACTOR = 100, INPUT_RANGE_FIRST = 30 };
 
 /* The findings in one example. */
 struct out_of_scale {
-    size_t count;   /* of numbers out of scale */
-    size_t column;  /* of the newest one, from 0 */
-    double value;   /* of the newest one, as received */
+    size_t count;   /* count of numbers out of scale */
+    size_t column;  /* column of the newest one, from 0 */
+    double value;   /* value of the newest one, as received */
     double largest; /* |x| of all earlier numbers */
 };
 

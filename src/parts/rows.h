@@ -16,16 +16,16 @@ struct error;
 enum state_flags {
     STATE_ONCE = 1,    /* one of the learner; otherwise one of each stream */
     STATE_MEMBERS = 2, /* one of each member, under its name */
-    STATE_ALWAYS = 4,  /* with STATE_MEMBERS: even without a member */
+    STATE_ALWAYS = 4,  /* STATE_MEMBERS even without a member */
     STATE_LATER = 8,   /* missing in files of earlier versions: starts from scratch */
     STATE_TRUTH = 16,  /* only if predictions are kept */
     /* Only with anomaly detection; if one does not fit, all of a stream start from scratch. */
     STATE_WATCH = 32,
     STATE_SHARED = 64,   /* also in shared slots, after those of streams */
-    STATE_ALONE = 128,   /* with STATE_SHARED: only in shared slots */
+    STATE_ALONE = 128,   /* only shared slots have it, with STATE_SHARED */
     STATE_WINDOW = 256,  /* reset by another window, stride, rule or optimizer */
     STATE_MOMENTS = 512, /* reset by another optimizer */
-    STATE_MEMORY = 1024, /* without it, or with another size, all anomaly rows are reset */
+    STATE_MEMORY = 1024, /* if it is missing or has another size, all anomaly rows are reset */
 };
 
 struct state_place;
@@ -34,7 +34,7 @@ struct state_row {
     const char *name;
     enum safetensors_type type;
     unsigned flags;
-    unsigned which; /* for the row's functions */
+    unsigned which; /* selects the row for its functions */
     size_t count; /* numbers of a stream; STATE_ONCE: of the learner, or rows of `width` numbers */
     size_t width; /* 0: one dimension */
 
@@ -46,7 +46,7 @@ struct state_row {
     void *(*at)(const struct state_place *place, size_t n);
     size_t (*used)(const struct state_place *place, size_t n);
     size_t (*most)(
-        const struct state_place *place); /* with `used`: maximum of rows in all pieces */
+        const struct state_place *place); /* maximum of rows in all pieces, with `used` */
 
     /* Replace `at`: copy all numbers out or in. `write`, and `filled` after `at`, return 1 if this
        learner cannot have written them, -1 if the device has failed. */

@@ -17,8 +17,8 @@ static const double least_relative = 1e-9, least_absolute = 1e-12;
 /* The scaling of one number. */
 struct rule {
     bool plain;      /* not scaled */
-    uint64_t memory; /* in values, 0 = all */
-    double limit;    /* in sd, 0 = none */
+    uint64_t memory; /* values, 0 = all */
+    double limit;    /* number of sd, 0 = none */
 };
 
 struct scaler {

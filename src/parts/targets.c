@@ -23,13 +23,13 @@
 
 /* The state of an open step, in addition to the engine's. */
 struct open_step {
-    uint64_t producer, sequence; /* of its example */
-    uint32_t epoch;              /* of its example */
-    uint32_t steps;              /* of its example; 0: not numbered */
+    uint64_t producer, sequence; /* its example's */
+    uint32_t epoch;              /* its example's */
+    uint32_t steps;              /* its example's; 0: not numbered */
     uint32_t known;              /* 1: its target has arrived or is known to be missing */
     uint32_t terms;              /* its targets for learning */
-    double time;                 /* of its example's header, 0 = unknown */
-    uint64_t classes;            /* of a vocabulary: known before its example */
+    double time;                 /* time in its example's header, 0 = unknown */
+    uint64_t classes;            /* classes known before its example, with a vocabulary */
 };
 
 /* Arrays by slot and place (model_place). */
@@ -38,7 +38,7 @@ struct targets {
     const struct model *model;
     const struct output *output;
     const struct loss_kind *loss;
-    struct scaler *scaler; /* of targets; NULL: not scaled */
+    struct scaler *scaler; /* the targets' scaler; NULL: not scaled */
     bool relative;
     size_t size, places;     /* numbers in a target */
     struct open_step *opens; /* (slots, places) */
@@ -57,7 +57,7 @@ struct targets {
     double *score_scales;
     float *step_bases; /* (plan_steps, size) of each step with relative targets; or NULL */
     double *errors;    /* (size,) of the newest score, if targets are numbers */
-    float *outputs;    /* of an example that spans plans; grows to the longest */
+    float *outputs;    /* outputs of an example that spans plans; grows to the longest */
     size_t outputs_capacity;
 };
 

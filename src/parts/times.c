@@ -26,7 +26,7 @@ struct times {
     double *kept;    /* (slots, KEPT) */
     struct time_zone *zone;
     uint64_t backwards;                   /* examples older than their stream's previous one */
-    union value features[TIME_WIDTH_MAX]; /* of the next step of the example in planning */
+    union value features[TIME_WIDTH_MAX]; /* features of the next step of the example in planning */
 };
 
 static double *kept_of(const struct times *times, uint32_t slot) {

@@ -19,7 +19,7 @@ struct row {
 struct truth {
     struct truth_shape shape;
     struct conformal *conformal; /* NULL without columns */
-    size_t columns;              /* of all horizons */
+    size_t columns;              /* columns of all horizons */
     struct row kept, pair;
     size_t state_size;
     double *states; /* (slots, state_size): the count of predictions, and a ring of the newest */

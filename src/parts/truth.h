@@ -19,9 +19,9 @@ struct truth;
 struct truth_shape {
     size_t slots;
     size_t open;     /* waiting predictions of a stream, at most */
-    size_t horizons; /* of a step: each has its own prediction, intervals and truth */
-    size_t numbers;  /* in a prediction of one horizon */
-    size_t columns;  /* with an interval, the first ones of a prediction; 0 = none */
+    size_t horizons; /* horizons of a step: each has its own prediction, intervals and truth */
+    size_t numbers;  /* numbers in a prediction of one horizon */
+    size_t columns;  /* columns with an interval, the first of a prediction; 0 = none */
     bool keeps;      /* otherwise predictions are not kept but passed again with their truth */
     size_t targets;  /* numbers in a truth */
     /* Forecasts of experts and members for a prediction of one horizon; 0 = none. */
@@ -33,7 +33,7 @@ struct truth_shape {
 struct truth_step {
     uint64_t example; /* its number since the start of learning */
     double time;      /* its header's; 0 = unknown */
-    size_t step;      /* in the example, from 0 */
+    size_t step;      /* its number in the example, from 0 */
 };
 
 int truth_open(struct truth **truth, const struct truth_shape *shape, struct error *error);
@@ -64,7 +64,7 @@ void truth_add_target(struct truth *truth, uint32_t slot, size_t age,
 
 /* A prediction with its truth, valid until the next truth_clear. */
 struct truth_pair {
-    struct truth_step step; /* of the prediction */
+    struct truth_step step; /* the prediction's step */
     size_t horizon;
     double loss;
     const double *prediction; /* (numbers,) */
@@ -92,9 +92,9 @@ size_t truth_steps(const struct truth *truth);
 
 /* ---- Coverage of intervals ---- */
 
-/* Over all numbers with an interval, of all streams. */
+/* Counts over all numbers with an interval, of all streams. */
 struct truth_coverage {
-    double numbers, held;              /* since the start of learning */
+    double numbers, held;              /* counts since the start of learning */
     double recent_weight, recent_held; /* the same, exponentially weighted by TRUTH_RECENT */
 };
 #define TRUTH_RECENT 0.998 /* per truth: about the newest 500 count */

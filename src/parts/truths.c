@@ -13,7 +13,7 @@
 /* An event of a plan for predictions and truths: a step with a prediction, or a truth. */
 struct moment {
     uint32_t slot;
-    size_t age; /* of a truth: age of its prediction, counted back from the newest */
+    size_t age; /* a truth: age of its prediction, counted back from the newest */
     size_t horizon;
     bool is_truth; /* the next row of truths; otherwise a step */
     bool begins;   /* its stream's first step */

@@ -41,7 +41,7 @@ struct lexicon {
     char name[CONFIG_NAME_SIZE]; /* "input", "output" */
     struct vocabulary of;
     bool x, y;             /* ids are symbols of x, classes of targets */
-    size_t column;         /* of x; NO_COLUMN: none */
+    size_t column;         /* its column of x; NO_COLUMN: none */
     struct streams *words; /* a word's slot is its id */
     uint64_t *appeared;    /* (capacity,) the count when the word appeared */
     uint64_t *used;        /* (capacity,) the example that last used it, from the start */
@@ -66,13 +66,13 @@ struct words {
     struct lexicon *of;
     size_t count;
     struct lexicon **of_column; /* (input_row,) NULL: no vocabulary */
-    struct resolved x, y;       /* of the current example, as ids */
+    struct resolved x, y;       /* the current example, as ids */
     struct fresh *fresh;
     size_t fresh_count, fresh_capacity;
     float *buffer; /* (the largest tensor by ids,) */
     size_t buffer_size;
-    bool decays, keeps_start; /* of an optimizer: weight_decay, kept starting values (kinds.h) */
-    struct json_t *initial;   /* by name, the words of model.initial; NULL: none */
+    bool decays, keeps_start; /* the optimizer's weight_decay and kept starting values (kinds.h) */
+    struct json_t *initial;   /* words of model.initial by name; NULL: none */
     float *start[][MODEL_TENSORS_MAX]; /* (members,) starting values, once requested */
 };
 

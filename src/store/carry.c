@@ -27,7 +27,7 @@ struct carry {
     struct learner *learner;
     struct journal *journal; /* NULL: nothing is appended */
     struct stream_state *state;
-    char *text; /* of a command with a piece */
+    char *text; /* text of a command with a piece */
 };
 
 int carry_open(struct carry **carry, const struct config *config, struct learner *learner,

@@ -48,7 +48,7 @@ struct carry_visitor {
     int (*visit)(void *context, const char *key, size_t key_size, const struct carry_blob *blob,
                  struct error *error);
     int (*gone)(void *context, const char *key, size_t key_size,
-                struct error *error); /* for carry_changed; may be NULL */
+                struct error *error); /* only carry_changed calls it; may be NULL */
 };
 int carry_each(struct carry *carry, const struct carry_visitor *visitor, struct error *error);
 

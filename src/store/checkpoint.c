@@ -32,7 +32,7 @@
 #define CHECKPOINT_BACK "checkpoint.back.tmp" /* the first, while it becomes the newest */
 
 enum {
-    CHECKPOINT_ASIDE_SIZE = 64, /* of a file name */
+    CHECKPOINT_ASIDE_SIZE = 64, /* bytes of a file name */
 };
 
 struct checkpoint {

@@ -56,9 +56,9 @@ struct checkpoint_report {
     char path[CHECKPOINT_PATH_SIZE];
     uint64_t examples; /* learned when it was written */
     uint64_t steps;    /* learned when it was written; loading: 0 */
-    uint64_t bytes;    /* of the file */
-    double seconds;    /* from checkpoint_start to the end of the last sync; loading: in total */
-    double time;       /* Unix time of writing */
+    uint64_t bytes;    /* file size */
+    double seconds; /* time from checkpoint_start to the end of the last sync; loading: in total */
+    double time;    /* Unix time of writing */
     uint64_t position; /* checkpoint_check: newest journal entry in it */
     bool held;         /* checkpoint_check: a running process has the lock */
     /* Loading: the digest (compatible) of the earlier window, stride, rule or optimizer, or "". */
@@ -118,7 +118,7 @@ bool checkpoint_busy(const struct checkpoint *checkpoint);
 int checkpoint_poll(struct checkpoint *checkpoint, struct checkpoint_report *report,
                     struct error *error);
 
-/* The same, but waits for the checkpoint in progress; 0: none is in progress. */
+/* Waits for the checkpoint in progress and returns its result; 0: none is in progress. */
 int checkpoint_finish(struct checkpoint *checkpoint, struct checkpoint_report *report,
                       struct error *error);
 
@@ -128,7 +128,7 @@ enum { CHECKPOINT_KEPT_NAME_SIZE = 40 };
 
 struct checkpoint_kept {
     char name[CHECKPOINT_KEPT_NAME_SIZE];
-    uint64_t position; /* of the newest journal entry in it */
+    uint64_t position; /* newest journal entry in it */
     double time;       /* Unix time of writing */
 };
 

@@ -29,7 +29,7 @@
 #define SHARE "anomaly_share"               /* metadata: a hash of anomaly.share */
 
 enum {
-    DESCRIPTION_SIZE = 2048, /* of a configuration */
+    DESCRIPTION_SIZE = 2048, /* bytes of a configuration's description */
     DESCRIPTION_SHOWN = 350, /* part of it in an error */
     KEY = 1 + WIRE_KEY_MAX,  /* a row of streams.keys: size, key, zeros */
     /* A row of learner.words: vocabulary and place in the order of use (uint32), number of words
@@ -92,7 +92,7 @@ static void add_tensors(struct checkpoint_layout *layout, size_t member) {
 
 struct slots {
     const struct learner *learner;
-    uint32_t next;        /* of streams, the least recently used first */
+    uint32_t next;        /* next slot of the streams, least recently used first */
     size_t shared, count; /* then the shared slots */
 };
 

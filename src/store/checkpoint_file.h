@@ -10,19 +10,19 @@
 #include "parts/rows.h"
 
 enum {
-    CHECKPOINT_NAME_SIZE = PARAMETERS_NAME_SIZE, /* of an entry */
+    CHECKPOINT_NAME_SIZE = PARAMETERS_NAME_SIZE, /* bytes of an entry's name */
     CHECKPOINT_CHECKSUM_SIZE = sizeof(int64_t),
     CHECKPOINT_COUNTERS = 6, /* numbers in learner.counters; the last is the journal's position */
-    CHECKPOINT_SHARE_SIZE = 17, /* of a hash of anomaly.share, as text */
+    CHECKPOINT_SHARE_SIZE = 17, /* bytes of the text of a hash of anomaly.share */
 };
 
 enum checkpoint_kind { ENTRY_TENSOR, ENTRY_KEPT, ENTRY_WORDS, ENTRY_KEYS, ENTRY_CHECKSUM };
 
 struct checkpoint_entry {
     enum checkpoint_kind kind;
-    const struct state_row *row; /* of ENTRY_KEPT */
+    const struct state_row *row; /* the row of ENTRY_KEPT */
     void *self;                  /* the part of the row */
-    /* of ENTRY_TENSOR: block 0 has parameters, block n the n-th moments */
+    /* ^ENTRY_TENSOR: block 0 has parameters, block n the n-th moments. */
     size_t member, block, tensor;
     bool lacked;   /* missing in the file, or does not fit */
     uint64_t used; /* rows read, if the entry counts its `used` rows */
@@ -35,7 +35,7 @@ struct checkpoint_layout {
     size_t streams, count, capacity;
     struct safetensors_entry *entries; /* (count,) */
     struct checkpoint_entry *of;       /* (count,) the meaning of each */
-    void *buffer;                      /* for the largest tensor or row */
+    void *buffer;                      /* room for the largest tensor or row */
     bool begins;                       /* windows of streams start from scratch */
     bool moments;                      /* so do the optimizer's moments */
 };
@@ -62,7 +62,7 @@ int checkpoint_put_row(const struct checkpoint_layout *layout, size_t entry, uin
 
 /* The source of entries that are read. */
 struct checkpoint_source {
-    const char *path;          /* for messages */
+    const char *path;          /* used in messages */
     struct safetensors *file;  /* NULL: use `blob` */
     const unsigned char *blob; /* the bytes of entries, each at its `begin` */
 };

@@ -46,8 +46,9 @@ static inline void journal_key(struct journal_key *to, const char *key, size_t k
 /* A partition of a broker. */
 struct journal_partition {
     char name[JOURNAL_PARTITION_NAME];
-    struct journal_place place;          /* durable; position 0: none. Under the mutex */
-    const struct journal_record *newest; /* of the batch; belongs to the journal's thread */
+    struct journal_place place; /* durable; position 0: none. Under the mutex */
+    /* the batch's newest record; belongs to the journal's thread */
+    const struct journal_record *newest;
 };
 
 struct journal {
@@ -59,7 +60,7 @@ struct journal {
     struct journal_found found;
     struct streams *keys;
     struct journal_key searched;   /* the key searched last, size 0: none */
-    uint32_t searched_slot;        /* of keys, or STREAMS_NONE */
+    uint32_t searched_slot;        /* its slot in `keys`, or STREAMS_NONE */
     struct journal_last *lasts;    /* (JOURNAL_KEYS,) */
     struct journal_recent *recent; /* NULL: disabled */
     uint64_t appended;
@@ -222,7 +223,8 @@ static bool next_task(struct journal *journal, struct task *task, uint64_t prune
         return false;
     *task = (struct task){.queue = journal->queue, .skip_to = journal->skip_to};
     task->count = journal->queue.count;
-    task->forgets = journal->forgets && task->count > 0; /* with its command */
+    /* the stream is forgotten together with its command */
+    task->forgets = journal->forgets && task->count > 0;
     if (task->count > JOURNAL_BATCH_ENTRIES)
         task->count = JOURNAL_BATCH_ENTRIES;
     if (journal->prunable > pruned && !journal->holds)

@@ -35,11 +35,11 @@ struct journal;
 enum {
     JOURNAL_BATCH_ENTRIES = 4096,
     JOURNAL_BATCH_NS = 2000000,     /* an entry waits this long for others, unless it is single */
-    JOURNAL_QUEUE_BYTES = 16 << 20, /* in memory, in addition to two largest examples */
+    JOURNAL_QUEUE_BYTES = 16 << 20, /* memory of the queue, in addition to two largest examples */
     /* Key, x and y of one example: SQLite allows a little less than twice this in a row. */
     JOURNAL_EXAMPLE_BYTES = 512 << 20,
     JOURNAL_COMMAND_BYTES = 1 << 20, /* text of one command with its zero */
-    JOURNAL_PARTITIONS = 4096,       /* of brokers, with a place */
+    JOURNAL_PARTITIONS = 4096,       /* partitions of brokers with a place */
     JOURNAL_PARTITION_NAME = 320,    /* bytes of a partition's name with its zero */
     JOURNAL_KEYS = 1 << 16,          /* streams and producers whose last sequence is in memory */
 };
@@ -52,10 +52,10 @@ struct journal_options {
     uint64_t keep; /* JOURNAL_KEEP_*, or bytes: the oldest entries are deleted above this size */
     size_t input_bytes; /* x and y of one step */
     size_t target_bytes;
-    size_t words_bytes; /* of one example; 0: no words */
-    size_t steps_max;   /* in one example */
+    size_t words_bytes; /* words of one example; 0: no words */
+    size_t steps_max;   /* maximum in one example */
     const char *name;   /* the daemon's, for messages */
-    const char *digest; /* of the configuration: see struct config */
+    const char *digest; /* the configuration's: see struct config */
     /* The digest of an earlier configuration of the checkpoint, or NULL: its journal must end at
        the checkpoint. */
     const char *before;
@@ -63,7 +63,7 @@ struct journal_options {
     /* Streams and producers whose numbers are kept; 0 = all, otherwise at least
        JOURNAL_PRODUCERS_MIN. */
     uint64_t producers_keep;
-    uint64_t producers_days; /* since their last example; 0 = forever */
+    uint64_t producers_days; /* days since their last example; 0 = forever */
     bool places;             /* keep the places of a broker's partitions */
     uint64_t checkpoint;     /* its position: a new file begins after it */
     bool accept_short;       /* accept a file that ends before the checkpoint or the mark */
@@ -231,13 +231,13 @@ int journal_has_kind(struct journal *journal, uint64_t after, enum journal_kind 
                      struct error *error);
 
 struct journal_figures {
-    uint64_t bytes;      /* of the file and its write-ahead log */
+    uint64_t bytes;      /* size of the file and its write-ahead log */
     uint64_t free_bytes; /* available to this user on the filesystem */
     double waiting;      /* age in seconds of the oldest entry that is not durable, or 0 */
     uint64_t entries;    /* durable entries in the file */
     uint64_t oldest;     /* the first of them; newest + 1 without entries */
     uint64_t durable;    /* the last of them */
-    uint64_t position;   /* of the newest appended entry */
+    uint64_t position;   /* the newest appended entry */
     uint64_t producers;  /* streams of a producer each, with numbers */
     uint64_t expired;    /* see journal_expired */
 };

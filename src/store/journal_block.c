@@ -192,7 +192,7 @@ static bool take(struct journal_unpacker *unpacker, const char *text, size_t siz
 }
 
 static bool take_field(struct journal_unpacker *unpacker, struct field *field) {
-    enum { DIGITS_MAX = 19 }; /* of an int64 */
+    enum { DIGITS_MAX = 19 }; /* digits of an int64 */
     const char *end = unpacker->block.about + unpacker->block.about_size;
     *field = (struct field){.present = !take(unpacker, "null", 4)};
     if (!field->present)

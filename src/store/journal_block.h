@@ -52,14 +52,14 @@ enum journal_kind {
 enum journal_kind journal_command_kind(const char *text, size_t size);
 
 enum {
-    JOURNAL_FORMAT = 4,           /* of the file: PRAGMA user_version */
+    JOURNAL_FORMAT = 4,           /* the file's format: PRAGMA user_version */
     JOURNAL_FORMAT_KINDS = 4,     /* the first format in which commands and blocks have kinds */
     JOURNAL_FORMAT_PRODUCERS = 3, /* the first format in which streams have producers */
     JOURNAL_FORMAT_OLDEST = 2,    /* the oldest format that can be read */
     JOURNAL_ID = 1381322316,      /* "RUNL": PRAGMA application_id */
-    JOURNAL_BLOCK_BYTES = 4032,   /* of text and bytes: a row just fits into a page of 4096 */
+    JOURNAL_BLOCK_BYTES = 4032,   /* text and bytes: a row just fits into a page of 4096 */
     JOURNAL_BLOCK_ENTRIES = 256,  /* the shortest text of an entry has 16 bytes */
-    JOURNAL_ENTRY_TEXT_MAX = 192, /* of one entry's list */
+    JOURNAL_ENTRY_TEXT_MAX = 192, /* bytes of one entry's list */
 };
 
 /* An entry. If it is read from a block, `appended` and `size` are 0. */
@@ -68,22 +68,22 @@ struct journal_record {
     double time;       /* Unix time of appending */
     uint64_t appended; /* CLOCK_MONOTONIC in ns */
     double stamp;      /* the producer's own time, 0 = unknown */
-    uint64_t sequence; /* of a numbered example */
-    uint64_t producer; /* of a numbered example, or of a label's example */
+    uint64_t sequence; /* numbered example: its sequence */
+    uint64_t producer; /* producer of a numbered example, or of a label's example */
     uint32_t epoch;
     uint8_t kind;  /* enum journal_kind */
     uint8_t flags; /* enum wire_flag */
     bool numbered;
-    struct wire_label label; /* with WIRE_LABEL */
+    struct wire_label label; /* set with WIRE_LABEL */
     size_t steps;
     size_t key_size, x_size, y_size, words_size;
-    const char *key;    /* in the queue, this and the next three follow the record */
-    const void *x;      /* of a command: its text and a zero */
+    const char *key;    /* in the queue, the bytes of these four follow the record */
+    const void *x;      /* a command has its text and a zero */
     const void *y;      /* NULL = none */
-    const void *words;  /* with WIRE_WORDS */
-    uint32_t partition; /* that epoch and sequence move, 0 = none; not in blocks */
+    const void *words;  /* set with WIRE_WORDS */
+    uint32_t partition; /* the partition that epoch and sequence move, 0 = none; not in blocks */
     uint64_t count;     /* see struct journal_place */
-    size_t size;        /* with the bytes that follow it */
+    size_t size;        /* size of the record and the bytes that follow it */
 };
 
 /* Returns the number of bytes that follow the record. */
@@ -115,7 +115,7 @@ struct journal_block {
     size_t about_size;
     const void *data; /* (data_size,) */
     size_t data_size;
-    uint32_t kinds; /* of its entries: the bits 1 << kind; 0 = unknown, in an earlier format */
+    uint32_t kinds; /* bits 1 << kind of its entries; 0 = unknown, in an earlier format */
 };
 
 /* Continues a CRC-32 with these bytes; a new `checksum` is 0. */
@@ -145,7 +145,7 @@ const struct journal_block *journal_packer_end(struct journal_packer *packer);
 
 struct journal_unpacker {
     struct journal_block block;
-    const char *next; /* in the text */
+    const char *next; /* next byte of the text */
     size_t used;      /* bytes used */
     size_t done;      /* entries read */
     uint32_t kinds;   /* kinds of the entries read */

@@ -11,14 +11,14 @@
 struct journal_mark {
     char path[JOURNAL_PATH_SIZE];
     int file;          /* -1 = does not exist yet */
-    uint64_t position; /* in the file; 0 = none */
+    uint64_t position; /* position in the file; 0 = none */
 };
 
 int journal_mark_open(struct journal_mark *mark, const char *directory, struct error *error);
 void journal_mark_close(struct journal_mark *mark);
 int journal_mark_write(struct journal_mark *mark, uint64_t position, struct error *error);
 
-/* The same, but also lowers the position, and waits for the disk. */
+/* Writes any position, even a lower one, and waits for the disk. */
 int journal_mark_reset(struct journal_mark *mark, uint64_t position, struct error *error);
 
 #endif

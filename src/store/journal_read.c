@@ -164,7 +164,7 @@ void journal_read_recent(struct journal_reading *reading, struct journal_recent 
    for the file only if that is slower. */
 
 enum {
-    REPLAY_BYTES = 2 << 20, /* of entries that have been read, or one largest */
+    REPLAY_BYTES = 2 << 20, /* entries that have been read, or one largest */
     REPLAY_BATCH = 256,     /* entries visited between two checks of the other thread */
 };
 

@@ -10,7 +10,7 @@ struct journal_reading {
     const char *path;
     sqlite3 *file;
     sqlite3_stmt *look_up;
-    size_t input_bytes, target_bytes, largest; /* of this daemon's examples */
+    size_t input_bytes, target_bytes, largest; /* sizes of this daemon's examples */
 };
 
 /* The numbers of a stream; the slots of streams number them. */

@@ -15,7 +15,7 @@ struct journal_recent;
 
 enum {
     JOURNAL_RECENT_PLACES = 1 << 20
-}; /* of eight bytes, which use no memory until they are written */
+}; /* places have eight bytes, which use no memory until they are written */
 
 int journal_recent_open(struct journal_recent **recent, struct error *error);
 void journal_recent_close(struct journal_recent **recent);

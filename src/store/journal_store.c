@@ -19,10 +19,10 @@
 
 enum { FILE_MODE = 0600 };
 
-#define CACHE_KIB 4096 /* of pages, a connection */
+#define CACHE_KIB 4096 /* pages of a connection */
 /* pages in the log before they move to the file; few, so that no commit waits long */
 #define LOG_FRAMES_MAX 250
-#define LOG_BYTES_KEPT 67108864 /* of a log that grew while a reader was busy */
+#define LOG_BYTES_KEPT 67108864 /* size of the log after a reader has delayed its use */
 
 const char *const journal_sync_words[] = {"full", "normal", "off"};
 

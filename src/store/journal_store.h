@@ -22,7 +22,7 @@ enum {
 struct journal_totals {
     char name[CONFIG_NAME_SIZE];
     char digest[CONFIG_DIGEST_SIZE];
-    enum journal_sync sync; /* in effect at the last write */
+    enum journal_sync sync; /* setting of the last write */
     uint64_t oldest;        /* newest + 1 without entries */
     uint64_t newest;
     uint64_t streams; /* rows of the table `streams` */
@@ -38,13 +38,13 @@ struct journal_identity {
 struct journal_store {
     const char *path;
     sqlite3 *file;
-    int format; /* of the file; journal_store_prepare makes it JOURNAL_FORMAT */
+    int format; /* the file's format; journal_store_prepare makes it JOURNAL_FORMAT */
     sqlite3_stmt *begin, *commit, *insert, *update_stream, *insert_stream, *delete_stream, *expire,
         *prunable, *prune, *totals, *place;
     sqlite3_stmt *pages, *free_pages;
-    int log_frames; /* in the write-ahead log after the last commit */
+    int log_frames; /* pages in the write-ahead log after the last commit */
     int log_tried;  /* log_frames when the log was last moved into the file */
-    struct journal_identity file_identity, log_identity; /* when the files were opened */
+    struct journal_identity file_identity, log_identity; /* identities of the opened files */
 };
 
 /* The statements that create the tables. */

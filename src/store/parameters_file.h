@@ -14,7 +14,7 @@ enum { PARAMETERS_FILE_NAME_SIZE = 48 };
 
 /* The fields of the command. */
 struct parameters_file {
-    char name[PARAMETERS_FILE_NAME_SIZE]; /* in the state directory */
+    char name[PARAMETERS_FILE_NAME_SIZE]; /* file name in the state directory */
     uint64_t bytes;
     uint32_t checksum; /* CRC-32 of the file */
 };

@@ -23,10 +23,10 @@ enum { MAGIC_SIZE = 8, SUMMED_FROM = MAGIC_SIZE + 2 * sizeof(uint32_t), PATH_SIZ
 struct stream_state {
     const struct config *config;
     struct learner *learner;
-    struct checkpoint_layout layout;   /* of one stream */
+    struct checkpoint_layout layout;   /* layout of one stream */
     struct safetensors_memory blob;    /* the last export */
     struct safetensors_memory kept;    /* the state that an adoption displaces */
-    char share[CHECKPOINT_SHARE_SIZE]; /* as in a checkpoint; zeros: nothing is shared */
+    char share[CHECKPOINT_SHARE_SIZE]; /* hash as in a checkpoint; zeros: nothing is shared */
     char lost[UINT8_MAX];              /* the stream that the last adoption could not restore */
     size_t lost_size;
     bool loses;

@@ -528,7 +528,7 @@ def test_normal_wants_an_alarm(directory):
             assert not reply["ok"] and why in reply["error"], reply
         fed(daemon, with_pattern()[:FIRST])
         reply, = daemon.request("normal", stream="s")
-        assert not reply["ok"] and "no alarm of novelty of stream 's' is kept; runnel-watch" in reply["error"], reply
+        assert not reply["ok"] and "stream 's' has no alarm of novelty; runnel-watch" in reply["error"], reply
         fed(daemon, with_pattern()[FIRST:TOLD])
         reply, = daemon.request("normal", stream="s", at=BEGIN)
         assert not reply["ok"] and "among its last 8; the newest is at @" in reply["error"], reply

@@ -362,7 +362,7 @@ static void refuses_an_end_that_is_missing(void **unused) {
     append_entries(journal, 50);
     journal_close(&journal);
     options.checkpoint = 101;
-    assert_short(&options, "before the checkpoint, which has 101");
+    assert_short(&options, "before the checkpoint's entry 101");
     options.checkpoint = 100;
     journal = open_with(&options);
     assert_int_equal(journal_found(journal).marked, 100);
