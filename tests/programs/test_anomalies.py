@@ -523,7 +523,7 @@ def test_normal_wants_an_alarm(directory):
     with Daemon(directory, config) as daemon:
         daemon.ask("status")
         for request, why in [({}, "normal: expected a stream"), ({"stream": "s", "at": "noon"}, "normal: expected a stream"),
-                             ({"stream": "t"}, "stream 't' is not in memory; runnel-watch -t anomaly")]:
+                             ({"stream": "t"}, "stream 't' not found in memory; runnel-watch -t anomaly")]:
             reply, = daemon.request("normal", **request)
             assert not reply["ok"] and why in reply["error"], reply
         fed(daemon, with_pattern()[:FIRST])
@@ -817,7 +817,7 @@ def test_the_preset_alone_refuses_nothing(directory):
     with Daemon(directory, configuration(directory, "anomaly: {memory: 900000000}", model=preset)) as daemon:
         said = fed(daemon, [step(n + 1, [n % 7]) for n in range(20)])
         assert all("anomaly" not in message for message in said), said[-1]
-        assert daemon.text().count("preset: forecast looks for no anomalies here: anomaly.memory: 900000000") == 1
+        assert daemon.text().count("preset: forecast: anomaly detection is off: anomaly.memory: 900000000") == 1
         assert "more than half of this machine's" in daemon.text()
         assert "lower anomaly.memory or learning.max_streams, or set anomaly.enabled to false" in daemon.text()
         assert daemon.end() == 0

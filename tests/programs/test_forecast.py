@@ -318,7 +318,7 @@ def sets_and_resets_members(ahead="1"):
             daemon.start()
             assert tensors(daemon.export()) == again
             reply = daemon.request("reset", member="none")[0]
-            assert not reply["ok"] and "there is no member none" in reply["error"], reply
+            assert not reply["ok"] and "unknown member none" in reply["error"], reply
             with daemon.socket(zmq.PUSH, "examples") as feeder:
                 send(feeder, rows[:20])
                 wait_learned(daemon, len(rows) + 20)

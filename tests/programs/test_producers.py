@@ -364,7 +364,7 @@ def test_json_feeders(directory):
         status, examples, err = feed(own.replace("[1", "[7"))
         assert (status, examples) == (65, 25) and "number 0 of epoch 0" in err, err
         status, _, err = feed(own.replace('"sequence": 4', '"sequence": 2000000'))
-        assert status == 65 and "its number 2000000 is more than examples.max_jump" in err, err
+        assert status == 65 and "number 2000000 is more than examples.max_jump" in err, err
         status, _, err = feed(own.replace('"sequence": 4', f'"sequence": {2**53 + 1}'))
         assert status == 65 and "from 0 to 2^53 - 1" in err, err
     assert query(directory, "SELECT printf('%x', producer), count(*) FROM entries WHERE "

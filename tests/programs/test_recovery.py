@@ -650,7 +650,7 @@ def log_lost_with_the_power():
             path.unlink()
         start_again(daemon)
         assert daemon.ask("status")["examples"] == 0
-        assert "up to 100 had been acknowledged: they are lost" in daemon.text(), daemon.text()
+        assert "up to 100 were acknowledged: they are lost" in daemon.text(), daemon.text()
 
 
 def journal_older_than_the_checkpoint():
@@ -694,8 +694,8 @@ def journal_moved_away():
             path.unlink()
         start_again(daemon)
         feed(daemon, messages[200:])
-        assert "begins after entry 200, the last in the checkpoint" in daemon.text(), daemon.text()
-        assert "entries 201 to 250, which had been acknowledged, are lost" in daemon.text()
+        assert "started a new journal after entry 200, the last in the checkpoint" in daemon.text(), daemon.text()
+        assert "acknowledged entries 201 to 250 are lost" in daemon.text()
         with daemon.socket(zmq.SUB, "statistics") as events:
             events.subscribe(b"event")
             heard = [json.loads(daemon.next_message(events)[1]) for _ in range(2)]
@@ -786,7 +786,7 @@ def journal_taken_away_for_good():
         (state / "journal.sqlite.tmp").rmdir()
         start_again(daemon)
         assert daemon.ask("status")["examples"] == 200
-        assert "begins after entry 200" in daemon.text(), daemon.text()
+        assert "started a new journal after entry 200" in daemon.text(), daemon.text()
         feed(daemon, messages[200:])
         assert daemon.export() == undisturbed(entries_of(messages))[1]
 

@@ -581,7 +581,7 @@ def test_a_closed_terminal_ends_it(directory):
         while b"fresh parameters" not in said:
             said += os.read(terminal, 4096)
         os.kill(child, signal.SIGHUP)
-        while b"read the configuration again" not in said:
+        while b"reloaded the configuration" not in said:
             said += os.read(terminal, 4096)
         os.close(terminal)
         ended = time.monotonic() + LIMIT
