@@ -20,7 +20,8 @@
 
 enum { EXAMPLES = 32 }; /* The default; `normal` remembers as many. */
 
-#define HOW_FAR "(state.checkpoint.keep and state.journal.keep limit how far back a rollback goes)"
+#define ROLLBACK_LIMITS                                                                            \
+    "(state.checkpoint.keep and state.journal.keep limit how far back a rollback goes)"
 
 /* ---- The request ---- */
 
@@ -98,7 +99,7 @@ static int note_example(struct search *search, const struct journal_entry *entry
 static int visit(void *context, struct journal_entry *entry, struct error *error) {
     struct search *search = context;
     const struct wanted *wanted = search->wanted;
-    if (rollback_look_around(search->daemon, &search->entries, error))
+    if (rollback_check_signals(search->daemon, &search->entries, error))
         return -1;
     if (entry->kind == JOURNAL_ROLLBACK)
         return left_out_note(&search->list, entry, error);
@@ -174,7 +175,7 @@ static int find_alarm(struct search *search, uint64_t ago, size_t *found, struct
         return no_checkpoint(error);
     return error_set(error, EX_UNAVAILABLE,
                      "cannot roll back the alarm of stream %s: it is older than entry %" PRIu64
-                     " of the journal, where the oldest checkpoint ends " HOW_FAR,
+                     " of the journal, where the oldest checkpoint ends " ROLLBACK_LIMITS,
                      text_quote(quoted, search->wanted->key, search->wanted->key_size),
                      begins[n - 1] + 1);
 }
@@ -231,7 +232,7 @@ static int check_chosen(const struct search *search, const struct chosen *chosen
         return error_set(error, EX_USAGE,
                          "after entry %" PRIu64
                          " the journal has no example of stream %s in this time span; earlier "
-                         "examples cannot be rolled back " HOW_FAR,
+                         "examples cannot be rolled back " ROLLBACK_LIMITS,
                          search->begin, quoted);
     if (json_array_size(chosen->spans) > ROLLBACK_CHOICES)
         return error_set(error, EX_USAGE,
@@ -286,7 +287,7 @@ static void announce_abnormal(struct daemon *daemon, const struct wanted *wanted
 }
 
 /* Returns the same as rollback_perform. */
-static int take_back(struct daemon *daemon, const json_t *request, const struct wanted *wanted,
+static int roll_back(struct daemon *daemon, const json_t *request, const struct wanted *wanted,
                      const struct anomaly_kept *alarm, json_t **details, struct error *error) {
     struct search search = {.daemon = daemon, .wanted = wanted};
     struct chosen chosen = {0};
@@ -335,7 +336,7 @@ int abnormal_command(void *context, const json_t *request, struct control_answer
         if (isnan(wanted.from))
             result = find_kept(daemon, &wanted, &alarm, error);
         if (result == 0)
-            result = take_back(daemon, request, &wanted, &alarm, &details, error);
+            result = roll_back(daemon, request, &wanted, &alarm, &details, error);
         rollback_finish(daemon);
     }
     if (result < 0)

@@ -40,7 +40,7 @@ struct announcer {
     uint64_t status_due;
     struct notice notices[ANNOUNCE_KINDS];
     uint64_t room_begun; /* start of the interval */
-    size_t room_taken;
+    size_t room_used;
 };
 
 int announce_open(struct daemon *daemon, announce_fields *status, struct error *error) {
@@ -59,7 +59,7 @@ void announce_close(struct daemon *daemon) {
 /* ---- Events ---- */
 
 /* Returns the count of the event, or the current count. */
-static uint64_t take_count(json_t *details, const char *key, uint64_t now) {
+static uint64_t extract_count(json_t *details, const char *key, uint64_t now) {
     const json_t *own = json_object_get(details, key);
     uint64_t count = own ? (uint64_t)json_integer_value(own) : now;
     json_object_del(details, key);
@@ -67,7 +67,7 @@ static uint64_t take_count(json_t *details, const char *key, uint64_t now) {
 }
 
 /* Returns the time of the event, or the current time. */
-static double take_time(json_t *details) {
+static double extract_time(json_t *details) {
     const json_t *own = json_object_get(details, "time");
     double time = own ? json_number_value(own) : clock_unix();
     json_object_del(details, "time");
@@ -76,10 +76,10 @@ static double take_time(json_t *details) {
 
 void announce_event(struct daemon *daemon, const char *kind, json_t *details, const char *format,
                     ...) {
-    uint64_t examples = take_count(details, "examples", daemon_examples(daemon));
-    uint64_t steps = take_count(details, "steps", daemon_steps(daemon));
+    uint64_t examples = extract_count(details, "examples", daemon_examples(daemon));
+    uint64_t steps = extract_count(details, "steps", daemon_steps(daemon));
     struct json_text *message =
-        publish_begin_at(daemon->publish, TOPIC_EVENT, examples, steps, take_time(details));
+        publish_begin_at(daemon->publish, TOPIC_EVENT, examples, steps, extract_time(details));
     if (message) {
         char text[EVENT_TEXT_SIZE];
         va_list arguments;
@@ -141,11 +141,11 @@ bool announce_has_room(struct daemon *daemon) {
     uint64_t now = clock_ns();
     if (now >= announcer->room_begun + ANNOUNCEMENT_INTERVAL) {
         announcer->room_begun = now;
-        announcer->room_taken = 0;
+        announcer->room_used = 0;
     }
-    if (announcer->room_taken == ROOM)
+    if (announcer->room_used == ROOM)
         return false;
-    announcer->room_taken++;
+    announcer->room_used++;
     return true;
 }
 

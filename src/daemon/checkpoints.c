@@ -32,7 +32,7 @@ enum { LAST_PAUSE_NS = 50000000, LAST_TRIES = 200 };
 #define LOOK_INTERVAL NS_PER_SECOND
 
 /* The state of a client's request for a checkpoint. */
-enum asked { ASKED_NOT, ASKED_WANTED, ASKED_IN_FLIGHT };
+enum request { REQUEST_NONE, REQUEST_WAITING, REQUEST_IN_FLIGHT };
 
 struct checkpoints {
     bool changed;      /* something was learned or set since the newest start */
@@ -41,7 +41,7 @@ struct checkpoints {
     uint64_t time;     /* the newest start, CLOCK_MONOTONIC in ns */
     double written;    /* Unix time of the newest one on disk, 0 = none */
     uint64_t on_disk;  /* examples in the newest one on disk */
-    enum asked asked;
+    enum request request;
     uint64_t looked;    /* time of the last check for the files */
     uint64_t postponed; /* do not start before; 0 = not postponed */
     const struct checkpoints_guard *guard;
@@ -89,8 +89,8 @@ void checkpoints_discard(struct daemon *daemon) {
     daemon->checkpoints->changed = false;
 }
 
-void checkpoints_ask(struct daemon *daemon) {
-    daemon->checkpoints->asked = ASKED_WANTED;
+void checkpoints_request(struct daemon *daemon) {
+    daemon->checkpoints->request = REQUEST_WAITING;
 }
 
 /* ---- Streams whose state cannot be read back ---- */
@@ -166,18 +166,18 @@ static void written(struct daemon *daemon, const struct checkpoint_report *repor
     announce_event(daemon, "checkpoint", details,
                    "checkpoint of %" PRIu64 " example%s, %" PRIu64 " bytes in %.3f s",
                    report->examples, text_s(report->examples), report->bytes, report->seconds);
-    if (checkpoints->asked == ASKED_IN_FLIGHT) {
+    if (checkpoints->request == REQUEST_IN_FLIGHT) {
         log_info("wrote the requested checkpoint of %" PRIu64 " example%s", report->examples,
                  text_s(report->examples));
         control_reply(daemon->control, details_of(report), NULL);
-        checkpoints->asked = ASKED_NOT;
+        checkpoints->request = REQUEST_NONE;
     }
 }
 
 static int failed(struct daemon *daemon, const struct error *error) {
-    if (daemon->checkpoints->asked != ASKED_NOT)
+    if (daemon->checkpoints->request != REQUEST_NONE)
         control_reply(daemon->control, NULL, error);
-    daemon->checkpoints->asked = ASKED_NOT;
+    daemon->checkpoints->request = REQUEST_NONE;
     return run_break(daemon);
 }
 
@@ -187,9 +187,9 @@ static int postpone(struct daemon *daemon, const struct error *error) {
     if (checkpoints->postponed == 0)
         announce_logged(daemon, log_warning, "postponed", NULL, "checkpoint postponed: %s",
                         error->text);
-    if (checkpoints->asked == ASKED_WANTED) {
+    if (checkpoints->request == REQUEST_WAITING) {
         control_reply(daemon->control, NULL, error);
-        checkpoints->asked = ASKED_NOT;
+        checkpoints->request = REQUEST_NONE;
     }
     checkpoints->postponed = clock_ns() + POSTPONED_BY;
     return 0;
@@ -207,8 +207,8 @@ static int start(struct daemon *daemon, struct error *error) {
     checkpoints->changed = checkpoints->soon = false;
     checkpoints->examples = daemon_examples(daemon);
     checkpoints->time = clock_ns();
-    if (checkpoints->asked == ASKED_WANTED)
-        checkpoints->asked = ASKED_IN_FLIGHT;
+    if (checkpoints->request == REQUEST_WAITING)
+        checkpoints->request = REQUEST_IN_FLIGHT;
     return 0;
 }
 
@@ -235,7 +235,7 @@ uint64_t checkpoints_due(const struct daemon *daemon) {
 static bool is_due(const struct daemon *daemon) {
     uint64_t count = daemon->config->checkpoint.examples;
     uint64_t learned = daemon_examples(daemon) - daemon->checkpoints->examples;
-    if (daemon->checkpoints->asked == ASKED_WANTED)
+    if (daemon->checkpoints->request == REQUEST_WAITING)
         return true;
     return ((daemon->checkpoints->soon || (count && learned >= count)) &&
             clock_ns() >= daemon->checkpoints->postponed) ||
@@ -278,7 +278,7 @@ int checkpoints_last(struct daemon *daemon, struct error *error) {
     for (int tries = 0;;) {
         if (checkpoints_settle(daemon, error))
             return -1;
-        if (!daemon->checkpoints->changed && daemon->checkpoints->asked != ASKED_WANTED)
+        if (!daemon->checkpoints->changed && daemon->checkpoints->request != REQUEST_WAITING)
             return 0;
         if (!may_begin(daemon))
             return 0;

@@ -38,7 +38,7 @@ void checkpoints_discard(struct daemon *daemon);
 int checkpoints_settle(struct daemon *daemon, struct error *error);
 
 /* A client has requested a checkpoint; control_reply answers it. */
-void checkpoints_ask(struct daemon *daemon);
+void checkpoints_request(struct daemon *daemon);
 
 /* Starts a checkpoint that is due or requested, and handles the result of one that has ended. */
 int checkpoints_turn(struct daemon *daemon, struct error *error);

@@ -232,7 +232,7 @@ static int checkpoint(void *context, const json_t *request, struct control_answe
                       struct error *error) {
     (void)request, (void)error;
     struct daemon *daemon = context;
-    checkpoints_ask(daemon);
+    checkpoints_request(daemon);
     answer->later = true;
     return 0;
 }
@@ -305,7 +305,7 @@ static int reset(void *context, const json_t *request, struct control_answer *an
         return error_set(error, EX_USAGE, "reset: invalid member: expected a name, or no member");
     int result = settings_reset(daemon, member, error);
     if (result < 0)
-        return run_lose(daemon, error);
+        return run_abort(daemon, error);
     if (result)
         return -1;
     json_t *command = json_pack("{s:s}", "command", "reset");
@@ -344,7 +344,7 @@ static int find_stream(struct daemon *daemon, const char *key, size_t size, stru
     char quoted[TEXT_QUOTE_SIZE];
     int numbered = daemon->journal ? journal_has_stream(daemon->journal, key, size, error) : 0;
     if (numbered < 0)
-        return run_lose(daemon, error);
+        return run_abort(daemon, error);
     if (numbered || learner_has_stream(daemon->learner, key, size))
         return 0;
     return error_set(error, EX_USAGE, "stream %s not found, neither in memory nor in the journal",
@@ -368,7 +368,7 @@ static int forget_states(struct daemon *daemon, json_t *streams, struct control_
     json_array_foreach(streams, n, stream) {
         if ((forgotten = learner_forget(daemon->learner, json_string_value(stream),
                                         json_string_length(stream), error)) < 0)
-            return run_lose(daemon, error);
+            return run_abort(daemon, error);
         count += forgotten == 0;
     }
     if (journal_command(daemon, JOURNAL_FORGET,
@@ -395,7 +395,7 @@ static int forget(void *context, const json_t *request, struct control_answer *a
     if (!key || find_stream(daemon, key, size, error))
         return -1;
     if (learner_forget(daemon->learner, key, size, error) < 0)
-        return run_lose(daemon, error);
+        return run_abort(daemon, error);
     json_t *stream = json_object_get(request, "stream");
     if (journalling_forget(daemon, json_pack("{s:s, s:O}", "command", "forget", "stream", stream),
                            key, size, error))

@@ -67,7 +67,7 @@ static int start_learner(struct daemon *daemon, struct error *error) {
     if (checkpoint_unlearned(daemon->checkpoint))
         log_info("%s: no progress under the previous configuration; starting from scratch",
                  daemon->config->state_directory);
-    settings_take_rates(daemon);
+    settings_update_rates(daemon);
     return 0;
 }
 
@@ -155,7 +155,7 @@ static int open_parts(struct daemon *daemon, const struct config *config,
 
 /* The journal continues under another configuration. A checkpoint must precede its entries; the
    previous checkpoint was written before the change. */
-static int keep_changed(struct daemon *daemon, struct error *error) {
+static int save_changed(struct daemon *daemon, struct error *error) {
     if (!*daemon->resumed.before)
         return 0;
     checkpoints_changed(daemon);
@@ -168,7 +168,7 @@ static int daemon_open(struct daemon **opened, const struct config *config,
     if (!daemon)
         return error_no_memory(error);
     if (open_parts(daemon, config, source, error) || replay_journal(daemon, error) ||
-        checkpoint_set_aside(daemon->checkpoint, error) || keep_changed(daemon, error) ||
+        checkpoint_set_aside(daemon->checkpoint, error) || save_changed(daemon, error) ||
         settings_configure(daemon, error) || rollback_at_start(daemon, error) ||
         (daemon->source->begin && daemon->source->begin(daemon, error)))
         return -1;
@@ -258,8 +258,8 @@ static int turn(struct daemon *daemon, size_t *batch, bool *idle, struct error *
     if (wait_for_work(daemon, items, idle, error))
         return -1;
     if (items[POLL_SIGNALS].revents)
-        run_take_signals(daemon);
-    if (run_take_reload(daemon) && settings_reload(daemon, error))
+        run_handle_signals(daemon);
+    if (run_accept_reload(daemon) && settings_reload(daemon, error))
         return -1;
     if (items[POLL_STATISTICS].revents)
         observe_subscriptions(daemon);
@@ -301,7 +301,7 @@ static int finish(struct daemon *daemon, struct error *failure, struct error *er
     int result = 0;
     notify_stopping();
     announce_counted(daemon, true);
-    run_take_signals(daemon);
+    run_handle_signals(daemon);
     run_release_signals(daemon);
     if (!run_is_broken(daemon))
         result = journalling_sync(daemon, error);

@@ -67,7 +67,7 @@ int feedback_normal(void *context, const json_t *request, struct control_answer 
     char quoted[TEXT_QUOTE_SIZE];
     int result = mark(daemon, request, &found, error);
     if (result < 0)
-        return run_lose(daemon, error);
+        return run_abort(daemon, error);
     if (result || journal(daemon, request, &found, error))
         return -1;
     const json_t *stream = json_object_get(request, "stream");

@@ -52,7 +52,7 @@ static void warn_of_idle_journal(const struct config *config) {
 }
 
 /* Opening checks the file; on a slow disk the daemon answers nothing else until that is done. */
-static void ask_for_time(const struct config *config) {
+static void request_time(const struct config *config) {
     static const char *const names[] = {JOURNAL_NAME, JOURNAL_NAME "-wal"};
     char path[CONFIG_PATH_SIZE + sizeof "/" JOURNAL_NAME "-wal"];
     struct stat file;
@@ -91,7 +91,7 @@ static int open_journal(struct daemon *daemon, struct error *error) {
         .checkpoint = learner_counters(daemon->learner).position,
         .accept_short = config->journal.accept_short,
     };
-    ask_for_time(config);
+    request_time(config);
     if (journal_open(&daemon->journal, config->state_directory, &options, error) == 0)
         return 0;
     if (*daemon->resumed.path)

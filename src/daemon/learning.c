@@ -41,7 +41,7 @@ static int open_at(struct daemon *daemon, const struct checkpoint_kept *kept,
 /* Restarts figures and rates for the learner that is now in use. */
 static void take(struct daemon *daemon, struct learner *learner) {
     daemon->learner = learner;
-    settings_take_rates(daemon);
+    settings_update_rates(daemon);
     observe_begin(daemon);
 }
 

@@ -240,7 +240,7 @@ void left_out_free(struct left_out *list) {
     *list = (struct left_out){0};
 }
 
-bool left_out_knows(const struct left_out *list, uint64_t position) {
+bool left_out_contains(const struct left_out *list, uint64_t position) {
     for (size_t i = 0; i < list->count; i++)
         if (list->rollbacks[i]->position == position)
             return true;

@@ -74,7 +74,7 @@ int left_out_note(struct left_out *list, const struct journal_entry *entry, stru
 void left_out_free(struct left_out *list);
 
 /* Returns whether the list has the rollback whose entry is at the position. */
-bool left_out_knows(const struct left_out *list, uint64_t position);
+bool left_out_contains(const struct left_out *list, uint64_t position);
 
 /* Returns whether a rollback leaves out the entry. */
 bool left_out_has(const struct left_out *list, const struct journal_entry *entry);

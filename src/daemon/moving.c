@@ -80,12 +80,12 @@ int moving_export(struct daemon *daemon, const json_t *request, struct control_a
                          "{\"command\": \"export\", \"stream\": \"host-3\"}",
                          WIRE_KEY_MAX);
     if (checkpoints_check(daemon, 0, error))
-        return run_lose(daemon, error);
+        return run_abort(daemon, error);
     if (carry_open(&carry, daemon->config, daemon->learner, NULL, error))
         return -1;
     int status = carry_export(carry, key, key_size, &blob, error);
     if (status < 0)
-        status = run_lose(daemon, error);
+        status = run_abort(daemon, error);
     else if (status)
         status = error_set(error, EX_USAGE, "stream %s not found in memory",
                            text_quote(quoted, key, key_size));
@@ -123,7 +123,7 @@ static int adopt(struct daemon *daemon, struct carry *carry, const struct pieces
     int status = carry_adopt(carry, pieces->bytes, pieces->size, error);
     moving_lost(daemon, carry);
     if (status)
-        return status < 0 ? run_lose(daemon, error) : -1;
+        return status < 0 ? run_abort(daemon, error) : -1;
     checkpoints_changed(daemon);
     /* The reply must hold after a crash. */
     if (journalling_sync(daemon, error))
@@ -135,8 +135,8 @@ static int adopt(struct daemon *daemon, struct carry *carry, const struct pieces
     return status;
 }
 
-static int take_adopted(struct daemon *daemon, struct pieces *pieces, const json_t *request,
-                        struct error *error) {
+static int add_adopted(struct daemon *daemon, struct pieces *pieces, const json_t *request,
+                       struct error *error) {
     struct stream_state *state;
     if (stream_state_open(&state, daemon->config, daemon->learner, error))
         return -1;
@@ -156,7 +156,7 @@ int moving_adopt(void *context, const json_t *request, struct control_answer *an
     struct daemon *daemon = context;
     struct pieces *pieces = &daemon->moving->adopted;
     struct carry *carry;
-    int status = take_adopted(daemon, pieces, request, error);
+    int status = add_adopted(daemon, pieces, request, error);
     if (status <= 0)
         return status ? -1 : reply_part(pieces, answer);
     status = carry_open(&carry, daemon->config, daemon->learner, daemon->journal, error);
@@ -176,7 +176,7 @@ int moving_replay_adopt(struct daemon *daemon, const json_t *command, struct err
     if (position != daemon->moving->replayed_at + 1)
         pieces_free(pieces);
     daemon->moving->replayed_at = position;
-    int status = take_adopted(daemon, pieces, command, error);
+    int status = add_adopted(daemon, pieces, command, error);
     if (status <= 0)
         return status && error->status != EX_USAGE ? -1 : 0;
     if (stream_state_open(&state, daemon->config, daemon->learner, error))
@@ -227,7 +227,7 @@ static int import(struct daemon *daemon, const struct pieces *pieces, struct err
         status = carry_open(&carry, daemon->config, daemon->learner, daemon->journal, error);
     if (status == 0) {
         status = carry_write_parameters(carry, values, error);
-        status = status < 0 ? run_lose(daemon, error) : status ? -1 : 0;
+        status = status < 0 ? run_abort(daemon, error) : status ? -1 : 0;
     }
     carry_close(&carry);
     free(values);

@@ -42,7 +42,7 @@ struct replay {
 static int note_rollback(struct replay *replay, const json_t *command, uint64_t position,
                          struct error *error) {
     struct rollback rollback;
-    if (left_out_knows(replay->list, position))
+    if (left_out_contains(replay->list, position))
         return 0;
     if (rollback_read(&rollback, command, position, error))
         return -1;
@@ -60,7 +60,7 @@ static int replay_forget(struct daemon *daemon, const json_t *stream, struct err
 }
 
 /* Forgets streams that have moved to another daemon. */
-static int replay_gone(struct daemon *daemon, const json_t *streams, struct error *error) {
+static int replay_moved(struct daemon *daemon, const json_t *streams, struct error *error) {
     size_t n;
     json_t *stream;
     if (!json_is_array(streams))
@@ -93,7 +93,7 @@ static int replay_request(struct replay *replay, const struct journal_entry *ent
     case JOURNAL_FORGET:
         return json_is_string(stream)
                    ? replay_forget(daemon, stream, error)
-                   : replay_gone(daemon, json_object_get(request, "streams"), error);
+                   : replay_moved(daemon, json_object_get(request, "streams"), error);
     case JOURNAL_ADOPT:
         return moving_replay_adopt(daemon, request, error);
     case JOURNAL_IMPORT:
@@ -141,13 +141,13 @@ static bool leave_out(struct replay *replay, const struct journal_entry *entry) 
 }
 
 /* Reports progress, and handles signals and subscribers. */
-static void look_around(struct replay *replay, uint64_t position) {
+static void report_progress(struct replay *replay, uint64_t position) {
     struct daemon *daemon = replay->daemon;
     uint64_t now = observe_played(daemon), last = journal_position(daemon->journal);
     if (now < replay->looked + PROGRESS_INTERVAL)
         return;
     replay->looked = now;
-    run_take_signals(daemon);
+    run_handle_signals(daemon);
     observe_subscriptions(daemon);
     notify_extend(REPLAY_EXTENSION_S);
     notify_status("replaying the journal: entry %" PRIu64 " of %" PRIu64, position, last);
@@ -170,7 +170,7 @@ static int replay_example(struct replay *replay, struct journal_entry *entry, st
 static int replay_entry(void *context, struct journal_entry *entry, struct error *error) {
     struct replay *replay = context;
     struct daemon *daemon = replay->daemon;
-    look_around(replay, entry->position);
+    report_progress(replay, entry->position);
     if (run_is_stopping(daemon))
         return error_set(error, EX_TEMPFAIL, "stopped while replaying the journal");
     bool rollback = entry->kind == JOURNAL_ROLLBACK;

@@ -126,10 +126,10 @@ static int find_begin(const struct daemon *daemon, const struct goal *goal,
 
 enum { SIGNALS_EVERY = 1024 }; /* entries between two checks */
 
-int rollback_look_around(struct daemon *daemon, uint64_t *entries, struct error *error) {
+int rollback_check_signals(struct daemon *daemon, uint64_t *entries, struct error *error) {
     notify_alive();
     if (++*entries % SIGNALS_EVERY == 0)
-        run_take_signals(daemon);
+        run_handle_signals(daemon);
     if (run_is_stopping(daemon))
         return error_set(error, EX_TEMPFAIL, "stopped before the rollback");
     return 0;
@@ -147,7 +147,7 @@ struct scan {
 static int scan_entry(void *context, struct journal_entry *entry, struct error *error) {
     struct scan *scan = context;
     struct rollback *rollback = scan->rollback;
-    if (rollback_look_around(scan->daemon, &scan->entries, error))
+    if (rollback_check_signals(scan->daemon, &scan->entries, error))
         return -1;
     if (entry->kind == JOURNAL_ROLLBACK)
         return left_out_note(scan->list, entry, error);

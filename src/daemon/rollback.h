@@ -32,11 +32,11 @@ int rollback_at_start(struct daemon *daemon, struct error *error);
 
 /* For callers that search for entries to leave out. rollback_prepare waits until all taken examples
    are learned and durable, then keeps the journal from dropping entries until rollback_finish; it
-   returns the same as rollback_perform, 1 without a journal. Call rollback_look_around at each
+   returns the same as rollback_perform, 1 without a journal. Call rollback_check_signals at each
    entry, with a counter: -1 (EX_TEMPFAIL) when the daemon is to stop. */
 int rollback_prepare(struct daemon *daemon, struct error *error);
 void rollback_finish(struct daemon *daemon);
-int rollback_look_around(struct daemon *daemon, uint64_t *entries, struct error *error);
+int rollback_check_signals(struct daemon *daemon, uint64_t *entries, struct error *error);
 
 /* The members of the reply and of the event. */
 json_t *rollback_details(const struct rollback_report *report);

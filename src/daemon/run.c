@@ -43,7 +43,7 @@ struct run {
 
 /* ---- Signals ---- */
 
-static void signals_taken(sigset_t *set) {
+static void handled_signals(sigset_t *set) {
     struct sigaction hangup;
     sigemptyset(set);
     sigaddset(set, SIGTERM);
@@ -72,7 +72,7 @@ int run_open(struct daemon *daemon, struct error *error) {
         return error_no_memory(error);
     run->started = clock_ns();
     run->had_terminal = has_terminal();
-    signals_taken(&set);
+    handled_signals(&set);
     signal(SIGPIPE, SIG_IGN); /* keep learning when the reader of the log has ended */
     sigprocmask(SIG_BLOCK, &set, NULL);
     run->signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
@@ -94,13 +94,13 @@ int run_descriptor(const struct daemon *daemon) {
 
 void run_release_signals(struct daemon *daemon) {
     sigset_t set;
-    signals_taken(&set);
+    handled_signals(&set);
     if (hangup_means_reload(daemon->run))
         sigdelset(&set, SIGHUP);
     sigprocmask(SIG_UNBLOCK, &set, NULL);
 }
 
-void run_take_signals(struct daemon *daemon) {
+void run_handle_signals(struct daemon *daemon) {
     struct run *run = daemon->run;
     struct signalfd_siginfo info;
     while (read(run->signals, &info, sizeof info) == sizeof info) {
@@ -120,7 +120,7 @@ bool run_wants_reload(const struct daemon *daemon) {
     return daemon->run->reload_wanted;
 }
 
-bool run_take_reload(struct daemon *daemon) {
+bool run_accept_reload(struct daemon *daemon) {
     bool wanted = daemon->run->reload_wanted;
     daemon->run->reload_wanted = false;
     return wanted;
@@ -219,7 +219,7 @@ int run_fail(struct daemon *daemon, const struct error *error) {
     return -1;
 }
 
-int run_lose(struct daemon *daemon, const struct error *error) {
+int run_abort(struct daemon *daemon, const struct error *error) {
     run_break(daemon);
     return run_fail(daemon, error);
 }

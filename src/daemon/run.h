@@ -17,15 +17,15 @@ void run_close(struct daemon *daemon);
 int run_descriptor(const struct daemon *daemon);
 
 /* Handles the pending signals. A second one to stop ends the process by its default action. */
-void run_take_signals(struct daemon *daemon);
+void run_handle_signals(struct daemon *daemon);
 
 /* Restores the default actions of signals, but ignores a signal to read the configuration again. */
 void run_release_signals(struct daemon *daemon);
 
-/* Returns whether a signal has requested reading the configuration again; run_take_reload also
+/* Returns whether a signal has requested reading the configuration again; run_accept_reload also
    clears the request. */
 bool run_wants_reload(const struct daemon *daemon);
-bool run_take_reload(struct daemon *daemon);
+bool run_accept_reload(struct daemon *daemon);
 
 /* Notifies the manager which part of the reloaded configuration is not in use, and why, as ";
    CLAUSE"; "": all of it is in use. */
@@ -58,7 +58,7 @@ int run_fail(struct daemon *daemon, const struct error *error);
 int run_failure(const struct daemon *daemon, struct error *error);
 
 /* Does both, when the device or the journal has failed in a command. Returns -1. */
-int run_lose(struct daemon *daemon, const struct error *error);
+int run_abort(struct daemon *daemon, const struct error *error);
 
 /* Returns "learning", "paused", "replaying" or "draining". */
 const char *run_state(const struct daemon *daemon);

@@ -133,8 +133,8 @@ char *settings_yaml(const struct daemon *daemon) {
 /* ---- In flight ---- */
 
 /* Takes the rates of each member. A value that all members share also becomes the common one. */
-static void take_members(struct config *current, const struct config *configured,
-                         const struct learner *learner) {
+static void update_members(struct config *current, const struct config *configured,
+                           const struct learner *learner) {
     size_t count = learner_members(learner);
     bool rate = count > 0, clip = count > 0;
     const struct learner_rates first =
@@ -150,10 +150,10 @@ static void take_members(struct config *current, const struct config *configured
     current->learning.clip = clip ? first.clip : configured->learning.clip;
 }
 
-void settings_take_rates(struct daemon *daemon) {
+void settings_update_rates(struct daemon *daemon) {
     struct config *current = &daemon->settings->current;
     if (current->members_given) {
-        take_members(current, &daemon->settings->configured, daemon->learner);
+        update_members(current, &daemon->settings->configured, daemon->learner);
     } else {
         current->learning.optimizer.rate = learner_rate(daemon->learner);
         current->learning.clip = learner_clip(daemon->learner);
@@ -223,7 +223,7 @@ static int apply(struct daemon *daemon, const char *key, size_t member, const st
         learner_set_threshold(daemon->learner, wanted->anomaly.rule.threshold, error))
         return -1;
     daemon->settings->current = *wanted;
-    settings_take_rates(daemon);
+    settings_update_rates(daemon);
     checkpoints_changed(daemon);
     return 0;
 }
@@ -286,7 +286,7 @@ static int reset_member(struct daemon *daemon, const char *name, struct error *e
     }
     int result = learner_reset_member(daemon->learner, member, error);
     if (result == 0) {
-        settings_take_rates(daemon);
+        settings_update_rates(daemon);
         checkpoints_changed(daemon);
     }
     return result;
@@ -298,7 +298,7 @@ int settings_reset(struct daemon *daemon, const char *member, struct error *erro
     int result = learner_reset(daemon->learner, error);
     if (result)
         return result;
-    settings_take_rates(daemon);
+    settings_update_rates(daemon);
     observe_begin(daemon);
     checkpoints_begin_again(daemon);
     return 0;
@@ -351,8 +351,8 @@ static void journal_value(struct daemon *daemon, size_t member, const char *key,
 
 /* Rate and clip affect learning, so a change is journalled: a replay uses the values of that time.
    The file no longer has the earlier values, so a checkpoint must contain them. */
-static int take_member(struct daemon *daemon, const struct config *wanted, size_t member,
-                       struct error *error) {
+static int apply_member(struct daemon *daemon, const struct config *wanted, size_t member,
+                        struct error *error) {
     const struct learning *learning = learning_of(wanted, member);
     const struct learner_rates rates = learner_rates(daemon->learner, member);
     double rate = learning->optimizer.rate, clip = learning->clip;
@@ -371,7 +371,8 @@ static int take_member(struct daemon *daemon, const struct config *wanted, size_
 }
 
 /* The threshold affects the alarms of a replay, so it is journalled like a member's rates. */
-static int take_threshold(struct daemon *daemon, const struct config *wanted, struct error *error) {
+static int apply_threshold(struct daemon *daemon, const struct config *wanted,
+                           struct error *error) {
     double threshold = wanted->anomaly.rule.threshold;
     if (!learner_watches(daemon->learner) ||
         threshold == anomalies_thresholds(learner_host(daemon->learner)).configured)
@@ -385,13 +386,13 @@ static int take_threshold(struct daemon *daemon, const struct config *wanted, st
     return 0;
 }
 
-static int take_learning(struct daemon *daemon, const struct config *wanted, struct error *error) {
+static int apply_learning(struct daemon *daemon, const struct config *wanted, struct error *error) {
     bool predictions = wanted->predictions != PREDICTIONS_NONE;
     if (learner_keep_truths(daemon->learner, predictions, error) ||
-        take_threshold(daemon, wanted, error))
+        apply_threshold(daemon, wanted, error))
         return -1;
     for (size_t m = 0; m < settings_networks(daemon); m++)
-        if (take_member(daemon, wanted, m, error))
+        if (apply_member(daemon, wanted, m, error))
             return -1;
     return 0;
 }
@@ -460,9 +461,9 @@ int settings_configure(struct daemon *daemon, struct error *error) {
                 anomalies_thresholds(learner_host(daemon->learner)).configured;
         config_reload(current, before + 2, before, configured, collect, &changes);
         daemon->settings->current = *current;
-        result = take_learning(daemon, configured, error);
+        result = apply_learning(daemon, configured, error);
         if (result == 0)
-            settings_take_rates(daemon);
+            settings_update_rates(daemon);
         write_changes(changes.keys[CONFIG_APPLIED], text);
         if (result == 0 && json_object_size(changes.keys[CONFIG_APPLIED]))
             log_info("the configuration has changed: %s", text);
@@ -524,12 +525,12 @@ static void report(struct daemon *daemon, struct changes *changes, const struct 
 }
 
 /* `configured`: the file, except for keys that cannot change. */
-static int take(struct daemon *daemon, const struct config *configured, struct changes *changes,
-                const struct access *access, struct error *error) {
-    if (take_learning(daemon, configured, error))
+static int apply_reload(struct daemon *daemon, const struct config *configured,
+                        struct changes *changes, const struct access *access, struct error *error) {
+    if (apply_learning(daemon, configured, error))
         return -1;
     daemon->settings->configured = *configured;
-    settings_take_rates(daemon);
+    settings_update_rates(daemon);
     observe_want_outputs(daemon);
     report(daemon, changes, access);
     return access->key_changed ? renew_sockets(daemon, error) : 0;
@@ -572,7 +573,7 @@ int settings_reload(struct daemon *daemon, struct error *error) {
         goto done;
     }
     daemon->settings->current = *current;
-    result = take(daemon, configured, &changes, &access, error);
+    result = apply_reload(daemon, configured, &changes, &access, error);
 done:
     notify_ready();
     free(wanted);

@@ -16,7 +16,7 @@ int settings_open(struct daemon *daemon, const struct config *config,
 void settings_close(struct daemon *daemon);
 
 /* Takes rate and clip from the learner, which has loaded them from a checkpoint. */
-void settings_take_rates(struct daemon *daemon);
+void settings_update_rates(struct daemon *daemon);
 
 /* The source of the configuration. */
 const struct config_source *settings_source(const struct daemon *daemon);

@@ -62,7 +62,7 @@ void changes_mark(struct changes *changes, uint32_t slot, uint64_t position) {
         changes->marks[slot] = position;
 }
 
-void changes_came(struct changes *changes, const char *key, size_t key_size) {
+void changes_add(struct changes *changes, const char *key, size_t key_size) {
     if (!changes || streams_count(changes->left) == 0)
         return;
     uint32_t slot = streams_find(changes->left, key, key_size);
@@ -70,7 +70,7 @@ void changes_came(struct changes *changes, const char *key, size_t key_size) {
         streams_remove(changes->left, slot);
 }
 
-void changes_gone(struct changes *changes, const char *key, size_t key_size, uint64_t position) {
+void changes_remove(struct changes *changes, const char *key, size_t key_size, uint64_t position) {
     if (!changes)
         return;
     if (streams_count(changes->left) == streams_capacity(changes->left))

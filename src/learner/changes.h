@@ -23,8 +23,8 @@ void changes_begin(struct changes *changes, const struct streams *streams, uint6
 /* Record the entry that changes the stream in a slot; the entry with which a stream is gone; and
    that a stream is new. */
 void changes_mark(struct changes *changes, uint32_t slot, uint64_t position);
-void changes_gone(struct changes *changes, const char *key, size_t key_size, uint64_t position);
-void changes_came(struct changes *changes, const char *key, size_t key_size);
+void changes_remove(struct changes *changes, const char *key, size_t key_size, uint64_t position);
+void changes_add(struct changes *changes, const char *key, size_t key_size);
 
 /* Returns the last entry that changed the stream in a slot, or the entry of changes_begin; 0
    without records. It rises from the least to the most recently used stream. */

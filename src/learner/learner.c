@@ -400,7 +400,7 @@ static int take_step(struct learner *learner, const struct example *example, siz
         .x = x,
         .values = learner->values ? learner->values : input,
         .input = input,
-        .came = x,
+        .original = x,
         .seen = input,
     };
     memcpy(step.values, x, model->x_size * sizeof *step.values);
@@ -433,7 +433,7 @@ static void forget(struct learner *learner, uint32_t slot) {
     const char *key = streams_key(host->streams, slot, &key_size);
     for (size_t m = 0; m < host->member_count; m++)
         plan_append(&host->members[m], OPERATION_FORGET, slot);
-    changes_gone(learner->changes, key, key_size, host->counters.position + 1);
+    changes_remove(learner->changes, key, key_size, host->counters.position + 1);
     streams_remove(host->streams, slot);
 }
 
@@ -460,7 +460,7 @@ void learner_begin_stream(struct learner *learner, uint32_t slot, bool planned) 
 static uint32_t add_stream(struct learner *learner, const char *key, size_t key_size,
                            bool planned) {
     uint32_t slot = streams_add(learner->host.streams, key, key_size);
-    changes_came(learner->changes, key, key_size);
+    changes_add(learner->changes, key, key_size);
     learner_begin_stream(learner, slot, planned);
     return slot;
 }
@@ -956,9 +956,9 @@ void learner_adopted(struct learner *learner, const struct learner_place *place)
     uint64_t entry = learner->host.counters.position + 1;
     changes_mark(learner->changes, place->slot, entry);
     if (!place->known)
-        changes_came(learner->changes, key, size);
+        changes_add(learner->changes, key, size);
     if (place->evicts)
-        changes_gone(learner->changes, place->evicted, place->evicted_size, entry);
+        changes_remove(learner->changes, place->evicted, place->evicted_size, entry);
 }
 
 /* ---- Reports ---- */

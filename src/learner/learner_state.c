@@ -47,7 +47,7 @@ int learner_write_parameters(struct learner *learner, size_t member, const float
 /* ---- In flight ---- */
 
 /* Number 0 also exists without members. */
-static bool is_meant(const struct learner *learner, size_t member, size_t m) {
+static bool is_selected(const struct learner *learner, size_t member, size_t m) {
     return m == member ||
            (member == LEARNER_ALL && (m < learner_host(learner)->member_count || m == 0));
 }
@@ -56,7 +56,7 @@ int learner_set_rate(struct learner *learner, size_t member, double rate, struct
     if (learner_flush(learner, error))
         return -1;
     for (size_t m = 0; m < CONFIG_MEMBERS_MAX; m++)
-        if (is_meant(learner, member, m))
+        if (is_selected(learner, member, m))
             learner_host(learner)->members[m].rates.rate = rate;
     return 0;
 }
@@ -65,7 +65,7 @@ int learner_set_clip(struct learner *learner, size_t member, double clip, struct
     if (learner_flush(learner, error))
         return -1;
     for (size_t m = 0; m < CONFIG_MEMBERS_MAX; m++)
-        if (is_meant(learner, member, m))
+        if (is_selected(learner, member, m))
             learner_host(learner)->members[m].rates.clip = clip;
     return 0;
 }

@@ -397,12 +397,13 @@ size_t anomalies_shared(const struct part_host *host) {
 
 /* ---- Feedback on alarms ---- */
 
-#define WAY_OUT "runnel-watch -t anomaly displays alarms"
+#define ALARMS_HINT "runnel-watch -t anomaly displays alarms"
 
 static int no_alarm(const char *stream, double at, const struct anomaly_kept *newest,
                     struct error *error) {
     if (isnan(newest->score))
-        return error_set(error, EX_USAGE, "stream %s has no alarm of novelty; " WAY_OUT, stream);
+        return error_set(error, EX_USAGE, "stream %s has no alarm of novelty; " ALARMS_HINT,
+                         stream);
     if (newest->time == 0)
         return error_set(error, EX_USAGE,
                          "stream %s has no alarm of novelty at @%.3f: its data have no time; omit "
@@ -410,7 +411,7 @@ static int no_alarm(const char *stream, double at, const struct anomaly_kept *ne
                          stream, at);
     return error_set(error, EX_USAGE,
                      "stream %s has no alarm of novelty at @%.3f among its last %d; the newest is "
-                     "at @%.3f (seconds since 1970); " WAY_OUT,
+                     "at @%.3f (seconds since 1970); " ALARMS_HINT,
                      stream, at, (int)KEPT_ALARMS, newest->time);
 }
 
@@ -428,7 +429,7 @@ static uint32_t find_watched(const struct anomalies *a, const struct part_host *
             "alarms of symbols cannot be marked, since they have no memory: the network learns "
             "repeated symbols; to get fewer alarms, use runnel-ctl set anomaly.threshold");
     else if (slot == STREAMS_NONE)
-        error_set(error, EX_USAGE, "stream %s not found in memory; " WAY_OUT,
+        error_set(error, EX_USAGE, "stream %s not found in memory; " ALARMS_HINT,
                   text_quote(quoted, key, key_size));
     else
         return slot;

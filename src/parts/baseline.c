@@ -174,11 +174,11 @@ static double score_rates(struct baseline *b, uint32_t slot, const union value *
     double *sums = array_of(b, slot, SUM), *counts = array_of(b, slot, SUM_COUNT), loss = 0;
     size_t observed = 0;
     for (size_t k = 0; k < b->numbers; k++) {
-        double came = (double)y[k].real, r = rate_of(sums[k], counts[k]);
-        if (isnan(came))
+        double original = (double)y[k].real, r = rate_of(sums[k], counts[k]);
+        if (isnan(original))
             continue;
-        loss -= came * log(r) + (1 - came) * log1p(-r);
-        sums[k] += came;
+        loss -= original * log(r) + (1 - original) * log1p(-r);
+        sums[k] += original;
         counts[k]++;
         observed++;
     }
@@ -190,8 +190,8 @@ static double score_values(size_t numbers, const union value *y, const double *p
     double loss = 0;
     size_t observed = 0;
     for (size_t k = 0; k < numbers; k++) {
-        double came = (double)y[k].real, error = p[k] - came;
-        bool there = came == came;
+        double original = (double)y[k].real, error = p[k] - original;
+        bool there = original == original;
         loss += there ? error * error : 0;
         observed += there;
     }

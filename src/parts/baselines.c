@@ -126,7 +126,7 @@ static struct forecast of_base(struct baselines *b, const float *base, const dou
 /* Returns the mean so far, scaled as the step's targets; before the first target, the value that is
    0 after scaling. */
 static struct forecast of_mean(struct baselines *b, uint32_t state,
-                               const struct target_come *target) {
+                               const struct target_arrival *target) {
     size_t size = b->size;
     const double *means = baseline_values(b->baseline, state), *scale = target->scale;
     double *scaled = b->forecast, *original = scaled + size;
@@ -144,7 +144,7 @@ static struct forecast of_mean(struct baselines *b, uint32_t state,
 }
 
 static struct forecast forecast_at(struct baselines *b, uint32_t state,
-                                   const struct target_come *target) {
+                                   const struct target_arrival *target) {
     if (!b->next)
         return of_mean(b, state, target);
     if (b->host->model->open > 1)
@@ -171,32 +171,32 @@ static void predict(struct baselines *b, uint32_t state, size_t score, const dou
     }
 }
 
-static void baselines_target(void *self, const struct target_come *target) {
+static void baselines_target(void *self, const struct target_arrival *target) {
     struct baselines *b = self;
     size_t score = b->host->members[0].plan.scores;
     uint32_t state = state_at(b, target->slot, target->horizon);
     double *errors = b->errors + score * b->size;
     struct forecast forecast = {NULL, NULL};
     if (b->kind == BASELINE_VALUE && !b->next && !target->scale && !b->host->want_outputs) {
-        b->losses[score] = baseline_score_mean(b->baseline, state, target->came, errors);
+        b->losses[score] = baseline_score_mean(b->baseline, state, target->original, errors);
         return;
     }
     if (has_numbers(b)) {
         forecast = forecast_at(b, state, target);
         for (size_t k = 0; k < b->size; k++)
-            errors[k] = forecast.original[k] - (double)unaligned_float(target->came, k);
+            errors[k] = forecast.original[k] - (double)unaligned_float(target->original, k);
     }
     if (b->host->want_outputs)
         predict(b, state, score, target->scale, &forecast);
     b->losses[score] = baseline_score(b->baseline, state, target->value, forecast.scaled);
     if (has_numbers(b) && !b->next)
-        baseline_see_target(b->baseline, state, target->came);
+        baseline_see_target(b->baseline, state, target->original);
 }
 
 static void baselines_stepped(void *self, const struct step *step) {
     struct baselines *b = self;
     if (has_numbers(b) && b->next && b->host->model->open == 1)
-        baseline_see_last(b->baseline, step->slot, step->came, step->seen, b->size);
+        baseline_see_last(b->baseline, step->slot, step->original, step->seen, b->size);
 }
 
 /* ---- After the plan has been played ---- */

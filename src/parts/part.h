@@ -88,18 +88,18 @@ struct step {
     const void *x;           /* (x_size,) as received, perhaps unaligned */
     union value *values;     /* (x_size,) initially x; parts rewrite it */
     union value *input;      /* (features,) of the first network: `values` without encoding */
-    const void *came;        /* (target_size,) targets in x, as received, perhaps unaligned */
+    const void *original;    /* (target_size,) targets in x, as received, perhaps unaligned */
     const union value *seen; /* (target_size,) the same as networks receive them */
 };
 
 /* A target of an open step, while the example that contains it is planned. */
-struct target_come {
+struct target_arrival {
     uint32_t slot;
-    size_t age, horizon; /* age and horizon of the step: see member.h */
-    union value *value;  /* (target_size,) in the network's unit; not yet relative */
-    const void *came;    /* (target_size,) as received, perhaps unaligned */
-    bool learn;          /* used for learning */
-    uint64_t classes;    /* known before the step's example */
+    size_t age, horizon;  /* age and horizon of the step: see member.h */
+    union value *value;   /* (target_size,) in the network's unit; not yet relative */
+    const void *original; /* (target_size,) as received, perhaps unaligned */
+    bool learn;           /* used for learning */
+    uint64_t classes;     /* known before the step's example */
     /* (2, target_size) mean and deviation of the step's prediction; NULL: targets are not
        scaled. */
     const double *scale;
@@ -165,7 +165,7 @@ struct part_kind {
     int (*label)(void *self, const struct example *label, struct error *error);
     int (*end)(void *self, uint32_t slot, struct error *error);
     int (*taken)(void *self, struct error *error);
-    void (*target)(void *self, const struct target_come *target);
+    void (*target)(void *self, const struct target_arrival *target);
 
     /* ---- After the plan has been played ---- */
     bool (*needs_outputs)(const void *self); /* true: the outputs of every step */
@@ -259,7 +259,7 @@ static inline void *part_find(const struct part_host *host, const struct part_ki
 void parts_opened(struct part_host *host);
 
 /* Passes a target to all parts. */
-static inline void part_target(struct part_host *host, const struct target_come *target) {
+static inline void part_target(struct part_host *host, const struct target_arrival *target) {
     PARTS_EACH(host, part, target)
     part->kind->target(part->self, target);
 }

@@ -92,7 +92,7 @@ void scaler_set(struct scaler *scaler, size_t k, bool standard, uint64_t memory,
     scaler_write(scaler, k, &(struct scaler_number){0});
 }
 
-bool scaler_knows(const struct scaler *scaler, size_t k) {
+bool scaler_has_mean(const struct scaler *scaler, size_t k) {
     return scaler->rules[k].plain || scaler->counts[k] > 0;
 }
 

@@ -44,7 +44,7 @@ void scaler_reset(struct scaler *scaler);
 void scaler_set(struct scaler *scaler, size_t k, bool standard, uint64_t memory, double limit);
 
 /* Returns whether number `k` has a mean: it has a value, or is not scaled. */
-bool scaler_knows(const struct scaler *scaler, size_t k);
+bool scaler_has_mean(const struct scaler *scaler, size_t k);
 
 /* Adds one step's x (size,), perhaps unaligned; NaN is skipped. */
 void scaler_add(struct scaler *scaler, const void *x);

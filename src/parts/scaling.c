@@ -65,7 +65,7 @@ static void keep(struct scaling *scaling) {
     for (size_t k = 0; k < scaling->size; k++) {
         size_t column = scaling->columns ? scaling->columns[k] : k;
         scaling->means[first + k] =
-            scaler_knows(scaler, column) ? scaler_means(scaler)[column] : NAN;
+            scaler_has_mean(scaler, column) ? scaler_means(scaler)[column] : NAN;
         scaling->deviations[first + k] = scaler_deviations(scaler)[column];
     }
 }

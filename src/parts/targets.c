@@ -274,12 +274,12 @@ static void score(struct targets *t, uint32_t slot, size_t age, size_t horizon, 
                   bool learn) {
     struct open_step *open = step_of_age(t, slot, age);
     size_t place = place_of(t, slot, age);
-    const struct target_come come = {
+    const struct target_arrival come = {
         .slot = slot,
         .age = age,
         .horizon = horizon,
         .value = next_target(t),
-        .came = y,
+        .original = y,
         .learn = learn,
         .classes = open->classes,
         .scale = scale_of(t, slot, place),
@@ -304,7 +304,7 @@ static void score(struct targets *t, uint32_t slot, size_t age, size_t horizon, 
 static void fill_next(const struct targets *t, const struct step *step, union value *target) {
     memcpy(target, step->seen, t->size * sizeof *target);
     for (size_t k = 0; !t->loss->class_id && k < t->size; k++) {
-        float value = unaligned_float(step->came, k);
+        float value = unaligned_float(step->original, k);
         if (isnan(value))
             target[k].real = value;
     }
@@ -320,7 +320,7 @@ static void targets_score(void *self, struct step *step) {
         if (age > window->open)
             break;
         fill_next(t, step, next_target(t));
-        score(t, step->slot, age, h, step->came, step->example->learn);
+        score(t, step->slot, age, h, step->original, step->example->learn);
     }
     if (window->open == t->model->open)
         close_oldest(t, step->slot);

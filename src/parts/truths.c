@@ -138,7 +138,7 @@ static void truths_stepped(void *self, const struct step *step) {
     t->begins[step->slot] = false;
 }
 
-static void truths_target(void *self, const struct target_come *target) {
+static void truths_target(void *self, const struct target_arrival *target) {
     struct truths *t = self;
     if (!t->truth)
         return;
@@ -148,7 +148,7 @@ static void truths_target(void *self, const struct target_come *target) {
     bool ids = loss_kind(model->architecture.output.loss)->class_id;
     for (size_t k = 0; k < size; k++) {
         union value value;
-        memcpy(&value, (const char *)target->came + k * sizeof value, sizeof value);
+        memcpy(&value, (const char *)target->original + k * sizeof value, sizeof value);
         truth[k] = ids ? value.id : (double)value.real;
     }
     t->host->planned->planned_moments++;

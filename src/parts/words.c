@@ -620,7 +620,7 @@ static int words_take(void *self, struct example *example, struct error *error) 
 }
 
 /* Uses the unknown if the class appeared after the step of the prediction. */
-static void words_target(void *self, const struct target_come *target) {
+static void words_target(void *self, const struct target_arrival *target) {
     const struct words *words = self;
     if (loss_kind(words->host->model->architecture.output.loss)->class_id)
         target->value->id = target_of(words, target->value->id, target->classes);

@@ -122,8 +122,8 @@ static size_t find_changed(const struct carry *carry, uint64_t since, struct cha
     return count;
 }
 
-static int visit_gone(const struct carry *carry, uint64_t since,
-                      const struct carry_visitor *visitor, struct error *error) {
+static int visit_removed(const struct carry *carry, uint64_t since,
+                         const struct carry_visitor *visitor, struct error *error) {
     const struct changes *changes = learner_changes(carry->learner);
     const struct streams *left = changes_left(changes);
     for (uint32_t slot = streams_oldest(left); slot != STREAMS_NONE;
@@ -152,7 +152,7 @@ int carry_changed(struct carry *carry, uint64_t since, const struct carry_visito
     for (size_t n = 0; n < count && status == 0; n++)
         status = visit(carry, found[n].slot, visitor, error);
     free(found);
-    return status || !visitor->gone ? status : visit_gone(carry, since, visitor, error);
+    return status || !visitor->gone ? status : visit_removed(carry, since, visitor, error);
 }
 
 uint64_t carry_position(const struct carry *carry) {

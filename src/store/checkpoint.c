@@ -118,7 +118,7 @@ static int refuse_second(const struct checkpoint *checkpoint, struct error *erro
                      checkpoint->directory, *holder ? "process " : "another process", holder);
 }
 
-static int take_lock(struct checkpoint *checkpoint, struct error *error) {
+static int acquire_lock(struct checkpoint *checkpoint, struct error *error) {
     checkpoint->lock =
         openat(checkpoint->directory_file, "lock", O_RDWR | O_CREAT | O_CLOEXEC, FILE_MODE);
     if (checkpoint->lock < 0)
@@ -146,7 +146,7 @@ static int open_directory(struct checkpoint *checkpoint, struct error *error) {
         return error_set(error, EX_IOERR, "the state directory %s cannot be opened: %s",
                          checkpoint->directory, strerror(errno));
     checkpoint->spare = fcntl(checkpoint->directory_file, F_DUPFD_CLOEXEC, 0);
-    return take_lock(checkpoint, error);
+    return acquire_lock(checkpoint, error);
 }
 
 int checkpoint_open(struct checkpoint **checkpoint, const char *directory, struct error *error) {
@@ -483,7 +483,7 @@ int checkpoint_check(const char *directory, const struct config *config,
         return error_set(error, EX_IOERR, "the state directory %s cannot be opened: %s", directory,
                          strerror(errno));
     snprintf(looked.directory, sizeof looked.directory, "%s", directory);
-    for (int look = 0; look < 2; look++) {
+    for (int read_kept = 0; read_kept < 2; read_kept++) {
         status = checkpoint_load(&looked, config, NULL, report, error);
         if (status < 0 ? error->status != EX_IOERR : !*report->warning)
             break;
@@ -542,8 +542,8 @@ static void path_in(const struct checkpoint *checkpoint, const char *name,
 }
 
 /* Reads counters and time; returns whether that is possible. */
-static bool look_into(const struct checkpoint *checkpoint, struct checkpoint_kept *kept,
-                      uint64_t counters[CHECKPOINT_COUNTERS]) {
+static bool read_counters(const struct checkpoint *checkpoint, struct checkpoint_kept *kept,
+                          uint64_t counters[CHECKPOINT_COUNTERS]) {
     enum { SIZE = CHECKPOINT_COUNTERS * sizeof *counters };
     char path[CHECKPOINT_PATH_SIZE];
     struct safetensors *file;
@@ -567,11 +567,11 @@ static bool is_there(const struct checkpoint *checkpoint, const char *name) {
 }
 
 /* Reads a checkpoint, unless it is to be renamed as damaged or removed. */
-static bool look(const struct checkpoint *checkpoint, struct checkpoint_kept *kept) {
+static bool read_kept(const struct checkpoint *checkpoint, struct checkpoint_kept *kept) {
     uint64_t counters[CHECKPOINT_COUNTERS];
     return !checkpoint->unlearned &&
            !(*checkpoint->aside && !strcmp(kept->name, CHECKPOINT_NEWEST)) &&
-           is_there(checkpoint, kept->name) && look_into(checkpoint, kept, counters);
+           is_there(checkpoint, kept->name) && read_counters(checkpoint, kept, counters);
 }
 
 size_t checkpoint_list(const struct checkpoint *checkpoint,
@@ -579,17 +579,17 @@ size_t checkpoint_list(const struct checkpoint *checkpoint,
     size_t count = 0;
     for (unsigned age = 1; age <= CHECKPOINT_KEEP_MAX; age++) {
         name_of(age, kept[count].name);
-        count += look(checkpoint, &kept[count]);
+        count += read_kept(checkpoint, &kept[count]);
     }
     snprintf(kept[count].name, sizeof kept[count].name, "%s", CHECKPOINT_FIRST);
-    return count + look(checkpoint, &kept[count]);
+    return count + read_kept(checkpoint, &kept[count]);
 }
 
 uint64_t checkpoint_oldest(const struct checkpoint *checkpoint) {
     struct checkpoint_kept kept;
     for (unsigned age = CHECKPOINT_KEEP_MAX; age >= 1; age--) {
         name_of(age, kept.name);
-        if (look(checkpoint, &kept))
+        if (read_kept(checkpoint, &kept))
             return kept.position;
     }
     return 0;
@@ -618,7 +618,7 @@ static int remove_newer(const struct checkpoint *checkpoint, uint64_t position) 
     for (unsigned age = CHECKPOINT_KEEP_MAX; age >= 2; age--) {
         struct checkpoint_kept kept;
         name_of(age, kept.name);
-        if (look(checkpoint, &kept) && kept.position > position &&
+        if (read_kept(checkpoint, &kept) && kept.position > position &&
             remove_name(checkpoint->directory_file, kept.name))
             return -1;
     }
@@ -656,7 +656,7 @@ void checkpoint_keep_first(struct checkpoint *checkpoint) {
         return;
     for (unsigned age = 1; age <= CHECKPOINT_KEEP_MAX; age++) {
         name_of(age, kept.name);
-        if (look(checkpoint, &kept) && kept.position == 0 &&
+        if (read_kept(checkpoint, &kept) && kept.position == 0 &&
             linkat(directory, kept.name, directory, CHECKPOINT_FIRST, 0) == 0) {
             fsync(directory);
             return;
@@ -686,7 +686,7 @@ static bool checkpoint_is_unlearned(const struct checkpoint *checkpoint) {
         struct checkpoint_kept kept;
         uint64_t counters[CHECKPOINT_COUNTERS];
         any_name_of(age, kept.name);
-        if (is_there(checkpoint, kept.name) && (!look_into(checkpoint, &kept, counters) ||
+        if (is_there(checkpoint, kept.name) && (!read_counters(checkpoint, &kept, counters) ||
                                                 counters[EXAMPLES] != 0 || counters[POSITION] != 0))
             return false;
     }

@@ -508,8 +508,8 @@ static int synchronize(struct journal *journal, struct error *error) {
 
 /* Records and syncs changed settings before anything else is written: after a loss of power, a file
    with an outdated `full` would be refused, because its mark can be ahead of it. */
-static int take_over(struct journal *journal, const struct journal_options *options,
-                     struct error *error) {
+static int record_settings(struct journal *journal, const struct journal_options *options,
+                           struct error *error) {
     struct journal_store *store = &journal->store;
     struct journal_totals *totals = &journal->totals;
     if (totals->sync == options->sync && !strcmp(totals->name, options->name) &&
@@ -628,7 +628,8 @@ static int open_file(struct journal *journal, const struct journal_options *opti
     journal->found.torn = tail.torn;
     journal->found.newest = journal->totals.newest;
     if (journal_check_contents(store, &journal->totals, error) ||
-        journal_store_prepare(store, tail.torn, error) || take_over(journal, options, error) ||
+        journal_store_prepare(store, tail.torn, error) ||
+        record_settings(journal, options, error) ||
         journal_store_places(store, options->places, read_place, journal, error) ||
         journal_read_open(&journal->reading, error) || journal_store_identify(store, error) ||
         journal_read_age(&journal->reading, &journal->age_began, error))
@@ -914,8 +915,8 @@ static uint32_t find_key(struct journal *journal, const char *key, size_t key_si
     return journal->searched_slot = streams_find(journal->keys, searched->bytes, searched->size);
 }
 
-static uint32_t find_again(struct journal *journal, const char *key, size_t key_size,
-                           uint64_t producer) {
+static uint32_t find_recent(struct journal *journal, const char *key, size_t key_size,
+                            uint64_t producer) {
     const struct journal_key *searched = &journal->searched;
     bool same = searched->size == sizeof producer + key_size &&
                 memcmp(searched->bytes, &producer, sizeof producer) == 0 &&
@@ -1066,7 +1067,7 @@ enum journal_seen journal_seen(const struct journal *journal, const struct examp
 
 /* Stores the stream's numbers in memory. */
 static void note(struct journal *journal, const struct journal_record *record) {
-    find_again(journal, record->key, record->key_size, record->producer);
+    find_recent(journal, record->key, record->key_size, record->producer);
     if (key_has_room(journal))
         journal->lasts[remember(journal)] =
             (struct journal_last){record->epoch, record->sequence, record->position};

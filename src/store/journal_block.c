@@ -183,7 +183,7 @@ struct field {
     bool present; /* not null */
 };
 
-static bool take(struct journal_unpacker *unpacker, const char *text, size_t size) {
+static bool skip_text(struct journal_unpacker *unpacker, const char *text, size_t size) {
     const char *end = unpacker->block.about + unpacker->block.about_size;
     if ((size_t)(end - unpacker->next) < size || memcmp(unpacker->next, text, size) != 0)
         return false;
@@ -191,13 +191,13 @@ static bool take(struct journal_unpacker *unpacker, const char *text, size_t siz
     return true;
 }
 
-static bool take_field(struct journal_unpacker *unpacker, struct field *field) {
+static bool read_field(struct journal_unpacker *unpacker, struct field *field) {
     enum { DIGITS_MAX = 19 }; /* digits of an int64 */
     const char *end = unpacker->block.about + unpacker->block.about_size;
-    *field = (struct field){.present = !take(unpacker, "null", 4)};
+    *field = (struct field){.present = !skip_text(unpacker, "null", 4)};
     if (!field->present)
         return true;
-    bool negative = take(unpacker, "-", 1);
+    bool negative = skip_text(unpacker, "-", 1);
     const char *first = unpacker->next;
     uint64_t number = 0;
     for (; unpacker->next < end && *unpacker->next >= '0' && *unpacker->next <= '9';
@@ -211,19 +211,19 @@ static bool take_field(struct journal_unpacker *unpacker, struct field *field) {
 }
 
 /* Reads the fields of one list; missing ones become null. */
-static bool take_fields(struct journal_unpacker *unpacker, struct field fields[FIELDS]) {
+static bool read_fields(struct journal_unpacker *unpacker, struct field fields[FIELDS]) {
     memset(fields, 0, FIELDS * sizeof *fields);
-    if (!take(unpacker, unpacker->done ? ",[" : "[[", 2))
+    if (!skip_text(unpacker, unpacker->done ? ",[" : "[[", 2))
         return false;
     for (int n = 0; n < FIELDS; n++) {
         if (n == COMMAND_FIELDS && fields[KIND].number != JOURNAL_EXAMPLE)
             break;
-        if ((n == PRODUCER || n == OF_EPOCH || n == WORDS) && take(unpacker, "]", 1))
+        if ((n == PRODUCER || n == OF_EPOCH || n == WORDS) && skip_text(unpacker, "]", 1))
             return true;
-        if ((n > 0 && !take(unpacker, ",", 1)) || !take_field(unpacker, &fields[n]))
+        if ((n > 0 && !skip_text(unpacker, ",", 1)) || !read_field(unpacker, &fields[n]))
             return false;
     }
-    return take(unpacker, "]", 1);
+    return skip_text(unpacker, "]", 1);
 }
 
 /* Takes the next bytes of the block; NULL: the block is too short. */
@@ -291,12 +291,12 @@ int journal_unpacker_next(struct journal_unpacker *unpacker, struct journal_reco
     struct field fields[FIELDS];
     const struct journal_block *block = &unpacker->block;
     if (unpacker->done == block->count)
-        return take(unpacker, "]", 1) && unpacker->next == block->about + block->about_size &&
+        return skip_text(unpacker, "]", 1) && unpacker->next == block->about + block->about_size &&
                        unpacker->used == block->data_size &&
                        (!block->kinds || unpacker->kinds == block->kinds)
                    ? 0
                    : -1;
-    if (!take_fields(unpacker, fields) || !read_entry(unpacker, fields, record))
+    if (!read_fields(unpacker, fields) || !read_entry(unpacker, fields, record))
         return -1;
     unpacker->done++;
     unpacker->kinds |= 1u << record->kind;

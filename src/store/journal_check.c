@@ -265,7 +265,7 @@ static int check_view(struct journal_store *store, struct error *error) {
     return status;
 }
 
-static bool good_stream(sqlite3_stmt *row, const struct journal_totals *totals, int format) {
+static bool is_valid_stream(sqlite3_stmt *row, const struct journal_totals *totals, int format) {
     const void *key = sqlite3_column_blob(row, 0);
     const struct journal_record stream = {
         .key = key ? key : "",
@@ -294,7 +294,7 @@ static int check_streams(struct journal_store *store, const struct journal_total
     int status = 0, code;
     while (!status && (code = sqlite3_step(row)) == SQLITE_ROW) {
         count++;
-        if (!good_stream(row, totals, store->format))
+        if (!is_valid_stream(row, totals, store->format))
             status = journal_damaged(error, store->path, "invalid sequences of its streams");
     }
     if (!status && code != SQLITE_DONE)

@@ -803,7 +803,7 @@ static int sync_file(const struct journal_store *store, const char *path, struct
 }
 
 /* Log and index belong to the removed file: SQLite would apply them to the new one. */
-static int take_name(const struct journal_store *store, const char *from, struct error *error) {
+static int replace_name(const struct journal_store *store, const char *from, struct error *error) {
     static const char *const companions[] = {"-wal", "-shm"};
     char name[JOURNAL_PATH_SIZE + 8];
     for (size_t n = 0; n < sizeof companions / sizeof *companions; n++) {
@@ -820,7 +820,7 @@ int journal_store_save(struct journal_store *store, struct error *error) {
     char temporary[JOURNAL_PATH_SIZE + 8];
     snprintf(temporary, sizeof temporary, "%s.tmp", store->path);
     if (copy_to(store, temporary, error) || sync_file(store, temporary, error) ||
-        take_name(store, temporary, error)) {
+        replace_name(store, temporary, error)) {
         unlink(temporary);
         return -1;
     }
