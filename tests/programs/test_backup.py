@@ -202,7 +202,7 @@ def test_what_does_not_belong_together():
         os.unlink(mixed / "checkpoint.safetensors")
         for path in mixed.glob("checkpoint*"):
             path.unlink()
-        restored(mixed, directory, refused="has no usable checkpoint")
+        restored(mixed, directory, refused="has no checkpoint")
 
 
 def test_a_journal_that_was_moved_away():

@@ -127,7 +127,7 @@ def test_goes_on_elsewhere(directory):
         assert here == there
         assert good(a, "forget", "pump").startswith("forgot stream 'pump'")
         status, _, err = ctl(a, "export", path, "pump")
-        assert status == 70 and "no stream 'pump' in memory" in err, err
+        assert status == 70 and "stream 'pump' not found in memory" in err, err
         # Not so a stream that begins anew there.
         feed(b, examples("own", 1, 20))
         good(b, "forget", "pump")
@@ -462,12 +462,12 @@ def test_refused(directory):
             assert b.export() == before and state_of(b, "own") == own
 
         for at in range(16, len(blob), 97):
-            bad("checksum mismatch", blob[:at] + bytes([blob[at] ^ 1]) + blob[at + 1:])
+            bad("its checksum does not fit", blob[:at] + bytes([blob[at] ^ 1]) + blob[at + 1:])
         bad("damaged", blob[:-1])
         bad("damaged", blob[:12])
-        bad("not a stream state", b"x" * 100)
+        bad("is no state of a stream", b"x" * 100)
         bad("is empty", b"")
-        bad("not a stream state", bytes(5 * len(blob)))
+        bad("is no state of a stream", bytes(5 * len(blob)))
         larger = blob[16:] + bytes(5 * len(blob))
         refused("another configuration", blob[:12] + struct.pack("<I", zlib.crc32(larger)) + larger)
         refused("another configuration", blob, daemon=c)

@@ -227,7 +227,7 @@ def a_forgotten_stream_begins_again():
         feed(daemon, [message(b"told", owner[0][1], 1000, epoch=1)])
         feed(daemon, owner, recovery.DUPLICATE)
         refusal = daemon.request("forget", stream="tolt")[0]
-        assert not refusal["ok"] and "no stream 'tolt'" in refusal["error"], refusal
+        assert not refusal["ok"] and "stream 'tolt' not found" in refusal["error"], refusal
         for bad in {}, {"stream": 7}, {"stream": "x" * 256}:
             refusal = daemon.request("forget", **bad)[0]
             assert not refusal["ok"] and "forget: expected a stream" in refusal["error"], refusal
