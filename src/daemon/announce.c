@@ -194,9 +194,10 @@ static void write_notice(char text[NOTICE_SIZE], enum announce_kind kind,
                           "examples are missing, the last ones of stream"},
         [ANNOUNCE_OUT_OF_SCALE] = {"input is out of scale, of stream",
                                    "inputs are out of scale, the last one of stream"},
-        [ANNOUNCE_SILENT] = {"more alarm: silent, stream",
-                             "more alarms: silent, the last one stream"},
-        [ANNOUNCE_STUCK] = {"more alarm: stuck, stream", "more alarms: stuck, the last one stream"},
+        [ANNOUNCE_SILENT] = {"more alarm: silent, of stream",
+                             "more alarms: silent, the last one of stream"},
+        [ANNOUNCE_STUCK] = {"more alarm: stuck, of stream",
+                            "more alarms: stuck, the last one of stream"},
     };
     char stream[TEXT_QUOTE_SIZE];
     text_quote(stream, notice->key, notice->key_size);

@@ -307,12 +307,12 @@ static void *numbers_at(const struct state_place *p, size_t n) {
 
 static const char *truths_valid(void *self, uint32_t slot) {
     const struct truths *t = self;
-    return !t->truth || truth_valid(t->truth, slot) ? NULL : "streams.predictions";
+    return !t->truth || truth_valid(t->truth, slot) ? NULL : "streams.said";
 }
 
 static const char *truths_filled(void *self, uint32_t slot) {
     const struct truths *t = self;
-    return !t->truth || truth_written(t->truth, slot) ? NULL : "streams.predictions";
+    return !t->truth || truth_written(t->truth, slot) ? NULL : "streams.said";
 }
 
 #define TRUTH_ROW(name, type, which)                                                               \
@@ -321,7 +321,7 @@ static const char *truths_filled(void *self, uint32_t slot) {
 static const struct state_row rows[] = {
     STATE_ROW("learner.coverage", F64, STATE_ONCE | STATE_LATER | STATE_TRUTH, .width = COVERAGE,
               .size = coverage_size, STATE_COPIED(coverage)),
-    TRUTH_ROW("streams.predictions", F64, PREDICTIONS),
+    TRUTH_ROW("streams.said", F64, PREDICTIONS),
     TRUTH_ROW("streams.levels", F64, LEVELS),
     TRUTH_ROW("streams.errors", F32, ERRORS),
 };

@@ -734,7 +734,7 @@ def test_many_that_stop_at_once_are_counted(directory):
     last = told[-1]
     assert last["count"] > 1 and last["columns"] == [] and last["score"] is None, last
     assert last["data_time"] > BEGIN and last["example"] > rounds * streams, last
-    assert last["text"].startswith(f"{last['count']} more alarms: silent, the last one stream 's"), last
+    assert last["text"].startswith(f"{last['count']} more alarms: silent, the last one of stream 's"), last
 
 
 SHARES = "anomaly: {enabled: true, memory: 100, share: [w, web-]}"

@@ -601,7 +601,7 @@ def transaction_without_its_end():
         os.truncate(log, log.stat().st_size - 1)
         assert mark.read_bytes().startswith(b"%020d " % 40), mark.read_bytes()
         start_again(daemon)
-        assert "up to 40 had been acknowledged" in refused(daemon, IO_ERROR), daemon.text()
+        assert "up to 40 were acknowledged" in refused(daemon, IO_ERROR), daemon.text()
         mark.write_bytes(before)
         start_again(daemon)
         kept = daemon.ask("status")["examples"]  # of earlier transactions, if there were any
