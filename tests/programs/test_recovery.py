@@ -629,7 +629,7 @@ def log_that_is_missing():
             start_again(daemon)
             text = refused(daemon, IO_ERROR)
             assert "journal.sqlite" in text and "ends at entry 0" in text, text
-            assert "up to 100 had been acknowledged" in text and ACCEPT in text, text
+            assert "up to 100 were acknowledged" in text and ACCEPT in text, text
         start_again(daemon, ACCEPT)
         assert daemon.ask("status")["examples"] == 0
         assert "they are lost, as accepted" in daemon.text(), daemon.text()
@@ -671,7 +671,7 @@ def journal_older_than_the_checkpoint():
             start_again(daemon)
             text = refused(daemon, IO_ERROR)
             assert "journal.sqlite" in text and "ends at entry 100" in text, text
-            assert "has 200" in text and ACCEPT in text, text
+            assert "checkpoint's entry 200" in text and ACCEPT in text, text
         start_again(daemon, ACCEPT)
         feed(daemon, messages[200:])
         assert "as accepted" in daemon.text(), daemon.text()
