@@ -18,19 +18,20 @@
 #include "rollback.h"
 #include "run.h"
 
-enum { EXAMPLES = 32 }; /* unless somebody says otherwise: as many as `normal` remembers */
+enum { EXAMPLES = 32 }; /* The default; `normal` remembers as many. */
 
-#define HOW_FAR "(state.checkpoint.keep and state.journal.keep say how far back one can)"
+#define ROLLBACK_LIMITS                                                                            \
+    "(state.checkpoint.keep and state.journal.keep limit how far back a rollback goes)"
 
-/* ---- What is asked ---- */
+/* ---- The request ---- */
 
 struct wanted {
     const json_t *stream;
     const char *key;
     size_t key_size;
-    double at;       /* of the alarm; NaN: the newest */
-    double from, to; /* of the data; NaN: from the alarm on; as many as: */
-    uint64_t count;  /* examples; UINT64_MAX with `to` */
+    double at;       /* time of the alarm; NaN: the newest */
+    double from, to; /* times of data; NaN: not limited */
+    uint64_t count;  /* examples at most; UINT64_MAX with `to` */
 };
 
 static bool read_time(const json_t *request, const char *name, double *time) {
@@ -50,10 +51,9 @@ static int read_request(const json_t *request, struct wanted *wanted, struct err
         (!count || (json_is_integer(count) && json_integer_value(count) > 0));
     if (!good || (!isnan(wanted->at) && !isnan(wanted->from)) || (count && !isnan(wanted->to)))
         return error_set(error, EX_USAGE,
-                         "abnormal takes a stream of at most %d bytes; perhaps the time of its "
-                         "alarm, `at`, or of its first data, `from`; and perhaps how many "
-                         "examples, `count`, or the time of the last, `to`: {\"command\": "
-                         "\"abnormal\", \"stream\": \"host-3\", \"at\": 1769860800}",
+                         "abnormal: expected a stream of at most %d bytes, for example "
+                         "{\"command\": \"abnormal\", \"stream\": \"host-3\", \"at\": 1769860800}; "
+                         "optional: `at` or `from` (times), `count` or `to`",
                          WIRE_KEY_MAX);
     if (count)
         wanted->count = (uint64_t)json_integer_value(count);
@@ -62,18 +62,18 @@ static int read_request(const json_t *request, struct wanted *wanted, struct err
     return 0;
 }
 
-/* ---- What the journal has of the stream ---- */
+/* ---- The stream's examples in the journal ---- */
 
 struct sent {
     uint64_t position, steps;
-    double time; /* of the data, 0 = unknown */
+    double time; /* time of the data, 0 = unknown */
 };
 
 struct search {
     struct daemon *daemon;
     const struct wanted *wanted;
     uint64_t begin, entries;
-    struct left_out list; /* until now */
+    struct left_out list; /* rollbacks up to this entry */
     struct sent *examples;
     size_t count, capacity;
 };
@@ -99,7 +99,7 @@ static int note_example(struct search *search, const struct journal_entry *entry
 static int visit(void *context, struct journal_entry *entry, struct error *error) {
     struct search *search = context;
     const struct wanted *wanted = search->wanted;
-    if (rollback_look_around(search->daemon, &search->entries, error))
+    if (rollback_check_signals(search->daemon, &search->entries, error))
         return -1;
     if (entry->kind == JOURNAL_ROLLBACK)
         return left_out_note(&search->list, entry, error);
@@ -109,7 +109,7 @@ static int visit(void *context, struct journal_entry *entry, struct error *error
     return note_example(search, entry, error);
 }
 
-/* What one of the rollbacks leaves out has not been learned. */
+/* Removes examples that an earlier rollback leaves out. */
 static void drop_left_out(struct search *search) {
     size_t count = 0;
     for (size_t n = 0; n < search->count; n++) {
@@ -122,7 +122,7 @@ static void drop_left_out(struct search *search) {
     search->count = count;
 }
 
-/* What was learned of the stream after the entry at `begin`. */
+/* Collects the examples that were learned after the entry at `begin`. */
 static int collect(struct search *search, uint64_t begin, struct error *error) {
     left_out_free(&search->list);
     search->count = 0;
@@ -133,7 +133,7 @@ static int collect(struct search *search, uint64_t begin, struct error *error) {
     return 0;
 }
 
-/* Where a rollback can begin, the newest first; returns how many. */
+/* Lists where a rollback can begin, newest first, and returns the count. */
 static size_t list_begins(const struct daemon *daemon, uint64_t begins[CHECKPOINT_KEEP_MAX + 1]) {
     struct checkpoint_kept kept[CHECKPOINT_KEEP_MAX + 1];
     struct journal_figures journal;
@@ -144,7 +144,7 @@ static size_t list_begins(const struct daemon *daemon, uint64_t begins[CHECKPOIN
     return usable;
 }
 
-/* The example of the step that so many came after; SIZE_MAX: it came before all of these. */
+/* Finds the example with the step that is followed by `ago` steps; SIZE_MAX: not among these. */
 static size_t find_step(const struct search *search, uint64_t ago) {
     for (size_t n = search->count; n-- > 0;) {
         if (search->examples[n].steps > ago)
@@ -155,10 +155,10 @@ static size_t find_step(const struct search *search, uint64_t ago) {
 }
 
 static int no_checkpoint(struct error *error) {
-    return error_set(error, EX_UNAVAILABLE, "there is no checkpoint to go back to");
+    return error_set(error, EX_UNAVAILABLE, "cannot roll back: no checkpoint found");
 }
 
-/* Collects as little as has the alarm. */
+/* Collects the fewest examples that include the alarm. */
 static int find_alarm(struct search *search, uint64_t ago, size_t *found, struct error *error) {
     uint64_t begins[CHECKPOINT_KEEP_MAX + 1];
     char quoted[TEXT_QUOTE_SIZE];
@@ -174,23 +174,22 @@ static int find_alarm(struct search *search, uint64_t ago, size_t *found, struct
     if (n == 0)
         return no_checkpoint(error);
     return error_set(error, EX_UNAVAILABLE,
-                     "the alarm of stream %s came before entry %" PRIu64
-                     " of the journal, and that is how far back the oldest checkpoint reaches: it "
-                     "cannot be taken back " HOW_FAR,
+                     "cannot roll back the alarm of stream %s: it is older than entry %" PRIu64
+                     " of the journal, where the oldest checkpoint ends " ROLLBACK_LIMITS,
                      text_quote(quoted, search->wanted->key, search->wanted->key_size),
                      begins[n - 1] + 1);
 }
 
-/* Collects all that can be taken back: data may have come in any order. */
+/* Collects as far back as possible: data can arrive in any order. */
 static int find_time(struct search *search, struct error *error) {
     uint64_t begins[CHECKPOINT_KEEP_MAX + 1];
     size_t count = list_begins(search->daemon, begins);
     return count == 0 ? no_checkpoint(error) : collect(search, begins[count - 1], error);
 }
 
-/* ---- Which examples ---- */
+/* ---- Choosing examples ---- */
 
-/* `to` is included, with its whole second, as people see it. */
+/* `to` includes its whole second, as times are displayed. */
 static bool is_wanted(const struct wanted *wanted, const struct sent *example) {
     return (isnan(wanted->from) || (example->time > 0 && example->time >= wanted->from)) &&
            (isnan(wanted->to) || (example->time > 0 && example->time < floor(wanted->to) + 1));
@@ -198,8 +197,8 @@ static bool is_wanted(const struct wanted *wanted, const struct sent *example) {
 
 struct chosen {
     uint64_t count;
-    double from, to; /* of the data, 0 = unknown */
-    json_t *spans;   /* as a rollback takes them */
+    double from, to; /* times of the data, 0 = unknown */
+    json_t *spans;   /* the field of a rollback */
 };
 
 static void choose(const struct search *search, size_t begin, struct chosen *chosen) {
@@ -232,13 +231,13 @@ static int check_chosen(const struct search *search, const struct chosen *chosen
     if (chosen->count == 0)
         return error_set(error, EX_USAGE,
                          "after entry %" PRIu64
-                         " the journal has no example of stream %s whose data have such a time; "
-                         "what came before cannot be taken back " HOW_FAR,
+                         " the journal has no example of stream %s in this time span; earlier "
+                         "examples cannot be rolled back " ROLLBACK_LIMITS,
                          search->begin, quoted);
     if (json_array_size(chosen->spans) > ROLLBACK_CHOICES)
         return error_set(error, EX_USAGE,
-                         "what stream %s sent in that time lies in %zu places of the journal, more "
-                         "than %d: name shorter times",
+                         "the examples of stream %s in this time span form %zu spans of the "
+                         "journal, expected at most %d; choose a shorter time span",
                          quoted, json_array_size(chosen->spans), ROLLBACK_CHOICES);
     return 0;
 }
@@ -253,7 +252,7 @@ static int find(struct search *search, const struct anomaly_kept *alarm, struct 
     return check_chosen(search, chosen, error);
 }
 
-/* ---- Doing it ---- */
+/* ---- The rollback ---- */
 
 static json_t *time_of(double time) {
     return time > 0 ? json_real(time) : json_null();
@@ -272,36 +271,37 @@ static json_t *describe(const struct wanted *wanted, const struct anomaly_kept *
     return details;
 }
 
-static void say(struct daemon *daemon, const struct wanted *wanted, const struct chosen *chosen,
-                const json_t *details) {
+static void announce_abnormal(struct daemon *daemon, const struct wanted *wanted,
+                              const struct chosen *chosen, const json_t *details) {
     char text[ERROR_TEXT_SIZE], quoted[TEXT_QUOTE_SIZE], span[3 * FORMAT_SIZE] = "";
     char from[FORMAT_SIZE], to[FORMAT_SIZE];
     bool one = chosen->count == 1;
     if (chosen->from > 0 && chosen->to > 0)
         snprintf(span, sizeof span, ", %s to %s", format_date(from, chosen->from),
                  format_date(to, chosen->to));
-    snprintf(text, sizeof text, "%" PRIu64 " example%s of stream %s%s %s abnormal: not learned",
+    snprintf(text, sizeof text,
+             "%" PRIu64 " example%s of stream %s%s %s marked as abnormal: not learned",
              chosen->count, text_s(chosen->count),
              text_quote(quoted, wanted->key, wanted->key_size), span, one ? "is" : "are");
     announce_logged(daemon, log_info, "abnormal", json_deep_copy(details), "%s", text);
 }
 
-/* Returns as rollback_perform. */
-static int take_back(struct daemon *daemon, const json_t *request, const struct wanted *wanted,
+/* Returns the same as rollback_perform. */
+static int roll_back(struct daemon *daemon, const json_t *request, const struct wanted *wanted,
                      const struct anomaly_kept *alarm, json_t **details, struct error *error) {
     struct search search = {.daemon = daemon, .wanted = wanted};
     struct chosen chosen = {0};
     struct rollback_report report;
     int result = 1;
     if (find(&search, alarm, &chosen, error) == 0) {
-        bool only_ask = json_is_true(json_object_get(request, "dry_run"));
-        json_t *rollback = json_pack("{s:O, s:b}", "spans", chosen.spans, "dry_run", (int)only_ask);
+        bool dry_run = json_is_true(json_object_get(request, "dry_run"));
+        json_t *rollback = json_pack("{s:O, s:b}", "spans", chosen.spans, "dry_run", (int)dry_run);
         result = rollback_perform(daemon, rollback, &report, error);
         json_decref(rollback);
         if (result == 0)
             *details = describe(wanted, alarm, &chosen, &report);
-        if (result == 0 && !only_ask)
-            say(daemon, wanted, &chosen, *details);
+        if (result == 0 && !dry_run)
+            announce_abnormal(daemon, wanted, &chosen, *details);
     }
     left_out_free(&search.list);
     free(search.examples);
@@ -309,14 +309,15 @@ static int take_back(struct daemon *daemon, const json_t *request, const struct 
     return result;
 }
 
-/* Returns likewise. */
+/* Returns the same as rollback_perform. */
 static int find_kept(struct daemon *daemon, const struct wanted *wanted, struct anomaly_kept *alarm,
                      struct error *error) {
     struct error why;
     int result =
         learner_find_alarm(daemon->learner, wanted->key, wanted->key_size, wanted->at, alarm, &why);
     if (result > 0)
-        error_set(error, why.status, "%s; or name a time without an alarm: from and to", why.text);
+        error_set(error, why.status, "%s; or pass a time span (from, to), which needs no alarm",
+                  why.text);
     else if (result < 0)
         *error = why;
     return result < 0 ? run_break(daemon) : result;
@@ -335,7 +336,7 @@ int abnormal_command(void *context, const json_t *request, struct control_answer
         if (isnan(wanted.from))
             result = find_kept(daemon, &wanted, &alarm, error);
         if (result == 0)
-            result = take_back(daemon, request, &wanted, &alarm, &details, error);
+            result = roll_back(daemon, request, &wanted, &alarm, &details, error);
         rollback_finish(daemon);
     }
     if (result < 0)

@@ -17,16 +17,16 @@
 #include "parts/anomalies.h"
 
 enum {
-    COLUMNS_MOST = 32, /* in a message, the most abnormal ones */
+    COLUMNS_MOST = 32, /* the most abnormal columns in a message */
     WHY_SIZE = 192,
     NOTES = 1024,
 };
-_Static_assert(NOTES > 2 * LEARNING_BATCH_MAX, "the notes of a plan must still be there");
+_Static_assert(NOTES > 2 * LEARNING_BATCH_MAX, "notes of a plan must not be overwritten");
 
-/* Example n is at n % NOTES. */
+/* The note of example n is at n % NOTES. */
 struct alarms {
     struct alarm_note {
-        uint64_t example; /* 0: none */
+        uint64_t example; /* 0: empty */
         size_t size;
         char text[WIRE_NOTE_MAX];
     } at[NOTES];
@@ -55,7 +55,7 @@ void alarms_keep_note(struct daemon *daemon, const struct example *example) {
         memcpy(note->text, example->note, note->size);
 }
 
-/* A whole stream's silence is noticed with an example of another stream. */
+/* The alarm of a silent stream belongs to an example of another stream. */
 static json_t *note_of(const struct daemon *daemon, const struct learner_alarm *alarm) {
     const struct alarm_note *note = &daemon->alarms->at[alarm->example % NOTES];
     bool whole_silent = alarm->kind == ALARM_SILENT && alarm->column == SIZE_MAX;
@@ -63,7 +63,7 @@ static json_t *note_of(const struct daemon *daemon, const struct learner_alarm *
                                                             : NULL;
 }
 
-/* There is no score of it. */
+/* These alarms have no score. */
 static bool is_habit(const struct learner_alarm *alarm) {
     return alarm->kind == ALARM_STUCK || alarm->kind == ALARM_SILENT;
 }
@@ -73,8 +73,8 @@ static json_t *number(double value) {
 }
 
 static double score_of(const struct learner_alarm *alarm, size_t column) {
-    return alarm->kind == ALARM_SURPRISE ? alarm->said.surprises[column]
-                                         : alarm->said.scores[column];
+    return alarm->kind == ALARM_SURPRISE ? alarm->result.surprises[column]
+                                         : alarm->result.scores[column];
 }
 
 static double truth_of(const struct learner_alarm *alarm, size_t column) {
@@ -85,8 +85,8 @@ static double forecast_of(const struct learner_alarm *alarm, size_t column) {
     return alarm->forecast ? alarm->forecast[column] : NAN;
 }
 
-/* Columns at or above the threshold, and at least the largest, in order of their scores: the first
-   COLUMNS_MOST of them. Returns how many. */
+/* Chooses up to COLUMNS_MOST columns by score, from the largest down to the threshold, at least
+   one. Returns the count. */
 static size_t choose(const struct learner_alarm *alarm, size_t chosen[COLUMNS_MOST]) {
     size_t count = 0;
     if (is_habit(alarm)) {
@@ -112,7 +112,7 @@ static size_t choose(const struct learner_alarm *alarm, size_t chosen[COLUMNS_MO
     return count;
 }
 
-/* The number in x of a column that is looked at. */
+/* Converts the number of a watched column to its number in x. */
 static size_t place_of(const struct learner_alarm *alarm, size_t column) {
     return alarm->at ? alarm->at[column] : column;
 }
@@ -137,35 +137,34 @@ static json_t *columns_of(const struct input *input, const struct learner_alarm 
     return columns;
 }
 
-/* What it has not the habit of, as the end of a sentence. */
+/* Describes a stuck or silent column, as the end of a sentence. */
 static void explain_habit(char text[WHY_SIZE], const struct input *input,
                           const struct learner_alarm *alarm) {
     char name[COLUMN_NAME_SIZE];
     if (alarm->column >= alarm->columns) {
-        snprintf(text, WHY_SIZE, "nothing has come of it for longer than usual");
+        snprintf(text, WHY_SIZE, "no data for longer than usual");
         return;
     }
     input_label(input, place_of(alarm, alarm->column), name);
     if (alarm->kind == ALARM_SILENT)
         snprintf(text, WHY_SIZE, "%s has been missing for longer than usual", name);
     else
-        snprintf(text, WHY_SIZE, "%s has been %g for longer than usual", name,
+        snprintf(text, WHY_SIZE, "%s has not changed from %g for longer than usual", name,
                  truth_of(alarm, alarm->column));
 }
 
-/* "novelty 2.43, with a threshold of 1.5; x[3] is 25, and 10.5 was forecast", of the most abnormal
-   column. */
+/* Describes the most abnormal column: "novelty 2.43, threshold 1.5; x[3] is 25, forecast 10.5". */
 static void explain_score(char text[WHY_SIZE], const struct input *input,
                           const struct learner_alarm *alarm, const size_t *chosen, size_t count) {
     char name[COLUMN_NAME_SIZE];
-    int used = snprintf(text, WHY_SIZE, "%s %.3g, with a threshold of %.3g",
+    int used = snprintf(text, WHY_SIZE, "%s %.3g, threshold %.3g",
                         anomalies_alarm_name(alarm->kind), alarm->score, alarm->threshold);
     if (count == 0 || isnan(truth_of(alarm, *chosen)))
         return;
     used += snprintf(text + used, WHY_SIZE - (size_t)used, "; %s is %g",
                      input_label(input, place_of(alarm, *chosen), name), truth_of(alarm, *chosen));
     if (isfinite(forecast_of(alarm, *chosen)))
-        snprintf(text + used, WHY_SIZE - (size_t)used, ", and %g was forecast",
+        snprintf(text + used, WHY_SIZE - (size_t)used, ", forecast %g",
                  forecast_of(alarm, *chosen));
 }
 

@@ -1,5 +1,4 @@
-/* The event `anomaly`: what the learner found abnormal, for people and programs (docs/reference/protocol.md).
- */
+/* The event `anomaly`, for each alarm of the learner (docs/reference/protocol.md). */
 #ifndef RUNNEL_ALARMS_H
 #define RUNNEL_ALARMS_H
 
@@ -11,11 +10,11 @@ struct learner_alarm;
 int alarms_open(struct daemon *daemon, struct error *error);
 void alarms_close(struct daemon *daemon);
 
-/* The learner takes the example next: its note, if it has one, goes with its alarms. The newest
-   1,024 are kept. */
+/* Keeps the note of the example that the learner takes next, for its alarms. The newest 1,024 notes
+   are kept. */
 void alarms_keep_note(struct daemon *daemon, const struct example *example);
 
-/* Publish it, where anybody subscribes to events. */
+/* Publishes the alarm if events have a subscriber. */
 void alarms_announce(struct daemon *daemon, const struct learner_alarm *alarm);
 
 #endif

@@ -22,24 +22,25 @@
 enum {
     EVENT_TEXT_SIZE = 1024,
     NOTICE_SIZE = TEXT_QUOTE_SIZE + 128,
-    ROOM = 16, /* events in ANNOUNCEMENT_INTERVAL */
+    ROOM = 16, /* events per ANNOUNCEMENT_INTERVAL */
 };
 
-/* What has happened since it was last announced. */
+/* Incidents since the last announcement. */
 struct notice {
-    uint64_t count, announced; /* announced: when */
-    double time;               /* of the newest one's data, 0 = unknown */
+    uint64_t count;
+    uint64_t announced; /* time of the last announcement */
+    double time;        /* data time of the newest one, 0 = unknown */
     size_t key_size;
     char key[WIRE_KEY_MAX];    /* the newest one's stream */
-    struct out_of_scale found; /* the newest one, of numbers out of scale */
+    struct out_of_scale found; /* the newest number out of scale */
 };
 
 struct announcer {
     announce_fields *status;
     uint64_t status_due;
     struct notice notices[ANNOUNCE_KINDS];
-    uint64_t room_begun; /* when */
-    size_t room_taken;
+    uint64_t room_begun; /* start of the interval */
+    size_t room_used;
 };
 
 int announce_open(struct daemon *daemon, announce_fields *status, struct error *error) {
@@ -57,16 +58,16 @@ void announce_close(struct daemon *daemon) {
 
 /* ---- Events ---- */
 
-/* The count that the event is about, in place of today's. */
-static uint64_t take_count(json_t *details, const char *key, uint64_t now) {
+/* Returns the count of the event, or the current count. */
+static uint64_t extract_count(json_t *details, const char *key, uint64_t now) {
     const json_t *own = json_object_get(details, key);
     uint64_t count = own ? (uint64_t)json_integer_value(own) : now;
     json_object_del(details, key);
     return count;
 }
 
-/* When it was, in place of now. */
-static double take_time(json_t *details) {
+/* Returns the time of the event, or the current time. */
+static double extract_time(json_t *details) {
     const json_t *own = json_object_get(details, "time");
     double time = own ? json_number_value(own) : clock_unix();
     json_object_del(details, "time");
@@ -75,10 +76,10 @@ static double take_time(json_t *details) {
 
 void announce_event(struct daemon *daemon, const char *kind, json_t *details, const char *format,
                     ...) {
-    uint64_t examples = take_count(details, "examples", daemon_examples(daemon));
-    uint64_t steps = take_count(details, "steps", daemon_steps(daemon));
+    uint64_t examples = extract_count(details, "examples", daemon_examples(daemon));
+    uint64_t steps = extract_count(details, "steps", daemon_steps(daemon));
     struct json_text *message =
-        publish_begin_at(daemon->publish, TOPIC_EVENT, examples, steps, take_time(details));
+        publish_begin_at(daemon->publish, TOPIC_EVENT, examples, steps, extract_time(details));
     if (message) {
         char text[EVENT_TEXT_SIZE];
         va_list arguments;
@@ -124,7 +125,7 @@ bool announce_status_is_due(const struct daemon *daemon) {
     return clock_ns() >= daemon->announcer->status_due;
 }
 
-/* ---- What is counted ---- */
+/* ---- Counted incidents ---- */
 
 void announce_count(struct daemon *daemon, enum announce_kind kind, uint64_t count, const char *key,
                     size_t key_size, double time) {
@@ -140,11 +141,11 @@ bool announce_has_room(struct daemon *daemon) {
     uint64_t now = clock_ns();
     if (now >= announcer->room_begun + ANNOUNCEMENT_INTERVAL) {
         announcer->room_begun = now;
-        announcer->room_taken = 0;
+        announcer->room_used = 0;
     }
-    if (announcer->room_taken == ROOM)
+    if (announcer->room_used == ROOM)
         return false;
-    announcer->room_taken++;
+    announcer->room_used++;
     return true;
 }
 
@@ -187,15 +188,16 @@ static void write_notice(char text[NOTICE_SIZE], enum announce_kind kind,
     } TEXTS[ANNOUNCE_KINDS] = {
         [ANNOUNCE_SKIPPED] = {"update was skipped, of stream",
                               "updates were skipped, the last one of stream"},
-        [ANNOUNCE_FORGOTTEN] = {"stream made room for others,",
-                                "streams made room for others, the last one"},
-        [ANNOUNCE_GAP] = {"example never came, of stream",
-                          "examples never came, the last ones of stream"},
+        [ANNOUNCE_FORGOTTEN] = {"stream was forgotten to make room:",
+                                "streams were forgotten to make room, the last one"},
+        [ANNOUNCE_GAP] = {"example is missing, of stream",
+                          "examples are missing, the last ones of stream"},
         [ANNOUNCE_OUT_OF_SCALE] = {"input is out of scale, of stream",
                                    "inputs are out of scale, the last one of stream"},
-        [ANNOUNCE_SILENT] = {"more alarm: silent, stream",
-                             "more alarms: silent, the last one stream"},
-        [ANNOUNCE_STUCK] = {"more alarm: stuck, stream", "more alarms: stuck, the last one stream"},
+        [ANNOUNCE_SILENT] = {"more alarm: silent, of stream",
+                             "more alarms: silent, the last one of stream"},
+        [ANNOUNCE_STUCK] = {"more alarm: stuck, of stream",
+                            "more alarms: stuck, the last one of stream"},
     };
     char stream[TEXT_QUOTE_SIZE];
     text_quote(stream, notice->key, notice->key_size);
@@ -206,11 +208,11 @@ static void write_notice(char text[NOTICE_SIZE], enum announce_kind kind,
 static void announce_scale(struct daemon *daemon, const struct out_of_scale *found,
                            const char *text, json_t *details) {
     char detail[NOTICE_SIZE], name[COLUMN_NAME_SIZE];
-    snprintf(detail, sizeof detail,
-             "%s is %g, more than %d times as large as any before (%g); has its type or its unit "
-             "changed?",
-             input_label(&daemon->model.architecture.input, found->column, name), found->value,
-             INPUT_RANGE_FACTOR, found->largest);
+    snprintf(
+        detail, sizeof detail,
+        "%s is %g, more than %d times as large as any earlier value (%g); check its type and unit",
+        input_label(&daemon->model.architecture.input, found->column, name), found->value,
+        INPUT_RANGE_FACTOR, found->largest);
     log_warning("%s: %s", text, detail);
     json_object_update_new(details,
                            json_pack("{s:I, s:f, s:f}", "column", (json_int_t)found->column,
@@ -218,7 +220,7 @@ static void announce_scale(struct daemon *daemon, const struct out_of_scale *fou
     announce_event(daemon, "input_scale", details, "%s: %s", text, detail);
 }
 
-/* As alarms.c has them, with a count. */
+/* Has the members that alarms.c sends, and a count. */
 static void announce_alarms(struct daemon *daemon, const char *reason, const char *text,
                             json_t *details) {
     if (!json_object_get(details, "data_time"))
@@ -236,7 +238,7 @@ static void announce_notice(struct daemon *daemon, enum announce_kind kind, uint
     json_t *details = begin_again(notice, now);
     switch (kind) {
     case ANNOUNCE_SKIPPED:
-        log_warning("%s: loss or gradient was not finite; a lower %slearning.clip helps", text,
+        log_warning("%s: loss or gradient was not finite; lower %slearning.clip", text,
                     daemon->config->learning.optimizer.rate == RATE_AUTO
                         ? ""
                         : "learning.optimizer.rate or ");

@@ -1,6 +1,6 @@
-/* Messages that are not about learning: events as they happen, `status` when it
-   changes and every ten seconds, and what happens too often for an event each: that is counted and
-   announced at most once a second, to people (the log) as well. None is lost. */
+/* Messages that are not about learning: events, and `status` when it changes and every ten seconds.
+   Frequent incidents are counted and announced at most once a second, in the log as well. None is
+   lost. */
 #ifndef RUNNEL_ANNOUNCE_H
 #define RUNNEL_ANNOUNCE_H
 
@@ -21,47 +21,47 @@ typedef void announce_fields(struct daemon *daemon, struct json_text *text);
 int announce_open(struct daemon *daemon, announce_fields *status, struct error *error);
 void announce_close(struct daemon *daemon);
 
-/* Publish an event; `details` (may be NULL) is taken over, its members are added. Its members
-   examples and steps, if it has them, replace those learned by now, and time (seconds since 1970)
-   replaces now. */
+/* Publishes an event and takes over `details` (may be NULL), whose members are added to the
+   message. Its members examples, steps and time (seconds since 1970) replace the current values. */
 void announce_event(struct daemon *daemon, const char *kind, json_t *details, const char *format,
                     ...) __attribute__((format(printf, 4, 5)));
 
-/* The same, and the text is logged by log_info or log_warning. */
+/* Publishes an event, and logs the text with log_info or log_warning. */
 void announce_logged(struct daemon *daemon, void (*log)(const char *format, ...), const char *kind,
                      json_t *details, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
-/* Publish `status`: now, or when the loop is next asked for what is due. */
+/* Publish `status` now, or at the loop's next call of announce_counted. */
 void announce_status(struct daemon *daemon);
 void announce_status_soon(struct daemon *daemon);
 bool announce_status_is_due(const struct daemon *daemon);
 
-/* What is counted, with the stream and the data time (0 = unknown) of the newest one. */
+/* Incidents that are counted, with the stream and the data time (0 = unknown) of the newest one. */
 enum announce_kind {
-    ANNOUNCE_SKIPPED,      /* updates: loss or gradient was not finite */
-    ANNOUNCE_FORGOTTEN,    /* streams that made room for others */
-    ANNOUNCE_GAP,          /* examples that a producer numbered and that never came */
-    ANNOUNCE_OUT_OF_SCALE, /* numbers of inputs: announce_out_of_scale counts them */
-    ANNOUNCE_SILENT,       /* alarms of streams and columns that are silent, */
-    ANNOUNCE_STUCK,        /* of columns that are stuck: beyond those that announce_has_room told */
+    ANNOUNCE_SKIPPED,      /* updates whose loss or gradient was not finite */
+    ANNOUNCE_FORGOTTEN,    /* streams that were forgotten to make room */
+    ANNOUNCE_GAP,          /* missing numbers in a producer's sequence */
+    ANNOUNCE_OUT_OF_SCALE, /* numbers of inputs; see announce_out_of_scale */
+    ANNOUNCE_SILENT,       /* alarms beyond announce_has_room: silent */
+    ANNOUNCE_STUCK,        /* alarms beyond announce_has_room: stuck */
     ANNOUNCE_KINDS,
 };
 void announce_count(struct daemon *daemon, enum announce_kind kind, uint64_t count, const char *key,
                     size_t key_size, double time);
 
-/* Likewise for numbers of inputs far out of the range of what was seen (parts/range.h). */
+/* Counts numbers of inputs far outside the range of earlier ones (parts/range.h). */
 void announce_out_of_scale(struct daemon *daemon, const struct out_of_scale *found,
                            const struct example *example);
 
-/* Whether one more of what may come of all streams at once is an event of its own: so many are in a
-   second. The rest is to be counted. */
+/* Returns whether another alarm of a kind that can affect all streams at once may be an event of
+   its own. A second has room for a few; count the rest. */
 bool announce_has_room(struct daemon *daemon);
 
-/* Announce what is due of it, of rejected examples and of refused connections; or `all`. */
+/* Announces the counts that are due, including rejected examples and refused connections; `all`:
+   even those that are not due. */
 void announce_counted(struct daemon *daemon, bool all);
 
-/* When something is due next, `status` included. CLOCK_MONOTONIC in ns. */
+/* Returns when the next announcement or `status` is due (CLOCK_MONOTONIC in ns). */
 uint64_t announce_due(const struct daemon *daemon);
 
 #endif

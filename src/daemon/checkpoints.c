@@ -24,25 +24,26 @@
 
 #define POSTPONED_BY NS_PER_SECOND
 
-enum { RESCUE_EXTENSION_S = 600 }; /* asked of the service manager */
+enum { RESCUE_EXTENSION_S = 600 }; /* requested from the service manager */
 
-enum { LAST_PAUSE_NS = 50000000, LAST_TRIES = 200 }; /* without a descriptor, before it ends */
+/* tries of the last checkpoint to get a descriptor */
+enum { LAST_PAUSE_NS = 50000000, LAST_TRIES = 200 };
 
 #define LOOK_INTERVAL NS_PER_SECOND
 
-/* A checkpoint that a client asked for. */
-enum asked { ASKED_NOT, ASKED_WANTED, ASKED_IN_FLIGHT };
+/* The state of a client's request for a checkpoint. */
+enum request { REQUEST_NONE, REQUEST_WAITING, REQUEST_IN_FLIGHT };
 
 struct checkpoints {
-    bool changed;      /* something was learned or set since the newest one was started, */
-    bool soon;         /* one is due, whatever has changed */
-    uint64_t examples; /* learned when it was, */
-    uint64_t time;     /* CLOCK_MONOTONIC in ns */
-    double written;    /* Unix time of the newest one on disk, 0 = none, */
-    uint64_t on_disk;  /* and examples in it */
-    enum asked asked;
-    uint64_t looked;    /* for the files, last */
-    uint64_t postponed; /* not before; 0 = it is not postponed */
+    bool changed;      /* something was learned or set since the newest start */
+    bool soon;         /* due even if nothing has changed */
+    uint64_t examples; /* learned when the newest one was started */
+    uint64_t time;     /* the newest start, CLOCK_MONOTONIC in ns */
+    double written;    /* Unix time of the newest one on disk, 0 = none */
+    uint64_t on_disk;  /* examples in the newest one on disk */
+    enum request request;
+    uint64_t looked;    /* time of the last check for the files */
+    uint64_t postponed; /* do not start before; 0 = not postponed */
     const struct checkpoints_guard *guard;
 };
 
@@ -88,21 +89,21 @@ void checkpoints_discard(struct daemon *daemon) {
     daemon->checkpoints->changed = false;
 }
 
-void checkpoints_ask(struct daemon *daemon) {
-    daemon->checkpoints->asked = ASKED_WANTED;
+void checkpoints_request(struct daemon *daemon) {
+    daemon->checkpoints->request = REQUEST_WAITING;
 }
 
-/* ---- Streams whose state has numbers that could not be read again ---- */
+/* ---- Streams whose state cannot be read back ---- */
 
 void checkpoints_forgot(struct daemon *daemon, const char *key, size_t key_size) {
     char quoted[TEXT_QUOTE_SIZE];
     json_t *stream = json_stringn(key, key_size);
     text_quote(quoted, key, key_size);
-    /* A list: the numbers of its examples stay. */
+    /* A list of streams keeps the numbers of their examples. */
     journalling_append_command(daemon, JOURNAL_FORGET,
                                json_pack("{s:s, s:[O]}", "command", "forget", "streams", stream));
     announce_logged(daemon, log_warning, "forget", json_pack("{s:o}", "stream", stream),
-                    "forgot stream %s: its state was invalid; it begins anew", quoted);
+                    "forgot stream %s: invalid state; it starts from scratch", quoted);
 }
 
 static int check_stream(struct daemon *daemon, uint32_t slot, float *record, struct error *error) {
@@ -154,7 +155,7 @@ static json_t *details_of(const struct checkpoint_report *report) {
                      json_of_number(report->seconds));
 }
 
-/* One is safe on disk. */
+/* A checkpoint is safe on disk. */
 static void written(struct daemon *daemon, const struct checkpoint_report *report) {
     struct checkpoints *checkpoints = daemon->checkpoints;
     checkpoints->written = report->time;
@@ -165,36 +166,36 @@ static void written(struct daemon *daemon, const struct checkpoint_report *repor
     announce_event(daemon, "checkpoint", details,
                    "checkpoint of %" PRIu64 " example%s, %" PRIu64 " bytes in %.3f s",
                    report->examples, text_s(report->examples), report->bytes, report->seconds);
-    if (checkpoints->asked == ASKED_IN_FLIGHT) {
-        log_info("checkpoint of %" PRIu64 " example%s, as asked", report->examples,
+    if (checkpoints->request == REQUEST_IN_FLIGHT) {
+        log_info("wrote the requested checkpoint of %" PRIu64 " example%s", report->examples,
                  text_s(report->examples));
         control_reply(daemon->control, details_of(report), NULL);
-        checkpoints->asked = ASKED_NOT;
+        checkpoints->request = REQUEST_NONE;
     }
 }
 
 static int failed(struct daemon *daemon, const struct error *error) {
-    if (daemon->checkpoints->asked != ASKED_NOT)
+    if (daemon->checkpoints->request != REQUEST_NONE)
         control_reply(daemon->control, NULL, error);
-    daemon->checkpoints->asked = ASKED_NOT;
+    daemon->checkpoints->request = REQUEST_NONE;
     return run_break(daemon);
 }
 
-/* No descriptor is left: those who have them are strangers, and their connections will end. */
+/* Connections of strangers use all descriptors; they will end. */
 static int postpone(struct daemon *daemon, const struct error *error) {
     struct checkpoints *checkpoints = daemon->checkpoints;
     if (checkpoints->postponed == 0)
-        announce_logged(daemon, log_warning, "postponed", NULL, "the checkpoint is postponed: %s",
+        announce_logged(daemon, log_warning, "postponed", NULL, "checkpoint postponed: %s",
                         error->text);
-    if (checkpoints->asked == ASKED_WANTED) {
+    if (checkpoints->request == REQUEST_WAITING) {
         control_reply(daemon->control, NULL, error);
-        checkpoints->asked = ASKED_NOT;
+        checkpoints->request = REQUEST_NONE;
     }
     checkpoints->postponed = clock_ns() + POSTPONED_BY;
     return 0;
 }
 
-/* A checkpoint must not know examples that the journal may lose: they will be sent again. */
+/* A checkpoint must not contain examples that the journal can lose: they would be learned twice. */
 static int start(struct daemon *daemon, struct error *error) {
     struct checkpoints *checkpoints = daemon->checkpoints;
     if (checkpoints_check(daemon, 0, error) || journalling_sync(daemon, error) ||
@@ -206,8 +207,8 @@ static int start(struct daemon *daemon, struct error *error) {
     checkpoints->changed = checkpoints->soon = false;
     checkpoints->examples = daemon_examples(daemon);
     checkpoints->time = clock_ns();
-    if (checkpoints->asked == ASKED_WANTED)
-        checkpoints->asked = ASKED_IN_FLIGHT;
+    if (checkpoints->request == REQUEST_WAITING)
+        checkpoints->request = REQUEST_IN_FLIGHT;
     return 0;
 }
 
@@ -234,7 +235,7 @@ uint64_t checkpoints_due(const struct daemon *daemon) {
 static bool is_due(const struct daemon *daemon) {
     uint64_t count = daemon->config->checkpoint.examples;
     uint64_t learned = daemon_examples(daemon) - daemon->checkpoints->examples;
-    if (daemon->checkpoints->asked == ASKED_WANTED)
+    if (daemon->checkpoints->request == REQUEST_WAITING)
         return true;
     return ((daemon->checkpoints->soon || (count && learned >= count)) &&
             clock_ns() >= daemon->checkpoints->postponed) ||
@@ -264,7 +265,7 @@ int checkpoints_settle(struct daemon *daemon, struct error *error) {
     return 0;
 }
 
-/* False: for long enough. */
+/* Returns false after the last try. */
 static bool wait_for_descriptor(int *tries) {
     static const struct timespec pause = {.tv_nsec = LAST_PAUSE_NS};
     if (++*tries > LAST_TRIES)
@@ -277,7 +278,7 @@ int checkpoints_last(struct daemon *daemon, struct error *error) {
     for (int tries = 0;;) {
         if (checkpoints_settle(daemon, error))
             return -1;
-        if (!daemon->checkpoints->changed && daemon->checkpoints->asked != ASKED_WANTED)
+        if (!daemon->checkpoints->changed && daemon->checkpoints->request != REQUEST_WAITING)
             return 0;
         if (!may_begin(daemon))
             return 0;
@@ -290,7 +291,7 @@ int checkpoints_last(struct daemon *daemon, struct error *error) {
     }
 }
 
-/* What the disk did not take when the journal was to be written again it may take now. */
+/* The disk can have room now, even if writing the journal again failed. */
 static int write_without_journal(struct daemon *daemon, struct error *error) {
     struct checkpoint_report report;
     if (checkpoint_finish(daemon->checkpoint, NULL, error) < 0 ||
@@ -302,19 +303,18 @@ static int write_without_journal(struct daemon *daemon, struct error *error) {
 static const char *rescue(struct daemon *daemon) {
     struct error error;
     if (!journal_is_removed(daemon->journal))
-        return "what it has acknowledged since the last checkpoint may be lost; leave the state "
-               "directory to the daemon, and see that it is whole before the next start";
+        return "examples acknowledged since the last checkpoint may be lost; check the state "
+               "directory, and let no other program change it, before the next start";
     notify_extend(RESCUE_EXTENSION_S);
     if (journal_save(daemon->journal, &error) == 0)
-        return "it has been written again with all that it had, so that nothing is lost: start "
-               "again";
+        return "wrote the journal again, nothing is lost; start the daemon again";
     log_warning("%s", error.text);
     if (write_without_journal(daemon, &error) == 0)
-        return "all that was learned is in a last checkpoint, but the journal could not be written "
-               "again: move its -wal away and start again; what was not acknowledged and is sent "
-               "again may be learned twice";
+        return "wrote a last checkpoint with everything learned, but cannot write the journal "
+               "again: move its -wal file away and start the daemon again; examples that were not "
+               "acknowledged may be learned twice when they are sent again";
     log_warning("%s", error.text);
-    return "what it has acknowledged since the last checkpoint is lost";
+    return "examples acknowledged since the last checkpoint are lost";
 }
 
 void checkpoints_rescue(struct daemon *daemon, struct error *failure) {

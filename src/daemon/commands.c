@@ -30,9 +30,9 @@
 #include "settings.h"
 #include "source.h"
 
-/* ---- What `status` says ---- */
+/* ---- The reply of `status` ---- */
 
-/* Vocabularies' sizes; whether there are any. */
+/* Counts the words of each vocabulary; returns whether there is one. */
 static bool count_words(const struct learner *learner, struct status_fields *status,
                         struct field_count *words, struct field_count *capacities) {
     size_t count = words_lexicons(learner_host(learner));
@@ -119,7 +119,7 @@ static void put_count(json_t *object, const char *key, uint64_t value) {
     json_object_set_new(object, key, json_integer((json_int_t)value));
 }
 
-/* What the topics `status` and `loss` would say now. */
+/* Replies with the current fields of the topics `status` and `loss`. */
 static int status(void *context, const json_t *request, struct control_answer *answer,
                   struct error *error) {
     (void)request, (void)error;
@@ -142,7 +142,7 @@ static int status(void *context, const json_t *request, struct control_answer *a
     return 0;
 }
 
-/* The configuration in force, and where it comes from. */
+/* Replies with the configuration in force and its source. */
 static int config(void *context, const json_t *request, struct control_answer *answer,
                   struct error *error) {
     (void)request;
@@ -159,16 +159,16 @@ static int config(void *context, const json_t *request, struct control_answer *a
         json_object_set_new(answer->fields, "yaml", json_of_text(yaml, strlen(yaml)));
         json_object_set_new(answer->fields, "configuration", object);
     } else {
-        error_set(error, EX_OSERR, "out of memory for the configuration; try again later");
+        error_set(error, EX_OSERR, "cannot send the configuration: out of memory; try again later");
     }
     free(yaml);
     return object ? 0 : -1;
 }
 
-/* Digits of a number in JSON: as written, if they say it all; else all of them. */
+/* Digits of a number: those of JSON, unless more are needed for the exact value. */
 enum { PLAIN = 15, EXACT = 17 };
 
-/* The value as one would write it in the file, to be freed; NULL when it is no plain value. */
+/* Returns the value as text, as written in the file, to be freed; NULL: a list or mapping. */
 static char *value_text(const json_t *value) {
     if (json_is_string(value))
         return strdup(json_string_value(value));
@@ -181,14 +181,14 @@ static char *value_text(const json_t *value) {
     return json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(EXACT));
 }
 
-/* What is answered outlives the daemon. */
+/* Waits until the entry is durable, so that the reply holds after a crash. */
 static int journal_command(struct daemon *daemon, enum journal_kind kind, json_t *command,
                            struct error *error) {
     journalling_append_command(daemon, kind, command);
     return journalling_sync(daemon, error) ? run_fail(daemon, error) : 0;
 }
 
-/* Short names of keys, as in experiments; a member's keys are written out. */
+/* Expands the short names of keys, as in experiments; a member's keys have full names. */
 static int find_key(const char *name, char path[CONFIG_KEY_NAME_SIZE], struct error *error) {
     static const char MEMBERS[] = "members.";
     if (strncmp(name, MEMBERS, sizeof MEMBERS - 1) != 0 || strlen(name) >= CONFIG_KEY_NAME_SIZE)
@@ -205,7 +205,7 @@ static int set(void *context, const json_t *request, struct control_answer *answ
     int result = -1;
     if (!json_is_string(key) || !text) {
         error_set(error, EX_USAGE,
-                  "set takes a key and a value: {\"command\": \"set\", \"key\": "
+                  "set: expected a key and a value, for example {\"command\": \"set\", \"key\": "
                   "\"learning.optimizer.rate\", \"value\": 0.0003}");
         goto done;
     }
@@ -232,12 +232,12 @@ static int checkpoint(void *context, const json_t *request, struct control_answe
                       struct error *error) {
     (void)request, (void)error;
     struct daemon *daemon = context;
-    checkpoints_ask(daemon);
+    checkpoints_request(daemon);
     answer->later = true;
     return 0;
 }
 
-/* What was learned: parameters as safetensors. docs/reference/protocol.md says what is in them. */
+/* Sends the parameters as safetensors, as described in docs/reference/protocol.md. */
 static int export_parameters(struct daemon *daemon, struct control_answer *answer,
                              struct error *error) {
     struct safetensors_memory memory;
@@ -253,7 +253,7 @@ static int export_parameters(struct daemon *daemon, struct control_answer *answe
     return 0;
 }
 
-/* Likewise, or what is kept of one stream. */
+/* Sends the parameters, or the state of one stream. */
 static int export(void *context, const json_t *request, struct control_answer *answer,
                   struct error *error) {
     return json_object_get(request, "stream") ? moving_export(context, request, answer, error)
@@ -285,10 +285,11 @@ static int resume_learning(void *context, const json_t *request, struct control_
     return 0;
 }
 
-static int say_reset(struct daemon *daemon, const char *member, struct control_answer *answer) {
-    log_info("reset: what member %s has learned is gone", member);
+static int announce_reset(struct daemon *daemon, const char *member,
+                          struct control_answer *answer) {
+    log_info("reset: member %s starts from scratch", member);
     announce_event(daemon, "reset", json_pack("{s:s}", "member", member),
-                   "what member %s has learned is gone", member);
+                   "member %s starts from scratch", member);
     put_count(answer->fields, "examples", daemon_examples(daemon));
     json_object_set_new(answer->fields, "member", json_string(member));
     return 0;
@@ -301,10 +302,10 @@ static int reset(void *context, const json_t *request, struct control_answer *an
     const json_t *named = json_object_get(request, "member");
     const char *member = json_string_value(named);
     if (named && !member)
-        return error_set(error, EX_USAGE, "reset takes a member's name, or nothing");
+        return error_set(error, EX_USAGE, "reset: invalid member: expected a name, or no member");
     int result = settings_reset(daemon, member, error);
     if (result < 0)
-        return run_lose(daemon, error);
+        return run_abort(daemon, error);
     if (result)
         return -1;
     json_t *command = json_pack("{s:s}", "command", "reset");
@@ -313,44 +314,45 @@ static int reset(void *context, const json_t *request, struct control_answer *an
     if (journal_command(daemon, JOURNAL_RESET, command, error))
         return -1;
     if (member)
-        return say_reset(daemon, member, answer);
-    log_info("reset: what %" PRIu64 " example%s had taught is gone", forgotten, text_s(forgotten));
-    announce_event(daemon, "reset", NULL, "what %" PRIu64 " example%s had taught is gone",
+        return announce_reset(daemon, member, answer);
+    log_info("reset: discarded the learning of %" PRIu64 " example%s", forgotten,
+             text_s(forgotten));
+    announce_event(daemon, "reset", NULL, "discarded the learning of %" PRIu64 " example%s",
                    forgotten, text_s(forgotten));
     announce_status(daemon);
     put_count(answer->fields, "examples", daemon_examples(daemon));
     return 0;
 }
 
-/* The stream that a request names, NULL with an error for the client. */
+/* Returns the stream that a request names; NULL with an error for the client. */
 static const char *stream_of(const json_t *request, size_t *size, struct error *error) {
     const json_t *stream = json_object_get(request, "stream");
     *size = json_string_length(stream);
     if (json_is_string(stream) && *size <= WIRE_KEY_MAX)
         return json_string_value(stream);
     error_set(error, EX_USAGE,
-              "forget takes a stream of at most %d bytes: {\"command\": \"forget\", \"stream\": "
+              "forget: expected a stream of at most %d bytes, for example {\"command\": "
+              "\"forget\", \"stream\": "
               "\"host-3\"}",
               WIRE_KEY_MAX);
     return NULL;
 }
 
-/* Whether anything is known of the stream; a journal that cannot be read has ended the daemon. */
+/* Returns an error if neither memory nor journal has the stream. A journal that cannot be read ends
+   the daemon. */
 static int find_stream(struct daemon *daemon, const char *key, size_t size, struct error *error) {
     char quoted[TEXT_QUOTE_SIZE];
     int numbered = daemon->journal ? journal_has_stream(daemon->journal, key, size, error) : 0;
     if (numbered < 0)
-        return run_lose(daemon, error);
+        return run_abort(daemon, error);
     if (numbered || learner_has_stream(daemon->learner, key, size))
         return 0;
-    return error_set(error, EX_USAGE,
-                     "there is no stream %s: it is not in memory, and the journal has no numbers "
-                     "of it",
+    return error_set(error, EX_USAGE, "stream %s not found, neither in memory nor in the journal",
                      text_quote(quoted, key, size));
 }
 
-/* The states of several streams, whose numbers stay: another daemon has them now. Those that are
-   not in memory have none. */
+/* Forgets the states of streams that another daemon has now, but keeps the numbers of their
+   examples. Ignores streams that are not in memory. */
 static int forget_states(struct daemon *daemon, json_t *streams, struct control_answer *answer,
                          struct error *error) {
     json_int_t count = 0;
@@ -360,13 +362,13 @@ static int forget_states(struct daemon *daemon, json_t *streams, struct control_
     json_array_foreach(streams, n, stream) {
         if (!json_is_string(stream) || json_string_length(stream) > WIRE_KEY_MAX)
             return error_set(error, EX_USAGE,
-                             "streams is a list of streams, texts of at most %d bytes",
+                             "streams: expected a list of streams, texts of at most %d bytes",
                              WIRE_KEY_MAX);
     }
     json_array_foreach(streams, n, stream) {
         if ((forgotten = learner_forget(daemon->learner, json_string_value(stream),
                                         json_string_length(stream), error)) < 0)
-            return run_lose(daemon, error);
+            return run_abort(daemon, error);
         count += forgotten == 0;
     }
     if (journal_command(daemon, JOURNAL_FORGET,
@@ -380,7 +382,7 @@ static int forget_states(struct daemon *daemon, json_t *streams, struct control_
     return 0;
 }
 
-/* What it has taught stays, as does what the journal has of it. */
+/* Keeps what the network learned of the stream, and its examples in the journal. */
 static int forget(void *context, const json_t *request, struct control_answer *answer,
                   struct error *error) {
     struct daemon *daemon = context;
@@ -393,7 +395,7 @@ static int forget(void *context, const json_t *request, struct control_answer *a
     if (!key || find_stream(daemon, key, size, error))
         return -1;
     if (learner_forget(daemon->learner, key, size, error) < 0)
-        return run_lose(daemon, error);
+        return run_abort(daemon, error);
     json_t *stream = json_object_get(request, "stream");
     if (journalling_forget(daemon, json_pack("{s:s, s:O}", "command", "forget", "stream", stream),
                            key, size, error))
@@ -401,7 +403,7 @@ static int forget(void *context, const json_t *request, struct control_answer *a
     checkpoints_changed(daemon);
     text_quote(quoted, key, size);
     announce_logged(daemon, log_info, "forget", json_pack("{s:O}", "stream", stream),
-                    "forgot stream %s: its state, and the numbers of its examples", quoted);
+                    "forgot stream %s: its state and the numbers of its examples", quoted);
     json_object_set(answer->fields, "stream", stream);
     return 0;
 }
@@ -423,7 +425,7 @@ static int rollback(void *context, const json_t *request, struct control_answer 
 static int stop(void *context, const json_t *request, struct control_answer *answer,
                 struct error *error) {
     (void)request, (void)error;
-    run_stop(context, "shutdown was asked for");
+    run_stop(context, "shutdown requested");
     answer->last = true;
     json_object_set_new(answer->fields, "state", json_string(run_state(context)));
     return 0;

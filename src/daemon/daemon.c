@@ -33,12 +33,12 @@
 #include "take.h"
 
 enum {
-    DRAIN_QUIET_MS = 50, /* without an example: nothing waits any more */
+    DRAIN_QUIET_MS = 50, /* end draining after this time without an example */
     REQUESTS_A_TURN = 8, /* control requests answered between two batches */
     POLL_MAX_MS = 1000,  /* checkpoints_look is due every second */
 };
 
-/* What the loop waits for. */
+/* The items of the loop's poll. */
 enum {
     POLL_SIGNALS,
     POLL_DISK,
@@ -53,7 +53,7 @@ enum {
 
 /* ---- Opening and closing ---- */
 
-/* From the checkpoint, or with fresh parameters. */
+/* Loads the checkpoint, or starts with fresh parameters. */
 static int start_learner(struct daemon *daemon, struct error *error) {
     struct checkpoint_report *report = &daemon->resumed;
     int loaded =
@@ -65,20 +65,20 @@ static int start_learner(struct daemon *daemon, struct error *error) {
     if (*report->warning)
         log_warning("%s", report->warning);
     if (checkpoint_unlearned(daemon->checkpoint))
-        log_info("nothing was learned in %s with the configuration before: it begins anew",
+        log_info("%s: no progress under the previous configuration; starting from scratch",
                  daemon->config->state_directory);
-    settings_take_rates(daemon);
+    settings_update_rates(daemon);
     return 0;
 }
 
-/* A connection is a descriptor; security.c leaves some for the daemon's own. */
+/* Each connection uses a descriptor; security.c reserves some for the daemon's own. */
 static void raise_descriptor_limit(void) {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur == limit.rlim_max)
         return;
     limit.rlim_cur = limit.rlim_max;
     if (setrlimit(RLIMIT_NOFILE, &limit))
-        log_warning("the limit of file descriptors stays as it is: %s", strerror(errno));
+        log_warning("cannot raise the limit of file descriptors: %s", strerror(errno));
 }
 
 static int open_sockets(struct daemon *daemon, struct error *error) {
@@ -96,12 +96,12 @@ static int open_sockets(struct daemon *daemon, struct error *error) {
     return daemon->source->open(daemon, error);
 }
 
-static void say_hello(const struct daemon *daemon, const char *why) {
+static void log_start(const struct daemon *daemon, const char *why) {
     const struct config *config = daemon->config;
     char summary[CONFIG_NETWORKS_SIZE];
     config_networks(config, summary);
     if (config->members_given && config->member_count == 0)
-        log_info("%s: no network (members: []), experts alone: real %zu", config->name,
+        log_info("%s: no network (members: []), only experts: real %zu", config->name,
                  config->architecture.input.size);
     else
         log_info("%s: %s; %zu parameters", config->name, summary,
@@ -116,7 +116,7 @@ static void say_hello(const struct daemon *daemon, const char *why) {
     else
         log_info("fresh parameters; checkpoints go to %s", config->state_directory);
     if (*learner_watches_not(daemon->learner))
-        log_warning("preset: forecast looks for no anomalies here: %s",
+        log_warning("preset: forecast: anomaly detection is off: %s",
                     learner_watches_not(daemon->learner));
 }
 
@@ -126,8 +126,8 @@ static void warn_exposed(const struct config *config) {
     for (size_t i = 0; i < SOCKET_ROLES && !*config->security.secret; i++) {
         bool abstract = address_is_abstract(sockets[i]->endpoint);
         if (!sockets[i]->connect && (abstract || !address_is_local(sockets[i]->endpoint)))
-            log_warning("%s: %s can reach it, nothing is encrypted and nobody is asked who they "
-                        "are, since security.insecure is true",
+            log_warning("%s: accessible to %s without encryption or authentication, because "
+                        "security.insecure is true",
                         sockets[i]->endpoint,
                         abstract ? "every user of this machine" : "other machines");
     }
@@ -148,14 +148,14 @@ static int open_parts(struct daemon *daemon, const struct config *config,
         moving_open(daemon, error) || open_sockets(daemon, error))
         return -1;
     observe_begin(daemon);
-    say_hello(daemon, engine.why);
+    log_start(daemon, engine.why);
     warn_exposed(config);
     return 0;
 }
 
-/* The journal is another configuration's from now on: the checkpoint that its entries follow has to
-   be so too, and the previous one is from the moment of the change. */
-static int keep_changed(struct daemon *daemon, struct error *error) {
+/* The journal continues under another configuration. A checkpoint must precede its entries; the
+   previous checkpoint was written before the change. */
+static int save_changed(struct daemon *daemon, struct error *error) {
     if (!*daemon->resumed.before)
         return 0;
     checkpoints_changed(daemon);
@@ -168,11 +168,11 @@ static int daemon_open(struct daemon **opened, const struct config *config,
     if (!daemon)
         return error_no_memory(error);
     if (open_parts(daemon, config, source, error) || replay_journal(daemon, error) ||
-        checkpoint_set_aside(daemon->checkpoint, error) || keep_changed(daemon, error) ||
+        checkpoint_set_aside(daemon->checkpoint, error) || save_changed(daemon, error) ||
         settings_configure(daemon, error) || rollback_at_start(daemon, error) ||
         (daemon->source->begin && daemon->source->begin(daemon, error)))
         return -1;
-    run_tell_manager(daemon);
+    run_notify_manager(daemon);
     notify_ready();
     return 0;
 }
@@ -209,7 +209,7 @@ static uint64_t earlier(uint64_t a, uint64_t b) {
     return a < b ? a : b;
 }
 
-/* How long the loop may sleep, ms, rounded up. */
+/* Returns how long the loop may sleep, in ms, rounded up. */
 static long poll_timeout(const struct daemon *daemon) {
     if (run_is_stopping(daemon))
         return DRAIN_QUIET_MS;
@@ -224,8 +224,8 @@ static long poll_timeout(const struct daemon *daemon) {
     return ms > POLL_MAX_MS ? POLL_MAX_MS : (long)ms;
 }
 
-/* Wait until something is to be done; `idle`: nothing came for as long as the loop may sleep.
-   Sockets that are not to be polled are left out. */
+/* Waits until there is work; `idle`: none came in the time that the loop may sleep. Sockets that
+   must not be polled are left out. */
 static int wait_for_work(struct daemon *daemon, zmq_pollitem_t items[POLL_ITEMS], bool *idle,
                          struct error *error) {
     const struct source_ops *source = daemon->source;
@@ -250,7 +250,7 @@ static int wait_for_work(struct daemon *daemon, zmq_pollitem_t items[POLL_ITEMS]
     *idle = ready == 0;
     if (ready >= 0 || errno == EINTR)
         return 0;
-    return error_set(error, EX_OSERR, "waiting on the sockets failed: %s", zmq_strerror(errno));
+    return error_set(error, EX_OSERR, "cannot wait for the sockets: %s", zmq_strerror(errno));
 }
 
 static int turn(struct daemon *daemon, size_t *batch, bool *idle, struct error *error) {
@@ -258,8 +258,8 @@ static int turn(struct daemon *daemon, size_t *batch, bool *idle, struct error *
     if (wait_for_work(daemon, items, idle, error))
         return -1;
     if (items[POLL_SIGNALS].revents)
-        run_take_signals(daemon);
-    if (run_take_reload(daemon) && settings_reload(daemon, error))
+        run_handle_signals(daemon);
+    if (run_accept_reload(daemon) && settings_reload(daemon, error))
         return -1;
     if (items[POLL_STATISTICS].revents)
         observe_subscriptions(daemon);
@@ -281,9 +281,9 @@ static int turn(struct daemon *daemon, size_t *batch, bool *idle, struct error *
     if (announce_status_is_due(daemon)) {
         journalling_watch_disk(daemon);
         announce_status(daemon);
-        run_tell_manager(daemon);
+        run_notify_manager(daemon);
     }
-    notify_alive(); /* nothing waited, or it has been learned */
+    notify_alive(); /* no example is waiting, or a batch was learned */
     return checkpoints_turn(daemon, error);
 }
 
@@ -296,12 +296,12 @@ static int loop(struct daemon *daemon, struct error *error) {
     return 0;
 }
 
-/* Save what was learned, and say goodbye. `failure` is why the loop ended, NULL for a request. */
+/* Saves the learned state and announces the end. `failure` is the reason, NULL after a request. */
 static int finish(struct daemon *daemon, struct error *failure, struct error *error) {
     int result = 0;
     notify_stopping();
     announce_counted(daemon, true);
-    run_take_signals(daemon);
+    run_handle_signals(daemon);
     run_release_signals(daemon);
     if (!run_is_broken(daemon))
         result = journalling_sync(daemon, error);
@@ -318,7 +318,7 @@ static int finish(struct daemon *daemon, struct error *failure, struct error *er
                    text_s(examples), reason);
     if (result == 0 && !failure)
         log_info("stopped after %" PRIu64 " example%s%s", examples, text_s(examples),
-                 checkpoints_have_all(daemon) ? "; the checkpoint has them all" : "");
+                 checkpoints_have_all(daemon) ? "; all are in the checkpoint" : "");
     return result;
 }
 

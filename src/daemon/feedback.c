@@ -13,7 +13,7 @@
 #include "parts.h"
 #include "run.h"
 
-/* `stream` and perhaps `at`. */
+/* Reads `stream` and the optional `at`. */
 static int read_request(const json_t *request, double *at, struct error *error) {
     const json_t *stream = json_object_get(request, "stream"),
                  *time = json_object_get(request, "at");
@@ -22,9 +22,9 @@ static int read_request(const json_t *request, double *at, struct error *error) 
         (!time || json_is_number(time)))
         return 0;
     return error_set(error, EX_USAGE,
-                     "normal takes a stream of at most %d bytes, and perhaps the time of its alarm "
-                     "in seconds since 1970: {\"command\": \"normal\", \"stream\": \"host-3\", "
-                     "\"at\": 1769860800}",
+                     "normal: expected a stream of at most %d bytes and optionally the time of its "
+                     "alarm in seconds since 1970, for example {\"command\": \"normal\", "
+                     "\"stream\": \"host-3\", \"at\": 1769860800}",
                      WIRE_KEY_MAX);
 }
 
@@ -43,8 +43,8 @@ int feedback_replay(struct daemon *daemon, const json_t *request, struct error *
     return mark(daemon, request, &found, error) < 0 ? -1 : 0;
 }
 
-/* What is answered outlives the daemon. With the alarm's own time, so that no other is marked when
-   what is replayed lacks it. */
+/* Waits until the entry is durable, so that the reply holds after a crash. The alarm's own time
+   keeps a replay from marking another alarm. */
 static int journal(struct daemon *daemon, const json_t *request, const struct anomaly_kept *found,
                    struct error *error) {
     json_t *command =
@@ -67,14 +67,14 @@ int feedback_normal(void *context, const json_t *request, struct control_answer 
     char quoted[TEXT_QUOTE_SIZE];
     int result = mark(daemon, request, &found, error);
     if (result < 0)
-        return run_lose(daemon, error);
+        return run_abort(daemon, error);
     if (result || journal(daemon, request, &found, error))
         return -1;
     const json_t *stream = json_object_get(request, "stream");
     text_quote(quoted, json_string_value(stream), json_string_length(stream));
     checkpoints_changed(daemon);
     announce_logged(daemon, log_info, "normal", describe(request, &found),
-                    "an alarm of stream %s, score %.3g, is marked as normal", quoted, found.score);
+                    "marked an alarm of stream %s as normal, score %.3g", quoted, found.score);
     json_object_update_new(answer->fields, describe(request, &found));
     return 0;
 }

@@ -1,4 +1,4 @@
-/* What people say of alarms, by command. docs/explanation/anomalies.md says what follows from it. */
+/* Feedback of users on alarms; docs/explanation/anomalies.md describes its effect. */
 #ifndef RUNNEL_FEEDBACK_H
 #define RUNNEL_FEEDBACK_H
 
@@ -8,11 +8,11 @@ struct control_answer;
 struct daemon;
 struct error;
 
-/* The command `normal`, as those of commands.h. */
+/* The command `normal` of commands.h. */
 int feedback_normal(void *context, const json_t *request, struct control_answer *answer,
                     struct error *error);
 
-/* The same, of the journal: -1 when the device has failed. An alarm that was not there is none. */
+/* Replays the command from the journal and ignores an unknown alarm; -1: the device has failed. */
 int feedback_replay(struct daemon *daemon, const json_t *request, struct error *error);
 
 #endif

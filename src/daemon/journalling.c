@@ -23,20 +23,21 @@
 #include "store/parameters_file.h"
 
 enum {
-    CHECK_EXTENSION_S = 30, /* asked of the service manager for looking through the file */
+    CHECK_EXTENSION_S = 30, /* requested from the service manager for checking the file */
     CHECK_BYTES_PER_S = 10 << 20,
     CHECK_EXTENSION_MAX_S = 24 * 60 * 60,
     CHECK_WORTH_A_WORD = 256 << 20,
     LOST_TEXT_SIZE = 128,
-    DISK_LOW_BYTES = 256 << 20, /* free on the filesystem: people are warned */
+    DISK_LOW_BYTES = 256 << 20, /* warn below this free space on the filesystem */
 };
 
 struct journalling {
-    uint64_t duplicates, missing; /* examples that came again, and that never came */
+    uint64_t duplicates, missing; /* examples sent again, and missing ones */
     uint64_t conflicts, jumps;    /* see enum reject_reason */
-    uint64_t expired, expiry_due; /* producers' streams announced so far, and when others may be */
-    bool disk_is_low;             /* people have been warned */
-    uint64_t oldest;              /* of the entries, when a checkpoint was written last */
+    /* producers' streams announced so far, and time of the next announcement */
+    uint64_t expired, expiry_due;
+    bool disk_is_low; /* a warning has been logged */
+    uint64_t oldest;  /* oldest entry when a checkpoint was last written */
 };
 
 /* ---- Opening ---- */
@@ -45,13 +46,13 @@ static void warn_of_idle_journal(const struct config *config) {
     char path[CONFIG_PATH_SIZE + sizeof "/" JOURNAL_NAME];
     snprintf(path, sizeof path, "%s/%s", config->state_directory, JOURNAL_NAME);
     if (access(path, F_OK) == 0)
-        log_warning("state.journal.enabled is false: what %s has after the checkpoint is not "
-                    "learned until it is true again",
+        log_warning("state.journal.enabled is false: entries of %s after the checkpoint are "
+                    "learned only once it is true",
                     path);
 }
 
-/* Opening checks the file: for as long as a slow disk needs, nothing else is answered. */
-static void ask_for_time(const struct config *config) {
+/* Opening checks the file; on a slow disk the daemon answers nothing else until that is done. */
+static void request_time(const struct config *config) {
     static const char *const names[] = {JOURNAL_NAME, JOURNAL_NAME "-wal"};
     char path[CONFIG_PATH_SIZE + sizeof "/" JOURNAL_NAME "-wal"];
     struct stat file;
@@ -63,10 +64,10 @@ static void ask_for_time(const struct config *config) {
     if (bytes == 0)
         return;
     uint64_t seconds = CHECK_EXTENSION_S + bytes / CHECK_BYTES_PER_S;
-    notify_status("looking through the journal, %" PRIu64 " MB", bytes >> 20);
+    notify_status("checking the journal, %" PRIu64 " MB", bytes >> 20);
     notify_extend(seconds < CHECK_EXTENSION_MAX_S ? (unsigned)seconds : CHECK_EXTENSION_MAX_S);
     if (bytes >= CHECK_WORTH_A_WORD)
-        log_info("looking through the journal, %" PRIu64 " MB", bytes >> 20);
+        log_info("checking the journal, %" PRIu64 " MB", bytes >> 20);
 }
 
 static int open_journal(struct daemon *daemon, struct error *error) {
@@ -90,17 +91,17 @@ static int open_journal(struct daemon *daemon, struct error *error) {
         .checkpoint = learner_counters(daemon->learner).position,
         .accept_short = config->journal.accept_short,
     };
-    ask_for_time(config);
+    request_time(config);
     if (journal_open(&daemon->journal, config->state_directory, &options, error) == 0)
         return 0;
     if (*daemon->resumed.path)
-        error_prefix(error, "the checkpoint %s with %" PRIu64 " example%s can be used, but",
-                     daemon->resumed.path, daemon->resumed.examples,
-                     text_s(daemon->resumed.examples));
+        error_prefix(
+            error, "the checkpoint %s with %" PRIu64 " example%s can be used, but not the journal",
+            daemon->resumed.path, daemon->resumed.examples, text_s(daemon->resumed.examples));
     return -1;
 }
 
-/* For the log, and for whoever subscribes to events. */
+/* Logs a warning, and keeps it for the event `resumed`. */
 static void warn(struct daemon *daemon, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -115,56 +116,56 @@ static void warn(struct daemon *daemon, const char *format, ...) {
     snprintf(all + used, sizeof daemon->resumed.warning - used, "%s%s", used ? "; " : "", text);
 }
 
-static void say_torn(struct daemon *daemon, const struct journal_found *found) {
+static void warn_torn(struct daemon *daemon, const struct journal_found *found) {
     bool known = found->marked && found->marked <= found->newest;
     warn(daemon,
-         "the journal's last transaction was not finished, as when the daemon is killed "
-         "or the power fails while it is written, and is cut off%s",
-         known ? ": " JOURNAL_MARK_NAME " has nothing of it as acknowledged" : "");
+         "discarded the unfinished last transaction of the journal, after a kill or a loss of "
+         "power during a write%s",
+         known ? "; " JOURNAL_MARK_NAME " shows that it was not acknowledged" : "");
 }
 
-/* The file was moved away, which is one way to continue without it. */
-static void say_new(struct daemon *daemon, uint64_t learned, uint64_t marked) {
+/* A journal that was moved away is one way to continue without it. */
+static void warn_new(struct daemon *daemon, uint64_t learned, uint64_t marked) {
     char lost[LOST_TEXT_SIZE] = "";
     if (marked > learned)
-        snprintf(lost, sizeof lost,
-                 "entries %" PRIu64 " to %" PRIu64 ", which had been acknowledged, are lost; ",
+        snprintf(lost, sizeof lost, "acknowledged entries %" PRIu64 " to %" PRIu64 " are lost; ",
                  learned + 1, marked);
     if (learned || marked)
         warn(daemon,
-             "there was no %s/%s: a new one begins after entry %" PRIu64
-             ", the last in the checkpoint; %sthe streams' sequences are not known any more: "
-             "an example that is sent again is learned again",
+             "%s/%s not found: started a new journal after entry %" PRIu64
+             ", the last in the checkpoint; %sthe sequences of streams are lost, so examples that "
+             "are sent again are learned again",
              daemon->config->state_directory, JOURNAL_NAME, learned, lost);
 }
 
-static void say_short(struct daemon *daemon, const struct journal_found *found, uint64_t learned) {
+static void warn_short(struct daemon *daemon, const struct journal_found *found, uint64_t learned) {
     const char *why = daemon->config->journal.accept_short
                           ? "as accepted"
-                          : "as after a loss of power without state.journal.sync: full";
+                          : "after a loss of power without state.journal.sync: full";
     if (found->newest < learned)
         warn(daemon,
-             "the journal ends at entry %" PRIu64 ", before the checkpoint, which has %" PRIu64
-             ": it continues after that, %s; what came between is learned again when it is "
-             "sent again",
+             "the journal ends at entry %" PRIu64 ", before the checkpoint's entry %" PRIu64
+             ": continuing after the checkpoint, %s; examples between them are learned again if "
+             "they are sent again",
              found->newest, learned, why);
     else if (found->newest < found->marked)
         warn(daemon,
              "the journal ends at entry %" PRIu64 ", but entries up to %" PRIu64
-             " had been acknowledged: they are lost, %s",
+             " were acknowledged: they are lost, %s",
              found->newest, found->marked, why);
 }
 
-/* Journal, mark and checkpoint belong together, or somebody has accepted that they do not. */
+/* Checks that journal, mark and checkpoint belong together, or that accept_short allows
+   otherwise. */
 static int continue_at_checkpoint(struct daemon *daemon, struct error *error) {
     uint64_t learned = learner_counters(daemon->learner).position;
     struct journal_found found = journal_found(daemon->journal);
     if (found.torn)
-        say_torn(daemon, &found);
+        warn_torn(daemon, &found);
     if (found.is_new)
-        say_new(daemon, learned, found.marked);
+        warn_new(daemon, learned, found.marked);
     else
-        say_short(daemon, &found, learned);
+        warn_short(daemon, &found, learned);
     if (found.newest < learned && journal_skip_to(daemon->journal, learned, error))
         return -1;
     return journal_mark(daemon->journal, error);
@@ -193,7 +194,7 @@ bool journalling_has_room(const struct daemon *daemon) {
     return !daemon->journal || journal_has_room(daemon->journal);
 }
 
-/* Examples that a producer numbered, after `newest`, and that never came. */
+/* Counts the missing numbers of a producer after `newest`. */
 static void count_missing(struct daemon *daemon, const struct example *example, uint64_t newest) {
     uint64_t count = example->sequence - newest - 1;
     count -= ingest_rejected_numbers(daemon->ingest, example, newest + 1, example->sequence - 1);
@@ -204,9 +205,9 @@ static void count_missing(struct daemon *daemon, const struct example *example, 
     announce_count(daemon, ANNOUNCE_GAP, count, example->key, example->key_size, example->time);
 }
 
-/* Its number is `newest` or was before it. Two senders that use one identity use each number twice:
-   the one that comes second must not be told that it was learned. */
-static void judge_old(struct daemon *daemon, const struct example *example,
+/* Checks a number up to `newest`. Two senders with the same identity use each number twice: the
+   second must not get an acknowledgement for other contents. */
+static void check_old(struct daemon *daemon, const struct example *example,
                       struct verdict *verdict) {
     if (journal_seen(daemon->journal, example) != JOURNAL_SEEN_OTHER) {
         verdict->kind = VERDICT_DUPLICATE;
@@ -216,14 +217,15 @@ static void judge_old(struct daemon *daemon, const struct example *example,
     verdict->kind = VERDICT_REJECTED;
     verdict->reason = REJECT_CONFLICT;
     daemon->journalling->conflicts++;
-    snprintf(verdict->text, sizeof verdict->text,
-             "its number %" PRIu64 " of epoch %" PRIu32 " came before with another content; do two "
-             "senders use the identity %" PRIx64 "?",
-             example->sequence, example->epoch, example->producer);
+    snprintf(
+        verdict->text, sizeof verdict->text,
+        "number %" PRIu64 " of epoch %" PRIu32
+        " was already used for other contents; check whether two senders use the identity %" PRIx64,
+        example->sequence, example->epoch, example->producer);
 }
 
-/* Without acknowledgements nothing is sent again, and numbers only count what is lost. */
-static void judge_jump(struct daemon *daemon, const struct example *example, uint64_t newest,
+/* Without acknowledgements nothing is sent again, and numbers only count lost examples. */
+static void check_jump(struct daemon *daemon, const struct example *example, uint64_t newest,
                        struct verdict *verdict) {
     daemon->journalling->jumps++;
     if (!daemon->acknowledge) {
@@ -233,16 +235,16 @@ static void judge_jump(struct daemon *daemon, const struct example *example, uin
     verdict->kind = VERDICT_REJECTED;
     verdict->reason = REJECT_SEQUENCE_JUMP;
     snprintf(verdict->text, sizeof verdict->text,
-             "its number %" PRIu64 " is more than examples.max_jump, %" PRIu64 ", above %" PRIu64
+             "number %" PRIu64 " is more than examples.max_jump, %" PRIu64 ", above %" PRIu64
              ", the newest of its stream and producer",
              example->sequence, daemon->config->max_jump, newest);
 }
 
-int journalling_judge(struct daemon *daemon, const struct example *example, struct verdict *verdict,
+int journalling_check(struct daemon *daemon, const struct example *example, struct verdict *verdict,
                       struct error *error) {
     uint32_t epoch;
     uint64_t newest, most = daemon->config->max_jump;
-    verdict->kind = VERDICT_NEW; /* all else says more of the other kinds */
+    verdict->kind = VERDICT_NEW; /* the other fields belong to the other kinds */
     verdict->number_ignored = false;
     if (!daemon->journal || !example->numbered || example->partition)
         return 0;
@@ -255,11 +257,11 @@ int journalling_judge(struct daemon *daemon, const struct example *example, stru
     verdict->why = example->epoch < epoch ? WIRE_OLD_EPOCH : WIRE_OLD_SEQUENCE;
     if (example->epoch < epoch || example->sequence <= newest) {
         if (daemon->acknowledge)
-            judge_old(daemon, example, verdict);
+            check_old(daemon, example, verdict);
     } else if (example->sparse) {
         return 0;
     } else if (most && example->sequence - newest > most) {
-        judge_jump(daemon, example, newest, verdict);
+        check_jump(daemon, example, newest, verdict);
     } else if (example->sequence > newest + 1) {
         count_missing(daemon, example, newest);
     }
@@ -271,7 +273,7 @@ int journalling_append(struct daemon *daemon, const struct example *example, uin
     *position = daemon->journal ? journal_append_example(daemon->journal, example) : 0;
     if (!daemon->journal || *position > 0)
         return 0;
-    return error_set(error, EX_SOFTWARE, "the journal cannot hold an example of %zu steps",
+    return error_set(error, EX_SOFTWARE, "the journal cannot store an example of %zu steps",
                      example->steps);
 }
 
@@ -293,9 +295,9 @@ void journalling_append_place(struct daemon *daemon, enum journal_kind kind, jso
     json_decref(command);
 }
 
-/* ---- What has become durable ---- */
+/* ---- Durable entries ---- */
 
-/* A checkpoint of a daemon whose journal has failed would hold what is not acknowledged. */
+/* After a failure of the journal a checkpoint would contain examples that are not acknowledged. */
 static int settle(struct daemon *daemon, int failed, struct error *error) {
     return failed ? run_break(daemon) : daemon->source->settle(daemon, error);
 }
@@ -317,7 +319,7 @@ int journalling_forget(struct daemon *daemon, json_t *command, const char *key, 
     return settle(daemon, !position, error);
 }
 
-/* At most once a second; what is left over is announced with the next `status`. */
+/* Announces at most once a second; the next `status` announces the rest. */
 static void announce_expired(struct daemon *daemon) {
     struct journalling *journalling = daemon->journalling;
     uint64_t expired = journal_expired(daemon->journal), now;
@@ -326,13 +328,14 @@ static void announce_expired(struct daemon *daemon) {
     uint64_t count = expired - journalling->expired;
     journalling->expired = expired;
     journalling->expiry_due = now + NS_PER_SECOND;
-    log_info("dropped the numbers of %" PRIu64 " idle streams of producers (state.journal."
+    log_info("dropped the sequences of %" PRIu64 " idle streams of producers (state.journal."
              "producers)",
              count);
-    announce_event(daemon, "producers_expired", json_pack("{s:I}", "count", (json_int_t)count),
-                   "dropped the numbers of %" PRIu64 " idle streams of producers: what they sent "
-                   "before is no duplicate any more",
-                   count);
+    announce_event(
+        daemon, "producers_expired", json_pack("{s:I}", "count", (json_int_t)count),
+        "dropped the sequences of %" PRIu64
+        " idle streams of producers: examples that are sent again are no longer recognized",
+        count);
 }
 
 int journalling_turn(struct daemon *daemon, struct error *error) {
@@ -348,8 +351,8 @@ int journalling_sync(struct daemon *daemon, struct error *error) {
     return settle(daemon, journal_sync(daemon->journal, error), error);
 }
 
-/* What is after the oldest checkpoint stays: a rollback, or a start when newer ones are damaged,
-   resumes from that one. */
+/* Keeps entries after the oldest checkpoint: a rollback, or a start with damaged newer checkpoints,
+   resumes from it. */
 void journalling_checkpoint_written(struct daemon *daemon) {
     struct journal_figures f;
     if (!daemon->journal)
@@ -363,7 +366,7 @@ void journalling_checkpoint_written(struct daemon *daemon) {
     daemon->journalling->oldest = f.oldest;
 }
 
-/* ---- What there is to know ---- */
+/* ---- Reports ---- */
 
 void journalling_watch_disk(struct daemon *daemon) {
     struct journal_figures f;
@@ -373,15 +376,16 @@ void journalling_watch_disk(struct daemon *daemon) {
     journal_figures(daemon->journal, &f);
     bool low = f.free_bytes < DISK_LOW_BYTES;
     if (low && !daemon->journalling->disk_is_low) {
-        log_warning("the filesystem of %s has only %" PRIu64 " MB free: the journal will fail",
+        log_warning("the filesystem of %s has only %" PRIu64
+                    " MB free; make room before the journal fails",
                     daemon->config->state_directory, f.free_bytes >> 20);
-        announce_event(daemon, "disk", NULL, "only %" PRIu64 " MB are free for the journal",
+        announce_event(daemon, "disk", NULL, "the journal has only %" PRIu64 " MB of free space",
                        f.free_bytes >> 20);
     }
     daemon->journalling->disk_is_low = low;
 }
 
-/* As in the configuration. */
+/* Writes the value as in the configuration. */
 static struct field_choice keep_choice(uint64_t keep) {
     return keep == JOURNAL_KEEP_CHECKPOINT ? (struct field_choice){"checkpoint", 0}
            : keep == JOURNAL_KEEP_ALL      ? (struct field_choice){"all", 0}

@@ -38,10 +38,10 @@ static int open_at(struct daemon *daemon, const struct checkpoint_kept *kept,
     return 0;
 }
 
-/* Figures and rates are those of the learner that is there now. */
+/* Restarts figures and rates for the learner that is now in use. */
 static void take(struct daemon *daemon, struct learner *learner) {
     daemon->learner = learner;
-    settings_take_rates(daemon);
+    settings_update_rates(daemon);
     observe_begin(daemon);
 }
 

@@ -1,5 +1,4 @@
-/* The daemon's learner: opened at the start, and again where another state is to be learned from.
- */
+/* The daemon's learner: opened at the start, and replaced to continue from another state. */
 #ifndef RUNNEL_LEARNING_H
 #define RUNNEL_LEARNING_H
 
@@ -11,13 +10,13 @@ struct learner;
 
 enum { LEARNING_BATCH_MAX = 256 }; /* examples in a batch */
 
-/* Without parameters yet; on the engine that was chosen, or on auto's second choice. */
+/* Opens the learner without parameters, on the chosen engine or on the second choice of `auto`. */
 int learning_open(struct daemon *daemon, struct engines_choice *engine, struct error *error);
 void learning_close(struct daemon *daemon);
 
-/* Put one with the state of a checkpoint in its place. It is given back in `*before`, to be handed
-   to the next two functions; with `before` NULL it is closed first. On error (then, the daemon has
-   none) it stays. */
+/* Replaces the learner by one with the state of a checkpoint. `*before` returns the earlier
+   learner, for learning_keep or learning_undo; with `before` NULL it is closed first. On error the
+   learner stays, unless it was closed. */
 int learning_go_back(struct daemon *daemon, const struct checkpoint_kept *kept,
                      struct learner **before, struct error *error);
 void learning_keep(struct daemon *daemon, struct learner **before);

@@ -8,7 +8,7 @@
 #include "common/wire.h"
 #include "store/journal.h"
 
-/* ---- One ---- */
+/* ---- One rollback ---- */
 
 static bool is_key(const json_t *value) {
     return json_is_string(value) && json_string_length(value) <= WIRE_KEY_MAX;
@@ -20,7 +20,7 @@ static int choose_streams(struct rollback *rollback, const json_t *streams, stru
     json_array_foreach(streams, i, stream) {
         if (!is_key(stream))
             return error_set(error, EX_USAGE,
-                             "without is a list of streams' keys, texts of at most %d bytes",
+                             "without: expected a list of stream keys, texts of at most %d bytes",
                              WIRE_KEY_MAX);
         json_array_append(rollback->streams, stream);
     }
@@ -48,8 +48,8 @@ static int choose_spans(struct rollback *rollback, const json_t *spans, struct e
     json_array_foreach(spans, i, span) {
         if (!choose_span(&rollback->spans[rollback->span_count++], span))
             return error_set(error, EX_USAGE,
-                             "spans is a list of [first, last], two positions in the journal, "
-                             "the first not after the last, or [first, last, stream]");
+                             "spans: expected a list of [first, last] or [first, last, stream], "
+                             "two positions in the journal with first <= last");
     }
     return 0;
 }
@@ -75,8 +75,9 @@ static int choose_partitions(struct rollback *rollback, const json_t *list, stru
         return error_no_memory(error);
     json_array_foreach(list, i, partition) {
         if (!choose_partition(&rollback->partitions[rollback->partition_count++], partition))
-            return error_set(error, EX_USAGE,
-                             "beyond is a list of [producer, epoch, sequence, name] of partitions");
+            return error_set(
+                error, EX_USAGE,
+                "beyond: expected a list of [producer, epoch, sequence, name] of partitions");
     }
     return 0;
 }
@@ -90,9 +91,9 @@ int rollback_choose(struct rollback *rollback, const json_t *command, struct err
         return error_no_memory(error);
     if ((streams && !json_is_array(streams)) || (spans && !json_is_array(spans)) ||
         (beyond && !json_is_array(beyond)))
-        return error_set(error, EX_USAGE, "without, spans and beyond are lists");
+        return error_set(error, EX_USAGE, "without, spans and beyond must be lists");
     if (json_array_size(streams) + json_array_size(spans) > ROLLBACK_CHOICES)
-        return error_set(error, EX_USAGE, "a rollback takes at most %d streams and spans",
+        return error_set(error, EX_USAGE, "expected at most %d streams and spans in a rollback",
                          ROLLBACK_CHOICES);
     return choose_streams(rollback, streams, error) || choose_spans(rollback, spans, error) ||
                    choose_partitions(rollback, beyond, error)
@@ -113,7 +114,7 @@ void rollback_release(struct rollback *rollback) {
     rollback->partition_count = 0;
 }
 
-/* Only where there are some: so the command of others is as ever. */
+/* Absent without partitions: other rollbacks keep the form of earlier versions. */
 static void put_partitions(const struct rollback *rollback, json_t *command) {
     json_t *list = json_array();
     for (size_t i = 0; i < rollback->partition_count; i++) {
@@ -154,7 +155,7 @@ int rollback_read(struct rollback *rollback, const json_t *command, uint64_t pos
         return 0;
     rollback_release(rollback);
     return error_set(error, EX_IOERR,
-                     "the journal has a rollback that this program does not understand");
+                     "the journal has an invalid rollback, or one of a newer version");
 }
 
 static bool is_of(const struct journal_entry *entry, const json_t *stream) {
@@ -203,7 +204,7 @@ bool rollback_has(const struct rollback *rollback, const struct journal_entry *e
     return false;
 }
 
-/* ---- All ---- */
+/* ---- The list ---- */
 
 int left_out_add(struct left_out *list, const struct rollback *rollback, struct error *error) {
     struct rollback **larger =
@@ -239,7 +240,7 @@ void left_out_free(struct left_out *list) {
     *list = (struct left_out){0};
 }
 
-bool left_out_knows(const struct left_out *list, uint64_t position) {
+bool left_out_contains(const struct left_out *list, uint64_t position) {
     for (size_t i = 0; i < list->count; i++)
         if (list->rollbacks[i]->position == position)
             return true;

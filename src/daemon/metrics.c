@@ -8,7 +8,7 @@
 #define LN_2 0.69314718055994530942
 #define NS_PER_S 1e9
 #define NS_PER_US 1e3
-#define RATE_SPAN 100000000ull /* ns over which a rate is measured at least */
+#define RATE_SPAN 100000000ull /* minimum span for measuring a rate, ns */
 
 static void interval_begin(struct metrics_interval *interval) {
     unsigned low = interval->low, high = interval->high;
@@ -50,7 +50,7 @@ static unsigned latency_bucket(uint64_t latency) {
     return 1 + (power - METRICS_LATENCY_FIRST) * METRICS_PARTS + part;
 }
 
-/* The latency in the middle of a bucket, ns. */
+/* Returns the latency in the middle of a bucket, ns. */
 static double bucket_middle(unsigned bucket) {
     if (bucket == 0)
         return ldexp(0.5, METRICS_LATENCY_FIRST);
@@ -107,7 +107,7 @@ void metrics_add(struct metrics *metrics, const struct learned *learned, uint64_
     add_latency(interval, now > learned->received ? now - learned->received : 0);
 }
 
-/* The latency below which a share of the interval's examples stayed, ns. */
+/* Returns the quantile of latencies at `share`, ns. */
 static double latency_quantile(const struct metrics_interval *interval, double share) {
     unsigned low = interval->low, count = interval->high - low;
     size_t bin = quantile_bin(interval->latency + low, count, interval->examples, share);
@@ -145,8 +145,8 @@ static void report_interval(const struct metrics *metrics, const struct metrics_
     }
 }
 
-/* All examples of a plan share one reading of the clock, so all of them are counted by it: the
-   messages of one plan have one rate. */
+/* All examples of a plan have the same time, so the rate includes all of them: the messages of one
+   plan have one rate. */
 double metrics_speed(const struct metrics *metrics, uint64_t now) {
     const struct metrics_anchor *anchor = &metrics->anchor;
     uint64_t least = isnan(metrics->rate) ? 1 : RATE_SPAN;

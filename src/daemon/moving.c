@@ -26,14 +26,14 @@
 #include "store/parameters_file.h"
 #include "store/stream_state.h"
 
-/* Bytes of an export beside its numbers: names, shapes, scalers, vocabularies. */
+/* Bytes of an export in addition to its numbers: names, shapes, scalers, vocabularies. */
 enum { EXPORT_HEAD = 16 << 20, PATH_SIZE = 64 };
 
 struct moving {
-    struct pieces adopted, imported; /* that a client sends */
+    struct pieces adopted, imported; /* parts from a client */
     struct pieces replayed;
-    uint64_t replayed_at;  /* position of the last of them */
-    moving_may *may_adopt; /* NULL: all */
+    uint64_t replayed_at;  /* position of the last replayed part */
+    moving_may *may_adopt; /* NULL: always */
 };
 
 int moving_open(struct daemon *daemon, struct error *error) {
@@ -76,18 +76,18 @@ int moving_export(struct daemon *daemon, const json_t *request, struct control_a
     struct carry_blob blob;
     if (!key || key_size > WIRE_KEY_MAX)
         return error_set(error, EX_USAGE,
-                         "export takes a stream of at most %d bytes, or nothing: {\"command\": "
-                         "\"export\", \"stream\": \"host-3\"}",
+                         "export: expected a stream of at most %d bytes, or no stream, for example "
+                         "{\"command\": \"export\", \"stream\": \"host-3\"}",
                          WIRE_KEY_MAX);
     if (checkpoints_check(daemon, 0, error))
-        return run_lose(daemon, error);
+        return run_abort(daemon, error);
     if (carry_open(&carry, daemon->config, daemon->learner, NULL, error))
         return -1;
     int status = carry_export(carry, key, key_size, &blob, error);
     if (status < 0)
-        status = run_lose(daemon, error);
+        status = run_abort(daemon, error);
     else if (status)
-        status = error_set(error, EX_USAGE, "there is no stream %s in memory",
+        status = error_set(error, EX_USAGE, "stream %s not found in memory",
                            text_quote(quoted, key, key_size));
     else if (!(answer->blob = malloc(blob.size)))
         status = error_no_memory(error);
@@ -101,16 +101,17 @@ int moving_export(struct daemon *daemon, const json_t *request, struct control_a
     return status;
 }
 
-static int say_adopted(struct daemon *daemon, const json_t *stream, struct control_answer *answer) {
+static int announce_adopted(struct daemon *daemon, const json_t *stream,
+                            struct control_answer *answer) {
     char quoted[TEXT_QUOTE_SIZE];
     text_quote(quoted, json_string_value(stream), json_string_length(stream));
     announce_logged(daemon, log_info, "adopt", json_pack("{s:O}", "stream", stream),
-                    "adopted stream %s, with what another daemon kept of it", quoted);
+                    "adopted stream %s with its state from another daemon", quoted);
     json_object_set(answer->fields, "stream", (json_t *)stream);
     return 0;
 }
 
-/* All of it is there. */
+/* Adopts the stream once all parts have arrived. */
 static int adopt(struct daemon *daemon, struct carry *carry, const struct pieces *pieces,
                  struct control_answer *answer, struct error *error) {
     const char *key;
@@ -122,20 +123,20 @@ static int adopt(struct daemon *daemon, struct carry *carry, const struct pieces
     int status = carry_adopt(carry, pieces->bytes, pieces->size, error);
     moving_lost(daemon, carry);
     if (status)
-        return status < 0 ? run_lose(daemon, error) : -1;
+        return status < 0 ? run_abort(daemon, error) : -1;
     checkpoints_changed(daemon);
-    /* What is answered outlives the daemon. */
+    /* The reply must hold after a crash. */
     if (journalling_sync(daemon, error))
         return run_fail(daemon, error);
     carry_look(carry, pieces->bytes, pieces->size, &key, &key_size, error);
     json_t *stream = json_stringn(key, key_size);
-    status = say_adopted(daemon, stream, answer);
+    status = announce_adopted(daemon, stream, answer);
     json_decref(stream);
     return status;
 }
 
-static int take_adopted(struct daemon *daemon, struct pieces *pieces, const json_t *request,
-                        struct error *error) {
+static int add_adopted(struct daemon *daemon, struct pieces *pieces, const json_t *request,
+                       struct error *error) {
     struct stream_state *state;
     if (stream_state_open(&state, daemon->config, daemon->learner, error))
         return -1;
@@ -144,8 +145,8 @@ static int take_adopted(struct daemon *daemon, struct pieces *pieces, const json
     return status;
 }
 
-/* More is to come. */
-static int say_part(const struct pieces *pieces, struct control_answer *answer) {
+/* Replies that more parts are expected. */
+static int reply_part(const struct pieces *pieces, struct control_answer *answer) {
     json_object_set_new(answer->fields, "part", json_integer((json_int_t)pieces->part));
     return 0;
 }
@@ -155,9 +156,9 @@ int moving_adopt(void *context, const json_t *request, struct control_answer *an
     struct daemon *daemon = context;
     struct pieces *pieces = &daemon->moving->adopted;
     struct carry *carry;
-    int status = take_adopted(daemon, pieces, request, error);
+    int status = add_adopted(daemon, pieces, request, error);
     if (status <= 0)
-        return status ? -1 : say_part(pieces, answer);
+        return status ? -1 : reply_part(pieces, answer);
     status = carry_open(&carry, daemon->config, daemon->learner, daemon->journal, error);
     if (status == 0)
         status = adopt(daemon, carry, pieces, answer, error);
@@ -166,8 +167,8 @@ int moving_adopt(void *context, const json_t *request, struct control_answer *an
     return status;
 }
 
-/* A rollback may have left out a part: then there was no adoption. One part follows another in the
-   journal: what comes later is of another adoption. */
+/* The parts of an adoption follow each other in the journal. If a rollback has left out one of
+   them, the adoption did not take place. */
 int moving_replay_adopt(struct daemon *daemon, const json_t *command, struct error *error) {
     struct pieces *pieces = &daemon->moving->replayed;
     struct stream_state *state;
@@ -175,7 +176,7 @@ int moving_replay_adopt(struct daemon *daemon, const json_t *command, struct err
     if (position != daemon->moving->replayed_at + 1)
         pieces_free(pieces);
     daemon->moving->replayed_at = position;
-    int status = take_adopted(daemon, pieces, command, error);
+    int status = add_adopted(daemon, pieces, command, error);
     if (status <= 0)
         return status && error->status != EX_USAGE ? -1 : 0;
     if (stream_state_open(&state, daemon->config, daemon->learner, error))
@@ -184,13 +185,13 @@ int moving_replay_adopt(struct daemon *daemon, const json_t *command, struct err
     stream_state_close(&state);
     pieces_free(pieces);
     if (status > 0) /* an earlier version accepted more */
-        log_warning("an adoption is left out: %s", error->text);
+        log_warning("ignored an adoption: %s", error->text);
     return status < 0 ? -1 : 0;
 }
 
 /* ---- Parameters ---- */
 
-/* The bytes as a file, which is what parameters are read from: it has no name anywhere. */
+/* Writes the bytes to a file without a name, since parameters are read from a file. */
 static int read_bytes(struct daemon *daemon, const struct pieces *pieces, float *values,
                       struct error *error) {
     char path[PATH_SIZE];
@@ -199,16 +200,17 @@ static int read_bytes(struct daemon *daemon, const struct pieces *pieces, float 
     if (stream_state_is(pieces->bytes, pieces->size)) {
         if (file >= 0)
             close(file);
-        return error_set(error, EX_USAGE,
-                         "this is the state of a stream, and no parameters: adopt takes it");
+        return error_set(
+            error, EX_USAGE,
+            "not parameters: this file contains the state of a stream (use `runnel-ctl adopt`)");
     }
     if (file < 0)
-        return error_set(error, EX_OSERR, "the parameters cannot be read: %s", strerror(errno));
+        return error_set(error, EX_OSERR, "cannot read the parameters: %s", strerror(errno));
     snprintf(path, sizeof path, "/proc/self/fd/%d", file);
     int status = safetensors_to_file(&to, pieces->bytes, pieces->size, error);
     if (status == 0 &&
         (status = parameters_file_import(path, daemon->learner, values, error)) != 0) {
-        const struct error why = *error; /* a client knows nothing of that name */
+        const struct error why = *error; /* the temporary path means nothing to a client */
         bool named = !strncmp(why.text, path, strlen(path));
         error_set(error, why.status, "the parameters%s%s", named ? "" : ": ",
                   why.text + (named ? strlen(path) : 0));
@@ -225,7 +227,7 @@ static int import(struct daemon *daemon, const struct pieces *pieces, struct err
         status = carry_open(&carry, daemon->config, daemon->learner, daemon->journal, error);
     if (status == 0) {
         status = carry_write_parameters(carry, values, error);
-        status = status < 0 ? run_lose(daemon, error) : status ? -1 : 0;
+        status = status < 0 ? run_abort(daemon, error) : status ? -1 : 0;
     }
     carry_close(&carry);
     free(values);
@@ -240,11 +242,11 @@ int moving_import(void *context, const json_t *request, struct control_answer *a
     if (words_lexicons(learner_host(daemon->learner)))
         return error_set(
             error, EX_USAGE,
-            "a model with a vocabulary takes no other parameters in flight: their rows "
-            "are those of other words; model.initial takes words along");
+            "import: a model with a vocabulary cannot replace its parameters in flight, because "
+            "their rows belong to words; use model.initial, which also loads the words");
     int status = pieces_take(pieces, request, numbers * sizeof(float) + EXPORT_HEAD, error);
     if (status <= 0)
-        return status ? -1 : say_part(pieces, answer);
+        return status ? -1 : reply_part(pieces, answer);
     status = import(daemon, pieces, error);
     pieces_free(pieces);
     if (status)
@@ -254,7 +256,7 @@ int moving_import(void *context, const json_t *request, struct control_answer *a
         return run_fail(daemon, error);
     announce_logged(daemon, log_info, "import",
                     json_pack("{s:I}", "parameters", (json_int_t)numbers),
-                    "imported %zu parameters, in place of those that were learned", numbers);
+                    "imported %zu parameters, which replace the learned ones", numbers);
     json_object_set_new(answer->fields, "parameters", json_integer((json_int_t)numbers));
     return 0;
 }
@@ -281,7 +283,7 @@ int moving_replay_import(struct daemon *daemon, const json_t *command, struct er
     struct parameters_file file;
     if (!read_command(command, &file))
         return error_set(error, EX_IOERR,
-                         "the journal has parameters that this program does not understand");
+                         "the journal has invalid parameters, or those of a newer version");
     float *values = calloc(parameters_file_numbers(daemon->learner) + 1, sizeof *values);
     int status = values ? parameters_file_read(daemon->config->state_directory, &file,
                                                daemon->learner, values, error)

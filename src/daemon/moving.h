@@ -1,5 +1,5 @@
-/* Streams that go to another daemon and come from one, with all that is kept of them, and
-   parameters that come from elsewhere: what the control socket asks for, and its replay. */
+/* Moves streams to and from other daemons with their state, and imports parameters: the commands of
+   the control socket, and their replay. */
 #ifndef RUNNEL_MOVING_H
 #define RUNNEL_MOVING_H
 
@@ -15,13 +15,13 @@ struct error;
 int moving_open(struct daemon *daemon, struct error *error);
 void moving_close(struct daemon *daemon);
 
-/* 0 when a client's state of that stream may be adopted, else -1 with a sentence. */
+/* Returns 0 if a client's state of the stream may be adopted, else -1 with an error. */
 typedef int moving_may(const struct daemon *daemon, const char *key, size_t key_size,
                        struct error *error);
 void moving_ask(struct daemon *daemon, moving_may *may_adopt);
 
-/* Commands of control.h: the state of one stream, in the second frame; adopt one; take parameters
-   in place of those that were learned. */
+/* Commands of control.h: export the state of one stream in the second frame, adopt one, and replace
+   the learned parameters. */
 int moving_export(struct daemon *daemon, const json_t *request, struct control_answer *answer,
                   struct error *error);
 int moving_adopt(void *context, const json_t *request, struct control_answer *answer,
@@ -29,11 +29,11 @@ int moving_adopt(void *context, const json_t *request, struct control_answer *an
 int moving_import(void *context, const json_t *request, struct control_answer *answer,
                   struct error *error);
 
-/* A refused adoption may have lost the stream that it displaced (carry_lost): it is announced. */
+/* Announces the stream that a refused adoption may have displaced and lost (carry_lost). */
 struct carry;
 void moving_lost(struct daemon *daemon, const struct carry *carry);
 
-/* The same of the journal. -1: it cannot be, or the device has failed. */
+/* Replay the commands from the journal. -1: impossible, or the device has failed. */
 int moving_replay_adopt(struct daemon *daemon, const json_t *command, struct error *error);
 int moving_replay_import(struct daemon *daemon, const json_t *command, struct error *error);
 

@@ -14,12 +14,12 @@
 
 enum {
     STATUS_SIZE = 512,
-    ALIVE_IN_WATCHDOG = 4, /* calls passed on while the watchdog waits: one may come late */
+    ALIVE_IN_WATCHDOG = 4, /* forwarded calls per WatchdogSec: one may be late */
 };
 
 struct watchdog {
     bool known;
-    uint64_t interval; /* ns between two calls that are passed on, 0: no watchdog */
+    uint64_t interval; /* ns between two forwarded calls, 0: no watchdog */
     uint64_t due;      /* CLOCK_MONOTONIC in ns */
 };
 
@@ -36,7 +36,7 @@ void notify_ready(void) {
     sd_notify(0, "READY=1");
 }
 
-/* The time distinguishes this reload from one that the manager asks for later. */
+/* The time distinguishes this reload from later ones. */
 void notify_reloading(void) {
     sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64,
                (uint64_t)(clock_ns() / NS_PER_MICROSECOND));
@@ -49,7 +49,7 @@ void notify_status(const char *format, ...) {
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     for (char *at = text; *at; at++)
-        if (*at == '\n') /* would begin another assignment */
+        if (*at == '\n') /* a newline would begin another assignment */
             *at = ' ';
     sd_notifyf(0, "STATUS=%s", text);
 }

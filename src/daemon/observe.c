@@ -19,7 +19,8 @@
 #include "run.h"
 #include "skill.h"
 
-/* A bin holds what is below its end and not in the one before; the last holds all others. */
+/* A bin contains values below its end that no earlier bin contains; the last one contains the
+   rest. */
 struct bin {
     double end;
     const char *name;
@@ -43,14 +44,16 @@ enum {
 struct figures {
     struct metrics metrics;
     struct skill *skill;
-    uint64_t played; /* see observe_played */
-    uint64_t told;   /* when the newest `loss` was due, or learning began; 0 = not yet */
-    uint64_t asked;  /* when a measurement was last due by time */
-    bool is_stale;   /* another plan is played: the next observed example reads the clock */
-    bool greeted;    /* the event `started` has found a subscriber */
-    uint64_t started_examples, started_steps; /* of which it tells */
+    uint64_t played;      /* see observe_played */
+    uint64_t last_due;    /* time when the newest `loss` was due, or learning began; 0 = not yet */
+    uint64_t asked;       /* time when a measurement was last due by time */
+    bool is_stale;        /* a new plan is played: the next observed example reads the clock */
+    bool start_announced; /* the event `started` has had a subscriber */
+    /* Counts at the start, for that event. */
+    uint64_t started_examples, started_steps;
     uint64_t out_of_scale, alarms;
-    uint64_t labels; /* in this run, those of a replay not counted; and by age, delay and reason: */
+    /* Labels of this run without those of a replay; then their counts by age, delay and reason. */
+    uint64_t labels;
     struct field_count ages[AGE_BINS], delays[DELAY_BINS], refused[LABEL_REFUSALS];
 };
 
@@ -89,7 +92,7 @@ void observe_begin(struct daemon *daemon) {
     }
     figures->played = clock_ns();
     figures->is_stale = true;
-    figures->told = figures->asked = 0;
+    figures->last_due = figures->asked = 0;
     metrics_begin(&figures->metrics, &counters, learner_streams(daemon->learner), figures->played);
     skill_begin(figures->skill, daemon->learner);
 }
@@ -106,7 +109,7 @@ void observe_recent(const struct daemon *daemon, struct loss_fields *loss) {
     metrics_recent(&daemon->figures->metrics, clock_ns(), loss);
     skill_recent(daemon->figures->skill, daemon->learner, loss);
     loss->anomaly_alarms = daemon->figures->alarms;
-    loss->streams = learner_streams(daemon->learner); /* one may have been forgotten since */
+    loss->streams = learner_streams(daemon->learner); /* a stream may have been forgotten since */
 }
 
 double observe_speed(const struct daemon *daemon) {
@@ -125,13 +128,13 @@ void observe_report(const struct daemon *daemon, struct status_fields *status) {
 
 /* ---- The observer ---- */
 
-/* At `now`, of all that has been learned. */
+/* Publishes a `loss` at `now` for everything learned. */
 static void publish_loss(struct daemon *daemon, uint64_t now) {
     struct metrics *metrics = &daemon->figures->metrics;
     struct json_text *message =
         publish_begin(daemon->publish, TOPIC_LOSS, metrics->examples, metrics->steps);
     struct loss_fields loss;
-    daemon->figures->told = now;
+    daemon->figures->last_due = now;
     metrics_close_interval(metrics, now, message ? &loss : NULL);
     skill_close_interval(daemon->figures->skill, daemon->learner, message ? &loss : NULL);
     if (!message)
@@ -166,8 +169,8 @@ static bool loss_is_due(const struct daemon *daemon, uint64_t example) {
     return example % daemon->config->statistics_every == 0;
 }
 
-/* Whether so much time has passed that a `loss` is due, however few examples have come. This
-   decides what is published, and nothing that is computed. */
+/* Returns whether a `loss` is due by time. This decides only what is published, never what is
+   computed. */
 static bool is_late(const struct daemon *daemon, uint64_t since, uint64_t now) {
     double seconds = daemon->config->statistics_seconds;
     return since && seconds > 0 && (double)(now - since) >= seconds * NS_PER_SECOND;
@@ -189,8 +192,9 @@ static void on_learned(void *context, const struct learned *learned) {
         acknowledge_learned(daemon->acknowledge, learned);
     if (learned_has_outputs(learned) && daemon->config->predictions)
         publish_prediction(daemon, learned);
-    figures->told = figures->told ? figures->told : figures->played;
-    if (loss_is_due(daemon, learned->examples) || is_late(daemon, figures->told, figures->played))
+    figures->last_due = figures->last_due ? figures->last_due : figures->played;
+    if (loss_is_due(daemon, learned->examples) ||
+        is_late(daemon, figures->last_due, figures->played))
         publish_loss(daemon, figures->played);
     if (learned->measured)
         publish_state(daemon, learned);
@@ -203,7 +207,7 @@ static void on_forgotten(void *context, const char *key, size_t key_size) {
 static void on_out_of_scale(void *context, const struct example *example,
                             const struct out_of_scale *found) {
     struct daemon *daemon = context;
-    if (run_is_replaying(daemon)) /* announced when it came */
+    if (run_is_replaying(daemon)) /* announced when it arrived */
         return;
     daemon->figures->out_of_scale += found->count;
     announce_out_of_scale(daemon, found, example);
@@ -211,7 +215,7 @@ static void on_out_of_scale(void *context, const struct example *example,
 
 static void on_alarmed(void *context, const struct learner_alarm *alarm) {
     struct daemon *daemon = context;
-    if (run_is_replaying(daemon)) /* announced when it came */
+    if (run_is_replaying(daemon)) /* announced when it was raised */
         return;
     daemon->figures->alarms++;
     alarms_announce(daemon, alarm);
@@ -227,7 +231,7 @@ static void count(struct field_count *counts, const struct bin *bins, double val
 static void on_labelled(void *context, const struct example *label, size_t age, double time) {
     const struct daemon *daemon = context;
     struct figures *figures = daemon->figures;
-    if (run_is_replaying(daemon)) /* counted when it came */
+    if (run_is_replaying(daemon)) /* counted when it arrived */
         return;
     figures->labels++;
     count(figures->ages, AGES, (double)age);
@@ -238,7 +242,7 @@ static void on_labelled(void *context, const struct example *label, size_t age, 
 static void on_refused(void *context, const struct example *label, enum label_refusal reason,
                        const char *why) {
     struct daemon *daemon = context;
-    if (run_is_replaying(daemon)) /* announced when it came */
+    if (run_is_replaying(daemon)) /* announced when it arrived */
         return;
     daemon->figures->refused[reason].count++;
     ingest_refuse_label(daemon->ingest, label, why);
@@ -252,7 +256,7 @@ static bool on_measure(void *context, uint64_t example) {
     if (loss_is_due(daemon, example))
         return true;
     uint64_t now = clock_ns();
-    bool late = is_late(daemon, figures->told, now) &&
+    bool late = is_late(daemon, figures->last_due, now) &&
                 (!figures->asked || is_late(daemon, figures->asked, now));
     figures->asked = late ? now : figures->asked; /* once in a plan */
     return late;
@@ -280,7 +284,8 @@ struct learner_observer observe_learner(struct daemon *daemon) {
 
 void observe_turn(struct daemon *daemon) {
     uint64_t now = clock_ns();
-    if (metrics_are_open(&daemon->figures->metrics) && is_late(daemon, daemon->figures->told, now))
+    if (metrics_are_open(&daemon->figures->metrics) &&
+        is_late(daemon, daemon->figures->last_due, now))
         publish_loss(daemon, now);
 }
 
@@ -293,16 +298,16 @@ void observe_want_outputs(struct daemon *daemon) {
                          published || acknowledge_wants_results(daemon->acknowledge));
 }
 
-/* Of then, not of now: who subscribes may come long after. */
+/* Returns the values at the start: a subscriber can connect much later. */
 static json_t *of_the_start(const struct daemon *daemon) {
     return json_pack("{s:f, s:I, s:I}", "time", clock_unix() - run_uptime(daemon), "examples",
                      (json_int_t)daemon->figures->started_examples, "steps",
                      (json_int_t)daemon->figures->started_steps);
 }
 
-static void greet(struct daemon *daemon) {
+static void announce_start(struct daemon *daemon) {
     const char *path = daemon->resumed.path;
-    daemon->figures->greeted = true;
+    daemon->figures->start_announced = true;
     announce_event(daemon, "started", of_the_start(daemon), "%s started on %s%s%s",
                    daemon->config->name, learner_device(daemon->learner),
                    *path ? ", resumed from " : " with fresh parameters", path);
@@ -313,8 +318,8 @@ static void greet(struct daemon *daemon) {
 void observe_subscriptions(struct daemon *daemon) {
     bool status = publish_subscriptions(daemon->publish);
     observe_want_outputs(daemon);
-    if (!daemon->figures->greeted && publish_wanted(daemon->publish, TOPIC_EVENT))
-        greet(daemon);
+    if (!daemon->figures->start_announced && publish_wanted(daemon->publish, TOPIC_EVENT))
+        announce_start(daemon);
     if (status)
         announce_status(daemon);
 }

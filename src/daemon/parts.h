@@ -1,24 +1,24 @@
-/* The daemon's parts, for the files of this room. What daemon.c opens and closes is here for all of
-   them to use. What changes while the daemon runs belongs to one file each, which alone knows what
-   is in it: others ask its functions. From the ground up, each part calls only those before it:
+/* The daemon's parts, for the files of this room. daemon.c opens and closes the shared objects in
+   struct daemon. State that changes while the daemon runs belongs to one file each; others call its
+   functions. Each part calls only the parts above it:
 
      announce       events, and the topic `status`
-     alarms         the event of what is abnormal
-     run            signals, pausing, stopping, and what ended the loop
-     observe        the results of examples and labels: figures, and messages about learning
-     journalling    what is taken is appended, made durable, acknowledged
-     checkpoints    when one is written
-     settings       the configuration in force, and all that changes it
-     learning       the learner, and another in its place
-     feedback       an alarm was none
-     moving         streams come from another daemon and go there, and parameters
+     alarms         the event `anomaly`
+     run            signals, pausing, stopping, and the reason for the end of the loop
+     observe        results of examples and labels: figures, and messages about learning
+     journalling    appends examples, makes them durable, acknowledges them
+     checkpoints    when a checkpoint is written
+     settings       the configuration in force, and all changes of it
+     learning       the learner, and its replacement
+     feedback       marks an alarm as normal
+     moving         streams from and to other daemons, and parameters
      left_out       entries of the journal that are not learned
-     replay         what the journal has after a checkpoint is learned
-     rollback       what was learned is taken back
-     abnormal       what a stream sent at an alarm is taken back
+     replay         learns the journal's entries after a checkpoint
+     rollback       removes examples from the learned state
+     abnormal       rolls back a stream's examples at an alarm
      source         examples of a socket; loads the module of brokers and fleets (src/cluster)
      take           examples from their socket to the learner
-     commands       what the control socket asks for
+     commands       commands of the control socket
      daemon         opens, loops, closes */
 #ifndef RUNNEL_PARTS_H
 #define RUNNEL_PARTS_H
@@ -36,31 +36,31 @@
 #include "store/journal.h"
 
 struct daemon {
-    /* Written by daemon.c alone, when it opens and closes. */
+    /* Only daemon.c writes these, on opening and closing. */
     struct model model;
-    struct checkpoint_report resumed; /* from where; its path is "" without a checkpoint. What is to
-                                         be said of the journal journalling.c adds to its warning */
+    /* The loaded checkpoint; its path is "" without one. journalling.c adds to its warning. */
+    struct checkpoint_report resumed;
     void *zmq;
     struct checkpoint *checkpoint;
     struct ingest *ingest;
     struct publish *publish;
     struct control *control;
     struct security *security;
-    struct journal *journal; /* NULL without state.journal; journalling.c opens it */
+    struct journal *journal; /* NULL without state.journal; opened by journalling.c */
     const struct source_ops *source;
 
-    /* The source's: source.c, or the module's. */
+    /* These belong to the source: source.c, or the module. */
     struct acknowledge *acknowledge; /* NULL unless examples.socket is router */
-    struct cluster *cluster;         /* NULL unless examples.redis or examples.kafka */
+    struct cluster *cluster;         /* NULL unless examples.redis or examples.kafka is set */
 
-    /* In force: with what was set in flight or reloaded. settings*.c write it. */
+    /* Includes values set in flight or reloaded. settings.c writes it. */
     const struct config *config;
 
-    /* learning.c writes these. */
+    /* Only learning.c writes these. */
     const struct engine_ops *engine;
     struct learner *learner;
 
-    /* Each its own file's. */
+    /* Each belongs to the file of its name. */
     struct announcer *announcer;
     struct alarms *alarms;
     struct run *run;
@@ -71,7 +71,7 @@ struct daemon {
     struct moving *moving;
 };
 
-/* Differs between builds whose structs differ: a module of another build is refused (source.h). */
+/* Differs between builds with different structs: source.h refuses the module of another build. */
 #define DAEMON_LAYOUT                                                                              \
     ((((sizeof(struct daemon) * 31 + sizeof(struct config)) * 31 + sizeof(struct source_ops)) *    \
           31 +                                                                                     \

@@ -1,5 +1,6 @@
-/* Bytes that come in several commands, for one frame of a control socket is small:
-   {"command": .., "part": 1, "parts": 3, "blob": base64}. Without `part` all is in one. */
+/* Joins bytes that a client sends in several commands, since a frame of the control socket is
+   small: {"command": .., "part": 1, "parts": 3, "blob": base64}. Without `part`, one command has
+   all bytes. */
 #ifndef RUNNEL_PIECES_H
 #define RUNNEL_PIECES_H
 
@@ -8,15 +9,15 @@
 
 struct error;
 
-/* What has come; all zeros: nothing. */
+/* The parts received so far; all zeros: none. */
 struct pieces {
     unsigned char *bytes;
     size_t size, capacity;
-    uint64_t part, parts; /* the last that came, of how many */
+    uint64_t part, parts; /* the last part received, and their number */
 };
 
-/* The next one: 1 when all are there, 0 when there are more to come, or -1 (EX_USAGE): it is none,
-   it is not the next, or all of them are more than `most` bytes. Part 1 begins anew. */
+/* Adds the next part. Returns 1 when complete, 0 when more parts follow, or -1 (EX_USAGE): the part
+   is invalid or not the next one, or the total exceeds `most` bytes. Part 1 starts from scratch. */
 int pieces_take(struct pieces *pieces, const json_t *command, size_t most, struct error *error);
 void pieces_free(struct pieces *pieces);
 

@@ -24,25 +24,25 @@
 #include "sockets/decode.h"
 #include "store/parameters_file.h"
 
-#define PROGRESS_INTERVAL NS_PER_SECOND /* between two looks around */
+#define PROGRESS_INTERVAL NS_PER_SECOND /* between two checks of signals and subscribers */
 
-enum { REPLAY_EXTENSION_S = 30 }; /* asked of the service manager each time */
+enum { REPLAY_EXTENSION_S = 30 }; /* requested from the service manager each time */
 
 struct replay {
     struct daemon *daemon;
-    struct decoder *decoder; /* of learn_rest */
-    uint64_t looked;         /* around, last */
+    struct decoder *decoder; /* used by learn_rest */
+    uint64_t looked;         /* time of the last check */
     struct left_out *list;
     const struct rollback *counted; /* see replay_without */
     struct replayed replayed;
-    bool again; /* the entry that ended it was a rollback that was not known */
+    bool again; /* a rollback that was not in the list has ended the replay */
 };
 
-/* Known from now on: what has been learned is not what it leads to. */
+/* Adds the rollback to the list. The learned state is then wrong, and learning begins again. */
 static int note_rollback(struct replay *replay, const json_t *command, uint64_t position,
                          struct error *error) {
     struct rollback rollback;
-    if (left_out_knows(replay->list, position))
+    if (left_out_contains(replay->list, position))
         return 0;
     if (rollback_read(&rollback, command, position, error))
         return -1;
@@ -51,7 +51,7 @@ static int note_rollback(struct replay *replay, const json_t *command, uint64_t 
         return -1;
     }
     replay->again = true;
-    return error_set(error, EX_TEMPFAIL, "the journal has a rollback");
+    return error_set(error, EX_TEMPFAIL, "the journal has another rollback");
 }
 
 static int replay_forget(struct daemon *daemon, const json_t *stream, struct error *error) {
@@ -59,12 +59,12 @@ static int replay_forget(struct daemon *daemon, const json_t *stream, struct err
                           error) < 0;
 }
 
-/* Several, that have gone to another daemon. */
-static int replay_gone(struct daemon *daemon, const json_t *streams, struct error *error) {
+/* Forgets streams that have moved to another daemon. */
+static int replay_moved(struct daemon *daemon, const json_t *streams, struct error *error) {
     size_t n;
     json_t *stream;
     if (!json_is_array(streams))
-        return error_set(error, EX_IOERR, "the journal has a `forget` without streams");
+        return error_set(error, EX_IOERR, "invalid `forget` in the journal: missing streams");
     json_array_foreach(streams, n, stream) {
         if (json_is_string(stream) && replay_forget(daemon, stream, error))
             return -1;
@@ -76,7 +76,7 @@ static int replay_set(struct daemon *daemon, const json_t *request, struct error
     const char *key = json_string_value(json_object_get(request, "key"));
     const char *value = json_string_value(json_object_get(request, "value"));
     if (!key || !value)
-        return error_set(error, EX_IOERR, "the journal has a `set` without key and value");
+        return error_set(error, EX_IOERR, "invalid `set` in the journal: missing key or value");
     return settings_replay(daemon, key, value, json_is_true(json_object_get(request, "configured")),
                            error);
 }
@@ -93,13 +93,13 @@ static int replay_request(struct replay *replay, const struct journal_entry *ent
     case JOURNAL_FORGET:
         return json_is_string(stream)
                    ? replay_forget(daemon, stream, error)
-                   : replay_gone(daemon, json_object_get(request, "streams"), error);
+                   : replay_moved(daemon, json_object_get(request, "streams"), error);
     case JOURNAL_ADOPT:
         return moving_replay_adopt(daemon, request, error);
     case JOURNAL_IMPORT:
         return moving_replay_import(daemon, request, error);
     case JOURNAL_SKIP:
-    case JOURNAL_PARTITION: /* only a place */
+    case JOURNAL_PARTITION: /* has only a place */
         return 0;
     case JOURNAL_FEEDBACK:
         return feedback_replay(daemon, request, error);
@@ -110,7 +110,7 @@ static int replay_request(struct replay *replay, const struct journal_entry *ent
     case JOURNAL_KINDS:
         break;
     }
-    return error_set(error, EX_IOERR, "the journal has an unknown command: %s", entry->command);
+    return error_set(error, EX_IOERR, "unknown command in the journal: %s", entry->command);
 }
 
 static int replay_command(struct replay *replay, const struct journal_entry *entry,
@@ -118,14 +118,14 @@ static int replay_command(struct replay *replay, const struct journal_entry *ent
     json_t *request = json_loads(entry->command, 0, NULL);
     int result = request ? replay_request(replay, entry, request, error)
                          : error_set(error, EX_IOERR,
-                                     "cannot read the command at position %" PRIu64
-                                     " of the journal: invalid JSON, or out of memory",
+                                     "invalid command at position %" PRIu64
+                                     " of the journal, or out of memory",
                                      entry->position);
     json_decref(request);
     return result ? -1 : 0;
 }
 
-/* Whether the entry is left out; counts it. */
+/* Returns whether the entry is left out, and counts it. */
 static bool leave_out(struct replay *replay, const struct journal_entry *entry) {
     struct left_out *list = replay->list;
     bool others = false;
@@ -140,14 +140,14 @@ static bool leave_out(struct replay *replay, const struct journal_entry *entry) 
     return true;
 }
 
-/* Say how far it is; let signals and subscribers in. */
-static void look_around(struct replay *replay, uint64_t position) {
+/* Reports progress, and handles signals and subscribers. */
+static void report_progress(struct replay *replay, uint64_t position) {
     struct daemon *daemon = replay->daemon;
     uint64_t now = observe_played(daemon), last = journal_position(daemon->journal);
     if (now < replay->looked + PROGRESS_INTERVAL)
         return;
     replay->looked = now;
-    run_take_signals(daemon);
+    run_handle_signals(daemon);
     observe_subscriptions(daemon);
     notify_extend(REPLAY_EXTENSION_S);
     notify_status("replaying the journal: entry %" PRIu64 " of %" PRIu64, position, last);
@@ -157,30 +157,29 @@ static void look_around(struct replay *replay, uint64_t position) {
 static int replay_example(struct replay *replay, struct journal_entry *entry, struct error *error) {
     char why[REJECT_WHY_SIZE], stream[TEXT_QUOTE_SIZE];
     if (decode_check(replay->decoder, &entry->example, why))
-        return error_set(error, EX_IOERR,
-                         "entry %" PRIu64 " of the journal (stream %s, sequence %" PRIu64
-                         ") cannot be learned: %s; restore a copy (runnel-ctl restore), or move "
-                         "the state directory away",
-                         entry->position,
-                         text_quote(stream, entry->example.key, entry->example.key_size),
-                         entry->example.sequence, why);
-    entry->example.received = observe_played(replay->daemon); /* latencies: of replaying */
+        return error_set(
+            error, EX_IOERR,
+            "cannot replay entry %" PRIu64 " of the journal (stream %s, sequence %" PRIu64
+            "): %s; restore a copy (runnel-ctl restore), or move the state directory away",
+            entry->position, text_quote(stream, entry->example.key, entry->example.key_size),
+            entry->example.sequence, why);
+    entry->example.received = observe_played(replay->daemon); /* latencies of the replay */
     return learner_take(replay->daemon->learner, &entry->example, error);
 }
 
 static int replay_entry(void *context, struct journal_entry *entry, struct error *error) {
     struct replay *replay = context;
     struct daemon *daemon = replay->daemon;
-    look_around(replay, entry->position);
+    report_progress(replay, entry->position);
     if (run_is_stopping(daemon))
-        return error_set(error, EX_TEMPFAIL, "stopped while the journal was replayed");
+        return error_set(error, EX_TEMPFAIL, "stopped while replaying the journal");
     bool rollback = entry->kind == JOURNAL_ROLLBACK;
     if (!rollback && leave_out(replay, entry)) {
         learner_set_position(daemon->learner, entry->position);
         return 0;
     }
     replay->replayed.entries += !rollback;
-    if (rollback) /* by what it leaves out streams are others than they were */
+    if (rollback) /* the entries it leaves out change streams */
         learner_all_changed(daemon->learner);
     if (entry->command ? replay_command(replay, entry, error)
                        : replay_example(replay, entry, error))
@@ -189,16 +188,16 @@ static int replay_entry(void *context, struct journal_entry *entry, struct error
     return 0;
 }
 
-static void say_done(struct daemon *daemon, uint64_t done, double seconds, bool stopped) {
+static void report_done(struct daemon *daemon, uint64_t done, double seconds, bool stopped) {
     const char *entries = done == 1 ? "entry" : "entries";
     log_info("replayed %" PRIu64 " %s of the journal in %.2f s%s", done, entries, seconds,
-             stopped ? ", not all: asked to stop" : "");
+             stopped ? "; stopped before the end" : "");
     announce_event(daemon, "replayed",
                    json_pack("{s:I, s:f}", "entries", (json_int_t)done, "seconds", seconds),
                    "replayed %" PRIu64 " %s of the journal in %.2f s", done, entries, seconds);
 }
 
-/* All that comes after what the learner has learned. */
+/* Learns all entries after those in the learner. */
 static int learn_rest(struct replay *replay, struct error *error) {
     struct daemon *daemon = replay->daemon;
     uint64_t from = learner_counters(daemon->learner).position;
@@ -231,13 +230,14 @@ int replay_choose(const struct daemon *daemon, const struct left_out *list,
             by = list->rollbacks[i]->position;
         }
     return error_set(error, EX_IOERR,
-                     "the rollback at entry %" PRIu64 " of the journal leaves out what was learned "
-                     "from entry %" PRIu64 " on, and %s has no checkpoint from before that which "
-                     "can be used: restore one that belongs to the journal",
+                     "the rollback at entry %" PRIu64
+                     " of the journal leaves out entries from entry %" PRIu64
+                     " on, but %s has no usable checkpoint older than that entry: restore one "
+                     "that belongs to the journal",
                      by, first, daemon->config->state_directory);
 }
 
-/* Until no rollback is met that was not known. The daemon's learner is the replay's own. */
+/* Learns until no new rollback is found. The daemon's learner belongs to the replay. */
 static int learn_without(struct replay *replay, struct checkpoint_kept *kept, struct error *error) {
     struct daemon *daemon = replay->daemon;
     int result;
@@ -282,8 +282,8 @@ static int collect(void *context, struct journal_entry *entry, struct error *err
     return 0;
 }
 
-/* Rollbacks that come after the checkpoint; where there is one, the checkpoint that they leave
-   standing in place of the one that was loaded. */
+/* Collects the rollbacks after the checkpoint. If there is one, chooses the checkpoint that they do
+   not affect in place of the loaded one. */
 static int find_rollbacks(struct replay *replay, struct checkpoint_kept *kept,
                           struct error *error) {
     struct daemon *daemon = replay->daemon;
@@ -301,8 +301,8 @@ static int find_rollbacks(struct replay *replay, struct checkpoint_kept *kept,
                : 0;
 }
 
-/* The journal is not at its end: another start continues. What has been learned without what is
-   left out later is no checkpoint for that: it would take the place of the one to go back to. */
+/* The replay is incomplete; the next start continues. If entries learned now are left out later, do
+   not write a checkpoint: it would replace the one to go back to. */
 static int stop_replay(struct replay *replay, struct error *error) {
     struct daemon *daemon = replay->daemon;
     if (learner_flush(daemon->learner, error))
@@ -322,15 +322,15 @@ static int replay_rest(struct replay *replay, struct error *error) {
     if (find_rollbacks(replay, &kept, error))
         return -1;
     uint64_t count = journal_position(daemon->journal) - learner_counters(daemon->learner).position;
-    log_info("replaying what the journal has after the checkpoint: %" PRIu64 " %s", count,
+    log_info("replaying the entries of the journal after the checkpoint: %" PRIu64 " %s", count,
              count == 1 ? "entry" : "entries");
     int result = learn_without(replay, &kept, error);
     bool stopped = result && run_is_stopping(daemon);
     if (result && (!stopped || stop_replay(replay, error)))
         return -1;
     run_replay(daemon, stopped);
-    say_done(daemon, replay->replayed.entries, (double)(clock_ns() - begin) / (double)NS_PER_SECOND,
-             stopped);
+    report_done(daemon, replay->replayed.entries,
+                (double)(clock_ns() - begin) / (double)NS_PER_SECOND, stopped);
     if (stopped)
         return 0;
     checkpoints_changed(daemon);
@@ -342,8 +342,8 @@ static int replay_rest(struct replay *replay, struct error *error) {
 }
 
 static int replay_all(struct daemon *daemon, struct error *error) {
-    /* What is replayed begins with the values and rates that learning began with: the configuration
-       may have changed by then. */
+    /* A replay begins with the initial parameters and rates: the configuration may have changed
+       since, so a checkpoint must record them. */
     if (journal_position(daemon->journal) == 0 && !*daemon->resumed.path &&
         checkpoints_first(daemon, error))
         return -1;

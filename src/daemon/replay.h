@@ -1,5 +1,5 @@
-/* Learning again from the journal: at a start what it has after the checkpoint, and at a rollback
-   what it has after an older one, without what is left out. */
+/* Learns again from the journal: at a start the entries after the checkpoint, and at a rollback
+   those after an older one, without the entries that are left out. */
 #ifndef RUNNEL_REPLAY_H
 #define RUNNEL_REPLAY_H
 
@@ -12,20 +12,18 @@
 struct daemon;
 struct error;
 
-/* At a start. Also 0 when it was asked to stop meanwhile: then run_is_replaying says so to the
-   end. */
+/* Replays at a start. Also returns 0 after a request to stop: run_is_replaying then stays true. */
 int replay_journal(struct daemon *daemon, struct error *error);
 
-/* The newest checkpoint whose state has nothing of what is left out, and after which the journal
-   has all: 0, or -1 (EX_IOERR) with a sentence. */
+/* Finds the newest checkpoint that contains no entry of the list and is followed by the whole rest
+   of the journal. Returns 0, or -1 (EX_IOERR). */
 int replay_choose(const struct daemon *daemon, const struct left_out *list,
                   struct checkpoint_kept *kept, struct error *error);
 
-/* Learn all of the journal but `list` again, in place of what was learned; `kept` is where that
-   began, which becomes the newest checkpoint. On error what was learned is as it was. When the
-   journal has a rollback that the list does not know it is added, and learning begins again with
-   it. `counted`, one of the list: how many examples and commands it leaves out that are not left
-   out without it. */
+/* Learns the whole journal except `list` again, and replaces the learned state; on error that
+   stays. `kept` returns the checkpoint where it began, which becomes the newest. A rollback in the
+   journal that is not in the list is added to it, and learning begins again. `counted`, one of the
+   list: counts the examples and commands that only it leaves out. */
 struct replayed {
     uint64_t entries, examples, commands;
 };

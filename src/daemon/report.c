@@ -17,7 +17,7 @@
 #include "parts/words.h"
 #include "sockets/ingest.h"
 
-/* A part's figure, NaN where the part is not there. */
+/* A part's figure, NaN without the part. */
 #define AS_NUMBER(figure) (figure)
 #define AS_COUNT(figure) ((uint64_t)fmax(figure, 0))
 
@@ -116,29 +116,29 @@ static void put_list(struct json_text *text, const char *key, const double *numb
 
 /* ---- Predictions ---- */
 
-/* What predictions are said with. */
-struct teller {
+/* The options for formatting predictions. */
+struct formatter {
     const struct model *model;
     const struct learner *learner;
-    size_t lexicon; /* of classes that are words, else SIZE_MAX */
-    size_t top;     /* of those, so many are told */
+    size_t lexicon; /* vocabulary of classes that are words, else SIZE_MAX */
+    size_t top;     /* number of words in a prediction */
 };
 
-static void put_word(struct json_text *text, const char *key, const struct teller *teller,
+static void put_word(struct json_text *text, const char *key, const struct formatter *formatter,
                      uint32_t id) {
     size_t size;
-    const char *word = words_word(learner_host(teller->learner), teller->lexicon, id, &size);
+    const char *word = words_word(learner_host(formatter->learner), formatter->lexicon, id, &size);
     if (word)
         json_text_string(text, key, word, size);
     else
         json_text_null(text, key);
 }
 
-/* Below it nothing is told: the least of float32, in which classes that have not come have 0. */
+/* Probabilities below the least float32 are omitted; classes that never occurred have 0. */
 #define NO_SHARE 1e-45
 
-/* The most probable of those that are less so than the last one, the first of equals; SIZE_MAX:
-   there is none. What has no word yet is left out, but for the last class. */
+/* Returns the most probable class after `last` in order of probability, the first of equals;
+   SIZE_MAX: none. Skips classes without a word, except the last class. */
 static size_t next_class(const double *numbers, const struct learner_lexicon *lexicon,
                          size_t last) {
     size_t best = SIZE_MAX;
@@ -152,35 +152,35 @@ static size_t next_class(const double *numbers, const struct learner_lexicon *le
     return best;
 }
 
-/* The most probable words, and how probable they are. */
-static void put_words(struct json_text *text, const char *key, const struct teller *teller,
+/* Adds the most probable words and their probabilities. */
+static void put_words(struct json_text *text, const char *key, const struct formatter *formatter,
                       const double *numbers) {
     const struct learner_lexicon classes =
-        words_lexicon(learner_host(teller->learner), teller->lexicon);
+        words_lexicon(learner_host(formatter->learner), formatter->lexicon);
     size_t last = SIZE_MAX;
     json_text_open_object(text, key);
     json_text_open_list(text, "words");
-    for (size_t n = 0; n < teller->top && (last = next_class(numbers, &classes, last)) != SIZE_MAX;
-         n++)
-        put_word(text, NULL, teller, (uint32_t)last);
+    for (size_t n = 0;
+         n < formatter->top && (last = next_class(numbers, &classes, last)) != SIZE_MAX; n++)
+        put_word(text, NULL, formatter, (uint32_t)last);
     json_text_close_list(text);
     last = SIZE_MAX;
     json_text_open_list(text, "probabilities");
-    for (size_t n = 0; n < teller->top && (last = next_class(numbers, &classes, last)) != SIZE_MAX;
-         n++)
+    for (size_t n = 0;
+         n < formatter->top && (last = next_class(numbers, &classes, last)) != SIZE_MAX; n++)
         json_text_number(text, NULL, numbers[last]);
     json_text_close_list(text);
     json_text_close_object(text);
 }
 
-/* A list, or an object of the loss's parts. */
-static void put_horizon(struct json_text *text, const char *key, const struct teller *teller,
+/* Adds a list, or an object of the loss's parts. */
+static void put_horizon(struct json_text *text, const char *key, const struct formatter *formatter,
                         const double *numbers) {
-    const struct model *model = teller->model;
+    const struct model *model = formatter->model;
     const struct output *output = &model->architecture.output;
     const struct loss_part *part = loss_kind(output->loss)->parts;
-    if (teller->lexicon != SIZE_MAX) {
-        put_words(text, key, teller, numbers);
+    if (formatter->lexicon != SIZE_MAX) {
+        put_words(text, key, formatter, numbers);
         return;
     }
     if (!part->name) {
@@ -199,39 +199,39 @@ static void put_horizon(struct json_text *text, const char *key, const struct te
     json_text_close_object(text);
 }
 
-/* What is said at a step, of several horizons a list of that. */
-static void put_prediction(struct json_text *text, const char *key, const struct teller *teller,
-                           const double *numbers) {
-    const struct model *model = teller->model;
+/* Adds the prediction at a step; a list if there are several horizons. */
+static void put_prediction(struct json_text *text, const char *key,
+                           const struct formatter *formatter, const double *numbers) {
+    const struct model *model = formatter->model;
     bool many = model->horizons > 1;
     if (many)
         json_text_open_list(text, key);
     for (size_t h = 0; h < model->horizons; h++)
-        put_horizon(text, many ? NULL : key, teller,
+        put_horizon(text, many ? NULL : key, formatter,
                     numbers + h * (model->outputs / model->horizons));
     if (many)
         json_text_close_list(text);
 }
 
-/* One step's prediction, or a list of them. */
-static void put_predictions(struct json_text *text, const char *key, const struct teller *teller,
-                            const struct learned *learned) {
-    const struct model *model = teller->model;
+/* Adds one prediction, or a list with one of each step. */
+static void put_predictions(struct json_text *text, const char *key,
+                            const struct formatter *formatter, const struct learned *learned) {
+    const struct model *model = formatter->model;
     double *numbers = malloc(model->outputs * sizeof *numbers);
     bool many = learned->output_steps > 1;
     if (many)
         json_text_open_list(text, key);
     for (size_t t = 0; numbers && t < learned->output_steps; t++) {
         prediction_of(model, learned, t, numbers);
-        put_prediction(text, many ? NULL : key, teller, numbers);
+        put_prediction(text, many ? NULL : key, formatter, numbers);
     }
     if (many)
         json_text_close_list(text);
     free(numbers);
 }
 
-/* Of one expert or member: numbers (I,) of a step, of several horizons a list of them, each `apart`
-   after the one before. */
+/* Adds the forecast (I,) of one expert or member at a step; a list if there are several horizons,
+   `apart` numbers from one to the next. */
 static void put_columns(struct json_text *text, const char *name, const struct model *model,
                         const double *numbers, size_t apart) {
     bool many = model->horizons > 1;
@@ -243,7 +243,7 @@ static void put_columns(struct json_text *text, const char *name, const struct m
         json_text_close_list(text);
 }
 
-/* What one expert or member says at each step: from `first` on in a row. */
+/* Adds the forecasts of one expert or member at all steps, the first at `first`. */
 static void put_forecast(struct json_text *text, const char *name, const struct model *model,
                          const struct learned *learned, size_t first, size_t apart) {
     bool many = learned->output_steps > 1;
@@ -274,7 +274,7 @@ static void put_experts(struct json_text *text, const struct learner *learner,
     json_text_close_object(text);
 }
 
-/* A list with [low, high] of each column, or null. */
+/* Adds a list with [low, high] of each column, or null. */
 static void put_bounds(struct json_text *text, const char *key, const double *bounds,
                        size_t columns) {
     json_text_open_list(text, key);
@@ -286,7 +286,7 @@ static void put_bounds(struct json_text *text, const char *key, const double *bo
     json_text_close_list(text);
 }
 
-/* Those of one step, of several horizons a list of them. */
+/* Adds the bounds of one step; a list if there are several horizons. */
 static void put_step_bounds(struct json_text *text, const char *key,
                             const struct truth_shape *shape, const double *bounds) {
     bool many = shape->horizons > 1;
@@ -300,7 +300,7 @@ static void put_step_bounds(struct json_text *text, const char *key,
 
 static void put_interval(struct json_text *text, const struct learned *learned) {
     const struct truth_shape *shape = truth_shape(learned->truth);
-    const double *bounds = truth_bounds(learned->truth, learned->told_steps);
+    const double *bounds = truth_bounds(learned->truth, learned->first_bounds);
     bool many = learned->output_steps > 1;
     if (!bounds)
         return;
@@ -313,59 +313,60 @@ static void put_interval(struct json_text *text, const struct learned *learned) 
         json_text_close_list(text);
 }
 
-static void put_target(struct json_text *text, const struct teller *teller, const double *target) {
-    const struct model *model = teller->model;
-    if (teller->lexicon != SIZE_MAX)
-        put_word(text, "target", teller, (uint32_t)*target);
+static void put_target(struct json_text *text, const struct formatter *formatter,
+                       const double *target) {
+    const struct model *model = formatter->model;
+    if (formatter->lexicon != SIZE_MAX)
+        put_word(text, "target", formatter, (uint32_t)*target);
     else if (loss_kind(model->architecture.output.loss)->class_id)
         json_text_count(text, "target", (uint64_t)*target);
     else
         put_list(text, "target", target, model->target_size);
 }
 
-static void put_said_by_experts(struct json_text *text, const struct learner *learner,
-                                const double *said, size_t columns) {
+static void put_truth_experts(struct json_text *text, const struct learner *learner,
+                              const double *forecasts, size_t columns) {
     json_text_open_object(text, "experts");
     for (size_t n = 0; n < learner_host(learner)->forecasts; n++)
-        put_list(text, experts_name(learner_host(learner), n), said + n * columns, columns);
+        put_list(text, experts_name(learner_host(learner), n), forecasts + n * columns, columns);
     json_text_close_object(text);
 }
 
-/* A truth beside what was said of it. */
-static void put_told(struct json_text *text, const char *key, const struct teller *teller,
-                     const struct learner *all, const struct truth_told *told) {
-    const struct model *model = teller->model;
+/* Adds a truth and its forecast. */
+static void put_truth(struct json_text *text, const char *key, const struct formatter *formatter,
+                      const struct learner *all, const struct truth_pair *pair) {
+    const struct model *model = formatter->model;
     json_text_open_object(text, key);
-    json_text_count(text, "example", told->said.example);
+    json_text_count(text, "example", pair->step.example);
     if (!key)
-        json_text_count(text, "step", told->said.step);
+        json_text_count(text, "step", pair->step.step);
     if (model->horizons > 1)
-        json_text_count(text, "ahead", output_ahead(&model->architecture.output, told->horizon));
-    json_text_number(text, "data_time", told->said.time > 0 ? told->said.time : NAN);
-    put_horizon(text, "prediction", teller, told->prediction);
-    if (told->bounds)
-        put_bounds(text, "interval", told->bounds, model->target_size);
-    if (all && told->experts)
-        put_said_by_experts(text, all, told->experts, model->target_size);
-    put_target(text, teller, told->target);
+        json_text_count(text, "ahead", output_ahead(&model->architecture.output, pair->horizon));
+    json_text_number(text, "data_time", pair->step.time > 0 ? pair->step.time : NAN);
+    put_horizon(text, "prediction", formatter, pair->prediction);
+    if (pair->bounds)
+        put_bounds(text, "interval", pair->bounds, model->target_size);
+    if (all && pair->experts)
+        put_truth_experts(text, all, pair->experts, model->target_size);
+    put_target(text, formatter, pair->target);
     if (loss_kind(model->architecture.output.loss)->baseline)
-        put_horizon(text, "baseline", teller, told->baseline);
-    json_text_number(text, "loss", told->loss);
+        put_horizon(text, "baseline", formatter, pair->baseline);
+    json_text_number(text, "loss", pair->loss);
     json_text_close_object(text);
 }
 
-/* One, or of an example with several steps a list. */
-static void put_scored(struct json_text *text, const struct teller *teller,
+/* Adds one truth, or a list if the example has several steps. */
+static void put_scored(struct json_text *text, const struct formatter *formatter,
                        const struct learner *all, const struct learned *learned) {
-    size_t count = truth_count(learned->truth) - learned->told_scores;
-    bool many = learned->output_steps > 1 || teller->model->horizons > 1 || count > 1;
+    size_t count = truth_count(learned->truth) - learned->first_pair;
+    bool many = learned->output_steps > 1 || formatter->model->horizons > 1 || count > 1;
     if (!count)
         return;
     if (many)
         json_text_open_list(text, "scored");
     for (size_t n = 0; n < count; n++) {
-        const struct truth_told told = truth_told(learned->truth, learned->told_scores + n);
-        put_told(text, many ? NULL : "scored", teller, all, &told);
+        const struct truth_pair pair = truth_pair(learned->truth, learned->first_pair + n);
+        put_truth(text, many ? NULL : "scored", formatter, all, &pair);
     }
     if (many)
         json_text_close_list(text);
@@ -378,32 +379,32 @@ static size_t anomaly_columns(const struct model *model) {
     return input_is_real(input) ? input->size : 0;
 }
 
-/* Lists of a number of each column, null where nothing is known. */
-static void put_anomaly(struct json_text *text, const struct anomaly_said *said, size_t columns) {
+/* Adds lists with a number of each column, null if unknown. */
+static void put_anomaly(struct json_text *text, const struct anomaly_said *result, size_t columns) {
     json_text_open_object(text, "anomaly");
-    json_text_number(text, "score", said->score);
-    json_text_number(text, "surprise", said->surprise);
+    json_text_number(text, "score", result->score);
+    json_text_number(text, "surprise", result->surprise);
     if (columns > 1)
-        json_text_number(text, "joint", said->joint);
+        json_text_number(text, "joint", result->joint);
     json_text_open_list(text, "columns");
     for (size_t k = 0; k < columns; k++) {
         json_text_open_object(text, NULL);
-        json_text_number(text, "score", said->scores[k]);
-        json_text_number(text, "surprise", said->surprises[k]);
+        json_text_number(text, "score", result->scores[k]);
+        json_text_number(text, "surprise", result->surprises[k]);
         json_text_close_object(text);
     }
     json_text_close_list(text);
     json_text_close_object(text);
 }
 
-enum { NEWEST = 5 }; /* words of a vocabulary that are told */
+enum { NEWEST = 5 }; /* words of a vocabulary in a report */
 
-/* The words that came last, the newest first. */
+/* Adds the most recent words, newest first. */
 static void put_newest(struct json_text *text, const struct learner *learner, size_t n) {
     const struct learner_lexicon lexicon = words_lexicon(learner_host(learner), n);
     uint64_t before = UINT64_MAX;
     json_text_open_list(text, "newest");
-    for (size_t told = 0; told < NEWEST; told++) {
+    for (size_t count = 0; count < NEWEST; count++) {
         uint32_t newest = STREAMS_NONE;
         for (uint32_t id = 0; id < lexicon.size; id++)
             if (lexicon.appeared[id] < before &&
@@ -439,12 +440,12 @@ void report_prediction(struct json_text *text, const struct model *model,
                        const struct learner *learner, bool experts, size_t top,
                        const struct learned *learned) {
     const struct learner *all = experts ? learner : NULL;
-    const struct teller teller = {
+    const struct formatter formatter = {
         model, learner, learner ? words_lexicon_of_classes(learner_host(learner)) : SIZE_MAX, top};
     json_text_string(text, "stream", learned->key, learned->key_size);
     json_text_count(text, "example", learned->examples);
     json_text_number(text, "data_time", learned->time > 0 ? learned->time : NAN);
-    put_predictions(text, "prediction", &teller, learned);
+    put_predictions(text, "prediction", &formatter, learned);
     if (learned->truth)
         put_interval(text, learned);
     if (all && learned->forecasts)
@@ -453,5 +454,5 @@ void report_prediction(struct json_text *text, const struct model *model,
         put_anomaly(text, learned->anomaly, anomaly_columns(model));
     json_text_number(text, "loss", learned->scored ? learned->loss : NAN);
     if (learned->truth)
-        put_scored(text, &teller, all, learned);
+        put_scored(text, &formatter, all, learned);
 }

@@ -24,14 +24,14 @@
 
 #define ROLLBACK_FILE "rollback.json"
 
-/* ---- What is asked ---- */
+/* ---- The request ---- */
 
-/* What a rollback goes back to: an entry, a time, or as far as it can. */
+/* The goal of a rollback: an entry, a time, or the earliest possible state. */
 struct goal {
     bool has_position, has_time;
     uint64_t position;
     double time;
-    bool only_ask; /* what would be done */
+    bool dry_run; /* do not change anything */
 };
 
 static int read_goal(const json_t *request, struct goal *goal, struct error *error) {
@@ -41,13 +41,14 @@ static int read_goal(const json_t *request, struct goal *goal, struct error *err
         .has_time = time != NULL,
         .position = (uint64_t)json_integer_value(to),
         .time = json_number_value(time),
-        .only_ask = json_is_true(json_object_get(request, "dry_run")),
+        .dry_run = json_is_true(json_object_get(request, "dry_run")),
     };
     if ((to && (!json_is_integer(to) || json_integer_value(to) < 0)) ||
         (time && !json_is_number(time)) || (to && time))
-        return error_set(error, EX_USAGE,
-                         "rollback goes back to an entry of the journal ({\"to\": 4711}) or to a "
-                         "Unix time ({\"to_time\": 1700000000.5}), not to both");
+        return error_set(
+            error, EX_USAGE,
+            "rollback: expected either a position in the journal ({\"to\": 4711}) or a Unix "
+            "time ({\"to_time\": 1700000000.5})");
     return 0;
 }
 
@@ -55,24 +56,24 @@ static int check_request(const struct daemon *daemon, const struct goal *goal,
                          const struct rollback *rollback, struct error *error) {
     uint64_t newest = journal_position(daemon->journal);
     if (!goal->has_position && !goal->has_time && !rollback_chooses(rollback))
-        return error_set(error, EX_USAGE,
-                         "rollback takes what to go back to, or what to leave out, or both: "
-                         "{\"command\": \"rollback\", \"to\": 4711, \"without\": [\"sensor-7\"]}");
+        return error_set(
+            error, EX_USAGE,
+            "rollback: expected a position or time to go back to, examples to leave out, or both: "
+            "{\"command\": \"rollback\", \"to\": 4711, \"without\": [\"sensor-7\"]}");
     if (goal->has_position && goal->position >= newest)
         return error_set(error, EX_USAGE,
-                         "nothing was learned after entry %" PRIu64
+                         "nothing to roll back after entry %" PRIu64
                          ": the journal ends with entry %" PRIu64,
                          goal->position, newest);
     for (size_t i = 0; i < rollback->span_count; i++)
         if (rollback->spans[i].first > newest)
             return error_set(error, EX_USAGE,
-                             "there is no entry %" PRIu64
-                             " yet: the journal ends with entry %" PRIu64,
+                             "entry %" PRIu64 " not found: the journal ends with entry %" PRIu64,
                              rollback->spans[i].first, newest);
     return 0;
 }
 
-/* ---- How far back ---- */
+/* ---- The checkpoint ---- */
 
 static uint64_t earliest_span(const struct rollback *rollback) {
     uint64_t first = UINT64_MAX;
@@ -82,7 +83,7 @@ static uint64_t earliest_span(const struct rollback *rollback) {
     return first;
 }
 
-/* Whether nothing that is to be left out can be in the checkpoint. */
+/* Returns whether the checkpoint contains no entry that is to be left out. */
 static bool is_before(const struct checkpoint_kept *kept, const struct goal *goal,
                       const struct rollback *rollback) {
     if (goal->has_position)
@@ -92,8 +93,8 @@ static bool is_before(const struct checkpoint_kept *kept, const struct goal *goa
     return kept->position < earliest_span(rollback);
 }
 
-/* Where to look from: the newest checkpoint that is before all that is to be left out. Streams and
-   partitions may have begun anywhere: then it is the oldest. */
+/* Finds the newest checkpoint before all entries to leave out. Entries of streams and partitions
+   can be anywhere, so for these it is the oldest checkpoint. */
 static int find_begin(const struct daemon *daemon, const struct goal *goal,
                       const struct rollback *rollback, uint64_t *begin, struct error *error) {
     struct checkpoint_kept kept[CHECKPOINT_KEEP_MAX + 1];
@@ -113,24 +114,24 @@ static int find_begin(const struct daemon *daemon, const struct goal *goal,
         return 0;
     }
     if (oldest == SIZE_MAX)
-        return error_set(error, EX_UNAVAILABLE, "there is no checkpoint to go back to");
+        return error_set(error, EX_UNAVAILABLE, "cannot roll back: no checkpoint found");
     return error_set(error, EX_UNAVAILABLE,
-                     "the oldest checkpoint to go back to ends with entry %" PRIu64
-                     ": what was learned before cannot be taken back (state.checkpoint.keep and "
-                     "state.journal.keep say how far back one can)",
+                     "cannot roll back before entry %" PRIu64
+                     ", where the oldest checkpoint ends (state.checkpoint.keep and "
+                     "state.journal.keep limit how far back a rollback goes)",
                      kept[oldest].position);
 }
 
-/* ---- What is left out ---- */
+/* ---- The entries to leave out ---- */
 
-enum { SIGNALS_EVERY = 1024 }; /* entries */
+enum { SIGNALS_EVERY = 1024 }; /* entries between two checks */
 
-int rollback_look_around(struct daemon *daemon, uint64_t *entries, struct error *error) {
+int rollback_check_signals(struct daemon *daemon, uint64_t *entries, struct error *error) {
     notify_alive();
     if (++*entries % SIGNALS_EVERY == 0)
-        run_take_signals(daemon);
+        run_handle_signals(daemon);
     if (run_is_stopping(daemon))
-        return error_set(error, EX_TEMPFAIL, "stopped before anything was taken back");
+        return error_set(error, EX_TEMPFAIL, "stopped before the rollback");
     return 0;
 }
 
@@ -146,7 +147,7 @@ struct scan {
 static int scan_entry(void *context, struct journal_entry *entry, struct error *error) {
     struct scan *scan = context;
     struct rollback *rollback = scan->rollback;
-    if (rollback_look_around(scan->daemon, &scan->entries, error))
+    if (rollback_check_signals(scan->daemon, &scan->entries, error))
         return -1;
     if (entry->kind == JOURNAL_ROLLBACK)
         return left_out_note(scan->list, entry, error);
@@ -160,7 +161,7 @@ static int scan_entry(void *context, struct journal_entry *entry, struct error *
     return 0;
 }
 
-/* Fill in the rollback, and add those that come after where it begins. */
+/* Fills in the rollback, and collects the rollbacks after its checkpoint. */
 static int scan(struct daemon *daemon, const struct goal *goal, struct rollback *rollback,
                 struct left_out *list, struct error *error) {
     struct scan scan = {.daemon = daemon, .goal = goal, .rollback = rollback, .list = list};
@@ -173,13 +174,12 @@ static int scan(struct daemon *daemon, const struct goal *goal, struct rollback 
         return -1;
     if (rollback->first)
         return 0;
-    return error_set(error, EX_USAGE,
-                     "there is nothing to leave out: after entry %" PRIu64 " the journal has %s",
-                     rollback->after,
-                     rollback_chooses(rollback) ? "no such stream or entry" : "nothing");
+    return error_set(
+        error, EX_USAGE, "nothing to leave out: after entry %" PRIu64 " the journal has %s",
+        rollback->after, rollback_chooses(rollback) ? "no such stream or entry" : "no entry");
 }
 
-/* ---- Doing it ---- */
+/* ---- The rollback ---- */
 
 json_t *rollback_details(const struct rollback_report *r) {
     return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f}", "position",
@@ -189,17 +189,17 @@ json_t *rollback_details(const struct rollback_report *r) {
                      "commands_left_out", (json_int_t)r->commands, "seconds", r->seconds);
 }
 
-static void say(struct daemon *daemon, const struct rollback_report *r) {
+static void announce_rollback(struct daemon *daemon, const struct rollback_report *r) {
     announce_logged(daemon, log_info, "rollback", rollback_details(r),
-                    "rollback: %" PRIu64 " example%s and %" PRIu64 " command%s from entry %" PRIu64
-                    " on are left out; restored what was learned up to entry %" PRIu64
-                    ", and replayed %" PRIu64 " %s in %.2f s",
+                    "rollback: left out %" PRIu64 " example%s and %" PRIu64
+                    " command%s from entry %" PRIu64 " on; restored the state up to entry %" PRIu64
+                    " and replayed %" PRIu64 " %s in %.2f s",
                     r->examples, text_s(r->examples), r->commands, text_s(r->commands), r->first,
                     r->restored, r->replayed, r->replayed == 1 ? "entry" : "entries", r->seconds);
     announce_status(daemon);
 }
 
-/* The new state is learned. From now on it counts. */
+/* The new state is complete; this entry makes it permanent. */
 static int journal_rollback(struct daemon *daemon, const struct rollback *rollback,
                             struct error *error) {
     learner_all_changed(daemon->learner);
@@ -211,7 +211,7 @@ static int journal_rollback(struct daemon *daemon, const struct rollback *rollba
 }
 
 /* `rollback` is the newest of the list. */
-static int perform(struct daemon *daemon, struct left_out *list, bool only_ask,
+static int perform(struct daemon *daemon, struct left_out *list, bool dry_run,
                    struct rollback_report *report, struct error *error) {
     const struct rollback *rollback = list->rollbacks[list->count - 1];
     struct checkpoint_kept kept;
@@ -221,9 +221,9 @@ static int perform(struct daemon *daemon, struct left_out *list, bool only_ask,
     if (replay_choose(daemon, list, &kept, error))
         return 1;
     report->restored = kept.position;
-    if (only_ask)
+    if (dry_run)
         return 0;
-    log_info("rollback: leaving out what the journal has from entry %" PRIu64 " on",
+    log_info("rollback: leaving out entries of the journal from entry %" PRIu64 " on",
              rollback->first);
     if (replay_without(daemon, list, rollback, &kept, &replayed, error))
         return 1;
@@ -235,21 +235,20 @@ static int perform(struct daemon *daemon, struct left_out *list, bool only_ask,
     if (journal_rollback(daemon, rollback, error))
         return -1;
     report->seconds = clock_seconds() - begun;
-    say(daemon, report);
+    announce_rollback(daemon, report);
     return 0;
 }
 
-/* What has been taken is answered before anything changes. */
+/* Acknowledges all examples that were taken, before anything changes. */
 int rollback_prepare(struct daemon *daemon, struct error *error) {
     if (!daemon->journal)
-        return error_set(error, EX_UNAVAILABLE,
-                         "without state.journal.enabled there is nothing to replay"),
+        return error_set(error, EX_UNAVAILABLE, "a rollback requires state.journal.enabled: true"),
                1;
     if (checkpoints_settle(daemon, error) || learner_flush(daemon->learner, error) ||
         journalling_sync(daemon, error))
         return run_break(daemon);
-    /* On a thread of its own it drops what no checkpoint needs: what came after the checkpoint that
-       is chosen must not be gone when it is read. */
+    /* The journal's thread drops entries that no checkpoint needs; the entries after the chosen
+       checkpoint must still exist when they are read. */
     journal_hold(daemon->journal);
     return 0;
 }
@@ -272,7 +271,7 @@ int rollback_perform(struct daemon *daemon, const json_t *request, struct rollba
         scan(daemon, &goal, &rollback, &list, error) || left_out_add(&list, &rollback, error))
         rollback_release(&rollback);
     else
-        result = perform(daemon, &list, goal.only_ask, report, error);
+        result = perform(daemon, &list, goal.dry_run, report, error);
     left_out_free(&list);
     rollback_finish(daemon);
     return result;
@@ -287,16 +286,19 @@ int rollback_at_start(struct daemon *daemon, struct error *error) {
     json_t *request = json_load_file(path, 0, NULL);
     int result = rollback_perform(daemon, request, &report, error);
     json_decref(request);
-    /* Nothing has changed: the next start does it, or says why not. */
+    /* Nothing has changed: the next start tries again. */
     if (run_is_stopping(daemon) && (result > 0 || (result && error->status == EX_TEMPFAIL)))
         return 0;
     if (result) {
-        error_prefix(error, "what %s asks for cannot be done; remove it to start without", path);
+        error_prefix(
+            error,
+            "cannot perform the rollback requested in %s; remove the file to start without it",
+            path);
         return -1;
     }
     if (unlink(path))
-        return error_set(error, EX_IOERR, "%s cannot be removed: %s", path, strerror(errno));
-    /* Which syncs the directory: a loss of power must not bring the request back once there is more
-       that it would leave out. */
+        return error_set(error, EX_IOERR, "cannot remove %s: %s", path, strerror(errno));
+    /* The checkpoint syncs the directory: after a loss of power the request must not return and
+       apply to newer entries. */
     return checkpoints_last(daemon, error);
 }

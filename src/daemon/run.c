@@ -20,22 +20,22 @@
 #include "parts.h"
 #include "source.h"
 
-#define DRAIN_TIME (5 * NS_PER_SECOND)  /* of learning what waits when stopping */
-#define SAME_SIGNAL (NS_PER_SECOND / 2) /* two signals within this are one */
+#define DRAIN_TIME (5 * NS_PER_SECOND)  /* limit for learning the waiting examples when stopping */
+#define SAME_SIGNAL (NS_PER_SECOND / 2) /* two signals within this time are one */
 
 enum {
-    DRAIN_EXAMPLES = 100000, /* at most learned when stopping */
+    DRAIN_EXAMPLES = 100000, /* examples learned at most when stopping */
     REASON_SIZE = 128,
 };
 
 struct run {
-    int signals;       /* signalfd */
-    bool had_terminal; /* that can go away */
+    int signals;       /* a signalfd */
+    bool had_terminal; /* the terminal can disappear */
     bool reload_wanted;
     char refused[ERROR_TEXT_SIZE]; /* see run_refused_reload */
     uint64_t started;
     bool paused, replaying, stopping, broken;
-    uint64_t stop_time;  /* when stopping began */
+    uint64_t stop_time;  /* start of stopping */
     uint64_t stop_taken; /* examples taken by then */
     char stop_reason[REASON_SIZE];
     struct error failure; /* status 0 = none */
@@ -43,13 +43,13 @@ struct run {
 
 /* ---- Signals ---- */
 
-static void signals_taken(sigset_t *set) {
+static void handled_signals(sigset_t *set) {
     struct sigaction hangup;
     sigemptyset(set);
     sigaddset(set, SIGTERM);
     sigaddset(set, SIGINT);
     if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN)
-        sigaddset(set, SIGHUP); /* else somebody started the daemon with nohup */
+        sigaddset(set, SIGHUP); /* not ignored, as under nohup */
 }
 
 static bool has_terminal(void) {
@@ -60,7 +60,7 @@ static bool has_terminal(void) {
     return true;
 }
 
-/* A terminal that is closed sends SIGHUP too, and who closes it means to end what runs there. */
+/* A terminal that is closed also sends SIGHUP, to end the programs that run in it. */
 static bool hangup_means_reload(const struct run *run) {
     return !run->had_terminal || has_terminal();
 }
@@ -72,8 +72,8 @@ int run_open(struct daemon *daemon, struct error *error) {
         return error_no_memory(error);
     run->started = clock_ns();
     run->had_terminal = has_terminal();
-    signals_taken(&set);
-    signal(SIGPIPE, SIG_IGN); /* a log without a reader is no reason to stop */
+    handled_signals(&set);
+    signal(SIGPIPE, SIG_IGN); /* keep learning when the reader of the log has ended */
     sigprocmask(SIG_BLOCK, &set, NULL);
     run->signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
     if (run->signals < 0)
@@ -94,13 +94,13 @@ int run_descriptor(const struct daemon *daemon) {
 
 void run_release_signals(struct daemon *daemon) {
     sigset_t set;
-    signals_taken(&set);
+    handled_signals(&set);
     if (hangup_means_reload(daemon->run))
         sigdelset(&set, SIGHUP);
     sigprocmask(SIG_UNBLOCK, &set, NULL);
 }
 
-void run_take_signals(struct daemon *daemon) {
+void run_handle_signals(struct daemon *daemon) {
     struct run *run = daemon->run;
     struct signalfd_siginfo info;
     while (read(run->signals, &info, sizeof info) == sizeof info) {
@@ -120,13 +120,13 @@ bool run_wants_reload(const struct daemon *daemon) {
     return daemon->run->reload_wanted;
 }
 
-bool run_take_reload(struct daemon *daemon) {
+bool run_accept_reload(struct daemon *daemon) {
     bool wanted = daemon->run->reload_wanted;
     daemon->run->reload_wanted = false;
     return wanted;
 }
 
-/* ---- What it does ---- */
+/* ---- The state ---- */
 
 const char *run_state(const struct daemon *daemon) {
     const struct run *run = daemon->run;
@@ -140,7 +140,7 @@ void run_refused_reload(struct daemon *daemon, const char *why) {
     snprintf(daemon->run->refused, sizeof daemon->run->refused, "%s", why);
 }
 
-void run_tell_manager(const struct daemon *daemon) {
+void run_notify_manager(const struct daemon *daemon) {
     const char *refused = daemon->run->refused;
     uint64_t examples = daemon_examples(daemon);
     notify_status("%s: %" PRIu64 " example%s%s", run_state(daemon), examples, text_s(examples),
@@ -182,7 +182,7 @@ void run_stop(struct daemon *daemon, const char *reason) {
     snprintf(run->stop_reason, sizeof run->stop_reason, "%s", reason);
     log_info("stopping: %s", reason);
     notify_stopping();
-    run_tell_manager(daemon);
+    run_notify_manager(daemon);
     announce_status(daemon);
 }
 
@@ -194,9 +194,9 @@ const char *run_stop_reason(const struct daemon *daemon) {
     return daemon->run->stop_reason;
 }
 
-/* One that has not replayed all of its journal can take nothing more: that comes after it. What is
-   not acknowledged is sent again, and what is not in the journal is read again: neither need wait
-   for what is on its way. */
+/* A daemon that has not replayed all of its journal can take nothing more, since new examples come
+   later. Examples that are not acknowledged or not in the journal are sent or read again, so
+   neither case waits for them. */
 bool run_is_drained(const struct daemon *daemon, bool idle) {
     const struct run *run = daemon->run;
     return run->stopping &&
@@ -219,7 +219,7 @@ int run_fail(struct daemon *daemon, const struct error *error) {
     return -1;
 }
 
-int run_lose(struct daemon *daemon, const struct error *error) {
+int run_abort(struct daemon *daemon, const struct error *error) {
     run_break(daemon);
     return run_fail(daemon, error);
 }

@@ -25,12 +25,12 @@
 #include "parts/anomalies.h"
 #include "run.h"
 
-/* The keys that learning depends on and that may change in flight. */
+/* The keys that affect learning and can change in flight. */
 #define RATE_KEY "learning.optimizer.rate"
 #define CLIP_KEY "learning.clip"
 #define THRESHOLD_KEY "anomaly.threshold"
 
-/* Before one of them, with a name: that of one member alone. */
+/* The prefix of a key that applies to one member. */
 #define MEMBERS "members."
 
 static const struct learning *learning_of(const struct config *config, size_t member) {
@@ -38,7 +38,7 @@ static const struct learning *learning_of(const struct config *config, size_t me
                                                          : &config->learning;
 }
 
-/* Those that have a rate: where there is no network, the configuration's own counts as one. */
+/* Members that have a rate; without a network, the configuration counts as one. */
 static size_t settings_networks(const struct daemon *daemon) {
     size_t members = learner_members(daemon->learner);
     return members ? members : 1;
@@ -48,9 +48,9 @@ enum { LINE_SIZE = 1024 };
 
 struct settings {
     const struct config_source *source;
-    struct config configured; /* as loaded last */
-    struct config current;    /* with what has been set in flight, */
-    char *json, *tags;        /* as texts; NULL: there was no memory */
+    struct config configured; /* the configuration as loaded last */
+    struct config current;    /* the same with the values set in flight */
+    char *json, *tags;        /* the current configuration as text; NULL: out of memory */
 };
 
 int settings_open(struct daemon *daemon, const struct config *config,
@@ -78,9 +78,9 @@ const struct config_source *settings_source(const struct daemon *daemon) {
     return daemon->settings->source;
 }
 
-/* ---- As texts ---- */
+/* ---- As text ---- */
 
-/* What `print` writes, in the place of what was there. */
+/* Replaces the text by the output of `print`. */
 static void renew(char **text, const struct config *config,
                   int (*print)(FILE *out, const struct config *config, struct error *error)) {
     size_t size;
@@ -103,8 +103,8 @@ const char *settings_tags(const struct daemon *daemon) {
     return daemon->settings->tags;
 }
 
-/* A line of a comment. */
-static void remark(FILE *out, const char *what, const char *text) {
+/* Writes a line of a comment. */
+static void write_comment(FILE *out, const char *what, const char *text) {
     char clean[LINE_SIZE];
     fprintf(out, "# %s%s\n", what, text_copy(clean, sizeof clean, text));
 }
@@ -119,9 +119,9 @@ char *settings_yaml(const struct daemon *daemon) {
         return NULL;
     fprintf(out, "# The configuration in force of runneld %s, digest %s\n", PACKAGE_VERSION,
             daemon->config->digest);
-    remark(out, "read from ", source->path);
+    write_comment(out, "read from ", source->path);
     for (size_t n = 0; n < source->override_count; n++)
-        remark(out, "with --set ", source->overrides[n]);
+        write_comment(out, "with --set ", source->overrides[n]);
     bool whole = config_print(out, daemon->config, &daemon->settings->configured, &error) == 0;
     if (fclose(out) || !whole) {
         free(text);
@@ -132,10 +132,9 @@ char *settings_yaml(const struct daemon *daemon) {
 
 /* ---- In flight ---- */
 
-/* What all members share is told once; else each tells its own, beside what is configured for all.
- */
-static void take_members(struct config *current, const struct config *configured,
-                         const struct learner *learner) {
+/* Takes the rates of each member. A value that all members share also becomes the common one. */
+static void update_members(struct config *current, const struct config *configured,
+                           const struct learner *learner) {
     size_t count = learner_members(learner);
     bool rate = count > 0, clip = count > 0;
     const struct learner_rates first =
@@ -151,10 +150,10 @@ static void take_members(struct config *current, const struct config *configured
     current->learning.clip = clip ? first.clip : configured->learning.clip;
 }
 
-void settings_take_rates(struct daemon *daemon) {
+void settings_update_rates(struct daemon *daemon) {
     struct config *current = &daemon->settings->current;
     if (current->members_given) {
-        take_members(current, &daemon->settings->configured, daemon->learner);
+        update_members(current, &daemon->settings->configured, daemon->learner);
     } else {
         current->learning.optimizer.rate = learner_rate(daemon->learner);
         current->learning.clip = learner_clip(daemon->learner);
@@ -167,8 +166,8 @@ void settings_take_rates(struct daemon *daemon) {
     renew(&daemon->settings->tags, current, config_print_tags);
 }
 
-/* "members.NAME.KEY" is a key of one member: its place, and KEY. Without that, all members and the
-   key as it is. -1: there is no such member. */
+/* Splits "members.NAME.KEY" into the number of the member and KEY. Another key stays and applies to
+   all members. -1: unknown member. */
 static int split_key(const struct daemon *daemon, const char *key, size_t *member, const char **own,
                      struct error *error) {
     *member = LEARNER_ALL;
@@ -181,7 +180,7 @@ static int split_key(const struct daemon *daemon, const char *key, size_t *membe
     *own = name + length + (name[length] == '.');
     if (*member != LEARNER_ALL)
         return 0;
-    return error_set(error, EX_CONFIG, "set: %.60s: there is no such member", key);
+    return error_set(error, EX_CONFIG, "set: %.60s: unknown member", key);
 }
 
 bool settings_is_learned_with(const char *key) {
@@ -193,7 +192,7 @@ bool settings_is_learned_with(const char *key) {
     return !strcmp(key, RATE_KEY) || !strcmp(key, CLIP_KEY) || !strcmp(key, THRESHOLD_KEY);
 }
 
-/* Whether each of the networks that are meant can have the rate. */
+/* Checks whether the rate is valid for each network concerned. */
 static int check_rate(const struct daemon *daemon, const char *key, size_t member,
                       const struct config *wanted, struct error *error) {
     char why[CONFIG_WHY_SIZE];
@@ -217,15 +216,14 @@ static int apply(struct daemon *daemon, const char *key, size_t member, const st
     if (!strcmp(key, CLIP_KEY) && learner_set_clip(daemon->learner, member, clip, error))
         return -1;
     if (!strcmp(key, THRESHOLD_KEY) && !learner_watches(daemon->learner))
-        return error_set(error, EX_CONFIG,
-                         "set: %s: this daemon does not look for anomalies; start it with "
-                         "anomaly.enabled: true",
-                         key);
+        return error_set(
+            error, EX_CONFIG,
+            "set: %s: anomaly detection is off; start the daemon with anomaly.enabled: true", key);
     if (!strcmp(key, THRESHOLD_KEY) &&
         learner_set_threshold(daemon->learner, wanted->anomaly.rule.threshold, error))
         return -1;
     daemon->settings->current = *wanted;
-    settings_take_rates(daemon);
+    settings_update_rates(daemon);
     checkpoints_changed(daemon);
     return 0;
 }
@@ -233,7 +231,7 @@ static int apply(struct daemon *daemon, const char *key, size_t member, const st
 int settings_set(struct daemon *daemon, const char *key, const char *value, struct error *error) {
     struct config *wanted = malloc(sizeof *wanted);
     if (!wanted)
-        return error_set(error, EX_OSERR, "out of memory: %s was not set; try again later", key);
+        return error_set(error, EX_OSERR, "cannot set %s: out of memory; try again later", key);
     *wanted = daemon->settings->current;
     size_t member;
     const char *own;
@@ -252,7 +250,7 @@ int settings_replay(struct daemon *daemon, const char *key, const char *value, b
     if (!settings_is_learned_with(key))
         return 0;
     if (!strcmp(key, THRESHOLD_KEY) && !learner_watches(daemon->learner))
-        return 0; /* it did then */
+        return 0; /* it applied then */
     if (settings_set(daemon, key, value, error))
         return -1;
     size_t member, count = settings_networks(daemon);
@@ -283,12 +281,12 @@ int settings_replay(struct daemon *daemon, const char *key, const char *value, b
 static int reset_member(struct daemon *daemon, const char *name, struct error *error) {
     size_t member = learner_member_named(daemon->learner, name, strlen(name));
     if (member == SIZE_MAX) {
-        error_set(error, EX_USAGE, "reset: there is no member %.60s", name);
+        error_set(error, EX_USAGE, "reset: unknown member %.60s", name);
         return 1;
     }
     int result = learner_reset_member(daemon->learner, member, error);
     if (result == 0) {
-        settings_take_rates(daemon);
+        settings_update_rates(daemon);
         checkpoints_changed(daemon);
     }
     return result;
@@ -300,18 +298,18 @@ int settings_reset(struct daemon *daemon, const char *member, struct error *erro
     int result = learner_reset(daemon->learner, error);
     if (result)
         return result;
-    settings_take_rates(daemon);
+    settings_update_rates(daemon);
     observe_begin(daemon);
     checkpoints_begin_again(daemon);
     return 0;
 }
 
-/* What all lists and sentences have room for in an event's text: see report. */
+/* The sizes of lists and sentences in an event's text: see report. */
 enum { CHANGES_TEXT_SIZE = 256, KEYS_SIZE = 160, WAITING_TEXT_SIZE = 800, KEY_TEXT_SIZE = 128 };
 
-/* ---- What the file has changed: since the checkpoint, at a start, and at SIGHUP ---- */
+/* ---- Changes of the file: since the checkpoint, at a start, and at SIGHUP ---- */
 
-/* Objects of JSON, by enum config_way. */
+/* JSON objects, by enum config_way. */
 struct changes {
     json_t *keys[CONFIG_WAYS];
 };
@@ -328,13 +326,13 @@ static void changes_close(struct changes *changes) {
         json_decref(changes->keys[n]);
 }
 
-/* Of config_changed; the context is a struct changes. */
+/* For config_changed; the context is a struct changes. */
 static void collect(void *context, enum config_way way, const char *key, const char *value) {
     struct changes *changes = context;
     json_object_set_new(changes->keys[way], key, json_of_text(value, strlen(value)));
 }
 
-/* A key's value is another than before. */
+/* Appends the changed value of a key to the journal. */
 static void journal_key(struct daemon *daemon, const char *key, double value) {
     char text[FORMAT_SIZE];
     journalling_append_command(daemon, JOURNAL_SET,
@@ -342,7 +340,7 @@ static void journal_key(struct daemon *daemon, const char *key, double value) {
                                          "value", format_exact(text, value), "configured", 1));
 }
 
-/* One member's is. */
+/* Appends the changed value of one member's key. */
 static void journal_value(struct daemon *daemon, size_t member, const char *key, double value) {
     char name[KEY_TEXT_SIZE];
     const char *own =
@@ -351,11 +349,10 @@ static void journal_value(struct daemon *daemon, size_t member, const char *key,
     journal_key(daemon, name, value);
 }
 
-/* Rate and clip are learned with, so that they are journalled: what is replayed is learned with
-   those that were in force. The checkpoint that a replay begins with says which ones were before,
-   the file does not any more; so there must be one. */
-static int take_member(struct daemon *daemon, const struct config *wanted, size_t member,
-                       struct error *error) {
+/* Rate and clip affect learning, so a change is journalled: a replay uses the values of that time.
+   The file no longer has the earlier values, so a checkpoint must contain them. */
+static int apply_member(struct daemon *daemon, const struct config *wanted, size_t member,
+                        struct error *error) {
     const struct learning *learning = learning_of(wanted, member);
     const struct learner_rates rates = learner_rates(daemon->learner, member);
     double rate = learning->optimizer.rate, clip = learning->clip;
@@ -373,8 +370,9 @@ static int take_member(struct daemon *daemon, const struct config *wanted, size_
     return 0;
 }
 
-/* Alarms depend on it, and so do those of a replay: as with a member's rates. */
-static int take_threshold(struct daemon *daemon, const struct config *wanted, struct error *error) {
+/* The threshold affects the alarms of a replay, so it is journalled like a member's rates. */
+static int apply_threshold(struct daemon *daemon, const struct config *wanted,
+                           struct error *error) {
     double threshold = wanted->anomaly.rule.threshold;
     if (!learner_watches(daemon->learner) ||
         threshold == anomalies_thresholds(learner_host(daemon->learner)).configured)
@@ -388,18 +386,18 @@ static int take_threshold(struct daemon *daemon, const struct config *wanted, st
     return 0;
 }
 
-static int take_learning(struct daemon *daemon, const struct config *wanted, struct error *error) {
+static int apply_learning(struct daemon *daemon, const struct config *wanted, struct error *error) {
     bool predictions = wanted->predictions != PREDICTIONS_NONE;
     if (learner_keep_truths(daemon->learner, predictions, error) ||
-        take_threshold(daemon, wanted, error))
+        apply_threshold(daemon, wanted, error))
         return -1;
     for (size_t m = 0; m < settings_networks(daemon); m++)
-        if (take_member(daemon, wanted, m, error))
+        if (apply_member(daemon, wanted, m, error))
             return -1;
     return 0;
 }
 
-/* Append to a list, unless it has `most` bytes then: those that are left are counted. */
+/* Appends to a list unless it would exceed `most` bytes; then appends the count of the rest. */
 static size_t write_key(char *text, size_t used, size_t most, const char *item, size_t left) {
     const char *comma = used ? ", " : "";
     enum { MORE_SIZE = sizeof ", and 1000 more" };
@@ -409,7 +407,7 @@ static size_t write_key(char *text, size_t used, size_t most, const char *item, 
     return SIZE_MAX;
 }
 
-/* "a is 1, b is 2" */
+/* Writes "a is 1, b is 2". */
 static void write_changes(json_t *changes, char text[CHANGES_TEXT_SIZE]) {
     const char *key;
     json_t *value;
@@ -424,7 +422,7 @@ static void write_changes(json_t *changes, char text[CHANGES_TEXT_SIZE]) {
     }
 }
 
-/* "; WHAT: a, b": keys that wait, after how they can change. */
+/* Appends "; HOW: a, b" for keys that are not applied, where `what` is HOW they can change. */
 static void write_waiting(json_t *keys, const char *what, char text[WAITING_TEXT_SIZE]) {
     const char *key;
     json_t *value;
@@ -449,7 +447,7 @@ int settings_configure(struct daemon *daemon, struct error *error) {
     if (changes_open(&changes) || !before) {
         error_no_memory(error);
     } else if (run_is_replaying(daemon)) {
-        result = 0; /* stopped: what comes after the rest of the journal comes another time */
+        result = 0; /* the next start handles the rest of the journal and this */
     } else {
         struct config *current = before + 1;
         *current = *daemon->config;
@@ -463,9 +461,9 @@ int settings_configure(struct daemon *daemon, struct error *error) {
                 anomalies_thresholds(learner_host(daemon->learner)).configured;
         config_reload(current, before + 2, before, configured, collect, &changes);
         daemon->settings->current = *current;
-        result = take_learning(daemon, configured, error);
+        result = apply_learning(daemon, configured, error);
         if (result == 0)
-            settings_take_rates(daemon);
+            settings_update_rates(daemon);
         write_changes(changes.keys[CONFIG_APPLIED], text);
         if (result == 0 && json_object_size(changes.keys[CONFIG_APPLIED]))
             log_info("the configuration has changed: %s", text);
@@ -475,9 +473,9 @@ int settings_configure(struct daemon *daemon, struct error *error) {
     return result;
 }
 
-/* ---- Reading it again ---- */
+/* ---- Reloading ---- */
 
-/* What the lists and the key of the daemon have brought. */
+/* Changes in the lists of keys and the daemon's key. */
 struct access {
     size_t cut_off; /* connections */
     bool key_changed;
@@ -498,27 +496,27 @@ static void report(struct daemon *daemon, struct changes *changes, const struct 
     json_t *const *keys = changes->keys;
     write_changes(keys[CONFIG_APPLIED], text);
     write_waiting(keys[CONFIG_REFUSED],
-                  "not applied, and a restart would refuse what was learned (start with another "
-                  "state.directory; `runnel-ctl export FILE` now and model.initial: FILE then keep "
-                  "parameters whose shapes stay)",
+                  "not applied, and a restart would reject the learned state (start with another "
+                  "state.directory; to keep parameters of the same shape, run `runnel-ctl export "
+                  "FILE` now and set model.initial: FILE)",
                   waiting);
     write_waiting(keys[CONFIG_RESTART],
                   json_object_get(keys[CONFIG_RESTART], "state.directory")
-                      ? "not applied until a restart, which continues with what that directory has "
-                        "(move this one there)"
+                      ? "not applied until a restart, which uses the state in that directory (move "
+                        "this one there)"
                       : "not applied until a restart",
                   waiting);
-    write_waiting(keys[CONFIG_FRESH], "read only where nothing was learned", waiting);
+    write_waiting(keys[CONFIG_FRESH], "read only before anything is learned", waiting);
     json_t *details =
         json_pack("{s:O, s:O, s:O, s:O, s:I}", "changed", keys[CONFIG_APPLIED], "restart",
                   keys[CONFIG_RESTART], "refused", keys[CONFIG_REFUSED], "ignored",
                   keys[CONFIG_FRESH], "cut_off", (json_int_t)access->cut_off);
     if (access->key_changed) {
-        snprintf(key, sizeof key, "; the daemon's public key is now %s",
+        snprintf(key, sizeof key, "; new public key of the daemon: %s",
                  security_key(daemon->security));
         json_object_set_new(details, "key", json_string(security_key(daemon->security)));
     }
-    snprintf(all, sizeof all, "read the configuration%s again: %s; %zu connection%s cut off%s%s",
+    snprintf(all, sizeof all, "reloaded the configuration%s: %s; %zu connection%s closed%s%s",
              security_has_keys(daemon->security) ? " and the lists of keys" : "", text,
              access->cut_off, text_s(access->cut_off), key, waiting);
     announce_logged(daemon, *waiting ? log_warning : log_info, "reloaded", details, "%s", all);
@@ -526,27 +524,26 @@ static void report(struct daemon *daemon, struct changes *changes, const struct 
     announce_status(daemon);
 }
 
-/* `configured`: the file, but for what cannot change. */
-static int take(struct daemon *daemon, const struct config *configured, struct changes *changes,
-                const struct access *access, struct error *error) {
-    if (take_learning(daemon, configured, error))
+/* `configured`: the file, except for keys that cannot change. */
+static int apply_reload(struct daemon *daemon, const struct config *configured,
+                        struct changes *changes, const struct access *access, struct error *error) {
+    if (apply_learning(daemon, configured, error))
         return -1;
     daemon->settings->configured = *configured;
-    settings_take_rates(daemon);
+    settings_update_rates(daemon);
     observe_want_outputs(daemon);
     report(daemon, changes, access);
     return access->key_changed ? renew_sockets(daemon, error) : 0;
 }
 
-/* `systemctl reload` has ended by now: the manager's status, which is soon updated, is what it can
-   show. */
+/* `systemctl reload` has already ended, and can show only the manager's status. */
 static void refuse(struct daemon *daemon, const struct error *why) {
     struct error all = *why;
-    error_prefix(&all, "; the configuration that was read again is not in use");
+    error_prefix(&all, "; the reloaded configuration is not in use");
     run_refused_reload(daemon, all.text);
     announce_status_soon(daemon);
     announce_logged(daemon, log_warning, "reload_failed", NULL,
-                    "the configuration stays as it was: %s", why->text);
+                    "cannot reload, the configuration is unchanged: %s", why->text);
 }
 
 int settings_reload(struct daemon *daemon, struct error *error) {
@@ -576,7 +573,7 @@ int settings_reload(struct daemon *daemon, struct error *error) {
         goto done;
     }
     daemon->settings->current = *current;
-    result = take(daemon, configured, &changes, &access, error);
+    result = apply_reload(daemon, configured, &changes, &access, error);
 done:
     notify_ready();
     free(wanted);

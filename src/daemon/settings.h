@@ -1,5 +1,5 @@
-/* The configuration in force (struct daemon's `config`), and all that changes it while the daemon
-   runs: `set`, `reset`, SIGHUP, and at a start what the file has changed since the checkpoint. */
+/* The configuration in force (struct daemon's `config`) and all changes of it while the daemon
+   runs: `set`, `reset`, SIGHUP, and at a start the changes of the file since the checkpoint. */
 #ifndef RUNNEL_SETTINGS_H
 #define RUNNEL_SETTINGS_H
 
@@ -10,45 +10,45 @@ struct config_source;
 struct daemon;
 struct error;
 
-/* `source` says where the configuration can be read again; it must outlive the daemon. */
+/* `source` names the file to read the configuration from again; it must outlive the daemon. */
 int settings_open(struct daemon *daemon, const struct config *config,
                   const struct config_source *source, struct error *error);
 void settings_close(struct daemon *daemon);
 
-/* The learner's rate and clip are in force: it has loaded them from a checkpoint. */
-void settings_take_rates(struct daemon *daemon);
+/* Takes rate and clip from the learner, which has loaded them from a checkpoint. */
+void settings_update_rates(struct daemon *daemon);
 
-/* Where the configuration was read. */
+/* The source of the configuration. */
 const struct config_source *settings_source(const struct daemon *daemon);
 
-/* The configuration in force as texts: all of it, and its tags, as objects of JSON, until it is
-   another; and as YAML that a daemon takes, to be freed: comments say where it comes from and which
-   values were set in flight. NULL: there was no memory. */
+/* The configuration in force as text. JSON objects of all values and of the tags, valid until the
+   next change; and as YAML for a daemon, to be freed, with comments for its source and the values
+   set in flight. NULL: out of memory. */
 const char *settings_json(const struct daemon *daemon);
 const char *settings_tags(const struct daemon *daemon);
 char *settings_yaml(const struct daemon *daemon);
 
-/* Whether learning depends on the key. */
+/* Returns whether learning depends on the key. */
 bool settings_is_learned_with(const char *key);
 
-/* Set a key to a value as one would write it in the file. */
+/* Sets a key to a value, written as in the file. */
 int settings_set(struct daemon *daemon, const char *key, const char *value, struct error *error);
 
-/* The same again, from the journal. Keys that nothing is learned with are what the configuration
-   says, as after any start. `configured`: the configuration itself had changed. */
+/* Sets a key again, from the journal. Keys that do not affect learning keep the values of the
+   configuration. `configured`: the configuration file had changed. */
 int settings_replay(struct daemon *daemon, const char *key, const char *value, bool configured,
                     struct error *error);
 
-/* Start learning again, all of it or one member (NULL = all). Returns as learner_reset; 1, too,
-   when there is no such member. */
+/* Starts learning again, for all members or one (NULL = all). Returns the same as learner_reset;
+   also 1 for an unknown member. */
 int settings_reset(struct daemon *daemon, const char *member, struct error *error);
 
-/* Put the rate and clip of the file in place of those that were configured when what has been
-   loaded and replayed was learned. */
+/* Replaces the configured rate and clip of the loaded and replayed state by those of the file. */
 int settings_configure(struct daemon *daemon, struct error *error);
 
-/* Read the configuration again, take what can change while the daemon runs, and report that and
-   what waits for a restart; nothing of a file that is wrong. -1 when the daemon cannot continue. */
+/* Reads the configuration again, applies the keys that can change while the daemon runs, and
+   reports those and the keys that wait for a restart. Applies nothing of an invalid file. -1: the
+   daemon cannot continue. */
 int settings_reload(struct daemon *daemon, struct error *error);
 
 #endif

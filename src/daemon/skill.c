@@ -7,9 +7,9 @@
 #include "common/error.h"
 
 enum {
-    COURSE_BINS = 128,  /* even: so finely is the course of a run known */
-    RECENT_LEAST = 500, /* scored examples before the last tenth of them says something */
-    RECENT_SHARE = 10,  /* of all: one in so many */
+    COURSE_BINS = 128,  /* even; the resolution of the run's course */
+    RECENT_LEAST = 500, /* scored examples required for the skill of the last tenth */
+    RECENT_SHARE = 10,  /* the recent part is one in this many */
 };
 
 /* Sums over examples. */
@@ -19,17 +19,17 @@ struct sums {
 };
 
 struct interval {
-    struct sums judged;
+    struct sums scored;
     struct learner_errors errors;
 };
 
 struct skill {
     struct skill_options options;
-    struct sums judged; /* of the open interval, whose errors the learner has */
+    struct sums scored; /* the open interval's sums; the learner has its errors */
     struct interval last, both;
 
-    /* The course of the run: bins of so many examples each, but for the last. When all are in use,
-       two become one. */
+    /* The course of the run, in bins of `width` examples except the last. When all are in use,
+       pairs of bins are joined. */
     struct sums course[COURSE_BINS], total;
     size_t bins;
     uint64_t width;
@@ -76,7 +76,7 @@ void skill_close(struct skill **skill) {
 /* ---- Adding ---- */
 
 static void begin_interval(const struct skill *s, struct interval *interval) {
-    interval->judged = (struct sums){0};
+    interval->scored = (struct sums){0};
     interval->errors.scored = 0;
     memset(interval->errors.columns, 0, s->options.columns * sizeof *interval->errors.columns);
     memset(interval->errors.experts, 0, s->options.experts * sizeof *interval->errors.experts);
@@ -85,7 +85,7 @@ static void begin_interval(const struct skill *s, struct interval *interval) {
 void skill_begin(struct skill *s, struct learner *learner) {
     begin_interval(s, &s->last);
     learner_clear_errors(learner);
-    s->judged = s->total = (struct sums){0};
+    s->scored = s->total = (struct sums){0};
     s->bins = 0;
     s->width = 1;
 }
@@ -119,13 +119,13 @@ void skill_add(struct skill *s, const struct learned *learned) {
     const struct sums one = {learned->loss, learned->baseline, 1};
     if (!learned->scored || !isfinite(learned->loss) || !isfinite(learned->baseline))
         return;
-    add_sums(&s->judged, &one);
+    add_sums(&s->scored, &one);
     add_to_course(s, &one);
 }
 
-static void add_interval(const struct skill *s, struct interval *into, const struct sums *judged,
+static void add_interval(const struct skill *s, struct interval *into, const struct sums *scored,
                          const struct learner_errors *errors) {
-    add_sums(&into->judged, judged);
+    add_sums(&into->scored, scored);
     into->errors.scored += errors->scored;
     for (size_t k = 0; k < s->options.columns; k++) {
         into->errors.columns[k].squared += errors->columns[k].squared;
@@ -141,7 +141,7 @@ static void add_interval(const struct skill *s, struct interval *into, const str
 
 /* ---- Reporting ---- */
 
-/* NAN where the baseline has lost nothing: there is nothing to be better than. */
+/* Returns NAN if the baseline's loss is zero. */
 static double ratio(double loss, double baseline) {
     return baseline > 0 ? 1 - loss / baseline : NAN;
 }
@@ -158,7 +158,7 @@ static double skill_of(const struct skill *s, const struct sums *sums) {
     return skill_over(s->options.loss, sums->loss, sums->baseline, sums->examples);
 }
 
-/* Over the newest bins that have a tenth of all examples. */
+/* Returns the skill over the newest bins with a tenth of all examples. */
 static double skill_of_tenth(const struct skill *s) {
     struct sums tenth = {0};
     if (s->total.examples < RECENT_LEAST)
@@ -172,7 +172,7 @@ static void put_columns(struct skill *s, const struct interval *interval) {
     for (size_t k = 0; k < s->options.columns; k++) {
         const struct column_error *column = &interval->errors.columns[k];
         double *row = s->column_rows + k * COLUMN_FIELDS, observed = (double)column->observed;
-        row[COLUMN_rmse] = sqrt(column->squared / observed); /* NAN when nothing was */
+        row[COLUMN_rmse] = sqrt(column->squared / observed); /* NAN without an observation */
         row[COLUMN_mae] = column->absolute / observed;
         row[COLUMN_skill] = ratio(column->squared, column->baseline);
     }
@@ -188,9 +188,9 @@ static void put_experts(struct skill *s, const struct interval *interval) {
 
 static void report_interval(struct skill *s, const struct interval *interval,
                             struct loss_fields *report) {
-    const struct sums *judged = &interval->judged;
-    report->baseline = judged->baseline / (double)judged->examples; /* NAN without one */
-    report->skill = skill_of(s, judged);
+    const struct sums *scored = &interval->scored;
+    report->baseline = scored->baseline / (double)scored->examples; /* NAN without an example */
+    report->skill = skill_of(s, scored);
     report->skill_recent = skill_of_tenth(s);
     put_columns(s, interval);
     put_experts(s, interval);
@@ -202,8 +202,8 @@ static void report_interval(struct skill *s, const struct interval *interval,
 
 void skill_close_interval(struct skill *s, struct learner *learner, struct loss_fields *report) {
     begin_interval(s, &s->last);
-    add_interval(s, &s->last, &s->judged, learner_errors(learner));
-    s->judged = (struct sums){0};
+    add_interval(s, &s->last, &s->scored, learner_errors(learner));
+    s->scored = (struct sums){0};
     learner_clear_errors(learner);
     if (report)
         report_interval(s, &s->last, report);
@@ -211,7 +211,7 @@ void skill_close_interval(struct skill *s, struct learner *learner, struct loss_
 
 void skill_recent(struct skill *s, const struct learner *learner, struct loss_fields *report) {
     begin_interval(s, &s->both);
-    add_interval(s, &s->both, &s->last.judged, &s->last.errors);
-    add_interval(s, &s->both, &s->judged, learner_errors(learner));
+    add_interval(s, &s->both, &s->last.scored, &s->last.errors);
+    add_interval(s, &s->both, &s->scored, learner_errors(learner));
     report_interval(s, &s->both, report);
 }

@@ -1,9 +1,8 @@
-/* How much better learning is than the simplest forecast (parts/baseline.h), and how each number
-   of the targets, each expert and each member does: what `loss` messages carry beside the figures
-   of metrics.h, over the same intervals.
+/* Compares learning with the simplest forecast (parts/baseline.h), and scores each column of the
+   targets, each expert and each member: fields of `loss` messages, over the intervals of metrics.h.
 
-   Skill is 1 - loss / baseline, and for losses that are logarithms the difference baseline - loss:
-   above 0 it is worth its heat. Examples count whose loss is finite and whose baseline is known. */
+   Skill is 1 - loss / baseline; for losses that are logarithms it is baseline - loss. Above 0
+   learning is better. An example counts if its loss is finite and its baseline known. */
 #ifndef RUNNEL_SKILL_H
 #define RUNNEL_SKILL_H
 
@@ -17,31 +16,30 @@
 struct error;
 struct skill;
 
-/* What the learner has; memory is allocated here alone. */
+/* The size of the learner's results; skill_open allocates all memory. */
 struct skill_options {
     enum loss loss;
-    size_t columns; /* of squared errors; 0 where targets are no such numbers */
-    size_t experts; /* and members; 0 without scale: forecast */
+    size_t columns; /* columns with squared errors; 0 if targets are not numbers */
+    size_t experts; /* experts and members; 0 without scale: forecast */
 };
 
 int skill_open(struct skill **skill, const struct skill_options *options, struct error *error);
 void skill_close(struct skill **skill);
 
-/* Begin again: nothing has been scored. Sums of columns and experts are the learner's, cleared here
-   alone. */
+/* Starts from scratch; only this module clears the learner's sums of columns and experts. */
 void skill_begin(struct skill *skill, struct learner *learner);
 
-/* One more example. */
+/* Adds an example. */
 void skill_add(struct skill *skill, const struct learned *learned);
 
-/* Close the open interval; put it into a report first, unless that is NULL. Rows of the report are
-   the skill's, until the next report; those of experts have no names yet. */
+/* Closes the open interval, after reporting it unless `report` is NULL. Rows of the report are
+   valid until the next report; those of experts have no names yet. */
 void skill_close_interval(struct skill *skill, struct learner *learner, struct loss_fields *report);
 
-/* Report over the last complete interval and the open one together, and change nothing. */
+/* Reports the last complete interval and the open one together. */
 void skill_recent(struct skill *skill, const struct learner *learner, struct loss_fields *report);
 
-/* The skill over examples whose losses and baselines have these sums; NAN where it says nothing. */
+/* Computes the skill from sums of losses and baselines; NAN if it is undefined. */
 double skill_over(enum loss loss, double loss_sum, double baseline_sum, uint64_t examples);
 
 #endif

@@ -13,8 +13,8 @@
 
 /* ---- ZeroMQ ---- */
 
-/* {"classes": {"words": [..], "forgets": ..}}, the words of classes in the order of ids. NULL: they
-   are numbers, or out of memory. */
+/* Returns {"classes": {"words": [..], "forgets": ..}}, with the words in the order of ids. NULL:
+   classes are numbers, or out of memory. */
 static char *describe_classes(const void *context) {
     const struct learner *learner = ((const struct daemon *)context)->learner;
     size_t n = learner ? words_lexicon_of_classes(learner_host(learner)) : SIZE_MAX;
@@ -55,25 +55,25 @@ static int take(struct daemon *daemon, uint64_t now, struct example *example, st
     return ingest_take(daemon->ingest, now, example, error);
 }
 
-/* Of those that are taken only a ROUTER's client is told. */
+/* Only a ROUTER's client gets answers. */
 static int answer(struct daemon *daemon, const struct example *example,
-                  const struct source_answer *given, struct error *error) {
+                  const struct source_answer *reply, struct error *error) {
     struct acknowledge_entry entry = {
         .key = example->key,
         .key_size = example->key_size,
-        .acknowledgement = {.status = (uint8_t)given->status,
-                            .reason = (uint16_t)given->why,
+        .acknowledgement = {.status = (uint8_t)reply->status,
+                            .reason = (uint16_t)reply->why,
                             .epoch = example->epoch,
                             .sequence = example->sequence,
-                            .position = given->position},
+                            .position = reply->position},
         .steps = example->steps,
     };
-    if (given->status == WIRE_REJECTED)
-        ingest_reject(daemon->ingest, example, given->reason, given->text);
-    if (given->status == WIRE_REJECTED || !daemon->acknowledge)
+    if (reply->status == WIRE_REJECTED)
+        ingest_reject(daemon->ingest, example, reply->reason, reply->text);
+    if (reply->status == WIRE_REJECTED || !daemon->acknowledge)
         return 0;
     entry.peer = ingest_peer(daemon->ingest, &entry.peer_size);
-    if (example->result && given->status == WIRE_ACCEPTED) {
+    if (example->result && reply->status == WIRE_ACCEPTED) {
         entry.example = learner_taken(daemon->learner) + 1;
         learner_want_outputs(daemon->learner, true);
     }
@@ -102,12 +102,12 @@ static const struct source_ops source_socket = {
     .repeats = repeats,
 };
 
-/* ---- Which one ---- */
+/* ---- The choice of a source ---- */
 
 #define MODULE_FILE "runnel-cluster.so"
 #define MODULE_VARIABLE "RUNNEL_CLUSTER_MODULE"
 
-/* For examples.`key`, which needs the library. */
+/* Loads the module for examples.`key`, which needs the library. */
 static const struct source_ops *load_module(const char *key, const char *library,
                                             struct error *error) {
     char path[MODULE_PATH_SIZE];
@@ -121,19 +121,20 @@ static const struct source_ops *load_module(const char *key, const char *library
     }
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!handle) {
-        error_set(error, EX_UNAVAILABLE,
-                  "examples.%s: cannot load " MODULE_FILE
-                  "%s: %.512s; install the missing library, "
-                  "or program and module from one build",
-                  key, getenv(MODULE_VARIABLE) ? " (" MODULE_VARIABLE " names it)" : "", dlerror());
+        error_set(
+            error, EX_UNAVAILABLE,
+            "examples.%s: cannot load " MODULE_FILE
+            "%s: %.512s; install the missing library, or the program and the module from one build",
+            key, getenv(MODULE_VARIABLE) ? " (" MODULE_VARIABLE " names it)" : "", dlerror());
         return NULL;
     }
     const struct source_module *module = dlsym(handle, SOURCE_MODULE_SYMBOL);
     if (module && strcmp(module->version, PACKAGE_VERSION) == 0 && module->layout == DAEMON_LAYOUT)
         return &module->ops;
-    error_set(error, EX_UNAVAILABLE,
-              "examples.%s: %s is not from the build of this program; install both from one build",
-              key, path);
+    error_set(
+        error, EX_UNAVAILABLE,
+        "examples.%s: %s is from another build; install the program and the module from one build",
+        key, path);
     dlclose(handle);
     return NULL;
 }

@@ -18,7 +18,8 @@
 #include "run.h"
 #include "source.h"
 
-#define BATCH_TIME (20 * NS_PER_SECOND / 1000) /* between two looks at the other sockets, about */
+/* about the time between two visits to the other sockets */
+#define BATCH_TIME (20 * NS_PER_SECOND / 1000)
 
 static size_t allowed(const struct daemon *daemon, size_t batch) {
     return daemon->source->batch ? daemon->source->batch(daemon, batch) : batch;
@@ -35,7 +36,7 @@ static int reject_example(struct daemon *daemon, const struct example *example,
     return daemon->source->answer(daemon, example, &answer, error);
 }
 
-/* A word beyond a vocabulary that takes no more. */
+/* Returns whether the example has a word that a full vocabulary does not contain. */
 static bool is_refused(const struct daemon *daemon, const struct example *example,
                        char why[REJECT_WHY_SIZE]) {
     char quoted[TEXT_QUOTE_SIZE];
@@ -47,8 +48,8 @@ static bool is_refused(const struct daemon *daemon, const struct example *exampl
     if (word)
         text_quote(quoted, word, size);
     bool column = daemon->config->architecture.input.column_count && strcmp(of, "output") != 0;
-    snprintf(why, REJECT_WHY_SIZE, "%s is not in the vocabulary of %s%s, which is full",
-             word ? quoted : "a number", column ? "x's column " : "model.", of);
+    snprintf(why, REJECT_WHY_SIZE, "unknown word %s: the vocabulary of %s%s is full",
+             word ? quoted : "(a number)", column ? "x's column " : "model.", of);
     return true;
 }
 
@@ -56,7 +57,7 @@ static int take_example(struct daemon *daemon, struct example *example, struct e
     struct source_answer accepted = {.status = WIRE_ACCEPTED};
     struct verdict verdict;
     char why[REJECT_WHY_SIZE];
-    if (journalling_judge(daemon, example, &verdict, error))
+    if (journalling_check(daemon, example, &verdict, error))
         return -1;
     if (verdict.kind == VERDICT_DUPLICATE) {
         const struct source_answer known = {
@@ -79,8 +80,9 @@ static int take_example(struct daemon *daemon, struct example *example, struct e
     return 0;
 }
 
-/* As many as waited, or fit into the batch; -1 on error. An example is received when the newest
-   plan had been played, if one was since `begin`: the clock is not read for each. */
+/* Takes the waiting examples, at most `batch`, and returns their number; -1 on error. To save
+   reading the clock, an example's time of receipt is when the newest plan since `begin` had been
+   played. */
 static int take_batch(struct daemon *daemon, size_t batch, uint64_t begin, struct error *error) {
     size_t taken = 0;
     for (; taken < batch && journalling_has_room(daemon); taken++) {
@@ -98,7 +100,7 @@ static int take_batch(struct daemon *daemon, size_t batch, uint64_t begin, struc
     return (int)taken;
 }
 
-/* The next batch, so that it takes about BATCH_TIME. */
+/* Returns a batch size that takes about BATCH_TIME. */
 static size_t next_batch(size_t batch, uint64_t elapsed, size_t taken) {
     uint64_t each = elapsed / taken + 1, fitting = BATCH_TIME / each;
     size_t next = fitting < 2 * batch ? (size_t)fitting : 2 * batch;

@@ -1,5 +1,5 @@
-/* Examples from their socket to the learner: one that came before is only answered, all others are
-   appended to the journal, acknowledged once that is durable, and learned. */
+/* Takes examples from their socket to the learner: answers duplicates, and appends all others to
+   the journal, acknowledges them once they are durable, and learns them. */
 #ifndef RUNNEL_TAKE_H
 #define RUNNEL_TAKE_H
 
@@ -9,12 +9,11 @@
 struct daemon;
 struct error;
 
-/* Whether examples are to be taken now: not while paused, or while the journal has no room. */
+/* Returns whether examples may be taken: not while paused or while the journal is full. */
 bool take_is_wanted(const struct daemon *daemon);
 
-/* Take examples until none waits or `*batch` have been taken, and have them learned. `*batch`, 1 at
-   first, becomes the next: so large that the loop is soon back at its other sockets. -1: the daemon
-   cannot continue. */
+/* Takes and learns examples until none waits or `*batch` have been taken. Adapts `*batch`, 1 at
+   first, so that the loop soon returns to its other sockets. -1: the daemon cannot continue. */
 int take_examples(struct daemon *daemon, size_t *batch, struct error *error);
 
 #endif

@@ -6,9 +6,9 @@
 #include "common/streams.h"
 
 struct changes {
-    uint64_t known;       /* all is known of what came after it */
+    uint64_t known;       /* all changes after this entry are known */
     uint64_t *marks;      /* (slots,) the entry that changed the stream in the slot */
-    struct streams *left; /* that are gone, the first to go first */
+    struct streams *left; /* streams that are gone, oldest first */
     uint64_t *left_with;  /* (slots,) of `left` */
 };
 
@@ -35,7 +35,7 @@ void changes_close(struct changes **changes) {
     *changes = NULL;
 }
 
-/* Each stream has needed an entry at least, so that there are numbers for all. */
+/* Each stream has needed at least one entry, so the numbers suffice for all. */
 void changes_begin(struct changes *changes, const struct streams *streams, uint64_t position) {
     if (!changes)
         return;
@@ -49,7 +49,7 @@ void changes_begin(struct changes *changes, const struct streams *streams, uint6
     changes->known = position;
 }
 
-/* The oldest of those that are gone is known no more. */
+/* Drops the oldest of the streams that are gone. */
 static void drop(struct changes *changes) {
     uint32_t oldest = streams_oldest(changes->left);
     if (changes->left_with[oldest] > changes->known)
@@ -62,7 +62,7 @@ void changes_mark(struct changes *changes, uint32_t slot, uint64_t position) {
         changes->marks[slot] = position;
 }
 
-void changes_came(struct changes *changes, const char *key, size_t key_size) {
+void changes_add(struct changes *changes, const char *key, size_t key_size) {
     if (!changes || streams_count(changes->left) == 0)
         return;
     uint32_t slot = streams_find(changes->left, key, key_size);
@@ -70,7 +70,7 @@ void changes_came(struct changes *changes, const char *key, size_t key_size) {
         streams_remove(changes->left, slot);
 }
 
-void changes_gone(struct changes *changes, const char *key, size_t key_size, uint64_t position) {
+void changes_remove(struct changes *changes, const char *key, size_t key_size, uint64_t position) {
     if (!changes)
         return;
     if (streams_count(changes->left) == streams_capacity(changes->left))

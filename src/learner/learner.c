@@ -18,39 +18,38 @@
 #include "parts/truths.h"
 
 enum {
-    PLAN_BYTES =
-        1 << 20, /* of inputs, targets and outputs, about: a wide network's plan is shorter */
-    PLAN_MEASURES = 64, /* they are asked for once in many examples */
+    PLAN_BYTES = 1 << 20, /* inputs, targets and outputs: wide networks have shorter plans */
+    PLAN_MEASURES = 64,   /* few examples are measured */
 };
 
-/* Parts come first in their order (parts.def): `host` is what they see of the rest. */
+/* Parts act in their order (parts.def); `host` is their view of the learner. */
 struct learner {
     struct part_host host;
     struct part parts[PARTS_MAX];
-    struct error absent; /* why a part that the preset says is not there; "" */
+    struct error absent; /* why an optional part is absent; "" */
     const struct engine_ops *ops;
-    struct threads *threads; /* NULL: the caller's thread alone */
-    struct changes *changes; /* NULL: nobody asks */
+    struct threads *threads; /* NULL: only the caller's thread */
+    struct changes *changes; /* NULL: no fleet */
 
-    /* The plan of all members, its results and its examples. */
+    /* The plan of all members, with results and examples. */
     struct planned *examples; /* (plan_steps,) */
     size_t example_count;
-    size_t plan_measures, measures; /* room for measures, and those in use */
-    size_t *step_scores;            /* (plan_steps,) that the x of each step brought */
-    union value *values; /* (x_size,) x on its way to the network's; NULL: it is made there */
+    size_t plan_measures, measures; /* room for measures, and used ones */
+    size_t *step_scores;            /* (plan_steps,) scores by the x of each step */
+    union value *values; /* (x_size,) x as parts rewrite it; NULL: parts write to the network's x */
     double *nothing;     /* (target_size,) zeros */
     struct layer_statistics *long_measure; /* (layers,) of an example that spans plans */
-    bool measure;    /* a label was to be measured: the next example with steps is */
-    uint64_t played; /* examples learned once the plan that is observed was */
+    bool measure;    /* measure the next example with steps, in place of a label */
+    uint64_t played; /* examples learned when the current plan had been played */
 };
 
 _Static_assert((int)EXPERTS + (int)CONFIG_MEMBERS_MAX <= (int)LEARNER_FORECASTS_MAX,
-               "there is room for the names of all");
+               "room for all names");
 
 #define EACH(learner, part, function) PARTS_EACH(&(learner)->host, part, function)
 
-/* Play the plan, give the observer every finished example, and begin an empty plan that continues
-   with the unfinished one, if there is one. */
+/* Plays the plan, passes every finished example to the observer, and starts an empty plan that
+   continues an unfinished one. */
 static int play(struct learner *learner, struct error *error);
 
 struct part_host *learner_host(const struct learner *learner) {
@@ -110,15 +109,15 @@ static bool open_plan(struct learner *learner, size_t most_steps) {
            learner->long_measure && (!apart || learner->values);
 }
 
-/* ---- Playing a plan, and giving each example what belongs to it of the results ---- */
+/* ---- Playing a plan, and delivering the results to examples ---- */
 
-/* How much of the plan's results has been given out. */
+/* How much of the plan's results has been delivered. */
 struct cursor {
-    size_t steps, scores, measures; /* of each member, */
+    size_t steps, scores, measures; /* counts for each member */
     size_t updates[CONFIG_MEMBERS_MAX];
 };
 
-/* A score has been made, by the network or by a part. */
+/* Adds a score of the network or of a part. */
 static void score(struct part_host *host, struct planned *example, struct scored *scored) {
     example->scored++;
     host->errors.scored++;
@@ -128,9 +127,9 @@ static void score(struct part_host *host, struct planned *example, struct scored
     example->baseline_sum += scored->baseline;
 }
 
-/* So many scores of one x: of its horizons, from the nearest on, or of a label's targets. */
-static void give_scores(struct learner *learner, struct planned *example, size_t count,
-                        struct cursor *cursor) {
+/* Delivers scores of one x: of its horizons, nearest first, or of a label's targets. */
+static void deliver_scores(struct learner *learner, struct planned *example, size_t count,
+                           struct cursor *cursor) {
     const struct model *model = learner->host.model;
     const struct member *network = &learner->host.members[0];
     for (size_t n = 0; n < count; n++) {
@@ -148,29 +147,30 @@ static void give_scores(struct learner *learner, struct planned *example, size_t
     }
 }
 
-/* Its scores, and what it says. Each step is looked at with the scores that it brought, so that
-   nothing depends on how examples, or the plan, are cut. */
-static void give_steps(struct learner *learner, struct planned *example, struct cursor *cursor) {
+/* Delivers an example's scores and steps. Each step is processed with the scores of its x, so that
+   results do not depend on how examples and plans are divided. */
+static void deliver_steps(struct learner *learner, struct planned *example, struct cursor *cursor) {
     size_t first_score = cursor->scores;
     EACH(learner, part, resumed)
     part->kind->resumed(part->self, example);
     for (size_t n = 0; n < example->planned_steps; n++) {
-        give_scores(learner, example, learner->step_scores[cursor->steps + n], cursor);
+        deliver_scores(learner, example, learner->step_scores[cursor->steps + n], cursor);
         EACH(learner, part, played)
         part->kind->played(part->self, example, cursor->steps + n);
     }
-    give_scores(learner, example, first_score + example->planned_scores - cursor->scores, cursor);
+    deliver_scores(learner, example, first_score + example->planned_scores - cursor->scores,
+                   cursor);
 }
 
-/* The classes that have not come have biases that are no part of what is learned: the norm of all
-   parameters, whose sum of squares this is, over that of the others. */
+/* Classes that have not occurred have biases that are not learned: returns the ratio of the norm of
+   all parameters, whose sum of squares is given, to that of the others. */
 static double share_of_learned(const struct part_host *host, double squares) {
     double theirs = (double)(host->hidden_classes * host->model->horizons) *
                     (ENGINE_HIDDEN_BIAS * ENGINE_HIDDEN_BIAS);
     return host->hidden_classes && squares > theirs ? sqrt(squares / (squares - theirs)) : 1;
 }
 
-/* What its members' updates did. */
+/* Adds the updates of the example's members. */
 static void add_updates(const struct learner *learner, struct planned *example,
                         struct cursor *cursor) {
     const struct part_host *host = &learner->host;
@@ -228,7 +228,7 @@ static void observe(struct learner *learner, const struct planned *example,
     observer->learned(observer->context, learned);
 }
 
-/* Outputs, or what is said, of an example that spans plans. */
+/* Saves outputs or forecasts of an example that spans plans. */
 static int gather(struct learner *learner, struct planned *example, size_t first_step,
                   struct error *error) {
     EACH(learner, part, gather)
@@ -238,8 +238,8 @@ static int gather(struct learner *learner, struct planned *example, size_t first
     return 0;
 }
 
-/* The statistics of an example whose updates go on in another plan: only later targets do that, and
-   they have one network. */
+/* Saves the statistics of an example whose updates continue in another plan: only with later
+   targets, which have one network. */
 static void gather_measure(struct learner *learner, const struct planned *example, size_t measure) {
     size_t layers = learner->host.model->architecture.layer_count;
     if (!example->planned_measures)
@@ -248,13 +248,14 @@ static void gather_measure(struct learner *learner, const struct planned *exampl
            layers * sizeof *learner->long_measure);
 }
 
-/* Give the example in this row what belongs to it, and observe it when it is finished. */
-static int give(struct learner *learner, size_t row, struct cursor *cursor, struct error *error) {
+/* Delivers the results of the example in this row, and observes it when it is finished. */
+static int deliver(struct learner *learner, size_t row, struct cursor *cursor,
+                   struct error *error) {
     const struct part_host *host = &learner->host;
     struct planned *example = &learner->examples[row];
     struct learned learned = {0};
     const struct given given = {row, cursor->steps, cursor->scores, &learned};
-    give_steps(learner, example, cursor);
+    deliver_steps(learner, example, cursor);
     EACH(learner, part, given)
     part->kind->given(part->self, example, &given);
     example->begun = true;
@@ -276,7 +277,7 @@ static int give(struct learner *learner, size_t row, struct cursor *cursor, stru
     return 0;
 }
 
-/* Begin an empty plan; an unfinished example becomes its first. */
+/* Starts an empty plan; an unfinished example becomes its first. */
 static int begin_plan(struct learner *learner, struct error *error) {
     struct part_host *host = &learner->host;
     size_t last = learner->example_count - 1;
@@ -291,7 +292,7 @@ static int begin_plan(struct learner *learner, struct error *error) {
             *example = learner->examples[last];
         example->planned_steps = example->planned_scores = example->planned_measures = 0;
         example->planned_moments = 0;
-        example->told_scores = example->told_steps = 0;
+        example->first_pair = example->first_bounds = 0;
         memset(example->planned_updates, 0, host->member_count * sizeof *example->planned_updates);
     }
     host->planned = &learner->examples[0];
@@ -302,7 +303,7 @@ static int begin_plan(struct learner *learner, struct error *error) {
     return 0;
 }
 
-/* Of the plan: all but one that continues in the next. */
+/* Counts the examples that do not continue in the next plan. */
 static size_t finished_examples(const struct learner *learner) {
     size_t count = learner->example_count;
     return count && !learner->examples[count - 1].finished ? count - 1 : count;
@@ -318,7 +319,7 @@ static bool wants_outputs(const struct learner *learner) {
     return false;
 }
 
-/* The parts of members that have something to play. */
+/* Collects the members with operations to play. */
 static size_t gather_parts(struct learner *learner, struct engine_part *parts) {
     bool outputs = wants_outputs(learner);
     size_t count = 0;
@@ -352,7 +353,7 @@ static int play(struct learner *learner, struct error *error) {
     learner->played = host->counters.examples + finished_examples(learner);
     struct cursor cursor = {0};
     for (size_t row = 0; row < learner->example_count; row++)
-        if (give(learner, row, &cursor, error))
+        if (deliver(learner, row, &cursor, error))
             return -1;
     if (begin_plan(learner, error))
         return -1;
@@ -399,7 +400,7 @@ static int take_step(struct learner *learner, const struct example *example, siz
         .x = x,
         .values = learner->values ? learner->values : input,
         .input = input,
-        .came = x,
+        .original = x,
         .seen = input,
     };
     memcpy(step.values, x, model->x_size * sizeof *step.values);
@@ -420,7 +421,7 @@ static int take_step(struct learner *learner, const struct example *example, siz
     EACH(learner, part, settled)
     if (part->kind->settled(part->self, &step, error))
         return -1;
-    /* A step whose targets come later brings none, and may be in a plan that is played. */
+    /* A step with a later target has no scores, and its plan may have been played. */
     if (host->planned->planned_scores > scores)
         learner->step_scores[number] = host->planned->planned_scores - scores;
     return 0;
@@ -432,7 +433,7 @@ static void forget(struct learner *learner, uint32_t slot) {
     const char *key = streams_key(host->streams, slot, &key_size);
     for (size_t m = 0; m < host->member_count; m++)
         plan_append(&host->members[m], OPERATION_FORGET, slot);
-    changes_gone(learner->changes, key, key_size, host->counters.position + 1);
+    changes_remove(learner->changes, key, key_size, host->counters.position + 1);
     streams_remove(host->streams, slot);
 }
 
@@ -459,7 +460,7 @@ void learner_begin_stream(struct learner *learner, uint32_t slot, bool planned) 
 static uint32_t add_stream(struct learner *learner, const char *key, size_t key_size,
                            bool planned) {
     uint32_t slot = streams_add(learner->host.streams, key, key_size);
-    changes_came(learner->changes, key, key_size);
+    changes_add(learner->changes, key, key_size);
     learner_begin_stream(learner, slot, planned);
     return slot;
 }
@@ -468,7 +469,8 @@ uint32_t learner_add_stream(struct learner *learner, const char *key, size_t key
     return add_stream(learner, key, key_size, false);
 }
 
-/* The example's stream, as the most recently used; a new one may need another's slot. */
+/* Returns the slot of the example's stream, as the most recently used; a new one can displace
+   another. */
 static uint32_t find_stream(struct learner *learner, const struct example *example) {
     struct streams *streams = learner->host.streams;
     struct planned *planned = learner->host.planned;
@@ -488,7 +490,7 @@ static uint32_t find_stream(struct learner *learner, const struct example *examp
     return add_stream(learner, example->key, example->key_size, true);
 }
 
-/* The next row of the plan is the example's. */
+/* Assigns the next row of the plan to the example. */
 static void begin(struct learner *learner, const struct example *example) {
     struct part_host *host = &learner->host;
     const struct learner_observer *observer = &host->observer;
@@ -521,7 +523,7 @@ static int take_steps(struct learner *learner, const struct example *example, st
     return example->end ? end_sequence(learner, error) : 0;
 }
 
-/* It may end a sequence, too: one that changes nothing likewise. */
+/* A label can also end a sequence, even one without effect. */
 static int take_label(struct learner *learner, const struct example *label, struct error *error) {
     EACH(learner, part, label)
     if (part->kind->label(part->self, label, error))
@@ -633,7 +635,7 @@ static int no_memory(struct error *error) {
     return error_set(error, EX_UNAVAILABLE, "out of memory for the learner");
 }
 
-/* The networks that the configuration lists, or its one. */
+/* Describes the members of the configuration, or its one network. */
 static int describe_members(struct learner *learner, const struct config *config,
                             struct error *error) {
     struct part_host *host = &learner->host;
@@ -661,8 +663,7 @@ static int describe_members(struct learner *learner, const struct config *config
     return 0;
 }
 
-/* The least squares of a member's output begin, where it is solved; its weights are those written
-   after it. */
+/* Starts the least squares of a member's solved output; its weights are written after it. */
 static int begin_solution(struct learner *learner, size_t m, struct error *error) {
     struct member *member = &learner->host.members[m];
     if (!member->model->solved)
@@ -671,7 +672,7 @@ static int begin_solution(struct learner *learner, size_t m, struct error *error
     double *block = calloc(least_squares_size(&ls), sizeof *block);
     if (!block)
         return error_set(error, EX_UNAVAILABLE,
-                         "out of memory for the readout: lower the last layer's size, or use "
+                         "out of memory for the readout: reduce the last layer's size, or use "
                          "readout: gradient");
     least_squares_begin(&ls, block);
     int status = member_write(member, ENGINE_SOLUTION, 0, block, error);
@@ -701,7 +702,7 @@ static int open_engines(struct learner *learner, const struct config *config, st
     return 0;
 }
 
-/* Those that the configuration wants. */
+/* Opens the parts that the configuration requires. */
 static int open_parts(struct learner *learner, struct error *error) {
     struct part_host *host = &learner->host;
     for (size_t n = 0; part_kinds[n]; n++) {
@@ -793,7 +794,7 @@ void learner_close(struct learner **learner) {
 
 /* ---- Starting values ---- */
 
-/* All parameters' starting values, to be freed; NULL on error. */
+/* Returns the starting values of all parameters, to be freed; NULL on error. */
 static float *starting_values(const struct learner *learner, size_t m, struct error *error) {
     const struct member *member = &learner->host.members[m];
     const struct model *model = member->model;
@@ -840,7 +841,7 @@ static int write_values(struct learner *learner, size_t m, const float *values,
                : 0;
 }
 
-/* The optimizer to nothing; `values` (parameters,) is overwritten. */
+/* Clears the optimizer; overwrites `values` (parameters,). */
 static int write_zeros(struct member *member, float *values, struct error *error) {
     const uint64_t updates = 0;
     memset(values, 0, member->model->parameters * sizeof *values);
@@ -850,7 +851,7 @@ static int write_zeros(struct member *member, float *values, struct error *error
     return member_write(member, ENGINE_UPDATES, 0, &updates, error);
 }
 
-/* ---- Beginning, and beginning again ---- */
+/* ---- Starting, and starting again ---- */
 
 static int prepare(const struct learner *learner, struct error *error) {
     EACH(learner, part, prepare)
@@ -931,7 +932,7 @@ int learner_reset_member(struct learner *learner, size_t member, struct error *e
     return status;
 }
 
-/* ---- What has changed ---- */
+/* ---- Changes ---- */
 
 const struct changes *learner_changes(const struct learner *learner) {
     return learner->changes;
@@ -955,12 +956,12 @@ void learner_adopted(struct learner *learner, const struct learner_place *place)
     uint64_t entry = learner->host.counters.position + 1;
     changes_mark(learner->changes, place->slot, entry);
     if (!place->known)
-        changes_came(learner->changes, key, size);
+        changes_add(learner->changes, key, size);
     if (place->evicts)
-        changes_gone(learner->changes, place->evicted, place->evicted_size, entry);
+        changes_remove(learner->changes, place->evicted, place->evicted_size, entry);
 }
 
-/* ---- What there is to know ---- */
+/* ---- Reports ---- */
 
 const char *learner_device(const struct learner *learner) {
     return learner->host.member_count ? learner->ops->describe(learner->host.members[0].engine)

@@ -12,9 +12,9 @@
 #include "parts/scaling.h"
 #include "parts/words.h"
 
-enum { DIGITS = 17 /* of a number in JSON: all */ };
+enum { DIGITS = 17 /* all digits of a number in JSON */ };
 
-/* Numbers as a JSON list, to be freed; NULL when out of memory. */
+/* Returns numbers as a JSON list, to be freed; NULL: out of memory. */
 static char *list_text(const double *numbers, size_t size) {
     json_t *list = json_array();
     for (size_t k = 0; k < size; k++)
@@ -27,11 +27,11 @@ static char *list_text(const double *numbers, size_t size) {
 
 enum { EXPORT_SCALERS = 2, EXPORT_TEXTS = 3 + 2 * EXPORT_SCALERS };
 
-/* What the file says about its parameters, in the __metadata__ of safetensors. Nothing but what
-   they follow from: two daemons that have learned the same export the same bytes. */
+/* The __metadata__ of the safetensors file. It depends only on the learned state: equal daemons
+   export equal bytes. */
 struct export_texts {
-    char *numbers[2 * EXPORT_SCALERS]; /* of scalers; NULL with scale: none */
-    char *words;                       /* of vocabularies; NULL without */
+    char *numbers[2 * EXPORT_SCALERS]; /* numbers of scalers; NULL with scale: none */
+    char *words;                       /* words of vocabularies; NULL without */
     struct safetensors_text lines[EXPORT_TEXTS];
     size_t count;
 };
@@ -46,8 +46,8 @@ json_t *learner_words_list(const struct learner *learner, size_t lexicon) {
     return words;
 }
 
-/* {"input": ["web-3", ..], ..}: of each vocabulary the words in the order of their ids. NULL: out
-   of memory. */
+/* Returns {"input": ["web-3", ..], ..}: the words of each vocabulary in the order of their ids.
+   NULL: out of memory. */
 static char *words_text(const struct learner *learner) {
     json_t *all = json_object();
     for (size_t n = 0; n < words_lexicons(learner_host(learner)); n++)
@@ -85,7 +85,7 @@ static int write_texts(struct export_texts *texts, struct learner *learner, cons
     return 0;
 }
 
-/* The tensors of all networks, members' under their names. */
+/* The tensors of all networks, with members' names as prefixes. */
 struct export {
     size_t count, largest;              /* tensors; numbers in the largest */
     struct safetensors_entry *entries;  /* (count,) */
@@ -124,7 +124,7 @@ static void export_close(struct export *export) {
     free(export->values);
 }
 
-/* One tensor: of the learner, or of a member's `values`. */
+/* Writes one tensor of the learner, or of a member's `values`. */
 static int put_tensor(struct learner *learner, struct safetensors_writer *writer,
                       struct export *export, size_t member, size_t tensor, const float *values,
                       struct error *error) {
@@ -138,7 +138,7 @@ static int put_tensor(struct learner *learner, struct safetensors_writer *writer
                : 0;
 }
 
-/* All parameters, one tensor after another. */
+/* Writes all parameters, one tensor after another. */
 static int put_parameters(struct learner *learner, struct safetensors_writer *writer,
                           struct export *export, const float *values, struct error *error) {
     for (size_t m = 0; m < learner_members(learner); m++) {

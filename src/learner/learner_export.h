@@ -1,4 +1,5 @@
-/* What was learned, as a file of safetensors in memory: docs/reference/protocol.md says what is in it. */
+/* The learned parameters as a safetensors file in memory, described in
+   docs/reference/protocol.md. */
 #ifndef RUNNEL_LEARNER_EXPORT_H
 #define RUNNEL_LEARNER_EXPORT_H
 
@@ -7,18 +8,18 @@
 #include "learner.h"
 #include "model/safetensors.h"
 
-/* The parameters of all members, scalers and vocabularies; `digest` is the configuration's. Between
-   plans only: flush before. The caller frees memory->bytes. Nothing but what the bytes follow from
-   is in them: two learners that have learned the same export the same. */
+/* Exports the parameters of all members, scalers and vocabularies; `digest` is the configuration's.
+   Call only between plans, after a flush. The caller frees memory->bytes. Equal learners export
+   equal bytes. */
 int learner_export(struct learner *learner, const char *digest, struct safetensors_memory *memory,
                    struct error *error);
 
-/* The same with other values in the parameters' place, (parameters,) of each member, one after the
-   other; NULL: the learner's. */
+/* Exports other parameters: (parameters,) of each member, one after the other; NULL: the
+   learner's. */
 int learner_export_values(struct learner *learner, const char *digest, const float *values,
                           struct safetensors_memory *memory, struct error *error);
 
-/* A vocabulary's words in the order of their ids. */
+/* Returns a vocabulary's words in the order of their ids. */
 json_t *learner_words_list(const struct learner *learner, size_t lexicon);
 
 #endif

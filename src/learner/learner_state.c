@@ -46,8 +46,8 @@ int learner_write_parameters(struct learner *learner, size_t member, const float
 
 /* ---- In flight ---- */
 
-/* Number 0 is there also where there is no member. */
-static bool is_meant(const struct learner *learner, size_t member, size_t m) {
+/* Number 0 also exists without members. */
+static bool is_selected(const struct learner *learner, size_t member, size_t m) {
     return m == member ||
            (member == LEARNER_ALL && (m < learner_host(learner)->member_count || m == 0));
 }
@@ -56,7 +56,7 @@ int learner_set_rate(struct learner *learner, size_t member, double rate, struct
     if (learner_flush(learner, error))
         return -1;
     for (size_t m = 0; m < CONFIG_MEMBERS_MAX; m++)
-        if (is_meant(learner, member, m))
+        if (is_selected(learner, member, m))
             learner_host(learner)->members[m].rates.rate = rate;
     return 0;
 }
@@ -65,7 +65,7 @@ int learner_set_clip(struct learner *learner, size_t member, double clip, struct
     if (learner_flush(learner, error))
         return -1;
     for (size_t m = 0; m < CONFIG_MEMBERS_MAX; m++)
-        if (is_meant(learner, member, m))
+        if (is_selected(learner, member, m))
             learner_host(learner)->members[m].rates.clip = clip;
     return 0;
 }
@@ -86,7 +86,7 @@ void learner_want_outputs(struct learner *learner, bool wanted) {
     learner_host(learner)->want_outputs = wanted;
 }
 
-/* ---- What there is to know ---- */
+/* ---- Reports ---- */
 
 struct learner_counters learner_counters(const struct learner *learner) {
     return learner_host(learner)->counters;
@@ -172,7 +172,7 @@ void learner_clear_errors(struct learner *learner) {
         memset(errors->experts, 0, learner_host(learner)->forecasts * sizeof *errors->experts);
 }
 
-/* ---- What there is to know of parts ---- */
+/* ---- Reports of parts ---- */
 
 int learner_keep_truths(struct learner *learner, bool wanted, struct error *error) {
     struct part_host *host = learner_host(learner);
@@ -232,9 +232,9 @@ uint32_t learner_shared_slot(const struct learner *learner, size_t n) {
     return (uint32_t)(learner_host(learner)->slots + n);
 }
 
-/* ---- A stream that comes from elsewhere ---- */
+/* ---- A stream from another daemon ---- */
 
-/* All that is kept of a stream begins, as with its first step. */
+/* Starts the state of a stream, as with its first step. */
 static void begin(struct learner *learner, uint32_t slot) {
     const struct part_host *host = learner_host(learner);
     learner_begin_stream(learner, slot, false);
@@ -317,7 +317,7 @@ void learner_restored(struct learner *learner, uint32_t slot) {
     adopt(learner, slot, ADOPT_WITHDRAWN);
 }
 
-/* ---- Rows of the learner itself, whose `self` is the host ---- */
+/* ---- Rows of the learner itself: `self` is the host ---- */
 
 enum { COUNTERS = sizeof(struct learner_counters) / sizeof(uint64_t), RATES = 4, WINDOW = 5 };
 _Static_assert(sizeof(struct learner_rates) == RATES * sizeof(double), "one row");
@@ -400,8 +400,8 @@ static int write_window(const struct state_place *p, const void *numbers, struct
     return (void)error, !targets_window_valid(host->model, member, &member->windows[p->slot]);
 }
 
-/* A slot's record, as model.h has it: positions follow the state and what is kept by place, each of
-   them state, x, the targets of all horizons, and for each a mark: it is to be learned from. */
+/* A slot's record, as in model.h: positions follow the state and the data by place. Each has state,
+   x, the targets of all horizons, and a mark for each that is used for learning. */
 struct record {
     const struct model *model;
     const float *positions;
@@ -441,8 +441,8 @@ static bool symbol_fits(const float *bits, size_t size, bool sign) {
     return (sign ? id & ~SYMBOL_MINUS : id) < size;
 }
 
-/* Of the engine's x (features,). A symbol of columns, or a hashed one, may count as minus its row.
- */
+/* Checks the engine's x (features,). A symbol of columns, or a hashed one, can be its negative
+   row. */
 static bool input_fits(const struct model *model, const float *x) {
     const struct input *input = &model->architecture.input;
     for (size_t n = 0; n < model->part_count; n++) {
@@ -453,8 +453,7 @@ static bool input_fits(const struct model *model, const float *x) {
     return input_is_real(input) || symbol_fits(x, input->size, input->hash > 0);
 }
 
-/* Symbols of the alphabet, classes of the output, and as many targets among the closed steps as the
-   window says. */
+/* Checks symbols and classes, and that the closed steps have as many targets as the window. */
 static bool record_fits(const struct record *record, const struct learner_window *window) {
     const struct model *model = record->model;
     const struct output *output = &model->architecture.output;
@@ -477,7 +476,7 @@ static bool record_fits(const struct record *record, const struct learner_window
     return terms == window->terms;
 }
 
-/* Open steps have as many targets to be learned from as the record has marks. */
+/* Checks that open steps have as many targets for learning as the record has marks. */
 static bool open_fits(const struct part_host *host, const struct record *record, uint32_t slot) {
     const struct member *member = &host->members[0];
     for (size_t age = 1; age <= member->windows[slot].open; age++) {
@@ -490,7 +489,7 @@ static bool open_fits(const struct part_host *host, const struct record *record,
     return true;
 }
 
-/* Its state is all that goes on where windows begin anew. */
+/* When windows start from scratch, only the state continues. */
 static size_t record_lasting(const struct state_place *p) {
     return member_at(p)->model->state_size;
 }
@@ -526,7 +525,7 @@ static const struct state_row first_rows[] = {
               STATE_COPIED(window)),
 };
 
-/* A record is checked by what was filled before it. */
+/* A record is checked against the rows filled before it. */
 static const struct state_row last_rows[] = {
     STATE_ROW("streams.records", F32, STATE_MEMBERS, .size = record_size, .lasting = record_lasting,
               STATE_COPIED(record)),
@@ -547,7 +546,7 @@ size_t learner_rows(const struct learner *learner, struct state_place *places) {
     return collect(host, last_rows, sizeof last_rows / sizeof *last_rows, places, count);
 }
 
-/* ---- Whether a slot is valid ---- */
+/* ---- Validity of a slot ---- */
 
 static const char *find_invalid(const struct part_host *host, uint32_t slot, bool filled) {
     PARTS_EACH(host, part, valid) {

@@ -1,6 +1,6 @@
-/* What a checkpoint keeps of a learner, read and written piece by piece so that nothing is held
-   twice. Between plans only: flush before reading. Writing is for a learner that has just been
-   opened and has taken no example, or for one stream that comes from elsewhere. */
+/* The state of a learner in a checkpoint, read and written piece by piece without a second copy.
+   Use it only between plans: flush before reading. Write only to a learner that has just been
+   opened, or one stream from another daemon. */
 #ifndef RUNNEL_LEARNER_STATE_H
 #define RUNNEL_LEARNER_STATE_H
 
@@ -20,60 +20,60 @@ int learner_write(struct learner *learner, size_t member, enum engine_block bloc
 const struct streams *learner_streams_table(const struct learner *learner);
 struct learner_window learner_window(const struct learner *learner, size_t member, uint32_t slot);
 
-/* Rows of what is kept beside tensors and words (rows.h), in the order of a checkpoint's entries:
-   how many, into `places` unless it is NULL; of which member and slot is to be said. */
+/* Returns the count of rows besides tensors and words (rows.h), in the order of a checkpoint's
+   entries, and copies them to `places` (may be NULL); the caller sets member and slot. */
 size_t learner_rows(const struct learner *learner, struct state_place *places);
 
-/* All rows of a slot have been filled: NULL, or the name of one that this learner cannot have
-   written. All those that are not of streams have been. */
+/* learner_slot_filled: all rows of a slot have been filled; returns NULL, or the name of an invalid
+   row. learner_once_filled: all rows without a stream have been filled. */
 const char *learner_slot_filled(struct learner *learner, uint32_t slot);
 void learner_once_filled(struct learner *learner);
 
-/* Whether all of this, and the states in the members' records, can have come from this learner: a
-   stream with other numbers could not be read again. The buffer has room for a record. 1: it
-   cannot; -1: the device has failed. */
+/* Checks that a stream's rows and the members' records are valid, so that they can be read back.
+   The buffer has room for a record. 1: invalid; -1: the device has failed. */
 int learner_check_stream(struct learner *learner, uint32_t slot, float *buffer,
                          struct error *error);
 
-/* The slot of number n of the memories that streams share (anomalies_shared). */
+/* Returns the slot of number n of the memories that streams share (anomalies_shared). */
 uint32_t learner_shared_slot(const struct learner *learner, size_t n);
 
-/* Of a member: numbers in a slot's record, blocks of moments. */
+/* A member's count of numbers in a slot's record, and of blocks of moments. */
 size_t learner_record_size(const struct learner *learner, size_t member);
 size_t learner_moments(const struct learner *learner, size_t member);
 
-/* Add a stream as the most recently used, its windows empty; there must be room. Returns its slot.
- */
+/* Adds a stream with empty windows as the most recently used, and returns its slot; there must be
+   room. */
 uint32_t learner_add_stream(struct learner *learner, const char *key, size_t key_size);
 
-/* Which streams have changed (changes.h); NULL where no fleet asks (fleet.lease 0). All has been
-   written: what a checkpoint has is not known to have changed. All may have, with the entry that
-   comes next: some of what was learned is left out. Nobody asks for what was before an entry. */
+/* Which streams have changed (changes.h); NULL without a fleet (fleet.lease 0). learner_resumed: a
+   checkpoint was loaded, whose earlier changes are unknown. learner_all_changed: the next entry, a
+   rollback, can change all streams. learner_changes_settle: drops records before an entry. */
 struct changes;
 const struct changes *learner_changes(const struct learner *learner);
 void learner_resumed(struct learner *learner);
 void learner_all_changed(struct learner *learner);
 void learner_changes_settle(struct learner *learner, uint64_t position);
 
-/* ---- A stream that comes from elsewhere ---- */
+/* ---- A stream from another daemon ---- */
 
-/* Where its rows are to be written. */
+/* The place for its rows. */
 struct learner_place {
     uint32_t slot;
-    bool known;  /* the stream was there: it has begun anew in its slot */
-    bool evicts; /* there was no room: this one, the least recently used, is gone */
+    bool known;  /* the stream existed and starts from scratch in its slot */
+    bool evicts; /* the least recently used stream was removed to make room */
     char evicted[STREAMS_KEY_MAX];
     size_t evicted_size;
 };
 
-/* What will have to go for the stream's sake: itself, the least recently used, or none: false. */
+/* Returns whether a stream must make room, and which: the stream itself, or the least recently
+   used. */
 bool learner_displaces(const struct learner *learner, const char *key, size_t key_size,
                        const char **displaced, size_t *displaced_size);
 
-/* The plan must be empty (learner_flush): a slot in which the stream begins. Then, once its rows
-   are written, settle: it is the most recently used. Or withdraw: what has gone is there again, in
-   the place and order in which it was, to be written once more; `*slot` is STREAMS_NONE when none
-   has. That ends with learner_restored. -1: the device has failed. */
+/* learner_place starts the stream in a slot; the plan must be empty (learner_flush). After its rows
+   are written, learner_settle makes it the most recently used. Or learner_withdraw restores the
+   displaced stream in its place and order: `*slot` is where to write its rows, STREAMS_NONE without
+   one; learner_restored ends that. -1: the device has failed. */
 int learner_place(struct learner *learner, const char *key, size_t key_size,
                   struct learner_place *place, struct error *error);
 void learner_settle(struct learner *learner, const struct learner_place *place);
@@ -81,8 +81,8 @@ int learner_withdraw(struct learner *learner, const struct learner_place *place,
                      struct error *error);
 void learner_restored(struct learner *learner, uint32_t slot);
 
-/* All of a member's parameters (parameters,) become these; moments and streams stay. -1: the device
-   has failed. */
+/* Replaces all parameters (parameters,) of a member; moments and streams stay. -1: the device has
+   failed. */
 int learner_write_parameters(struct learner *learner, size_t member, const float *values,
                              struct error *error);
 
@@ -91,11 +91,10 @@ void learner_write_rates(struct learner *learner, size_t member, const struct le
 
 /* ---- Between the learner's own files ---- */
 
-/* All that is kept of the stream in a slot begins: with its first step, which is planned, or now.
- */
+/* Starts the state of the stream in a slot: with its first step, which is planned, or at once. */
 void learner_begin_stream(struct learner *learner, uint32_t slot, bool planned);
 
-/* A stream has come from elsewhere: what has changed with it. */
+/* Records the changes by a stream from another daemon. */
 void learner_adopted(struct learner *learner, const struct learner_place *place);
 
 #endif

@@ -1,6 +1,6 @@
-/* How abnormal each example is (anomaly/anomaly.h). While it plans, the learner keeps what came;
-   when the plan has been played, and the errors of its forecasts are known, step by step each
-   stream's memory is asked, and alarms are told. Nothing that is learned depends on it. */
+/* Anomaly scores of examples (anomaly/anomaly.h). Planning stores the inputs. After the plan has
+   been played, and the forecast errors are known, each step is compared with its stream's memory,
+   and alarms are raised. Learning does not depend on it. */
 #include "anomalies.h"
 
 #include <math.h>
@@ -19,25 +19,25 @@ struct anomalies {
     struct part_host *host;
     struct anomaly *anomaly;
     struct alarm_rule rule, surprise_rule;
-    struct share_config share; /* with symbols none */
+    struct share_config share; /* none with symbols */
     bool alarms_of_surprise;
-    size_t columns;    /* that are real; 0 with symbols */
-    uint16_t *at;      /* (columns,) where each is in x; NULL: they are all of x */
-    size_t *of_target; /* (target_size,) the column that number k of a target is, SIZE_MAX: none;
-                          NULL as above */
-    bool symbols;      /* each is forecast, and has one loss */
-    bool has_errors;   /* of each column: what comes is forecast, as numbers */
-    float *x;          /* (plan_steps, columns) as it came */
-    double *errors;    /* (columns,) of the newest score, prediction less truth; or one number */
-    double *forecast;  /* (columns,) of the step that is looked at */
-    double surprise;   /* largest of the scores before it */
+    size_t columns; /* real ones; 0 with symbols */
+    uint16_t *at;   /* (columns,) their numbers in x; NULL: all of x */
+    /* (target_size,) the column of number k of a target, SIZE_MAX: none; NULL: all of x. */
+    size_t *of_target;
+    bool symbols;     /* each has a forecast and one loss */
+    bool has_errors;  /* forecasts are numbers, so each column has an error */
+    float *x;         /* (plan_steps, columns) as received */
+    double *errors;   /* (columns,) of the newest score, prediction less truth; or one number */
+    double *forecast; /* (columns,) of the current step */
+    double surprise;  /* the largest among the scores before the step */
     double configured_threshold;
-    struct anomaly_said said; /* of the example that is reported */
+    struct anomaly_said result; /* result of the reported example */
 };
 
 /* ---- Memory ---- */
 
-/* Those that are real, and which of them targets are. */
+/* Chooses the real columns, and maps targets to them. */
 static int choose_columns(struct anomalies *a, struct error *error) {
     const struct model *model = a->host->model;
     const struct input *input = &model->architecture.input;
@@ -82,7 +82,7 @@ static void describe_alarms(struct anomalies *a, const struct config *config) {
     a->alarms_of_surprise = config->anomaly.surprise;
     a->surprise_rule = (struct alarm_rule){.threshold = config->anomaly.surprise_threshold,
                                            .rest = config->anomaly.surprise_rest,
-                                           .recovery = 1}; /* of no fatigue */
+                                           .recovery = 1}; /* no fatigue */
 }
 
 static int anomalies_open(void **self, struct part_host *host, struct error *error) {
@@ -122,7 +122,7 @@ static int anomalies_open(void **self, struct part_host *host, struct error *err
         return error_no_memory(error);
     if (anomaly_open(&a->anomaly, &options, error) == 0)
         return 0;
-    /* Who has not asked for it must not go without all else. */
+    /* If only the preset requests anomalies, the learner works without them. */
     return config->anomaly.by_preset ? 1 : -1;
 }
 
@@ -145,7 +145,8 @@ static bool anomalies_plan_open(void *self) {
 
 static size_t anomalies_step_bytes(const void *self) {
     const struct anomalies *a = self;
-    return a->columns * sizeof *a->x + sizeof(size_t); /* and the learner's count of scores */
+    /* the second term is the learner's count of scores */
+    return a->columns * sizeof *a->x + sizeof(size_t);
 }
 
 static void anomalies_reset(void *self) {
@@ -165,8 +166,8 @@ static void anomalies_input(void *self, struct step *step) {
         kept[k] = unaligned_float(step->x, a->at[k]);
 }
 
-/* Alarms of streams that have stopped are told at once: by the time the plan has been played,
-   others may have taken their places. */
+/* Reports silent streams at once: when the plan has been played, other streams can have their
+   slots. */
 static void find_silent(struct anomalies *a, double time) {
     const struct learner_observer *observer = &a->host->observer;
     const struct streams *streams = a->host->streams;
@@ -177,14 +178,14 @@ static void find_silent(struct anomalies *a, double time) {
             a->host->mark(a->host, slot);
         if (!silent || !observer->alarmed)
             continue;
-        struct learner_alarm told = {.kind = ALARM_SILENT,
-                                     .example = a->host->taken,
-                                     .time = time,
-                                     .score = NAN,
-                                     .threshold = NAN,
-                                     .column = SIZE_MAX};
-        told.key = streams_key(streams, slot, &told.key_size);
-        observer->alarmed(observer->context, &told);
+        struct learner_alarm event = {.kind = ALARM_SILENT,
+                                      .example = a->host->taken,
+                                      .time = time,
+                                      .score = NAN,
+                                      .threshold = NAN,
+                                      .column = SIZE_MAX};
+        event.key = streams_key(streams, slot, &event.key_size);
+        observer->alarmed(observer->context, &event);
     }
 }
 
@@ -198,9 +199,9 @@ static void anomalies_example(void *self, const struct example *example) {
         find_silent(a, planned->time);
 }
 
-/* ---- Once the plan is played ---- */
+/* ---- After the plan has been played ---- */
 
-/* That of the longest prefix of the key. */
+/* Joins the memory of the longest matching prefix. */
 static void join(struct anomalies *a, uint32_t slot, const char *key, size_t key_size) {
     const struct share_config *share = &a->share;
     uint32_t group = ANOMALY_ALONE;
@@ -215,12 +216,12 @@ static void join(struct anomalies *a, uint32_t slot, const char *key, size_t key
     anomaly_join(a->anomaly, slot, group);
 }
 
-/* One that goes on from another plan has begun. */
+/* An example that continues from an earlier plan has already begun. */
 static void anomalies_resumed(void *self, struct planned *example) {
     struct anomalies *a = self;
     anomaly_learn(a->anomaly, example->learn);
     if (!example->begun) {
-        if (example->slot != STREAMS_NONE) /* a label may have no stream */
+        if (example->slot != STREAMS_NONE) /* a label can have no stream */
             join(a, example->slot, example->key, example->key_size);
         anomaly_clear(a->anomaly);
         clear_errors(a);
@@ -235,7 +236,7 @@ const char *anomalies_alarm_name(enum learner_alarm_kind kind) {
     return names[kind];
 }
 
-/* The column with the largest; SIZE_MAX where none has one. */
+/* Returns the column with the largest score; SIZE_MAX: no score. */
 static size_t largest(const double *scores, size_t columns) {
     size_t at = SIZE_MAX;
     for (size_t k = 0; k < columns; k++)
@@ -258,13 +259,13 @@ static struct learner_alarm describe(const struct anomalies *a, const struct pla
         .column = SIZE_MAX,
         .columns = a->columns,
         .at = a->at,
-        .said = anomaly_said(a->anomaly),
+        .result = anomaly_said(a->anomaly),
         .x = x,
         .forecast = a->has_errors ? a->forecast : NULL,
     };
 }
 
-/* The largest of several columns is that much more often large. */
+/* Returns the margin for the largest of several columns, which is large that much more often. */
 static double of_columns(const struct anomalies *a, enum learner_alarm_kind kind) {
     bool many = kind == ALARM_NOVELTY || a->has_errors;
     return many && a->columns > 1 ? log10((double)a->columns) : 0;
@@ -280,16 +281,16 @@ static void check_alarm(struct anomalies *a, const struct planned *example, cons
                         double score, enum learner_alarm_kind kind) {
     const struct learner_observer *observer = &a->host->observer;
     struct alarm *alarm = anomaly_alarm(a->anomaly, example->slot, kind == ALARM_SURPRISE);
-    struct learner_alarm told = describe(a, example, kind, x);
+    struct learner_alarm event = describe(a, example, kind, x);
     struct alarm_rule rule = rule_of(a, kind);
-    /* Scores of symbols come before the steps of their example. */
+    /* Scores of symbols precede the steps of their example. */
     bool of_losses = a->symbols && kind == ALARM_NOVELTY;
     if (of_losses)
-        told.stream_step = anomaly_losses(a->anomaly, example->slot);
+        event.stream_step = anomaly_losses(a->anomaly, example->slot);
     if (kind == ALARM_NOVELTY && !of_losses && a->alarms_of_surprise &&
         anomaly_is_echo(a->anomaly, example->slot))
         return;
-    if (!alarm_raised(alarm, &rule, score, told.stream_step))
+    if (!alarm_raised(alarm, &rule, score, event.stream_step))
         return;
     if (kind == ALARM_NOVELTY && !of_losses)
         anomaly_keep(
@@ -297,14 +298,14 @@ static void check_alarm(struct anomalies *a, const struct planned *example, cons
             &(struct anomaly_kept){.time = example->time > 0 ? example->time : 0, .score = score});
     if (!observer->alarmed)
         return;
-    told.score = score;
-    told.threshold = rule.threshold;
-    told.column =
-        largest(kind == ALARM_SURPRISE ? told.said.surprises : told.said.scores, a->columns);
-    observer->alarmed(observer->context, &told);
+    event.score = score;
+    event.threshold = rule.threshold;
+    event.column =
+        largest(kind == ALARM_SURPRISE ? event.result.surprises : event.result.scores, a->columns);
+    observer->alarmed(observer->context, &event);
 }
 
-/* Of several horizons the nearest is looked at. */
+/* Uses the nearest of several horizons. */
 static void anomalies_scored(void *self, struct planned *example, struct scored *score) {
     struct anomalies *a = self;
     if (score->horizon)
@@ -331,10 +332,10 @@ static void check_habits(const struct anomalies *a, const struct planned *exampl
         enum anomaly_habit habit = anomaly_habit(a->anomaly, k);
         if (habit == HABIT_KEPT)
             continue;
-        struct learner_alarm told =
+        struct learner_alarm event =
             describe(a, example, habit == HABIT_STUCK ? ALARM_STUCK : ALARM_SILENT, x);
-        told.column = k;
-        observer->alarmed(observer->context, &told);
+        event.column = k;
+        observer->alarmed(observer->context, &event);
     }
 }
 
@@ -344,7 +345,7 @@ static void anomalies_played(void *self, struct planned *example, size_t step) {
     for (size_t k = 0; k < a->columns; k++)
         a->forecast[k] = (double)x[k] + a->errors[k];
     double score = anomaly_take(a->anomaly, example->slot, x, example->time);
-    check_alarm(a, example, x, score, ALARM_NOVELTY); /* of symbols there is none here */
+    check_alarm(a, example, x, score, ALARM_NOVELTY); /* not of symbols */
     if (a->alarms_of_surprise)
         check_alarm(a, example, x, a->surprise, ALARM_SURPRISE);
     check_habits(a, example, x);
@@ -352,7 +353,7 @@ static void anomalies_played(void *self, struct planned *example, size_t step) {
     clear_errors(a);
 }
 
-/* The truths that a label brings have no step. */
+/* The truths of a label have no step. */
 static void anomalies_given(void *self, struct planned *example, const struct given *given) {
     struct anomalies *a = self;
     (void)given;
@@ -363,8 +364,8 @@ static void anomalies_given(void *self, struct planned *example, const struct gi
 static void anomalies_report(void *self, const struct planned *example, const struct given *given) {
     struct anomalies *a = self;
     (void)example;
-    a->said = anomaly_said(a->anomaly);
-    given->learned->anomaly = &a->said;
+    a->result = anomaly_said(a->anomaly);
+    given->learned->anomaly = &a->result;
 }
 
 /* ---- In flight ---- */
@@ -394,39 +395,41 @@ size_t anomalies_shared(const struct part_host *host) {
     return a ? a->share.count : 0;
 }
 
-/* ---- What people say of alarms ---- */
+/* ---- Feedback on alarms ---- */
 
-#define WAY_OUT "runnel-watch -t anomaly shows alarms as they come"
+#define ALARMS_HINT "runnel-watch -t anomaly displays alarms"
 
 static int no_alarm(const char *stream, double at, const struct anomaly_kept *newest,
                     struct error *error) {
     if (isnan(newest->score))
-        return error_set(error, EX_USAGE, "no alarm of novelty of stream %s is kept; " WAY_OUT,
+        return error_set(error, EX_USAGE, "stream %s has no alarm of novelty; " ALARMS_HINT,
                          stream);
     if (newest->time == 0)
         return error_set(error, EX_USAGE,
-                         "stream %s has no alarm of novelty at @%.3f: its data have no time; leave "
-                         "the time out, and it is the newest",
+                         "stream %s has no alarm of novelty at @%.3f: its data have no time; omit "
+                         "the time to use the newest alarm",
                          stream, at);
     return error_set(error, EX_USAGE,
-                     "stream %s has no alarm of novelty at @%.3f among its last %d; the newest "
-                     "is at @%.3f (seconds since 1970); " WAY_OUT,
+                     "stream %s has no alarm of novelty at @%.3f among its last %d; the newest is "
+                     "at @%.3f (seconds since 1970); " ALARMS_HINT,
                      stream, at, (int)KEPT_ALARMS, newest->time);
 }
 
-/* The slot of a stream whose alarms are kept; STREAMS_NONE with a sentence. */
+/* Returns the slot of a stream with kept alarms; STREAMS_NONE with an error. */
 static uint32_t find_watched(const struct anomalies *a, const struct part_host *host,
                              const char *key, size_t key_size, struct error *error) {
     char quoted[TEXT_QUOTE_SIZE];
     uint32_t slot = streams_find(host->streams, key, key_size);
     if (!a)
-        error_set(error, EX_USAGE, "there are no alarms: anomaly.enabled: true looks for them");
-    else if (!a->columns)
         error_set(error, EX_USAGE,
-                  "alarms of symbols cannot be marked: there is no memory of them, and what comes "
-                  "again the network learns; runnel-ctl set anomaly.threshold makes them rarer");
+                  "anomaly detection is off; start the daemon with anomaly.enabled: true");
+    else if (!a->columns)
+        error_set(
+            error, EX_USAGE,
+            "alarms of symbols cannot be marked, since they have no memory: the network learns "
+            "repeated symbols; to get fewer alarms, use runnel-ctl set anomaly.threshold");
     else if (slot == STREAMS_NONE)
-        error_set(error, EX_USAGE, "stream %s is not in memory; " WAY_OUT,
+        error_set(error, EX_USAGE, "stream %s not found in memory; " ALARMS_HINT,
                   text_quote(quoted, key, key_size));
     else
         return slot;
@@ -469,7 +472,7 @@ static void join_slot(struct anomalies *a, uint32_t slot) {
     join(a, slot, key, size);
 }
 
-/* A slot is to be written, or has been, with a stream that comes from elsewhere. */
+/* A slot is about to be written, or has been written, with a stream from another daemon. */
 static void anomalies_adopt(void *self, uint32_t slot, enum part_adopt what) {
     struct anomalies *a = self;
     if (what != ADOPT_EXPECTED) {

@@ -1,4 +1,4 @@
-/* How abnormal each example is, and alarms (docs/explanation/anomalies.md). */
+/* Anomaly scores of examples, and alarms (docs/explanation/anomalies.md). */
 #ifndef RUNNEL_ANOMALIES_H
 #define RUNNEL_ANOMALIES_H
 
@@ -12,8 +12,8 @@ struct anomaly_kept;
 struct error;
 struct part_host;
 
-/* The threshold of alarms of novelty in effect, and that of the configuration: 0 where nobody
-   looks. What a score must reach without fatigue is more where there are several columns. */
+/* The threshold of alarms of novelty in effect, and that of the configuration: 0 without anomaly
+   detection. anomalies_limit adds the margin for several columns, without fatigue. */
 struct learner_thresholds {
     double threshold, configured;
 };
@@ -22,11 +22,12 @@ void anomalies_set_thresholds(const struct part_host *host,
                               const struct learner_thresholds *thresholds);
 double anomalies_limit(const struct part_host *host);
 
-/* Memories that streams share: each is kept in a slot after those of streams. */
+/* The number of memories that streams share: their slots follow those of streams. */
 size_t anomalies_shared(const struct part_host *host);
 
-/* An alarm of novelty of the stream that is kept: anomaly_find_alarm; mark it as normal:
-   anomaly_mark_normal. No plan waits. Returns 1 with a sentence (EX_USAGE) where there is none. */
+/* Find a kept alarm of novelty of the stream (anomaly_find_alarm), and mark it as normal
+   (anomaly_mark_normal). The plan must be empty. Return 1 with an error (EX_USAGE) if no such alarm
+   is kept. */
 int anomalies_find(const struct part_host *host, const char *key, size_t key_size, double at,
                    struct anomaly_kept *found, struct error *error);
 int anomalies_mark_normal(struct part_host *host, const char *key, size_t key_size, double at,

@@ -14,15 +14,14 @@
 struct baseline {
     enum loss_baseline kind;
     bool next;
-    size_t classes;       /* that take part: the last, and the first classes - 1 */
+    size_t classes;       /* active classes: the last, and the first classes - 1 */
     size_t numbers, size; /* doubles of a state */
     double *states;       /* (slots, size) */
 };
 
-/* Arrays of a state, a number each. VALUE and NORMAL: the last value, NAN before one, and the same
-   as the network was given it; or the mean and of how many. NORMAL beside that: the sum of the
-   squares of so many errors. RATES: sum and count. CLASSES: how often each has come, and after them
-   all. */
+/* Arrays of a state, one number each. VALUE and NORMAL: the last value, NAN before the first, and
+   its scaled form; or the mean and its count. NORMAL also: the sum of squared errors and their
+   count. RATES: sum and count. CLASSES: the count of each class, then of all. */
 enum { VALUE, SCALED, COUNT = SCALED, SQUARES, ERRORS };
 enum { SUM, SUM_COUNT };
 
@@ -74,7 +73,7 @@ static const double *state_of(const struct baseline *b, uint32_t slot) {
     return b->states + slot * b->size;
 }
 
-/* One of a state's arrays. */
+/* Returns one array of a state. */
 static double *array_of(struct baseline *b, uint32_t slot, size_t array) {
     return baseline_state(b, slot) + array * b->numbers;
 }
@@ -93,14 +92,14 @@ void baseline_begin(struct baseline *b, uint32_t slot) {
         array_of(b, slot, VALUE)[k] = NAN;
 }
 
-/* A mean begins again. A last value there was. */
+/* A mean starts again. The last value existed, but is unknown. */
 void baseline_lost(struct baseline *b, uint32_t slot) {
     baseline_begin(b, slot);
     for (size_t k = 0; is_value(b) && b->next && k < b->numbers; k++)
         array_of(b, slot, SCALED)[k] = NAN;
 }
 
-/* Values, then counts, and sums of what is not negative. */
+/* The values come first, then counts and sums, which are not negative. */
 bool baseline_state_valid(const struct baseline *b, const double *state) {
     size_t values = is_value(b) ? (b->next ? SCALED + 1 : VALUE + 1) * b->numbers : 0;
     for (size_t n = values; n < b->size; n++)
@@ -109,7 +108,7 @@ bool baseline_state_valid(const struct baseline *b, const double *state) {
     return finite_or_nan(state, values, FINITE_VALUE_MOST);
 }
 
-/* ---- What it says ---- */
+/* ---- Forecasts ---- */
 
 double baseline_value(const struct baseline *b, uint32_t slot, size_t k) {
     bool known = b->next || known_of(b, slot, COUNT)[k] > 0;
@@ -137,7 +136,7 @@ static double rate_of(double sum, double count) {
     return (sum + 0.5) / (count + 1);
 }
 
-/* Of a class that has come `count` times in a state's targets. */
+/* Returns the share of a class with its count in a state's targets. */
 static double share_of(const struct baseline *b, const double *state, size_t id) {
     if (id + 1 >= b->classes && id + 1 < b->numbers)
         return 0;
@@ -161,7 +160,7 @@ void baseline_probabilities(const struct baseline *b, uint32_t slot, double *num
             b->kind == BASELINE_CLASSES ? share_of(b, sums, k) : rate_of(sums[k], counts[k]);
 }
 
-/* ---- What it would have lost ---- */
+/* ---- Losses ---- */
 
 static double score_class(const struct baseline *b, double *state, uint32_t id) {
     double loss = -log(share_of(b, state, id));
@@ -170,36 +169,36 @@ static double score_class(const struct baseline *b, double *state, uint32_t id) 
     return loss;
 }
 
-/* The mean over observed numbers of -y log r - (1 - y) log(1 - r) */
+/* Mean over observed numbers of -y log r - (1 - y) log(1 - r). */
 static double score_rates(struct baseline *b, uint32_t slot, const union value *y) {
     double *sums = array_of(b, slot, SUM), *counts = array_of(b, slot, SUM_COUNT), loss = 0;
     size_t observed = 0;
     for (size_t k = 0; k < b->numbers; k++) {
-        double came = (double)y[k].real, r = rate_of(sums[k], counts[k]);
-        if (isnan(came))
+        double original = (double)y[k].real, r = rate_of(sums[k], counts[k]);
+        if (isnan(original))
             continue;
-        loss -= came * log(r) + (1 - came) * log1p(-r);
-        sums[k] += came;
+        loss -= original * log(r) + (1 - original) * log1p(-r);
+        sums[k] += original;
         counts[k]++;
         observed++;
     }
     return loss / (double)observed;
 }
 
-/* Likewise of (p - y)^2 */
+/* Mean over observed numbers of (p - y)^2. */
 static double score_values(size_t numbers, const union value *y, const double *p) {
     double loss = 0;
     size_t observed = 0;
     for (size_t k = 0; k < numbers; k++) {
-        double came = (double)y[k].real, error = p[k] - came;
-        bool there = came == came;
+        double original = (double)y[k].real, error = p[k] - original;
+        bool there = original == original;
         loss += there ? error * error : 0;
         observed += there;
     }
     return loss / (double)observed;
 }
 
-/* Likewise of (log 2 pi v + (p - y)^2 / v) / 2 with the v of the errors before. */
+/* Mean over observed numbers of (log 2 pi v + (p - y)^2 / v) / 2, with v from earlier errors. */
 static double score_normals(struct baseline *b, uint32_t slot, const union value *y,
                             const double *p) {
     double *squares = array_of(b, slot, SQUARES), *errors = array_of(b, slot, ERRORS), loss = 0;
@@ -244,7 +243,7 @@ void baseline_see_last(struct baseline *b, uint32_t slot, const void *x, const u
     }
 }
 
-/* Of numbers that have been seen as often, 1 / count is divided once. */
+/* Numbers with the same count share one division, 1 / count. */
 struct counted {
     double count, rate;
 };
@@ -265,7 +264,7 @@ void baseline_see_target(struct baseline *b, uint32_t slot, const void *y) {
     }
 }
 
-/* Where all numbers are there, as all of them have been, as mostly. */
+/* The common case: all numbers are and were observed. */
 static double score_even(size_t numbers, double *means, double *counts, const double *errors) {
     double count = counts[0] + 1, rate = 1 / count, loss = 0;
     for (size_t k = 0; k < numbers; k++) {

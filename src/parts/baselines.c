@@ -1,6 +1,6 @@
-/* What the simplest forecast would have lost (baseline.h). It depends on the examples alone: so it
-   is computed while the learner plans, score by score, and is there when the plan has been played.
-   With scale: forecast the last value is an expert, and the mixture says what it costs. */
+/* The loss of the simplest forecast (baseline.h). It depends only on the examples, so it is
+   computed while the learner plans. With scale: forecast the last value is an expert, and the
+   mixture reports its loss. */
 #include "baselines.h"
 
 #include <math.h>
@@ -14,16 +14,16 @@
 
 struct baselines {
     struct part_host *host;
-    struct baseline *baseline; /* each horizon's state is that of slot * horizons + horizon */
+    struct baseline *baseline; /* the state of a horizon is that of slot * horizons + horizon */
     enum loss_baseline kind;
-    bool next;             /* targets are inputs */
-    size_t horizons, size; /* numbers in a target */
-    size_t said_size;      /* numbers in what is said of one target */
-    double *losses;        /* (scores,) of the plan */
-    double *errors;        /* (scores, size) what it said less what came, in original units,
-                              where targets are numbers */
-    double *said;          /* (scores, said_size) likewise, only when outputs are wanted */
-    double *forecast;      /* (2, size) of the next score */
+    bool next;              /* targets are inputs */
+    size_t horizons, size;  /* numbers in a target */
+    size_t prediction_size; /* numbers in the prediction of one target */
+    double *losses;         /* (scores,) of the plan */
+    /* (scores, size) forecast less target in original units, if targets are numbers. */
+    double *errors;
+    double *predictions; /* (scores, prediction_size), only when outputs are wanted */
+    double *forecast;    /* (2, size) of the next score */
 };
 
 /* ---- Memory ---- */
@@ -45,7 +45,7 @@ static int baselines_open(void **self, struct part_host *host, struct error *err
     b->next = targets_are_inputs(model);
     b->horizons = model->horizons;
     b->size = model->target_size;
-    b->said_size = model->outputs / model->horizons;
+    b->prediction_size = model->outputs / model->horizons;
     if (baseline_open(&b->baseline, loss->baseline, b->next,
                       loss->class_id ? output->size : model->target_size,
                       host->slots * model->horizons, error))
@@ -59,17 +59,17 @@ static bool baselines_plan_open(void *self) {
     struct baselines *b = self;
     size_t scores = b->host->plan_steps * b->horizons;
     b->losses = calloc(scores, sizeof *b->losses);
-    b->said = calloc(scores, b->said_size * sizeof *b->said);
+    b->predictions = calloc(scores, b->prediction_size * sizeof *b->predictions);
     b->errors = calloc(scores, b->size * sizeof *b->errors);
     b->forecast = calloc(2, b->size * sizeof *b->forecast);
-    return b->losses && b->said && b->errors && b->forecast;
+    return b->losses && b->predictions && b->errors && b->forecast;
 }
 
 static void baselines_close(void *self) {
     struct baselines *b = self;
     baseline_close(&b->baseline);
     free(b->losses);
-    free(b->said);
+    free(b->predictions);
     free(b->errors);
     free(b->forecast);
     free(b);
@@ -108,11 +108,11 @@ static bool has_numbers(const struct baselines *b) {
 
 /* A forecast of numbers, (size,) each. */
 struct forecast {
-    const double *original; /* as targets come; NAN where nothing is known */
-    const double *scaled;   /* as the network is asked for it; NAN where it was lost */
+    const double *original; /* forecast in the unit of targets; NAN = unknown */
+    const double *scaled;   /* forecast in the network's unit; NAN after baseline_lost */
 };
 
-/* Of the x of a step that is one of several open ones: what is known of it is its base. */
+/* Returns the forecast for a step that is one of several open ones: the base of its x. */
 static struct forecast of_base(struct baselines *b, const float *base, const double *scale) {
     size_t size = b->size;
     double *scaled = b->forecast, *original = scaled + size;
@@ -123,9 +123,10 @@ static struct forecast of_base(struct baselines *b, const float *base, const dou
     return (struct forecast){original, scaled};
 }
 
-/* The mean so far as the step's targets are scaled; before there is one what is 0 there. */
+/* Returns the mean so far, scaled as the step's targets; before the first target, the value that is
+   0 after scaling. */
 static struct forecast of_mean(struct baselines *b, uint32_t state,
-                               const struct target_come *target) {
+                               const struct target_arrival *target) {
     size_t size = b->size;
     const double *means = baseline_values(b->baseline, state), *scale = target->scale;
     double *scaled = b->forecast, *original = scaled + size;
@@ -143,7 +144,7 @@ static struct forecast of_mean(struct baselines *b, uint32_t state,
 }
 
 static struct forecast forecast_at(struct baselines *b, uint32_t state,
-                                   const struct target_come *target) {
+                                   const struct target_arrival *target) {
     if (!b->next)
         return of_mean(b, state, target);
     if (b->host->model->open > 1)
@@ -152,53 +153,53 @@ static struct forecast forecast_at(struct baselines *b, uint32_t state,
                              baseline_scaled(b->baseline, state)};
 }
 
-/* What is said, in original units and as prediction.h has it. Where nothing is known that is 0 of
-   the network's, which is the mean of a scale. */
+/* Stores the prediction in original units, in the form of prediction.h. An unknown value is the
+   network's 0, the mean of a scale. */
 static void predict(struct baselines *b, uint32_t state, size_t score, const double *scale,
                     const struct forecast *forecast) {
-    double *said = b->said + score * b->said_size;
+    double *prediction = b->predictions + score * b->prediction_size;
     if (!has_numbers(b)) {
-        baseline_probabilities(b->baseline, state, said);
+        baseline_probabilities(b->baseline, state, prediction);
         return;
     }
     for (size_t k = 0; k < b->size; k++) {
         double value = forecast->original[k];
-        said[k] = !isnan(value) ? value : scale ? scale[k] : 0;
+        prediction[k] = !isnan(value) ? value : scale ? scale[k] : 0;
         if (b->kind == BASELINE_NORMAL)
-            said[b->size + k] =
+            prediction[b->size + k] =
                 baseline_deviation(b->baseline, state, k) * (scale ? scale[b->size + k] : 1);
     }
 }
 
-static void baselines_target(void *self, const struct target_come *target) {
+static void baselines_target(void *self, const struct target_arrival *target) {
     struct baselines *b = self;
     size_t score = b->host->members[0].plan.scores;
     uint32_t state = state_at(b, target->slot, target->horizon);
     double *errors = b->errors + score * b->size;
     struct forecast forecast = {NULL, NULL};
     if (b->kind == BASELINE_VALUE && !b->next && !target->scale && !b->host->want_outputs) {
-        b->losses[score] = baseline_score_mean(b->baseline, state, target->came, errors);
+        b->losses[score] = baseline_score_mean(b->baseline, state, target->original, errors);
         return;
     }
     if (has_numbers(b)) {
         forecast = forecast_at(b, state, target);
         for (size_t k = 0; k < b->size; k++)
-            errors[k] = forecast.original[k] - (double)unaligned_float(target->came, k);
+            errors[k] = forecast.original[k] - (double)unaligned_float(target->original, k);
     }
     if (b->host->want_outputs)
         predict(b, state, score, target->scale, &forecast);
     b->losses[score] = baseline_score(b->baseline, state, target->value, forecast.scaled);
     if (has_numbers(b) && !b->next)
-        baseline_see_target(b->baseline, state, target->came);
+        baseline_see_target(b->baseline, state, target->original);
 }
 
 static void baselines_stepped(void *self, const struct step *step) {
     struct baselines *b = self;
     if (has_numbers(b) && b->next && b->host->model->open == 1)
-        baseline_see_last(b->baseline, step->slot, step->came, step->seen, b->size);
+        baseline_see_last(b->baseline, step->slot, step->original, step->seen, b->size);
 }
 
-/* ---- Once the plan is played ---- */
+/* ---- After the plan has been played ---- */
 
 static void baselines_scored(void *self, struct planned *example, struct scored *score) {
     const struct baselines *b = self;
@@ -207,9 +208,9 @@ static void baselines_scored(void *self, struct planned *example, struct scored 
     score->of_baseline = b->errors + score->number * b->size;
 }
 
-const double *baselines_said(const struct part_host *host, size_t score) {
+const double *baselines_prediction(const struct part_host *host, size_t score) {
     const struct baselines *b = part_find(host, &baselines_part);
-    return b ? b->said + score * b->said_size : NULL;
+    return b ? b->predictions + score * b->prediction_size : NULL;
 }
 
 /* ---- Checkpoints ---- */

@@ -1,4 +1,4 @@
-/* What the simplest forecast would have lost (baseline.h), score by score. */
+/* The loss of the simplest forecast (baseline.h) of each score. */
 #ifndef RUNNEL_BASELINES_H
 #define RUNNEL_BASELINES_H
 
@@ -7,12 +7,12 @@
 
 struct part_host;
 
-/* What it had said of a score's target, (outputs / horizons,) as prediction_of says it; NULL where
-   there is none. Only when outputs are wanted. */
-const double *baselines_said(const struct part_host *host, size_t score);
+/* Returns the baseline's prediction of a score's target, (outputs / horizons,) in the form of
+   prediction_of; NULL without a baseline. Only when outputs are wanted. */
+const double *baselines_prediction(const struct part_host *host, size_t score);
 
-/* The first `known` classes take part from now on. One id is another class, of which no stream has
-   had any. */
+/* The first `known` classes take part from now on; an id becomes another class, which no stream has
+   had. */
 void baselines_set_classes(const struct part_host *host, size_t known);
 void baselines_forget_class(const struct part_host *host, uint32_t id);
 

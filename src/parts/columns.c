@@ -1,7 +1,7 @@
-/* From numbers of x to the network's x, where columns are listed (docs/reference/columns.md): cycles become
-   sines and cosines, numbers get a mask, and a symbol's id goes on to the engine, which knows its
-   row. Targets of `next` are those columns of x that the configuration names: as they came, and as
-   scaled. A hashed symbol has a sign, which is not a part of it as a target. */
+/* Converts numbers of x to the network's x, if columns are listed (docs/reference/columns.md):
+   cycles become sines and cosines, numbers get a mask, and the engine uses a symbol's id as its
+   row. Targets of `next` are the columns of x that the configuration names, as received and as
+   scaled. A hashed symbol has a sign, which is not part of it as a target. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,9 +14,9 @@ static const double TAU = 6.283185307179586476925286766559;
 struct columns {
     const struct input *input;
     const struct output *output;
-    bool next;         /* some are targets: */
-    union value *came; /* (target_size,) as they came, */
-    union value *seen; /* (target_size,) and as scaled, what is missing filled in */
+    bool next;             /* some columns are targets */
+    union value *original; /* (target_size,) as received */
+    union value *seen;     /* (target_size,) as scaled, with missing ones filled in */
 };
 
 static bool are_listed(const struct model *model) {
@@ -36,14 +36,14 @@ static int columns_open(void **self, struct part_host *host, struct error *error
     columns->input = &model->architecture.input;
     columns->output = &model->architecture.output;
     columns->next = targets_are_inputs(model);
-    columns->came = calloc(model->target_size, sizeof *columns->came);
+    columns->original = calloc(model->target_size, sizeof *columns->original);
     columns->seen = calloc(model->target_size, sizeof *columns->seen);
-    return columns->came && columns->seen ? 0 : error_no_memory(error);
+    return columns->original && columns->seen ? 0 : error_no_memory(error);
 }
 
 static void columns_close(void *self) {
     struct columns *columns = self;
-    free(columns->came);
+    free(columns->original);
     free(columns->seen);
     free(columns);
 }
@@ -54,7 +54,7 @@ static union value unaligned_value(const void *numbers, size_t k) {
     return value;
 }
 
-/* sin(2 pi k r) and cos(2 pi k r), where r is the part of the period that has gone. */
+/* Writes sin(2 pi k r) and cos(2 pi k r), where r is the elapsed part of the period. */
 static union value *encode_cycle(const struct column *column, float value, union value *input) {
     double part = fmod((double)value, column->period) / column->period;
     for (size_t k = 1; k <= column->harmonics; k++) {
@@ -79,18 +79,18 @@ static void encode(const struct columns *columns, const struct step *step) {
     }
 }
 
-/* What of x is a target, as it came and as scaled. */
+/* Collects the targets in x, as received and as scaled. */
 static void gather_targets(struct columns *columns, struct step *step) {
     for (size_t k = 0; k < columns->output->column_count; k++) {
         size_t column = columns->output->columns[k];
-        columns->came[k] = unaligned_value(step->x, column);
+        columns->original[k] = unaligned_value(step->x, column);
         columns->seen[k] = step->values[column];
         if (columns->input->columns[column].hash) {
-            columns->came[k].id &= ~SYMBOL_MINUS;
+            columns->original[k].id &= ~SYMBOL_MINUS;
             columns->seen[k].id &= ~SYMBOL_MINUS;
         }
     }
-    step->came = columns->came;
+    step->original = columns->original;
     step->seen = columns->seen;
 }
 
@@ -98,7 +98,7 @@ static void columns_input(void *self, struct step *step) {
     struct columns *columns = self;
     if (columns->input->hash) {
         columns->seen->id = step->input->id & ~SYMBOL_MINUS;
-        step->came = step->seen = columns->seen;
+        step->original = step->seen = columns->seen;
         return;
     }
     encode(columns, step);

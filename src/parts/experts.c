@@ -1,7 +1,6 @@
-/* scale: forecast. While it plans, the learner asks experts what each x says: networks get features
-   and targets of it, and what the mixture needs is kept by step. When the plan has been played, the
-   networks' outputs are there, and step by step the mixture learns from the target and says what
-   comes next. */
+/* scale: forecast. While planning, the learner gets the experts' forecasts for each x. Networks
+   receive features and targets from them, and the mixture's data is stored by step. After the plan
+   has been played, step by step the mixture learns from the target and makes the next forecast. */
 #include "experts.h"
 
 #include <math.h>
@@ -16,19 +15,19 @@
 #include "rows.h"
 #include "truths.h"
 
-_Static_assert((int)AHEAD_MAX <= (int)FORECAST_HORIZONS_MAX, "there is room for all horizons");
+_Static_assert((int)AHEAD_MAX <= (int)FORECAST_HORIZONS_MAX, "room for all horizons");
 
-/* Arrays of a step's row in said_numbers, (I,) each; those of the horizons follow, */
-enum { SAID_X, SAID_UNSEEN, SAID_MEAN, SAID_SD, SAID_SHARED };
+/* The arrays (I,) of a step's row; those of the horizons follow. */
+enum { SHARED_X, SHARED_UNSEEN, SHARED_MEAN, SHARED_SD, SHARED_ARRAYS };
 
-/* each of them with its experts. */
-enum { SAID_Y, SAID_LAST, SAID_DS, SAID_AR12, SAID_EXPERTS };
+/* The arrays of a horizon; those of its experts follow. */
+enum { AHEAD_Y, AHEAD_LAST, AHEAD_DS, AHEAD_AR12, AHEAD_EXPERTS };
 
-/* What a planned step says beside what networks are given. */
-struct said {
+/* A planned step. */
+struct planned_step {
     uint32_t slot;
-    bool learn;      /* from the targets that its x is */
-    uint64_t number; /* of its stream's steps: 0 begins */
+    bool learn;      /* learn from the targets in its x */
+    uint64_t number; /* its number in the stream: 0 is the first */
 };
 
 struct experts {
@@ -36,15 +35,15 @@ struct experts {
     const struct output *output;
     struct forecaster *forecaster;
     struct mixture *mixture;
-    unsigned set; /* of experts */
+    unsigned set; /* the set of experts */
     size_t columns, horizons;
     size_t count; /* experts and members */
-    size_t said_row, forecast_row;
-    struct forecast_step step; /* that is planned */
-    struct said *said;         /* (plan_steps,) */
-    double *numbers;           /* (plan_steps, said_row) */
-    double *forecasts;         /* (plan_steps, forecast_row) as in struct learned */
-    double *gathered;          /* of an example that spans plans; grows to the longest */
+    size_t row_size, forecast_row;
+    struct forecast_step step;    /* the step in planning */
+    struct planned_step *planned; /* (plan_steps,) */
+    double *numbers;              /* (plan_steps, row_size) */
+    double *forecasts;            /* (plan_steps, forecast_row) as in struct learned */
+    double *gathered;             /* results of an example that spans plans; grows to the longest */
     size_t gathered_capacity;
     double *table;   /* (count, columns) and (columns,) */
     double *targets; /* (columns,) */
@@ -52,9 +51,9 @@ struct experts {
 
 /* ---- Memory ---- */
 
-/* What is kept of a horizon. */
-static size_t said_ahead_size(const struct experts *e) {
-    return (SAID_EXPERTS + experts_count(e->set)) * e->columns;
+/* Returns the numbers stored for a horizon. */
+static size_t ahead_size(const struct experts *e) {
+    return (AHEAD_EXPERTS + experts_count(e->set)) * e->columns;
 }
 
 static bool experts_wanted(const struct part_host *host) {
@@ -74,7 +73,7 @@ static int experts_open(void **self, struct part_host *host, struct error *error
     e->horizons = host->model->horizons;
     e->count = experts_count(e->set) + host->member_count;
     host->forecasts = e->count;
-    e->said_row = SAID_SHARED * e->columns + e->horizons * said_ahead_size(e);
+    e->row_size = SHARED_ARRAYS * e->columns + e->horizons * ahead_size(e);
     e->forecast_row = e->horizons * (1 + 2 * e->count) * e->columns;
     for (size_t h = 0; h < e->horizons; h++)
         ahead[h] = output_ahead(e->output, h);
@@ -95,7 +94,7 @@ static void experts_close(void *self) {
     struct experts *e = self;
     forecaster_close(&e->forecaster);
     mixture_close(&e->mixture);
-    free(e->said);
+    free(e->planned);
     free(e->numbers);
     free(e->forecasts);
     free(e->gathered);
@@ -106,16 +105,16 @@ static void experts_close(void *self) {
 
 static size_t experts_step_bytes(const void *self) {
     const struct experts *e = self;
-    return (e->said_row + e->forecast_row) * sizeof(double);
+    return (e->row_size + e->forecast_row) * sizeof(double);
 }
 
 static bool experts_plan_open(void *self) {
     struct experts *e = self;
     size_t steps = e->host->plan_steps;
-    e->said = calloc(steps, sizeof *e->said);
-    e->numbers = calloc(steps, e->said_row * sizeof *e->numbers);
+    e->planned = calloc(steps, sizeof *e->planned);
+    e->numbers = calloc(steps, e->row_size * sizeof *e->numbers);
     e->forecasts = calloc(steps, e->forecast_row * sizeof *e->forecasts);
-    return e->said && e->numbers && e->forecasts;
+    return e->planned && e->numbers && e->forecasts;
 }
 
 static void experts_begin(void *self, uint32_t slot, enum part_begin when) {
@@ -136,7 +135,7 @@ const char *experts_name(const struct part_host *host, size_t n) {
 
 /* ---- Planning ---- */
 
-/* What a member's network is asked to say of a horizon: y, or the level, less its base. */
+/* Computes the target of a member's network for a horizon: y, or the level, less its base. */
 static bool fill_target(const struct member *member, const double *of_y, const double *of_level,
                         const double *base, union value *target) {
     const struct model *model = member->model;
@@ -153,7 +152,8 @@ static bool fill_target(const struct member *member, const double *of_y, const d
     return observed;
 }
 
-/* z and u; v of all horizons; and, if targets are relative to it, what ar12 says of all. */
+/* Computes z and u; v of all horizons; and, if targets are relative to it, the forecasts of
+   ar12. */
 static void fill_features(struct member *member, const struct forecast_step *step) {
     const struct model *model = member->model;
     union value *input = member->plan.inputs + member->plan.steps * model->features;
@@ -172,7 +172,7 @@ static void fill_features(struct member *member, const struct forecast_step *ste
     }
 }
 
-/* Score what the open steps say of this x, horizon by horizon. */
+/* Scores the predictions of the open steps with this x, horizon by horizon. */
 static void score_member(struct member *member, uint32_t slot, const struct forecast_step *step,
                          bool learn) {
     struct plan *plan = &member->plan;
@@ -188,9 +188,9 @@ static void score_member(struct member *member, uint32_t slot, const struct fore
     }
 }
 
-/* What the output is solved with, and how many targets an update learns from: of all horizons the
-   targets of the step that is closed, none where they are not to be learned from. They stand after
-   the rows that are used, of a full plan too. */
+/* Writes the targets of the closed step, of all horizons, for solving the output, and returns from
+   many of them an update learns from. Excluded targets count as none. They follow the used rows,
+   even of a full plan. */
 static size_t fill_closed(struct member *member, const struct forecast_step *step, bool *learn) {
     const struct model *model = member->model;
     union value *row = member->plan.targets + member->plan.rows * model->target_size;
@@ -207,8 +207,8 @@ static size_t fill_closed(struct member *member, const struct forecast_step *ste
     return terms;
 }
 
-/* The oldest open step is closed, then its output is solved. The least squares of a readout forget
-   a step whose targets were not observed, too. */
+/* Closes the oldest open step, then solves the output. The least squares of a readout also forget a
+   step without observed targets. */
 static void close_member(struct member *member, uint32_t slot, const struct forecast_step *step,
                          size_t *updates) {
     struct plan *plan = &member->plan;
@@ -224,9 +224,9 @@ static void close_member(struct member *member, uint32_t slot, const struct fore
     plan->rows += member->model->horizons;
 }
 
-/* Where a horizon's arrays are in a step's row. */
-static double *said_ahead(const struct experts *e, double *row, size_t horizon) {
-    return row + SAID_SHARED * e->columns + horizon * said_ahead_size(e);
+/* Returns a horizon's arrays in a step's row. */
+static double *ahead_arrays(const struct experts *e, double *row, size_t horizon) {
+    return row + SHARED_ARRAYS * e->columns + horizon * ahead_size(e);
 }
 
 static void keep_arrays(const double *const *arrays, size_t count, size_t columns, double *row) {
@@ -237,25 +237,28 @@ static void keep_arrays(const double *const *arrays, size_t count, size_t column
 static void keep(struct experts *e, const struct step *planned) {
     const struct forecast_step *step = &e->step;
     size_t columns = e->columns;
-    double *row = e->numbers + planned->number * e->said_row;
-    const double *const shared[SAID_SHARED] = {[SAID_X] = step->x,
-                                               [SAID_UNSEEN] = step->unseen,
-                                               [SAID_MEAN] = step->mean,
-                                               [SAID_SD] = step->sd};
-    keep_arrays(shared, SAID_SHARED, columns, row);
+    double *row = e->numbers + planned->number * e->row_size;
+    const double *const shared[SHARED_ARRAYS] = {[SHARED_X] = step->x,
+                                                 [SHARED_UNSEEN] = step->unseen,
+                                                 [SHARED_MEAN] = step->mean,
+                                                 [SHARED_SD] = step->sd};
+    keep_arrays(shared, SHARED_ARRAYS, columns, row);
     for (size_t h = 0; h < e->horizons; h++) {
         const struct forecast_horizon *of = &step->of[h];
-        const double *const arrays[SAID_EXPERTS] = {
-            [SAID_Y] = of->y, [SAID_LAST] = of->last, [SAID_DS] = of->ds, [SAID_AR12] = of->ar12};
-        double *ahead = said_ahead(e, row, h);
-        keep_arrays(arrays, SAID_EXPERTS, columns, ahead);
-        memcpy(ahead + SAID_EXPERTS * columns, of->experts,
+        const double *const arrays[AHEAD_EXPERTS] = {[AHEAD_Y] = of->y,
+                                                     [AHEAD_LAST] = of->last,
+                                                     [AHEAD_DS] = of->ds,
+                                                     [AHEAD_AR12] = of->ar12};
+        double *ahead = ahead_arrays(e, row, h);
+        keep_arrays(arrays, AHEAD_EXPERTS, columns, ahead);
+        memcpy(ahead + AHEAD_EXPERTS * columns, of->experts,
                experts_count(e->set) * columns * sizeof *row);
     }
-    e->said[planned->number] = (struct said){planned->slot, planned->example->learn, step->number};
+    e->planned[planned->number] =
+        (struct planned_step){planned->slot, planned->example->learn, step->number};
 }
 
-/* What every network is given of the step, in place of x. */
+/* Computes the networks' input of the step in place of x. */
 static void experts_input(void *self, struct step *step) {
     struct experts *e = self;
     denormals_to_zero();
@@ -275,85 +278,87 @@ static void experts_score(void *self, struct step *step) {
     }
 }
 
-/* ---- Once the plan is played ---- */
+/* ---- After the plan has been played ---- */
 
-/* What was said of a step, and of one horizon. */
-struct saying {
+/* The arrays of a step, and of one horizon. */
+struct step_arrays {
     const double *shared, *ahead;
     size_t horizon;
 };
 
-static struct saying saying_of(const struct experts *e, size_t step, size_t horizon) {
-    double *row = e->numbers + step * e->said_row;
-    return (struct saying){row, said_ahead(e, row, horizon), horizon};
+static struct step_arrays arrays_of(const struct experts *e, size_t step, size_t horizon) {
+    double *row = e->numbers + step * e->row_size;
+    return (struct step_arrays){row, ahead_arrays(e, row, horizon), horizon};
 }
 
-/* What a network says, as a change. */
-static double change_of(const struct member *member, const struct saying *said, size_t columns,
-                        size_t k, double a) {
+/* Converts a network's output to a change. */
+static double change_of(const struct member *member, const struct step_arrays *arrays,
+                        size_t columns, size_t k, double a) {
     switch (member->model->architecture.output.relative) {
     case RELATIVE_NONE:
-        return (said->shared[SAID_MEAN * columns + k] + said->shared[SAID_SD * columns + k] * a -
-                said->shared[SAID_X * columns + k]) /
-               said->ahead[SAID_DS * columns + k];
+        return (arrays->shared[SHARED_MEAN * columns + k] +
+                arrays->shared[SHARED_SD * columns + k] * a -
+                arrays->shared[SHARED_X * columns + k]) /
+               arrays->ahead[AHEAD_DS * columns + k];
     case RELATIVE_AR12:
-        return a + said->ahead[SAID_AR12 * columns + k];
+        return a + arrays->ahead[AHEAD_AR12 * columns + k];
     default:
         return a;
     }
 }
 
-/* All forecasts of the step and horizon into the table, in changes. */
-static void fill_table(struct experts *e, size_t step, const struct saying *said) {
+/* Writes all forecasts of the step and horizon to the table, as changes. */
+static void fill_table(struct experts *e, size_t step, const struct step_arrays *arrays) {
     size_t columns = e->columns, experts = experts_count(e->set);
     double *table = e->table;
-    memcpy(table, said->ahead + SAID_EXPERTS * columns, experts * columns * sizeof *table);
+    memcpy(table, arrays->ahead + AHEAD_EXPERTS * columns, experts * columns * sizeof *table);
     table += experts * columns;
     for (size_t m = 0; m < e->host->member_count; m++) {
         const struct member *member = &e->host->members[m];
         const float *outputs =
-            member->results.outputs + step * member->model->outputs + said->horizon * columns;
+            member->results.outputs + step * member->model->outputs + arrays->horizon * columns;
         for (size_t k = 0; k < columns; k++)
-            *table++ = change_of(member, said, columns, k, (double)outputs[k]);
+            *table++ = change_of(member, arrays, columns, k, (double)outputs[k]);
     }
 }
 
-/* Forecasts in original units: x + ds p, and NaN of a column that was never seen. */
-static void fill_original(const double *p, size_t count, const struct saying *said, size_t columns,
-                          double *out) {
+/* Converts forecasts to original units, x + ds p, with NaN in a column without an observation. */
+static void fill_original(const double *p, size_t count, const struct step_arrays *arrays,
+                          size_t columns, double *out) {
     for (size_t n = 0; n < count; n++)
         for (size_t k = 0; k < columns; k++)
-            *out++ = said->shared[SAID_X * columns + k] +
-                     said->ahead[SAID_DS * columns + k] * *p++ +
-                     said->shared[SAID_UNSEEN * columns + k];
+            *out++ = arrays->shared[SHARED_X * columns + k] +
+                     arrays->ahead[AHEAD_DS * columns + k] * *p++ +
+                     arrays->shared[SHARED_UNSEEN * columns + k];
 }
 
-/* The x of this step beside what was said of it. */
+/* Adds the x of this step as the truth of an earlier forecast. */
 static void record_truth(struct experts *e, const struct planned *example, size_t step,
-                         const struct saying *said, double loss) {
-    const struct said *how = &e->said[step];
+                         const struct step_arrays *arrays, double loss) {
+    const struct planned_step *from = &e->planned[step];
     for (size_t k = 0; k < e->columns; k++)
-        e->targets[k] = isnan(said->ahead[SAID_Y * e->columns + k])
+        e->targets[k] = isnan(arrays->ahead[AHEAD_Y * e->columns + k])
                             ? NAN
-                            : said->shared[SAID_X * e->columns + k];
-    const struct truth_score came = {
+                            : arrays->shared[SHARED_X * e->columns + k];
+    const struct truth_score target = {
         .loss = loss,
         .target = e->targets,
-        .baseline = said->ahead + SAID_LAST * e->columns,
-        .horizon = said->horizon,
-        .learn = how->learn,
-        .tell = example->outputs,
+        .baseline = arrays->ahead + AHEAD_LAST * e->columns,
+        .horizon = arrays->horizon,
+        .learn = from->learn,
+        .report = example->outputs,
     };
-    truth_came(truths_of(e->host), how->slot, output_ahead(e->output, said->horizon) - 1, &came);
+    truth_add_target(truths_of(e->host), from->slot, output_ahead(e->output, arrays->horizon) - 1,
+                     &target);
 }
 
-/* The target of the step so many before has come. */
+/* Scores the earlier step whose target is this step. */
 static void score_target(struct experts *e, struct planned *example, size_t step, size_t horizon) {
-    const struct said *how = &e->said[step];
-    const struct saying said = saying_of(e, step, horizon);
+    const struct planned_step *from = &e->planned[step];
+    const struct step_arrays arrays = arrays_of(e, step, horizon);
     struct learner_errors *errors = &e->host->errors;
-    struct mixture_score score = mixture_learn(e->mixture, how->slot, horizon, how->number,
-                                               said.ahead + SAID_Y * e->columns, how->learn);
+    struct mixture_score score = mixture_learn(e->mixture, from->slot, horizon, from->number,
+                                               arrays.ahead + AHEAD_Y * e->columns, from->learn);
     if (score.observed == 0)
         return;
     example->squared_error += score.squared_error;
@@ -374,41 +379,42 @@ static void score_target(struct experts *e, struct planned *example, size_t step
         .of_baseline = score.of_last,
     };
     e->host->score(e->host, example, &scored);
-    record_truth(e, example, step, &said, score.loss);
+    record_truth(e, example, step, &arrays, score.loss);
 }
 
-/* What is said of one horizon, into the step's row of forecasts. */
+/* Computes the forecast of one horizon in the step's row. */
 static void predict(struct experts *e, const struct planned *example, size_t step, size_t horizon) {
-    const struct said *how = &e->said[step];
-    const struct saying said = saying_of(e, step, horizon);
+    const struct planned_step *from = &e->planned[step];
+    const struct step_arrays arrays = arrays_of(e, step, horizon);
     size_t columns = e->columns, all = e->count * columns;
     double *combined = e->table + all;
     double *row = e->forecasts + step * e->forecast_row;
     double *experts = row + e->horizons * columns + horizon * all;
-    fill_table(e, step, &said);
-    mixture_predict(e->mixture, how->slot, horizon, how->number, e->table,
-                    said.ahead + SAID_DS * columns, combined);
-    fill_original(combined, 1, &said, columns, row + horizon * columns);
-    fill_original(e->table, e->count, &said, columns, experts);
+    fill_table(e, step, &arrays);
+    mixture_predict(e->mixture, from->slot, horizon, from->number, e->table,
+                    arrays.ahead + AHEAD_DS * columns, combined);
+    fill_original(combined, 1, &arrays, columns, row + horizon * columns);
+    fill_original(e->table, e->count, &arrays, columns, experts);
     if (example->outputs)
-        mixture_weights(e->mixture, how->slot, horizon, experts + e->horizons * all);
+        mixture_weights(e->mixture, from->slot, horizon, experts + e->horizons * all);
 }
 
 static void experts_played(void *self, struct planned *example, size_t step) {
     struct experts *e = self;
     struct truth *truth = truths_of(e->host);
-    const struct said *how = &e->said[step];
-    if (how->number == 0) {
-        mixture_begin(e->mixture, how->slot);
-        truth_begin(truth, how->slot);
+    const struct planned_step *from = &e->planned[step];
+    if (from->number == 0) {
+        mixture_begin(e->mixture, from->slot);
+        truth_begin(truth, from->slot);
     }
-    for (size_t h = 0; h < e->horizons && how->number >= output_ahead(e->output, h); h++)
+    for (size_t h = 0; h < e->horizons && from->number >= output_ahead(e->output, h); h++)
         score_target(e, example, step, h);
     for (size_t h = 0; h < e->horizons; h++)
         predict(e, example, step, h);
     const struct truth_step at = truths_step(e->host, example);
     const double *row = e->forecasts + step * e->forecast_row;
-    truth_said(truth, how->slot, &at, row, row + e->horizons * e->columns, example->outputs);
+    truth_add_prediction(truth, from->slot, &at, row, row + e->horizons * e->columns,
+                         example->outputs);
     example->given_steps++;
 }
 

@@ -1,4 +1,4 @@
-/* scale: forecast. Experts and networks side by side, mixed (docs/explanation/forecasts.md). */
+/* scale: forecast. A mixture of experts and networks (docs/explanation/forecasts.md). */
 #ifndef RUNNEL_EXPERTS_H
 #define RUNNEL_EXPERTS_H
 
@@ -6,7 +6,7 @@
 
 struct part_host;
 
-/* The name of one that is mixed, of host->forecasts: experts, then members. */
+/* Returns the name of forecast n of host->forecasts: experts, then members. */
 const char *experts_name(const struct part_host *host, size_t n);
 
 #endif

@@ -6,10 +6,10 @@
 #include "part.h"
 #include "rows.h"
 
-/* missing: hold. A number that is missing is the last one that its stream had. */
+/* missing: hold. A missing number becomes the last one of its stream. */
 struct missing {
     size_t size; /* numbers in an x */
-    bool *holds; /* (size,) of columns; */
+    bool *holds; /* (size,) columns that hold */
     float *held; /* (slots, size), NaN = none yet */
 };
 

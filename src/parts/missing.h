@@ -1,4 +1,4 @@
-/* What stands for numbers that are missing: model.input.missing. */
+/* Substitutes for missing numbers: model.input.missing. */
 #ifndef RUNNEL_MISSING_H
 #define RUNNEL_MISSING_H
 
@@ -6,8 +6,8 @@
 
 struct part_host;
 
-/* The last observed x (x_size,) of the stream in a slot, NaN where none yet; NULL without
-   missing: hold, and with scale: forecast, whose experts keep it. */
+/* Returns the last observed x (x_size,) of the stream in a slot, NaN before the first. NULL without
+   missing: hold, and with scale: forecast, whose experts store it. */
 float *missing_held(const struct part_host *host, uint32_t slot);
 
 #endif

@@ -1,33 +1,33 @@
-/* Parts of a stream: everything that it has besides arithmetic. A part is one source file here, and
-   a line in parts.def, in the order in which parts act. The learner opens those that its
-   configuration wants, and calls their functions at the moments below: it knows none of them by
-   name, but truths, which can be switched in flight.
+/* Parts of a stream: everything besides arithmetic. A part is one source file here and one line in
+   parts.def, in the order in which parts act. The learner opens the parts that its configuration
+   requires and calls their functions at the moments below. It calls no part by name, except truths,
+   which can be switched in flight.
 
    Planning, for each example:
-     take      before anything else: it may rewrite the example
+     take      first: it may rewrite the example
      example   its stream and its row of the plan are known
-     input     for each step: rewrite x on its way to the networks. x as it came stays what
-               statistics, experts, anomalies, baselines and errors see: who changes it for all of
-               them does that in `take`. With scale: forecast experts make the networks' x of it
-     score     for each step, before it: targets of earlier steps that its x brings
+     input     for each step: rewrites x for the networks. Statistics, experts, anomalies, baselines
+               and errors use the original x; `take` may change that. With scale: forecast, experts
+               compute the networks' x from it
+     score     for each step, before it: targets of earlier steps that its x contains
      stepped   for each step, after it
-     settled   likewise, when all else of the step is planned. The plan may be played
+     settled   the same, when the rest of the step is planned. The plan may be played
      label     an example that is a label, in place of the steps
      end       a sequence ends
      taken     the example is planned
-   and `target` for each target of the one network that comes.
+   and `target` for each target of the one network.
 
-   Once the plan is played, for each example:
-     resumed   it begins, or goes on from the plan before
+   After the plan has been played, for each example:
+     resumed   it begins, or continues from the previous plan
      played    for each step, after its scores
-     given     all of it that this plan has
-     gather    it goes on in the next plan, or came from the one before: keep what it says
-     report    it is finished: what the observer gets
-   and `scored` for each score, from whoever made it; then `next`: an empty plan begins.
+     given     all of its results in this plan
+     gather    it spans plans: save its results
+     report    it is complete: fill in the results for the observer
+   and `scored` for each score of network or part; then `next`: an empty plan begins.
 
-   How examples are cut into plans never changes a bit. A function that a part does not need is
-   NULL. Those that return int: 0, or -1 with a sentence; then the learner can only be closed (not
-   so after `prepare`, which changes nothing). */
+   How examples are divided into plans never changes a bit. An unused function is NULL. Functions of
+   type int return 0, or -1 with an error: then the learner can only be closed, except after
+   `prepare`, which changes nothing. */
 #ifndef RUNNEL_PART_H
 #define RUNNEL_PART_H
 
@@ -43,92 +43,96 @@
 struct part_host;
 struct state_row;
 
-/* What parts publish in `loss` (parts.def). */
+/* The figures of parts in `loss` (parts.def). */
 enum part_figure {
 #define PART_FIELD(key, ...) FIGURE_##key,
 #include "common/parts.def"
     PART_FIGURES
 };
 
-/* One example of the plan: its results, gathered while its plans are played. An example that is
-   longer than a plan is the last of one plan and the first of the next. */
+/* One example of the plan with its results. An example longer than a plan is the last of one plan
+   and the first of the next. */
 struct planned {
     char key[WIRE_KEY_MAX], forgotten[WIRE_KEY_MAX];
     size_t key_size, forgotten_size;
-    bool forgets;  /* the stream `forgotten` made room for it */
+    bool forgets;  /* `forgotten` was forgotten to make room for its stream */
     bool outputs;  /* its outputs are wanted */
     bool measured; /* it has a MEASURE */
-    bool finished; /* all of it has been planned */
-    bool begun;    /* some of it has been given out */
-    bool begins;   /* its stream does, with it */
-    bool learn;    /* as in struct example */
-    uint32_t slot; /* of its stream; of a label without a stream STREAMS_NONE */
+    bool finished; /* completely planned */
+    bool begun;    /* some of its results have been delivered */
+    bool begins;   /* its stream begins with it */
+    bool learn;    /* the field of struct example */
+    uint32_t slot; /* its stream's; STREAMS_NONE: a label without a stream */
     uint64_t received;
-    double time;                          /* of its header, 0 = unknown */
-    size_t steps;                         /* of the whole example */
-    size_t streams;                       /* in memory after it */
-    size_t planned_steps, planned_scores; /* in this plan, of each member */
-    size_t planned_measures;              /* likewise, 0 or 1 */
+    double time;                          /* time in its header, 0 = unknown */
+    size_t steps;                         /* steps of the whole example */
+    size_t streams;                       /* streams in memory after it */
+    size_t planned_steps, planned_scores; /* counts in this plan, for each member */
+    size_t planned_measures;              /* count in this plan, 0 or 1 */
     size_t planned_moments;
-    size_t gathered_steps;                              /* played in earlier plans */
-    size_t given_steps;                                 /* whose predictions are kept (truth.h) */
-    size_t told_scores, told_steps;                     /* of it, the first that is told */
-    size_t scored, observed, correct, updates, skipped; /* as in struct learned */
+    size_t gathered_steps;           /* played in earlier plans */
+    size_t given_steps;              /* steps whose predictions are kept (truth.h) */
+    size_t first_pair, first_bounds; /* its first pair and bounds (truth.h) */
+    size_t scored, observed, correct, updates, skipped; /* the fields of struct learned */
     double loss_sum, baseline_sum, squared_error, gradient_norm, update_ratio;
-    size_t planned_updates[CONFIG_MEMBERS_MAX]; /* (members,): last, since few are there mostly */
+    /* (members,): at the end, since most configurations have few */
+    size_t planned_updates[CONFIG_MEMBERS_MAX];
 };
 
 /* One step of an example, while it is planned. */
 struct step {
     const struct example *example;
-    size_t t;            /* its number in the example, */
-    size_t number;       /* and in the plan */
-    uint32_t slot;       /* of its stream */
-    const void *x;       /* (x_size,) as it came, maybe unaligned */
-    union value *values; /* (x_size,) begins as x; parts rewrite it */
-    union value *input;  /* (features,) of the first network: `values` where nothing is encoded */
-    const void *came;    /* (target_size,) what of x is a target: as it came, maybe unaligned, */
-    const union value *seen; /* and as networks see it */
+    size_t t;                /* its number in the example */
+    size_t number;           /* its number in the plan */
+    uint32_t slot;           /* its stream's */
+    const void *x;           /* (x_size,) as received, perhaps unaligned */
+    union value *values;     /* (x_size,) initially x; parts rewrite it */
+    union value *input;      /* (features,) of the first network: `values` without encoding */
+    const void *original;    /* (target_size,) targets in x, as received, perhaps unaligned */
+    const union value *seen; /* (target_size,) the same as networks receive them */
 };
 
-/* A target of an open step has come, while the example that brings it is planned. */
-struct target_come {
+/* A target of an open step, while the example that contains it is planned. */
+struct target_arrival {
     uint32_t slot;
-    size_t age, horizon;         /* of the step: see member.h */
-    union value *value;          /* (target_size,) in the network's unit; not yet relative */
-    const void *came;            /* (target_size,) as it came, maybe unaligned */
-    bool learn;                  /* it is learned from */
-    uint64_t classes;            /* that had appeared before the step's example */
-    const double *scale;         /* (2, target_size) mean and deviation that the step was predicted
-                                    with; NULL: targets are not scaled */
-    const struct scaler *scaler; /* likewise */
-    const float *base;           /* (target_size,) what it is relative to; NULL: nothing */
+    size_t age, horizon;  /* age and horizon of the step: see member.h */
+    union value *value;   /* (target_size,) in the network's unit; not yet relative */
+    const void *original; /* (target_size,) as received, perhaps unaligned */
+    bool learn;           /* used for learning */
+    uint64_t classes;     /* known before the step's example */
+    /* (2, target_size) mean and deviation of the step's prediction; NULL: targets are not
+       scaled. */
+    const double *scale;
+    const struct scaler *scaler; /* the scaler of that prediction, or NULL */
+    const float *base;           /* (target_size,) the base of a relative target, or NULL */
 };
 
 /* A score, once it has been played. */
 struct scored {
-    size_t number;             /* of the plan; SIZE_MAX: not of a network */
+    size_t number;             /* its number in the plan; SIZE_MAX: no network's score */
     size_t horizon;            /* 0 is the nearest */
-    double loss, baseline;     /* what the simplest forecast would have lost */
-    const float *output;       /* (outputs / horizons,) that was scored */
+    double loss, baseline;     /* loss of network and simplest forecast */
+    const float *output;       /* (outputs / horizons,) the output that was scored */
     const union value *target; /* (target_size,) */
-    const double *errors;      /* (target_size,) forecast less target in original units, NaN where
-                                  there is none; NULL: targets are not numbers */
-    const double *of_baseline; /* (target_size,) likewise; zeros where there is no baseline */
+    /* (target_size,) forecast less target in original units, NaN = unknown; NULL: targets are not
+       numbers. */
+    const double *errors;
+    const double *of_baseline; /* (target_size,) the same of the baseline; zeros without one */
 };
 
-/* What this plan has of an example. */
+/* The results of an example in this plan. */
 struct given {
-    size_t row;                     /* of the example in the plan */
-    size_t first_step, first_score; /* in the plan */
+    size_t row;                     /* the example's row in the plan */
+    size_t first_step, first_score; /* numbers in the plan */
     struct learned *learned;        /* scale and outputs of this plan */
 };
 
-/* A stream begins in a slot: its first step is planned; or now, while the plan is empty. */
+/* When a stream begins in a slot: with its first step, which is planned, or at once, while the plan
+   is empty. */
 enum part_begin { BEGIN_PLANNED, BEGIN_NOW };
 
-/* A slot is to be written with a stream that comes from elsewhere; it has been; or with the stream
-   that was there. */
+/* A stream from another daemon: its rows are about to be written into the slot, have been written,
+   or are replaced by those of the earlier stream. */
 enum part_adopt { ADOPT_EXPECTED, ADOPT_ARRIVED, ADOPT_WITHDRAWN };
 
 struct part_kind {
@@ -136,20 +140,20 @@ struct part_kind {
 
     /* ---- Opening ---- */
     bool (*wanted)(const struct part_host *host); /* NULL: always */
-    /* 1: it cannot be had, but is not missed either; the sentence says why. */
+    /* Returns 1 with an error if the part is unavailable and optional. */
     int (*open)(void **self, struct part_host *host, struct error *error);
     void (*close)(void *self);
-    size_t (*step_bytes)(const void *self); /* of a planned step */
+    size_t (*step_bytes)(const void *self); /* bytes of a planned step */
     bool (*plan_open)(void *self);          /* host->plan_steps is known. False: out of memory */
-    int (*prepare)(void *self, struct error *error); /* read what `reset` begins with */
-    void (*reset)(void *self);                       /* learning begins again; no stream is there */
-    /* Starting values (parameters,) of a member, before they are written. */
+    int (*prepare)(void *self, struct error *error); /* reads the data that `reset` starts from */
+    void (*reset)(void *self);                       /* learning starts again without streams */
+    /* Sets starting values (parameters,) of a member before they are written. */
     int (*fill)(void *self, size_t member, float *values, struct error *error);
 
     /* ---- Streams ---- */
     void (*begin)(void *self, uint32_t slot, enum part_begin when);
     void (*adopt)(void *self, uint32_t slot, enum part_adopt what);
-    void (*restored)(void *self); /* all rows that are not of streams have been written */
+    void (*restored)(void *self); /* all rows without a stream have been written */
 
     /* ---- Planning ---- */
     int (*take)(void *self, struct example *example, struct error *error);
@@ -161,10 +165,10 @@ struct part_kind {
     int (*label)(void *self, const struct example *label, struct error *error);
     int (*end)(void *self, uint32_t slot, struct error *error);
     int (*taken)(void *self, struct error *error);
-    void (*target)(void *self, const struct target_come *target);
+    void (*target)(void *self, const struct target_arrival *target);
 
-    /* ---- Once the plan is played ---- */
-    bool (*needs_outputs)(const void *self); /* of every step */
+    /* ---- After the plan has been played ---- */
+    bool (*needs_outputs)(const void *self); /* true: the outputs of every step */
     void (*resumed)(void *self, struct planned *example);
     void (*played)(void *self, struct planned *example, size_t step);
     void (*scored)(void *self, struct planned *example, struct scored *score);
@@ -172,19 +176,19 @@ struct part_kind {
     int (*gather)(void *self, const struct planned *example, size_t first_step,
                   struct error *error);
     void (*report)(void *self, const struct planned *example, const struct given *given);
-    void (*figures)(const void *self, double *figures); /* (PART_FIGURES,) its own, as they are */
-    /* The example in row `last` goes on as the first; NULL: none does. */
+    void (*figures)(const void *self, double *figures); /* (PART_FIGURES,) writes its own */
+    /* Moves the unfinished example in row `last` to the first row; NULL: no example continues. */
     int (*next)(void *self, const struct planned *unfinished, size_t last, struct error *error);
 
-    /* ---- What checkpoints keep (rows.h) ---- */
+    /* ---- State in checkpoints (rows.h) ---- */
     const struct state_row *rows;
-    /* Whether what is kept of a slot can have come from here: NULL, or the name of a row that
-       cannot. `filled`: its rows have been written, after which more may follow from them. */
+    /* Check the slot's state: return NULL, or an invalid row's name. `filled` follows the writing
+       of its rows, and may compute more state from them. */
     const char *(*valid)(void *self, uint32_t slot);
     const char *(*filled)(void *self, uint32_t slot);
 
     size_t row_count;
-    bool shares; /* `valid` and `filled` also of slots that streams share, after those of streams */
+    bool shares; /* `valid` and `filled` also apply to shared slots, after those of streams */
 };
 
 struct part {
@@ -194,19 +198,19 @@ struct part {
 
 enum { PARTS_MAX = 32, PART_MEMBERS = offsetof(struct part_kind, row_count) / sizeof(void *) };
 
-/* What parts see of the learner. They write what is said to be theirs. */
+/* The learner as parts see it. Parts write only the fields that name them. */
 struct part_host {
-    const struct config *config; /* while they open, then NULL */
-    const struct model *model;   /* of the configuration as it stands */
-    struct member *members;      /* (member_count,), and one more for its rates where that is 0 */
+    const struct config *config; /* NULL once all parts are open */
+    const struct model *model;   /* the model of the configuration itself */
+    struct member *members;      /* (member_count,), or one with rates only */
     size_t member_count;
     struct streams *streams;
-    size_t slots, window; /* streams at most; of the configuration's network */
+    size_t slots, window; /* maximum of streams; window of the configuration's network */
     struct learner_observer observer;
 
     size_t plan_steps;       /* room for steps, scores and examples */
     size_t steps;            /* planned */
-    struct planned *planned; /* the example that is planned, */
+    struct planned *planned; /* the example in planning */
     size_t row;              /* its number in the plan */
     bool want_outputs;
     char initial[CONFIG_PATH_SIZE]; /* model.initial; "" = none */
@@ -215,35 +219,35 @@ struct part_host {
     struct learner_counters counters;
     struct learner_errors errors; /* sums: parts add to columns and experts */
 
-    size_t forecasts;      /* that are mixed, experts and members (experts) */
+    size_t forecasts;      /* forecasts in the mixture, experts and members (experts) */
     uint64_t appeared;     /* classes that had appeared before the example (words) */
-    size_t known_classes;  /* that take part; SIZE_MAX: all (words) */
-    size_t hidden_classes; /* whose biases are no part of what is learned (words) */
+    size_t known_classes;  /* classes that take part; SIZE_MAX: all (words) */
+    size_t hidden_classes; /* classes whose biases are not learned (words) */
 
     struct part *parts; /* (part_count,) */
     size_t part_count;
-    /* By member of part_kind the parts that have it, in their order; NULL ends each. */
+    /* The parts with each function of part_kind, in their order; NULL ends each list. */
     const struct part *having[PART_MEMBERS][PARTS_MAX + 1];
 
-    /* Play the plan where it has no room for one more step with all that may come with it. The
-       example that is planned becomes its first. */
+    /* Plays the plan if it has no room for another step with all its scores. The example in
+       planning becomes its first. */
     int (*make_room)(struct part_host *host, struct error *error);
-    /* Play what is planned, whatever it is. */
+    /* Plays the plan in any case. */
     int (*play)(struct part_host *host, struct error *error);
-    /* The stream in a slot changes with the example. */
+    /* The example changes the stream in the slot. */
     void (*mark)(struct part_host *host, uint32_t slot);
-    /* A score that a part has made. */
+    /* Adds a score of a part. */
     void (*score)(struct part_host *host, struct planned *example, struct scored *score);
 };
 
-/* The parts that have that function, in their order. */
+/* Iterates over the parts with that function, in their order. */
 #define PARTS_EACH(host, part, function)                                                           \
     for (const struct part *const *                                                                \
              part##_at = (host)->having[offsetof(struct part_kind, function) / sizeof(void *)],    \
             *part;                                                                                 \
          (part = *part##_at); part##_at++)
 
-/* What a part of that kind keeps; NULL: the learner has none. */
+/* Returns the state of the part of that kind; NULL: the learner does not have it. */
 static inline void *part_find(const struct part_host *host, const struct part_kind *kind) {
     for (size_t n = 0; n < host->part_count; n++)
         if (host->parts[n].kind == kind)
@@ -251,25 +255,25 @@ static inline void *part_find(const struct part_host *host, const struct part_ki
     return NULL;
 }
 
-/* All parts are open: note what each has. */
+/* Collects the functions of all parts, which are open. */
 void parts_opened(struct part_host *host);
 
-/* Hand a target to all parts. */
-static inline void part_target(struct part_host *host, const struct target_come *target) {
+/* Passes a target to all parts. */
+static inline void part_target(struct part_host *host, const struct target_arrival *target) {
     PARTS_EACH(host, part, target)
     part->kind->target(part->self, target);
 }
 
 #define PART_NO_MEMORY                                                                             \
-    "out of memory for the predictions of an example of %zu steps: send it in pieces or turn "     \
-    "statistics.predictions off"
+    "out of memory for the predictions of an example of %zu steps: send it in pieces, or set "     \
+    "statistics.predictions: false"
 
 /* All kinds, in the order of parts.def. */
 #define PART(name) extern const struct part_kind name##_part;
 #include "common/parts.def"
 extern const struct part_kind *const part_kinds[]; /* NULL ends it */
 
-/* Row n of all kinds; NULL after the last. */
+/* Returns row n of all kinds; NULL after the last. */
 const struct state_row *part_row(size_t n);
 
 #endif

@@ -43,20 +43,19 @@ static void convert(enum part_meaning means, const float *outputs, size_t size, 
         numbers[k] = meanings[means]((double)outputs[k]);
 }
 
-/* Back from standardized numbers, y = mean + deviation z: a level is moved and stretched, */
+/* Unscale standardized numbers, y = mean + deviation z. A level is moved and stretched. */
 static void unscale_level(const struct learned *learned, size_t size, double *numbers) {
     for (size_t k = 0; k < size; k++)
         numbers[k] = numbers[k] * learned->target_deviation[k] + learned->target_mean[k];
 }
 
-/* a width only stretched. */
+/* A width is only stretched. */
 static void unscale_width(const struct learned *learned, size_t size, double *numbers) {
     for (size_t k = 0; k < size; k++)
         numbers[k] =
             learned->target_deviation[k] == 0 ? NAN : numbers[k] * learned->target_deviation[k];
 }
 
-/* What is said of one horizon. */
 void prediction_of_horizon(const struct model *model, const struct learned *learned,
                            const float *outputs, double *numbers) {
     const struct output *output = &model->architecture.output;

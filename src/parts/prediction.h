@@ -1,13 +1,13 @@
-/* What a network's outputs mean: the prediction of one step, as the contract's table of losses has
-   it, in the units of the example.
+/* The prediction of one step from a network's outputs, by the contract's table of losses, in the
+   units of the example.
 
-   Numbers, as many as the network has outputs (model.outputs):
+   It has as many numbers as the network has outputs (model.outputs):
      squared    size: a
      gaussian   size means, then size standard deviations
      softmax    size probabilities
      bernoulli  size probabilities
      mixture    the end's probability; then by rows of `components`: weights, mean1, mean2, sd1,
-                sd2, correlations */
+   sd2, correlations */
 #ifndef RUNNEL_PREDICTION_H
 #define RUNNEL_PREDICTION_H
 
@@ -15,12 +15,12 @@
 
 struct learned;
 
-/* The prediction of one horizon, from the outputs that were made for it. */
+/* Computes the prediction of one horizon from its outputs. */
 void prediction_of_horizon(const struct model *model, const struct learned *learned,
                            const float *outputs, double *numbers /* (outputs / horizons,) */);
 
-/* The prediction at step t of an example whose outputs were asked for. NaN: what has not been
-   observed yet has no mean, and what has not varied yet no standard deviation. */
+/* Computes the prediction at step t of an example whose outputs were requested. A mean is NaN
+   before the first observation, a standard deviation before the first change. */
 void prediction_of(const struct model *model, const struct learned *learned, size_t t,
                    double *numbers /* (model.outputs,) */);
 

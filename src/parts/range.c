@@ -14,7 +14,7 @@
 struct input_range {
     size_t columns;
     float *largest; /* (columns,) */
-    float *usual;   /* (columns,) a number up to this size changes nothing: largest, or -1 */
+    float *usual;   /* (columns,) smaller numbers change nothing: largest, or -1 */
     uint8_t *seen;  /* (columns,) numbers, at most INPUT_RANGE_FIRST */
     bool *ignored;  /* (columns,) */
 };
@@ -61,7 +61,7 @@ void input_range_ignore(struct input_range *range, size_t column) {
     range->usual[column] = INFINITY;
 }
 
-/* Most steps are so, and this is all that they cost. */
+/* The common case, and its whole cost. */
 static bool is_usual(const struct input_range *range, const char *x) {
     bool usual = true;
     for (size_t k = 0; k < range->columns; k++) {
@@ -163,10 +163,10 @@ static int range_take(void *self, struct example *example, struct error *error) 
     return 0;
 }
 
-/* Deviations from the mean that hardly any number exceeds. */
+/* Hardly any number has a larger deviation from the mean. */
 static const double deviations_seen = 10;
 
-/* What the scaler has seen was in range. */
+/* The range includes the values of the scaler. */
 static void range_restored(void *self) {
     struct range *range = self;
     const struct scaler *scaler = scaling_scaler(range->host);

@@ -11,14 +11,14 @@
 #include "common/finite.h"
 #include "common/wild.h"
 
-/* The least sd for the limit: a number that was constant may begin to change. */
+/* The minimum sd for the limit: a constant number can begin to change. */
 static const double least_relative = 1e-9, least_absolute = 1e-12;
 
-/* How one number is scaled. */
+/* The scaling of one number. */
 struct rule {
-    bool plain;      /* not at all */
-    uint64_t memory; /* in values, 0 = all */
-    double limit;    /* in sd, 0 = none */
+    bool plain;      /* not scaled */
+    uint64_t memory; /* values, 0 = all */
+    double limit;    /* number of sd, 0 = none */
 };
 
 struct scaler {
@@ -75,7 +75,7 @@ void scaler_reset(struct scaler *scaler) {
         memset(scaler->first, 0, scaler->size * SCALER_FIRST * sizeof *scaler->first);
 }
 
-/* Values that the statistics of `count` values weigh as much as. */
+/* Returns the effective number of values in the statistics. */
 static uint64_t weight(const struct rule *rule, uint64_t count) {
     return rule->memory > 0 && count > rule->memory ? rule->memory : count;
 }
@@ -92,18 +92,18 @@ void scaler_set(struct scaler *scaler, size_t k, bool standard, uint64_t memory,
     scaler_write(scaler, k, &(struct scaler_number){0});
 }
 
-bool scaler_knows(const struct scaler *scaler, size_t k) {
+bool scaler_has_mean(const struct scaler *scaler, size_t k) {
     return scaler->rules[k].plain || scaler->counts[k] > 0;
 }
 
-/* The value, at most `limit` sd away from the mean. */
+/* Returns the value, at most `limit` sd away from the mean. */
 static double limited(const struct scaler *scaler, size_t k, double value) {
     double mean = scaler->means[k], sd = scaler->deviations[k];
     double far = scaler->rules[k].limit * fmax(sd, least_relative * fabs(mean) + least_absolute);
     return fabs(value - mean) <= far ? value : mean + copysign(far, value - mean);
 }
 
-/* The first values are complete: how far from their median one may be that is none of the wild. */
+/* Returns the distance from the median of the complete first values beyond which one is wild. */
 static double least_wild(const float *first, double *median) {
     double values[SCALER_FIRST];
     for (size_t n = 0; n < SCALER_FIRST; n++)
@@ -111,8 +111,7 @@ static double least_wild(const float *first, double *median) {
     return wild_distance(values, SCALER_FIRST, SCALER_WILD_MAX, median);
 }
 
-/* Compute mean and deviation again from the first values without the wild ones, if there are any.
- */
+/* Computes mean and deviation again from the first values without wild ones, if there are any. */
 static void drop_wild(struct scaler *scaler, size_t k) {
     const float *first = scaler_first(scaler, k);
     double median, far = least_wild(first, &median);
@@ -137,7 +136,7 @@ static void add_value(struct scaler *scaler, size_t k, float x) {
     if (count == weight(rule, count)) {
         scaler->squares[k] = welford(value, (double)count, &scaler->means[k], scaler->squares[k]);
     } else {
-        /* variance = (1 - 1/N) (variance + d^2 / N), and squares are N times that */
+        /* variance = (1 - 1/N) (variance + d^2 / N), and squares are N times that. */
         double rate = 1 / (double)rule->memory, difference = value - scaler->means[k];
         scaler->means[k] += rate * difference;
         scaler->squares[k] = (1 - rate) * (scaler->squares[k] + difference * difference);

@@ -9,15 +9,14 @@
 #include "part.h"
 #include "rows.h"
 
-/* Two parts: the numbers of x, and targets that are sent. An example is scaled with what was known
-   once its own x had been added, but predicted targets are turned back with what was known before
-   its y. */
+/* Two parts: numbers of x, and sent targets. An example is scaled with the statistics after its own
+   x, but predicted targets are unscaled with those before its y. */
 struct scaling {
     struct part_host *host;
-    struct scaler *scaler;      /* NULL: nothing is scaled */
+    struct scaler *scaler;      /* NULL: not scaled */
     size_t size;                /* numbers in a row of the plan */
-    const uint16_t *columns;    /* (size,) which of x they are; NULL: all of it */
-    double *means, *deviations; /* (plan_steps, size) as each example was scaled */
+    const uint16_t *columns;    /* (size,) their numbers in x; NULL: all of x */
+    double *means, *deviations; /* (plan_steps, size) for each example */
 };
 
 /* ---- Memory ---- */
@@ -46,7 +45,7 @@ static void scaling_reset(void *self) {
         scaler_reset(scaling->scaler);
 }
 
-/* Row 0 becomes that of the example that goes on. */
+/* Moves the row of the example that continues to row 0. */
 static int scaling_next(void *self, const struct planned *unfinished, size_t last,
                         struct error *error) {
     struct scaling *scaling = self;
@@ -59,14 +58,14 @@ static int scaling_next(void *self, const struct planned *unfinished, size_t las
     return 0;
 }
 
-/* Statistics as they are, NaN of what was not observed yet, into the example's row. */
+/* Copies the current statistics to the example's row, NaN before an observation. */
 static void keep(struct scaling *scaling) {
     const struct scaler *scaler = scaling->scaler;
     size_t first = scaling->host->row * scaling->size;
     for (size_t k = 0; k < scaling->size; k++) {
         size_t column = scaling->columns ? scaling->columns[k] : k;
         scaling->means[first + k] =
-            scaler_knows(scaler, column) ? scaler_means(scaler)[column] : NAN;
+            scaler_has_mean(scaler, column) ? scaler_means(scaler)[column] : NAN;
         scaling->deviations[first + k] = scaler_deviations(scaler)[column];
     }
 }
@@ -112,7 +111,7 @@ static int scaling_open(void **self, struct part_host *host, struct error *error
                : 0;
 }
 
-/* All steps of the example, before the first of them is scaled. */
+/* Adds all steps of the example before the first is scaled. */
 static void scaling_example(void *self, const struct example *example) {
     struct scaling *scaling = self;
     size_t size = scaling->host->model->x_size;
@@ -123,7 +122,7 @@ static void scaling_example(void *self, const struct example *example) {
     keep(scaling);
 }
 
-/* A number that is missing still is the mean. */
+/* A number that is still missing becomes the mean. */
 static void scaling_input(void *self, struct step *step) {
     const struct scaling *scaling = self;
     const struct model *model = scaling->host->model;
@@ -155,7 +154,7 @@ const double *scaling_row(const struct part_host *host, size_t row, bool deviati
     return row_of(part_find(host, &scaling_part), row, deviation);
 }
 
-/* ---- Targets that are sent ---- */
+/* ---- Sent targets ---- */
 
 static bool target_scaling_wanted(const struct part_host *host) {
     return output_is_standard(&host->model->architecture.output);

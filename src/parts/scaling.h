@@ -1,4 +1,4 @@
-/* How numbers of x and of targets are scaled: model.input.scale and model.output.scale. */
+/* The scaling of numbers of x and of targets: model.input.scale and model.output.scale. */
 #ifndef RUNNEL_SCALING_H
 #define RUNNEL_SCALING_H
 
@@ -8,13 +8,12 @@
 
 struct part_host;
 
-/* What inputs are scaled with now; what targets that are not inputs are. NULL: nothing. */
+/* Return the current scaler of inputs, and of targets that are not inputs; NULL: not scaled. */
 struct scaler *scaling_scaler(const struct part_host *host);
 struct scaler *scaling_target_scaler(const struct part_host *host);
 
-/* Mean or deviation of the example in this row of the plan: of x (x_size,) or of the columns that
-   are targets; of targets (target_size,), as they were before the example's own. NULL: they are not
-   scaled. */
+/* Return mean or deviation of the example in this row of the plan: of x (x_size,) or of the columns
+   that are targets; of targets (target_size,), before the example's own. NULL: not scaled. */
 const double *scaling_row(const struct part_host *host, size_t row, bool deviation);
 const double *scaling_target_row(const struct part_host *host, size_t row, bool deviation);
 

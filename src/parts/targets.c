@@ -1,10 +1,10 @@
-/* Targets of the one network: where they come from, what the network sees of them (scaled, and
-   relative to a base), the steps that wait for them, and what their scores say.
+/* Targets of the one network: their source, their form for the network (scaled, and relative to a
+   base), the steps that wait for them, and the errors of their scores.
 
-   A step is open from its STEP until its target is known, or known to be missing, and all steps of
-   its stream before it are closed: with `target: given` at once, with `target: next` when the
-   stream's x so many steps later arrives, with `target: later` when its label does. It is scored
-   when its target comes; what it was predicted with, scale and base, is kept with it until then. */
+   A step is open from its STEP until its target is known or known to be missing, and all earlier
+   steps of its stream are closed. With `target: given` that is at once, with `target: next` when
+   the stream's x so many steps later arrives, with `target: later` when its label arrives. A step
+   is scored when its target arrives; scale and base of its prediction are kept until then. */
 #include "targets.h"
 
 #include <float.h>
@@ -21,45 +21,48 @@
 #include "rows.h"
 #include "scaling.h"
 
-/* What is kept of an open step, beside what the engine keeps. */
+/* The state of an open step, in addition to the engine's. */
 struct open_step {
-    uint64_t producer, sequence; /* of its example, */
-    uint32_t epoch;              /* likewise; */
-    uint32_t steps;              /* how many that has; 0: it had no number */
-    uint32_t known;              /* 1: its target has come, or it is known that there is none */
-    uint32_t terms;              /* its targets that are to be learned from */
-    double time;                 /* of its example's header, 0 = unknown */
-    uint64_t classes;            /* of a vocabulary: appeared before its example */
+    uint64_t producer, sequence; /* its example's */
+    uint32_t epoch;              /* its example's */
+    uint32_t steps;              /* its example's; 0: not numbered */
+    uint32_t known;              /* 1: its target has arrived or is known to be missing */
+    uint32_t terms;              /* its targets for learning */
+    double time;                 /* time in its example's header, 0 = unknown */
+    uint64_t classes;            /* classes known before its example, with a vocabulary */
 };
 
-/* By slot and place (model_place). */
+/* Arrays by slot and place (model_place). */
 struct targets {
     struct part_host *host;
     const struct model *model;
     const struct output *output;
     const struct loss_kind *loss;
-    struct scaler *scaler; /* of targets; NULL: they are not scaled */
+    struct scaler *scaler; /* the targets' scaler; NULL: not scaled */
     bool relative;
     size_t size, places;     /* numbers in a target */
     struct open_step *opens; /* (slots, places) */
-    double *scales;          /* (slots, places, 2, size) mean and deviation that an open step was
-                                predicted with; NULL where targets are not scaled */
-    float *bases;            /* (slots, places, size) what its targets are relative to; also with
-                                target: next and more than one open step; else NULL */
-    float *lasts;            /* (slots, size) the last observed target, NaN = none yet; NULL where
-                                targets that are sent are not relative to it */
-    double *score_scales; /* (scores, 2, size) per score what makes its error out of the output a,
-                             offset + deviation a: the prediction for a = 0 less the target (NaN:
-                             not observed, or not predicted) and the deviation; NULL as scales */
-    float *step_bases;    /* (plan_steps, size) of each step, where targets are relative; or NULL
-                           */
-    double *errors;       /* (size,) of the newest score, where targets are numbers */
-    float *outputs;       /* of an example that spans plans; grows to the longest */
+    /* (slots, places, 2, size) mean and deviation of an open step's prediction; NULL: not
+       scaled. */
+    double *scales;
+    /* (slots, places, size) bases of relative targets; also with target: next and several open
+       steps; otherwise NULL. */
+    float *bases;
+    /* (slots, size) the last observed target, NaN = none; NULL unless sent targets are relative to
+       it. */
+    float *lasts;
+    /* (scores, 2, size) offset and deviation of each score: offset + deviation a is the error of
+       output a. The offset is the prediction for a = 0 less the target, NaN without either; NULL:
+       not scaled. */
+    double *score_scales;
+    float *step_bases; /* (plan_steps, size) of each step with relative targets; or NULL */
+    double *errors;    /* (size,) of the newest score, if targets are numbers */
+    float *outputs;    /* outputs of an example that spans plans; grows to the longest */
     size_t outputs_capacity;
 };
 
-/* Mean or deviation (size,) that targets of an example in this row of the plan are predicted with;
-   NULL: they are not scaled. */
+/* Returns mean or deviation (size,) for the predictions of the example in this row of the plan;
+   NULL: not scaled. */
 static const double *scale_row(const struct targets *targets, size_t row, bool deviation) {
     return targets_are_inputs(targets->model) ? scaling_row(targets->host, row, deviation)
                                               : scaling_target_row(targets->host, row, deviation);
@@ -164,7 +167,7 @@ static const struct learner_window *window_of(const struct targets *t, uint32_t 
     return &network_of(t)->windows[slot];
 }
 
-/* The place of the open step of that age, and what is kept of it. */
+/* Returns the place of the open step of that age. */
 static size_t place_of(const struct targets *t, uint32_t slot, size_t age) {
     return t->places > 1 ? plan_position(network_of(t), slot, age) : 0;
 }
@@ -173,7 +176,7 @@ static struct open_step *step_of_age(const struct targets *t, uint32_t slot, siz
     return open_of(t, slot, place_of(t, slot, age));
 }
 
-/* What targets of this step are relative to: the step's own x, or the last target, as scaled. */
+/* Computes the base of this step's targets: the step's own x, or the last target, as scaled. */
 static void fill_base(const struct targets *t, const struct step *step, float *base) {
     const float *last = last_of(t, step->slot);
     const double *means = scale_row(t, t->host->row, false);
@@ -189,7 +192,7 @@ static void fill_base(const struct targets *t, const struct step *step, float *b
     }
 }
 
-/* Keep what its targets will be compared with. */
+/* Stores scale and base for the step's targets. */
 static void targets_stepped(void *self, const struct step *step) {
     struct targets *t = self;
     const struct example *example = step->example;
@@ -214,13 +217,13 @@ static void targets_stepped(void *self, const struct step *step) {
         memcpy(t->step_bases + step->number * size, base, size * sizeof *base);
 }
 
-/* The oldest open step is closed. */
+/* Closes the oldest open step. */
 static void close_oldest(const struct targets *t, uint32_t slot) {
     plan_close(network_of(t), slot, step_of_age(t, slot, window_of(t, slot)->open)->terms,
                t->host->planned->planned_updates);
 }
 
-/* Close those whose targets are known, from the oldest on: one target may bring many updates. */
+/* Closes the oldest steps while their targets are known: one target can cause many updates. */
 static int close_known(const struct targets *t, uint32_t slot, struct error *error) {
     const struct learner_window *window = window_of(t, slot);
     while (window->open && step_of_age(t, slot, window->open)->known) {
@@ -233,7 +236,7 @@ static int close_known(const struct targets *t, uint32_t slot, struct error *err
 
 /* ---- Scores ---- */
 
-/* Whether something of the target is observed. */
+/* Returns whether some of the target is observed. */
 static bool is_observed(const struct targets *t, const union value *target) {
     if (t->loss->class_id)
         return target->id != WIRE_NO_CLASS;
@@ -245,8 +248,8 @@ static bool is_observed(const struct targets *t, const union value *target) {
     return single > 0 || (together > 0 && together == t->loss->together);
 }
 
-/* What makes the error of the step's prediction, in original units, out of the network's output;
-   `y` as it came. */
+/* Stores offset and deviation that convert the network's output to the error in original units; `y`
+   as received. */
 static void keep_score_scale(struct targets *t, const double *scale, const float *base,
                              const void *y) {
     size_t size = t->size;
@@ -265,18 +268,18 @@ static union value *next_target(const struct targets *t) {
     return plan->targets + plan->rows * t->size;
 }
 
-/* A target of the open step of that age has come: `y` as it came, and in the next row of targets as
+/* Scores the open step of that age: `y` is its target as received, the next row of targets as
    scaled. */
 static void score(struct targets *t, uint32_t slot, size_t age, size_t horizon, const void *y,
                   bool learn) {
     struct open_step *open = step_of_age(t, slot, age);
     size_t place = place_of(t, slot, age);
-    const struct target_come come = {
+    const struct target_arrival come = {
         .slot = slot,
         .age = age,
         .horizon = horizon,
         .value = next_target(t),
-        .came = y,
+        .original = y,
         .learn = learn,
         .classes = open->classes,
         .scale = scale_of(t, slot, place),
@@ -297,11 +300,11 @@ static void score(struct targets *t, uint32_t slot, size_t age, size_t horizon, 
 
 /* ---- target: next ---- */
 
-/* What of the x is a target: what was not observed is no target, held or not. */
+/* Returns the targets in x: an unobserved value is not a target, even if it is held. */
 static void fill_next(const struct targets *t, const struct step *step, union value *target) {
     memcpy(target, step->seen, t->size * sizeof *target);
     for (size_t k = 0; !t->loss->class_id && k < t->size; k++) {
-        float value = unaligned_float(step->came, k);
+        float value = unaligned_float(step->original, k);
         if (isnan(value))
             target[k].real = value;
     }
@@ -317,7 +320,7 @@ static void targets_score(void *self, struct step *step) {
         if (age > window->open)
             break;
         fill_next(t, step, next_target(t));
-        score(t, step->slot, age, h, step->came, step->example->learn);
+        score(t, step->slot, age, h, step->original, step->example->learn);
     }
     if (window->open == t->model->open)
         close_oldest(t, step->slot);
@@ -325,7 +328,7 @@ static void targets_score(void *self, struct step *step) {
 
 /* ---- Given and later targets ---- */
 
-/* Score a step by a y that was sent, and remember what was observed. */
+/* Scores a step with a sent y, and keeps the observed numbers. */
 static void score_sent(struct targets *t, uint32_t slot, size_t age, const void *y, bool learn) {
     union value *target = next_target(t);
     float *last = last_of(t, slot);
@@ -341,7 +344,7 @@ static void score_sent(struct targets *t, uint32_t slot, size_t age, const void 
     }
 }
 
-/* Given, its target is there; later, the oldest of too many open steps gives up. */
+/* given: the target is there; later: the oldest of too many open steps is closed without one. */
 static int targets_settled(void *self, const struct step *step, struct error *error) {
     struct targets *t = self;
     const struct example *example = step->example;
@@ -378,22 +381,23 @@ static void explain_refusal(const struct example *label, enum label_refusal reas
     switch (reason) {
     case LABEL_UNKNOWN:
         snprintf(why, WHY_SIZE,
-                 "its stream has no open step of the example %" PRIu64 " of epoch %" PRIu32
-                 ": it never came, or is labelled, or closed by model.output.patience or the end "
-                 "of its sequence",
+                 "no open step of the example %" PRIu64 " of epoch %" PRIu32
+                 " in its stream: not received, already labelled, or closed by "
+                 "model.output.patience or the end of its sequence",
                  of, label->label_epoch);
         return;
     case LABEL_LABELLED:
-        snprintf(why, WHY_SIZE, "the example %" PRIu64 " is labelled already", of);
+        snprintf(why, WHY_SIZE, "the example %" PRIu64 " is already labelled", of);
         return;
     case LABEL_CLOSED:
         snprintf(why, WHY_SIZE,
-                 "the first steps of the example %" PRIu64 " are closed already by "
+                 "the first steps of the example %" PRIu64 " are already closed by "
                  "model.output.patience",
                  of);
         return;
     default:
-        snprintf(why, WHY_SIZE, "it has %zu targets, but the example %" PRIu64 " has %zu steps",
+        snprintf(why, WHY_SIZE,
+                 "the label has %zu targets, but the example %" PRIu64 " has %zu steps",
                  label->steps, of, steps);
     }
 }
@@ -412,7 +416,7 @@ static bool is_of(const struct open_step *open, const struct example *label) {
            open->epoch == label->label_epoch && open->producer == label->producer;
 }
 
-/* The age of the first of the open steps that the label is for, or 0: it is refused. */
+/* Returns the age of the first open step of the label's example; 0: the label is refused. */
 static size_t find_labelled(const struct targets *t, uint32_t slot, const struct example *label) {
     size_t open = slot == STREAMS_NONE ? 0 : window_of(t, slot)->open;
     size_t first = 0, count = 0, steps = 0;
@@ -465,7 +469,7 @@ static int targets_label(void *self, const struct example *label, struct error *
     return take_targets(t, slot, age, label, error);
 }
 
-/* The sequence ends: open steps have no targets any more. */
+/* The sequence ends: its open steps get no targets. */
 static int targets_end(void *self, uint32_t slot, struct error *error) {
     struct targets *t = self;
     const struct learner_window *window = window_of(t, slot);
@@ -476,10 +480,10 @@ static int targets_end(void *self, uint32_t slot, struct error *error) {
     return close_known(t, slot, error) || t->host->make_room(t->host, error) ? -1 : 0;
 }
 
-/* ---- What a score says beside its loss ---- */
+/* ---- Errors of scores ---- */
 
-/* Sum over observed numbers of (prediction - y)^2 in original units: of what is scaled, in the
-   scale of the prediction. */
+/* Adds over observed numbers (prediction - y)^2 in original units; if scaled, with the scale of the
+   prediction. */
 static void add_errors(struct targets *t, struct planned *example, struct scored *score) {
     const double *offsets = t->scaler ? t->score_scales + score->number * 2 * t->size : NULL;
     struct column_error *columns = t->host->errors.columns;
@@ -502,7 +506,7 @@ static void add_errors(struct targets *t, struct planned *example, struct scored
     score->errors = t->errors;
 }
 
-/* Numbers on the target's side of 1/2: s(a) >= 1/2 where a >= 0. */
+/* Counts numbers on the target's side of 1/2: s(a) >= 1/2 if a >= 0. */
 static void add_sides(const struct targets *t, struct planned *example,
                       const struct scored *score) {
     for (size_t k = 0; k < t->size; k++) {
@@ -535,7 +539,7 @@ static void targets_scored(void *self, struct planned *example, struct scored *s
 
 /* ---- Outputs ---- */
 
-/* What is relative becomes absolute. The parts of a prediction that are levels come first. */
+/* Adds the bases of relative targets to the levels, which are the first parts of a prediction. */
 static void add_bases(const struct targets *t, const struct planned *example, size_t first_step) {
     size_t outputs = t->model->outputs / t->model->horizons;
     float *all = network_of(t)->results.outputs;
@@ -582,7 +586,7 @@ static void targets_report(void *self, const struct planned *example, const stru
 
 /* ---- Checkpoints ---- */
 
-/* With given targets no step is open for long. */
+/* With given targets, no step is open between plans. */
 static size_t if_waits(const struct state_place *p, size_t size) {
     return targets_are_given(((struct targets *)p->self)->model) ? 0 : size;
 }
@@ -698,7 +702,7 @@ static int write_classes(const struct state_place *p, const void *numbers, struc
     return (void)error, 0;
 }
 
-/* All classes that the file has appeared before these steps. */
+/* All classes of the file count as known before these steps. */
 static void classes_lacked(const struct state_place *p) {
     const struct targets *t = p->self;
     for (size_t place = 0; place < t->places; place++)
@@ -723,7 +727,7 @@ static bool has_infinite(const float *values, size_t count) {
     return false;
 }
 
-/* Of (places, 2, size) means and deviations: a mean is NaN where nothing had been observed. */
+/* Checks (places, 2, size) means and deviations: a mean is NaN before an observation. */
 static bool scales_valid(const double *scales, size_t places, size_t size) {
     bool valid = true;
     for (size_t n = 0; scales && n < places; n++, scales += 2 * size) {
@@ -748,7 +752,8 @@ bool targets_window_valid(const struct model *model, const struct member *member
     size_t least = targets_are_inputs(model),
            most = targets_are_given(model) ? 0 : member->model->open;
     bool begun = !window->next && !window->length && !window->closed && !window->terms;
-    if (begun && !window->open) /* no step since a member's reset, or since windows began anew */
+    /* no step since a member's reset, or since windows started from scratch */
+    if (begun && !window->open)
         return true;
     return window->next < model_ring(member->model, member->window) &&
            window->length <= member->window && window->closed <= window->length &&

@@ -1,5 +1,5 @@
-/* Time: what model.input.time appends to an encoded input (docs/reference/time.md). All of it follows from
-   the examples' own times: those of their headers, never a clock. */
+/* Time features that model.input.time appends to an encoded input (docs/reference/time.md). They
+   depend only on the times in the headers of examples, never on a clock. */
 #include "times.h"
 
 #include <math.h>
@@ -9,15 +9,15 @@
 #include "part.h"
 #include "rows.h"
 
-/* What is kept of a stream: the time of its last example that had one, NaN = none yet; of the
-   logarithms of its gaps their number, mean and variance. */
+/* The state of a stream: time of its last example that has one, NaN = none; number, mean and
+   variance of the logarithms of its gaps. */
 enum { KEPT_LAST, KEPT_COUNT, KEPT_MEAN, KEPT_VARIANCE, KEPT };
 enum { DAYS_OF_WEEK = 7, SECONDS_OF_DAY = 86400 };
 
 static const double TAU = 6.283185307179586476925286766559;
 static const double GAP_UNIT = 1e-3;      /* seconds: shorter gaps hardly differ */
-static const double GAP_RATE = 1e-3;      /* of mean and variance, at least */
-static const double GAP_DEVIATION = 0.01; /* at least: jitter of a hundredth is none */
+static const double GAP_RATE = 1e-3;      /* minimum, of mean and variance */
+static const double GAP_DEVIATION = 0.01; /* minimum: ignores jitter of a hundredth */
 static const double GAP_MOST = 8;
 
 struct times {
@@ -25,8 +25,8 @@ struct times {
     unsigned wanted; /* enum time_feature, a set */
     double *kept;    /* (slots, KEPT) */
     struct time_zone *zone;
-    uint64_t backwards; /* examples that were older than the one before, of all streams */
-    union value features[TIME_WIDTH_MAX]; /* of the next step of the example that is planned */
+    uint64_t backwards;                   /* examples older than their stream's previous one */
+    union value features[TIME_WIDTH_MAX]; /* features of the next step of the example in planning */
 };
 
 static double *kept_of(const struct times *times, uint32_t slot) {
@@ -88,8 +88,8 @@ static const char *times_valid(void *self, uint32_t slot) {
 
 /* ---- One example ---- */
 
-/* z of ln(1 + gap in milliseconds), of all the stream's gaps so far, this one included; 0 where
-   there is none. */
+/* Returns z of ln(1 + gap in milliseconds), over all gaps of the stream including this one; 0
+   without a gap. */
 static double gap_feature(double *kept, double gap) {
     double value = log1p(gap / GAP_UNIT), rate = fmax(1 / ++kept[KEPT_COUNT], GAP_RATE);
     double difference = value - kept[KEPT_MEAN];
@@ -110,7 +110,7 @@ static double take_gap(struct times *times, uint32_t slot, double time) {
     return 0;
 }
 
-/* Which part of its day, week or year the zone's clocks have behind them at a time. */
+/* Returns the elapsed part of the zone's day, week or year at a time. */
 static double part_of(const struct time_zone *zone, enum time_feature feature, double time) {
     enum { MONDAY = 3 }; /* 1970-01-01 was a Thursday */
     double local = time + time_zone_offset(zone, time);
@@ -145,7 +145,7 @@ static void times_example(void *self, const struct example *example) {
     }
 }
 
-/* The last numbers of each network's x. */
+/* Appends the features to each network's x. */
 static void times_input(void *self, struct step *step) {
     const struct times *times = self;
     const struct part_host *host = times->host;

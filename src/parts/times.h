@@ -1,4 +1,4 @@
-/* What of an example's time networks see: model.input.time (docs/reference/time.md). */
+/* Features of an example's time: model.input.time (docs/reference/time.md). */
 #ifndef RUNNEL_TIMES_H
 #define RUNNEL_TIMES_H
 
@@ -6,7 +6,7 @@
 
 struct part_host;
 
-/* Examples whose time was before that of the one before in their stream, since the start of
+/* Returns how many examples had an earlier time than their stream's previous one since the start of
    learning; 0 without model.input.time. */
 uint64_t times_backwards(const struct part_host *host);
 

@@ -8,10 +8,10 @@
 #include "common/error.h"
 #include "forecast/conformal.h"
 
-/* Numbers before the arrays of a row: of what is kept of a prediction, and of what is told. */
-enum { ROW_EXAMPLE, ROW_TIME, ROW_STEP, ROW_KEPT, ROW_LOSS = ROW_KEPT, ROW_HORIZON, ROW_TOLD };
+/* Numbers before the arrays of a row, in a kept prediction and in a pair. */
+enum { ROW_EXAMPLE, ROW_TIME, ROW_STEP, ROW_KEPT, ROW_LOSS = ROW_KEPT, ROW_HORIZON, ROW_PAIR };
 
-/* Where the arrays of a row are, after those numbers; `size` is that of all. */
+/* Offsets of the arrays in a row, and its total `size`. */
 struct row {
     size_t prediction, bounds, experts, target, baseline, size;
 };
@@ -19,13 +19,13 @@ struct row {
 struct truth {
     struct truth_shape shape;
     struct conformal *conformal; /* NULL without columns */
-    size_t columns;              /* of all horizons */
-    struct row kept, told;
-    size_t said_size;
-    double *states; /* (slots, said_size): how much was said so far, and a ring of it */
+    size_t columns;              /* columns of all horizons */
+    struct row kept, pair;
+    size_t state_size;
+    double *states; /* (slots, state_size): the count of predictions, and a ring of the newest */
     struct truth_coverage coverage;
 
-    double *rows; /* (row_room, told.size) */
+    double *rows; /* (row_room, pair.size) */
     size_t row_count, row_room;
     double *bounds; /* (step_room, horizons, columns, 2) */
     size_t step_count, step_room;
@@ -44,9 +44,9 @@ static struct row row_of(size_t numbers, size_t prediction, size_t columns, size
     return row;
 }
 
-/* Room for so many steps and scores. */
+/* Makes room for so many steps and scores. */
 static int make_room(struct truth *truth, size_t steps, size_t scores) {
-    double *rows = realloc(truth->rows, scores * truth->told.size * sizeof *rows);
+    double *rows = realloc(truth->rows, scores * truth->pair.size * sizeof *rows);
     if (!rows)
         return -1;
     truth->rows = rows;
@@ -71,10 +71,10 @@ int truth_open(struct truth **truth, const struct truth_shape *shape, struct err
         made->columns = shape->horizons * shape->columns;
         made->kept = row_of(ROW_KEPT, shape->keeps ? shape->horizons * shape->numbers : 0,
                             made->columns, shape->horizons * shape->experts, 0, 0);
-        made->told = row_of(ROW_TOLD, shape->numbers, shape->columns, shape->experts,
+        made->pair = row_of(ROW_PAIR, shape->numbers, shape->columns, shape->experts,
                             shape->targets, shape->numbers);
-        made->said_size = 1 + shape->open * made->kept.size;
-        made->states = calloc(shape->slots, made->said_size * sizeof *made->states);
+        made->state_size = 1 + shape->open * made->kept.size;
+        made->states = calloc(shape->slots, made->state_size * sizeof *made->states);
         good = made->states && make_room(made, shape->steps, shape->scores) == 0;
     }
     if (good && (!shape->columns ||
@@ -98,7 +98,7 @@ void truth_close(struct truth **truth) {
 }
 
 int truth_clear(struct truth *truth, size_t scores, size_t steps) {
-    size_t row = truth->told.size, bounds = 2 * truth->columns;
+    size_t row = truth->pair.size, bounds = 2 * truth->columns;
     truth->row_count -= scores;
     truth->step_count -= steps;
     if (truth->row_count)
@@ -114,19 +114,19 @@ int truth_clear(struct truth *truth, size_t scores, size_t steps) {
     return make_room(truth, steps, scores);
 }
 
-/* ---- What is said, and its truth ---- */
+/* ---- Predictions and truths ---- */
 
-/* Of the state: how much was said so far, and the ring of it. */
-static double *said_of(const struct truth *truth, uint32_t slot) {
-    return truth->states + slot * truth->said_size;
+/* Returns the state of a stream: the count of predictions, and the ring. */
+static double *state_of(const struct truth *truth, uint32_t slot) {
+    return truth->states + slot * truth->state_size;
 }
 
-static double *kept_of(const struct truth *truth, double *said, uint64_t number) {
-    return said + 1 + number % truth->shape.open * truth->kept.size;
+static double *kept_of(const struct truth *truth, double *state, uint64_t number) {
+    return state + 1 + number % truth->shape.open * truth->kept.size;
 }
 
 void truth_begin(struct truth *truth, uint32_t slot) {
-    memset(said_of(truth, slot), 0, truth->said_size * sizeof(double));
+    memset(state_of(truth, slot), 0, truth->state_size * sizeof(double));
     if (truth->conformal)
         conformal_begin(truth->conformal, slot);
 }
@@ -136,12 +136,12 @@ static void copy(double *to, const double *from, size_t count) {
         memcpy(to, from, count * sizeof *to);
 }
 
-void truth_said(struct truth *truth, uint32_t slot, const struct truth_step *step,
-                const double *prediction, const double *experts, bool tell) {
+void truth_add_prediction(struct truth *truth, uint32_t slot, const struct truth_step *step,
+                          const double *prediction, const double *experts, bool report) {
     const struct truth_shape *shape = &truth->shape;
-    double *said = said_of(truth, slot), *row = kept_of(truth, said, (uint64_t)*said);
+    double *state = state_of(truth, slot), *row = kept_of(truth, state, (uint64_t)*state);
     double *bounds = row + truth->kept.bounds;
-    ++*said;
+    ++*state;
     row[ROW_EXAMPLE] = (double)step->example;
     row[ROW_TIME] = step->time;
     row[ROW_STEP] = (double)step->step;
@@ -154,15 +154,15 @@ void truth_said(struct truth *truth, uint32_t slot, const struct truth_step *ste
         bounds[2 * k] = b.low;
         bounds[2 * k + 1] = b.high;
     }
-    if (!tell)
+    if (!report)
         return;
     copy(truth->bounds + truth->step_count * 2 * truth->columns, bounds, 2 * truth->columns);
     truth->step_count++;
 }
 
-/* Intervals learn, and whether they have held is counted. */
-static void look(struct truth *truth, uint32_t slot, const double *kept,
-                 const struct truth_score *score) {
+/* Updates intervals, and counts how many contain the truth. */
+static void learn_intervals(struct truth *truth, uint32_t slot, const double *kept,
+                            const struct truth_score *score) {
     struct truth_coverage *c = &truth->coverage;
     size_t first = score->horizon * truth->shape.columns;
     const double *p = kept + truth->kept.prediction + score->horizon * truth->shape.numbers;
@@ -182,14 +182,14 @@ static void look(struct truth *truth, uint32_t slot, const double *kept,
     c->numbers += numbers;
     c->held += held;
     c->recent_weight = TRUTH_RECENT * c->recent_weight + (1 - TRUTH_RECENT);
-    /* Where all have always held, rounding must not make it more than all. */
+    /* If all intervals contained their truths, rounding must not make the share larger than 1. */
     c->recent_held = fmin(TRUTH_RECENT * c->recent_held + (1 - TRUTH_RECENT) * (held / numbers),
                           c->recent_weight);
 }
 
-static void tell(struct truth *truth, const double *kept, const struct truth_score *score) {
+static void add_pair(struct truth *truth, const double *kept, const struct truth_score *score) {
     const struct truth_shape *shape = &truth->shape;
-    const struct row *from = &truth->kept, *to = &truth->told;
+    const struct row *from = &truth->kept, *to = &truth->pair;
     double *row = truth->rows + truth->row_count++ * to->size;
     memcpy(row, kept, ROW_KEPT * sizeof *row);
     row[ROW_LOSS] = score->loss;
@@ -205,18 +205,19 @@ static void tell(struct truth *truth, const double *kept, const struct truth_sco
     copy(row + to->target, score->target, shape->targets);
 }
 
-void truth_came(struct truth *truth, uint32_t slot, size_t age, const struct truth_score *score) {
-    double *said = said_of(truth, slot);
-    if (*said < (double)age + 1)
+void truth_add_target(struct truth *truth, uint32_t slot, size_t age,
+                      const struct truth_score *score) {
+    double *state = state_of(truth, slot);
+    if (*state < (double)age + 1)
         return;
-    const double *kept = kept_of(truth, said, (uint64_t)*said - 1 - age);
+    const double *kept = kept_of(truth, state, (uint64_t)*state - 1 - age);
     if (truth->shape.columns)
-        look(truth, slot, kept, score);
-    if (score->tell)
-        tell(truth, kept, score);
+        learn_intervals(truth, slot, kept, score);
+    if (score->report)
+        add_pair(truth, kept, score);
 }
 
-/* ---- What was told ---- */
+/* ---- Pairs ---- */
 
 size_t truth_count(const struct truth *truth) {
     return truth->row_count;
@@ -226,18 +227,18 @@ size_t truth_steps(const struct truth *truth) {
     return truth->step_count;
 }
 
-struct truth_told truth_told(const struct truth *truth, size_t n) {
-    const struct row *told = &truth->told;
-    const double *row = truth->rows + n * told->size;
-    return (struct truth_told){
-        .said = {(uint64_t)row[ROW_EXAMPLE], row[ROW_TIME], (size_t)row[ROW_STEP]},
+struct truth_pair truth_pair(const struct truth *truth, size_t n) {
+    const struct row *pair = &truth->pair;
+    const double *row = truth->rows + n * pair->size;
+    return (struct truth_pair){
+        .step = {(uint64_t)row[ROW_EXAMPLE], row[ROW_TIME], (size_t)row[ROW_STEP]},
         .horizon = (size_t)row[ROW_HORIZON],
         .loss = row[ROW_LOSS],
-        .prediction = row + told->prediction,
-        .bounds = truth->shape.columns ? row + told->bounds : NULL,
-        .target = row + told->target,
-        .baseline = row + told->baseline,
-        .experts = truth->shape.experts ? row + told->experts : NULL,
+        .prediction = row + pair->prediction,
+        .bounds = truth->shape.columns ? row + pair->bounds : NULL,
+        .target = row + pair->target,
+        .baseline = row + pair->baseline,
+        .experts = truth->shape.experts ? row + pair->experts : NULL,
     };
 }
 
@@ -249,7 +250,7 @@ const struct truth_shape *truth_shape(const struct truth *truth) {
     return &truth->shape;
 }
 
-/* ---- How often intervals hold ---- */
+/* ---- Coverage of intervals ---- */
 
 struct truth_coverage truth_coverage(const struct truth *truth) {
     return truth->coverage;
@@ -270,7 +271,8 @@ double truth_held_recently(const struct truth_coverage *c) {
 /* ---- For checkpoints ---- */
 
 struct truth_state truth_state(struct truth *truth, uint32_t slot) {
-    struct truth_state state = {.said = said_of(truth, slot), .said_size = truth->said_size};
+    struct truth_state state = {.predictions = state_of(truth, slot),
+                                .predictions_size = truth->state_size};
     if (!truth->conformal)
         return state;
     state.levels = conformal_state(truth->conformal, slot);
@@ -281,18 +283,18 @@ struct truth_state truth_state(struct truth *truth, uint32_t slot) {
 }
 
 static bool is_count(double number) {
-    static const double most = 9007199254740992.0; /* 2^53: whole numbers are exact up to there */
+    static const double most = 9007199254740992.0; /* 2^53: whole numbers are exact up to here */
     return number >= 0 && number <= most && number == floor(number);
 }
 
 bool truth_valid(const struct truth *truth, uint32_t slot) {
-    const double *said = said_of(truth, slot);
+    const double *state = state_of(truth, slot);
     for (size_t n = 0; n < truth->shape.open; n++) {
-        const double *row = said + 1 + n * truth->kept.size;
+        const double *row = state + 1 + n * truth->kept.size;
         if (!is_count(row[ROW_EXAMPLE]) || !is_count(row[ROW_STEP]) || !isfinite(row[ROW_TIME]))
             return false;
     }
-    return is_count(*said) && (!truth->conformal || conformal_valid(truth->conformal, slot));
+    return is_count(*state) && (!truth->conformal || conformal_valid(truth->conformal, slot));
 }
 
 bool truth_written(struct truth *truth, uint32_t slot) {

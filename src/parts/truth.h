@@ -1,10 +1,10 @@
-/* Predictions beside their truths. What was said at a step is kept until its truth comes, with the
-   interval around it; then both are told together, and the interval learns from it
-   (forecast/conformal.h). Each stream has a state of its own.
+/* Predictions and their truths. A prediction is kept until its truth arrives, with its interval;
+   then both become a pair for the observer, and the interval learns (forecast/conformal.h). Each
+   stream has its own state.
 
-   All of it follows the plan's play, in the order of the examples, whoever listens: what is told
-   never depends on when somebody began to ask. Memory is allocated when it opens; only an example
-   that spans plans makes what is told grow. */
+   All of it happens when the plan is played, in the order of the examples, with or without
+   observers: pairs never depend on when a subscriber connects. Memory is allocated on opening; only
+   an example that spans plans needs more. */
 #ifndef RUNNEL_TRUTH_H
 #define RUNNEL_TRUTH_H
 
@@ -15,25 +15,25 @@
 struct error;
 struct truth;
 
-/* Shapes, fixed when it opens. */
+/* Shapes, fixed on opening. */
 struct truth_shape {
     size_t slots;
-    size_t open;     /* predictions of a stream that wait for their truth, at most */
-    size_t horizons; /* of a step: each has a prediction, intervals and a truth of its own */
-    size_t numbers;  /* in a prediction of one horizon */
-    size_t columns;  /* of them, from the first on, that have an interval; 0 = none have */
-    bool keeps;      /* else what was said is not kept but given again with its truth */
+    size_t open;     /* waiting predictions of a stream, at most */
+    size_t horizons; /* horizons of a step: each has its own prediction, intervals and truth */
+    size_t numbers;  /* numbers in a prediction of one horizon */
+    size_t columns;  /* columns with an interval, the first of a prediction; 0 = none */
+    bool keeps;      /* otherwise predictions are not kept but passed again with their truth */
     size_t targets;  /* numbers in a truth */
-    size_t experts;  /* numbers of what experts and members say beside a prediction of one horizon;
-                        0 = none */
-    size_t steps, scores; /* that are told between two truth_clear, at most */
+    /* Forecasts of experts and members for a prediction of one horizon; 0 = none. */
+    size_t experts;
+    size_t steps, scores; /* maximum between two calls of truth_clear */
 };
 
-/* Which step it was. */
+/* The step of a prediction. */
 struct truth_step {
-    uint64_t example; /* its number, counted from the start of learning, */
+    uint64_t example; /* its number since the start of learning */
     double time;      /* its header's; 0 = unknown */
-    size_t step;      /* 0.. in it */
+    size_t step;      /* its number in the example, from 0 */
 };
 
 int truth_open(struct truth **truth, const struct truth_shape *shape, struct error *error);
@@ -42,82 +42,81 @@ void truth_close(struct truth **truth);
 /* A stream begins in the slot. */
 void truth_begin(struct truth *truth, uint32_t slot);
 
-/* This was said at a step: prediction (horizons, numbers), experts (horizons, experts) or NULL. Of
-   so many as `open` the oldest goes. With `tell` its interval is told. */
-void truth_said(struct truth *truth, uint32_t slot, const struct truth_step *step,
-                const double *prediction, const double *experts, bool tell);
+/* Adds a prediction of a step: prediction (horizons, numbers), experts (horizons, experts) or NULL.
+   Beyond `open` predictions the oldest is dropped. `report` adds its interval to truth_bounds. */
+void truth_add_prediction(struct truth *truth, uint32_t slot, const struct truth_step *step,
+                          const double *prediction, const double *experts, bool report);
 
-/* The truth (targets,) has come of the prediction that was said `age` predictions before the
-   newest, of that horizon: NaN where it was not observed. `again` (numbers,): what was said, where
-   it is not kept, or NULL. `baseline` (numbers,): what the baseline had said, or NULL. Intervals
-   move if `learn`, and it is told if `tell`. What nothing is known of (a checkpoint of before) is
-   not told. */
+/* Adds the truth (targets,) of a horizon of the prediction that is `age` predictions old: NaN = not
+   observed. `again` (numbers,): the prediction if it is not kept, or NULL. `baseline` (numbers,):
+   that of the baseline, or NULL. `learn` updates intervals, `report` adds a pair. Ignored without
+   the prediction, as after an old checkpoint. */
 struct truth_score {
     double loss;
     const double *target, *again, *baseline;
     size_t horizon;
-    bool learn, tell;
+    bool learn, report;
 };
-void truth_came(struct truth *truth, uint32_t slot, size_t age, const struct truth_score *score);
+void truth_add_target(struct truth *truth, uint32_t slot, size_t age,
+                      const struct truth_score *score);
 
-/* ---- What was told ---- */
+/* ---- Pairs of prediction and truth ---- */
 
-/* One truth beside what was said of it. Valid until the next truth_clear. */
-struct truth_told {
-    struct truth_step said; /* at which step it was said */
+/* A prediction with its truth, valid until the next truth_clear. */
+struct truth_pair {
+    struct truth_step step; /* the prediction's step */
     size_t horizon;
     double loss;
     const double *prediction; /* (numbers,) */
-    const double *baseline;   /* (numbers,) NaN where there was none */
-    const double *bounds;     /* (columns, 2) low and high: NaN where there was none; or NULL */
+    const double *baseline;   /* (numbers,) NaN = none */
+    const double *bounds;     /* (columns, 2) low and high, NaN = none; or NULL */
     const double *target;     /* (targets,) NaN = not observed; a class: its number */
     const double *experts;    /* (experts,) or NULL */
 };
 size_t truth_count(const struct truth *truth);
-struct truth_told truth_told(const struct truth *truth, size_t n);
+struct truth_pair truth_pair(const struct truth *truth, size_t n);
 
-/* Intervals of what was said, from that step of those told on: (steps, horizons, columns, 2); NULL
-   without any. */
+/* Returns reported intervals from step `step` on: (steps, horizons, columns, 2); NULL without
+   intervals. */
 const double *truth_bounds(const struct truth *truth, size_t step);
 
 const struct truth_shape *truth_shape(const struct truth *truth);
 
-/* Begin to tell anew, but for what has been told from these on (of an example that is not
-   finished): they become the first. There is room for as many steps and scores more as the shape
-   has. -1 when out of memory, which only an example can be that spans plans. */
+/* Clears pairs and intervals, except those from these on, which belong to an unfinished example and
+   become the first. Makes room for as many more as the shape has. -1: out of memory, only after an
+   example that spans plans. */
 int truth_clear(struct truth *truth, size_t scores, size_t steps);
 
-/* How many steps were told. */
+/* Returns the number of steps with reported intervals. */
 size_t truth_steps(const struct truth *truth);
 
-/* ---- How often intervals hold ---- */
+/* ---- Coverage of intervals ---- */
 
-/* Over all numbers that had an interval, of all streams. */
+/* Counts over all numbers with an interval, of all streams. */
 struct truth_coverage {
-    double numbers, held;              /* since the start of learning */
-    double recent_weight, recent_held; /* likewise, exponentially weighted by truth_recent */
+    double numbers, held;              /* counts since the start of learning */
+    double recent_weight, recent_held; /* the same, exponentially weighted by TRUTH_RECENT */
 };
-#define TRUTH_RECENT 0.998 /* a truth: the newest 500 or so count */
+#define TRUTH_RECENT 0.998 /* per truth: about the newest 500 count */
 
 struct truth_coverage truth_coverage(const struct truth *truth);
 void truth_write_coverage(struct truth *truth, const struct truth_coverage *coverage);
 
-/* The shares; NaN before there is one. */
+/* The shares; NaN before the first truth. */
 double truth_held(const struct truth_coverage *coverage);
 double truth_held_recently(const struct truth_coverage *coverage);
 
 /* ---- For checkpoints ---- */
 
-/* What is kept of a slot: what was said and waits for its truth, and of its intervals levels and
-   errors, which may be none. */
+/* The state of a slot: waiting predictions, and levels and errors of intervals, perhaps none. */
 struct truth_state {
-    double *said, *levels;
+    double *predictions, *levels;
     float *errors;
-    size_t said_size, levels_size, errors_size;
+    size_t predictions_size, levels_size, errors_size;
 };
 struct truth_state truth_state(struct truth *truth, uint32_t slot);
 
-/* Whether it can have come from here. Likewise, after it has been written. */
+/* Return whether the state is valid; truth_written: after it has been written. */
 bool truth_valid(const struct truth *truth, uint32_t slot);
 bool truth_written(struct truth *truth, uint32_t slot);
 

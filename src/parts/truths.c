@@ -10,27 +10,26 @@
 #include "prediction.h"
 #include "rows.h"
 
-/* What of a plan predictions beside their truths follow: a step at which something is said, or a
-   truth that comes. */
+/* An event of a plan for predictions and truths: a step with a prediction, or a truth. */
 struct moment {
     uint32_t slot;
-    size_t age; /* of a truth: what was said about it, counted back from the newest, */
+    size_t age; /* a truth: age of its prediction, counted back from the newest */
     size_t horizon;
-    bool is_truth; /* the next row of truths; else a step, */
-    bool begins;   /* its stream's first */
+    bool is_truth; /* the next row of truths; otherwise a step */
+    bool begins;   /* its stream's first step */
     bool learn;
 };
 
 struct truths {
     struct part_host *host;
-    struct truth *truth;    /* NULL: nobody asks for them, and nothing else is there */
-    bool noted;             /* while planning; with scale: forecast the mixture says when */
+    struct truth *truth; /* NULL: not requested, and nothing else is allocated */
+    bool noted; /* moments are recorded in planning; with scale: forecast the mixture adds them */
     struct moment *moments; /* (plan_steps, 1 + horizons) */
     size_t moment_count, truth_count;
-    size_t cursor;  /* moments that have been given out */
+    size_t cursor;  /* moments that have been delivered */
     double *truths; /* (plan_steps, horizons, target_size) in original units */
     double *again;  /* (outputs,) */
-    bool *begins;   /* (slots,) nothing has been said of the stream in that slot */
+    bool *begins;   /* (slots,) the stream in that slot has no prediction yet */
 };
 
 /* ---- Memory ---- */
@@ -75,7 +74,7 @@ static int open_truths(struct truths *t, struct error *error) {
         .steps = steps,
         .scores = steps * model->horizons,
     };
-    /* What is said at a step, and a truth for each horizon. */
+    /* A prediction at each step, and a truth for each horizon. */
     t->moments = calloc(steps, (1 + model->horizons) * sizeof *t->moments);
     t->truths = calloc(steps, model->horizons * model->target_size * sizeof *t->truths);
     t->again = calloc(model->outputs, sizeof *t->again);
@@ -139,7 +138,7 @@ static void truths_stepped(void *self, const struct step *step) {
     t->begins[step->slot] = false;
 }
 
-static void truths_target(void *self, const struct target_come *target) {
+static void truths_target(void *self, const struct target_arrival *target) {
     struct truths *t = self;
     if (!t->truth)
         return;
@@ -149,7 +148,7 @@ static void truths_target(void *self, const struct target_come *target) {
     bool ids = loss_kind(model->architecture.output.loss)->class_id;
     for (size_t k = 0; k < size; k++) {
         union value value;
-        memcpy(&value, (const char *)target->came + k * sizeof value, sizeof value);
+        memcpy(&value, (const char *)target->original + k * sizeof value, sizeof value);
         truth[k] = ids ? value.id : (double)value.real;
     }
     t->host->planned->planned_moments++;
@@ -160,7 +159,7 @@ static void truths_target(void *self, const struct target_come *target) {
                                                     .learn = target->learn};
 }
 
-/* ---- Once the plan is played ---- */
+/* ---- After the plan has been played ---- */
 
 static bool truths_needs_outputs(const void *self) {
     const struct truths *t = self;
@@ -171,8 +170,8 @@ static void truths_resumed(void *self, struct planned *example) {
     const struct truths *t = self;
     if (!t->truth || example->begun)
         return;
-    example->told_scores = truth_count(t->truth);
-    example->told_steps = truth_steps(t->truth);
+    example->first_pair = truth_count(t->truth);
+    example->first_bounds = truth_steps(t->truth);
 }
 
 struct truth_step truths_step(const struct part_host *host, const struct planned *example) {
@@ -181,7 +180,7 @@ struct truth_step truths_step(const struct part_host *host, const struct planned
                                .step = example->given_steps};
 }
 
-/* What was said once more, from the output that was scored. */
+/* Computes the prediction again from the output that was scored. */
 static const double *predict_again(const struct truths *t, const struct learned *learned,
                                    size_t score) {
     const struct model *model = t->host->model;
@@ -194,21 +193,21 @@ static const double *predict_again(const struct truths *t, const struct learned 
 static void record_truth(const struct truths *t, const struct planned *example,
                          const struct learned *learned, const struct moment *moment, size_t score) {
     bool keeps = truth_shape(t->truth)->keeps;
-    const struct truth_score came = {
+    const struct truth_score target = {
         .loss = t->host->members[0].results.losses[score],
         .target = t->truths + score * t->host->model->target_size,
         .again = !keeps && example->outputs ? predict_again(t, learned, score) : NULL,
-        .baseline = example->outputs ? baselines_said(t->host, score) : NULL,
+        .baseline = example->outputs ? baselines_prediction(t->host, score) : NULL,
         .horizon = moment->horizon,
         .learn = moment->learn,
-        .tell = example->outputs,
+        .report = example->outputs,
     };
-    truth_came(t->truth, moment->slot, moment->age, &came);
+    truth_add_target(t->truth, moment->slot, moment->age, &target);
 }
 
 static void truths_given(void *self, struct planned *example, const struct given *given) {
     struct truths *t = self;
-    size_t score = given->first_score, said = 0;
+    size_t score = given->first_score, predicted = 0;
     if (!t->truth)
         return;
     for (size_t n = 0; n < example->planned_moments; n++) {
@@ -221,8 +220,8 @@ static void truths_given(void *self, struct planned *example, const struct given
         if (moment->begins)
             truth_begin(t->truth, moment->slot);
         if (truth_shape(t->truth)->keeps)
-            prediction_of(t->host->model, given->learned, said++, t->again);
-        truth_said(t->truth, moment->slot, &step, t->again, NULL, example->outputs);
+            prediction_of(t->host->model, given->learned, predicted++, t->again);
+        truth_add_prediction(t->truth, moment->slot, &step, t->again, NULL, example->outputs);
         example->given_steps++;
     }
 }
@@ -230,11 +229,11 @@ static void truths_given(void *self, struct planned *example, const struct given
 static void truths_report(void *self, const struct planned *example, const struct given *given) {
     const struct truths *t = self;
     given->learned->truth = example->outputs ? t->truth : NULL;
-    given->learned->told_scores = example->told_scores;
-    given->learned->told_steps = example->told_steps;
+    given->learned->first_pair = example->first_pair;
+    given->learned->first_bounds = example->first_bounds;
 }
 
-/* What was told stays as far as it is of an example that is not finished. */
+/* Keeps the pairs of an unfinished example. */
 static int truths_next(void *self, const struct planned *unfinished, size_t last,
                        struct error *error) {
     struct truths *t = self;
@@ -243,8 +242,8 @@ static int truths_next(void *self, const struct planned *unfinished, size_t last
     if (!t->truth)
         return 0;
     bool stays = unfinished && unfinished->outputs;
-    size_t scores = stays ? unfinished->told_scores : truth_count(t->truth);
-    size_t steps = stays ? unfinished->told_steps : truth_steps(t->truth);
+    size_t scores = stays ? unfinished->first_pair : truth_count(t->truth);
+    size_t steps = stays ? unfinished->first_bounds : truth_steps(t->truth);
     if (truth_clear(t->truth, scores, steps) == 0)
         return 0;
     return error_set(error, EX_UNAVAILABLE, PART_NO_MEMORY, unfinished ? unfinished->steps : 0);
@@ -285,7 +284,7 @@ static int write_coverage(const struct state_place *p, const void *numbers, stru
     return (void)error, 0;
 }
 
-enum { SAID, LEVELS, ERRORS };
+enum { PREDICTIONS, LEVELS, ERRORS };
 
 static struct truth_state state_at(const struct state_place *p) {
     struct truth *truth = truth_at(p);
@@ -294,16 +293,16 @@ static struct truth_state state_at(const struct state_place *p) {
 
 static size_t state_size(const struct state_place *p) {
     const struct truth_state s = state_at(p);
-    return p->row->which == SAID     ? s.said_size
-           : p->row->which == LEVELS ? s.levels_size
-                                     : s.errors_size;
+    return p->row->which == PREDICTIONS ? s.predictions_size
+           : p->row->which == LEVELS    ? s.levels_size
+                                        : s.errors_size;
 }
 
 static void *numbers_at(const struct state_place *p, size_t n) {
     const struct truth_state s = state_at(p);
-    return (void)n, p->row->which == SAID     ? (void *)s.said
-                    : p->row->which == LEVELS ? (void *)s.levels
-                                              : (void *)s.errors;
+    return (void)n, p->row->which == PREDICTIONS ? (void *)s.predictions
+                    : p->row->which == LEVELS    ? (void *)s.levels
+                                                 : (void *)s.errors;
 }
 
 static const char *truths_valid(void *self, uint32_t slot) {
@@ -322,7 +321,7 @@ static const char *truths_filled(void *self, uint32_t slot) {
 static const struct state_row rows[] = {
     STATE_ROW("learner.coverage", F64, STATE_ONCE | STATE_LATER | STATE_TRUTH, .width = COVERAGE,
               .size = coverage_size, STATE_COPIED(coverage)),
-    TRUTH_ROW("streams.said", F64, SAID),
+    TRUTH_ROW("streams.said", F64, PREDICTIONS),
     TRUTH_ROW("streams.levels", F64, LEVELS),
     TRUTH_ROW("streams.errors", F32, ERRORS),
 };

@@ -1,5 +1,5 @@
-/* Predictions beside their truths (truth.h): while a plan is made, what is said and which truths
-   come is noted in order; when it has been played, both follow. */
+/* Predictions with their truths (truth.h). Planning records predictions and truths in order; they
+   are added after the plan has been played. */
 #ifndef RUNNEL_TRUTHS_H
 #define RUNNEL_TRUTHS_H
 
@@ -11,17 +11,18 @@ struct error;
 struct part_host;
 struct planned;
 
-/* Begin to keep what is said, or stop: no plan waits. scale: forecast always keeps it. */
+/* Starts or stops keeping predictions; the plan must be empty. scale: forecast always keeps
+   them. */
 int truths_keep(const struct part_host *host, bool wanted, struct error *error);
 bool truths_kept(const struct part_host *host);
 
-/* How often intervals held; 0 where nothing is kept. */
+/* Returns the coverage of intervals; 0 if none are kept. */
 struct truth_coverage truths_coverage(const struct part_host *host);
 
-/* With scale: forecast, where the mixture says what comes when: what is kept. */
+/* Returns the kept predictions with scale: forecast, where the mixture adds them. */
 struct truth *truths_of(const struct part_host *host);
 
-/* The step of an example whose results are given next. */
+/* Returns the step of an example whose results are delivered next. */
 struct truth_step truths_step(const struct part_host *host, const struct planned *example);
 
 #endif

@@ -1,23 +1,21 @@
-/* Words that become symbols and classes: which id a word has is a function of the examples and
-   their order alone, so ids are given while an example is taken, and never before.
+/* Words that become symbols and classes. A word's id depends only on the examples and their order,
+   so ids are assigned when an example is taken.
 
-   A vocabulary gives ids in the order of appearance until its capacity is reached. Then a word more
-   is the unknown, whose id is the capacity (or its example is rejected before it is taken). With
-   forget: lru it gets the id that was used longest ago, unless all are used by this very example.
+   A vocabulary assigns ids in the order of appearance until its capacity is reached. A further word
+   becomes the unknown word, whose id is the capacity, or its example is rejected before it is
+   taken. With forget: lru it gets the least recently used id, unless this example uses all of them.
 
-   A class takes part in predictions from the example after that in which it came: until then its
-   output's bias is so low that its probability is 0, and it is learned not to be anything. As the
-   target of a prediction that was made before, it is scored and learned as the unknown, which so
-   learns how often something new comes. Whatever gets an id, or one that another had, begins with
-   starting values.
+   A class takes part in predictions from the example after its first one. Until then the bias of
+   its output is so low that its probability is 0, and it has no gradient. As the target of an
+   earlier prediction it is scored and learned as the unknown word, which learns the frequency of
+   new words. A new or reused id starts with starting values.
 
-   What a network has of a word is the symbol's row of the embedding or column of the first layer,
-   and the class's rows of the output; with them the numbers that the optimizer keeps beside each.
-   They are read from the engine and written back while no plan waits, which is a rare thing: a word
-   comes anew once, or with forget: lru as often as one is forgotten. A symbol that no example has
-   had, and a class whose probability is 0, have gradients of 0: their rows stay what they are
-   without being written, but for weight decay, which leaves the bias of such a class alone
-   (ENGINE_HIDDEN_BIAS). */
+   A network's parameters of a word are the symbol's row of the embedding or column of the first
+   layer, and the class's rows of the output, with the optimizer's numbers for each. They are read
+   from the engine and written back while the plan is empty, which is rare: once for each new word,
+   or with forget: lru, for each forgotten one. A symbol without an example, and a class with
+   probability 0, have gradients of 0: their rows stay unchanged, except for weight decay, which
+   skips the bias of such a class (ENGINE_HIDDEN_BIAS). */
 #include "words.h"
 
 #include <jansson.h>
@@ -42,16 +40,17 @@ enum {
 struct lexicon {
     char name[CONFIG_NAME_SIZE]; /* "input", "output" */
     struct vocabulary of;
-    bool x, y;                 /* whose ids are symbols of x, classes of targets */
-    size_t column;             /* of x; NO_COLUMN: of none */
-    struct streams *words;     /* a word's slot is its id */
-    uint64_t *appeared;        /* (capacity,) how many had appeared with the word */
-    uint64_t *used;            /* (capacity,) the example that used it last, since the start */
-    uint64_t count;            /* that have appeared */
-    struct streams *newcomers; /* words of the example that is looked at; NULL: none is rejected */
+    bool x, y;             /* ids are symbols of x, classes of targets */
+    size_t column;         /* its column of x; NO_COLUMN: none */
+    struct streams *words; /* a word's slot is its id */
+    uint64_t *appeared;    /* (capacity,) the count when the word appeared */
+    uint64_t *used;        /* (capacity,) the example that last used it, from the start */
+    uint64_t count;        /* words that have appeared */
+    /* new words of the current example; NULL: unknown: reject is not set */
+    struct streams *newcomers;
 };
 
-/* An id that has come with the example that is taken. */
+/* An id that the current example has introduced. */
 struct fresh {
     size_t lexicon;
     uint32_t id;
@@ -66,18 +65,18 @@ struct words {
     struct part_host *host;
     struct lexicon *of;
     size_t count;
-    struct lexicon **of_column; /* (input_row,) NULL: it has none */
-    struct resolved x, y;       /* of the example that is taken, with ids alone */
+    struct lexicon **of_column; /* (input_row,) NULL: no vocabulary */
+    struct resolved x, y;       /* the current example, as ids */
     struct fresh *fresh;
     size_t fresh_count, fresh_capacity;
-    float *buffer; /* (of the largest tensor that is by ids,) */
+    float *buffer; /* (the largest tensor by ids,) */
     size_t buffer_size;
-    bool decays, keeps_start; /* of an optimizer: weight_decay, kept starting values (kinds.h) */
-    struct json_t *initial;   /* by name the words of model.initial; NULL: it has none */
-    float *start[][MODEL_TENSORS_MAX]; /* (members,) starting values, once asked for */
+    bool decays, keeps_start; /* the optimizer's weight_decay and kept starting values (kinds.h) */
+    struct json_t *initial;   /* words of model.initial by name; NULL: none */
+    float *start[][MODEL_TENSORS_MAX]; /* (members,) starting values, once requested */
 };
 
-/* The vocabulary of classes; NULL: there is none. */
+/* Returns the vocabulary of classes; NULL: none. */
 static struct lexicon *of_classes(const struct words *words) {
     for (size_t n = 0; n < words->count; n++)
         if (words->of[n].y)
@@ -85,7 +84,7 @@ static struct lexicon *of_classes(const struct words *words) {
     return NULL;
 }
 
-/* The baseline says the frequencies of classes that have come. */
+/* Updates the number of classes in the baseline. */
 static void count_classes(const struct words *words) {
     const struct lexicon *classes = of_classes(words);
     if (!classes)
@@ -103,7 +102,7 @@ static uint32_t unknown_of(const struct lexicon *lexicon) {
     return (uint32_t)lexicon->of.capacity;
 }
 
-/* The word of an id; NULL: it has none. */
+/* Returns the word of an id; NULL: none. */
 static const char *word_of(const struct lexicon *lexicon, uint32_t id, size_t *size) {
     return id < streams_count(lexicon->words) ? streams_key(lexicon->words, id, size) : NULL;
 }
@@ -130,7 +129,7 @@ static int add_lexicon(struct words *words, const char *name, const struct vocab
     return lexicon->appeared && lexicon->used ? 0 : error_no_memory(error);
 }
 
-/* Vocabularies of the columns; of a symbol without a column's name its own. */
+/* Adds the vocabularies of columns; a symbol without columns has its own. */
 static int add_inputs(struct words *words, struct error *error) {
     const struct input *input = &words->host->model->architecture.input;
     const struct output *output = &words->host->model->architecture.output;
@@ -213,7 +212,7 @@ static int reserve(struct resolved *resolved, size_t count, struct error *error)
     return 0;
 }
 
-/* Part of a tensor: rows that follow each other, or columns. */
+/* Part of a tensor: consecutive rows or columns. */
 struct piece {
     size_t tensor;
     bool column;
@@ -242,7 +241,7 @@ static int get_buffer(struct words *words, size_t size, struct error *error) {
     return 0;
 }
 
-/* The tensor's starting values, by the seed alone. */
+/* Returns the tensor's starting values, which depend only on the seed. */
 static const float *start_of(struct words *words, size_t m, size_t n, struct error *error) {
     const struct member *member = &words->host->members[m];
     const struct tensor *tensor = &member->model->tensors[n];
@@ -271,7 +270,7 @@ static int write_piece(struct words *words, size_t m, const struct piece *piece,
     return member_write(&words->host->members[m], block, piece->tensor, buffer, error);
 }
 
-/* Starting values into the part, and nothing into what the optimizer keeps of it. */
+/* Writes starting values to the part, and zeros to the optimizer's numbers for it. */
 static int begin_piece(struct words *words, size_t m, const struct piece *piece,
                        struct error *error) {
     const struct member *member = &words->host->members[m];
@@ -286,9 +285,10 @@ static int begin_piece(struct words *words, size_t m, const struct piece *piece,
     return 0;
 }
 
-/* ---- What belongs to an id ---- */
+/* ---- Parameters of an id ---- */
 
-/* Whether the tensor has a row, or a column, of each symbol of that column of x; and the first. */
+/* Returns whether the tensor has a row or column of each symbol of that column of x; and the
+   first. */
 static bool is_by_symbols(const struct model *model, const struct tensor *tensor, size_t column,
                           bool *columns, size_t *first) {
     const struct input *input = &model->architecture.input;
@@ -327,7 +327,7 @@ static int begin_symbol(struct words *words, size_t m, size_t column, uint32_t i
     return 0;
 }
 
-/* The classes in each horizon's outputs. */
+/* Sets the classes in each horizon's outputs to starting values. */
 static int begin_classes(struct words *words, size_t m, uint32_t first, uint32_t count, bool all,
                          struct error *error) {
     const struct model *model = words->host->members[m].model;
@@ -348,7 +348,7 @@ static bool is_hidden(const struct tensor *tensor) {
     return tensor->role == TENSOR_OUTPUT_SKIP || tensor->role == TENSOR_OUTPUT_BIAS;
 }
 
-/* Bias, and weights of the path from the input, which may be of any size. */
+/* Hides bias and weights of the path from the input, which can have any size. */
 static void hide_class(const struct model *model, uint32_t id, size_t n, float *values) {
     const struct tensor *tensor = &model->tensors[n];
     size_t classes = model->outputs / model->horizons;
@@ -359,7 +359,7 @@ static void hide_class(const struct model *model, uint32_t id, size_t n, float *
             values[(h * classes + id) * width + k] = bias ? ENGINE_HIDDEN_BIAS : 0;
 }
 
-/* Whether the id has a word, and the file of model.initial the values of that. */
+/* Returns whether the id has a word with values in the file of model.initial. */
 static bool is_of_file(const struct words *words, size_t n, uint32_t id) {
     const json_t *list = json_object_get(words->initial, words->of[n].name);
     const json_t *word = json_array_get(list, id);
@@ -369,7 +369,7 @@ static bool is_of_file(const struct words *words, size_t n, uint32_t id) {
            memcmp(json_string_value(word), own, size) == 0;
 }
 
-/* What a member has of an id, from the seed. */
+/* Sets a member's parameters of an id to starting values by the seed. */
 static int start_id(struct words *words, size_t m, const struct lexicon *lexicon, uint32_t id,
                     float *values, struct error *error) {
     const struct model *model = words->host->members[m].model;
@@ -392,7 +392,7 @@ static int start_id(struct words *words, size_t m, const struct lexicon *lexicon
     return 0;
 }
 
-/* A file that no vocabulary belongs to, or another's, has nothing of the words that come here. */
+/* A file without this vocabulary has no values for its words. */
 static int start_ids(struct words *words, size_t m, float *values, struct error *error) {
     for (size_t n = 0; *words->host->initial && n < words->count; n++)
         for (uint32_t id = 0; id < words->of[n].of.capacity; id++)
@@ -416,7 +416,7 @@ static int words_fill(void *self, size_t m, float *values, struct error *error) 
     return 0;
 }
 
-/* A class is nothing until it is shown. */
+/* A class is hidden until it is shown. */
 static int hide_again(struct words *words, size_t m, uint32_t id, struct error *error) {
     const struct model *model = words->host->members[m].model;
     for (size_t n = 0; n < model->tensor_count; n++) {
@@ -432,9 +432,9 @@ static int hide_again(struct words *words, size_t m, uint32_t id, struct error *
     return 0;
 }
 
-/* ---- When rows of a word begin ---- */
+/* ---- When a word's rows begin ---- */
 
-/* What is planned comes before; nothing that was computed is what today's parameters give. */
+/* Plays the plan first; values computed before use the earlier parameters. */
 static int pause(struct words *words, struct error *error) {
     if (words->host->play(words->host, error))
         return -1;
@@ -476,7 +476,7 @@ static int show_rows(struct words *words, uint32_t first, uint32_t count, struct
 
 /* ---- Ids ---- */
 
-/* The id has come with this example: nothing says it before the next one. */
+/* Adds an id of this example, which cannot be predicted before the next example. */
 static int note_fresh(struct words *words, const struct lexicon *lexicon, uint32_t id,
                       struct error *error) {
     if (words->fresh_count == words->fresh_capacity) {
@@ -491,7 +491,7 @@ static int note_fresh(struct words *words, const struct lexicon *lexicon, uint32
     return 0;
 }
 
-/* Give a new word an id; the unknown's where there is none. */
+/* Assigns an id to a new word; the unknown's id if none is free. */
 static int assign(struct words *words, struct lexicon *lexicon, const char *word, size_t size,
                   uint32_t *id, struct error *error) {
     struct streams *table = lexicon->words;
@@ -517,7 +517,7 @@ static int find_word(struct words *words, struct lexicon *lexicon, const char *w
     return 0;
 }
 
-/* A number that came as such: that of a word, or nothing that is known. */
+/* Returns the id of a sent number: that of a word, or the unknown's. */
 static uint32_t find_number(const struct lexicon *lexicon, uint32_t id) {
     bool known = id < streams_count(lexicon->words) || id == WIRE_NO_CLASS;
     return known ? id : unknown_of(lexicon);
@@ -531,7 +531,7 @@ static void touch(const struct words *words, struct lexicon *lexicon, uint32_t i
         streams_touch(lexicon->words, id);
 }
 
-/* The next cell, whose word, if it is one, is next of the example's. */
+/* Resolves the next cell, whose word, if it has one, is the next of the example's. */
 static int resolve(struct words *words, struct lexicon *lexicon, uint32_t cell,
                    const unsigned char **word, uint32_t *id, struct error *error) {
     if (cell == WIRE_WORD) {
@@ -557,7 +557,7 @@ static bool has_x(const struct words *words) {
     return words->of[0].x;
 }
 
-/* The classes that are sent; NULL: they are the next x, or numbers. */
+/* Returns the vocabulary of sent classes; NULL: classes are the next x, or numbers. */
 static struct lexicon *lexicon_of_y(const struct words *words) {
     if (!words->count)
         return NULL;
@@ -565,7 +565,7 @@ static struct lexicon *lexicon_of_y(const struct words *words) {
     return last->y && !last->x ? last : NULL;
 }
 
-/* Rows of cells, each of which has a vocabulary or is a number. */
+/* Resolves rows of cells, each of which has a vocabulary or is a number. */
 static int resolve_all(struct words *words, struct lexicon *const *lexicons, size_t width,
                        struct resolved *into, const void *cells, size_t steps,
                        const unsigned char **word, struct error *error) {
@@ -580,7 +580,7 @@ static int resolve_all(struct words *words, struct lexicon *const *lexicons, siz
     return 0;
 }
 
-/* Ids that the example uses are not given to its new words. */
+/* Marks known ids of the example as used, so that its new words do not get them. */
 static void touch_known(const struct words *words, struct lexicon *const *lexicons, size_t width,
                         const void *cells, size_t count, const unsigned char **word) {
     for (size_t i = 0, k = 0; i < count; i++, k = k + 1 < width ? k + 1 : 0) {
@@ -619,17 +619,17 @@ static int words_take(void *self, struct example *example, struct error *error) 
     return 0;
 }
 
-/* The unknown if the class appeared after the step that was to say it. */
-static void words_target(void *self, const struct target_come *target) {
+/* Uses the unknown if the class appeared after the step of the prediction. */
+static void words_target(void *self, const struct target_arrival *target) {
     const struct words *words = self;
     if (loss_kind(words->host->model->architecture.output.loss)->class_id)
         target->value->id = target_of(words, target->value->id, target->classes);
 }
 
-/* Classes that came with the example take part from now on. */
+/* Classes of this example take part from now on. */
 static int words_taken(void *self, struct error *error) {
     struct words *words = self;
-    uint32_t first = 0, count = 0; /* ids that follow each other, which new words get */
+    uint32_t first = 0, count = 0; /* consecutive ids, as new words get */
     for (size_t n = 0; n < words->fresh_count; n++) {
         uint32_t id = words->fresh[n].id;
         if (!words->of[words->fresh[n].lexicon].y)
@@ -652,14 +652,14 @@ static int words_taken(void *self, struct error *error) {
 
 /* ---- Words of model.initial ---- */
 
-/* Words are used in the order of their ids, before any example. */
+/* The words are used in the order of their ids, before any example. */
 #define NEVER UINT64_MAX
 
 static int refuse(const struct words *words, const char *name, const char *what,
                   struct error *error) {
     return error_set(error, EX_CONFIG,
-                     "%s: its vocabulary \"%.*s\" %s: it is of another model; change the model, or "
-                     "use another file",
+                     "%s: vocabulary \"%.*s\" %s: it belongs to another model; change the model, "
+                     "or use another file",
                      words->host->initial, CONFIG_NAME_SIZE, name, what);
 }
 
@@ -667,7 +667,7 @@ static bool is_word(const json_t *word) {
     return json_is_string(word) && json_string_length(word) <= WIRE_WORD_MAX;
 }
 
-/* Whether a list can be that vocabulary: at most as many words as there are ids, each once. */
+/* Checks that a list fits the vocabulary: at most as many words as ids, without duplicates. */
 static int check_list(const struct words *words, const struct lexicon *lexicon, const json_t *list,
                       struct error *error) {
     json_t *seen = json_object();
@@ -675,16 +675,16 @@ static int check_list(const struct words *words, const struct lexicon *lexicon, 
     size_t n;
     json_t *word;
     if (!json_is_array(list))
-        wrong = list ? "is no list" : "is missing";
+        wrong = list ? "is not a list" : "not found";
     else if (json_array_size(list) > lexicon->of.capacity)
-        wrong = "has more words than its capacity here";
+        wrong = "exceeds its capacity";
     json_array_foreach(list, n, word) {
         if (wrong)
             break;
         if (!is_word(word))
-            wrong = "has what is no word";
+            wrong = "contains an invalid word";
         else if (json_object_get(seen, json_string_value(word)))
-            wrong = "has a word twice";
+            wrong = "contains a duplicate word";
         else
             json_object_set_new(seen, json_string_value(word), json_true());
     }
@@ -703,11 +703,11 @@ static int check(const struct words *words, json_t *all, struct error *error) {
     const char *name;
     json_t *list;
     if (!json_is_object(all))
-        return error_set(error, EX_CONFIG, "%s: its vocabulary is no JSON object",
+        return error_set(error, EX_CONFIG, "%s: the vocabulary must be a JSON object",
                          words->host->initial);
     json_object_foreach(all, name, list) {
         if (!lexicon_named(words, name))
-            return refuse(words, name, "is not one of this model's", error);
+            return refuse(words, name, "is unknown in this model", error);
     }
     for (size_t n = 0; n < words->count; n++)
         if (check_list(words, &words->of[n], json_object_get(all, words->of[n].name), error))
@@ -746,11 +746,11 @@ static int add_word(struct lexicon *lexicon, const char *word, size_t size, uint
     return 0;
 }
 
-/* All words are forgotten, but for those that learning begins with. */
+/* Forgets all words except those that learning starts with. */
 static void words_reset(void *self) {
     struct words *words = self;
     for (size_t n = 0; n < words->count; n++) {
-        /* From the last id on, so that they are given from the first on again. */
+        /* From the last id on, so that ids are assigned from the first on again. */
         for (size_t id = streams_count(words->of[n].words); id-- > 0;)
             streams_remove(words->of[n].words, (uint32_t)id);
         words->of[n].count = 0;
@@ -768,10 +768,10 @@ static void words_reset(void *self) {
     note_appeared(words);
 }
 
-/* ---- What is rejected ---- */
+/* ---- Rejection ---- */
 
-/* Whether the cell is known, or can get a place beside what is new in this example before it; with
-   forget: lru, beside all that this example has before it. */
+/* Returns whether the cell is known, or can get an id besides the new words of the example so far;
+   with forget: lru, besides all its words so far. */
 static bool has_place(const struct lexicon *lexicon, uint32_t cell, const unsigned char *word) {
     struct streams *newcomers = lexicon->newcomers;
     bool lru = lexicon->of.lru;
@@ -793,8 +793,8 @@ static bool has_place(const struct lexicon *lexicon, uint32_t cell, const unsign
     return true;
 }
 
-/* The vocabulary that has no place for one of so many cells, in rows of `width`, or NULL; its word
-   at `wrong`, NULL: a number. `word` is moved to after them. */
+/* Returns the vocabulary without room for one of `count` cells, in rows of `width`, or NULL; its
+   word at `wrong`, NULL: a number. Moves `word` past the cells. */
 static const struct lexicon *find_beyond(struct lexicon *const *lexicons, size_t width,
                                          const void *cells, size_t count,
                                          const unsigned char **word, const unsigned char **wrong) {
@@ -835,7 +835,7 @@ const char *words_refused(const struct part_host *host, const struct example *ex
     return of->name;
 }
 
-/* ---- What there is to know ---- */
+/* ---- Reports ---- */
 
 size_t words_lexicons(const struct part_host *host) {
     const struct words *words = part_find(host, &words_part);

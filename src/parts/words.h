@@ -10,31 +10,31 @@ struct example;
 struct part_host;
 struct streams;
 
-/* Vocabularies: of inputs, of classes, or one of both. */
+/* A vocabulary: of inputs, of classes, or of both. */
 struct learner_lexicon {
     const char *name;      /* "input", "output" */
-    size_t size, capacity; /* words that there are, and can be */
-    bool classes;          /* they are classes */
-    bool forgets;          /* forget: lru: an id may become another word's */
-    const struct streams
-        *words;               /* slots are ids, 0 .. size - 1; by order of use with forget: lru */
+    size_t size, capacity; /* words in it, and maximum */
+    bool classes;          /* has classes */
+    bool forgets;          /* forget: lru: an id can pass to another word */
+    /* Slots are ids, 0 .. size - 1; with forget: lru in the order of use. */
+    const struct streams *words;
     const uint64_t *appeared; /* (size,) by id: greater is newer */
-    uint64_t count;           /* that have appeared */
+    uint64_t count;           /* words that have appeared */
 };
 size_t words_lexicons(const struct part_host *host);
 struct learner_lexicon words_lexicon(const struct part_host *host, size_t n);
-size_t words_lexicon_of_classes(const struct part_host *host); /* SIZE_MAX: there is none */
+size_t words_lexicon_of_classes(const struct part_host *host); /* SIZE_MAX: none */
 
-/* The word of an id, not terminated; NULL: it has none, or stands for what is not known. */
+/* Returns the word of an id, not terminated; NULL: no word, or the unknown word. */
 const char *words_word(const struct part_host *host, size_t lexicon, uint32_t id, size_t *size);
 
-/* What would be rejected since it has a word beyond a vocabulary with unknown: reject: the
-   vocabulary's name, and the word, NULL of a number that has none. Else NULL. */
+/* Checks for a word beyond a full vocabulary with unknown: reject. Returns the vocabulary's name
+   with the word (NULL: a number without one), or NULL if all words fit. */
 const char *words_refused(const struct part_host *host, const struct example *example,
                           const char **word, size_t *size);
 
-/* Put a vocabulary back: its words in the order of their ids, then in that in which they were used.
-   -1: they cannot be its. Then say that all are there. */
+/* Restore a vocabulary: its words in the order of ids, then of use, then words_written. -1:
+   invalid. */
 int words_add(const struct part_host *host, size_t lexicon, const char *word, size_t size,
               uint64_t appeared);
 int words_use(const struct part_host *host, size_t lexicon, uint32_t id);

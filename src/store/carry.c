@@ -19,7 +19,7 @@
 #include "store/parameters_file.h"
 #include "store/stream_state.h"
 
-/* A piece, and around it a key, each of whose bytes may become six in JSON. */
+/* A piece and a key, each byte of which can need six in JSON. */
 enum { COMMAND_SIZE = (WIRE_PIECE + 2) / 3 * 4 + 6 * WIRE_KEY_MAX + 256 };
 
 struct carry {
@@ -27,7 +27,7 @@ struct carry {
     struct learner *learner;
     struct journal *journal; /* NULL: nothing is appended */
     struct stream_state *state;
-    char *text; /* of a command with a piece */
+    char *text; /* text of a command with a piece */
 };
 
 int carry_open(struct carry **carry, const struct config *config, struct learner *learner,
@@ -53,7 +53,7 @@ void carry_close(struct carry **carry) {
     *carry = NULL;
 }
 
-/* Takes the object over; NULL: out of memory. What the journal cannot take does not come here. */
+/* Takes the object over; NULL: out of memory. The command always fits into the journal. */
 static int append(struct carry *carry, enum journal_kind kind, json_t *command,
                   struct error *error) {
     char *text = json_dumps(command, JSON_COMPACT);
@@ -99,7 +99,7 @@ int carry_each(struct carry *carry, const struct carry_visitor *visitor, struct 
     return status ? -1 : 0;
 }
 
-/* What has changed: slots by the entry that changed them. */
+/* Changed slots, by the entry that changed them. */
 struct changed {
     uint64_t entry;
     uint32_t slot;
@@ -122,8 +122,8 @@ static size_t find_changed(const struct carry *carry, uint64_t since, struct cha
     return count;
 }
 
-static int visit_gone(const struct carry *carry, uint64_t since,
-                      const struct carry_visitor *visitor, struct error *error) {
+static int visit_removed(const struct carry *carry, uint64_t since,
+                         const struct carry_visitor *visitor, struct error *error) {
     const struct changes *changes = learner_changes(carry->learner);
     const struct streams *left = changes_left(changes);
     for (uint32_t slot = streams_oldest(left); slot != STREAMS_NONE;
@@ -152,7 +152,7 @@ int carry_changed(struct carry *carry, uint64_t since, const struct carry_visito
     for (size_t n = 0; n < count && status == 0; n++)
         status = visit(carry, found[n].slot, visitor, error);
     free(found);
-    return status || !visitor->gone ? status : visit_gone(carry, since, visitor, error);
+    return status || !visitor->gone ? status : visit_removed(carry, since, visitor, error);
 }
 
 uint64_t carry_position(const struct carry *carry) {
@@ -168,7 +168,7 @@ int carry_look(const struct carry *carry, const void *bytes, size_t size, const 
     return stream_state_look(carry->state, bytes, size, key, key_size, error);
 }
 
-/* A command with the piece, as jansson would write it. */
+/* Appends a command with the piece, in the form that jansson writes. */
 static void append_piece(struct carry *carry, const char *key, size_t part, size_t parts,
                          const unsigned char *piece, size_t size) {
     char *text = carry->text;
@@ -182,7 +182,7 @@ static void append_piece(struct carry *carry, const char *key, size_t part, size
                          journal_append_command(carry->journal, JOURNAL_ADOPT, carry->text));
 }
 
-/* The blob in pieces, each as a control socket takes it. */
+/* Appends the blob in pieces that fit into a request of the control socket. */
 static int append_adoption(struct carry *carry, const unsigned char *bytes, size_t size,
                            struct error *error) {
     const char *key;
@@ -212,8 +212,7 @@ bool carry_lost(const struct carry *carry, const char **key, size_t *key_size) {
     return stream_state_lost(carry->state, key, key_size);
 }
 
-/* How many bytes of keys go into one command, so that a control socket takes it: each may become
-   six times as long in JSON. */
+/* Bytes of keys in one command, so that it fits into a request: each can need six in JSON. */
 enum { FORGET_KEYS = WIRE_PIECE / 6 };
 
 static int append_forgotten(struct carry *carry, json_t **keys, struct error *error) {
@@ -277,7 +276,7 @@ int carry_read_parameters(struct carry *carry, float *values, struct error *erro
     return 0;
 }
 
-/* The file first: what the journal names is there. */
+/* Writes the file before the command that names it. */
 static int write_file(struct carry *carry, const float *values, json_t **command,
                       struct error *error) {
     struct parameters_file file;
@@ -293,7 +292,8 @@ int carry_write_parameters(struct carry *carry, const float *values, struct erro
     json_t *command = NULL;
     for (size_t n = 0; n < carry_parameters(carry); n++)
         if (!isfinite(values[n]))
-            return error_set(error, EX_DATAERR, "the parameters have numbers that are not finite"),
+            return error_set(error, EX_DATAERR,
+                             "the parameters contain numbers that are not finite"),
                    1;
     if (carry->journal && write_file(carry, values, &command, error))
         return 1;

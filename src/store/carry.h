@@ -1,9 +1,9 @@
-/* What goes from one daemon of a fleet to another: streams with their state, and parameters. It
-   changes the learner and appends to the journal what it has done, so that a replay does the same;
-   nothing here waits until that is durable (journal_sync).
+/* State that moves between daemons of a fleet: streams, and parameters. These functions change the
+   learner and append their commands to the journal, so that a replay does the same. They do not
+   wait until the entries are durable (journal_sync).
 
-   Between batches of examples only: what was taken is learned first. A blob is what
-   store/stream_state.h says: every row that a checkpoint has of the stream. */
+   Call them only between batches, when all taken examples are learned. A blob has every row that a
+   checkpoint has of the stream (store/stream_state.h). */
 #ifndef RUNNEL_CARRY_H
 #define RUNNEL_CARRY_H
 
@@ -17,88 +17,87 @@ struct error;
 struct journal;
 struct learner;
 
-/* For one batch of streams: the learner must not be replaced before carry_close. `journal` may be
-   NULL: then nothing is appended. -1 (EX_UNAVAILABLE): out of memory; (EX_CONFIG): streams of this
-   configuration cannot go elsewhere. */
+/* Opens for one batch of streams: the learner must not be replaced before carry_close. `journal`
+   may be NULL: nothing is appended. -1: EX_UNAVAILABLE, out of memory; EX_CONFIG, streams of this
+   configuration cannot move. */
 int carry_open(struct carry **carry, const struct config *config, struct learner *learner,
                struct journal *journal, struct error *error);
 void carry_close(struct carry **carry);
 
 /* ---- Streams ---- */
 
-/* Bytes that are valid until the next call with the same carry. */
+/* The bytes are valid until the next call with the same carry. */
 struct carry_blob {
     const unsigned char *bytes;
     size_t size;
-    uint64_t order; /* greater than that of all streams that were used less recently; one that has
-                       not changed keeps it (carry_changed), 0 where that is not known */
+    /* Greater than that of all streams used less recently. An unchanged stream keeps it in
+       carry_changed; 0 = unknown. */
+    uint64_t order;
 };
 
-/* All that is kept of the stream: 0; 1 when it is not in memory; -1 when the device has failed. */
+/* Exports the state of the stream. 0; 1: not in memory; -1: the device has failed. */
 int carry_export(struct carry *carry, const char *key, size_t key_size, struct carry_blob *blob,
                  struct error *error);
 
-/* Streams in memory from the least to the most recently used: those that it wants, with their
-   blobs. Adopted in that order elsewhere they are forgotten there in that order. -1: as `visit`, or
-   the device has failed. */
+/* Visits the wanted streams in memory with their blobs, from the least to the most recently used:
+   adopted in this order, they are forgotten in this order. -1: from `visit`, or the device has
+   failed. */
 struct carry_visitor {
     void *context;
     int (*wants)(void *context, const char *key, size_t key_size); /* 1 or 0; NULL: all */
     int (*visit)(void *context, const char *key, size_t key_size, const struct carry_blob *blob,
                  struct error *error);
     int (*gone)(void *context, const char *key, size_t key_size,
-                struct error *error); /* carry_changed alone; NULL: nobody asks */
+                struct error *error); /* only carry_changed calls it; may be NULL */
 };
 int carry_each(struct carry *carry, const struct carry_visitor *visitor, struct error *error);
 
-/* Likewise those alone that have changed after the entry `since` of the journal: all others are
-   what they were when the learner had learned that. And `gone`: those that have ended since, were
-   forgotten or lost their places, and are not in memory. 1 when that is not known, and nothing has
-   been visited: something was left out since (rollback), the daemon has resumed from a checkpoint
-   after `since`, more streams are gone than there are places, or it is in no fleet (fleet.lease);
-   then carry_each. Otherwise as that. */
+/* Visits only the streams that changed after entry `since` of the journal; the others have the
+   state of that entry. `gone` gets the streams that have since ended, been forgotten or lost their
+   slots. Returns 1 and visits nothing if the changes are unknown: after a rollback, a start from a
+   checkpoint after `since`, more streams gone than slots, or without a fleet (fleet.lease). Then
+   use carry_each. Otherwise the same as carry_each. */
 int carry_changed(struct carry *carry, uint64_t since, const struct carry_visitor *visitor,
                   struct error *error);
 
-/* The entry to give it next time: what is exported is of this one. */
+/* Returns the entry to pass as `since` next time: exports contain the changes up to it. */
 uint64_t carry_position(const struct carry *carry);
 
-/* Nobody will ask with an entry before this one. */
+/* No later call has a `since` before this entry. */
 void carry_settle(struct carry *carry, uint64_t position);
 
-/* The stream of the blob, until that changes: 0; 1 with a sentence (EX_DATAERR) when the blob is
-   damaged, of another format or of another configuration. Changes nothing. */
+/* Returns the stream of the blob; `key` is valid while the blob is. 0; 1 (EX_DATAERR): the blob is
+   damaged, or has another format or configuration. Changes nothing. */
 int carry_look(const struct carry *carry, const void *bytes, size_t size, const char **key,
                size_t *key_size, struct error *error);
 
-/* The stream goes on here from there, as the most recently used: what was kept of it before is
-   gone; without room the least recently used is forgotten, as with an example of a new stream. 0;
-   1 with a sentence (EX_DATAERR), and nothing is changed; -1 when the device has failed. */
+/* Replaces the stream by the state of the blob, as the most recently used. Without room, it forgets
+   the least recently used one, as for a new stream. 0; 1 (EX_DATAERR): nothing changed; -1: the
+   device has failed. */
 int carry_adopt(struct carry *carry, const void *bytes, size_t size, struct error *error);
 
-/* Whether a refused adoption has lost the stream that it had displaced (stream_state_lost): the
-   journal must be told to forget it. */
+/* Returns whether a refused adoption has lost the stream that it displaced (stream_state_lost):
+   record that in the journal. */
 bool carry_lost(const struct carry *carry, const char **key, size_t *key_size);
 
-/* Another daemon has them now: all those that `wants` says are forgotten, with as few commands as
-   they fit into. -1: the device has failed, or out of memory. */
+/* Forgets the wanted streams, which another daemon has now, with as few commands as possible. -1:
+   the device has failed, or out of memory. */
 int carry_forget(struct carry *carry, const struct carry_visitor *visitor, struct error *error);
 
 /* ---- Parameters ---- */
 
-/* Numbers of all members' tensors (running statistics, too), one member after the other, each in
-   the order of its table. */
+/* Returns the count of numbers in all members' tensors with running statistics, one member after
+   the other, in the order of its table. */
 size_t carry_parameters(const struct carry *carry);
 
-/* Copy them: values (carry_parameters,). -1: the device has failed. */
+/* Copies them to values (carry_parameters,). -1: the device has failed. */
 int carry_read_parameters(struct carry *carry, float *values, struct error *error);
 
-/* Put others in their place: values (carry_parameters,). The optimizer's moments, all streams and
-   the least squares' precision stay. With a journal they are first written into a file of the state
-   directory (store/parameters_file.h), which is synced, then set, then the journal gets a
-   command that names the file; the daemon removes it when no replay needs it any more. 0; 1 with a
-   sentence when one is not finite, the disk does not take them, or there are vocabularies, and
-   nothing is changed; -1 when the device has failed. */
+/* Replaces the parameters by values (carry_parameters,). The optimizer's moments, all streams and
+   the precision of least squares stay. With a journal, first writes and syncs a file in the state
+   directory (store/parameters_file.h), then sets the values, then appends a command with the file's
+   name; the daemon removes the file when no replay needs it. 0; 1: a value is not finite, the file
+   cannot be written, or there are vocabularies, and nothing changed; -1: the device has failed. */
 int carry_write_parameters(struct carry *carry, const float *values, struct error *error);
 
 #endif

@@ -1,4 +1,4 @@
-/* The checkpoints beside the newest. */
+/* Checkpoints: their directory, loading, writing, and the older ones that are kept. */
 #include "checkpoint.h"
 
 #include <errno.h>
@@ -24,27 +24,29 @@
 
 #define CHECKPOINT_NEWEST "checkpoint.safetensors"
 #define CHECKPOINT_PREVIOUS "checkpoint.previous.safetensors"
-#define CHECKPOINT_OLDER "checkpoint.%u.safetensors" /* 3, 4, ...: before the previous one */
+#define CHECKPOINT_OLDER "checkpoint.%u.safetensors" /* 3, 4, ...: older than the previous one */
 #define CHECKPOINT_FIRST "checkpoint.first.safetensors"
 #define CHECKPOINT_TEMPORARY "checkpoint.tmp"
-#define CHECKPOINT_DAMAGED "checkpoint.damaged-%d.safetensors" /* set aside: 1, 2, ... */
-#define CHECKPOINT_BACK "checkpoint.back.tmp" /* the first, on its way to be the newest */
+/* renamed by checkpoint_set_aside: 1, 2, ... */
+#define CHECKPOINT_DAMAGED "checkpoint.damaged-%d.safetensors"
+#define CHECKPOINT_BACK "checkpoint.back.tmp" /* the first, while it becomes the newest */
 
 enum {
-    CHECKPOINT_ASIDE_SIZE = 64, /* of the name of one that is set aside */
+    CHECKPOINT_ASIDE_SIZE = 64, /* bytes of a file name */
 };
 
 struct checkpoint {
     char directory[CONFIG_PATH_SIZE];
     int directory_file, lock, event;
-    int spare;                         /* a descriptor in reserve, for the file to be written */
-    unsigned keep;                     /* the newest so many */
-    char aside[CHECKPOINT_ASIDE_SIZE]; /* what the newest, which is damaged, is to be called;
-                                              "": it is whole */
-    bool unlearned; /* those there are of another configuration, with which nothing was learned:
-                       they are to be removed, and are not there for anybody */
+    int spare;     /* a reserved descriptor for the file to write */
+    unsigned keep; /* number of newest checkpoints */
+    /* The new name for the newest checkpoint, which is damaged; "": it is whole. */
+    char aside[CHECKPOINT_ASIDE_SIZE];
+    /* The checkpoints belong to another configuration and contain no learning: they are ignored and
+       removed. */
+    bool unlearned;
 
-    /* The one in flight. The thread has report, status and error until the event. */
+    /* The checkpoint in progress. Report, status and error belong to its thread until the event. */
     bool busy;
     pthread_t thread;
     int file;
@@ -54,11 +56,11 @@ struct checkpoint {
     struct error error;
 };
 
-/* The newest checkpoint is about to be replaced: it becomes the previous one, and so on; of those
-   before the newest `keep` - 2 stay. -1 with errno. */
+/* Makes the newest checkpoint, which is about to be replaced, the previous one, and so on; keeps
+   `keep` - 2 older ones. -1 with errno. */
 static int checkpoint_rotate(int directory, unsigned keep);
 
-/* Whether all that are there have no example, and no entry of the journal beside them. */
+/* Returns whether no checkpoint has an example, and the journal beside them has no entry. */
 static bool checkpoint_is_unlearned(const struct checkpoint *checkpoint);
 
 /* -1 with errno. */
@@ -78,13 +80,13 @@ static void path_of(const struct checkpoint *checkpoint, const char *name,
 
 /* ---- Directory and lock ---- */
 
-/* A directory that has been made stays after a loss of power once its parent is on disk. A parent
-   that may be written but not read cannot be opened for that. */
+/* A new directory survives a loss of power once its parent is on disk. A parent that is writable
+   but not readable cannot be opened for that. */
 static int sync_parent(const char *path) {
     return sync_directory_of(path) && errno != EACCES ? -1 : 0;
 }
 
-/* The directory, and those of its parents that do not exist. */
+/* Creates the directory and its missing parents. */
 static int make_directory(const char *directory, struct error *error) {
     char path[CONFIG_PATH_SIZE];
     size_t length = strlen(directory);
@@ -94,13 +96,13 @@ static int make_directory(const char *directory, struct error *error) {
         memcpy(path, directory, n);
         path[n] = '\0';
         if (mkdir(path, DIRECTORY_MODE) ? errno != EEXIST : sync_parent(path))
-            return error_set(error, EX_IOERR, "the state directory %s cannot be made: %s: %s",
+            return error_set(error, EX_IOERR, "the state directory %s cannot be created: %s: %s",
                              directory, path, strerror(errno));
     }
     return 0;
 }
 
-/* The number of the process that has, or had, the lock; "": none. */
+/* Reads the number of the process that has or had the lock; "": none. */
 static void read_holder(int lock, char holder[PID_TEXT_SIZE]) {
     ssize_t size = pread(lock, holder, PID_TEXT_SIZE - 1, 0);
     holder[size > 0 ? size : 0] = '\0';
@@ -111,12 +113,12 @@ static int refuse_second(const struct checkpoint *checkpoint, struct error *erro
     char holder[PID_TEXT_SIZE];
     read_holder(checkpoint->lock, holder);
     return error_set(error, EX_UNAVAILABLE,
-                     "the state directory %s is in use by %s%s: stop that one, or give this one a "
-                     "directory of its own with state.directory",
+                     "the state directory %s is in use by %s%s: stop it, or set another "
+                     "state.directory for this daemon",
                      checkpoint->directory, *holder ? "process " : "another process", holder);
 }
 
-static int take_lock(struct checkpoint *checkpoint, struct error *error) {
+static int acquire_lock(struct checkpoint *checkpoint, struct error *error) {
     checkpoint->lock =
         openat(checkpoint->directory_file, "lock", O_RDWR | O_CREAT | O_CLOEXEC, FILE_MODE);
     if (checkpoint->lock < 0)
@@ -144,7 +146,7 @@ static int open_directory(struct checkpoint *checkpoint, struct error *error) {
         return error_set(error, EX_IOERR, "the state directory %s cannot be opened: %s",
                          checkpoint->directory, strerror(errno));
     checkpoint->spare = fcntl(checkpoint->directory_file, F_DUPFD_CLOEXEC, 0);
-    return take_lock(checkpoint, error);
+    return acquire_lock(checkpoint, error);
 }
 
 int checkpoint_open(struct checkpoint **checkpoint, const char *directory, struct error *error) {
@@ -195,7 +197,7 @@ static int settle(struct checkpoint *checkpoint, struct error *error) {
     if (fsync(checkpoint->file))
         return fail(checkpoint, "synced", error);
     if (checkpoint_rotate(directory, checkpoint->keep))
-        return fail(checkpoint, "put beside the previous one", error);
+        return fail(checkpoint, "rotated", error);
     if (renameat(directory, CHECKPOINT_TEMPORARY, directory, CHECKPOINT_NEWEST))
         return fail(checkpoint, "renamed", error);
     if (fsync(directory))
@@ -213,11 +215,11 @@ static void *settle_thread(void *argument) {
     checkpoint->report.seconds = clock_seconds() - checkpoint->started;
     const uint64_t one = 1;
     ssize_t written = write(checkpoint->event, &one, sizeof one);
-    (void)written; /* an eventfd that is never above 1 takes it */
+    (void)written; /* the eventfd is never above 1, so writing cannot fail */
     return NULL;
 }
 
-/* Signals are the main thread's. */
+/* Signals are handled by the main thread. */
 static int start_thread(struct checkpoint *checkpoint) {
     sigset_t all, before;
     sigfillset(&all);
@@ -227,8 +229,7 @@ static int start_thread(struct checkpoint *checkpoint) {
     return status;
 }
 
-/* When no descriptor is left the spare one is given up for it, and had again when there are more.
- */
+/* Without a free descriptor, uses the reserved one, and reserves another later. */
 static int open_temporary(struct checkpoint *checkpoint) {
     const int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC;
     int file = openat(checkpoint->directory_file, CHECKPOINT_TEMPORARY, flags, FILE_MODE);
@@ -258,7 +259,7 @@ static int write_temporary(struct checkpoint *checkpoint, const struct config *c
 int checkpoint_start(struct checkpoint *checkpoint, const struct config *config,
                      struct learner *learner, struct error *error) {
     if (checkpoint->busy)
-        return error_set(error, EX_SOFTWARE, "a checkpoint is being written already");
+        return error_set(error, EX_SOFTWARE, "a checkpoint is already in progress");
     if (checkpoint_set_aside(checkpoint, error) || learner_flush(learner, error))
         return -1;
     checkpoint->started = clock_seconds();
@@ -269,7 +270,7 @@ int checkpoint_start(struct checkpoint *checkpoint, const struct config *config,
     path_of(checkpoint, CHECKPOINT_NEWEST, checkpoint->report.path);
     int status = write_temporary(checkpoint, config, learner, error);
     if (!status && (status = start_thread(checkpoint)) != 0)
-        error_set(error, EX_UNAVAILABLE, "no thread can be started to write %s: %s",
+        error_set(error, EX_UNAVAILABLE, "cannot start a thread to write %s: %s",
                   checkpoint->report.path, strerror(status));
     if (status) {
         unlinkat(checkpoint->directory_file, CHECKPOINT_TEMPORARY, 0);
@@ -295,7 +296,7 @@ int checkpoint_finish(struct checkpoint *checkpoint, struct checkpoint_report *r
     pthread_join(checkpoint->thread, NULL);
     uint64_t events;
     ssize_t size = read(checkpoint->event, &events, sizeof events);
-    (void)size; /* nothing to read when poll has taken it */
+    (void)size; /* empty if poll has read it */
     checkpoint->busy = false;
     if (report)
         *report = checkpoint->report;
@@ -321,9 +322,9 @@ int checkpoint_look(const struct checkpoint *checkpoint, struct error *error) {
         return 0;
     return error_set(
         error, EX_IOERR,
-        "the state directory %s, or its lock, was removed or replaced while the daemon "
-        "ran: what was learned since the last checkpoint may be lost; nothing is "
-        "accepted any more: put it back, or restore a backup (runnel-ctl restore), and start again",
+        "the state directory %s or its lock was removed or replaced while the daemon ran: examples "
+        "since the last checkpoint may be lost, and no more are accepted; move it back, or restore "
+        "a backup (runnel-ctl restore), and start again",
         checkpoint->directory);
 }
 
@@ -340,7 +341,8 @@ static void time_text(double time, char text[TIME_TEXT_SIZE]) {
         snprintf(text, TIME_TEXT_SIZE, "%.0f", time);
 }
 
-/* Which checkpoint is there: its name, or NULL. One that this user may not read is not damaged. */
+/* Returns the name of an existing checkpoint, or NULL. A file without read permission is not
+   damaged. */
 static const char *find(const struct checkpoint *checkpoint, struct error *error, int *status) {
     static const char *const names[] = {CHECKPOINT_NEWEST, CHECKPOINT_PREVIOUS};
     *status = 0;
@@ -357,7 +359,7 @@ static const char *find(const struct checkpoint *checkpoint, struct error *error
     return NULL;
 }
 
-/* A name for the newest checkpoint, which is damaged, under which nothing replaces it. */
+/* Chooses a name for the damaged newest checkpoint that is never overwritten. */
 static void name_aside(struct checkpoint *checkpoint) {
     int n = 0;
     do
@@ -370,8 +372,7 @@ int checkpoint_set_aside(struct checkpoint *checkpoint, struct error *error) {
     int directory = checkpoint->directory_file;
     if (checkpoint->unlearned && checkpoint_remove_all(checkpoint))
         return error_set(error, EX_IOERR,
-                         "the checkpoints in %s, in which nothing is learned, cannot be removed: "
-                         "%s",
+                         "the checkpoints without any learning in %s cannot be removed: %s",
                          checkpoint->directory, strerror(errno));
     checkpoint->unlearned = false;
     if (!*checkpoint->aside)
@@ -384,8 +385,8 @@ int checkpoint_set_aside(struct checkpoint *checkpoint, struct error *error) {
     return 0;
 }
 
-/* The newest checkpoint is damaged, as `reason` says. What the journal has after the previous one
-   is still there: see journalling_checkpoint_written. */
+/* The newest checkpoint is damaged. The journal still has the entries after the previous one: see
+   journalling_checkpoint_written. */
 static int load_previous(struct checkpoint *checkpoint, const struct config *config,
                          struct learner *learner, struct checkpoint_report *report,
                          struct error *reason) {
@@ -394,25 +395,25 @@ static int load_previous(struct checkpoint *checkpoint, const struct config *con
     char when[TIME_TEXT_SIZE];
     path_of(checkpoint, CHECKPOINT_PREVIOUS, report->path);
     if (faccessat(checkpoint->directory_file, CHECKPOINT_PREVIOUS, F_OK, 0))
-        return error_set(reason, EX_IOERR,
-                         "%s; there is no previous checkpoint: move the file away to start fresh",
-                         wrong.text);
+        return error_set(
+            reason, EX_IOERR,
+            "%s; no previous checkpoint found: move the file away to start from scratch",
+            wrong.text);
     if (checkpoint_read(report->path, config, learner, report, &why))
         return error_set(
             reason, EX_IOERR,
-            "%s; nor can the previous one be used (%s): restore a backup (runnel-ctl "
-            "restore), or move both away, journal.sqlite and its -wal with them, to start fresh",
+            "%s; nor can the previous one be used (%s): restore a backup (runnel-ctl restore), or "
+            "move both away, with journal.sqlite and its -wal, to start from scratch",
             wrong.text, why.text);
     name_aside(checkpoint);
     time_text(report->time, when);
-    checkpoint_warn(report,
-                    "%s; the previous checkpoint is resumed (%" PRIu64
-                    " example%s, %s): what was learned since is %s; then the damaged file is "
-                    "renamed to %s",
-                    wrong.text, report->examples, text_s(report->examples), when,
-                    config->journal.enabled ? "replayed from the journal"
-                                            : "lost, for there is no journal",
-                    checkpoint->aside);
+    checkpoint_warn(
+        report,
+        "%s; resuming from the previous checkpoint (%" PRIu64
+        " example%s, %s): later examples are %s; then the damaged file is renamed to %s",
+        wrong.text, report->examples, text_s(report->examples), when,
+        config->journal.enabled ? "replayed from the journal" : "lost without a journal",
+        checkpoint->aside);
     return 0;
 }
 
@@ -429,13 +430,12 @@ int checkpoint_load(struct checkpoint *checkpoint, const struct config *config,
     path_of(checkpoint, name, report->path);
     bool newest = !strcmp(name, CHECKPOINT_NEWEST);
     if (!newest)
-        checkpoint_warn(report,
-                        "there is no " CHECKPOINT_NEWEST ": resuming from the previous one");
+        checkpoint_warn(report, CHECKPOINT_NEWEST " not found: resuming from the previous one");
     status = checkpoint_read(report->path, config, learner, report, &reason);
     if (status == CHECKPOINT_NOT_WHOLE && newest)
         status = load_previous(checkpoint, config, learner, report, &reason);
     else if (status && reason.status == EX_IOERR)
-        strncat(reason.text, "; move the file away to start fresh",
+        strncat(reason.text, "; move the file away to start from scratch",
                 sizeof reason.text - strlen(reason.text) - 1);
     report->seconds = clock_seconds() - started;
     bool other = status == CHECKPOINT_OTHER || (status == 0 && *report->before);
@@ -450,7 +450,7 @@ int checkpoint_load(struct checkpoint *checkpoint, const struct config *config,
     return -1;
 }
 
-/* Whether that process is a daemon: a number may be another process's by now. */
+/* Returns whether that process is a daemon: another process can have the number by now. */
 static bool is_daemon(const char *pid) {
     char path[PID_TEXT_SIZE + sizeof "/proc//exe"], program[CONFIG_PATH_SIZE];
     snprintf(path, sizeof path, "/proc/%s/exe", pid);
@@ -459,7 +459,7 @@ static bool is_daemon(const char *pid) {
     return size < 0 ? errno == EACCES || errno == EPERM : strstr(program, "runneld") != NULL;
 }
 
-/* By its number: the lock itself is not touched. */
+/* Checks the process by its number, without touching the lock. */
 static bool is_held(int directory) {
     char holder[PID_TEXT_SIZE] = "";
     int lock = openat(directory, "lock", O_RDONLY | O_CLOEXEC);
@@ -470,7 +470,7 @@ static bool is_held(int directory) {
     return *holder && is_daemon(holder);
 }
 
-/* Without the lock a daemon may replace the file while it is read: one more look tells. */
+/* Without the lock a daemon can replace the file during reading: then reads it again. */
 int checkpoint_check(const char *directory, const struct config *config,
                      struct checkpoint_report *report, struct error *error) {
     struct checkpoint looked = {.directory_file =
@@ -483,7 +483,7 @@ int checkpoint_check(const char *directory, const struct config *config,
         return error_set(error, EX_IOERR, "the state directory %s cannot be opened: %s", directory,
                          strerror(errno));
     snprintf(looked.directory, sizeof looked.directory, "%s", directory);
-    for (int look = 0; look < 2; look++) {
+    for (int read_kept = 0; read_kept < 2; read_kept++) {
         status = checkpoint_load(&looked, config, NULL, report, error);
         if (status < 0 ? error->status != EX_IOERR : !*report->warning)
             break;
@@ -493,9 +493,9 @@ int checkpoint_check(const char *directory, const struct config *config,
     return status;
 }
 
-enum { EXAMPLES = 0, POSITION = 5 }; /* among learner.counters */
+enum { EXAMPLES = 0, POSITION = 5 }; /* Indexes in learner.counters. */
 
-/* The name of the newest (1), of the one before it (2), and so on. */
+/* Returns the name of the newest (1), the previous one (2), and so on. */
 static void name_of(unsigned age, char name[CHECKPOINT_KEPT_NAME_SIZE]) {
     if (age <= 2)
         snprintf(name, CHECKPOINT_KEPT_NAME_SIZE, "%s",
@@ -508,7 +508,7 @@ static int remove_name(int directory, const char *name) {
     return unlinkat(directory, name, 0) && errno != ENOENT ? -1 : 0;
 }
 
-/* Give `from`, if it is there, another name too. Where there are no links it loses its own. */
+/* Gives `from`, if it exists, a second name. On a filesystem without links, renames it. */
 static int link_or_rename(int directory, const char *from, const char *to) {
     if (remove_name(directory, to))
         return -1;
@@ -517,8 +517,8 @@ static int link_or_rename(int directory, const char *from, const char *to) {
     return renameat(directory, from, directory, to);
 }
 
-/* From the oldest on, so that whenever the power fails each has a name. The newest keeps its own
-   until the next one takes it. */
+/* Renames from the oldest on, so that after a loss of power each has a name. The newest keeps its
+   name until the next one replaces it. */
 static int checkpoint_rotate(int directory, unsigned keep) {
     char name[CHECKPOINT_KEPT_NAME_SIZE], older[CHECKPOINT_KEPT_NAME_SIZE];
     if (faccessat(directory, CHECKPOINT_NEWEST, F_OK, 0))
@@ -534,16 +534,16 @@ static int checkpoint_rotate(int directory, unsigned keep) {
     return link_or_rename(directory, CHECKPOINT_NEWEST, CHECKPOINT_PREVIOUS);
 }
 
-/* ---- Which there are ---- */
+/* ---- Listing ---- */
 
 static void path_in(const struct checkpoint *checkpoint, const char *name,
                     char path[CHECKPOINT_PATH_SIZE]) {
     snprintf(path, CHECKPOINT_PATH_SIZE, "%s/%s", checkpoint->directory, name);
 }
 
-/* Its counters and time; whether it can be read. */
-static bool look_into(const struct checkpoint *checkpoint, struct checkpoint_kept *kept,
-                      uint64_t counters[CHECKPOINT_COUNTERS]) {
+/* Reads counters and time; returns whether that is possible. */
+static bool read_counters(const struct checkpoint *checkpoint, struct checkpoint_kept *kept,
+                          uint64_t counters[CHECKPOINT_COUNTERS]) {
     enum { SIZE = CHECKPOINT_COUNTERS * sizeof *counters };
     char path[CHECKPOINT_PATH_SIZE];
     struct safetensors *file;
@@ -566,12 +566,12 @@ static bool is_there(const struct checkpoint *checkpoint, const char *name) {
     return faccessat(checkpoint->directory_file, name, F_OK, 0) == 0;
 }
 
-/* Whether it can be read, and is neither to be set aside nor removed. */
-static bool look(const struct checkpoint *checkpoint, struct checkpoint_kept *kept) {
+/* Reads a checkpoint, unless it is to be renamed as damaged or removed. */
+static bool read_kept(const struct checkpoint *checkpoint, struct checkpoint_kept *kept) {
     uint64_t counters[CHECKPOINT_COUNTERS];
     return !checkpoint->unlearned &&
            !(*checkpoint->aside && !strcmp(kept->name, CHECKPOINT_NEWEST)) &&
-           is_there(checkpoint, kept->name) && look_into(checkpoint, kept, counters);
+           is_there(checkpoint, kept->name) && read_counters(checkpoint, kept, counters);
 }
 
 size_t checkpoint_list(const struct checkpoint *checkpoint,
@@ -579,17 +579,17 @@ size_t checkpoint_list(const struct checkpoint *checkpoint,
     size_t count = 0;
     for (unsigned age = 1; age <= CHECKPOINT_KEEP_MAX; age++) {
         name_of(age, kept[count].name);
-        count += look(checkpoint, &kept[count]);
+        count += read_kept(checkpoint, &kept[count]);
     }
     snprintf(kept[count].name, sizeof kept[count].name, "%s", CHECKPOINT_FIRST);
-    return count + look(checkpoint, &kept[count]);
+    return count + read_kept(checkpoint, &kept[count]);
 }
 
 uint64_t checkpoint_oldest(const struct checkpoint *checkpoint) {
     struct checkpoint_kept kept;
     for (unsigned age = CHECKPOINT_KEEP_MAX; age >= 1; age--) {
         name_of(age, kept.name);
-        if (look(checkpoint, &kept))
+        if (read_kept(checkpoint, &kept))
             return kept.position;
     }
     return 0;
@@ -604,30 +604,28 @@ int checkpoint_load_kept(const struct checkpoint *checkpoint, const struct check
         return -1;
     if (!*report->before)
         return 0;
-    return error_set(
-        error, EX_CONFIG,
-        "%s was learned with another window, stride, rule or optimizer: what the journal "
-        "has after it cannot be learned again with this one: roll back to a point after that "
-        "change, "
-        "or start with the earlier settings",
-        report->path);
+    return error_set(error, EX_CONFIG,
+                     "%s was learned with another window, stride, rule or optimizer, so the "
+                     "journal's entries after it cannot be learned again: roll back to a later "
+                     "point, or start with the earlier settings",
+                     report->path);
 }
 
 /* ---- Going back ---- */
 
-/* But for the newest, whose name `kept` takes. */
+/* Removes all newer ones except the newest, whose name `kept` gets. */
 static int remove_newer(const struct checkpoint *checkpoint, uint64_t position) {
     for (unsigned age = CHECKPOINT_KEEP_MAX; age >= 2; age--) {
         struct checkpoint_kept kept;
         name_of(age, kept.name);
-        if (look(checkpoint, &kept) && kept.position > position &&
+        if (read_kept(checkpoint, &kept) && kept.position > position &&
             remove_name(checkpoint->directory_file, kept.name))
             return -1;
     }
     return 0;
 }
 
-/* The first keeps its own name, where there are links. */
+/* The first keeps its own name on a filesystem with links. */
 static int make_newest(int directory, const char *name) {
     if (!strcmp(name, CHECKPOINT_NEWEST))
         return 0;
@@ -658,7 +656,7 @@ void checkpoint_keep_first(struct checkpoint *checkpoint) {
         return;
     for (unsigned age = 1; age <= CHECKPOINT_KEEP_MAX; age++) {
         name_of(age, kept.name);
-        if (look(checkpoint, &kept) && kept.position == 0 &&
+        if (read_kept(checkpoint, &kept) && kept.position == 0 &&
             linkat(directory, kept.name, directory, CHECKPOINT_FIRST, 0) == 0) {
             fsync(directory);
             return;
@@ -670,9 +668,9 @@ void checkpoint_drop_first(struct checkpoint *checkpoint) {
     unlinkat(checkpoint->directory_file, CHECKPOINT_FIRST, 0);
 }
 
-/* ---- With which nothing was learned ---- */
+/* ---- Checkpoints without any learning ---- */
 
-/* The newest (1) and so on; after the oldest, the first. */
+/* Returns the name of the newest (1) and so on; after the oldest, the first. */
 static void any_name_of(unsigned age, char name[CHECKPOINT_KEPT_NAME_SIZE]) {
     if (age <= CHECKPOINT_KEEP_MAX)
         name_of(age, name);
@@ -680,7 +678,7 @@ static void any_name_of(unsigned age, char name[CHECKPOINT_KEPT_NAME_SIZE]) {
         snprintf(name, CHECKPOINT_KEPT_NAME_SIZE, "%s", CHECKPOINT_FIRST);
 }
 
-/* What a daemon without a journal was told, such as an import, no counter knows. */
+/* Without a journal, counters do not include commands such as an import. */
 static bool checkpoint_is_unlearned(const struct checkpoint *checkpoint) {
     if (!is_there(checkpoint, "journal.sqlite"))
         return false;
@@ -688,7 +686,7 @@ static bool checkpoint_is_unlearned(const struct checkpoint *checkpoint) {
         struct checkpoint_kept kept;
         uint64_t counters[CHECKPOINT_COUNTERS];
         any_name_of(age, kept.name);
-        if (is_there(checkpoint, kept.name) && (!look_into(checkpoint, &kept, counters) ||
+        if (is_there(checkpoint, kept.name) && (!read_counters(checkpoint, &kept, counters) ||
                                                 counters[EXAMPLES] != 0 || counters[POSITION] != 0))
             return false;
     }

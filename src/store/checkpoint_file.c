@@ -24,16 +24,16 @@
 #include "parts/words.h"
 
 #define FORMAT "runnel-checkpoint-4"
-#define FORMAT_BEFORE "runnel-checkpoint-3" /* the same without entries that came later */
-#define MEMORY "anomaly_memory"             /* metadata: contexts that memories hold */
-#define SHARE "anomaly_share"               /* metadata: a hash of what streams share them by */
+#define FORMAT_BEFORE "runnel-checkpoint-3" /* the same, without entries added since */
+#define MEMORY "anomaly_memory"             /* metadata: contexts in a memory */
+#define SHARE "anomaly_share"               /* metadata: a hash of anomaly.share */
 
 enum {
-    DESCRIPTION_SIZE = 2048, /* of a configuration */
-    DESCRIPTION_SHOWN = 350, /* of it, in an error */
+    DESCRIPTION_SIZE = 2048, /* bytes of a configuration's description */
+    DESCRIPTION_SHOWN = 350, /* part of it in an error */
     KEY = 1 + WIRE_KEY_MAX,  /* a row of streams.keys: size, key, zeros */
-    /* A row of learner.words: vocabulary and place in the order of use (uint32), how many had
-       appeared (uint64), size, word, zeros. */
+    /* A row of learner.words: vocabulary and place in the order of use (uint32), number of words
+       that had appeared (uint64), size, word, zeros. */
     WORD_PLACE = 4,
     WORD_APPEARED = 8,
     WORD_LENGTH = 16,
@@ -43,7 +43,7 @@ enum {
 
 /* ---- Entries ---- */
 
-/* The next entry: of a member of that name, if it has one. NULL: of all. */
+/* Adds an entry, with the prefix of a member if it has a name. NULL: out of memory. */
 static struct safetensors_entry *add(struct checkpoint_layout *layout, const char *member,
                                      const char *name, const struct checkpoint_entry *of) {
     assert(layout->count < layout->capacity);
@@ -65,7 +65,7 @@ static void add_plain(struct checkpoint_layout *layout, enum checkpoint_kind kin
     entry->shape[1] = width;
 }
 
-/* Parameters by their own names, then optimizer.moment_1.NAME and so on. */
+/* Adds parameters by their own names, then optimizer.moment_1.NAME and so on. */
 static void add_tensors(struct checkpoint_layout *layout, size_t member) {
     const struct learner *learner = layout->learner;
     const struct model *model = learner_member_model(learner, member);
@@ -88,12 +88,12 @@ static void add_tensors(struct checkpoint_layout *layout, size_t member) {
         }
 }
 
-/* ---- Slots that have rows of an entry ---- */
+/* ---- Slots with rows of an entry ---- */
 
 struct slots {
     const struct learner *learner;
-    uint32_t next;        /* of streams, the least recently used first */
-    size_t shared, count; /* then of what they share */
+    uint32_t next;        /* next slot of the streams, least recently used first */
+    size_t shared, count; /* then the shared slots */
 };
 
 static struct slots slots_of(const struct learner *learner, const struct state_row *row) {
@@ -195,7 +195,7 @@ size_t checkpoint_row_size(const struct safetensors_entry *entry) {
     return (size_t)size;
 }
 
-/* What is read or written at once of an entry. */
+/* Returns the size of the largest read or write of an entry. */
 static size_t piece_size(const struct safetensors_entry *entry, const struct checkpoint_entry *of) {
     uint64_t size = 0;
     if (of->kind == ENTRY_TENSOR || (of->kind == ENTRY_KEPT && of->row->flags & STATE_ONCE))
@@ -240,7 +240,7 @@ static enum engine_block block_of(const struct checkpoint_entry *of) {
     return of->block == 0 ? ENGINE_PARAMETERS : (enum engine_block)(ENGINE_MOMENTS + of->block - 1);
 }
 
-/* As files have it since they have one: prefixes were arrays of so many bytes. */
+/* Files contain the hash of prefixes as arrays of this size. */
 void checkpoint_share(const struct config *config, char text[CHECKPOINT_SHARE_SIZE]) {
     enum { SHARE_HASHED = 64 };
     const struct share_config *share = &config->anomaly.share;
@@ -252,7 +252,7 @@ void checkpoint_share(const struct config *config, char text[CHECKPOINT_SHARE_SI
     snprintf(text, CHECKPOINT_SHARE_SIZE, "%016" PRIx64, hash);
 }
 
-/* One line that says for people what network and learning a checkpoint is of. */
+/* Describes network and learning in one line. */
 static void describe(const struct config *config, char text[DESCRIPTION_SIZE]) {
     enum { REACH_SIZE = 32 };
     char summary[MODEL_SUMMARY_SIZE], reach[REACH_SIZE];
@@ -270,10 +270,10 @@ static void describe(const struct config *config, char text[DESCRIPTION_SIZE]) {
 
 /* ---- Writing ---- */
 
-/* A file whose bytes are summed as they are written. */
+/* A file with a running checksum. */
 struct summed_file {
     struct safetensors_file file;
-    uint64_t end; /* where the checksum begins */
+    uint64_t end; /* start of the checksum */
     uint64_t written;
     uint32_t checksum;
 };
@@ -286,7 +286,7 @@ static int summed_sink(void *context, const void *bytes, size_t size, struct err
     return safetensors_to_file(&summed->file, bytes, size, error);
 }
 
-/* Over the zeros that keep its place. */
+/* Overwrites the zeros in its place. */
 static int write_checksum(const struct summed_file *summed, struct error *error) {
     const int64_t checksum = (int64_t)summed->checksum;
     ssize_t written =
@@ -301,7 +301,7 @@ static int writer_sink(void *context, const void *bytes, size_t size, struct err
     return safetensors_put(context, bytes, size, error);
 }
 
-/* Of one vocabulary, by ids. */
+/* Writes the words of one vocabulary, by ids. */
 static int put_lexicon(const struct learner *learner, uint32_t n, struct safetensors_writer *writer,
                        struct error *error) {
     const struct learner_lexicon lexicon = words_lexicon(learner_host(learner), n);
@@ -341,7 +341,7 @@ static int put_keys(const struct learner *learner, struct safetensors_writer *wr
     return 0;
 }
 
-/* The numbers of a place: all rows of STATE_ONCE, else those of a slot. */
+/* Writes the numbers of a place: all rows of STATE_ONCE, otherwise those of a slot. */
 static int put_place(const struct checkpoint_layout *layout, size_t entry,
                      const struct state_place *place, safetensors_sink *sink, void *context,
                      struct error *error) {
@@ -429,7 +429,7 @@ static int start(const struct checkpoint_layout *layout, struct safetensors_writ
         {"examples", examples},
         {"time", when},
         {MEMORY, memory},
-        {SHARE, share}, /* only where there are some */
+        {SHARE, share}, /* only if streams share memories */
     };
     bool shares = anomalies_shared(learner_host(layout->learner)) > 0;
     return safetensors_start(writer, layout->entries, layout->count, metadata,
@@ -464,7 +464,7 @@ int checkpoint_write(int descriptor, const char *path, const struct config *conf
     return status;
 }
 
-/* ---- Whether a file is whole ---- */
+/* ---- Checking a file ---- */
 
 static int read_bytes(int descriptor, const char *path, void *bytes, size_t size,
                       struct error *error) {
@@ -474,7 +474,7 @@ static int read_bytes(int descriptor, const char *path, void *bytes, size_t size
             continue;
         if (count <= 0)
             return error_set(error, EX_IOERR, "%s cannot be read: %s", path,
-                             count < 0 ? strerror(errno) : "it ends too early");
+                             count < 0 ? strerror(errno) : "it is truncated");
         done += (size_t)count;
     }
     return 0;
@@ -496,7 +496,7 @@ static int sum_file(int descriptor, const char *path, uint64_t size, struct erro
         return -1;
     if (kept == (int64_t)sum)
         return 0;
-    return error_set(error, EX_IOERR, "%s is damaged: its checksum does not fit its bytes", path);
+    return error_set(error, EX_IOERR, "%s is damaged: checksum mismatch", path);
 }
 
 static int check_sum(const struct safetensors *file, const char *path, uint64_t *bytes,
@@ -504,14 +504,14 @@ static int check_sum(const struct safetensors *file, const char *path, uint64_t 
     const struct safetensors_entry *checksum = safetensors_find(file, "checksum");
     const struct safetensors_entry *last = safetensors_at(file, safetensors_count(file) - 1);
     if (checksum != last || checksum->size != CHECKPOINT_CHECKSUM_SIZE)
-        return error_set(error, EX_IOERR, "%s is damaged: its checksum is missing", path);
+        return error_set(error, EX_IOERR, "%s is damaged: missing checksum", path);
     int descriptor = open(path, O_RDONLY | O_CLOEXEC);
     off_t size = descriptor < 0 ? -1 : lseek(descriptor, 0, SEEK_END);
     int status;
     if (size < 0 || lseek(descriptor, 0, SEEK_SET) != 0)
         status = error_set(error, EX_IOERR, "%s cannot be read: %s", path, strerror(errno));
     else if (size < CHECKPOINT_CHECKSUM_SIZE)
-        status = error_set(error, EX_IOERR, "%s is damaged: it ends too early", path);
+        status = error_set(error, EX_IOERR, "%s is damaged: it is truncated", path);
     else
         status = sum_file(descriptor, path, (uint64_t)size, error);
     if (descriptor >= 0)
@@ -520,14 +520,14 @@ static int check_sum(const struct safetensors *file, const char *path, uint64_t 
     return status;
 }
 
-/* Whatever the format, the checksum is the last entry. Fills `report` but for its warnings. */
+/* The checksum is the last entry in every format. Fills in `report` without its warnings. */
 static int verify(const struct safetensors *file, const char *path,
                   struct checkpoint_report *report, struct error *error) {
     const char *format = safetensors_metadata(file, "format");
     const char *examples = safetensors_metadata(file, "examples");
     const char *time = safetensors_metadata(file, "time");
     if (!format || !safetensors_count(file) || !examples || !time)
-        return error_set(error, EX_IOERR, "%s is a safetensors file, but no checkpoint", path);
+        return error_set(error, EX_IOERR, "%s is a safetensors file, but not a checkpoint", path);
     if (check_sum(file, path, &report->bytes, error))
         return -1;
     report->examples = strtoull(examples, NULL, 10);
@@ -561,7 +561,7 @@ static int invalid(const struct checkpoint_source *source, const char *name, str
     return error_set(error, EX_IOERR, "%s is damaged: invalid numbers in %s", source->path, name);
 }
 
-/* Bytes of an entry, from its byte `first` on. */
+/* Reads bytes of an entry, starting at byte `first`. */
 static int fetch(const struct checkpoint_source *source, const struct safetensors_entry *entry,
                  uint64_t first, void *bytes, size_t size, struct error *error) {
     if (source->file)
@@ -574,7 +574,7 @@ static int fetch(const struct checkpoint_source *source, const struct safetensor
     return 0;
 }
 
-/* In place. `index`: of its row, unless as many are there as the numbers before them say. */
+/* Reads in place. `index` is the number of the row, unless a count precedes its numbers. */
 static int fill_pieces(struct checkpoint_layout *layout, const struct checkpoint_source *source,
                        size_t n, const struct state_place *place, uint64_t index,
                        struct error *error) {
@@ -597,7 +597,7 @@ static int fill_pieces(struct checkpoint_layout *layout, const struct checkpoint
     return row->filled ? row->filled(place) : 0;
 }
 
-/* What goes on of a row where windows begin anew. */
+/* Reads the part of a row that continues when windows start from scratch. */
 static int fetch_lasting(struct checkpoint_layout *layout, const struct checkpoint_source *source,
                          size_t n, const struct state_place *place, uint64_t index,
                          struct error *error) {
@@ -675,8 +675,8 @@ static int read_tensor(const struct checkpoint_layout *layout,
 
 enum { NOT_A_WORD = -2 };
 
-/* Row `at` into a vocabulary, and its place in the order of use into `places`, counted from the
-   vocabulary's first row. */
+/* Reads row `at` into a vocabulary, and stores its place in the order of use in `places`, from the
+   vocabulary's first row on. */
 static int read_word(struct learner *learner, const unsigned char *row, size_t at,
                      uint32_t *lexicon, size_t *first, uint32_t *places, size_t count) {
     uint32_t n, place;
@@ -697,7 +697,7 @@ static int read_word(struct learner *learner, const unsigned char *row, size_t a
     return 0;
 }
 
-/* The words by ids, then in the order in which they were used. */
+/* Reads the words by ids, then restores their order of use. */
 static int read_lexicons(struct checkpoint_layout *layout, const struct checkpoint_source *source,
                          const struct safetensors_entry *entry, uint32_t *places,
                          struct error *error) {
@@ -764,7 +764,8 @@ static int read_streams(struct checkpoint_layout *layout, const struct checkpoin
     return checkpoint_check_used(layout, source, error);
 }
 
-/* Tensors, what rounds to some of them, and what belongs to no stream; words, before streams. */
+/* Reads words before streams, then tensors with their derived values, and state without a
+   stream. */
 static int read_once(struct checkpoint_layout *layout, const struct checkpoint_source *source,
                      size_t *keys, struct error *error) {
     for (size_t n = 0; n < layout->count; n++) {
@@ -780,7 +781,7 @@ static int read_once(struct checkpoint_layout *layout, const struct checkpoint_s
     return 0;
 }
 
-/* ---- Which of its entries a file has ---- */
+/* ---- Comparing a file with the layout ---- */
 
 static int check_format(const struct checkpoint_source *source, struct error *error) {
     const char *format = safetensors_metadata(source->file, "format");
@@ -788,13 +789,13 @@ static int check_format(const struct checkpoint_source *source, struct error *er
     if (!strcmp(format, FORMAT) || !strcmp(format, FORMAT_BEFORE))
         return 0;
     return error_set(error, EX_CONFIG,
-                     "%s has the format %.40s of runneld %.40s, but this one reads %s: continue "
-                     "with that version, or give this one a directory of its own with "
-                     "state.directory",
+                     "%s has the format %.40s of runneld %.40s, expected %s: continue with that "
+                     "version, or set another state.directory",
                      source->path, format, version ? version : "?", FORMAT);
 }
 
-/* Whether only what can begin anew is another. All daemons of a fleet learn alike. */
+/* Returns whether only state that can start from scratch differs. All daemons of a fleet must learn
+   alike. */
 static bool lasts(struct checkpoint_layout *layout, const struct safetensors *file,
                   const struct config *config, const char *digest) {
     const char *lasting = safetensors_metadata(file, "lasting");
@@ -818,21 +819,20 @@ static int check_digest(struct checkpoint_layout *layout, const struct checkpoin
         description = "?";
     if (lasts(layout, source->file, config, digest)) {
         snprintf(report->before, sizeof report->before, "%s", digest);
-        checkpoint_warn(report,
-                        "%s was learned with another window, stride, rule or optimizer (%.250s; "
-                        "now %.250s): parameters and statistics are kept, windows of streams%s "
-                        "begin anew",
-                        source->path, description, ours,
-                        layout->moments ? " and the optimizer's moments" : "");
+        checkpoint_warn(
+            report,
+            "%s was learned with another window, stride, rule or optimizer (%.250s; now %.250s): "
+            "parameters and statistics are kept, windows of streams%s start from scratch",
+            source->path, description, ours, layout->moments ? " and the optimizer's moments" : "");
         return 0;
     }
-    return error_set(error, EX_CONFIG,
-                     "%s is of another configuration (%.*s%s; now %.*s%s): go back to that one, "
-                     "or give this one a directory of its own with state.directory, or move "
-                     "this directory away, checkpoints and journal together",
-                     source->path, DESCRIPTION_SHOWN, description,
-                     strlen(description) > DESCRIPTION_SHOWN ? "..." : "", DESCRIPTION_SHOWN, ours,
-                     strcmp(ours, description) ? "" : ", other details of model or learning");
+    return error_set(
+        error, EX_CONFIG,
+        "%s has another configuration (%.*s%s; now %.*s%s): use that one, set another "
+        "state.directory, or move this directory away, checkpoints and journal together",
+        source->path, DESCRIPTION_SHOWN, description,
+        strlen(description) > DESCRIPTION_SHOWN ? "..." : "", DESCRIPTION_SHOWN, ours,
+        strcmp(ours, description) ? "" : ", other details of model or learning");
 }
 
 static bool has_entry(const struct checkpoint_layout *layout, const char *name) {
@@ -842,7 +842,7 @@ static bool has_entry(const struct checkpoint_layout *layout, const char *name) 
     return false;
 }
 
-/* Entries of predictions or anomalies, which are not kept now. */
+/* Counts entries of predictions or anomalies that this configuration does not keep. */
 static size_t count_needless(const struct checkpoint_layout *layout,
                              const struct safetensors *file) {
     const struct state_row *row;
@@ -853,7 +853,8 @@ static size_t count_needless(const struct checkpoint_layout *layout,
     return needless;
 }
 
-/* What it lacks, since it is older or nobody could ask for it then; returns how many. */
+/* Marks entries that the file lacks, because it is older or did not keep them; returns the
+   count. */
 static size_t mark_lacked(struct checkpoint_layout *layout, const struct safetensors *file) {
     size_t count = 0;
     for (size_t n = 0; n < layout->count; n++) {
@@ -865,8 +866,7 @@ static size_t mark_lacked(struct checkpoint_layout *layout, const struct safeten
     return count;
 }
 
-/* Memories of another size, or of other streams, are of no use: they begin anew, and all that
-   belongs to them. */
+/* Memories of another size or other streams are useless: anomalies start from scratch. */
 static void mark_resized(struct checkpoint_layout *layout, const struct safetensors *file,
                          const struct config *config) {
     const char *memory = safetensors_metadata(file, MEMORY);
@@ -889,7 +889,7 @@ static void mark_resized(struct checkpoint_layout *layout, const struct safetens
         layout->of[n].lacked |= checkpoint_is_watched(&layout->of[n]) && !fit;
 }
 
-/* What windows and moments consist of; of records the states are read. */
+/* Marks windows and moments that start from scratch; of records, the states are read. */
 static void mark_begun(struct checkpoint_layout *layout, const struct safetensors *file) {
     for (size_t n = 0; n < layout->count && layout->begins; n++) {
         struct checkpoint_entry *of = &layout->of[n];
@@ -903,13 +903,13 @@ static void mark_begun(struct checkpoint_layout *layout, const struct safetensor
     }
 }
 
-/* The layout with the file's own number of streams, and every entry as the layout says. */
+/* Opens the layout for the file's number of streams, and checks each entry against it. */
 static int check_entries(struct checkpoint_layout *layout, const struct checkpoint_source *source,
                          struct learner *learner, const struct config *config,
                          struct error *error) {
     const struct safetensors_entry *keys = safetensors_find(source->file, "streams.keys");
     if (!keys || keys->rank != 2 || keys->shape[0] > config->learning.max_streams)
-        return damaged(source, "its streams are missing or too many", error);
+        return damaged(source, "missing streams, or too many", error);
     bool begins = layout->begins, moments = layout->moments;
     if (checkpoint_layout_open(layout, learner, keys->shape[0], error))
         return -1;
@@ -933,7 +933,7 @@ static int check_entries(struct checkpoint_layout *layout, const struct checkpoi
         if (!found || found->type != wanted->type || found->rank != wanted->rank ||
             memcmp(found->shape, wanted->shape, wanted->rank * sizeof *wanted->shape))
             return error_set(error, EX_IOERR,
-                             "%s is damaged: tensor %s is missing or of another type or shape",
+                             "%s is damaged: tensor %s is missing, or has another type or shape",
                              source->path, wanted->name);
         wanted->begin = found->begin;
         wanted->size = found->size;
@@ -948,8 +948,8 @@ static void compare_device(const struct checkpoint_source *source, const struct 
     if (then && !strcmp(then, now))
         return;
     checkpoint_warn(report,
-                    "%s was written on another device (%.100s; now %.100s): learning resumes, but "
-                    "not with the same bits as there",
+                    "%s was written on another device (%.100s; now %.100s): learning resumes with "
+                    "different rounding",
                     source->path, then ? then : "?", now);
 }
 
@@ -958,7 +958,7 @@ static int find_position(const struct checkpoint_source *source, uint64_t *posit
     uint64_t counters[CHECKPOINT_COUNTERS];
     const struct safetensors_entry *entry = safetensors_find(source->file, "learner.counters");
     if (!entry || entry->size != sizeof counters)
-        return damaged(source, "its counters are missing", error);
+        return damaged(source, "missing counters", error);
     if (safetensors_read(source->file, entry, 0, counters, sizeof counters, error))
         return -1;
     *position = counters[CHECKPOINT_COUNTERS - 1];

@@ -28,12 +28,12 @@
 #include "journal_recent.h"
 #include "journal_store.h"
 
-/* What streams are found by in memory: the producer, then the key. */
+/* The key of a stream in memory: the producer, then the stream's key. */
 struct journal_key {
     size_t size;
     char bytes[STREAMS_KEY_MAX];
 };
-_Static_assert(STREAMS_KEY_MAX >= sizeof(uint64_t) + WIRE_KEY_MAX, "a producer and a key");
+_Static_assert(STREAMS_KEY_MAX >= sizeof(uint64_t) + WIRE_KEY_MAX, "producer and key must fit");
 
 static inline void journal_key(struct journal_key *to, const char *key, size_t key_size,
                                uint64_t producer) {
@@ -46,8 +46,9 @@ static inline void journal_key(struct journal_key *to, const char *key, size_t k
 /* A partition of a broker. */
 struct journal_partition {
     char name[JOURNAL_PARTITION_NAME];
-    struct journal_place place;          /* durable; position 0: none. Under the mutex */
-    const struct journal_record *newest; /* of the batch; the journal's thread's */
+    struct journal_place place; /* durable; position 0: none. Under the mutex */
+    /* the batch's newest record; belongs to the journal's thread */
+    const struct journal_record *newest;
 };
 
 struct journal {
@@ -55,35 +56,36 @@ struct journal {
     enum journal_sync sync;
     uint64_t keep;
 
-    /* The learning thread's. */
+    /* These belong to the learning thread. */
     struct journal_found found;
     struct streams *keys;
-    struct journal_key judged;     /* that was looked for last, size 0: none */
-    uint32_t judged_slot;          /* of keys, or STREAMS_NONE */
+    struct journal_key searched;   /* the key searched last, size 0: none */
+    uint32_t searched_slot;        /* its slot in `keys`, or STREAMS_NONE */
     struct journal_last *lasts;    /* (JOURNAL_KEYS,) */
-    struct journal_recent *recent; /* NULL: not to be remembered */
+    struct journal_recent *recent; /* NULL: disabled */
     uint64_t appended;
     double day;         /* Unix time */
-    uint64_t day_asked; /* at that ns; 0 = never */
+    uint64_t day_asked; /* CLOCK_MONOTONIC in ns of the reading; 0 = never */
     struct journal_reading reading;
 
     /* Shared under the mutex; `work` wakes the journal's thread, `done` the learning thread. */
     pthread_mutex_t mutex;
     pthread_cond_t work, done;
-    bool synchronized; /* the three above have been made */
+    bool synchronized; /* the three above exist */
     struct journal_queue queue;
     bool stop, hurry; /* hurry: commit without waiting for more entries */
     bool alone;       /* the newest batch had one entry */
     uint64_t prunable, skip_to, oldest, producers;
-    unsigned holds;            /* nothing is pruned */
-    bool busy;                 /* with a transaction */
-    char forget[WIRE_KEY_MAX]; /* the stream that goes with the next transaction */
+    unsigned holds;            /* above 0: nothing is pruned */
+    bool busy;                 /* a transaction is in progress */
+    char forget[WIRE_KEY_MAX]; /* the stream to forget in the next transaction */
     size_t forget_size;
     bool forgets;
     bool failed;
     struct error error;
 
-    struct journal_partition *partitions[JOURNAL_PARTITIONS]; /* (partition_count,) none goes */
+    /* (partition_count,) none is removed */
+    struct journal_partition *partitions[JOURNAL_PARTITIONS];
     uint32_t partition_count;
 
     int event;
@@ -91,14 +93,14 @@ struct journal {
     bool started;
     pthread_t thread;
 
-    /* The journal's thread's, once it has been started. */
+    /* These belong to the journal's thread once it has started. */
     struct journal_mark mark;
     struct journal_store store;
     struct journal_totals totals;
     uint64_t producers_keep, producers_days;
-    double age_began;   /* of the clock that ages count by: where it was, Unix seconds, */
-    uint64_t age_since; /* and when, CLOCK_MONOTONIC in ns */
-    int64_t expiry_due; /* by age: of that clock */
+    double age_began;   /* value of the age clock at age_since, Unix seconds */
+    uint64_t age_since; /* start of the age clock, CLOCK_MONOTONIC in ns */
+    int64_t expiry_due; /* time of the next expiry, by the age clock */
     struct streams *batch_keys;
     const struct journal_record **batch_newest; /* (JOURNAL_BATCH_ENTRIES,) by slot of batch_keys */
     struct journal_packer packer;
@@ -106,8 +108,9 @@ struct journal {
     size_t moved_count;
 };
 
-/* ---- Partitions of a broker: a row of the table `places` each, written in the transaction of the
-   entries that move it ---- */
+/* ---- Partitions of a broker ----
+
+   Each has a row of the table `places`, written in the transaction of the entries that move it. */
 
 static struct journal_partition *of(const struct journal *journal, uint32_t partition) {
     return journal->partitions[partition - 1];
@@ -124,7 +127,7 @@ uint32_t journal_partition(struct journal *journal, const char *name) {
     if (!added)
         return 0;
     strcpy(added->name, name);
-    journal->partitions[journal->partition_count] = added; /* records that name it come later */
+    journal->partitions[journal->partition_count] = added; /* records with this number follow */
     return ++journal->partition_count;
 }
 
@@ -143,7 +146,7 @@ bool journal_place(struct journal *journal, uint32_t partition, struct journal_p
     return place->position > 0;
 }
 
-/* ---- The journal's own thread: batches from the queue into the file ---- */
+/* ---- The journal's thread: batches from the queue into the file ---- */
 
 static struct journal_place place_of(const struct journal_record *record) {
     return (struct journal_place){.epoch = record->epoch,
@@ -176,27 +179,27 @@ static void settle_places(struct journal *journal) {
     journal->moved_count = 0;
 }
 
-/* Pruned at once, besides twice as many as come in: more than a block has, so that it makes
- * progress. */
+/* Minimum pruned at once, in addition to twice the new entries: more than a block, to make
+   progress. */
 enum { PRUNE_ENTRIES = 2 * JOURNAL_BLOCK_ENTRIES };
 
-/* Rows of streams deleted at once, besides as many as come in; seconds between two looks at ages.
- */
+/* Rows of streams deleted at once, in addition to the new ones; seconds between two checks of
+   ages. */
 enum { EXPIRE_ROWS = 512, EXPIRY_SECONDS = 60, SECONDS_A_DAY = 86400 };
 
-/* What one transaction is to do. */
+/* The work of one transaction. */
 struct task {
-    struct journal_queue queue; /* as it was when the batch was taken */
+    struct journal_queue queue; /* a copy from when the batch was taken */
     size_t count;
-    uint64_t prune; /* entries up to this position may go; 0 = none */
+    uint64_t prune; /* entries up to this position may be deleted; 0 = none */
     uint64_t skip_to;
-    bool forgets; /* the stream that journal->forget names */
+    bool forgets; /* forget the stream in journal->forget */
     const struct journal_record *last;
 };
 
-/* Under the mutex: wait until the oldest entry has waited long enough, unless there are enough
-   entries. One that comes alone, as the one before it did, has probably a sender that waits for it:
-   nothing would come meanwhile. */
+/* Under the mutex: waits until the oldest entry has waited long enough, or there are enough
+   entries. A single entry after another single one does not wait: its sender probably waits for the
+   answer. */
 static void gather(struct journal *journal) {
     if (journal->alone && journal->queue.count == 1)
         return;
@@ -209,7 +212,7 @@ static void gather(struct journal *journal) {
             return;
 }
 
-/* False: there is nothing left to do and the journal is being closed. */
+/* Returns false when the journal is being closed and nothing is left to do. */
 static bool next_task(struct journal *journal, struct task *task, uint64_t pruned) {
     while (!journal->stop && !journal->queue.count && !journal->skip_to &&
            (journal->holds || journal->prunable <= pruned))
@@ -220,7 +223,8 @@ static bool next_task(struct journal *journal, struct task *task, uint64_t prune
         return false;
     *task = (struct task){.queue = journal->queue, .skip_to = journal->skip_to};
     task->count = journal->queue.count;
-    task->forgets = journal->forgets && task->count > 0; /* together with its command */
+    /* the stream is forgotten together with its command */
+    task->forgets = journal->forgets && task->count > 0;
     if (task->count > JOURNAL_BATCH_ENTRIES)
         task->count = JOURNAL_BATCH_ENTRIES;
     if (journal->prunable > pruned && !journal->holds)
@@ -261,14 +265,14 @@ static void announce(struct journal *journal) {
         ;
 }
 
-/* The clock that ages of streams' rows count by: from the newest row on it goes only while the
-   journal is open. A clock of the system that jumps, as without a battery until NTP has set it,
-   must not make a producer old that still waits for an answer. */
+/* The clock for ages of streams' rows: it runs from the newest row on, and only while the journal
+   is open. The system's clock can jump, for example when NTP sets it, and must not expire a
+   producer that waits for an answer. */
 static double age_clock(const struct journal *journal) {
     return journal->age_began + (double)(clock_ns() - journal->age_since) / (double)NS_PER_SECOND;
 }
 
-/* The newest record of each of the batch's streams, by slots of batch_keys. */
+/* Keeps the newest record of each of the batch's streams, by slots of batch_keys. */
 static void note_newest(struct journal *journal, const struct journal_record *record) {
     struct journal_key key;
     journal_key(&key, record->key, record->key_size, record->producer);
@@ -320,9 +324,8 @@ static int write_entries(struct journal *journal, struct task *task, struct erro
     return write_places(journal, error) ? -1 : write_streams(journal, error);
 }
 
-/* Delete some of what may go, whole blocks: never many at once, so that no entry waits long for its
-   commit, and always more than come in. `*pruned` becomes the position up to which nothing is left
-   to do. */
+/* Deletes some whole blocks: few enough that no entry waits long for its commit, and more than are
+   added. `*pruned` returns the position up to which nothing is left to do. */
 static int prune(struct journal *journal, const struct task *task, uint64_t *pruned,
                  struct error *error) {
     struct journal_totals *totals = &journal->totals;
@@ -350,8 +353,8 @@ static int prune(struct journal *journal, const struct task *task, uint64_t *pru
     return 0;
 }
 
-/* Delete the numbers of streams and producers that are too many or too old, not many at once. What
-   this transaction has written is never among them: JOURNAL_PRODUCERS_MIN. */
+/* Deletes some numbers of streams and producers that are too many or too old. JOURNAL_PRODUCERS_MIN
+   protects those of this transaction. */
 static int expire(struct journal *journal, const struct task *task, struct error *error) {
     struct journal_totals *totals = &journal->totals;
     int64_t now = (int64_t)age_clock(journal);
@@ -382,7 +385,7 @@ static int skip_to(struct journal *journal, const struct task *task, struct erro
     return journal_store_prune(&journal->store, task->skip_to, &gone, error);
 }
 
-/* The learning thread waits, and appends nothing but the command meanwhile. */
+/* The learning thread waits and appends only the command. */
 static int forget_stream(struct journal *journal, const struct task *task, struct error *error) {
     uint64_t removed;
     if (!task->forgets)
@@ -405,12 +408,12 @@ static int perform(struct journal *journal, struct task *task, uint64_t *pruned,
     return journal_store_commit(store, error);
 }
 
-/* Write what is in the queue. The thread must have ended, and no transaction have failed. */
+/* Writes the rest of the queue. The thread must have ended without a failed transaction. */
 static int write_rest(struct journal *journal, struct error *error) {
     const struct journal_record *record;
     struct task task;
     uint64_t pruned = UINT64_MAX;
-    /* What the last transaction has written, when it was not settled. */
+    /* Skips entries of the last transaction, if it was not settled. */
     while (journal->queue.count &&
            (record = journal_queue_next(&journal->queue, NULL))->position <= journal->totals.newest)
         journal_queue_drop(&journal->queue, 1, record);
@@ -467,13 +470,13 @@ static int allocate(struct journal *journal, const struct journal_options *optio
     journal->reading.largest = largest_example(options);
     if (journal->reading.largest < JOURNAL_COMMAND_BYTES)
         journal->reading.largest = JOURNAL_COMMAND_BYTES;
-    /* Wherever what waits lies in the ring, there is room for a largest one after or before it. */
+    /* The ring always has room for a largest record before or after the waiting ones. */
     size_t capacity = JOURNAL_QUEUE_BYTES + 2 * journal_queue_size(journal->reading.largest);
     journal->lasts = calloc(JOURNAL_KEYS, sizeof *journal->lasts);
     journal->producers_keep = options->producers_keep;
     journal->producers_days = options->producers_days;
     journal->batch_newest = calloc(JOURNAL_BATCH_ENTRIES, sizeof(struct journal_record *));
-    /* Without its counts of memory SQLite locks less; refused when somebody uses it already. */
+    /* Without memory statistics SQLite locks less; the call fails if SQLite is already in use. */
     sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
     if (streams_open(&journal->keys, JOURNAL_KEYS, NULL) ||
         streams_open(&journal->batch_keys, JOURNAL_BATCH_ENTRIES, NULL) || !journal->lasts ||
@@ -503,11 +506,10 @@ static int synchronize(struct journal *journal, struct error *error) {
     return error_set(error, EX_UNAVAILABLE, "the journal cannot be prepared: %s", strerror(status));
 }
 
-/* With other settings than those it was last written with, the file says so before anything else
-   is written to it. That is synced: after a loss of power a file that still said `full` would be
-   refused, for its mark may have what was never synced. */
-static int take_over(struct journal *journal, const struct journal_options *options,
-                     struct error *error) {
+/* Records and syncs changed settings before anything else is written: after a loss of power, a file
+   with an outdated `full` would be refused, because its mark can be ahead of it. */
+static int record_settings(struct journal *journal, const struct journal_options *options,
+                           struct error *error) {
     struct journal_store *store = &journal->store;
     struct journal_totals *totals = &journal->totals;
     if (totals->sync == options->sync && !strcmp(totals->name, options->name) &&
@@ -522,8 +524,8 @@ static int take_over(struct journal *journal, const struct journal_options *opti
                                               : journal_sync_log(store->file, store->path, error);
 }
 
-/* Without an entry it belongs to nobody: who changes a configuration before the first example finds
-   no fault with it. The mark knows of a log that was left out of a copy. */
+/* A journal without an entry belongs to no configuration, so that one can change before the first
+   example. The mark reveals a log that was left out of a copy. */
 static bool is_unused(const struct journal *journal) {
     return journal->totals.newest == 0 && journal->totals.streams == 0 &&
            journal->mark.position == 0;
@@ -537,23 +539,23 @@ static int check_owner(const struct journal *journal, const struct journal_optio
     if (options->before && !strcmp(totals->digest, options->before)) {
         if (totals->newest <= options->checkpoint)
             return 0;
-        return error_set(error, EX_CONFIG,
-                         "the journal %s has %" PRIu64 " entr%s after the checkpoint, learned with "
-                         "another window, stride, rule or optimizer: start with those, end the "
-                         "daemon (runnel-ctl shutdown), and change them then",
-                         journal->path, totals->newest - options->checkpoint,
-                         totals->newest - options->checkpoint == 1 ? "y" : "ies");
+        return error_set(
+            error, EX_CONFIG,
+            "the journal %s has %" PRIu64
+            " entr%s after the checkpoint, learned with another window, stride, rule or optimizer: "
+            "start with those settings, stop the daemon (runnel-ctl shutdown), then change them",
+            journal->path, totals->newest - options->checkpoint,
+            totals->newest - options->checkpoint == 1 ? "y" : "ies");
     }
     return error_set(error, EX_CONFIG,
-                     "the journal %s was written with another model or learning configuration "
-                     "(%s, digest %s; this one is %s): continue with that configuration, or give "
-                     "this one a directory of its own with state.directory, or move this "
-                     "directory away, checkpoints and journal together",
+                     "the journal %s has another model or learning configuration (%s, digest %s; "
+                     "this one is %s): use that configuration, set another state.directory, or "
+                     "move this directory away, checkpoints and journal together",
                      journal->path, totals->name, totals->digest, options->digest);
 }
 
-/* The mark of a file that was there before is lowered first: a start that is killed must not leave
-   a new file that it refuses. */
+/* Lowers the mark of an earlier file first: a killed start must not leave a new file that the next
+   start refuses. */
 static int create(struct journal *journal, const struct journal_options *options,
                   struct error *error) {
     struct journal_totals fresh = {
@@ -567,7 +569,7 @@ static int create(struct journal *journal, const struct journal_options *options
 
 #define ACCEPT "start once with --accept-short-journal"
 
-/* Whether all entries are there that the mark and the checkpoint have, and those after it. */
+/* Checks that the entries up to the mark, and from the checkpoint on, exist. */
 static int check_end(const struct journal *journal, const struct journal_options *options,
                      struct error *error) {
     uint64_t newest = journal->totals.newest;
@@ -578,10 +580,10 @@ static int check_end(const struct journal *journal, const struct journal_options
     if (newest < options->checkpoint)
         return error_set(
             error, EX_IOERR,
-            "the journal %s ends at entry %" PRIu64 ", before the checkpoint, which has "
-            "%" PRIu64 ": restore the journal that belongs to it, with its -wal, or " ACCEPT
-            ": it continues after the checkpoint, and what its missing end had is "
-            "learned again when it is sent again",
+            "the journal %s ends at entry %" PRIu64 ", before the checkpoint's entry %" PRIu64
+            ": restore the journal that belongs to the checkpoint, with its -wal, or " ACCEPT
+            ": it continues after the checkpoint, and missing examples are learned again if they "
+            "are sent again",
             journal->path, newest, options->checkpoint);
     if (journal_check_range(journal->path, options->checkpoint, journal->totals.oldest, newest,
                             error))
@@ -590,9 +592,9 @@ static int check_end(const struct journal *journal, const struct journal_options
         !options->accept_short)
         return error_set(error, EX_IOERR,
                          "the journal %s ends at entry %" PRIu64 ", but entries up to %" PRIu64
-                         " had been acknowledged, as %s has it: its write-ahead log was cut off or "
+                         " were acknowledged according to %s: its write-ahead log was cut off or "
                          "left out of a copy; restore the journal with its -wal, or " ACCEPT
-                         ": what these entries taught is lost, unless it is sent again",
+                         ": the missing examples are lost unless they are sent again",
                          journal->path, newest, journal->mark.position, JOURNAL_MARK_NAME);
     return 0;
 }
@@ -602,8 +604,7 @@ static int read_place(void *context, const char *name, const struct journal_plac
     struct journal *journal = context;
     uint32_t partition = journal_partition(journal, name);
     if (!partition || place->position > journal->totals.newest)
-        return journal_damaged(error, journal->path,
-                               "the places of its partitions are not what was written");
+        return journal_damaged(error, journal->path, "invalid places of its partitions");
     of(journal, partition)->place = *place;
     return 0;
 }
@@ -622,12 +623,13 @@ static int open_file(struct journal *journal, const struct journal_options *opti
         return -1;
     if (journal->totals.sync == JOURNAL_FULL && tail.transactions > 1)
         return journal_damaged(error, journal->path,
-                               "%d transactions of its write-ahead log cannot be read",
+                               "%d transactions of its write-ahead log are unreadable",
                                tail.transactions);
     journal->found.torn = tail.torn;
     journal->found.newest = journal->totals.newest;
     if (journal_check_contents(store, &journal->totals, error) ||
-        journal_store_prepare(store, tail.torn, error) || take_over(journal, options, error) ||
+        journal_store_prepare(store, tail.torn, error) ||
+        record_settings(journal, options, error) ||
         journal_store_places(store, options->places, read_place, journal, error) ||
         journal_read_open(&journal->reading, error) || journal_store_identify(store, error) ||
         journal_read_age(&journal->reading, &journal->age_began, error))
@@ -638,7 +640,7 @@ static int open_file(struct journal *journal, const struct journal_options *opti
     return 0;
 }
 
-/* Signals are the main thread's. */
+/* Signals are handled by the main thread. */
 static int start(struct journal *journal, struct error *error) {
     sigset_t all, before;
     journal->appended = journal->totals.newest;
@@ -651,7 +653,7 @@ static int start(struct journal *journal, struct error *error) {
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     journal->started = status == 0;
     if (status)
-        return error_set(error, EX_UNAVAILABLE, "the journal's thread cannot be started: %s",
+        return error_set(error, EX_UNAVAILABLE, "cannot start the journal's thread: %s",
                          strerror(status));
     return 0;
 }
@@ -677,7 +679,7 @@ int journal_open(struct journal **journal, const char *directory,
     return -1;
 }
 
-/* Ends the journal's thread, if it runs. */
+/* Ends the journal's thread if it runs. */
 static void stop_thread(struct journal *journal) {
     if (!journal->started)
         return;
@@ -724,7 +726,7 @@ uint64_t journal_position(const struct journal *journal) {
     return journal->appended;
 }
 
-/* ---- What has become durable ---- */
+/* ---- Durable entries ---- */
 
 uint64_t journal_durable(const struct journal *journal) {
     return atomic_load(&journal->durable);
@@ -783,7 +785,7 @@ int journal_has_stream(struct journal *journal, const char *key, size_t key_size
                                         : journal_read_has(&journal->reading, key, key_size, error);
 }
 
-/* With the queue empty the command is a transaction of its own. */
+/* With an empty queue the command gets a transaction of its own. */
 uint64_t journal_forget(struct journal *journal, const char *text, const char *key, size_t key_size,
                         struct error *error) {
     assert(key_size <= WIRE_KEY_MAX);
@@ -797,8 +799,8 @@ uint64_t journal_forget(struct journal *journal, const char *text, const char *k
     uint64_t position = journal_append_command(journal, JOURNAL_FORGET, text);
     if (journal_sync(journal, error))
         return 0;
-    streams_clear(journal->keys); /* all that it knew is in the file */
-    journal->judged.size = 0;
+    streams_clear(journal->keys); /* the file has all of it */
+    journal->searched.size = 0;
     return position;
 }
 
@@ -888,51 +890,50 @@ int journal_mark(struct journal *journal, struct error *error) {
     return journal_mark_reset(&journal->mark, journal->appended, error);
 }
 
-/* With the thread ended, what is left in the queue is written here. */
+/* The thread has ended, so the rest of the queue is written here. */
 int journal_save(struct journal *journal, struct error *error) {
     if (!journal_is_removed(journal))
-        return error_set(error, EX_IOERR, "the journal %s is not to be written again",
-                         journal->path);
+        return error_set(error, EX_IOERR, "the journal %s is read-only", journal->path);
     stop_thread(journal);
     return write_rest(journal, error) || journal_store_save(&journal->store, error) ? -1 : 0;
 }
 
-/* ---- What is known of each stream's numbers ---- */
+/* ---- The numbers of streams ---- */
 
-/* Whether a stream more can be remembered: one is forgotten only when the file has it. */
+/* Returns whether another stream can be added: only a stream in the file can be removed. */
 static bool key_has_room(const struct journal *journal) {
     return streams_count(journal->keys) < JOURNAL_KEYS ||
            journal->lasts[streams_oldest(journal->keys)].position <= atomic_load(&journal->durable);
 }
 
-/* The slot of the key, or STREAMS_NONE. What is judged is mostly what is appended next: its key and
-   slot are kept. */
+/* Returns the slot of the key, or STREAMS_NONE. Keeps key and slot, since the key that is checked
+   is usually appended next. */
 static uint32_t find_key(struct journal *journal, const char *key, size_t key_size,
                          uint64_t producer) {
-    struct journal_key *judged = &journal->judged;
-    journal_key(judged, key, key_size, producer);
-    return journal->judged_slot = streams_find(journal->keys, judged->bytes, judged->size);
+    struct journal_key *searched = &journal->searched;
+    journal_key(searched, key, key_size, producer);
+    return journal->searched_slot = streams_find(journal->keys, searched->bytes, searched->size);
 }
 
-static uint32_t find_again(struct journal *journal, const char *key, size_t key_size,
-                           uint64_t producer) {
-    const struct journal_key *judged = &journal->judged;
-    bool same = judged->size == sizeof producer + key_size &&
-                memcmp(judged->bytes, &producer, sizeof producer) == 0 &&
-                memcmp(judged->bytes + sizeof producer, key, key_size) == 0;
-    return same ? journal->judged_slot : find_key(journal, key, key_size, producer);
+static uint32_t find_recent(struct journal *journal, const char *key, size_t key_size,
+                            uint64_t producer) {
+    const struct journal_key *searched = &journal->searched;
+    bool same = searched->size == sizeof producer + key_size &&
+                memcmp(searched->bytes, &producer, sizeof producer) == 0 &&
+                memcmp(searched->bytes + sizeof producer, key, key_size) == 0;
+    return same ? journal->searched_slot : find_key(journal, key, key_size, producer);
 }
 
-/* The slot of the key that was judged, as the most recently used. There must be room. */
+/* Returns the slot of the key searched last, as the most recently used. There must be room. */
 static uint32_t remember(struct journal *journal) {
-    const struct journal_key *judged = &journal->judged;
-    if (journal->judged_slot != STREAMS_NONE) {
-        streams_touch(journal->keys, journal->judged_slot);
-        return journal->judged_slot;
+    const struct journal_key *searched = &journal->searched;
+    if (journal->searched_slot != STREAMS_NONE) {
+        streams_touch(journal->keys, journal->searched_slot);
+        return journal->searched_slot;
     }
     if (streams_count(journal->keys) == JOURNAL_KEYS)
         streams_remove(journal->keys, streams_oldest(journal->keys));
-    return journal->judged_slot = streams_add(journal->keys, judged->bytes, judged->size);
+    return journal->searched_slot = streams_add(journal->keys, searched->bytes, searched->size);
 }
 
 int journal_last(struct journal *journal, const char *key, size_t key_size, uint64_t producer,
@@ -965,7 +966,7 @@ bool journal_has_room(struct journal *journal) {
     return room && key_has_room(journal);
 }
 
-/* Under the mutex: wait for a place; NULL when the journal has failed. */
+/* Under the mutex: waits for a place; NULL: the journal has failed. */
 static struct journal_record *wait_for_place(struct journal *journal, size_t size) {
     struct journal_record *place = NULL;
     while (!journal->failed &&
@@ -977,8 +978,7 @@ static struct journal_record *wait_for_place(struct journal *journal, size_t siz
     return journal->failed ? NULL : place;
 }
 
-/* Under the mutex. The journal's thread is woken when it may be asleep, and when it need not wait
-   any longer. */
+/* Under the mutex. Wakes the journal's thread if it can be asleep, or need not wait any longer. */
 static void put(struct journal *journal, const struct journal_record *record) {
     journal_queue_put(&journal->queue, record);
     size_t count = journal->queue.count;
@@ -986,7 +986,7 @@ static void put(struct journal *journal, const struct journal_record *record) {
         pthread_cond_signal(&journal->work);
 }
 
-/* A large record is written while the journal's thread goes on: nobody else uses its place. */
+/* Writes a large record without the mutex: its place belongs to this thread. */
 static void write_record(struct journal *journal, struct journal_record *place,
                          const struct journal_record *record) {
     enum { LARGE = 16384 };
@@ -997,8 +997,7 @@ static void write_record(struct journal *journal, struct journal_record *place,
         pthread_mutex_lock(&journal->mutex);
 }
 
-/* The time of day is asked for some hundred times a second, and not for each of as many entries as
-   there may be. */
+/* Reads the time of day some hundred times a second, not for each entry. */
 static double time_of(struct journal *journal, uint64_t now) {
     static const uint64_t often = NS_PER_SECOND / 200;
     if (journal->day_asked == 0 || now - journal->day_asked >= often) {
@@ -1008,7 +1007,7 @@ static double time_of(struct journal *journal, uint64_t now) {
     return journal->day + (double)(now - journal->day_asked) / (double)NS_PER_SECOND;
 }
 
-/* The record's bytes after it, in this order; `record` has their sizes. */
+/* The record's bytes follow it in this order; `record` has their sizes. */
 static uint64_t append(struct journal *journal, struct journal_record *record) {
     record->position = ++journal->appended;
     record->appended = clock_ns();
@@ -1024,7 +1023,7 @@ static uint64_t append(struct journal *journal, struct journal_record *record) {
     return record->position;
 }
 
-/* Every field is given: to clear the whole first would cost as much as all of this. */
+/* Sets every field: clearing the whole record first would double the cost. */
 static struct journal_record record_of(const struct journal *journal,
                                        const struct example *example) {
     bool numbered = example->numbered, label = example->label;
@@ -1032,9 +1031,9 @@ static struct journal_record record_of(const struct journal *journal,
         .position = 0,
         .time = 0,
         .appended = 0,
-        .stamp = isnan(example->time) ? 0 : example->time + 0.0, /* 0 is unknown, NaN no time */
+        .stamp = isnan(example->time) ? 0 : example->time + 0.0, /* 0 is unknown, NaN absent */
         .sequence = numbered ? example->sequence : 0,
-        /* A label without a number names its example by this producer all the same. */
+        /* A label without a number still names its example by this producer. */
         .producer = numbered || label ? example->producer : 0,
         .epoch = numbered ? example->epoch : 0,
         .kind = JOURNAL_EXAMPLE,
@@ -1066,9 +1065,9 @@ enum journal_seen journal_seen(const struct journal *journal, const struct examp
     return journal_recent_find(journal->recent, &record);
 }
 
-/* What is known of the stream's numbers in memory. */
+/* Stores the stream's numbers in memory. */
 static void note(struct journal *journal, const struct journal_record *record) {
-    find_again(journal, record->key, record->key_size, record->producer);
+    find_recent(journal, record->key, record->key_size, record->producer);
     if (key_has_room(journal))
         journal->lasts[remember(journal)] =
             (struct journal_last){record->epoch, record->sequence, record->position};

@@ -71,7 +71,7 @@ static char *put_number(char *end, uint64_t number) {
     return end + sizeof digits - first;
 }
 
-/* A comma, and the number. */
+/* Writes a comma and the number. */
 static char *put_next(char *end, uint64_t number) {
     *end++ = ',';
     return put_number(end, number);
@@ -112,12 +112,12 @@ static char *put_example(char *end, const struct journal_record *record) {
     return record->flags & WIRE_WORDS ? put_next(end, record->words_size) : end;
 }
 
-/* A time before 1970 is none that a daemon has seen. */
+/* Times before 1970 do not occur. */
 static uint64_t microseconds(double time) {
     return time > 0 ? (uint64_t)llround(time * MICROSECONDS) : 0;
 }
 
-/* The list of one entry whose bytes begin at `at`. Returns its end. */
+/* Writes the list of one entry whose bytes begin at `at`. Returns its end. */
 static char *put_entry(char *end, const struct journal_record *record, size_t at) {
     *end++ = '[';
     end = put_number(end, microseconds(record->time));
@@ -175,15 +175,15 @@ const struct journal_block *journal_packer_end(struct journal_packer *packer) {
 void journal_unpacker_begin(struct journal_unpacker *unpacker, const struct journal_block *block) {
     *unpacker = (struct journal_unpacker){.block = *block, .next = block->about};
     if (!block->data_size)
-        unpacker->block.data = ""; /* SQLite gives NULL for no bytes */
+        unpacker->block.data = ""; /* SQLite returns NULL for an empty blob */
 }
 
 struct field {
     int64_t number;
-    bool given; /* it is not null */
+    bool present; /* not null */
 };
 
-static bool take(struct journal_unpacker *unpacker, const char *text, size_t size) {
+static bool skip_text(struct journal_unpacker *unpacker, const char *text, size_t size) {
     const char *end = unpacker->block.about + unpacker->block.about_size;
     if ((size_t)(end - unpacker->next) < size || memcmp(unpacker->next, text, size) != 0)
         return false;
@@ -191,13 +191,13 @@ static bool take(struct journal_unpacker *unpacker, const char *text, size_t siz
     return true;
 }
 
-static bool take_field(struct journal_unpacker *unpacker, struct field *field) {
-    enum { DIGITS_MAX = 19 }; /* of an int64 */
+static bool read_field(struct journal_unpacker *unpacker, struct field *field) {
+    enum { DIGITS_MAX = 19 }; /* digits of an int64 */
     const char *end = unpacker->block.about + unpacker->block.about_size;
-    *field = (struct field){.given = !take(unpacker, "null", 4)};
-    if (!field->given)
+    *field = (struct field){.present = !skip_text(unpacker, "null", 4)};
+    if (!field->present)
         return true;
-    bool negative = take(unpacker, "-", 1);
+    bool negative = skip_text(unpacker, "-", 1);
     const char *first = unpacker->next;
     uint64_t number = 0;
     for (; unpacker->next < end && *unpacker->next >= '0' && *unpacker->next <= '9';
@@ -210,23 +210,23 @@ static bool take_field(struct journal_unpacker *unpacker, struct field *field) {
     return true;
 }
 
-/* One list: its fields, those that it does not have as null. */
-static bool take_fields(struct journal_unpacker *unpacker, struct field fields[FIELDS]) {
+/* Reads the fields of one list; missing ones become null. */
+static bool read_fields(struct journal_unpacker *unpacker, struct field fields[FIELDS]) {
     memset(fields, 0, FIELDS * sizeof *fields);
-    if (!take(unpacker, unpacker->done ? ",[" : "[[", 2))
+    if (!skip_text(unpacker, unpacker->done ? ",[" : "[[", 2))
         return false;
     for (int n = 0; n < FIELDS; n++) {
         if (n == COMMAND_FIELDS && fields[KIND].number != JOURNAL_EXAMPLE)
             break;
-        if ((n == PRODUCER || n == OF_EPOCH || n == WORDS) && take(unpacker, "]", 1))
+        if ((n == PRODUCER || n == OF_EPOCH || n == WORDS) && skip_text(unpacker, "]", 1))
             return true;
-        if ((n > 0 && !take(unpacker, ",", 1)) || !take_field(unpacker, &fields[n]))
+        if ((n > 0 && !skip_text(unpacker, ",", 1)) || !read_field(unpacker, &fields[n]))
             return false;
     }
-    return take(unpacker, "]", 1);
+    return skip_text(unpacker, "]", 1);
 }
 
-/* Cut the next bytes of the block off; NULL: it has not that many. */
+/* Takes the next bytes of the block; NULL: the block is too short. */
 static const char *cut(struct journal_unpacker *unpacker, const struct field *size) {
     const char *bytes = (const char *)unpacker->block.data + unpacker->used;
     if (size->number < 0 || (uint64_t)size->number > unpacker->block.data_size - unpacker->used)
@@ -235,24 +235,24 @@ static const char *cut(struct journal_unpacker *unpacker, const struct field *si
     return bytes;
 }
 
-static bool are_given(const struct field fields[FIELDS], int first, int last) {
+static bool are_present(const struct field fields[FIELDS], int first, int last) {
     for (int n = first; n <= last; n++)
-        if (!fields[n].given)
+        if (!fields[n].present)
             return false;
     return true;
 }
 
 static bool read_example(const struct field fields[FIELDS], struct journal_record *record) {
     bool label = fields[FLAGS].number & WIRE_LABEL;
-    record->numbered = fields[SEQUENCE].given;
-    if (!are_given(fields, STEPS, FLAGS) || fields[EPOCH].given != record->numbered ||
+    record->numbered = fields[SEQUENCE].present;
+    if (!are_present(fields, STEPS, FLAGS) || fields[EPOCH].present != record->numbered ||
         fields[STEPS].number < 0 || fields[FLAGS].number < 0 || fields[FLAGS].number > UINT8_MAX ||
         fields[EPOCH].number < 0 || fields[EPOCH].number > UINT32_MAX ||
         (fields[PRODUCER].number && !record->numbered && !label))
         return false;
-    if (fields[OF].given != label || (label && record->x_size > 0) || fields[OF_EPOCH].number < 0 ||
-        fields[OF_EPOCH].number > UINT32_MAX ||
-        fields[WORDS].given != ((fields[FLAGS].number & WIRE_WORDS) != 0))
+    if (fields[OF].present != label || (label && record->x_size > 0) ||
+        fields[OF_EPOCH].number < 0 || fields[OF_EPOCH].number > UINT32_MAX ||
+        fields[WORDS].present != ((fields[FLAGS].number & WIRE_WORDS) != 0))
         return false;
     record->label =
         (struct wire_label){(uint32_t)fields[OF_EPOCH].number, (uint64_t)fields[OF].number};
@@ -276,11 +276,11 @@ static bool read_entry(struct journal_unpacker *unpacker, const struct field fie
         .y_size = (size_t)fields[Y].number,
         .words_size = (size_t)fields[WORDS].number,
     };
-    if (!are_given(fields, TIME, X) || fields[AT].number < 0 ||
+    if (!are_present(fields, TIME, X) || fields[AT].number < 0 ||
         (uint64_t)fields[AT].number != unpacker->used ||
         !(record->key = cut(unpacker, &fields[KEY])) || !(record->x = cut(unpacker, &fields[X])) ||
-        (fields[Y].given && !(record->y = cut(unpacker, &fields[Y]))) ||
-        (fields[WORDS].given && !(record->words = cut(unpacker, &fields[WORDS]))))
+        (fields[Y].present && !(record->y = cut(unpacker, &fields[Y]))) ||
+        (fields[WORDS].present && !(record->words = cut(unpacker, &fields[WORDS]))))
         return false;
     if (fields[KIND].number > JOURNAL_EXAMPLE && fields[KIND].number < JOURNAL_KINDS)
         return record->x_size > 0 && !((const char *)record->x)[record->x_size - 1];
@@ -291,12 +291,12 @@ int journal_unpacker_next(struct journal_unpacker *unpacker, struct journal_reco
     struct field fields[FIELDS];
     const struct journal_block *block = &unpacker->block;
     if (unpacker->done == block->count)
-        return take(unpacker, "]", 1) && unpacker->next == block->about + block->about_size &&
+        return skip_text(unpacker, "]", 1) && unpacker->next == block->about + block->about_size &&
                        unpacker->used == block->data_size &&
                        (!block->kinds || unpacker->kinds == block->kinds)
                    ? 0
                    : -1;
-    if (!take_fields(unpacker, fields) || !read_entry(unpacker, fields, record))
+    if (!read_fields(unpacker, fields) || !read_entry(unpacker, fields, record))
         return -1;
     unpacker->done++;
     unpacker->kinds |= 1u << record->kind;

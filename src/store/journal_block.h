@@ -1,19 +1,24 @@
 /* A block: consecutive entries of one transaction as one row of the journal's file
-   (docs/explanation/reliability.md, "The file"). SQLite needs half as long for a row as learning an example
-   takes; some thirty small ones fit in a block.
+   (docs/explanation/reliability.md, "The file"). SQLite needs half as long for a row as learning an
+   example takes; a block has room for about thirty small ones.
 
-   What is known of the entries is a text, JSON that any program can read:
+   The entries are described by a JSON text that any program can read:
 
        [[time,kind,at,key,x,y,steps,flags,epoch,sequence,stamp,producer,of_epoch,of,words],...]
 
-   one list for each entry: `time` in microseconds since 1970; kind: enum journal_kind; `at`: where
-   the entry's bytes begin in the block's, and how many of them are its stream's key, its x, and its
-   y (null: it has none); steps; flags; epoch and sequence (null: it has none; a sequence as int64);
-   the bits of the producer's time as int64 (null: unknown); the producer as int64, which is left
-   out when it is 0 and nothing follows; of a label, whose x has 0 bytes, the epoch and sequence of
-   its example (null: it is none); of an example with words how many bytes these have. The bytes of
-   an entry are key, x, y and words (wire.h). A command has only the first five: its x is its text
-   and a zero. */
+   One list for each entry:
+     time             microseconds since 1970
+     kind             enum journal_kind
+     at               where the entry's bytes begin in the block's
+     key, x, y        bytes of the stream's key, of x and of y (null: no y)
+     steps, flags     of the example
+     epoch, sequence  null: not numbered; the sequence as int64
+     stamp            the bits of the producer's time as int64 (null: unknown)
+     producer         as int64; omitted if it is 0 and nothing follows
+     of_epoch, of     of a label, whose x has 0 bytes: numbers of its example (null: not numbered)
+     words            bytes of the words of an example that has some
+   The bytes of an entry are key, x, y and words (wire.h). A command has only the first five fields:
+   its x is its text and a zero. */
 #ifndef RUNNEL_JOURNAL_BLOCK_H
 #define RUNNEL_JOURNAL_BLOCK_H
 
@@ -25,69 +30,69 @@
 
 /* ---- Kind ----
 
-   The kinds of entries, as numbers of the file (docs/explanation/reliability.md, "The file"): a number is never
-   used for another kind. */
+   The kinds of entries are numbers in the file (docs/explanation/reliability.md, "The file"): a
+   number is never reused for another kind. */
 
 enum journal_kind {
     JOURNAL_EXAMPLE = 1,
-    JOURNAL_COMMAND, /* any command before format 4; since then one that this version cannot name */
+    JOURNAL_COMMAND, /* any command before format 4; later, one without a kind of its own */
     JOURNAL_RESET,
     JOURNAL_SET,
     JOURNAL_FORGET,
     JOURNAL_ADOPT,
     JOURNAL_IMPORT,
     JOURNAL_SKIP,      /* the place of a dead letter */
-    JOURNAL_PARTITION, /* the place of a partition that has come */
-    JOURNAL_FEEDBACK,  /* `normal` */
+    JOURNAL_PARTITION, /* the place of an assigned partition */
+    JOURNAL_FEEDBACK,  /* the command `normal` */
     JOURNAL_ROLLBACK,
     JOURNAL_KINDS
 };
 
-/* The kind of a command by the beginning of its text, for files of earlier formats. */
+/* Returns the kind of a command by the beginning of its text, for files of earlier formats. */
 enum journal_kind journal_command_kind(const char *text, size_t size);
 
 enum {
-    JOURNAL_FORMAT = 4,           /* of the file: PRAGMA user_version */
-    JOURNAL_FORMAT_KINDS = 4,     /* from which on commands have kinds, and blocks `kinds`, */
-    JOURNAL_FORMAT_PRODUCERS = 3, /* and streams producers */
-    JOURNAL_FORMAT_OLDEST = 2,    /* that can be read */
+    JOURNAL_FORMAT = 4,           /* the file's format: PRAGMA user_version */
+    JOURNAL_FORMAT_KINDS = 4,     /* the first format in which commands and blocks have kinds */
+    JOURNAL_FORMAT_PRODUCERS = 3, /* the first format in which streams have producers */
+    JOURNAL_FORMAT_OLDEST = 2,    /* the oldest format that can be read */
     JOURNAL_ID = 1381322316,      /* "RUNL": PRAGMA application_id */
-    JOURNAL_BLOCK_BYTES = 4032,   /* of text and bytes: a row then just fits in a page of 4096 */
-    JOURNAL_BLOCK_ENTRIES = 256,  /* at most: the shortest text of an entry has 16 bytes */
-    JOURNAL_ENTRY_TEXT_MAX = 192, /* of one entry's list */
+    JOURNAL_BLOCK_BYTES = 4032,   /* text and bytes: a row just fits into a page of 4096 */
+    JOURNAL_BLOCK_ENTRIES = 256,  /* the shortest text of an entry has 16 bytes */
+    JOURNAL_ENTRY_TEXT_MAX = 192, /* bytes of one entry's list */
 };
 
-/* An entry. Of one that is read from a block, `appended` and `size` are 0. */
+/* An entry. If it is read from a block, `appended` and `size` are 0. */
 struct journal_record {
     uint64_t position;
-    double time;       /* Unix time at which it was appended */
+    double time;       /* Unix time of appending */
     uint64_t appended; /* CLOCK_MONOTONIC in ns */
     double stamp;      /* the producer's own time, 0 = unknown */
-    uint64_t sequence; /* of a numbered example */
-    uint64_t producer; /* likewise, or of a label: whose number that of its example is */
+    uint64_t sequence; /* numbered example: its sequence */
+    uint64_t producer; /* producer of a numbered example, or of a label's example */
     uint32_t epoch;
     uint8_t kind;  /* enum journal_kind */
     uint8_t flags; /* enum wire_flag */
     bool numbered;
-    struct wire_label label; /* with WIRE_LABEL */
+    struct wire_label label; /* set with WIRE_LABEL */
     size_t steps;
     size_t key_size, x_size, y_size, words_size;
-    const char *key;    /* in the queue, this and the three below follow the record */
-    const void *x;      /* of a command: its text and a zero */
+    const char *key;    /* in the queue, the bytes of these four follow the record */
+    const void *x;      /* a command has its text and a zero */
     const void *y;      /* NULL = none */
-    const void *words;  /* with WIRE_WORDS */
-    uint32_t partition; /* whose place becomes epoch and sequence, 0 = none; not in blocks */
+    const void *words;  /* set with WIRE_WORDS */
+    uint32_t partition; /* the partition that epoch and sequence move, 0 = none; not in blocks */
     uint64_t count;     /* see struct journal_place */
-    size_t size;        /* with all that follows it */
+    size_t size;        /* size of the record and the bytes that follow it */
 };
 
-/* Bytes that follow it. */
+/* Returns the number of bytes that follow the record. */
 static inline size_t journal_record_bytes(const struct journal_record *record) {
     return record->key_size + record->x_size + record->y_size + record->words_size;
 }
 
-/* The table: a column for each field below but the sizes, and the checksum. The last column is in
-   files from JOURNAL_FORMAT_KINDS on. */
+/* The columns of the table: the fields below without the sizes, and the checksum. Files have the
+   last column from JOURNAL_FORMAT_KINDS on. */
 #define JOURNAL_BLOCK_COLUMNS_OLDEST "last, count, about, data, crc"
 #define JOURNAL_BLOCK_COLUMNS JOURNAL_BLOCK_COLUMNS_OLDEST ", kinds"
 enum journal_column {
@@ -99,7 +104,7 @@ enum journal_column {
     JOURNAL_BLOCK_KINDS
 };
 
-/* In SQL: `kinds` of a block without a command, 1 << JOURNAL_EXAMPLE; a block with one. */
+/* In SQL: `kinds` of a block without a command, 1 << JOURNAL_EXAMPLE; and a block with one. */
 #define JOURNAL_ONLY_EXAMPLES "2"
 #define JOURNAL_HAS_COMMAND "kinds <> " JOURNAL_ONLY_EXAMPLES
 
@@ -110,10 +115,10 @@ struct journal_block {
     size_t about_size;
     const void *data; /* (data_size,) */
     size_t data_size;
-    uint32_t kinds; /* of its entries: the bits 1 << kind; 0 = unknown, in an earlier format */
+    uint32_t kinds; /* bits 1 << kind of its entries; 0 = unknown, in an earlier format */
 };
 
-/* CRC-32 of the bytes that `checksum` is of (0: none), followed by these. */
+/* Continues a CRC-32 with these bytes; a new `checksum` is 0. */
 uint32_t journal_checksum(uint32_t checksum, const void *bytes, size_t size);
 
 /* CRC-32 of last, count and both sizes as 64-bit numbers, then text and bytes. */
@@ -128,29 +133,29 @@ struct journal_packer {
 
 void journal_packer_begin(struct journal_packer *packer);
 
-/* Add the record after the last one. False: there is no room, and the block has others. One that
-   is larger than a block gets one of its own, and its bytes, which then must lie as
-   journal_queue_write puts them, are not copied. */
+/* Adds the record after the last one. False: no room, and the block has others. A record larger
+   than a block gets its own block. Its bytes are not copied, and must be in the layout of
+   journal_queue_write. */
 bool journal_packer_add(struct journal_packer *packer, const struct journal_record *record);
 
-/* The block, complete; it is valid until journal_packer_begin. */
+/* Completes the block; it is valid until journal_packer_begin. */
 const struct journal_block *journal_packer_end(struct journal_packer *packer);
 
 /* ---- Unpacking ---- */
 
 struct journal_unpacker {
     struct journal_block block;
-    const char *next; /* in the text */
-    size_t used;      /* of the bytes */
-    size_t done;      /* entries */
-    uint32_t kinds;   /* of those */
+    const char *next; /* next byte of the text */
+    size_t used;      /* bytes used */
+    size_t done;      /* entries read */
+    uint32_t kinds;   /* kinds of the entries read */
 };
 
 /* Text and bytes must be valid until the last entry has been read. */
 void journal_unpacker_begin(struct journal_unpacker *unpacker, const struct journal_block *block);
 
-/* The next entry: 1; its pointers lead into the block. 0: there are no more, which
-   is returned once. -1: the block is not one that journal_packer has made. */
+/* Reads the next entry. 1: its pointers refer to the block; 0: no more entries, returned once; -1:
+   the block was not made by journal_packer. */
 int journal_unpacker_next(struct journal_unpacker *unpacker, struct journal_record *record);
 
 #endif

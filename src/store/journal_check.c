@@ -13,22 +13,22 @@
 #include "common/error.h"
 #include "common/wire.h"
 
-/* Up to this size all pages are checked, in seconds at most; of a larger file, kept on purpose,
-   only the table of streams (and its entries as they are replayed). */
+/* Up to this size all pages are checked, in a few seconds. In a larger file, only the table of
+   streams is checked, and a replay checks entries. */
 static const sqlite3_int64 WHOLE_CHECK_BYTES = 1 << 30;
 
 /* ---- The write-ahead log: https://sqlite.org/fileformat2.html#walformat ----
 
-   SQLite takes the frames of the log up to the first that is not valid, and silently no further.
-   That is right for a transaction that was being written when the power failed: the one before it
-   had been synced. If there were more after it, they would have been synced too, and something else
-   has happened to the log. */
+   SQLite reads the frames of the log up to the first invalid one, and silently ignores the rest.
+   That is correct for a transaction that was being written at a loss of power: the one before it
+   had been synced. Further transactions after it would have been synced too, so they indicate
+   damage. */
 
 enum {
     LOG_HEADER = 32,
     FRAME_HEADER = 24,
     SALTS = 8,
-    LOG_MAGIC = 0x377F0682, /* its lowest bit: checksums are over big-endian numbers */
+    LOG_MAGIC = 0x377F0682, /* lowest bit: big-endian checksums */
     PAGE_MIN = 512,
     PAGE_MAX = 65536,
 };
@@ -60,7 +60,7 @@ static bool sums_are(const struct log *log, const unsigned char *bytes) {
     return log->sums[0] == big_endian(bytes) && log->sums[1] == big_endian(bytes + 4);
 }
 
-/* Whether the header is whole; one of zeros alone has never been written. */
+/* Returns whether the header is whole; `empty`: only zeros, never written. */
 static bool read_header(struct log *log, bool *empty) {
     unsigned char header[LOG_HEADER] = {0};
     static const unsigned char zeros[LOG_HEADER];
@@ -78,9 +78,8 @@ static bool read_header(struct log *log, bool *empty) {
     return sums_are(log, header + 24);
 }
 
-/* What is left of a transaction that was cut off has the salts of the log, what an earlier round of
-   the log has left has others. A piece smaller than a frame's header is nothing yet. -1 with errno.
- */
+/* Frames of a transaction that was cut off have the salts of the log; leftovers of an earlier round
+   have others. Less than a frame's header counts as nothing. -1 with errno. */
 static int find_tail(struct log *log, struct journal_tail *tail) {
     const unsigned char *frame = log->frame;
     const size_t size = FRAME_HEADER + log->page;
@@ -109,7 +108,7 @@ static int check_open_log(struct log *log, const char *path, bool has_file,
                           struct journal_tail *tail, struct error *error) {
     bool empty;
     if (!read_header(log, &empty))
-        return journal_damaged(error, path, "the header of its write-ahead log is not valid");
+        return journal_damaged(error, path, "invalid header of its write-ahead log");
     if (empty)
         return 0;
     if (!has_file)
@@ -157,7 +156,7 @@ static sqlite3_stmt *prepare(struct journal_store *store, const char *sql, struc
     sqlite3_stmt *statement;
     if (sqlite3_prepare_v2(store->file, sql, -1, &statement, NULL) == SQLITE_OK)
         return statement;
-    /* The schema is of this format by its number: a table that is not there is damage. */
+    /* The schema's format is known, so a missing table is damage. */
     if (sqlite3_errcode(store->file) == SQLITE_ERROR)
         journal_damaged(error, store->path, "%s", sqlite3_errmsg(store->file));
     else
@@ -181,7 +180,7 @@ static bool read_totals(sqlite3_stmt *row, struct journal_totals *totals) {
     totals->oldest = (uint64_t)sqlite3_column_int64(row, 3);
     totals->newest = (uint64_t)sqlite3_column_int64(row, 4);
     totals->streams = (uint64_t)sqlite3_column_int64(row, 5);
-    /* Positions are int64 in the file, and there must be some left. */
+    /* Positions are int64 in the file, with room for more. */
     return totals->newest <= INT64_MAX / 2 && totals->oldest <= totals->newest + 1 &&
            totals->oldest > 0 && sqlite3_column_int64(row, 6) == journal_totals_checksum(totals);
 }
@@ -196,7 +195,7 @@ int journal_check_totals(struct journal_store *store, struct journal_totals *tot
     if (code != SQLITE_ROW && code != SQLITE_DONE)
         status = journal_sql_error(error, store->file, store->path, "read");
     else if (code == SQLITE_DONE || !read_totals(row, totals))
-        status = journal_damaged(error, store->path, "what its table journal says is not valid");
+        status = journal_damaged(error, store->path, "invalid row in its table journal");
     sqlite3_finalize(row);
     return status;
 }
@@ -212,19 +211,19 @@ static int check_pages(struct journal_store *store, struct error *error) {
     if (!check)
         return -1;
     int status = 0, code = sqlite3_step(check);
-    const char *said = code == SQLITE_ROW ? (const char *)sqlite3_column_text(check, 0) : "";
+    const char *result = code == SQLITE_ROW ? (const char *)sqlite3_column_text(check, 0) : "";
     if (code != SQLITE_ROW)
         status = journal_sql_error(error, store->file, store->path, "read");
-    else if (strcmp(said, "ok")) {
-        if (!strncmp(said, "***", strlen("***"))) /* a title: what is wrong is in the next line */
-            said += strcspn(said, "\n") + (strchr(said, '\n') != NULL);
-        status = journal_damaged(error, store->path, "%.*s", (int)strcspn(said, "\n"), said);
+    else if (strcmp(result, "ok")) {
+        if (!strncmp(result, "***", strlen("***"))) /* a title; the error is in the next line */
+            result += strcspn(result, "\n") + (strchr(result, '\n') != NULL);
+        status = journal_damaged(error, store->path, "%.*s", (int)strcspn(result, "\n"), result);
     }
     sqlite3_finalize(check);
     return status;
 }
 
-/* The entries at both ends are those that the totals name. */
+/* Checks the entries at both ends against the totals. */
 static int check_ends(struct journal_store *store, const struct journal_totals *totals,
                       struct error *error) {
     sqlite3_stmt *ends = prepare(store,
@@ -242,15 +241,15 @@ static int check_ends(struct journal_store *store, const struct journal_totals *
         uint64_t newest = none ? totals->newest : (uint64_t)sqlite3_column_int64(ends, 1);
         if (oldest != totals->oldest || newest != totals->newest)
             status = journal_damaged(error, store->path,
-                                     "it should have the entries %" PRIu64 " to %" PRIu64
-                                     ", and has %" PRIu64 " to %" PRIu64,
+                                     "expected entries %" PRIu64 " to %" PRIu64 ", got %" PRIu64
+                                     " to %" PRIu64,
                                      totals->oldest, totals->newest, oldest, newest);
     }
     sqlite3_finalize(ends);
     return status;
 }
 
-/* What other programs see is what was written, too: nothing else checks the view. */
+/* Other programs read the view; nothing else checks it. */
 static int check_view(struct journal_store *store, struct error *error) {
     sqlite3_stmt *view =
         prepare(store, "SELECT sql FROM sqlite_schema WHERE name = 'entries'", error);
@@ -261,12 +260,12 @@ static int check_view(struct journal_store *store, struct error *error) {
     if (code != SQLITE_ROW && code != SQLITE_DONE)
         status = journal_sql_error(error, store->file, store->path, "read");
     else if (!sql || strcmp(sql, journal_view))
-        status = journal_damaged(error, store->path, "its view entries is not what was written");
+        status = journal_damaged(error, store->path, "invalid definition of its view entries");
     sqlite3_finalize(view);
     return status;
 }
 
-static bool good_stream(sqlite3_stmt *row, const struct journal_totals *totals, int format) {
+static bool is_valid_stream(sqlite3_stmt *row, const struct journal_totals *totals, int format) {
     const void *key = sqlite3_column_blob(row, 0);
     const struct journal_record stream = {
         .key = key ? key : "",
@@ -295,24 +294,22 @@ static int check_streams(struct journal_store *store, const struct journal_total
     int status = 0, code;
     while (!status && (code = sqlite3_step(row)) == SQLITE_ROW) {
         count++;
-        if (!good_stream(row, totals, store->format))
-            status = journal_damaged(error, store->path,
-                                     "the sequences of its streams are not what was written");
+        if (!is_valid_stream(row, totals, store->format))
+            status = journal_damaged(error, store->path, "invalid sequences of its streams");
     }
     if (!status && code != SQLITE_DONE)
         status = journal_sql_error(error, store->file, store->path, "read");
     else if (!status && count != totals->streams)
-        status =
-            journal_damaged(error, store->path,
-                            "it should have the sequences of %" PRIu64 " streams, and has %" PRIu64,
-                            totals->streams, count);
+        status = journal_damaged(error, store->path,
+                                 "expected the sequences of %" PRIu64 " streams, got %" PRIu64,
+                                 totals->streams, count);
     sqlite3_finalize(row);
     return status;
 }
 
 int journal_check_contents(struct journal_store *store, const struct journal_totals *totals,
                            struct error *error) {
-    /* The view of an earlier format is made anew. */
+    /* An earlier format gets a new view. */
     if (check_pages(store, error) ||
         (store->format == JOURNAL_FORMAT && check_view(store, error)) ||
         check_ends(store, totals, error))
@@ -327,7 +324,7 @@ int journal_check_range(const char *path, uint64_t after, uint64_t oldest, uint6
     return error_set(error, EX_IOERR,
                      "the journal %s has the entries %" PRIu64 " to %" PRIu64
                      ", but the checkpoint ends with entry %" PRIu64
-                     ": restore the journal or the checkpoint that belong together, or move %s "
-                     "and its -wal away to resume from the checkpoint alone",
+                     ": restore a journal and a checkpoint that belong together, or move %s and "
+                     "its -wal away to resume from the checkpoint alone",
                      path, oldest, newest, after, JOURNAL_NAME);
 }

@@ -23,7 +23,7 @@ static int fail(const struct journal_mark *mark, const char *doing, struct error
                      doing, strerror(errno));
 }
 
-/* 0: it is not whole. -1: it cannot be read. */
+/* Returns position 0 if the mark is not whole; -1: the file cannot be read. */
 static int read_mark(int file, uint64_t *position) {
     char found[MARK_SIZE + 1] = "", expected[MARK_SIZE + 1];
     if (pread(file, found, MARK_SIZE, 0) < 0)
@@ -47,8 +47,8 @@ uint64_t journal_marked(const char *directory) {
     return position;
 }
 
-/* One that is not whole says nothing: the power may have failed before its first sync. One that is
-   not there is made when it is first written. */
+/* Ignores a mark that is not whole: the power can have failed before its first sync. A missing mark
+   is created at its first write. */
 int journal_mark_open(struct journal_mark *mark, const char *directory, struct error *error) {
     snprintf(mark->path, sizeof mark->path, "%s/%s", directory, JOURNAL_MARK_NAME);
     mark->file = open(mark->path, O_RDWR | O_CLOEXEC);
@@ -60,7 +60,7 @@ int journal_mark_open(struct journal_mark *mark, const char *directory, struct e
 void journal_mark_close(struct journal_mark *mark) {
     if (mark->file < 0)
         return;
-    fdatasync(mark->file); /* an old one is less, not wrong */
+    fdatasync(mark->file); /* not required: an older mark is still correct */
     close(mark->file);
 }
 

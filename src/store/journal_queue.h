@@ -1,6 +1,7 @@
-/* Entries between the learning thread and the journal's: a ring of bytes in which every record lies
-   in one piece. It knows no lock: the journal's mutex stands around each call, but for the bytes of
-   records, which belong to the learning thread until they are put and then to the journal's. */
+/* Entries between the learning thread and the journal's: a ring of bytes in which every record is
+   contiguous. The caller holds the journal's mutex around each call. The bytes of a record need no
+   lock: they belong to the learning thread until the record is put, then to the journal's
+   thread. */
 #ifndef RUNNEL_JOURNAL_QUEUE_H
 #define RUNNEL_JOURNAL_QUEUE_H
 
@@ -13,33 +14,33 @@
 struct journal_queue {
     char *bytes;
     size_t capacity;
-    size_t head, tail; /* where the next is put, and where the oldest lies */
-    size_t wrap;       /* where those at the end of the ring end; SIZE_MAX: none lies before them */
+    size_t head, tail; /* place of the next record, and of the oldest */
+    size_t wrap; /* end of the records at the end of the ring; SIZE_MAX: none precede `head` */
     size_t count;
 };
 
-/* False: out of memory. Memory is used only where records lie. */
+/* False: out of memory. Only pages with records use memory. */
 bool journal_queue_open(struct journal_queue *queue, size_t capacity);
 void journal_queue_close(struct journal_queue *queue);
 
-/* What a record needs with `bytes` after it. */
+/* Returns the size of a record followed by `bytes`. */
 size_t journal_queue_size(size_t bytes);
 
-/* Where a record of that size may be written, or NULL: not now. */
+/* Returns the place for a record of that size; NULL: no room now. */
 struct journal_record *journal_queue_place(struct journal_queue *queue, size_t size);
 
-/* Copy a record, its `size` set, and what its pointers lead to, to its place. */
+/* Copies a record with its `size` set, and the data of its pointers, to its place. */
 void journal_queue_write(struct journal_record *place, const struct journal_record *record);
 
-/* The record at the place is complete. */
+/* Adds the complete record at the place. */
 void journal_queue_put(struct journal_queue *queue, const struct journal_record *record);
 
-/* The record after `record`, or with NULL the oldest. There must be one, as of `queue`, which may
-   be a copy of the struct from when the count was looked at. */
+/* Returns the record after `record`, or the oldest for NULL. It must exist in `queue`, which may be
+   an earlier copy of the struct. */
 const struct journal_record *journal_queue_next(const struct journal_queue *queue,
                                                 const struct journal_record *record);
 
-/* `count` records are done with; `last` is the last of them. */
+/* Drops `count` records; `last` is the last of them. */
 void journal_queue_drop(struct journal_queue *queue, size_t count,
                         const struct journal_record *last);
 

@@ -14,7 +14,7 @@
 #include "journal_check.h"
 #include "journal_queue.h"
 
-/* ---- Looking up ---- */
+/* ---- Finding streams ---- */
 
 static int read_error(struct journal_reading *reading, struct error *error) {
     return journal_sql_error(error, reading->file, reading->path, "read");
@@ -61,8 +61,7 @@ int journal_look_up(struct journal_reading *reading, const char *key, size_t key
         *last = (struct journal_last){record.epoch, record.sequence, record.position};
         status = 1;
         if (sqlite3_column_int64(look_up, 4) != journal_stream_checksum(&record, JOURNAL_FORMAT))
-            status = journal_damaged(error, reading->path,
-                                     "the sequence of a stream is not what was written");
+            status = journal_damaged(error, reading->path, "invalid sequence of a stream");
     } else if (code != SQLITE_DONE) {
         status = read_error(reading, error);
     }
@@ -114,8 +113,8 @@ int journal_read_has_kind(struct journal_reading *reading, uint64_t after, enum 
     return status;
 }
 
-/* The row of JOURNAL_BLOCK_COLUMNS; whether it is as it was written. Its pointers are valid until
-   the next one. */
+/* Reads a row of JOURNAL_BLOCK_COLUMNS; returns whether its checksum is right. Its pointers are
+   valid until the next row. */
 static bool read_block(sqlite3_stmt *row, struct journal_block *block) {
     *block = (struct journal_block){
         .last = (uint64_t)sqlite3_column_int64(row, JOURNAL_LAST),
@@ -130,9 +129,9 @@ static bool read_block(sqlite3_stmt *row, struct journal_block *block) {
            sqlite3_column_int64(row, JOURNAL_CRC) == journal_block_checksum(block);
 }
 
-/* What cannot be read is damaged, or not needed: only journal_replay, which needs it, complains.
-   Blocks come newest first, records within one oldest first: that decides only which of a block's
-   records are forgotten first, where more fall on one row than it has places. */
+/* Ignores unreadable blocks: only journal_replay needs them and reports them. Blocks are read
+   newest first, records within one oldest first. This order only decides which records of a block
+   are replaced first if they share a full row. */
 static size_t remember_block(struct journal_recent *recent, const struct journal_block *block) {
     struct journal_unpacker unpacker;
     struct journal_record record;
@@ -161,12 +160,12 @@ void journal_read_recent(struct journal_reading *reading, struct journal_recent 
 
 /* ---- Replaying ----
 
-   A thread reads and checks the entries while the caller visits those before, so that it waits for
-   the file only when that is slower than what it does with them. */
+   A thread reads and checks entries while the caller visits earlier ones, so that the caller waits
+   for the file only if that is slower. */
 
 enum {
-    REPLAY_BYTES = 2 << 20, /* of entries that have been read, or one largest */
-    REPLAY_BATCH = 256,     /* entries visited between two looks at the other thread */
+    REPLAY_BYTES = 2 << 20, /* entries that have been read, or one largest */
+    REPLAY_BATCH = 256,     /* entries visited between two checks of the other thread */
 };
 
 struct reader {
@@ -176,12 +175,12 @@ struct reader {
     int status;
     struct error error;
 
-    /* Shared under the mutex; `filled` wakes the caller, `emptied` the thread: when half of what
-       was there has been visited, for waking somebody costs as much as learning several entries. */
+    /* Shared under the mutex; `filled` wakes the caller. `emptied` wakes the thread after half of
+       the entries have been visited, because waking costs as much as learning several entries. */
     pthread_mutex_t mutex;
     pthread_cond_t filled, emptied;
     struct journal_queue queue;
-    size_t full; /* entries that there were when no more fitted; 0 = more may come */
+    size_t full; /* entries when the queue was full; 0 = not full */
     bool finished, abandoned;
 };
 
@@ -190,7 +189,7 @@ struct reader {
 static const char BLOCKS[] =
     "SELECT " JOURNAL_BLOCK_COLUMNS " FROM blocks WHERE last > ? ORDER BY last";
 
-/* Whether the example is one of this daemon's. */
+/* Returns whether the example fits this daemon. */
 static bool fits(const struct journal_reading *reading, const struct journal_record *r) {
     size_t inputs = r->flags & WIRE_LABEL ? 0 : r->steps;
     return journal_record_bytes(r) <= reading->largest &&
@@ -200,7 +199,7 @@ static bool fits(const struct journal_reading *reading, const struct journal_rec
              (!r->y || r->y_size == r->steps * reading->target_bytes)));
 }
 
-/* False: the caller has ended the replay. */
+/* Returns false if the caller has ended the replay. */
 static bool hand_over(struct reader *reader, const struct journal_record *record) {
     struct journal_record *place = NULL;
     pthread_mutex_lock(&reader->mutex);
@@ -224,13 +223,11 @@ static bool hand_over(struct reader *reader, const struct journal_record *record
 
 static int damaged_block(const struct reader *reader, const struct journal_block *block,
                          struct error *error) {
-    return journal_damaged(error, reader->reading->path,
-                           "its block of %zu %s up to %" PRIu64 " is not what was written",
+    return journal_damaged(error, reader->reading->path, "invalid block of %zu %s up to %" PRIu64,
                            block->count, block->count == 1 ? "entry" : "entries", block->last);
 }
 
-/* Hand over the block's entries after `after`. 1: all of them; 0: the caller has ended the replay.
- */
+/* Passes the block's entries after `after` on. 1: all; 0: the caller has ended the replay. */
 static int hand_over_block(struct reader *reader, const struct journal_block *block,
                            struct error *error) {
     struct journal_unpacker unpacker;
@@ -254,14 +251,14 @@ static int read_entries(struct reader *reader) {
     struct journal_reading *reading = reader->reading;
     struct error *error = &reader->error;
     struct journal_block block;
-    uint64_t before = 0; /* the last entry of the block before this one */
+    uint64_t before = 0; /* last entry of the previous block */
     int code, handed;
     while ((code = sqlite3_step(reader->row)) == SQLITE_ROW) {
         bool whole = read_block(reader->row, &block);
         uint64_t first = block.last - block.count + 1;
         if (before ? first != before + 1 : first > reader->after + 1)
             return journal_damaged(error, reading->path,
-                                   "after entry %" PRIu64 " comes entry %" PRIu64, reader->after,
+                                   "entry %" PRIu64 " is followed by entry %" PRIu64, reader->after,
                                    first);
         if (!whole)
             return damaged_block(reader, &block, error);
@@ -287,7 +284,7 @@ static int read_all(struct reader *reader) {
         return -1;
     if (reader->after != newest && !reader->abandoned)
         return journal_damaged(error, reading->path,
-                               "its entries end with %" PRIu64 ", not with %" PRIu64, reader->after,
+                               "its entries end with %" PRIu64 ", expected %" PRIu64, reader->after,
                                newest);
     return 0;
 }
@@ -335,7 +332,7 @@ static struct journal_entry entry_of(const struct journal_record *r) {
     return entry;
 }
 
-/* How many entries there are to visit, as of `queue`; 0 = no more. */
+/* Returns the number of entries to visit in `queue`; 0 = no more. */
 static size_t await_entries(struct reader *reader, struct journal_queue *queue) {
     pthread_mutex_lock(&reader->mutex);
     while (!reader->finished && reader->queue.count < REPLAY_BATCH && !reader->full)
@@ -372,11 +369,11 @@ static int read_and_visit(struct reader *reader, journal_visit *visit, void *con
     pthread_t thread;
     sigset_t all, before;
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are this thread's */
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* this thread handles signals */
     int status = pthread_create(&thread, NULL, reader_thread, reader);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (status)
-        return error_set(error, EX_UNAVAILABLE, "the journal's thread cannot be started: %s",
+        return error_set(error, EX_UNAVAILABLE, "cannot start the journal's thread: %s",
                          strerror(status));
     int visited = visit_all(reader, visit, context, error);
     pthread_mutex_lock(&reader->mutex);
@@ -398,9 +395,9 @@ int journal_read_all(struct journal_reading *reading, uint64_t after, journal_vi
     pthread_mutex_init(&reader.mutex, NULL);
     pthread_cond_init(&reader.filled, NULL);
     pthread_cond_init(&reader.emptied, NULL);
-    /* `totals` stays at its row, so that both statements see the file of one moment. */
+    /* `totals` stays at its row, so that both statements read the same snapshot. */
     if (!journal_queue_open(&reader.queue, bytes < REPLAY_BYTES ? REPLAY_BYTES : bytes))
-        error_set(error, EX_UNAVAILABLE, "out of memory while replaying the journal");
+        error_set(error, EX_UNAVAILABLE, "out of memory for replaying the journal");
     else if (sqlite3_prepare_v2(file, "SELECT oldest, newest FROM journal", -1, &reader.totals,
                                 NULL) != SQLITE_OK ||
              sqlite3_prepare_v2(file, BLOCKS, -1, &reader.row, NULL) != SQLITE_OK)

@@ -8,8 +8,8 @@
 #include "common/error.h"
 #include "common/hash.h"
 
-/* A row holds its newest examples first. With one place a row, 2,000 examples of others would drive
-   out a stream's newest once in 500 times. With eight, 6,000 drive out anybody's once in 10^12. */
+/* Each row has its newest examples first. With one place a row, 2,000 other examples would replace
+   a stream's newest once in 500 times. With eight, 6,000 others replace one once in 10^12. */
 enum { ROW = 8, ROWS = JOURNAL_RECENT_PLACES / ROW };
 
 struct journal_recent {
@@ -26,8 +26,7 @@ int journal_recent_open(struct journal_recent **recent, struct error *error) {
         return error_set(error, EX_UNAVAILABLE, "out of memory for the journal");
     }
     if (getrandom(&opened->seed, sizeof opened->seed, GRND_NONBLOCK) != sizeof opened->seed)
-        opened->seed =
-            (uint64_t)(uintptr_t)opened->places; /* early at boot: the address has to do */
+        opened->seed = (uint64_t)(uintptr_t)opened->places; /* early at boot: no random bytes yet */
     return 0;
 }
 
@@ -38,8 +37,7 @@ void journal_recent_close(struct journal_recent **recent) {
     *recent = NULL;
 }
 
-/* The numbers of a stream that follow each other have rows that follow each other: a run of them
-   leaves none of its own out. */
+/* Consecutive numbers of a stream have consecutive rows, so that they do not replace each other. */
 static uint64_t *row_of(const struct journal_recent *recent, const struct journal_record *r,
                         uint32_t *tag) {
     uint64_t numbers = hash_mix(recent->seed ^ r->producer, HASH_ODD ^ r->epoch);

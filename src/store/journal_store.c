@@ -19,9 +19,10 @@
 
 enum { FILE_MODE = 0600 };
 
-#define CACHE_KIB 4096          /* of pages, a connection */
-#define LOG_FRAMES_MAX 250      /* pages, then they go to the file: few: no commit waits long */
-#define LOG_BYTES_KEPT 67108864 /* of a log that grew while a reader was busy */
+#define CACHE_KIB 4096 /* pages of a connection */
+/* pages in the log before they move to the file; few, so that no commit waits long */
+#define LOG_FRAMES_MAX 250
+#define LOG_BYTES_KEPT 67108864 /* size of the log after a reader has delayed its use */
 
 const char *const journal_sync_words[] = {"full", "normal", "off"};
 
@@ -44,7 +45,7 @@ const char journal_tables[] =
 const char journal_commands[] =
     "CREATE INDEX blocks_with_commands ON blocks (last) WHERE " JOURNAL_HAS_COMMAND ";";
 
-/* Which streams of which producers have been idle longest, the index says. */
+/* The index orders streams by their last use. */
 const char journal_streams[] =
     "CREATE TABLE streams ("
     " key BLOB NOT NULL, producer INTEGER NOT NULL, epoch INTEGER NOT NULL,"
@@ -57,7 +58,7 @@ static const char journal_places[] =
     " partition TEXT PRIMARY KEY, epoch INTEGER NOT NULL, sequence INTEGER NOT NULL,"
     " count INTEGER NOT NULL, position INTEGER NOT NULL, crc INTEGER NOT NULL) WITHOUT ROWID;";
 
-/* The journal for people: its own programs read blocks. */
+/* For users: runnel's own programs read blocks. */
 const char journal_view[] =
     "CREATE VIEW entries AS"
     " WITH fields AS ("
@@ -91,11 +92,10 @@ int journal_damaged(struct error *error, const char *path, const char *format, .
     va_start(arguments, format);
     vsnprintf(what, sizeof what, format, arguments);
     va_end(arguments);
-    return error_set(
-        error, EX_IOERR,
-        "the journal %s is damaged: %s; restore a whole copy of it, or move it and "
-        "%s-wal away to resume from the last checkpoint without what was learned since",
-        path, what, JOURNAL_NAME);
+    return error_set(error, EX_IOERR,
+                     "the journal %s is damaged: %s; restore a copy of it, or move it and %s-wal "
+                     "away to resume from the last checkpoint without later examples",
+                     path, what, JOURNAL_NAME);
 }
 
 int journal_sql_error(struct error *error, sqlite3 *file, const char *path, const char *doing) {
@@ -217,7 +217,7 @@ int journal_store_forget(struct journal_store *store, const char *key, size_t ke
     return 0;
 }
 
-/* In the order of use: what is deleted first has the lowest positions. */
+/* Deletes in the order of use: the oldest positions first. */
 int journal_store_expire(struct journal_store *store, uint64_t most, int64_t before,
                          uint64_t *removed, struct error *error) {
     sqlite3_bind_int64(store->expire, 1, (sqlite3_int64)most);
@@ -271,14 +271,14 @@ int journal_store_used(struct journal_store *store, uint64_t *bytes, struct erro
     return 0;
 }
 
-/* Both are synced, unless with JOURNAL_OFF. */
+/* Syncs both files, except with JOURNAL_OFF. */
 static int move_log(struct journal_store *store, struct error *error) {
     int code = sqlite3_wal_checkpoint_v2(store->file, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
     return code == SQLITE_OK || code == SQLITE_BUSY ? 0 : write_error(store, error);
 }
 
-/* Empty the log, for a transaction that is not whole is still in it: what is written next would
-   leave some of it standing. While somebody reads, nothing is done. */
+/* Empties the log, which still contains an unfinished transaction: the next write would overwrite
+   only a part of it. Does nothing while another program reads. */
 static int cut_log(struct journal_store *store, struct error *error) {
     sqlite3_busy_timeout(store->file, 0);
     int code = sqlite3_wal_checkpoint_v2(store->file, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
@@ -286,7 +286,7 @@ static int cut_log(struct journal_store *store, struct error *error) {
     return code == SQLITE_OK || code == SQLITE_BUSY ? 0 : write_error(store, error);
 }
 
-/* While somebody reads, the log may only grow: it is not gone through at every commit. */
+/* While another program reads, the log can only grow: does not try again at every commit. */
 int journal_store_move_log(struct journal_store *store, struct error *error) {
     if (store->log_frames < store->log_tried)
         store->log_tried = 0;
@@ -298,11 +298,12 @@ int journal_store_move_log(struct journal_store *store, struct error *error) {
 
 /* ---- Files of earlier formats ----
 
-   Format 2 had no producers: its streams' numbers become those of producer 0, which is what its
-   senders are taken for now. Before format 4 all commands had one kind: blocks that have commands
-   are written again, with the kinds of these. */
+   Format 2 has no producers: its numbers become those of producer 0, which its senders now use.
+   Before format 4 all commands had one kind: blocks with commands are written again with their
+   kinds. */
 
-/* stream_crc(key, producer, epoch, sequence, position, time) of a row as it is written now. */
+/* stream_crc(key, producer, epoch, sequence, position, time) computes the checksum of a current
+   row. */
 static void stream_crc(sqlite3_context *context, int count, sqlite3_value **row) {
     const void *key = sqlite3_value_blob(row[0]);
     assert(count == 6);
@@ -319,8 +320,8 @@ static void stream_crc(sqlite3_context *context, int count, sqlite3_value **row)
 }
 
 static char *streams_sql(void) {
-    /* How long ago rows were used is not known: their age counts from now on, one second for rows
-       and checksums. */
+    /* The time of the last use is unknown: ages start now, with the same second for rows and
+       checksums. */
     const sqlite3_int64 now = (sqlite3_int64)clock_unix();
     return sqlite3_mprintf("ALTER TABLE streams RENAME TO streams_before;"
                            "%s"
@@ -331,7 +332,7 @@ static char *streams_sql(void) {
                            journal_streams, now, now);
 }
 
-/* The text of an entry with its kind, which follows "[TIME,". Returns its end. */
+/* Writes the text of an entry with its kind, which follows "[TIME,". Returns its end. */
 static char *put_entry(char *to, const char *text, const char *end, unsigned kind) {
     const char *digit = memchr(text + 2, ',', (size_t)(end - text - 2));
     size_t before = (size_t)(++digit - text);
@@ -342,10 +343,10 @@ static char *put_entry(char *to, const char *text, const char *end, unsigned kin
     return to + rest;
 }
 
-/* `about` of the block with the kinds of its commands, to be freed. NULL: it has none, or it is
-   damaged, which is for a replay to report, or out of memory (*no_memory). */
+/* Returns `about` of the block with the kinds of its commands, to be freed. NULL: no commands,
+   damaged, which a replay reports, or out of memory (*no_memory). */
 static char *put_kinds(struct journal_block *block, bool *no_memory) {
-    enum { DIGITS = 2 }; /* that a kind has more at most, and a list's end */
+    enum { DIGITS = 2 }; /* additional bytes of a kind and a list's end */
     struct journal_unpacker unpacker;
     struct journal_record record;
     char *about = malloc(block->about_size + DIGITS * block->count + DIGITS), *end = about;
@@ -372,8 +373,8 @@ static char *put_kinds(struct journal_block *block, bool *no_memory) {
 
 enum answer { ABOUT, CRC, KINDS };
 
-/* block_about, block_crc, block_kinds(last, count, about, data, crc): what the row becomes; NULL
-   when it stays as it is. */
+/* block_about, block_crc, block_kinds(last, count, about, data, crc) return the new values of the
+   row; NULL: unchanged. */
 static void block_answer(sqlite3_context *context, int count, sqlite3_value **row) {
     const enum answer *answer = sqlite3_user_data(context);
     struct journal_block block = {
@@ -430,8 +431,8 @@ int journal_migrate(struct journal_store *store, struct error *error) {
     sqlite3_free(sql);
     if (code != SQLITE_OK)
         return journal_sql_error(error, store->file, store->path,
-                                 "brought to the format of this version");
-    log_info("brought the journal %s from format %d to format %d", store->path, store->format,
+                                 "migrated to the format of this version");
+    log_info("migrated the journal %s from format %d to format %d", store->path, store->format,
              JOURNAL_FORMAT);
     store->format = JOURNAL_FORMAT;
     return 0;
@@ -449,10 +450,10 @@ static int read_place(sqlite3_stmt *row, const char *path, journal_visit_place *
     if (name && place.position > 0 &&
         sqlite3_column_int64(row, 5) == journal_place_checksum(name, &place))
         return visit(context, name, &place, error);
-    return journal_damaged(error, path, "the places of its partitions are not what was written");
+    return journal_damaged(error, path, "invalid places of its partitions");
 }
 
-/* 1: the table is there; 0; -1. */
+/* Returns 1 if the table exists, 0 if not, or -1. */
 static int has_table(struct journal_store *store, struct error *error) {
     sqlite3_stmt *look;
     if (sqlite3_prepare_v2(store->file,
@@ -539,7 +540,7 @@ static int connect_to(struct journal_store *store, const char *path, struct erro
     return 0;
 }
 
-/* Whether the file is a journal, and of this format. */
+/* Checks whether the file is a journal of a known format. */
 static int check_format(struct journal_store *store, struct error *error) {
     bool ours, known = false;
     char id[16], format[16];
@@ -553,14 +554,12 @@ static int check_format(struct journal_store *store, struct error *error) {
         store->format = n;
     }
     if (!ours)
-        return journal_damaged(error, store->path, "it is an SQLite file, but no journal");
+        return journal_damaged(error, store->path, "it is an SQLite file, but not a journal");
     if (!known)
-        return error_set(
-            error, EX_CONFIG,
-            "the journal %s was written by another version of runneld, in a format "
-            "that this one does not know: continue with that version, or give this one "
-            "a directory of its own with state.directory",
-            store->path);
+        return error_set(error, EX_CONFIG,
+                         "the journal %s has an unknown format of another version of runneld: "
+                         "continue with that version, or set another state.directory",
+                         store->path);
     return 0;
 }
 
@@ -580,11 +579,12 @@ int journal_store_open(struct journal_store *store, const char *path, enum journ
         pragma_is(store, "PRAGMA journal_mode = WAL", "wal", &logged, error))
         return -1;
     if (!logged)
-        return error_set(error, EX_IOERR,
-                         "the journal %s cannot be opened: its filesystem has no shared memory, "
-                         "which SQLite's write-ahead log needs; give it a local directory with "
-                         "state.directory",
-                         path);
+        return error_set(
+            error, EX_IOERR,
+            "the journal %s cannot be opened: its filesystem does not support shared memory, which "
+            "SQLite's write-ahead log requires; set a local directory with "
+            "state.directory",
+            path);
     sqlite3_wal_hook(store->file, count_frames, store);
     return 0;
 }
@@ -609,8 +609,8 @@ int journal_store_prepare(struct journal_store *store, bool torn, struct error *
         {&store->pages, "PRAGMA page_count"},
         {&store->free_pages, "PRAGMA freelist_count"},
     };
-    /* A process that was killed, or whose sync failed, has left what was never synced, and what is
-       there will be called durable. */
+    /* The last process, if it was killed or its sync failed, can have left data that was never
+       synced. The data is about to become durable. */
     sqlite3_db_config(store->file, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, NULL);
     if (move_log(store, error) || (torn && cut_log(store, error)) ||
         (store->format != JOURNAL_FORMAT && journal_migrate(store, error)))
@@ -663,12 +663,12 @@ static int make(const char *temporary, const char *path, const struct journal_to
     }
     int file = open(temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, FILE_MODE);
     if (file < 0 || close(file))
-        return error_set(error, EX_IOERR, "the journal %s cannot be made: %s", path,
+        return error_set(error, EX_IOERR, "the journal %s cannot be created: %s", path,
                          strerror(errno));
     if (fill(temporary, totals, error))
         return -1;
     if (rename(temporary, path) || sync_directory_of(path))
-        return error_set(error, EX_IOERR, "the journal %s cannot be made: %s", path,
+        return error_set(error, EX_IOERR, "the journal %s cannot be created: %s", path,
                          strerror(errno));
     return 0;
 }
@@ -679,7 +679,7 @@ int journal_store_find(const char *path, bool *is_new, struct error *error) {
     *is_new = access(path, F_OK) != 0;
     snprintf(log, sizeof log, "%s-wal", path);
     if (*is_new && stat(log, &left) == 0 && left.st_size > 0)
-        return journal_damaged(error, path, "it is missing, but its write-ahead log %s is there",
+        return journal_damaged(error, path, "missing file, although its write-ahead log %s exists",
                                log);
     return 0;
 }
@@ -696,7 +696,7 @@ int journal_store_create(const char *path, const struct journal_totals *totals,
 
 /* ---- The names ---- */
 
-/* 0 and the file's identity; -1 when there is none. */
+/* Returns 0 and the file's identity; -1: not found. */
 static int identify(const char *path, struct journal_identity *identity) {
     struct stat file;
     if (stat(path, &file))
@@ -713,7 +713,7 @@ int journal_store_identify(struct journal_store *store, struct error *error) {
     char path[JOURNAL_PATH_SIZE + 8];
     log_path(store, path);
     if (identify(store->path, &store->file_identity) || identify(path, &store->log_identity))
-        return error_set(error, EX_IOERR, "the journal %s or its write-ahead log is not there",
+        return error_set(error, EX_IOERR, "the journal %s or its write-ahead log was not found",
                          store->path);
     return 0;
 }
@@ -732,7 +732,7 @@ static int look(const char *path, const struct journal_identity *opened, struct 
     if (found == FOUND)
         return 0;
     return error_set(error, EX_IOERR,
-                     "%s was %s while the daemon ran: nothing is accepted any more", path,
+                     "%s was %s while the daemon ran: no more examples are accepted", path,
                      found == REMOVED ? "removed" : "replaced");
 }
 
@@ -764,14 +764,14 @@ int journal_sync_log(sqlite3 *file, const char *path, struct error *error) {
 
 /* ---- Writing a file again that has lost its name ----
 
-   What is open still has every byte, and goes with the process. */
+   The open file still has every byte, until the process ends. */
 
 static int save_error(const struct journal_store *store, int reason, struct error *error) {
     return error_set(error, EX_IOERR, "the journal %s cannot be written again: %s", store->path,
                      strerror(reason));
 }
 
-/* An empty file: SQLite would give it another mode. */
+/* Creates an empty file: SQLite would use another mode. */
 static int make_empty(const struct journal_store *store, const char *path, struct error *error) {
     unlink(path);
     int file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, FILE_MODE);
@@ -802,9 +802,8 @@ static int sync_file(const struct journal_store *store, const char *path, struct
     return status ? save_error(store, reason, error) : 0;
 }
 
-/* The log and its index belong to the file that is gone: beside another one they would be taken for
-   its own. */
-static int take_name(const struct journal_store *store, const char *from, struct error *error) {
+/* Log and index belong to the removed file: SQLite would apply them to the new one. */
+static int replace_name(const struct journal_store *store, const char *from, struct error *error) {
     static const char *const companions[] = {"-wal", "-shm"};
     char name[JOURNAL_PATH_SIZE + 8];
     for (size_t n = 0; n < sizeof companions / sizeof *companions; n++) {
@@ -821,7 +820,7 @@ int journal_store_save(struct journal_store *store, struct error *error) {
     char temporary[JOURNAL_PATH_SIZE + 8];
     snprintf(temporary, sizeof temporary, "%s.tmp", store->path);
     if (copy_to(store, temporary, error) || sync_file(store, temporary, error) ||
-        take_name(store, temporary, error)) {
+        replace_name(store, temporary, error)) {
         unlink(temporary);
         return -1;
     }

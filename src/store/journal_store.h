@@ -1,5 +1,5 @@
-/* The journal's file: its tables and statements, its checksums, files of earlier formats, and
-   whether its names still lead to it. The journal's thread writes through it. */
+/* The journal's file: its tables and statements, checksums, and files of earlier formats; checks
+   that its names still refer to it. The journal's thread writes with it. */
 #ifndef RUNNEL_JOURNAL_STORE_H
 #define RUNNEL_JOURNAL_STORE_H
 
@@ -15,20 +15,20 @@
 
 enum {
     JOURNAL_PATH_SIZE = CONFIG_PATH_SIZE + 64,
-    JOURNAL_BUSY_MS = 10000, /* that another program's write may take; none should write at all */
+    JOURNAL_BUSY_MS = 10000, /* timeout for another program's write; none should write at all */
 };
 
 /* The one row of the table `journal`. */
 struct journal_totals {
     char name[CONFIG_NAME_SIZE];
     char digest[CONFIG_DIGEST_SIZE];
-    enum journal_sync sync; /* in effect when it was last written to */
-    uint64_t oldest;        /* newest + 1 when there are no entries */
+    enum journal_sync sync; /* setting of the last write */
+    uint64_t oldest;        /* newest + 1 without entries */
     uint64_t newest;
     uint64_t streams; /* rows of the table `streams` */
 };
 
-/* What a name leads to. */
+/* The file that a name refers to. */
 struct journal_identity {
     dev_t device;
     ino_t inode;
@@ -38,33 +38,34 @@ struct journal_identity {
 struct journal_store {
     const char *path;
     sqlite3 *file;
-    int format; /* of the file, until journal_store_prepare has made it JOURNAL_FORMAT */
+    int format; /* the file's format; journal_store_prepare makes it JOURNAL_FORMAT */
     sqlite3_stmt *begin, *commit, *insert, *update_stream, *insert_stream, *delete_stream, *expire,
         *prunable, *prune, *totals, *place;
     sqlite3_stmt *pages, *free_pages;
-    int log_frames; /* in the write-ahead log, as of the last commit */
-    int log_tried;  /* likewise, as it was last moved into the file */
-    struct journal_identity file_identity, log_identity; /* as they were opened */
+    int log_frames; /* pages in the write-ahead log after the last commit */
+    int log_tried;  /* log_frames when the log was last moved into the file */
+    struct journal_identity file_identity, log_identity; /* identities of the opened files */
 };
 
-/* The statements that make tables, */
+/* The statements that create the tables. */
 extern const char journal_tables[];
-extern const char journal_streams[];  /* that of streams apart, with its index, */
-extern const char journal_commands[]; /* the index of blocks with commands, */
-extern const char journal_view[];     /* and the view */
+extern const char journal_streams[];  /* the table of streams with its index */
+extern const char journal_commands[]; /* the index of blocks with commands */
+extern const char journal_view[];     /* the view */
 
 extern const char *const journal_sync_words[];
 
-/* Whether there is a file to open, or one to create: not beside what another has left. */
+/* Checks whether the file exists or must be created; refuses to create one next to a leftover
+   log. */
 int journal_store_find(const char *path, bool *is_new, struct error *error);
 
-/* Create the file so that it has its name only when it is whole. */
+/* Creates the file; it gets its name only when it is complete. */
 int journal_store_create(const char *path, const struct journal_totals *totals,
                          struct error *error);
 
-/* Open the file for writing; nothing in it has been looked at but its format. The log is kept as it
-   is, even by journal_store_close, until journal_store_prepare, which cuts off a `torn` transaction
-   and brings a file of an earlier format to today's. */
+/* journal_store_open opens the file for writing and checks only its format. The log stays
+   unchanged, even by journal_store_close, until journal_store_prepare. That cuts off a `torn`
+   transaction and migrates a file of an earlier format. */
 int journal_store_open(struct journal_store *store, const char *path, enum journal_sync sync,
                        struct error *error);
 int journal_store_prepare(struct journal_store *store, bool torn, struct error *error);
@@ -75,68 +76,67 @@ int journal_store_commit(struct journal_store *store, struct error *error);
 int journal_store_insert(struct journal_store *store, const struct journal_block *block,
                          struct error *error);
 
-/* Update the stream's row; `added` says that there was none. */
+/* Updates the stream's row; `added` returns whether it is new. */
 int journal_store_stream(struct journal_store *store, const struct journal_record *record,
                          bool *added, struct error *error);
 
-/* Write a partition's row. */
+/* Writes a partition's row. */
 int journal_store_place(struct journal_store *store, const char *name,
                         const struct journal_place *place, struct error *error);
 
-/* Delete all that is kept of the stream's numbers; `*removed` becomes the rows that there were. */
+/* Deletes the stream's numbers; `*removed` returns the number of rows. */
 int journal_store_forget(struct journal_store *store, const char *key, size_t key_size,
                          uint64_t *removed, struct error *error);
 
-/* Of the `most` rows of streams whose newest examples are the oldest, delete those from before the
-   Unix time `before`; `*removed` becomes how many. */
+/* Deletes rows of streams older than the Unix time `before`, among the `most` rows with the oldest
+   examples; `*removed` returns their number. */
 int journal_store_expire(struct journal_store *store, uint64_t most, int64_t before,
                          uint64_t *removed, struct error *error);
 
-/* Delete the blocks that end at a position or before it; `*pruned` becomes the position of the last
-   entry deleted, 0 when there was none. */
+/* Deletes the blocks that end at or before a position; `*pruned` returns the position of the last
+   entry deleted, 0 = none. */
 int journal_store_prune(struct journal_store *store, uint64_t position, uint64_t *pruned,
                         struct error *error);
 int journal_store_totals(struct journal_store *store, const struct journal_totals *totals,
                          struct error *error);
 
-/* Bytes of pages that hold something. */
+/* Returns the bytes of used pages. */
 int journal_store_used(struct journal_store *store, uint64_t *bytes, struct error *error);
 
-/* Move the log into the file if it has grown long. */
+/* Moves a long log into the file. */
 int journal_store_move_log(struct journal_store *store, struct error *error);
 
-/* The sentence of a failed call on `file`: damage (EX_IOERR, with the way out) or an error of the
-   disk. `doing`: "written". Returns -1. */
+/* Reports a failed call on `file`: damage (EX_IOERR, with the way out) or a disk error. `doing`:
+   "written". Returns -1. */
 int journal_sql_error(struct error *error, sqlite3 *file, const char *path, const char *doing);
 
-/* Damage: "FILE is damaged: WHAT; ..." with the way out. Returns -1. */
+/* Reports damage: "FILE is damaged: WHAT; ..." with the way out. Returns -1. */
 int journal_damaged(struct error *error, const char *path, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 uint32_t journal_totals_checksum(const struct journal_totals *totals);
 uint32_t journal_stream_checksum(const struct journal_record *record, int format);
 
-/* Bring the file to JOURNAL_FORMAT, in one transaction: what is killed meanwhile leaves the file as
-   it was. */
+/* Migrates the file to JOURNAL_FORMAT in one transaction: a kill leaves it unchanged. */
 int journal_migrate(struct journal_store *store, struct error *error);
 
-/* Sync the log of either connection, which commits do not with JOURNAL_NORMAL. */
+/* Syncs the log of a connection, which commits do not do with JOURNAL_NORMAL. */
 int journal_sync_log(sqlite3 *file, const char *path, struct error *error);
 
-/* Read the rows of the table of places, one call a row, -1 ends them: the table is there only where
-   a broker was read. Make it if there is none and `wanted`. */
+/* Reads the rows of the table of places, one call for each; -1 ends the reading. The table exists
+   only if a broker was read; `wanted` creates it. */
 typedef int journal_visit_place(void *context, const char *name, const struct journal_place *place,
                                 struct error *error);
 int journal_store_places(struct journal_store *store, bool wanted, journal_visit_place *visit,
                          void *context, struct error *error);
 
-/* Note which files the names lead to; then, from any thread, whether they still do: a file that was
-   removed or replaced takes every byte that is written to it, and gives none back. */
+/* Record the identities of the files, then check from any thread whether the names still refer to
+   them: a removed or replaced file accepts writes that are lost. */
 int journal_store_identify(struct journal_store *store, struct error *error);
 int journal_store_look(const struct journal_store *store, struct error *error);
 bool journal_store_is_removed(const struct journal_store *store);
 
-/* Write the file again, which has lost its name. */
+/* Writes a file that has lost its name again. */
 int journal_store_save(struct journal_store *store, struct error *error);
 
 #endif

@@ -46,7 +46,7 @@ static int write_bytes(const char *path, const struct safetensors_memory *memory
     return status;
 }
 
-/* Under its name it is whole. */
+/* Writes the file under a temporary name, so that a file with its name is whole. */
 static int put(const char *directory, const char *name, const struct safetensors_memory *memory,
                struct error *error) {
     char temporary[CHECKPOINT_PATH_SIZE], path[CHECKPOINT_PATH_SIZE];
@@ -77,7 +77,7 @@ int parameters_file_write(const char *directory, uint64_t position, struct learn
 
 static int damaged(const char *path, const char *what, struct error *error) {
     return error_set(error, EX_IOERR,
-                     "%s, which the journal needs, %s: restore the state directory from a backup",
+                     "%s, required by the journal, %s: restore the state directory from a backup",
                      path, what);
 }
 
@@ -91,9 +91,7 @@ static int check(const char *path, const struct parameters_file *file, struct er
     for (size_t got; (got = fread(piece, 1, sizeof piece, open)) > 0; bytes += got)
         sum = libdeflate_crc32(sum, piece, got);
     fclose(open);
-    return bytes == file->bytes && sum == file->checksum
-               ? 0
-               : damaged(path, "is not what was written", error);
+    return bytes == file->bytes && sum == file->checksum ? 0 : damaged(path, "is damaged", error);
 }
 
 int parameters_file_import(const char *path, struct learner *learner, float *values,
@@ -115,7 +113,7 @@ int parameters_file_read(const char *directory, const struct parameters_file *fi
                                                                                             : 0;
 }
 
-/* Those of commands from one position to another. */
+/* Removes the files of commands in a range of positions. */
 static void drop(const char *directory, uint64_t first, uint64_t last) {
     char path[CHECKPOINT_PATH_SIZE], name[PARAMETERS_FILE_NAME_SIZE];
     DIR *open = opendir(directory);

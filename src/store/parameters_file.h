@@ -1,6 +1,6 @@
-/* Parameters that took the place of those that were learned, in a file of the state directory that
-   a command of the journal names: a replay needs them. parameters.POSITION.safetensors, as an
-   export has them (docs/reference/protocol.md), synced before the command is appended. */
+/* Imported parameters, in a file of the state directory that a command of the journal names, for
+   replays. The file parameters.POSITION.safetensors has the form of an export
+   (docs/reference/protocol.md) and is synced before the command is appended. */
 #ifndef RUNNEL_PARAMETERS_FILE_H
 #define RUNNEL_PARAMETERS_FILE_H
 
@@ -12,36 +12,35 @@ struct learner;
 
 enum { PARAMETERS_FILE_NAME_SIZE = 48 };
 
-/* As the command has it. */
+/* The fields of the command. */
 struct parameters_file {
-    char name[PARAMETERS_FILE_NAME_SIZE]; /* in the state directory */
+    char name[PARAMETERS_FILE_NAME_SIZE]; /* file name in the state directory */
     uint64_t bytes;
-    uint32_t checksum; /* CRC-32 of all of them */
+    uint32_t checksum; /* CRC-32 of the file */
 };
 
-/* Of all members: values as learner_write_parameters takes them, one member after the other. For
-   the command that gets that position. EX_IOERR: the disk does not take it. */
+/* Writes the parameters of all members, in the order of learner_write_parameters, for the command
+   at that position. EX_IOERR: the file cannot be written. */
 int parameters_file_write(const char *directory, uint64_t position, struct learner *learner,
                           const char *digest, const float *values, struct parameters_file *file,
                           struct error *error);
 
-/* EX_IOERR: it is missing, or not what was written. EX_CONFIG: of another model. */
+/* Reads the file. EX_IOERR: it is missing or damaged. EX_CONFIG: it has another model. */
 int parameters_file_read(const char *directory, const struct parameters_file *file,
                          struct learner *learner, float *values, struct error *error);
 
-/* From a file of an export, whose name the sentences have: EX_CONFIG, EX_IOERR. */
+/* Reads a file of an export; errors contain its name: EX_CONFIG, EX_IOERR. */
 int parameters_file_import(const char *path, struct learner *learner, float *values,
                            struct error *error);
 
-/* Numbers in them. */
+/* Returns the count of numbers in all members' parameters. */
 size_t parameters_file_numbers(const struct learner *learner);
 
-/* Remove those of commands before that position: no journal has these any more. What cannot be
-   removed stays. */
+/* Removes files of commands before that position, which no journal needs. Ignores errors. */
 void parameters_file_drop(const char *directory, uint64_t oldest);
 
-/* At a start: remove what a daemon that was killed has not brought to its journal, whose newest
-   entry is this one. */
+/* At a start, removes files that a killed daemon wrote before appending their command; `newest` is
+   the journal's newest entry. */
 void parameters_file_sweep(const char *directory, uint64_t newest);
 
 #endif

@@ -23,16 +23,16 @@ enum { MAGIC_SIZE = 8, SUMMED_FROM = MAGIC_SIZE + 2 * sizeof(uint32_t), PATH_SIZ
 struct stream_state {
     const struct config *config;
     struct learner *learner;
-    struct checkpoint_layout layout;   /* of one stream */
-    struct safetensors_memory blob;    /* that was exported last */
-    struct safetensors_memory kept;    /* what an adoption displaces */
-    char share[CHECKPOINT_SHARE_SIZE]; /* as a checkpoint has it; zeros: nothing is shared */
+    struct checkpoint_layout layout;   /* layout of one stream */
+    struct safetensors_memory blob;    /* the last export */
+    struct safetensors_memory kept;    /* the state that an adoption displaces */
+    char share[CHECKPOINT_SHARE_SIZE]; /* hash as in a checkpoint; zeros: nothing is shared */
     char lost[UINT8_MAX];              /* the stream that the last adoption could not restore */
     size_t lost_size;
     bool loses;
 };
 
-/* What all blobs of one learner begin with, after magic, format and checksum. */
+/* The beginning of all blobs of one learner, after magic, format and checksum. */
 struct origin {
     char digest[CONFIG_DIGEST_SIZE], share[CHECKPOINT_SHARE_SIZE];
     uint64_t memory;
@@ -43,8 +43,8 @@ int stream_state_open(struct stream_state **state, const struct config *config,
     *state = NULL;
     if (words_lexicons(learner_host(learner)))
         return error_set(error, EX_CONFIG,
-                         "streams of a model with a vocabulary stay where they are: the numbers of "
-                         "its words are this daemon's own; with hash instead of words they can go");
+                         "cannot move streams of a model with a vocabulary, because word ids "
+                         "differ between daemons; use hash instead of words");
     struct stream_state *opened = *state = calloc(1, sizeof *opened);
     if (!opened)
         return error_no_memory(error);
@@ -105,7 +105,7 @@ static int put_text(struct safetensors_memory *memory, const char *text, size_t 
     return put(memory, &length, sizeof length, error) || put(memory, text, size, error) ? -1 : 0;
 }
 
-/* Name, size, bytes: the size is known when they have been written. */
+/* Writes name, size and bytes; the size is known only after writing them. */
 static int put_row(const struct checkpoint_layout *layout, size_t n, uint32_t slot,
                    struct safetensors_memory *memory, struct error *error) {
     const char *name = layout->of[n].name;
@@ -159,14 +159,14 @@ int stream_state_export(struct stream_state *state, const char *key, size_t key_
     return status;
 }
 
-/* ---- What a blob is ---- */
+/* ---- Reading a blob ---- */
 
 struct blob {
     const unsigned char *bytes;
     size_t size, at;
 };
 
-/* The next so many bytes; NULL: it ends before. */
+/* Takes the next bytes; NULL: the blob is too short. */
 static const void *next(struct blob *blob, size_t size) {
     const unsigned char *bytes = blob->bytes + blob->at;
     if (size > blob->size - blob->at)
@@ -198,7 +198,7 @@ bool stream_state_is(const void *bytes, size_t size) {
     return size >= MAGIC_SIZE && memcmp(bytes, MAGIC, MAGIC_SIZE) == 0;
 }
 
-/* A safetensors file begins with the size of its head, which is JSON. */
+/* A safetensors file begins with the size of its JSON head. */
 static bool is_parameters(const struct blob *blob) {
     return blob->size > sizeof(uint64_t) && blob->bytes[sizeof(uint64_t)] == '{';
 }
@@ -206,24 +206,25 @@ static bool is_parameters(const struct blob *blob) {
 static int read_format(struct blob *blob, struct error *error) {
     uint32_t format, sum;
     if (!stream_state_is(blob->bytes, blob->size) && is_parameters(blob))
-        return error_set(error, EX_DATAERR,
-                         "these are parameters, and no state of a stream: import takes them"),
+        return error_set(
+                   error, EX_DATAERR,
+                   "not a stream state: this file contains parameters (use `runnel-ctl import`)"),
                1;
     if (!stream_state_is(blob->bytes, blob->size))
         return error_set(error, EX_DATAERR,
-                         "this is no state of a stream: runnel-ctl export FILE STREAM writes one"),
+                         "not a stream state: `runnel-ctl export FILE STREAM` writes one"),
                1;
     next(blob, MAGIC_SIZE);
     if (!next_number(blob, &format, sizeof format) || !next_number(blob, &sum, sizeof sum))
-        return refuse(error, "it ends too early");
+        return refuse(error, "it is truncated");
     if (format != STREAM_STATE_FORMAT)
         return error_set(error, EX_DATAERR,
-                         "the state of the stream has the format %" PRIu32
-                         ", but this runneld reads %d: it is of another version",
+                         "the stream state has the format %" PRIu32
+                         " of another version, expected %d",
                          format, STREAM_STATE_FORMAT),
                1;
     if (libdeflate_crc32(0, blob->bytes + blob->at, blob->size - blob->at) != sum)
-        return refuse(error, "its checksum does not fit its bytes");
+        return refuse(error, "checksum mismatch");
     return 0;
 }
 
@@ -236,13 +237,14 @@ static int read_head(const struct stream_state *state, struct blob *blob, struct
         !next_number(blob, origin->share, sizeof origin->share) ||
         !next_number(blob, &origin->memory, sizeof origin->memory) ||
         !next_text(blob, key, key_size) || !wire_is_utf8(*key, *key_size))
-        return refuse(error, "it has no stream");
+        return refuse(error, "missing or invalid stream");
     if (strncmp(origin->digest, state->config->compatible, sizeof origin->digest) != 0) {
         char quoted[TEXT_QUOTE_SIZE];
-        return error_set(error, EX_DATAERR,
-                         "the state of stream %s is of another configuration: model, learning but "
-                         "for rate and clip, seed and members must be those of this daemon, %s",
-                         text_quote(quoted, *key, *key_size), state->config->name),
+        return error_set(
+                   error, EX_DATAERR,
+                   "the state of stream %s has another configuration: model, learning (except rate "
+                   "and clip), seed and members must be those of this daemon, %s",
+                   text_quote(quoted, *key, *key_size), state->config->name),
                1;
     }
     return 0;
@@ -265,7 +267,7 @@ static size_t entry_named(const struct checkpoint_layout *layout, const char *na
     return SIZE_MAX;
 }
 
-/* Of a row that there is no use for: predictions or anomalies, which are not kept here. */
+/* Returns whether this configuration does not keep the row: predictions or anomalies. */
 static bool is_needless(const char *name, size_t size) {
     const struct state_row *row;
     for (size_t n = 0; (row = part_row(n)); n++)
@@ -275,18 +277,18 @@ static bool is_needless(const char *name, size_t size) {
     return false;
 }
 
-/* Where the next row's bytes are, into the layout. */
+/* Enters the place of the next row's bytes into the layout. */
 static int find_row(struct checkpoint_layout *layout, struct blob *blob, struct error *error) {
     const char *name;
     size_t name_size;
     uint64_t size;
     if (!next_text(blob, &name, &name_size) || !next_number(blob, &size, sizeof size))
-        return refuse(error, "it ends too early");
+        return refuse(error, "it is truncated");
     size_t begin = blob->at, n = entry_named(layout, name, name_size);
     if (!next(blob, size))
-        return refuse(error, "it ends too early");
+        return refuse(error, "it is truncated");
     if (n == SIZE_MAX)
-        return is_needless(name, name_size) ? 0 : refuse(error, "it has more than a stream has");
+        return is_needless(name, name_size) ? 0 : refuse(error, "unknown row");
     struct safetensors_entry *entry = &layout->entries[n];
     size_t row = checkpoint_row_size(entry);
     bool used = layout->of[n].row->used;
@@ -298,7 +300,7 @@ static int find_row(struct checkpoint_layout *layout, struct blob *blob, struct 
     return 0;
 }
 
-/* What an older program, or a memory of another size, does not give begins anew. */
+/* Rows that an older program or a memory of another size lacks start from scratch. */
 static int check_rows(const struct stream_state *state, struct checkpoint_layout *layout,
                       const struct origin *origin, struct error *error) {
     bool fits = origin->memory == state->config->anomaly.memory &&
@@ -312,7 +314,7 @@ static int check_rows(const struct stream_state *state, struct checkpoint_layout
             continue;
         of->lacked |= checkpoint_is_watched(of) && !fits;
         if (of->lacked && !(of->row->flags & STATE_LATER))
-            return refuse(error, "it has not all that a stream has");
+            return refuse(error, "missing row");
     }
     return 0;
 }
@@ -322,18 +324,18 @@ static int find_rows(struct stream_state *state, struct blob *blob, const struct
     struct checkpoint_layout *layout = &state->layout;
     uint16_t rows;
     if (!next_number(blob, &rows, sizeof rows))
-        return refuse(error, "it ends too early");
+        return refuse(error, "it is truncated");
     for (size_t n = 0; n < layout->count; n++)
         layout->of[n].lacked = true;
     for (uint16_t n = 0; n < rows; n++)
         if (find_row(layout, blob, error))
             return 1;
     if (blob->at != blob->size)
-        return refuse(error, "there is more after its end");
+        return refuse(error, "data after its end");
     return check_rows(state, layout, origin, error);
 }
 
-/* Into a slot in which the stream has begun: 1 when it cannot be one of this learner's. */
+/* Fills a slot in which the stream has begun. 1: the rows are invalid for this learner. */
 static int write_slot(struct stream_state *state, const void *bytes, uint32_t slot,
                       struct error *error) {
     const struct checkpoint_source source = {.path = "the state of the stream", .blob = bytes};
@@ -353,7 +355,7 @@ static int find(struct stream_state *state, const void *bytes, size_t size, cons
     return status ? status : find_rows(state, &blob, &origin, error);
 }
 
-/* What was kept of the stream cannot be read again: it is forgotten. */
+/* Forgets the stream: its earlier state cannot be read back. */
 static int lose(struct stream_state *state, uint32_t slot, struct error *error) {
     const char *key = streams_key(learner_streams_table(state->learner), slot, &state->lost_size);
     memcpy(state->lost, key, state->lost_size);
@@ -367,7 +369,7 @@ bool stream_state_lost(const struct stream_state *state, const char **key, size_
     return state->loses;
 }
 
-/* What could not be read has changed nothing: what it had displaced is back. */
+/* Restores the displaced state after an adoption that could not be read. */
 static int undo(struct stream_state *state, const struct learner_place *place,
                 struct error *error) {
     struct error why = *error;

@@ -355,7 +355,7 @@ static void keeps_every_damaged_file(void **unused) {
         learner_close(&run->learner);
         open_learner(run, workload, under_test_ops());
         assert_int_equal(load(run, workload, &report, NULL), 1);
-        assert_non_null(strstr(report.warning, "lost, for there is no journal"));
+        assert_non_null(strstr(report.warning, "lost without a journal"));
         assert_int_equal(checkpoint_set_aside(run->checkpoint, NULL), 0);
     }
     assert_int_equal(unlink(file_in_state("checkpoint.damaged-1.safetensors")), 0);
@@ -400,7 +400,7 @@ static void refuses_damage_without_another(void **unused) {
     static const char *const both[] = {"nor can the previous one", "move both away", NULL};
     write_file(file_in_state("checkpoint.previous.safetensors"), bytes, size / 2);
     assert_refused(run, workload, EX_IOERR, both);
-    static const char *const none[] = {"no previous", "start fresh", NULL};
+    static const char *const none[] = {"no previous", "start from scratch", NULL};
     unlink(file_in_state("checkpoint.previous.safetensors"));
     assert_refused(run, workload, EX_IOERR, none);
 

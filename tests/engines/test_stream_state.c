@@ -165,7 +165,7 @@ static void refuses_what_is_damaged(void **unused) {
     for (size_t n = 0; n < blob->size; n += 1 + n / 40) {
         blob->bytes[n] ^= 0x10;
         assert_refused(play, blob,
-                       n < 8    ? "is no state of a stream"
+                       n < 8    ? "not a stream state"
                        : n < 12 ? "format"
                                 : "checksum");
         blob->bytes[n] ^= 0x10;

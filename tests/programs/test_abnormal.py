@@ -191,7 +191,7 @@ def test_it_is_told(directory):
             assert event[name] == value, event
         # It was an alarm of what has never been.
         status, out, err = ctl("s", "--at", f"@{time_of(600)}")
-        assert (status, out) == (70, "") and "no alarm of novelty" in err and "from and to" in err, err
+        assert (status, out) == (70, "") and "no alarm of novelty" in err and "(from, to)" in err, err
         assert daemon.end() == 0
 
 
@@ -239,11 +239,11 @@ def test_what_cannot_be_taken_back(directory):
         for request in [{}, {"stream": 7}, {"stream": "s", "at": "noon"}, {"stream": "s", "count": 0},
                         {"stream": "s", "count": 1.5}, {"stream": "s", "at": 1, "from": 1},
                         {"stream": "s", "count": 1, "to": 1}]:
-            refused(daemon, "abnormal takes a stream", **request)
-        refused(daemon, "stream 's' is not in memory", stream="s")
+            refused(daemon, "abnormal: expected a stream", **request)
+        refused(daemon, "stream 's' not found in memory", stream="s")
         recovery.feed(daemon, rows()[:500])
-        refused(daemon, "no alarm of novelty of stream 's' is kept", stream="s")
-        refused(daemon, "no example of stream 's' whose data have such a time", stream="s",
+        refused(daemon, "stream 's' has no alarm of novelty", stream="s")
+        refused(daemon, "no example of stream 's' in this time span", stream="s",
                 **{"from": BEGIN - 9, "to": BEGIN - 1})
         assert daemon.end() == 0
     place = directory / "short"
@@ -266,7 +266,7 @@ def test_what_cannot_be_taken_back(directory):
     config = configuration(place, journal="journal: {enabled: false}").replace("router", "pull")
     with Daemon(place, config) as daemon:
         daemon.ask("status")
-        refused(daemon, "without state.journal.enabled", stream="s")
+        refused(daemon, "requires state.journal.enabled", stream="s")
         assert daemon.end() == 0
 
 

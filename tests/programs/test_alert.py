@@ -403,7 +403,7 @@ def test_anomaly(directory):
         daemon.send("event", **abnormal(data_time=begin + 2.25 * hour))
         alert.until("anomaly", count=5)
         daemon.send("event", **abnormal(data_time=begin + 2.5 * hour, score=4))
-        daemon.send("event", kind="gap", text="1 example never came, of stream 'cpu'", stream="cpu", count=1)
+        daemon.send("event", kind="gap", text="1 example is missing, of stream 'cpu'", stream="cpu", count=1)
         assert alert.until("gap")["stream"] == "cpu"
         daemon.send("event", kind="anomaly", text=7, stream=[], columns={}, data_time="now")
         assert alert.until("anomaly", count=6)["value"] is None

@@ -522,13 +522,13 @@ def test_normal_wants_an_alarm(directory):
     config = configuration(directory, "anomaly: {enabled: true, memory: 400}", every=100)
     with Daemon(directory, config) as daemon:
         daemon.ask("status")
-        for request, why in [({}, "normal takes a stream"), ({"stream": "s", "at": "noon"}, "normal takes a stream"),
-                             ({"stream": "t"}, "stream 't' is not in memory; runnel-watch -t anomaly")]:
+        for request, why in [({}, "normal: expected a stream"), ({"stream": "s", "at": "noon"}, "normal: expected a stream"),
+                             ({"stream": "t"}, "stream 't' not found in memory; runnel-watch -t anomaly")]:
             reply, = daemon.request("normal", **request)
             assert not reply["ok"] and why in reply["error"], reply
         fed(daemon, with_pattern()[:FIRST])
         reply, = daemon.request("normal", stream="s")
-        assert not reply["ok"] and "no alarm of novelty of stream 's' is kept; runnel-watch" in reply["error"], reply
+        assert not reply["ok"] and "stream 's' has no alarm of novelty; runnel-watch" in reply["error"], reply
         fed(daemon, with_pattern()[FIRST:TOLD])
         reply, = daemon.request("normal", stream="s", at=BEGIN)
         assert not reply["ok"] and "among its last 8; the newest is at @" in reply["error"], reply
@@ -734,7 +734,7 @@ def test_many_that_stop_at_once_are_counted(directory):
     last = told[-1]
     assert last["count"] > 1 and last["columns"] == [] and last["score"] is None, last
     assert last["data_time"] > BEGIN and last["example"] > rounds * streams, last
-    assert last["text"].startswith(f"{last['count']} more alarms: silent, the last one stream 's"), last
+    assert last["text"].startswith(f"{last['count']} more alarms: silent, the last one of stream 's"), last
 
 
 SHARES = "anomaly: {enabled: true, memory: 100, share: [w, web-]}"
@@ -817,7 +817,7 @@ def test_the_preset_alone_refuses_nothing(directory):
     with Daemon(directory, configuration(directory, "anomaly: {memory: 900000000}", model=preset)) as daemon:
         said = fed(daemon, [step(n + 1, [n % 7]) for n in range(20)])
         assert all("anomaly" not in message for message in said), said[-1]
-        assert daemon.text().count("preset: forecast looks for no anomalies here: anomaly.memory: 900000000") == 1
+        assert daemon.text().count("preset: forecast: anomaly detection is off: anomaly.memory: 900000000") == 1
         assert "more than half of this machine's" in daemon.text()
         assert "lower anomaly.memory or learning.max_streams, or set anomaly.enabled to false" in daemon.text()
         assert daemon.end() == 0

@@ -149,7 +149,7 @@ def test_a_point_in_time():
             restored(copy, other, "--without", "nobody")
             with start(other, checkpoint=0) as daemon:
                 assert daemon.process.wait(running.LIMIT) != 0
-                assert "rollback.json" in daemon.text() and "remove it" in daemon.text()
+                assert "rollback.json" in daemon.text() and "remove the file" in daemon.text()
 
 
 def change(path, what):

@@ -49,9 +49,9 @@ def test_examples_that_no_daemon_took(directory):
     daemon = killed(directory, [recovery.message(b"k", NUMBERS, 1)])
     with daemon:
         for about, data, why in (
-                (entry(0, steps=2**62), b"k", "not what was written"),
-                (entry(0, steps=0), b"k", "not what was written"),
-                (entry(0, steps=2**62, flags=8, rest="0,1,null,0,0,0"), b"k", "not what was written"),
+                (entry(0, steps=2**62), b"k", "invalid block"),
+                (entry(0, steps=0), b"k", "invalid block"),
+                (entry(0, steps=2**62, flags=8, rest="0,1,null,0,0,0"), b"k", "invalid block"),
                 (entry(12), b"k" + struct.pack("<3f", 1, float("inf"), 0), "x is infinite at step 0"),
                 (entry(12), b"k" + struct.pack("<3f", 1, float("nan"), 0), "x has a NaN at step 0"),
                 (entry(12), b"\xff" + NUMBERS, "the key is not UTF-8"),
@@ -62,7 +62,7 @@ def test_examples_that_no_daemon_took(directory):
             assert daemon.process.wait(running.LIMIT) == IO_ERROR, (about, daemon.text())
             last = daemon.text().splitlines()[-1]
             assert why in last, last
-            assert why.startswith("not what") or ", sequence " in last and "runnel-ctl restore" in last, last
+            assert why.startswith("invalid block") or ", sequence " in last and "runnel-ctl restore" in last, last
             daemon.log.close()
         change(directory, block(entry(12), b"k" + NUMBERS))
         daemon.start()

@@ -612,7 +612,7 @@ def test_a_signal_in_mid_plan_saves_everything(directory):
         while daemon.ask("status")["examples"] == 0:
             assert time.monotonic() < end
         text = daemon.stop()
-        count = int(re.search(r"stopped after (\d+) examples; the checkpoint has them all", text)[1])
+        count = int(re.search(r"stopped after (\d+) examples; all are in the checkpoint", text)[1])
         assert 0 < count <= 600
     with Daemon(directory, "cuda", 40) as daemon:
         assert daemon.ask("status")["examples"] == count

@@ -546,7 +546,7 @@ def test_signals_end_the_daemon_with_a_checkpoint(directory):
             daemon.learned(count + 1)
             assert daemon.end(number) == 0, daemon.text()
             text = daemon.text()
-            assert "the checkpoint has them all" in text, text
+            assert "all are in the checkpoint" in text, text
             stopped = int(text.split("stopped after ")[1].split()[0])
             assert count < stopped <= count + 500
             daemon.restart()
@@ -687,7 +687,7 @@ def test_before_the_first_example_a_configuration_may_change(directory):
                     state={"directory": f"{directory}/{state}"}) as daemon:
             for start in range(2):  # the second one resumes
                 assert daemon.ask("status")["examples"] == 0
-                assert ("nothing was learned" in daemon.text()) == (state == "state" and start == 0)
+                assert ("starting from scratch" in daemon.text()) == (state == "state" and start == 0)
                 daemon.ask("shutdown")
                 assert daemon.process.wait(LIMIT) == 0
                 daemon.restart()

@@ -251,7 +251,7 @@ def test_idle_connections(directory):
             with flooding.flooded(*((flooding.idle, daemon.endpoint(s)) for s in sockets)):
                 time.sleep(FLOOD_S / 3)
                 assert daemon.end() == 0, daemon.text()
-            assert "the checkpoint has them all" in daemon.text()
+            assert "all are in the checkpoint" in daemon.text()
 
 
 def test_requests(directory):

@@ -288,7 +288,7 @@ def says_that_it_has_no_network():
         with Daemon(directory, configuration(directory, "")) as daemon:
             daemon.ask("status")
             said = daemon.text().replace(directory, "")  # whose name may have any three letters
-            assert "no network (members: []), experts alone" in said, said
+            assert "no network (members: []), only experts" in said, said
             assert "gru" not in said, said
 
 
@@ -300,7 +300,7 @@ def sets_and_resets_members(ahead="1"):
             with daemon.socket(zmq.PUSH, "examples") as feeder:
                 daemon.ask("set", key="members.level.learning.optimizer.rate", value=0)
                 reply = daemon.request("set", key="members.none.learning.clip", value=0)[0]
-                assert not reply["ok"] and "no such member" in reply["error"], reply
+                assert not reply["ok"] and "unknown member" in reply["error"], reply
                 rows = list(examples())
                 send(feeder, rows)
                 wait_learned(daemon, len(rows))
@@ -318,7 +318,7 @@ def sets_and_resets_members(ahead="1"):
             daemon.start()
             assert tensors(daemon.export()) == again
             reply = daemon.request("reset", member="none")[0]
-            assert not reply["ok"] and "there is no member none" in reply["error"], reply
+            assert not reply["ok"] and "unknown member none" in reply["error"], reply
             with daemon.socket(zmq.PUSH, "examples") as feeder:
                 send(feeder, rows[:20])
                 wait_learned(daemon, len(rows) + 20)

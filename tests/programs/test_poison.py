@@ -195,7 +195,7 @@ def test_inputs_out_of_scale_are_announced(directory):
             event = feeder.event("input_scale")
             assert event["stream"] == "b" and event["count"] > 0 and 0 <= event["column"] < COLUMNS
             assert abs(event["value"]) > 100 * event["largest"] > 0, event
-            assert "type or" in event["text"], event
+            assert "type and unit" in event["text"], event
             assert one.ask("status")["input_scale"] >= event["count"]
 
 

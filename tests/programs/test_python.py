@@ -430,8 +430,8 @@ def test_control(directory):
         state, parameters = control.export_stream("s"), control.export_bytes()
         assert control.adopt(state)["stream"] == "s" and control.export_stream("s") == state
         assert control.import_bytes(parameters)["parameters"] > 0 and control.export_bytes() == parameters
-        raises(runnel.CommandError, lambda: control.adopt(parameters), "import takes them")
-        raises(runnel.CommandError, lambda: control.import_bytes(state), "adopt takes it")
+        raises(runnel.CommandError, lambda: control.adopt(parameters), "runnel-ctl import")
+        raises(runnel.CommandError, lambda: control.import_bytes(state), "runnel-ctl adopt")
         raises(runnel.CommandError, lambda: control.export_stream("nobody"), "nobody")
         assert control.pause()["state"] == "paused" and control.resume()["state"] == "learning"
         assert control.forget("s")["stream"] == "s"

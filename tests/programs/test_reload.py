@@ -282,7 +282,7 @@ def test_keeps_everything_when_the_file_is_wrong(directory):
                                (good + "security: {allow: {control: keys}}\n", "security.secret"),
                                (good.replace("ipc://", "tcp://*:", 1), "config.yaml")]:
             daemon.path.write_text(text)
-            daemon.refuses(sentence, "stays as it was")
+            daemon.refuses(sentence, "the configuration is unchanged")
         daemon.path.unlink()
         daemon.refuses("cannot open the configuration")
         daemon.path.write_text(good)
@@ -411,7 +411,7 @@ def test_a_check_answers_what_a_restart_would(directory):
         code, text = check_state(daemon, other)
         assert code == 0 and "fresh parameters" in text and not other.exists(), text
         code, refusal = check_state(daemon)
-        assert code == 78 and "of another configuration" in refusal, refusal
+        assert code == 78 and "another configuration" in refusal, refusal
         assert files == {p.name: p.stat().st_mtime_ns
                          for p in pathlib.Path(directory, "state").iterdir()}
         daemon.end()
@@ -458,11 +458,11 @@ def test_a_restart_with_another_window_or_optimizer_keeps_what_was_learned(direc
                 restart(daemon, **change)
                 assert daemon.ask("status")["examples"] == 13
                 assert tensors(daemon.export()) == first, change
-                anew = "begin anew" in daemon.text()
+                anew = "start from scratch" in daemon.text()
                 assert anew == bool(change), daemon.text()
-                assert ("optimizer's moments begin anew" in daemon.text()) == ("kind" in change)
+                assert ("optimizer's moments start from scratch" in daemon.text()) == ("kind" in change)
                 code, text = check_state(daemon)  # it has written a checkpoint that has begun so
-                assert code == 0 and "begin anew" not in text, text
+                assert code == 0 and "start from scratch" not in text, text
                 said.append(predicts(daemon))
                 daemon.feed(20)
                 learned = tensors(daemon.export())
@@ -475,7 +475,7 @@ def test_a_restart_with_another_window_or_optimizer_keeps_what_was_learned(direc
                 newest = pathlib.Path(name, "state/checkpoint.safetensors")
                 newest.write_bytes(newest.read_bytes()[:-9])
                 daemon.kill_and_start()
-                assert "the previous checkpoint is resumed" in daemon.text(), daemon.text()
+                assert "resuming from the previous checkpoint" in daemon.text(), daemon.text()
                 assert tensors(daemon.export()) == learned, change
                 restart(daemon)
                 assert tensors(daemon.export()) == learned, change
@@ -490,7 +490,7 @@ def test_members_begin_windows_anew(directory):
         text = daemon.path.read_text() + "learning: {window: 5, stride: 5}\n"
         daemon.path.write_text(text)
         code, said = check_state(daemon)
-        assert code == 0 and "begin anew" in said, said
+        assert code == 0 and "start from scratch" in said, said
         daemon.log.close()
         daemon.start()
         daemon.events = daemon.listen()
@@ -581,7 +581,7 @@ def test_a_closed_terminal_ends_it(directory):
         while b"fresh parameters" not in said:
             said += os.read(terminal, 4096)
         os.kill(child, signal.SIGHUP)
-        while b"read the configuration again" not in said:
+        while b"reloaded the configuration" not in said:
             said += os.read(terminal, 4096)
         os.close(terminal)
         ended = time.monotonic() + LIMIT

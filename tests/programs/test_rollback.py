@@ -175,15 +175,15 @@ def test_no_further_than_the_checkpoints():
             daemon.ask("checkpoint")
         feed(daemon, poison("mad", 10))
         text = refused(daemon, to=100)
-        assert "ends with entry 120" in text and "state.checkpoint.keep" in text, text
-        for request, words in (({"to": 210}, "journal ends with entry 210"), ({}, "takes what"),
-                               ({"to": 1, "to_time": 1.0}, "not to both"),
-                               ({"to": -1}, "not to both"), ({"to": "x"}, "not to both"),
+        assert "before entry 120" in text and "state.checkpoint.keep" in text, text
+        for request, words in (({"to": 210}, "journal ends with entry 210"), ({}, "expected a position or time"),
+                               ({"to": 1, "to_time": 1.0}, "expected either"),
+                               ({"to": -1}, "expected either"), ({"to": "x"}, "expected either"),
                                ({"without": ["nobody"]}, "nothing to leave out"),
                                ({"without": [7]}, "texts"), ({"without": "mad"}, "lists"),
-                               ({"spans": [[5, 3]]}, "first not after the last"),
-                               ({"spans": [[500, 600]]}, "no entry 500"),
-                               ({"spans": [[100, 130]]}, "ends with entry 120"),
+                               ({"spans": [[5, 3]]}, "first <= last"),
+                               ({"spans": [[500, 600]]}, "entry 500 not found"),
+                               ({"spans": [[100, 130]]}, "before entry 120"),
                                ({"to_time": 4e9}, "nothing to leave out")):
             text = refused(daemon, **request)
             assert words in text, (request, text)

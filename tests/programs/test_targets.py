@@ -171,7 +171,7 @@ def test_a_label_is_acknowledged_and_learned():
         text = ""
         while "(label)" not in text:
             text = json.loads(daemon.next_message(events)[1]).get("text", "")
-        assert "labelled already" in text or "no open step of the example 9" in text, text
+        assert "already labelled" in text or "no open step of the example 9" in text, text
         daemon.end()
 
 

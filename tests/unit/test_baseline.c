@@ -1,4 +1,4 @@
-/* The simplest forecasts against numbers worked out by hand. */
+/* The simplest forecasts against numbers computed by hand. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -38,11 +38,11 @@ static void see(struct baseline *b, float x, float z) {
 static void the_last_value_is_kept(void **state) {
     struct baseline *b = opened(BASELINE_VALUE, true, 1);
     assert_true(isnan(baseline_value(b, SLOT, 0)));
-    see(b, NAN, 0); /* missing, and none before: the network is given 0 */
+    see(b, NAN, 0); /* missing, without an earlier one: the network receives 0 */
     assert_true(isnan(baseline_value(b, SLOT, 0)) && baseline_scaled(b, SLOT)[0] == 0);
     see(b, 40, 1.5f);
     assert_true(baseline_value(b, SLOT, 0) == 40 && baseline_scaled(b, SLOT)[0] == 1.5);
-    see(b, NAN, 1.25f); /* missing: the last one is held, in today's scale */
+    see(b, NAN, 1.25f); /* missing: the last one is held, in the current scale */
     assert_true(baseline_value(b, SLOT, 0) == 40 && baseline_scaled(b, SLOT)[0] == 1.25);
     assert_true(score(b, 2, 1.25) == 0.5625);
     baseline_lost(b, SLOT);
@@ -57,12 +57,12 @@ static void a_mean_is_that_of_all_targets(void **state) {
     for (size_t n = 0; n < 3; n++)
         baseline_see_target(b, SLOT, targets[n]);
     assert_true(near(baseline_value(b, SLOT, 0), 3) && near(baseline_value(b, SLOT, 1), 20));
-    /* The mean over what is observed: ((3 - 5)^2 + (20 - 23)^2) / 2, and the first alone. */
+    /* The mean over observed numbers: ((3 - 5)^2 + (20 - 23)^2) / 2, and the first alone. */
     const union value both[] = {{.real = 5}, {.real = 23}}, one[] = {{.real = 5}, {.real = NAN}};
     const double p[] = {3, 20};
     assert_true(baseline_score(b, SLOT, both, p) == 6.5);
     assert_true(baseline_score(b, SLOT, one, p) == 4);
-    /* Score and mean at once: the mean of 1, 2, 6 and 7 is 4. */
+    /* Score and mean together: the mean of 1, 2, 6 and 7 is 4. */
     const float last[] = {7, NAN};
     double errors[2];
     assert_true(near(baseline_score_mean(b, SLOT, last, errors), 16));
@@ -97,30 +97,31 @@ static void classes_are_as_frequent_as_they_were(void **state) {
     struct baseline *b = opened(BASELINE_CLASSES, true, 3);
     const uint32_t ids[] = {2, 2, 0};
     const double shares[] = {1.0 / 3, 2.0 / 4, 1.0 / 5};
-    double said[3];
+    double probabilities[3];
     for (size_t n = 0; n < 3; n++)
         assert_true(
             near(baseline_score(b, SLOT, &(union value){.id = ids[n]}, NULL), -log(shares[n])));
-    baseline_probabilities(b, SLOT, said);
-    assert_true(near(said[0], 2.0 / 6) && near(said[1], 1.0 / 6) && near(said[2], 3.0 / 6));
+    baseline_probabilities(b, SLOT, probabilities);
+    assert_true(near(probabilities[0], 2.0 / 6) && near(probabilities[1], 1.0 / 6) &&
+                near(probabilities[2], 3.0 / 6));
     baseline_close(&b);
 }
 
 static void a_rate_is_that_of_its_number(void **state) {
     struct baseline *b = opened(BASELINE_RATES, false, 2);
     const union value targets[][2] = {{{.real = 1}, {.real = NAN}}, {{.real = 0.25f}, {.real = 0}}};
-    double said[2], losses[2];
+    double probabilities[2], losses[2];
     for (size_t n = 0; n < 2; n++)
         losses[n] = baseline_score(b, SLOT, targets[n], NULL);
-    /* Of the first number 1/2, then (1 + 1/2) / 2 = 3/4; of the second 1/2. */
+    /* The first number has 1/2, then (1 + 1/2) / 2 = 3/4; the second has 1/2. */
     assert_true(near(losses[0], log(2)));
     assert_true(near(losses[1], (-0.25 * log(0.75) - 0.75 * log(0.25) + log(2)) / 2));
-    baseline_probabilities(b, SLOT, said);
-    assert_true(near(said[0], 1.75 / 3) && near(said[1], 0.25));
+    baseline_probabilities(b, SLOT, probabilities);
+    assert_true(near(probabilities[0], 1.75 / 3) && near(probabilities[1], 0.25));
     baseline_close(&b);
 }
 
-/* What a checkpoint keeps makes the same forecasts elsewhere. */
+/* The state of a checkpoint makes the same forecasts in another baseline. */
 static void a_state_goes_on(void **state) {
     struct baseline *a = opened(BASELINE_NORMAL, true, 1), *b = opened(BASELINE_NORMAL, true, 1);
     see(a, 4, 0.5f);

@@ -1,4 +1,4 @@
-/* Which numbers are out of scale, and how the range follows. */
+/* Numbers out of scale, and how the range follows them. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +14,7 @@ enum { COLUMNS = 2 };
 
 static struct out_of_scale take(struct input_range *range, float a, float b) {
     const float x[COLUMNS] = {a, b};
-    char bytes[1 + sizeof x]; /* x may lie at any address */
+    char bytes[1 + sizeof x]; /* x can be unaligned */
     memcpy(bytes + 1, x, sizeof x);
     return input_range_take(range, bytes + 1, 1);
 }
@@ -29,7 +29,7 @@ static struct input_range *begun(float a, float b, int count) {
 
 static void a_number_far_out_is_found(void **unused) {
     struct input_range *range = begun(-2, 5, INPUT_RANGE_FIRST);
-    assert_int_equal(take(range, 200, -500).count, 0); /* a hundred times: the range is that now */
+    assert_int_equal(take(range, 200, -500).count, 0); /* a hundred times: this is now the range */
     struct out_of_scale found = take(range, 20001, 7);
     assert_int_equal(found.count, 1);
     assert_int_equal(found.column, 0);
@@ -42,7 +42,8 @@ static void a_number_far_out_is_found(void **unused) {
     assert_null(range);
 }
 
-/* It widens the range by the factor alone: another one is found, a new unit is accepted in time. */
+/* The range grows only by the factor: another number is found, and a new unit is accepted after a
+   few. */
 static void the_range_follows_slowly(void **unused) {
     struct input_range *range = begun(1, 1, INPUT_RANGE_FIRST);
     int found = 0;
@@ -63,10 +64,10 @@ static void nothing_is_known_at_first(void **unused) {
         take(range, 1, NAN);
     assert_int_equal(take(range, 1e6f, NAN).count, 0);
     input_range_close(&range);
-    range = begun(1, NAN, 2 * INPUT_RANGE_FIRST); /* a column of gaps, */
+    range = begun(1, NAN, 2 * INPUT_RANGE_FIRST); /* a column of gaps */
     assert_int_equal(take(range, 1, 1e30f).count, 0);
     input_range_close(&range);
-    range = begun(1, 0, 2 * INPUT_RANGE_FIRST); /* and one of zeros */
+    range = begun(1, 0, 2 * INPUT_RANGE_FIRST); /* a column of zeros */
     assert_int_equal(take(range, 1, 1e30f).count, 0);
     assert_int_equal(take(range, NAN, 1e30f).count, 0);
     input_range_close(&range);

@@ -1,4 +1,4 @@
-/* The journal on a disk that is well. */
+/* The journal on a working disk. */
 #include <fcntl.h>
 #include <poll.h>
 #include <sqlite3.h>
@@ -32,7 +32,7 @@ static void round_trip(const struct journal_options *options) {
     journal_close(&journal);
 }
 
-static void gives_back_what_was_appended(void **unused) {
+static void returns_appended_entries(void **unused) {
     struct journal_options options = plain_options();
     struct stat file;
     round_trip(&options);
@@ -40,7 +40,7 @@ static void gives_back_what_was_appended(void **unused) {
     assert_int_equal(file.st_mode & 0777, 0600);
 }
 
-static void gives_back_with_less_syncing(void **unused) {
+static void returns_entries_with_less_syncing(void **unused) {
     struct journal_options options = plain_options();
     options.sync = JOURNAL_NORMAL;
     round_trip(&options);
@@ -55,7 +55,7 @@ static void gives_back_with_less_syncing(void **unused) {
     journal_close(&journal);
 }
 
-static void tells_what_is_durable(void **unused) {
+static void reports_durable_positions(void **unused) {
     struct journal *journal = open_plain();
     struct journal_figures figures;
     struct pollfd ready = {.fd = journal_descriptor(journal), .events = POLLIN};
@@ -77,7 +77,7 @@ static void tells_what_is_durable(void **unused) {
     journal_close(&journal);
 }
 
-/* More than the queue holds, in records that fill it unevenly; and what is too large for it. */
+/* Appends more than the queue holds, in records that fill it unevenly, and one too large for it. */
 static void waits_when_the_queue_is_full(void **unused) {
     enum { STEP = 1 << 20, COUNT = 80 };
     struct journal_options options = plain_options();
@@ -120,7 +120,7 @@ static void keeps_large_examples_in_order(void **unused) {
 
 /* ---- Pruning ---- */
 
-/* Wait until the journal's thread has pruned up to the position. */
+/* Waits until the journal's thread has pruned up to the position. */
 static void wait_for_oldest(struct journal *journal, uint64_t oldest,
                             struct journal_figures *figures) {
     for (int naps = 0; naps < POLL_MS; naps++) {
@@ -157,7 +157,7 @@ static void stays_flat_when_pruned(void **unused) {
     journal_close(&journal);
 }
 
-static void keeps_what_it_is_told_to(void **unused) {
+static void keeps_configured_sizes(void **unused) {
     enum { ROUNDS = 20, ENTRIES = 3000, MEBIBYTE = 1 << 20 };
     struct journal_options options = plain_options();
     struct journal_figures figures;
@@ -184,7 +184,8 @@ static void keeps_what_it_is_told_to(void **unused) {
     journal_close(&journal);
 }
 
-/* What the figures say while it is held is what can be read, though it was dropping entries. */
+/* While the journal is held, all entries in the figures can be read, even if it was dropping
+   some. */
 static void drops_nothing_while_it_is_held(void **unused) {
     enum { ROUNDS = 20, ENTRIES = 3000, MORE = 10 };
     struct journal *journal = open_plain();
@@ -224,7 +225,7 @@ static uint64_t append_stream(struct journal *journal, int stream, uint64_t sequ
     return journal_append_example(journal, &example);
 }
 
-/* More streams than are kept in memory; each is known at every moment. */
+/* Each of more streams than memory can hold is found at every moment. */
 static void remembers_every_stream(void **unused) {
     enum { STREAMS = JOURNAL_KEYS + 2000, CHECK_EVERY = 500 };
     struct journal_options options = plain_options();
@@ -259,9 +260,9 @@ static void remembers_every_stream(void **unused) {
     journal_close(&journal);
 }
 
-/* ---- Files that are taken away ---- */
+/* ---- Removed files ---- */
 
-/* What is open has all of it: it is written again, with what was on its way. */
+/* The open file has all entries: it is written again with those in the queue. */
 static void is_written_again_when_removed(void **unused) {
     static const char *const names[] = {JOURNAL_NAME, JOURNAL_NAME "-wal"};
     enum { BEFORE = 100, AFTER = 50 };
@@ -291,8 +292,8 @@ static void is_written_again_when_removed(void **unused) {
     }
 }
 
-/* Whoever has put another file there means it. */
-static void leaves_what_has_taken_its_name(void **unused) {
+/* A file with the same name is not overwritten. */
+static void leaves_a_file_of_its_name(void **unused) {
     struct journal *journal = open_plain();
     struct error error;
     append_entries(journal, 10);
@@ -311,7 +312,7 @@ static void leaves_what_has_taken_its_name(void **unused) {
     assert_int_equal(status.st_size, 0);
 }
 
-/* ---- Beside checkpoints, configurations and other programs ---- */
+/* ---- With checkpoints, configurations and other programs ---- */
 
 static void refuses_another_checkpoint(void **unused) {
     struct journal *journal = open_plain();
@@ -331,19 +332,19 @@ static void refuses_another_checkpoint(void **unused) {
     assert_int_equal(assert_entries(journal, 1000), 20);
     journal_close(&journal);
     struct journal_options options = plain_options();
-    options.checkpoint = 999; /* nothing is written to the file that does not go on from there */
+    options.checkpoint = 999; /* a file that ends before the checkpoint is not written to */
     assert_int_equal(journal_open(&journal, state, &options, &error), -1);
     assert_int_equal(error.status, EX_IOERR);
     assert_non_null(strstr(error.text, "entries 1001 to 1020"));
     assert_non_null(strstr(error.text, "ends with entry 999"));
 }
 
-static void assert_short(const struct journal_options *options, const char *says) {
+static void assert_short(const struct journal_options *options, const char *expected) {
     struct journal *journal;
     struct error error;
     assert_int_equal(journal_open(&journal, state, options, &error), -1);
     assert_int_equal(error.status, EX_IOERR);
-    assert_non_null(strstr(error.text, says));
+    assert_non_null(strstr(error.text, expected));
 }
 
 static void write_mark(const char *text) {
@@ -362,7 +363,7 @@ static void refuses_an_end_that_is_missing(void **unused) {
     append_entries(journal, 50);
     journal_close(&journal);
     options.checkpoint = 101;
-    assert_short(&options, "before the checkpoint, which has 101");
+    assert_short(&options, "before the checkpoint's entry 101");
     options.checkpoint = 100;
     journal = open_with(&options);
     assert_int_equal(journal_found(journal).marked, 100);
@@ -370,20 +371,20 @@ static void refuses_an_end_that_is_missing(void **unused) {
     for (const char *const *text =
              (const char *const[]){"", "00000000000000000200 00000000\n", "x", NULL};
          *text; text++) {
-        write_mark(*text); /* not whole: it says nothing */
+        write_mark(*text); /* an unfinished mark is ignored */
         journal = open_with(&options);
         assert_int_equal(journal_found(journal).marked, 0);
         journal_close(&journal);
     }
-    write_mark("00000000000000000107 8fa9ffff\n"); /* right but for its checksum */
+    write_mark("00000000000000000107 8fa9ffff\n"); /* a wrong checksum */
     journal = open_with(&options);
     assert_int_equal(journal_found(journal).marked, 0);
     journal_close(&journal);
 }
 
-/* Killed before each write and sync of a start that begins a new file, for the one before it was
-   moved away: no start refuses what that has left. */
-static void begins_anew_whatever_kills_it(void **unused) {
+/* Kills a start before each of its writes and syncs, while it begins a new file after the earlier
+   one was moved away. The next start accepts the result. */
+static void begins_again_after_any_kill(void **unused) {
     enum { COUNT = 20, WRITES_MIN = 5 };
     const struct journal_options options = plain_options();
     bool killed = true;
@@ -418,7 +419,7 @@ static int refuse_third(void *context, struct journal_entry *entry, struct error
     return entry->position == 3 ? error_set(error, EX_SOFTWARE, "enough") : 0;
 }
 
-static void stops_where_the_visit_says(void **unused) {
+static void stops_at_an_error_of_the_visit(void **unused) {
     struct journal *journal = open_plain();
     struct error error;
     int count = 0;
@@ -472,7 +473,7 @@ static int64_t number_of(const char *sql) {
     return value;
 }
 
-/* As docs/explanation/reliability.md says. */
+/* The queries of docs/explanation/reliability.md. */
 static void can_be_read_meanwhile(void **unused) {
     struct journal *journal = open_plain();
     append_entries(journal, 100);
@@ -490,8 +491,8 @@ static void can_be_read_meanwhile(void **unused) {
     journal_close(&journal);
 }
 
-/* A producer's time is stored bit by bit, and made a number for other programs. */
-static void tells_times(void **unused) {
+/* A producer's time is stored with all bits, and converted to a number for other programs. */
+static void stores_times(void **unused) {
     static const double times[] = {1795300610.787104, -3.5, 1e-3, 4e18, 1e34, 0.1, -1e20};
     static const float x[INPUTS];
     enum { COUNT = sizeof times / sizeof *times };
@@ -515,23 +516,23 @@ static void tells_times(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(gives_back_what_was_appended),
-        TEST(gives_back_with_less_syncing),
-        TEST(tells_what_is_durable),
+        TEST(returns_appended_entries),
+        TEST(returns_entries_with_less_syncing),
+        TEST(reports_durable_positions),
         TEST(keeps_large_examples_in_order),
         TEST(stays_flat_when_pruned),
-        TEST(keeps_what_it_is_told_to),
+        TEST(keeps_configured_sizes),
         TEST(is_written_again_when_removed),
-        TEST(leaves_what_has_taken_its_name),
+        TEST(leaves_a_file_of_its_name),
         TEST(remembers_every_stream),
         TEST(refuses_another_checkpoint),
         TEST(refuses_an_end_that_is_missing),
-        TEST(begins_anew_whatever_kills_it),
-        TEST(stops_where_the_visit_says),
+        TEST(begins_again_after_any_kill),
+        TEST(stops_at_an_error_of_the_visit),
         TEST(refuses_another_configuration),
         TEST(belongs_to_nobody_when_empty),
         TEST(can_be_read_meanwhile),
-        TEST(tells_times),
+        TEST(stores_times),
         TEST(drops_nothing_while_it_is_held),
     };
     faulty_disk_install();

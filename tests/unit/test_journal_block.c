@@ -1,5 +1,5 @@
-/* Entries as rows of the journal's file: what is packed comes out again, whatever its numbers are,
-   and a text that no daemon has written is refused. */
+/* Entries as rows of the journal's file: unpacking returns the packed entries for all numbers, and
+   refuses text that no daemon has written. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +18,7 @@ enum { LARGE = 3 * JOURNAL_BLOCK_BYTES };
 
 static char bytes[LARGE];
 
-/* Key, x and y lie one after the other, as in the queue. */
+/* Key, x and y are consecutive, as in the queue. */
 static struct journal_record example(uint64_t position, size_t key, size_t x, size_t y) {
     return (struct journal_record){
         .position = position,
@@ -66,7 +66,7 @@ static void assert_same(const struct journal_record *got, const struct journal_r
         assert_memory_equal(got->y, record->y, record->y_size);
 }
 
-/* Pack them into as many blocks as it takes, and unpack these. Returns how many. */
+/* Packs the records into blocks and unpacks them; returns the number of blocks. */
 static int assert_through(const struct journal_record *records, size_t count) {
     static struct journal_packer packer;
     struct journal_unpacker unpacker;
@@ -94,7 +94,7 @@ static int assert_through(const struct journal_record *records, size_t count) {
     return blocks;
 }
 
-static void gives_back_extreme_numbers(void **unused) {
+static void returns_extreme_numbers(void **unused) {
     static const double stamps[] = {0,      1795300610.787104,      -3.5,
                                     5e-324, 1.7976931348623157e308, 1e-3};
     struct journal_record records[8];
@@ -109,7 +109,7 @@ static void gives_back_extreme_numbers(void **unused) {
         records[n].time = n == 5 ? 0 : 1795300610.787104;
     }
     records[1].key_size = 0;
-    for (size_t n = 6; n < 8; n++) { /* labels, one without a number of its own */
+    for (size_t n = 6; n < 8; n++) { /* labels, one not numbered */
         records[n] = example(UINT32_MAX + (uint64_t)n, 3, 0, 8);
         records[n].flags = WIRE_LABEL;
         records[n].numbered = n == 6;
@@ -126,8 +126,8 @@ static void mixes_commands_and_examples(void **unused) {
     assert_int_equal(assert_through(records, 5), 1);
 }
 
-/* Around the size of a block, and far above it, alone, after others and before others. */
-static void gives_a_large_entry_its_own_block(void **unused) {
+/* Sizes around that of a block and far above it: alone, after others and before others. */
+static void puts_a_large_entry_into_its_own_block(void **unused) {
     for (size_t size = JOURNAL_BLOCK_BYTES - 200; size < JOURNAL_BLOCK_BYTES + 200; size++) {
         const struct journal_record records[] = {example(1, 2, 8, 4), example(2, 4, size, 8),
                                                  example(3, 2, 8, 0)};
@@ -139,8 +139,8 @@ static void gives_a_large_entry_its_own_block(void **unused) {
     assert_int_equal(assert_through(records, 3), 3);
 }
 
-/* SQLite gives NULL for no bytes. */
-static void takes_no_bytes(void **unused) {
+/* SQLite returns NULL for an empty blob. */
+static void accepts_no_bytes(void **unused) {
     static struct journal_packer packer;
     const struct journal_record record = example(1, 0, 0, 0);
     struct journal_unpacker unpacker;
@@ -166,8 +166,8 @@ static void fills_blocks(void **unused) {
     assert_in_range(assert_through(records, COUNT), COUNT * 72 / JOURNAL_BLOCK_BYTES, BLOCKS_MAX);
 }
 
-/* Read what may be nonsense, in memory of exactly its size, where a sanitizer sees every byte that
-   is read beside it. Whether it is refused. */
+/* Reads a block that can be invalid, in memory of its exact size, so that a sanitizer detects reads
+   outside. Returns whether it is refused. */
 static bool is_refused(const struct journal_block *block) {
     struct journal_block copy = *block;
     char *about = malloc(block->about_size), *data = malloc(block->data_size);
@@ -242,10 +242,10 @@ static void refuses_other_texts(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gives_back_extreme_numbers),
+        cmocka_unit_test(returns_extreme_numbers),
         cmocka_unit_test(mixes_commands_and_examples),
-        cmocka_unit_test(gives_a_large_entry_its_own_block),
-        cmocka_unit_test(takes_no_bytes),
+        cmocka_unit_test(puts_a_large_entry_into_its_own_block),
+        cmocka_unit_test(accepts_no_bytes),
         cmocka_unit_test(fills_blocks),
         cmocka_unit_test(refuses_other_texts),
     };

@@ -1,4 +1,4 @@
-/* The journal on disks that fail, under processes that are killed, and with bytes that changed. */
+/* The journal on failing disks, under killed processes, and with changed bytes. */
 #include <fcntl.h>
 #include <malloc.h>
 #include <signal.h>
@@ -12,17 +12,17 @@
 
 enum { IMAGE_MAX = 1 << 20, GROUP = 5 };
 #ifdef RUNNEL_SANITIZERS
-enum { FEWER = 7 }; /* of the places to damage, so many times fewer than as shipped */
+enum { FEWER = 7 }; /* tests only one in this many places to damage */
 #else
 enum { FEWER = 1 };
 #endif
 
-/* ---- A process that is killed ---- */
+/* ---- Killed processes ---- */
 
-/* What the writer below has reported durable, in memory that both processes see, as the writer may
-   die at any moment. */
+/* Progress of the writer below, in memory shared with its parent, since the writer can end at any
+   moment. */
 struct reported {
-    _Atomic uint64_t durable, pruned; /* pruned: asked for, up to there */
+    _Atomic uint64_t durable, pruned; /* pruned: the requested position */
 };
 
 static struct reported *shared_report(void) {
@@ -41,8 +41,8 @@ static struct reported *shared_report(void) {
     return report;
 }
 
-/* In a child: append in groups, each synced, and prune now and then. Returns only when it is not
-   killed. */
+/* Runs in a child: appends in groups, syncs each, and prunes now and then. Returns only if it is
+   not killed. */
 static void write_groups(struct reported *report, int groups, enum disk_fault fault, int after) {
     struct journal_options options = plain_options();
     struct journal *journal;
@@ -65,7 +65,7 @@ static void write_groups(struct reported *report, int groups, enum disk_fault fa
     _exit(EXIT_SUCCESS);
 }
 
-/* Whether the child was killed; it must not have failed in another way. */
+/* Returns whether the child was killed; any other failure fails the test. */
 static bool was_killed(pid_t child) {
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);
@@ -75,7 +75,7 @@ static bool was_killed(pid_t child) {
     return false;
 }
 
-/* All that was reported is there, in order, and the streams agree. */
+/* All reported entries exist in order, and the streams agree. */
 static void assert_recovers(const struct reported *report) {
     struct journal *journal = open_after(report->pruned);
     struct journal_figures figures;
@@ -86,7 +86,7 @@ static void assert_recovers(const struct reported *report) {
     journal_close(&journal);
 }
 
-/* Killed before each of its writes and syncs in turn, with a new file every time. */
+/* Kills the process before each of its writes and syncs in turn, each time with a new file. */
 static void dies_at_every_write(enum disk_fault fault) {
     enum { GROUPS = 9 };
     struct reported *report = shared_report();
@@ -114,7 +114,7 @@ static void survives_a_kill_within_every_write(void **unused) {
     dies_at_every_write(DISK_KILL_TORN);
 }
 
-/* One journal through many lives, each killed when it happens to be somewhere. */
+/* Kills one journal many times, each time at a random moment. */
 static void survives_kills_at_any_moment(void **unused) {
     enum { LIVES = 40, NAP_US = 700, GROUPS_MAX = 1000000 };
     struct reported *report = shared_report();
@@ -134,10 +134,10 @@ static void survives_kills_at_any_moment(void **unused) {
     }
 }
 
-/* What was written before a kill, and not synced, is there when it is opened again: it is called
-   durable once it has been synced. */
+/* Entries written but not synced before a kill still exist on the next start: they are synced
+   before they are reported durable. */
 static void syncs_what_a_killed_process_left(void **unused) {
-    enum { HEADER = 1 }; /* of the log, which is synced before */
+    enum { HEADER = 1 }; /* of the log, synced earlier */
     const struct journal_options options = plain_options();
     struct reported *report = shared_report();
     struct journal *journal = open_plain();
@@ -164,9 +164,9 @@ static void syncs_what_a_killed_process_left(void **unused) {
     journal_close(&journal);
 }
 
-/* ---- A disk that fails ---- */
+/* ---- A failing disk ---- */
 
-/* A checkpoint waits for journal_sync, and must not know more than a loss of power leaves. */
+/* A checkpoint waits for journal_sync, and must not contain more than a loss of power leaves. */
 static void syncs_a_lax_journal_when_asked(void **unused) {
     struct journal_options options = plain_options();
     struct error error = {0};
@@ -184,10 +184,10 @@ static void syncs_a_lax_journal_when_asked(void **unused) {
     journal_close(&journal);
 }
 
-/* What sync was in effect says whether a loss of power explains a journal that ends before its
-   mark: a change of it is on disk before anything is written with it. */
+/* The setting of sync decides whether a loss of power explains a journal that ends before its mark,
+   so a change is on disk before anything else is written. */
 static void syncs_a_change_of_syncing(void **unused) {
-    enum { HEADER = 1 }; /* of the log, which is synced before */
+    enum { HEADER = 1 }; /* of the log, synced earlier */
     static const enum journal_sync changes[] = {JOURNAL_NORMAL, JOURNAL_OFF, JOURNAL_FULL};
     struct journal_options options = plain_options();
     struct error error = {0};
@@ -225,7 +225,7 @@ static void fails(enum disk_fault fault, int after, const char *why) {
     durable = journal_durable(journal);
     assert_true(durable < journal_position(journal) || after > 0);
 
-    /* Nothing waits for it, and nothing becomes durable when the disk is well again. */
+    /* Appending does not block, and nothing becomes durable when the disk works again. */
     faulty_disk(DISK_WELL, 0);
     append_entries(journal, GROUP);
     assert_true(journal_has_room(journal));
@@ -236,8 +236,8 @@ static void fails(enum disk_fault fault, int after, const char *why) {
     assert_recovers(&(struct reported){.durable = durable});
 }
 
-static void says_when_the_disk_fails(void **unused) {
-    static const int many = 200; /* enough to come to where the log goes to the file */
+static void reports_a_disk_failure(void **unused) {
+    static const int many = 200; /* enough for moving the log to the file */
     const struct {
         enum disk_fault fault;
         const char *why;
@@ -255,7 +255,7 @@ static void says_when_the_disk_fails(void **unused) {
         }
 }
 
-static void says_when_it_cannot_be_made(void **unused) {
+static void reports_a_failed_creation(void **unused) {
     const struct journal_options options = plain_options();
     struct journal *journal;
     struct error error;
@@ -272,7 +272,7 @@ static void says_when_it_cannot_be_made(void **unused) {
     journal_close(&journal);
 }
 
-/* ---- Bytes that changed ---- */
+/* ---- Changed bytes ---- */
 
 struct image {
     size_t size;
@@ -301,10 +301,11 @@ static int count_entries(void *count, struct journal_entry *entry, struct error 
     return 0;
 }
 
-static bool was_torn; /* the journal that refused_or_right has opened last */
+static bool was_torn; /* state of the journal that refused_or_right opened last */
 
-/* Either the journal is refused with a sentence that names it, or it has everything up to a
-   position of at least `least`. Returns whether it was refused. The mark would refuse more. */
+/* Either the journal is refused with an error that names it, or it has everything up to a position
+   of at least `least`. Returns whether it was refused. Without the mark, which would refuse
+   more. */
 static bool refused_or_right(uint64_t least) {
     struct journal_options options = plain_options();
     options.accept_short = true;
@@ -358,7 +359,7 @@ static void never_takes_changed_bytes(void **unused) {
     }
 }
 
-/* A file and its log as a killed process left them, and the position that was durable. */
+/* Returns the durable position of a file and its log left by a killed process. */
 static uint64_t leave_log(struct image *file, struct image *log, int groups) {
     struct reported *report = shared_report();
     pid_t child = fork();
@@ -377,8 +378,8 @@ static uint64_t leave_log(struct image *file, struct image *log, int groups) {
     return report->durable;
 }
 
-/* A transaction holds at most a group. What is cut from the last one's end may have been its end
-   when the power failed; in all else, no bit is taken for another. */
+/* A transaction has at most a group of entries. Bytes missing at the end of the last one look like
+   a loss of power; any other change is detected. */
 static void cuts_a_torn_tail_and_nothing_else(void **unused) {
     enum { GROUPS = 8, FRAME = 24 + 4096, STRIDE = 131 };
     static struct image file, log;
@@ -401,12 +402,12 @@ static void cuts_a_torn_tail_and_nothing_else(void **unused) {
     put_back(&file, file.size, &log, log.size);
     assert_false(refused_or_right(durable) || was_torn);
     put_back(&file, file.size, &log, log.size - FRAME);
-    unlink(in_state(JOURNAL_MARK_NAME)); /* which says that this one was durable */
-    durable = leave_log(&file, &log, 1); /* cuts it off, and is killed in turn */
+    unlink(in_state(JOURNAL_MARK_NAME)); /* the mark reveals that the transaction was durable */
+    durable = leave_log(&file, &log, 1); /* cuts it off, and is killed again */
     assert_false(refused_or_right(durable) || was_torn);
 }
 
-/* What other programs would be shown. */
+/* The view is for other programs. */
 static void refuses_a_changed_view(void **unused) {
     static const char epoch[] = "$[8]";
     static struct image file;
@@ -429,7 +430,7 @@ static void refuses_a_log_without_its_file(void **unused) {
     leave_log(&file, &log, 3);
     unlink(in_state(JOURNAL_NAME));
     assert_true(refused_or_right(0));
-    put_image(&log, JOURNAL_NAME "-wal", 0); /* as readers leave one: nothing is missing */
+    put_image(&log, JOURNAL_NAME "-wal", 0); /* readers leave an empty log: no entry is missing */
     assert_false(refused_or_right(0));
     unlink(in_state(JOURNAL_NAME));
     put_back(&file, 0, &log, log.size);
@@ -460,8 +461,8 @@ int main(void) {
         TEST(syncs_what_a_killed_process_left),
         TEST(syncs_a_lax_journal_when_asked),
         TEST(syncs_a_change_of_syncing),
-        TEST(says_when_the_disk_fails),
-        TEST(says_when_it_cannot_be_made),
+        TEST(reports_a_disk_failure),
+        TEST(reports_a_failed_creation),
         TEST(never_takes_changed_bytes),
         TEST(cuts_a_torn_tail_and_nothing_else),
         TEST(refuses_a_changed_view),
@@ -469,8 +470,8 @@ int main(void) {
         TEST(refuses_other_files),
     };
     faulty_disk_install();
-    /* A journal has some MiB of tables. Thousands are opened here: fresh pages need not be zeroed.
-     */
+    /* A journal has some MiB of tables, and thousands are opened here: this saves zeroing fresh
+       pages. */
     mallopt(M_MMAP_THRESHOLD, 1 << 17);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

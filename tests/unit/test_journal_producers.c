@@ -1,5 +1,5 @@
-/* The journal's memory of who sent which number: apart for each producer, with what the newest
-   examples were, bounded in number and age, and taken over from files without producers. */
+/* The journal's sequences: separate for each producer, with checksums of the newest examples,
+   limited in number and age, and migrated from files without producers. */
 #include <stdbool.h>
 
 #include "common/clock.h"
@@ -21,7 +21,7 @@ static struct example numbered(uint64_t producer, uint64_t sequence) {
                             .sequence = sequence};
 }
 
-/* The newest number of the producer, or -1. */
+/* Returns the producer's newest number, or -1. */
 static int64_t newest(struct journal *journal, uint64_t producer) {
     uint64_t sequence, position;
     uint32_t epoch;
@@ -41,7 +41,7 @@ static struct journal_options remembering(void) {
 static void numbers_each_producer_apart(void **unused) {
     struct journal *journal = open_plain();
     struct example first = numbered(0, 5), second = numbered(UINT64_MAX, 1);
-    /* Beside each other, a key and a producer must not be taken for a longer key. */
+    /* The pair of a key and a producer differs from a longer key. */
     struct example longer = numbered(0, 9);
     longer.key = "k\1\0\0\0\0\0\0\0";
     longer.key_size = 9;
@@ -104,8 +104,8 @@ static void recognizes_what_it_has(void **unused) {
     journal_close(&journal);
 }
 
-/* Whose newest is remembered must not be chance: of a thousand that 5,000 others follow, nobody's
-   is forgotten. (More than eight of these six thousand in one row: once in 10^12 runs.) */
+/* The newest numbers of 1,000 streams all stay known when 5,000 others follow. More than eight of
+   these 6,000 share a row once in 10^12 runs. */
 static void remembers_everyone_in_a_crowd(void **unused) {
     enum { WATCHED = 1000, OTHERS = 5000 };
     const struct journal_options options = remembering();
@@ -170,7 +170,7 @@ static void execute(const char *sql) {
     sqlite3_close(file);
 }
 
-/* As if the producer had sent its number 1 at position 1 at that time, and not since. */
+/* Sets the time of the producer's last entry, at position 1, without any later one. */
 static void set_time(uint64_t producer, int64_t time) {
     char sql[256];
     const struct journal_record record = {.key = "k",
@@ -210,7 +210,7 @@ static void drops_what_is_too_old(void **unused) {
     journal_close(&journal);
 }
 
-/* What the file has is of long ago by the system's clock, which was wrong then or is now. */
+/* The entries are very old by the system's clock, which was wrong then or is wrong now. */
 static void drops_nothing_for_a_clock_that_jumps(void **unused) {
     enum { DAY = 86400, PRODUCERS = 3 };
     struct journal_options options = plain_options();
@@ -243,7 +243,7 @@ static struct example first_of(const char *key) {
     return example;
 }
 
-/* The journal's thread is in the middle of other transactions, one after another. */
+/* The journal's thread is busy with other transactions, one after another. */
 static void forgets_while_it_prunes(void **unused) {
     enum { STREAMS = 50, ENTRIES = 40000, KEY_SIZE = 16 };
     struct error error;
@@ -269,8 +269,8 @@ static void forgets_while_it_prunes(void **unused) {
 
 /* ---- Format 2 ---- */
 
-/* What a version before producers had left of the first `count` entries, which it would have
-   written as producer 0's: its table of streams, its number of the format, and another view. */
+/* Turns the file into one of a version before producers, with the first `count` entries: its table
+   of streams, its format number and another view. */
 static void make_format_2(int count) {
     struct journal *journal = open_plain();
     for (int n = 1; n <= count; n++) {
@@ -346,7 +346,7 @@ static const char *const texts[JOURNAL_KINDS] = {
     [JOURNAL_ROLLBACK] = "{\"command\":\"rollback\",\"to\":3}",
 };
 
-/* Rounds of one example and one command of each kind, as the program of format 3 wrote them. */
+/* Writes rounds of one example and one command of each kind in format 3. */
 static void make_format_3(int rounds) {
     struct journal *journal = open_plain();
     for (int n = 1; n <= rounds; n++) {
@@ -371,8 +371,9 @@ static int check_kind(void *context, struct journal_entry *entry, struct error *
     return 0;
 }
 
-/* Each command by its text, and blocks say which they have; other blocks stay as they were. */
-static void gives_commands_of_format_3_kinds(void **unused) {
+/* Each command gets its kind by its text, and blocks the kinds of their commands; other blocks stay
+   unchanged. */
+static void sets_kinds_of_commands_of_format_3(void **unused) {
     enum { ROUNDS = 100, EXAMPLES = 50 };
     make_format_3(ROUNDS);
     struct journal *journal = open_plain();
@@ -390,22 +391,22 @@ static void gives_commands_of_format_3_kinds(void **unused) {
     assert_int_equal(number_of("PRAGMA user_version"), JOURNAL_FORMAT);
     assert_int_equal(number_of("SELECT count(*) FROM entries WHERE kind = 11"), ROUNDS);
     assert_int_equal(number_of("SELECT count(*) FROM entries WHERE kind = 1"), ROUNDS + EXAMPLES);
-    journal = open_plain(); /* and its checksums hold */
+    journal = open_plain(); /* the checksums are right */
     journal_close(&journal);
 }
 
-/* What a replay reports is not hidden: a damaged block stays as it is. */
+/* A damaged block stays unchanged, so that a replay reports it. */
 static void keeps_damage_of_format_3(void **unused) {
     struct error error;
     make_format_3(100);
     execute("UPDATE blocks SET crc = crc + 1 WHERE last = (SELECT min(last) FROM blocks)");
     struct journal *journal = open_plain();
     assert_int_equal(journal_replay(journal, 0, check_kind, NULL, &error), -1);
-    assert_non_null(strstr(error.text, "is not what was written"));
+    assert_non_null(strstr(error.text, "invalid block"));
     journal_close(&journal);
 }
 
-/* A block whose `kinds` are not those of its entries is damaged. */
+/* A block whose `kinds` differ from those of its entries is damaged. */
 static void compares_kinds(void **unused) {
     struct error error;
     struct journal *journal = open_plain();
@@ -415,11 +416,11 @@ static void compares_kinds(void **unused) {
     execute("UPDATE blocks SET kinds = 2 + (1 << 11)");
     journal = open_plain();
     assert_int_equal(journal_replay(journal, 0, check_kind, NULL, &error), -1);
-    assert_non_null(strstr(error.text, "is not what was written"));
+    assert_non_null(strstr(error.text, "invalid block"));
     journal_close(&journal);
 }
 
-/* Killed before, and within, each write and sync that this takes. */
+/* Kills the migration before and within each of its writes and syncs. */
 static void survives_kills_meanwhile(void **unused) {
     enum { COUNT = 20, WRITES_MIN = 10 };
     static const enum disk_fault faults[] = {DISK_KILL, DISK_KILL_TORN};
@@ -461,7 +462,7 @@ int main(void) {
         TEST(drops_nothing_for_a_clock_that_jumps),
         TEST(forgets_while_it_prunes),
         TEST(takes_over_format_2),
-        TEST(gives_commands_of_format_3_kinds),
+        TEST(sets_kinds_of_commands_of_format_3),
         TEST(keeps_damage_of_format_3),
         TEST(compares_kinds),
         TEST(survives_kills_meanwhile),

@@ -169,11 +169,11 @@ static void a_rate_spans_a_tenth_of_a_second_at_least(void **state) {
     assert_true(report.examples_per_second < 1002);
 }
 
-/* Plans of 6400 examples, a message every 100: one reading of the clock for 64 messages. */
-static void a_burst_after_idling_tells_no_rate_that_climbs(void **state) {
+/* Plans of 6400 examples with a message every 100: 64 messages share one reading of the clock. */
+static void a_burst_after_idling_reports_no_climbing_rate(void **state) {
     enum { PLAN = 6400, EVERY = 100 };
     static const struct {
-        uint64_t time; /* at which the plan had been played, ms */
+        uint64_t time; /* when the plan had been played, ms */
         double rate;
     } plans[] = {
         {1000, 6400}, {2000, 6400}, {12000, 640}, {12050, 640}, {12100, 128000}, {12200, 64000},
@@ -226,7 +226,7 @@ static int close_sockets(void **state) {
     return 0;
 }
 
-/* What subscribers want has changed. */
+/* Waits for a change of the subscriptions. */
 static bool subscribed(struct sockets *sockets) {
     zmq_pollitem_t item = {.fd = publish_descriptor(sockets->publish), .events = ZMQ_POLLIN};
     assert_int_equal(zmq_poll(&item, 1, 10000), 1);
@@ -348,7 +348,7 @@ int main(void) {
         cmocka_unit_test(counters_go_on_from_where_learning_stands),
         cmocka_unit_test(latency_quantiles_are_right_to_a_sixteenth),
         cmocka_unit_test(a_rate_spans_a_tenth_of_a_second_at_least),
-        cmocka_unit_test(a_burst_after_idling_tells_no_rate_that_climbs),
+        cmocka_unit_test(a_burst_after_idling_reports_no_climbing_rate),
         cmocka_unit_test_setup_teardown(a_topic_is_built_only_when_wanted, open_sockets,
                                         close_sockets),
         cmocka_unit_test_setup_teardown(messages_are_counted_per_topic, open_sockets,

@@ -1,4 +1,4 @@
-/* What messages say: predictions in the units of their targets, and text. */
+/* The contents of messages: predictions in the units of their targets, and text. */
 #include <float.h>
 #include <math.h>
 #include <setjmp.h>
@@ -20,7 +20,7 @@ struct scale {
     double mean[2], deviation[2];
 };
 
-/* The text, as jansson reads it. */
+/* Returns the text as parsed by jansson. */
 static json_t *written(struct json_text *text) {
     assert_true(json_text_end(text));
     json_t *object = json_loadb(text->bytes, text->size, JSON_REJECT_DUPLICATES, NULL);
@@ -61,7 +61,7 @@ static double at(const json_t *array, size_t index) {
     return json_real_value(json_array_get(array, index));
 }
 
-static void predictions_mean_what_the_loss_says(void **state) {
+static void predictions_have_the_units_of_targets(void **state) {
     struct architecture architecture = {
         .input = {.kind = INPUT_REAL, .size = 2},
         .layers = {{.cell = CELL_dense, .size = 3}},
@@ -74,7 +74,7 @@ static void predictions_mean_what_the_loss_says(void **state) {
     assert_true(fabs(at(json_object_get(prediction, "sd"), 0) - 5) < 1e-5);
     json_decref(prediction);
 
-    /* What is scaled as the inputs are is given back in original units: 10 and 20 +- 2 and 4. */
+    /* Values scaled like the inputs are returned in original units: 10 and 20 +- 2 and 4. */
     const float scaled[] = {3, -1, 2 * logf(5), 0};
     architecture.output = (struct output){.loss = LOSS_gaussian, .size = 2, .target = TARGET_NEXT};
     prediction = predict(&architecture, scaled, 1);
@@ -104,7 +104,7 @@ static void predictions_mean_what_the_loss_says(void **state) {
     json_decref(prediction);
 }
 
-/* The first number has been 10 each time, the second has not been observed. */
+/* The first number was 10 each time, the second was never observed. */
 static void what_is_not_known_yet_is_not_predicted(void **state) {
     struct architecture architecture = {
         .input = {.kind = INPUT_REAL, .size = 2, .scale = SCALE_STANDARD, .hold = true},
@@ -134,7 +134,7 @@ static void text_is_always_utf8(void **state) {
     json_decref(bad);
 }
 
-/* Write the numbers, and compare the bytes with those of jansson. */
+/* Writes the numbers, and compares the bytes with those of jansson. */
 static void compare_with_jansson(const double *numbers, size_t count) {
     struct json_text text = {0};
     json_t *object = json_object(), *list = json_array();
@@ -206,7 +206,7 @@ static void numbers_are_written_as_jansson_writes_them(void **state) {
         random = random * 6364136223846793005u + 1442695040888963407u;
         double share = (double)(random >> 11) * 0x1p-53;
         double magnitude = exp2((double)((int)(random % 97) - 48));
-        /* Doubles, floats, short decimals and halves of the last digit. */
+        /* Doubles, floats, short decimals, and halves of the last digit. */
         numbers[n] = n % 4 == 0   ? share * magnitude
                      : n % 4 == 1 ? (double)(float)(share * magnitude)
                      : n % 4 == 2 ? floor(share * 1e5) / 1e3
@@ -249,7 +249,7 @@ static void text_is_escaped_as_jansson_escapes_it(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(predictions_mean_what_the_loss_says),
+        cmocka_unit_test(predictions_have_the_units_of_targets),
         cmocka_unit_test(what_is_not_known_yet_is_not_predicted),
         cmocka_unit_test(text_is_always_utf8),
         cmocka_unit_test(numbers_are_written_as_jansson_writes_them),

@@ -49,7 +49,7 @@ static struct scaler *filled(void) {
     struct scaler *scaler;
     assert_int_equal(scaler_open(&scaler, NUMBERS, 0, 0, NULL), 0);
     for (size_t n = 0; n < VALUES; n++) {
-        char bytes[1 + NUMBERS * sizeof(float)]; /* x may lie at any address */
+        char bytes[1 + NUMBERS * sizeof(float)]; /* x can be unaligned */
         for (size_t k = 0; k < NUMBERS; k++) {
             float value = value_of(n, k);
             memcpy(bytes + 1 + k * sizeof value, &value, sizeof value);
@@ -77,7 +77,7 @@ static void agrees_with_two_passes(void **unused) {
 static void scales_by_mean_and_deviation(void **unused) {
     struct scaler *scaler;
     assert_int_equal(scaler_open(&scaler, 1, 0, 0, NULL), 0);
-    assert_true(scaler_scale(scaler, 0, 5) == 0); /* nothing seen */
+    assert_true(scaler_scale(scaler, 0, 5) == 0); /* no value yet */
     scaler_add(scaler, &(float){4});
     assert_true(scaler_scale(scaler, 0, 4) == 0); /* sd 0 */
     scaler_add(scaler, &(float){8});
@@ -91,7 +91,7 @@ static void scales_by_mean_and_deviation(void **unused) {
     scaler_close(&scaler);
 }
 
-/* A copy through struct scaler_number continues with the same bits. */
+/* A copy by struct scaler_number continues with the same bits. */
 static void goes_on_from_a_copy(void **unused) {
     struct scaler *scaler = filled(), *copy;
     assert_int_equal(scaler_open(&copy, NUMBERS, 0, 0, NULL), 0);
@@ -124,8 +124,8 @@ static void assert_near(double found, double expected) {
         fail_msg("%.17g, expected %.17g", found, expected);
 }
 
-/* A wave, one wild value, and a new level: figures of another implementation, in numpy, of the
-   same rules. */
+/* A wave, one wild value, and a new level: expected figures from a numpy implementation of the same
+   rules. */
 static void wild_values_and_new_levels_are_followed_slowly(void **unused) {
     enum { WILD = 200, LEVEL = 500, COUNT = 3000 };
     static const struct {
@@ -162,7 +162,7 @@ static void wild_values_and_new_levels_are_followed_slowly(void **unused) {
     scaler_close(&scaler);
 }
 
-/* The values `x` (count,), and after that as many from the wave. */
+/* Adds the values `x` (count,), then `more` values of the wave. */
 static struct scaler *begun(const float *x, size_t count, size_t more) {
     struct scaler *scaler = limited(1000, 30);
     for (size_t n = 0; n < count + more; n++) {
@@ -172,7 +172,7 @@ static struct scaler *begun(const float *x, size_t count, size_t more) {
     return scaler;
 }
 
-/* Wild ones among the first values are left out once these are complete, wherever they stood. */
+/* Wild values among the first ones are left out once these are complete, at any place. */
 static void wild_first_values_are_left_out(void **unused) {
     for (size_t at = 0; at < SCALER_FIRST; at++) {
         float x[SCALER_FIRST], others[SCALER_FIRST];
@@ -206,7 +206,7 @@ static double constant_then(size_t constants, float value, size_t values) {
     return mean;
 }
 
-/* Values that differ from all others without being wild: a switch, a counter that begins. */
+/* Values that differ from all others without being wild: a switch, or a counter that starts. */
 static void unusual_first_values_count(void **unused) {
     assert_near(constant_then(10, 1, 1), 1.0 / SCALER_FIRST);
     assert_near(constant_then(10, 4e9f, 1), 4e9 / SCALER_FIRST);
@@ -215,7 +215,7 @@ static void unusual_first_values_count(void **unused) {
     assert_true(constant_then(10, 1e30f, 1) == 0);
 }
 
-/* Column after column that was constant: it is followed once it changes. */
+/* A column that was constant is followed once it changes. */
 static void a_constant_column_may_begin_to_change(void **unused) {
     float x[2 * SCALER_FIRST] = {0};
     struct scaler *scaler = begun(x, 2 * SCALER_FIRST, 200);
@@ -223,7 +223,7 @@ static void a_constant_column_may_begin_to_change(void **unused) {
     scaler_close(&scaler);
 }
 
-/* Also in the midst of the first values. */
+/* This includes the time of the first values. */
 static void a_limited_one_goes_on_from_a_copy(void **unused) {
     float x[SCALER_FIRST];
     for (size_t n = 0; n < SCALER_FIRST; n++)
