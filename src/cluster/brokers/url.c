@@ -11,7 +11,8 @@
 
 enum { PORT_MAX = 65535, HEXADECIMAL = 16 };
 
-/* Copy the bytes, with %41 as A where they are `quoted`. -1: too long, or a bad %. */
+/* Copies the bytes; if `quoted`, %41 becomes A. Returns -1 if they are too long or have an invalid
+   %. */
 static int take(char part[URL_PART_MAX], const char *text, size_t size, bool quoted) {
     size_t used = 0;
     for (size_t n = 0; n < size; n++) {
@@ -40,7 +41,7 @@ static bool is_one_of(const char *word, const char *words) {
     return false;
 }
 
-/* "host:port", "[::1]:port". */
+/* Parses "host:port" or "[::1]:port". */
 static int take_host(struct url *url, const char *text, size_t size) {
     const char *end = text + size, *close = NULL, *colon = NULL;
     if (size > 0 && *text == '[' && !(close = memchr(text, ']', size)))
@@ -64,7 +65,7 @@ static int take_host(struct url *url, const char *text, size_t size) {
     return *digits < '0' || *digits > '9' || *rest || port < 1 || port > PORT_MAX ? -1 : 0;
 }
 
-/* What follows "SCHEME://". */
+/* Parses the part after "SCHEME://". */
 static int take_rest(struct url *url, const char *text) {
     size_t host = strcspn(text, "/");
     const char *at = NULL;
@@ -81,17 +82,17 @@ static int take_rest(struct url *url, const char *text) {
         text = at + 1;
     }
     const char *path = text + host;
-    bool slash = host > 0 && strchr(path, '@'); /* of a password: it has to be %2F */
+    bool slash = host > 0 && strchr(path, '@'); /* a slash in a password must be %2F */
     return slash || take_host(url, text, host) || take(url->path, path, strlen(path), false) ? -1
                                                                                              : 0;
 }
 
-/* A password must not be shown, wherever it stands. */
+/* Shows only the part after '@': a message must not contain a password. */
 static int complain_form(const char *option, const char *text, const char *form,
                          struct error *error) {
     const char *at = strrchr(text, '@');
-    return error_set(error, EX_USAGE, "%s: found '%s%s', expected %s", option, at ? "..." : "",
-                     at ? at : text, form);
+    return error_set(error, EX_USAGE, "%s: expected %s, got '%s%s'", option, form, at ? "..." : "",
+                     at ? at : text);
 }
 
 int url_parse(struct url *url, const char *option, const char *text, const char *schemes,
@@ -122,19 +123,19 @@ const char *broker_key(char name[BROKER_KEY_SIZE], const char *section, const ch
 int url_login(struct url *url, const char *user, const char *file, struct error *error) {
     char key[BROKER_KEY_SIZE];
     if (user && (*user || !url->section) && take(url->user, user, strlen(user), false))
-        return error_set(error, EX_USAGE, "%s: the name is longer than %d bytes",
+        return error_set(error, EX_USAGE, "%s: user name is longer than %d bytes",
                          broker_key(key, url->section, "user"), URL_PART_MAX - 1);
     if (!file || (!*file && url->section))
         return 0;
     FILE *stream = fopen(file, "re");
     if (!stream)
-        return error_set(error, EX_NOINPUT, "%s: %s cannot be opened: %s",
+        return error_set(error, EX_NOINPUT, "%s: cannot open %s: %s",
                          broker_key(key, url->section, "password-file"), file, strerror(errno));
     char *line = fgets(url->password, sizeof url->password, stream);
     fclose(stream);
     if (!line || strlen(line) + 1 == sizeof url->password)
         return error_set(error, EX_USAGE,
-                         "%s: the first line of %s is no password of 1 to %d bytes",
+                         "%s: the first line of %s must be a password of 1 to %d bytes",
                          broker_key(key, url->section, "password-file"), file, URL_PART_MAX - 2);
     url->password[strcspn(url->password, "\r\n")] = '\0';
     return 0;
