@@ -370,7 +370,7 @@ static int tell_group(struct consume *consume, struct consume_partition *p,
 
 static void say_lost(struct consume_partition *p, uint64_t lost, const struct consume *consume) {
     log_warning("%s: %" PRIu64 " entr%s of %s %s deleted before %s read: trimmed (MAXLEN, MINID) "
-                               "or removed (XDEL); keep more entries, or make the daemon faster",
+                "or removed (XDEL); keep more entries, or make the daemon faster",
                 consume->endpoint, lost, lost == 1 ? "y" : "ies", p->stream,
                 lost == 1 ? "was" : "were", lost == 1 ? "it was" : "they were");
 }
