@@ -23,7 +23,7 @@ int feed_wait(double seconds, struct error *error) {
             return -1;
         double part = fmin(left, (double)FEED_TICK_MS / 1000);
         struct timespec pause = {.tv_nsec = (long)(part * (double)NS_PER_SECOND)};
-        nanosleep(&pause, NULL); /* a signal cuts it short */
+        nanosleep(&pause, NULL); /* a signal ends it */
     }
     return feed_tick(error);
 }
@@ -45,6 +45,6 @@ int retry_wait(struct retry *retry, const char *why, struct error *error) {
 
 void retry_back(struct retry *retry) {
     if (retry->since > 0)
-        feed_say("%s: back after %.1f s", retry->server, clock_seconds() - retry->since);
+        feed_say("%s: available again after %.1f s", retry->server, clock_seconds() - retry->since);
     retry->since = 0;
 }

@@ -1,4 +1,4 @@
-/* Signals without a target: what comes next is to be predicted. */
+/* Signals without a target: the model predicts the next value. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -78,7 +78,7 @@ enum { MG_STEPS_PER_UNIT = 10, MG_SKIPPED_UNITS = 1000, MG_EXPONENT = 10, MG_TAU
 
 struct mackey_glass {
     double x;
-    size_t position, delay; /* in steps of integration */
+    size_t position, delay; /* in integration steps */
     double past[];          /* (delay,) ring of x; `position` is x(t - tau) */
 };
 
