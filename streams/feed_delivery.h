@@ -126,7 +126,7 @@ struct feed_call {
 #define FEED_CALL_OPTIONS(type, field)                                                             \
     {"socket", 0, "KIND",                                                                          \
      "push (default), or router: each example is numbered, acknowledged by the daemon, and "       \
-     "resent " \ "until then",                                                                     \
+     "resent until then",                                                                          \
      OPTION_CHOICE(type, field.to.kind, "push router")},                                           \
         KEY_OPTIONS(type, field.to.keys),                                                          \
         {"wait", 0, "SECONDS", "end if no daemon is connected by then (default: never)",           \

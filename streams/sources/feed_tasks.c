@@ -1,4 +1,4 @@
-/* Tasks: streams whose messages carry the target. */
+/* Tasks: streams with a target. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -35,7 +35,7 @@ static void adding_begin(struct synth *synth, struct adding *adding) {
     adding->sum = 0;
     adding->length = shortest + random_below(&synth->random, shortest / 10 + 1);
     adding->first = random_below(&synth->random, ADDING_FIRST_MARKS);
-    /* One of the T/2 - 1 first steps that are not marked yet. */
+    /* One of the first T/2 - 1 steps that is not marked yet. */
     adding->second = random_below(&synth->random, shortest / 2 - 1);
     adding->second += adding->second >= adding->first;
 }
@@ -141,7 +141,7 @@ static void drift_next(struct synth *synth, struct step *step) {
     (void)step;
     if (change && synth->steps > 0 && synth->steps % change == 0) {
         drift_change(synth);
-        feed_detail("the concept changes with step %llu (change %llu)",
+        feed_detail("the concept changes at step %llu (change %llu)",
                     (unsigned long long)synth->steps + 1,
                     (unsigned long long)(synth->steps / change));
     }

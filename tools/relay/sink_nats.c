@@ -1,6 +1,5 @@
-/* Subjects of NATS that a stream of JetStream takes: confirmed by the answer of JetStream. A
-   message has the header Nats-Msg-Id, so that JetStream drops what is written a second time soon
-   after. */
+/* NATS subjects of a JetStream stream: confirmed by JetStream's answer. The header Nats-Msg-Id lets
+   JetStream drop a message that is soon written again. */
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
@@ -16,8 +15,8 @@ enum { ANSWER_MS = 10000 };
 
 struct sink {
     struct nats_options options;
-    natsConnection *connection; /* NULL: there is none */
-    natsSubscription *answers;  /* to what is written, in */
+    natsConnection *connection; /* NULL: not connected */
+    natsSubscription *answers;  /* subscription and inbox of the answers */
     natsInbox *inbox;
 };
 
@@ -64,15 +63,14 @@ static int publish(struct sink *sink, struct sink_message *message, struct error
         status = natsConnection_PublishMsg(sink->connection, out);
     natsMsg_Destroy(out);
     if (status == NATS_INVALID_SUBJECT)
-        return error_set(error, EX_USAGE, "--topic: nothing can be published to '%s'",
-                         message->topic);
+        return error_set(error, EX_USAGE, "--topic: cannot write to '%s'", message->topic);
     message->too_large = status == NATS_MAX_PAYLOAD;
     if (message->too_large)
         return 0;
     return judge(sink, status, error);
 }
 
-/* {"stream": .., "seq": ..}, or {"error": {"description": ..}}. */
+/* Parses {"stream": .., "seq": ..} or {"error": {"description": ..}}. */
 static int judge_answer(natsMsg *answer, const char *subject, struct error *error) {
     json_t *body =
         json_loadb(natsMsg_GetData(answer), (size_t)natsMsg_GetDataLength(answer), 0, NULL);
@@ -80,13 +78,13 @@ static int judge_answer(natsMsg *answer, const char *subject, struct error *erro
     const char *why = member_string(wrong, "description");
     int status = 0;
     if (wrong || !member_string(body, "stream"))
-        status = error_set(error, EX_TEMPFAIL, "JetStream does not take %s: %s", subject,
-                           why ? why : "it does not say why");
+        status = error_set(error, EX_TEMPFAIL, "JetStream rejects %s: %s", subject,
+                           why ? why : "no reason given");
     json_decref(body);
     return status;
 }
 
-/* The next answer; `subject` is for sentences. */
+/* Receives the next answer; `subject` is for messages. */
 static int take_answer(struct sink *sink, const char *subject, struct error *error) {
     natsMsg *answer = NULL;
     natsStatus status = natsSubscription_NextMsg(&answer, sink->answers, ANSWER_MS);
@@ -94,7 +92,7 @@ static int take_answer(struct sink *sink, const char *subject, struct error *err
     if (status == NATS_TIMEOUT)
         judged = error_set(error, EX_TEMPFAIL, "no answer for %d s", ANSWER_MS / 1000);
     else if (status == NATS_NO_RESPONDERS || (answer && natsMsg_IsNoResponders(answer)))
-        judged = error_set(error, EX_TEMPFAIL, "no stream of JetStream takes %s yet", subject);
+        judged = error_set(error, EX_TEMPFAIL, "no JetStream stream for subject %s yet", subject);
     else if (status != NATS_OK)
         judged = judge(sink, status, error);
     else
@@ -116,7 +114,7 @@ static int write_nats(struct sink *sink, struct sink_message *messages, size_t c
 
 static int tend_nats(struct sink *sink, struct error *error) {
     return natsConnection_IsClosed(sink->connection)
-               ? error_set(error, EX_TEMPFAIL, "the connection has ended")
+               ? error_set(error, EX_TEMPFAIL, "connection closed")
                : 0;
 }
 

@@ -1,4 +1,4 @@
-/* Streams of Redis: XADD, confirmed by the server's answer. */
+/* Redis streams: XADD, confirmed by the server's answer. */
 #include <hiredis.h>
 #include <stdio.h>
 #include <stdlib.h>
