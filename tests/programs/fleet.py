@@ -333,8 +333,8 @@ def two_copies(directory, broker, keys, parts):
             until(lambda: anna.process.poll() is not None or copy.process.poll() is not None, "one ends")
             ended, stays = (anna, copy) if anna.process.poll() is not None else (copy, anna)
             assert ended.process.wait() == 78, ended.text()
-            assert "another daemon of the name anna is in the fleet fleet, with a copy" in ended.text(), ended.text()
-            assert "this one joins again" in stays.text(), stays.text()
+            assert "another daemon with the name anna is in the fleet fleet, with a copy" in ended.text(), ended.text()
+            assert "this daemon joins again" in stays.text(), stays.text()
             add(broker, range(100, 200), keys, parts)
             until(lambda: lag(broker) == 0 and len(learned(stays.directory)) == 200, "all learned", [stays])
             once([stays], 200, keys)
@@ -362,7 +362,7 @@ def stopped_alone(directory, broker, keys, parts, turns=4):
             until(lambda: look(broker)["daemons"][0]["state"] == "gone", "gone")
             anna.process.send_signal(signal.SIGCONT)
             until(lambda: look(broker)["daemons"][0]["state"] != "gone", "back", [anna])
-        assert "another daemon of the name" not in anna.text(), anna.text()
+        assert "another daemon with the name" not in anna.text(), anna.text()
         once([anna], 20 * turns, keys)
 
 
@@ -451,7 +451,7 @@ def said_in_words(broker, anna, bert):
     assert act(broker, "drain", "bert")[0] == 0
     with contextlib.suppress(AssertionError):  # the last one that is drained goes on, also after a while
         until(lambda: owners(broker) != ["bert"] * 4, "given up", limit=2)
-    assert owners(broker) == ["bert"] * 4 and "by nobody" not in act(broker, "status")[1]
+    assert owners(broker) == ["bert"] * 4 and "without a daemon" not in act(broker, "status")[1]
     if is_kafka(broker):
         assert act(broker, "rebalance")[0] == 0
         shared(broker, [anna, bert], halves)
@@ -459,9 +459,9 @@ def said_in_words(broker, anna, bert):
         bert.kill()
     else:
         bert.kill()
-        says(broker, "4 partitions are learned by nobody: the only daemon that is there is drained; runnel-fleet")
+        says(broker, "4 partitions without a daemon: the only running daemon is drained; run runnel-fleet")
     anna.kill()
-    says(broker, "4 partitions are learned by nobody: no daemon is there;")
+    says(broker, "4 partitions without a daemon: no daemon is running;")
 
 
 class Kills:

@@ -50,7 +50,7 @@ def test_kills(directory):
                 cluster.ask("down")
                 d.until(lambda: "no server answers" in d.text())
                 cluster.ask("up")
-                d.until(lambda: "back after" in d.text())
+                d.until(lambda: "available again after" in d.text())
             else:
                 d.end(signal.SIGKILL)
                 d.start()
@@ -123,7 +123,7 @@ def test_hostile_messages(directory):
         cluster.ask("put s 0 b 3 4")
         cluster.ask(f"wrong s.dead {NO_TOPIC}")
         with daemon(directory, cluster, "topic: s, by_key: true, settings: [message.max.bytes=1500]") as d:
-            d.until(lambda: "cannot be written to s.dead: there is no such topic: make it" in d.text())
+            d.until(lambda: "cannot write a dead letter to s.dead: topic not found; create it" in d.text())
             cluster.ask("wrong s.dead 0")
             wait_kept(d, 2)
             assert consumer(d)["dead"] == 3
@@ -133,7 +133,7 @@ def test_hostile_messages(directory):
         commands = [json.loads(text) for text, in brokers.rows(
             directory, "SELECT command FROM entries WHERE kind > 1 ORDER BY position")]
         reasons = [command["reason"] for command in commands if command["command"] == "skip"]
-    assert "no text of UTF-8" in reasons[0] and reasons[1] == "it has no value: a tombstone", reasons
+    assert "not UTF-8 text" in reasons[0] and reasons[1] == "a tombstone: the message has no value", reasons
     assert journal(directory) == [("b", (1, 2)), ("b", (3, 4))]
 
 
@@ -189,7 +189,7 @@ def test_the_group_is_beyond_the_end(directory):
     group has had."""
     with topic(1, "fill s 0 0 5", "commit runnel s 0 9") as cluster:
         consuming.ends(daemon(directory, cluster), UNAVAILABLE, "examples.kafka.group",
-                       "s[0] ends at offset 5, before 9, up to which the group runnel has learned it")
+                       "s[0] ends at offset 5, but the group runnel has learned it up to 9")
         cluster.ask("fill s 0 5 10")  # a leader that had lagged: nothing is lost or twice
         with daemon(directory, cluster) as d:
             wait_kept(d, 1)
@@ -201,7 +201,7 @@ def test_missing(directory):
     with topic(1, f"wrong s {NO_TOPIC}", "down") as cluster, daemon(directory, cluster) as d:
         d.until(lambda: "no server answers" in d.text())
         cluster.ask("up")
-        d.until(lambda: "back after" in d.text() and "there is no topic s" in d.text())
+        d.until(lambda: "available again after" in d.text() and "topic s not found" in d.text())
         cluster.ask("wrong s 0")
         cluster.ask("fill s 0 0 3")
         running.wait_learned(d, 3)
@@ -217,7 +217,7 @@ def test_lost(directory):
         with daemon(directory, cluster) as d:
             until(lambda: (c := consumer(d))["places"].get("s[0]") == str(count - 1) and c["lag"] == 0)
             lost = consumer(d)["lost"]
-            assert f"what s[0] had from offset 10 to {lost + 9} was gone before it was read" in d.text(), d.text()
+            assert f"s[0]: offsets 10 to {lost + 9} were deleted before they were read" in d.text(), d.text()
     assert lost > 0
     assert [x[0] for _, x in journal(directory)] == [*range(10), *range(lost + 10, count)]
 
@@ -226,18 +226,18 @@ def test_who_is_not_admitted(directory):
     """To a topic, to a group: a sentence says what the user needs. Of dead letters it is said, and tried again."""
     with topic(1, f"wrong s {TOPIC_REFUSED}") as cluster:
         consuming.ends(daemon(directory, cluster), NO_PERMISSION,
-                       "--operation Read --topic s), or see examples.kafka.user")
+                       "--operation Read --topic s); see examples.kafka.user")
         cluster.ask("wrong s 0")
         cluster.ask("put s 0 a nonsense")
         cluster.ask("put s 0 a 1 2")
         cluster.ask(f"refuse {PRODUCE} {TOPIC_REFUSED} 1")
         with daemon(directory, cluster) as d:
-            d.until(lambda: "--operation Write --topic s.dead), or see examples.kafka.user" in d.text())
+            d.until(lambda: "--operation Write --topic s.dead); see examples.kafka.user" in d.text())
             wait_kept(d, 1)
             assert d.end() == 0
         cluster.ask(f"refuse {FIND_COORDINATOR} {GROUP_REFUSED}")
         consuming.ends(daemon(directory, cluster, "topic: s, group: other"), NO_PERMISSION,
-                       "--operation Read --group other), or see examples.kafka.user")
+                       "--operation Read --group other); see examples.kafka.user")
 
 
 def test_wrong(directory):
@@ -246,9 +246,9 @@ def test_wrong(directory):
     (directory / "secret").write_text("secret\n", encoding="utf-8")
     with kafka.Kafka() as cluster:
         for more, key, said in [("settings: [no.such=1]", "settings", "no.such"),
-                                ("password_file: none", "password_file", "cannot be read"),
-                                ("user: u", "user", "examples.kafka.password_file names a file"),
-                                (f"password_file: {directory}/secret", "password_file", "without examples.kafka.user")]:
+                                ("password_file: none", "password_file", "cannot read"),
+                                ("user: u", "user", "set examples.kafka.password_file to a file"),
+                                (f"password_file: {directory}/secret", "password_file", "set examples.kafka.user")]:
             consuming.ends(daemon(directory, cluster, f"topic: s, {more}"), CONFIGURATION, said,
                            f"examples.kafka.{key}: ")
         cluster.ask("topic s 2")
@@ -257,10 +257,10 @@ def test_wrong(directory):
             running.wait_learned(d, 10)
             assert d.end() == 0
     with topic(2, "fill s 1 0 5") as cluster:
-        consuming.ends(daemon(directory, cluster), UNAVAILABLE, "s[1] ends at offset 5, before 10", "made again")
+        consuming.ends(daemon(directory, cluster), UNAVAILABLE, "s[1] ends at offset 5, but", "up to 10", "created again")
     with topic() as cluster:
         consuming.ends(daemon(directory, cluster), CONFIGURATION,
-                       "has read s[1], which the topic, as it is now, leaves out")
+                       "has read partition s[1], but the topic does not include it")
     with topic(2, "topic t 1") as cluster, daemon(directory, cluster, "topic: t") as d:
         cluster.ask("fill t 0 10 11")
         running.wait_learned(d, 11)

@@ -103,7 +103,7 @@ def test_dead_letters(directory):
         assert redis.ask("XLEN", "s.dead") == 4
         first = letters(redis)[0]
     assert first["dead.stream"] == "s" and first["dead.id"] == ids[0], first
-    assert "neither numbers nor JSON" in first["dead.reason"] and first["payload"] == "hello", first
+    assert "expected numbers or JSON" in first["dead.reason"] and first["payload"] == "hello", first
     assert consuming.skips(directory) == ids
 
 
@@ -113,14 +113,14 @@ def letters(redis):
 
 def test_reasons(directory):
     """Each dead letter says what is wrong with the message itself; the good ones around it are learned."""
-    member = "; those of an example are stream, x, y, end, learn, time, note, label_of, label_epoch and numbers"
+    member = "; an example has stream, x, y, end, learn, time, note, label_of, label_epoch and numbers"
     wrong = [("", "it is empty"), (" \n", "it is empty"),
-             (json.dumps({"strem": "a", "x": [1, 2]}), "it has an unknown member 'strem'" + member),
-             (json.dumps({"stream": "a", "X": [1, 2]}), "it has an unknown member 'X'" + member),
-             (json.dumps({"stream": "a", "y": [1, 2]}), "it has neither x nor label_of"),
-             ("1 2".encode("utf-16"), "it is no text of UTF-8: it is binary, or has another encoding"),
-             ("grün".encode("latin-1"), "it is no text of UTF-8: it is binary, or has another encoding"),
-             ("true", "it is neither numbers nor an example")]
+             (json.dumps({"strem": "a", "x": [1, 2]}), "unknown member 'strem'" + member),
+             (json.dumps({"stream": "a", "X": [1, 2]}), "unknown member 'X'" + member),
+             (json.dumps({"stream": "a", "y": [1, 2]}), "expected x or label_of"),
+             ("1 2".encode("utf-16"), "not UTF-8 text (binary, or another encoding)"),
+             ("grün".encode("latin-1"), "not UTF-8 text (binary, or another encoding)"),
+             ("true", "expected numbers or an example")]
     with brokers.Redis(directory) as redis, daemon(directory) as d:
         add(redis, ["1 2"])
         for message, _ in wrong:
@@ -136,12 +136,12 @@ def test_json(directory):
     """A device's JSON as it is, in one field of an entry or as its fields; each dead letter names its field."""
     messages = [*brokers.JSON_MESSAGES, "[7]", '{"sensor":"a","ts":1,"load":[1],"data":{}}',
                 json.dumps({"sensor": "a", "ts": "\x1b[2J" + "ö" * 30}), '{"ö\x07']
-    reasons = ["field 'sensor': not found; it names the stream (examples.json.key_field)",
-               "expected an object of JSON (examples.json.field)",
+    reasons = ["field 'sensor': stream name not found (examples.json.key_field)",
+               "expected a JSON object (examples.json.field)",
                "field 'load': expected a number or a text",
                f"field 'ts': found '?[2J{'ö' * 18}', expected a time: 2016-07-01 12:34:56, 31/12/2014 or Unix time "
                "(examples.json.time_format)",
-               "expected an object of JSON (column 3: control character 0x7 near '\"ö')"]
+               "expected a JSON object (column 3: control character 0x7 near '\"ö')"]
     with brokers.Redis(directory) as redis:
         url = f'redis: {{url: "{redis.url}", stream: s}}'
         with consuming.json_daemon(directory, url) as d:
@@ -224,7 +224,7 @@ def test_a_wrong_key_of_dead_letters(directory):
     with brokers.Redis(directory) as redis, daemon(directory) as d:
         redis.ask("SET", "s.dead", "text")
         add(redis, ["1 2", "nothing", "3 4"])
-        d.until(lambda: "a dead letter cannot be written: s.dead is no stream" in d.text())
+        d.until(lambda: "cannot write a dead letter: s.dead is not a stream" in d.text())
         assert d.ask("status")["examples"] == 1
         redis.ask("DEL", "s.dead")
         wait_kept(d, 2)
@@ -314,7 +314,7 @@ def test_made_again(directory):
 def test_a_stream_that_comes_later(directory):
     """What waits is known from the first entry on, also of a stream that was not there at the start."""
     with brokers.Redis(directory) as redis, daemon(directory) as d:
-        until(lambda: "there is no stream s yet" in d.text())
+        until(lambda: "stream not found: s;" in d.text())
         add(redis, ["1 2", "3 4", "nothing"])
         wait_kept(d, 2)
         until(lambda: consumer(d)["lag"] == 0)
@@ -388,7 +388,7 @@ def test_away(directory):
             d.until(lambda: "trying again until it answers" in d.text())
             d.until(lambda: consumer(d)["away"] > 0)
             redis.start()
-            d.until(lambda: "back after" in d.text() and "there is no stream s yet" in d.text())
+            d.until(lambda: "available again after" in d.text() and "stream not found: s;" in d.text())
             add(redis, ["1 2"])
             running.wait_learned(d, 1)
             assert d.text().count("trying again") == 1, d.text()
@@ -400,12 +400,12 @@ def test_mistaken(directory):
     with brokers.Redis(directory) as redis:
         redis.ask("XADD", "s", "*", "p", "1 2")
         with daemon(directory, "stream: s, partitions: 2") as d:
-            d.until(lambda: "there is a stream s, which is not read: examples.redis.partitions is set" in d.text())
+            d.until(lambda: "stream s exists, but is not read: examples.redis.partitions is set" in d.text())
     with brokers.Redis(directory) as redis:
         redis.ask("DEL", "s")
         redis.ask("XADD", "s.0", "*", "p", "1 2")
         with daemon(directory) as d:
-            d.until(lambda: "there is a stream s.0, which is not read: examples.redis.partitions is not set" in d.text())
+            d.until(lambda: "stream s.0 exists, but is not read: examples.redis.partitions is not set" in d.text())
 
 
 def test_wrong(directory):
@@ -413,22 +413,22 @@ def test_wrong(directory):
     no more, a file that is not there."""
     with brokers.Redis(directory) as redis:
         redis.ask("SET", "s", "text")
-        refused(directory, "the key s is no stream", "examples.redis.stream", code=UNAVAILABLE)
+        refused(directory, "key s is not a stream", "examples.redis.stream", code=UNAVAILABLE)
         redis.ask("DEL", "s")
         redis.ask("ACL", "SETUSER", "known", "on", ">secret", "~*", "&*", "+@all")
         (directory / "secret").write_text("wrong\n")
         login = "stream: s, user: known, password_file: secret"
-        refused(directory, "does not let this client in", "examples.redis.password_file",
+        refused(directory, "access denied", "examples.redis.password_file",
                 more=login, code=77)
-        refused(directory, "examples.redis.password_file: ", "none cannot be opened", code=CONFIGURATION,
+        refused(directory, "examples.redis.password_file: ", "cannot open none", code=CONFIGURATION,
                 more="stream: s, user: known, password_file: none")
         (directory / "secret").write_text("secret\n")
         with daemon(directory, login + ", partitions: 3") as d:
-            d.until(lambda: "there are no streams s.0, s.1, s.2 yet; each is read" in d.text())
+            d.until(lambda: "streams not found: s.0, s.1, s.2; reading begins" in d.text())
             redis.ask("XADD", "s.2", "*", "p", "1 2")
             running.wait_learned(d, 1)
             assert d.end() == 0
-        refused(directory, "has read s.2, which examples.redis.partitions leaves out", "state.directory",
+        refused(directory, "has read partition s.2, but examples.redis.partitions does not include it", "state.directory",
                 more=login + ", partitions: 2", code=CONFIGURATION)
         with daemon(directory, login + ", partitions: 4") as d:
             redis.ask("XADD", "s.3", "*", "p", "1 2")

@@ -69,10 +69,10 @@ def test_text_alphabet(directory):
     assert [int(e.x[0]) for e in fed.examples] == [3, 1, 2, 0, 2, 1, 3, 0]
     assert "alphabet of 4 symbols" in fed.err
     assert "alphabet of 5 symbols" in feed("text", path, "--alphabet", other, **U4).err
-    fails(BAD_DATA, f"{other}:2: byte number 5 is 0x78", "text", other, "--alphabet", path)
+    fails(BAD_DATA, f"{other}:2: byte 5 is 0x78", "text", other, "--alphabet", path)
     fed = run("text", other, "--alphabet", path, "--print", "--skip-bad")
     assert fed.status == OK and len(fed.out.splitlines()) == 4 and "1 bad line" in fed.err
-    fails(USAGE, "cannot be read twice", "text", "-", "--alphabet", "auto", stdin=b"x")
+    fails(USAGE, "cannot read a pipe twice", "text", "-", "--alphabet", "auto", stdin=b"x")
     fails(USAGE, "--repeat", "text", "-", "--repeat", 2, stdin=b"x")
 
 
@@ -81,7 +81,7 @@ def test_files_that_are_none(directory):
     fails(NO_INPUT, "directory", "csv", directory)
     fails(BAD_DATA, "no example", "text", write(directory / "empty", ""))
     whole = write(directory / "t.gz", os.urandom(50000)).read_bytes()
-    fails(BAD_DATA, "cut short", "text", write(directory / "cut", whole[:20000]))
+    fails(BAD_DATA, "the file is truncated", "text", write(directory / "cut", whole[:20000]))
     damaged = whole[:20000] + b"\0" * 100 + whole[20100:]
     fails(BAD_DATA, "damaged", "text", write(directory / "damaged", damaged))
     fails(BAD_DATA, "zcat", "text", "-", stdin=whole)
@@ -119,7 +119,7 @@ def test_csv_good_rows_before_a_bad_one(directory):
     assert fed.status == BAD_DATA
     assert [(e.key, e.x[0]) for e in fed.examples] == [("p", 1), ("p", 3), ("p", 4), ("q", 2)]
     assert ends(fed.examples) == [1]
-    assert ":6: found 2 fields, expected 3" in fed.err
+    assert ":6: expected 3 fields as in the first line, got 2" in fed.err
     assert "; 4 good examples before it were sent" in fed.err
     fed = feed("csv", path, "--stream-column", "k", "--sequence", "s", "--skip-bad")
     assert fed.status == OK and len(fed.examples) == 5
@@ -151,22 +151,22 @@ def test_csv_bad_cells(directory):
         fed = feed("csv", path, *options)
         assert fed.status == OK and near(values(fed.examples), [
             [1, 2], *[[math.nan, k] for k in range(5)], [3, math.nan], [4, 5]]), fed
-        for said in ("t.csv:3: column 'a': found 'x', expected a number; this cell",
-                     "t.csv:8: column 'b': found '?', expected a number; this cell",
-                     "t.csv: missing because they are not numbers: 5 in 'a'\n"):
+        for said in ("t.csv:3: column 'a': expected a number, got 'x'; such cells",
+                     "t.csv:8: column 'b': expected a number, got '?'; such cells",
+                     "t.csv: cells that are not numbers count as missing: 5 in 'a'\n"):
             assert fed.err.count(said) == 1, (said, fed.err)
         assert fed.err.count("column '") == 2 and "skipped" not in fed.err, fed.err
     assert "column" not in run("csv", path, "--quiet", "--print").err
-    for cell, ways in (("x", ("--columns without it", "--stream-column 'b'", "--missing")),
+    for cell, ways in (("x", ("leave it out with --columns", "--stream-column 'b'", "--missing")),
                        ("2024-01-02", ("--time 'b'",)), ("02/03/2024", ("--time 'b'",)), ("12:30", ("--time 'b'",))):
         for way in ways:
             fails(BAD_DATA, way, "csv", write(directory / "t.csv", f"a,b\n1,{cell}\n2,3\n"))
-    fails(BAD_DATA, "; of two columns: --time DATE,'b'", "csv", directory / "t.csv", "--time", "b")
+    fails(BAD_DATA, "; for two columns use --time DATE,'b'", "csv", directory / "t.csv", "--time", "b")
     write(directory / "t.csv", "a,b\n1,x\n2,3\n")
-    fails(BAD_DATA, "t.csv:2: column 'b': found 'x', expected a number\n", "csv", directory / "t.csv",
+    fails(BAD_DATA, "t.csv:2: column 'b': expected a number, got 'x'\n", "csv", directory / "t.csv",
           "--columns", "a,b")
     assert values(good("csv", directory / "t.csv", "--skip-bad")) == [[2, 3]]
-    fails(BAD_DATA, "t.csv:3: column 'a': found '2.5', expected", "csv",
+    fails(BAD_DATA, "t.csv:3: column 'a': expected a class: a whole number from 0, got '2.5'", "csv",
           write(directory / "t.csv", "a\n1\n2.5\n"), "--symbol", "a")
     examples = good("csv", write(directory / "t.csv", "a,b\n1,2\n2,2.5\n"), "--class", "b", y_type="<u4")
     assert [e.y[0] for e in examples] == [2, NO_CLASS]
@@ -203,10 +203,10 @@ def test_csv_order_of_times(directory):
             (sorted(mixed, key=lambda row: row[1]) * 2, "t.csv:6: column 't': the time goes back",
              "the time goes back 3 times")):
         found = of(rows, "--columns", "v")
-        assert found.count("; if 'k' names streams, give --stream-column 'k'\n") == 1, found
+        assert found.count("; if 'k' names streams, use --stream-column 'k'\n") == 1, found
         assert found.count(said) == found.count(count) == found.count("column 't'") == 1, found
         assert "; if 'k' names streams" in of(rows, "--names")
-    assert "; if 'k' is the time of day, give --time 't,k'\n" in of(
+    assert "; if 'k' is the time of day, use --time 't,k'\n" in of(
         [(1, "10:30"), (1, "10:45")], "--columns", "v")
     for found in (of(mixed, "--stream-column", "k"), of(mixed, "--stream-column", "k", "--names"),
                   of(mixed[::2], "--columns", "v", "--repeat", 2)):
@@ -226,7 +226,7 @@ def test_csv_forms(directory):
     assert of("1,2\n3,4\n", "--no-header") == [[1, 2], [3, 4]]
     assert near(of("a,b,c,d\n,nan,NA,1\n", ), [[math.nan, math.nan, math.nan, 1]])
     assert near(of("a,b,c,d\n \t, nan\t,NA ,1 \n"), [[math.nan, math.nan, math.nan, 1]])
-    fails(BAD_DATA, "found 'NA NA ', expected a number", "csv",
+    fails(BAD_DATA, "expected a number, got 'NA NA '", "csv",
           write(directory / "t.csv", "a\nNA NA \n"))
     examples = good("csv", write(directory / "t.csv", "a,b\n1,NA \n2, nan\t\n3, 4 \n4, \n"),
                     "--class", "b", y_type="<u4")
@@ -273,22 +273,22 @@ def test_csv_time(directory):
 
 
 def test_csv_bad_rows(directory):
-    for text, said in [("a,b\n\n\n3,x\n", ":4: column 'b': found 'x', expected a number"),
-                       ("a,b\n1,2\n3\n", ":3: found 1 fields, expected 2"),
-                       ("a,b\n1,2\n3,4,5\n", ":3: found 3 fields, expected 2"),
-                       ('"a\n",b\n\n3,4 5\n', ":4: column 'b': found '4 5'"),
-                       ("a,b\n1,inf\n", ":2: column 'b': found 'inf'"),
-                       ("a,b\n1,1e39\n", ":2: column 'b': found '1e39', expected a number that"),
-                       ('a,b\n1,"2\n3,4\n', ":2: the field's quote is never closed"),
-                       ('a,b\n"1"x,2\n', ":2: there is text between"),
-                       ("a,b\n1,\0\n", ":2: there is a zero byte"), ("", ": is empty"),
+    for text, said in [("a,b\n\n\n3,x\n", ":4: column 'b': expected a number, got 'x'"),
+                       ("a,b\n1,2\n3\n", ":3: expected 2 fields as in the first line, got 1"),
+                       ("a,b\n1,2\n3,4,5\n", ":3: expected 2 fields as in the first line, got 3"),
+                       ('"a\n",b\n\n3,4 5\n', ":4: column 'b': expected a number, got '4 5'"),
+                       ("a,b\n1,inf\n", ":2: column 'b': expected a number in the range of float32, got 'inf'"),
+                       ("a,b\n1,1e39\n", ":2: column 'b': expected a number in the range of float32, got '1e39'"),
+                       ('a,b\n1,"2\n3,4\n', ":2: missing closing quote of a field"),
+                       ('a,b\n"1"x,2\n', ":2: text between"),
+                       ("a,b\n1,\0\n", ":2: the line contains a zero byte"), ("", ": empty file"),
                        ("a,b\n", "no example")]:
         fails(BAD_DATA, said, "csv", write(directory / "t.csv", text))
     path = write(directory / "t.csv", 'a,b\n1,2\nx,2\n3\n3,4\n"5"6,7\n8,9\n"1,1\n')
     fed = run("csv", path, "--skip-bad", "--print", "--verbose")
     assert [json.loads(line)["x"] for line in fed.out.splitlines()] == [
         [1, 2], [None, 2], [3, 4], [8, 9]]
-    assert "3 bad lines were skipped" in fed.err and "t.csv:3: column 'a': found 'x'" in fed.err
+    assert "3 bad lines were skipped" in fed.err and "t.csv:3: column 'a': expected a number, got 'x'" in fed.err
     fails(BAD_DATA, "expected a class", "csv", write(directory / "t.csv", "a,b\n1,2.5\n"),
           "--class", "b")
     fails(BAD_DATA, "expected a symbol", "csv", write(directory / "t.csv", "a,b\n,2\n"),
@@ -321,16 +321,16 @@ def test_idx(directory):
 
 def test_idx_bad(directory):
     images = idx(np.zeros((5, 2, 2)))
-    for data, said in [(images[:-1], "ends early: it announces 5 x 4 bytes, found 19"),
-                       (images + b"x", "continues after"), (images[:10], "within its dimensions"),
-                       (idx(np.zeros((5, 2, 2)), 13), "type 0x0D"), (b"P6 1 1", "no IDX file"),
-                       (b"\0\0\x08\x09", "9 dimensions"), (idx(np.zeros((0, 2))), "no image"),
-                       (b"\0\0\x08\x03" + b"\xff" * 12, "of no or more than")]:
+    for data, said in [(images[:-1], "expected 5 x 4 bytes, got 19"),
+                       (images + b"x", "the file is longer"), (images[:10], "within its dimensions"),
+                       (idx(np.zeros((5, 2, 2)), 13), "got 0x0D"), (b"P6 1 1", "not an IDX file"),
+                       (b"\0\0\x08\x09", "dimensions, got 9"), (idx(np.zeros((0, 2))), "no images"),
+                       (b"\0\0\x08\x03" + b"\xff" * 12, "an image must have 1 to")]:
         fails(BAD_DATA, said, "idx", write(directory / "i", data))
     write(directory / "i", images)
     fails(BAD_DATA, "has 4 labels", "idx", directory / "i",
           write(directory / "l", idx(np.zeros(4))))
-    fails(BAD_DATA, "images come first", "idx", directory / "i", directory / "i")
+    fails(BAD_DATA, "name the images first", "idx", directory / "i", directory / "i")
 
 
 # --- host ----------------------------------------------------------------------------------------
@@ -395,7 +395,7 @@ def test_host_itself(directory):
     before = time.monotonic()
     assert len(good("host", "--count", 2, "--every", .3)) == 2
     assert time.monotonic() - before >= .55
-    fails(USAGE, "--every: found '0', expected seconds", "host", "--every", 0)
+    fails(USAGE, "--every: expected seconds, got '0'", "host", "--every", 0)
 
 
 # --- synth ---------------------------------------------------------------------------------------
@@ -481,9 +481,9 @@ def test_synth_drift(directory):
 
 def test_synth_usage(directory):
     fails(USAGE, "no kind 'cosine'", "synth", "cosine")
-    fails(USAGE, "--length is no option of sine", "synth", "sine", "--length", 3)
-    fails(USAGE, "--noise is no option of copy", "synth", "copy", "--noise", 1)
-    fails(USAGE, "--length: found 3, adding takes 20..", "synth", "adding", "--length", 3)
+    fails(USAGE, "--length: not supported by sine", "synth", "sine", "--length", 3)
+    fails(USAGE, "--noise: not supported by copy", "synth", "copy", "--noise", 1)
+    fails(USAGE, "--length: expected 20 to", "synth", "adding", "--length", 3)
     fails(USAGE, "--repeat", "synth", "sine", "--repeat", 2)
 
 
@@ -499,17 +499,17 @@ def test_json(directory):
 
 
 def test_json_bad(directory):
-    for line, said in [('{"x": [1}', "column"), ("[1]", "found no object"), ("{}", 'no "x"'),
+    for line, said in [('{"x": [1}', "column"), ("[1]", "expected an object"), ("{}", 'missing "x"'),
                        ('{"x": true}', '"x": expected'), ('{"x": [[[1]]]}', '"x"'),
                        ('{"x": 1, "end": 1}', '"end": expected true or false'),
-                       ('{"x": 1, "z": 1}', '"z" is no member'),
+                       ('{"x": 1, "z": 1}', 'unknown member "z"'),
                        ('{"x": 1, "x": 2}', "duplicate"),
                        ('{"x": 1, "stream": "%s"}' % ("k" * 256), '"stream"')]:
         fed = fails(BAD_DATA, said, "json", stdin=b'{"x": 1}\n\n' + line.encode())
         assert "standard input:3: " in fed.err and fed.out == '{"x": 1}\n'
     fed = run("json", "--print", "--skip-bad", stdin=b'{"x": 1}\nnonsense\n{"x": 2}')
     assert fed.status == OK and fed.out == '{"x": 1}\n{"x": 2}\n' and "1 bad line" in fed.err
-    fails(USAGE, "as they are", "json", "--no-learn")
+    fails(USAGE, "not supported by json", "json", "--no-learn")
 
 
 def test_json_live(directory):

@@ -219,7 +219,7 @@ def test_receiver_goes(directory):
     process = start("host", "--rate", 100, "--connect", receiver.endpoint)
     receiver.take()
     receiver.__exit__()
-    line_with(process, "the daemon went away; examples")
+    line_with(process, "the daemon closed the connection; examples")
     process.send_signal(signal.SIGTERM)
     status, err = finish(process)
     assert status == UNAVAILABLE and "were not delivered" in err, (status, err)
@@ -227,12 +227,12 @@ def test_receiver_goes(directory):
 
 def test_receiver_comes_back(directory):
     """What was in transit to a daemon that ended may be lost: it says so, and continues."""
-    for options, heard in [([], "per second"), (["--quiet"], "the daemon went away once")]:
+    for options, heard in [([], "per second"), (["--quiet"], "the daemon closed the connection once")]:
         first = Receiver(directory).bind()
         process = start("csv", numbers(directory, 60000), "--connect", first.endpoint, *options)
         first.take()
         first.__exit__()
-        said = line_with(process, "went away; examples that were on their way")
+        said = line_with(process, "the connection; examples on their way")
         assert first.endpoint in said
         with Receiver(directory) as second:
             second.bind()
@@ -241,7 +241,7 @@ def test_receiver_comes_back(directory):
             status, err = finish(process)
         assert status == 74 and heard in err and ("--quiet" not in options or "per second" not in err), (
             status, err)
-        assert "the daemon went away once: examples that were on their way then may be lost" in err
+        assert "the daemon closed the connection once; examples on their way may be lost" in err
 
 def on_terminal(*arguments):
     """Start it with a terminal as stderr; returns the process and the terminal's other side."""

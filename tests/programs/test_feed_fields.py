@@ -63,12 +63,12 @@ def test_unknown_fields_are_reported_once():
 def test_what_is_no_example():
     for line, words, said in (
             ({"t": [1]}, (), "field 't': expected a number or a text"),
-            ({"u": 1}, (), "no field of x found"),
-            ([1, 2], (), "expected an object of JSON"),
-            ({"t": 1}, ("--key-field", "k"), "field 'k': not found; it names the stream (--key-field)"),
+            ({"u": 1}, (), "found no field for x"),
+            ([1, 2], (), "expected a JSON object"),
+            ({"t": 1}, ("--key-field", "k"), "field 'k': stream name not found (--key-field)"),
             ({"t": 1, "k": [1]}, ("--key-field", "k"), "field 'k': expected a text"),
             ({"t": 1, "k": "x" * 256}, ("--key-field", "k"), "field 'k': expected a text"),
-            ({"t": 1}, ("--time-field", "k"), "field 'k': not found; it is the time (--time-field)"),
+            ({"t": 1}, ("--time-field", "k"), "field 'k': time not found (--time-field)"),
             ({"t": 1, "k": None}, ("--time-field", "k"), "field 'k': expected a number or a text"),
             ({"t": 1, "k": "noon"}, ("--time-field", "k"), "field 'k': found 'noon', expected a time")):
         lines = json.dumps(line).encode() + b'\n{"t": 5, "k": "5"}\n'
@@ -156,7 +156,7 @@ def test_time_format(directory):
     fails(BAD_DATA, "expected a time like '%d' (--time-format)", "csv", path, "--time", "t",
           "--time-format", "%d")
     fails(USAGE, "strptime", "csv", path, "--time", "t", "--time-format", "iso")
-    fails(USAGE, "--time-format: only with --time", "csv", path, "--time-format", "%d")
+    fails(USAGE, "--time-format: requires --time", "csv", path, "--time-format", "%d")
 
 
 def test_two_columns(directory):
@@ -165,7 +165,7 @@ def test_two_columns(directory):
     path = directory / "t.csv"
     path.write_text('"a,b",v,w\n2014-12-31,1,2\n', encoding="utf-8")
     assert printed("csv", path, "--time", "a,b")[0][0]["x"] == [1, 2]  # a name with a comma
-    fails(USAGE, "--time: found '1-3', expected COLUMN or DATE,TIME", "csv", path, "--time", "1-3")
+    fails(USAGE, "--time: expected COLUMN or DATE,TIME, got '1-3'", "csv", path, "--time", "1-3")
 
 
 if __name__ == "__main__":

@@ -60,7 +60,7 @@ def test_forms(directory):
         assert take(receiver) == [example(4)]
         said = finish(process)
         assert set(server.asked) == {"/status"} and said.count("ignored field: site (--field") == 1, said
-        assert "message 2 of the answer is no example: field 'sensor': not found" in said, said
+        assert "message 2 of the answer is not an example: field 'sensor': stream name not found" in said, said
         assert "It is counted, and so are others" in said, said
 
 
@@ -95,7 +95,7 @@ def test_what_goes_wrong(directory):
         await_text(process, name + "the server answered 503; trying again until it answers")
         server.status = 200
         assert take(receiver) == [example(0)]
-        await_text(process, name + "back after")
+        await_text(process, name + "available again after")
         server.text = "<html>"
         await_text(process, name + "the answer is not JSON (byte 1: ")
         server.text = json.dumps(reading(1)) + '{"sensor'
@@ -103,7 +103,7 @@ def test_what_goes_wrong(directory):
         brokers.until(lambda: len(server.asked) > asked + 1)
         server.text = json.dumps(reading(2))
         assert take(receiver) == [example(2)]  # none of the answer that was cut off
-        await_text(process, name + "back after")
+        await_text(process, name + "available again after")
         server.stop()
         await_text(process, "trying again until it answers")
         assert "trying again" not in finish(process)
@@ -122,7 +122,7 @@ def test_how_it_is_called(directory):
     assert fed.status == USAGE and "expected a URL: http://127.0.0.1:9100/" in fed.err, fed
     for url in ("ftp://127.0.0.1/", "ftp.localhost", "file:///etc/hosts", "htp://127.0.0.1"):
         fed = run("http", url, "--print")
-        assert fed.status == USAGE and f"found '{url}', expected a URL: http://127.0.0.1:9100/" in fed.err, fed
+        assert fed.status == USAGE and f"expected a URL such as http://127.0.0.1:9100/, got '{url}'" in fed.err, fed
     with Answers("", 302).start() as server:
         server.location = "ftp://127.0.0.1:1/"
         fed = run("http", f"http://127.0.0.1:{server.port}", "--print")

@@ -213,11 +213,11 @@ def test_how_it_is_called(directory):
     for status, said, words in [
             (USAGE, "--since: found 'then', expected a time: 2016-07-01 12:34:56, 31/12/2014 or Unix time (or now)",
              ["--since", "then"]),
-            (USAGE, "--since: '02/03/2026' has two meanings: give now or a time as 2026-11-23 12:00:00",
+            (USAGE, "--since: ambiguous time '02/03/2026'; expected now or a time such as 2026-11-23 12:00:00",
              ["--since", "02/03/2026"]),
             (USAGE, "expected FIELD=VALUE", ["--match", "PRIORITY"]),
-            (USAGE, "expected names of fields", ["--fields", "A,,B"]),
-            (USAGE, "--fields: no field of the journal can be called 'message'", ["--fields", "message"]),
+            (USAGE, "expected field names", ["--fields", "A,,B"]),
+            (USAGE, "--fields: invalid field name 'message'", ["--fields", "message"]),
             (USAGE, "--stream-field: no field of the journal", ["--stream-field", "unit"]),
             (USAGE, "--repeat", ["--repeat", 2]),
             (BAD_DATA, "is no cursor", ["--fields", "A", "--cursor-file", directory / "cursor"]),
@@ -225,9 +225,9 @@ def test_how_it_is_called(directory):
         fed = run("journal", "--print", "-D", directory, *words)
         assert fed.status == status and said in fed.err, fed
     fed = run("journal", "--print", "-D", directory / "none")
-    assert fed.status == NO_INPUT and "no journal that can be opened" in fed.err, fed
+    assert fed.status == NO_INPUT and "cannot open the journal" in fed.err, fed
     waiting = start("journal", "--print", "-D", directory)
-    await_text(waiting, "no files of a journal that this user may read")
+    await_text(waiting, "no readable journal files")
     write(directory / "a.journal", numbers(0, 1))
     waiting.kill()
 

@@ -117,7 +117,7 @@ def test_the_rest_shares_an_id(directory):
     assert fed.err.count("lines that fit none of them share the id 3; see --templates") == 1
     assert ids(["four four four"], "--templates", 10, "--templates-file", path) == [3]
     fed = run("lines", "--print", "--templates", 4, "--templates-file", path, stdin=b"x\n")
-    assert fed.status == USAGE and f"{path}:4: there are more than 3 templates" in fed.err
+    assert fed.status == USAGE and f"{path}:4: more than 3 templates" in fed.err
 
 
 def test_times_and_streams(directory):
@@ -170,19 +170,19 @@ def test_a_line_leaves_when_it_comes(directory):
 
 def test_files_of_templates_that_are_none(directory):
     path = directory / "templates"
-    for text, said in [("x\n", ":1: found 'x', expected an id and a template"),
-                       ("0 a b\n2 c\n", ":2: found template 2, expected a template of 0 to 1"),
-                       ("0 a b\n0 c\n", ":2: template 0 has 1 words here, and 2"),
-                       ("0  \n", ":1: found an empty template"),
-                       ("-1 a\n", ":1: found '-1 a'"), ("99999999999 a\n", ":1: found")]:
+    for text, said in [("x\n", ":1: expected an id and a template, got 'x'"),
+                       ("0 a b\n2 c\n", ":2: expected a template of 0 to 1, got template 2"),
+                       ("0 a b\n0 c\n", ":2: template 0 has 1 words here, but 2"),
+                       ("0  \n", "got an empty template 0"),
+                       ("-1 a\n", "got '-1 a'"), ("99999999999 a\n", ":1: expected")]:
         path.write_text(text)
         fed = run("lines", "--print", "--templates-file", path, stdin=b"x\n")
         assert fed.status == BAD_DATA and f"{path}{said}" in fed.err, (text, fed)
         assert path.read_text() == text
     fed = run("lines", "--print", "--templates-file", directory / "no" / "x", stdin=b"x\n")
-    assert fed.status == 73 and "cannot be opened: No such file" in fed.err
+    assert fed.status == 73 and "cannot open: No such file" in fed.err
     fed = run("lines", "--print", "--templates-file", "/dev/zero", stdin=b"x\n")
-    assert fed.status == 73 and "/dev/zero: is no regular file" in fed.err
+    assert fed.status == 73 and "/dev/zero: not a regular file" in fed.err
     path.write_text("")
     holder = start("lines", "--print", "--templates-file", path, stdin=subprocess.PIPE)
     holder.stdin.write(b"x\n")
@@ -191,7 +191,7 @@ def test_files_of_templates_that_are_none(directory):
         assert time.monotonic() < end
         time.sleep(.01)
     fed = run("lines", "--print", "--templates-file", path, stdin=b"x\n")
-    assert fed.status == 75 and "another process uses it" in fed.err
+    assert fed.status == 75 and "in use by another process" in fed.err
     holder.communicate()
 
 
@@ -202,7 +202,7 @@ def test_a_full_disk(directory):
               "restore_signals": False, "stdin": subprocess.PIPE}
     process = start("lines", "--print", "--templates-file", path, **limits)
     out, err = process.communicate(b"x\ny z\nw w w\n", timeout=LIMIT)
-    assert process.returncode == 74 and f"{path}: cannot be written: " in err.decode(), err
+    assert process.returncode == 74 and f"{path}: cannot write: " in err.decode(), err
     assert out.count(b"\n") == 2
     assert ids(["y z", "x", "w w w"], "--templates-file", path) == [1, 0, 2]
 

@@ -57,20 +57,20 @@ def test_a_server_that_stops_and_comes_back(directory):
         said = await_text(process, "trying again until it answers")
         metrics.start()
         assert x_of(receiver, lambda x: True) == [1]
-        said += await_text(process, f"{name}: back after ")
+        said += await_text(process, f"{name}: available again after ")
         metrics.stop()
         said += await_text(process, "trying again until it answers")
         metrics.text = "a 2\n"
         metrics.start()
         assert x_of(receiver, lambda x: x != [1]) == [2]
-        said += await_text(process, f"{name}: back after ")
+        said += await_text(process, f"{name}: available again after ")
         metrics.status = 503
         said += await_text(process, f"{name}: the server answered 503; trying again")
         process.send_signal(signal.SIGTERM)
         said += process.communicate()[1].decode().splitlines()
         assert process.returncode == OK, said
         assert sum("trying again" in line for line in said) == 3
-        assert sum("back after" in line for line in said) == 2
+        assert sum("available again after" in line for line in said) == 2
         assert not any("secret" in line for line in said), said
 
 
@@ -83,7 +83,7 @@ def test_who_is_not_admitted(directory):
         assert fed.status == OK and '"x": [1]' in fed.out
         for wrong in [[], ["--token-file", write(directory / "wrong", "x")]]:
             fed = run(*arguments, *wrong)
-            assert fed.status == NO_PERMISSION and "the server refuses user and password" in fed.err
+            assert fed.status == NO_PERMISSION and "access denied" in fed.err
         assert run(*arguments, "--token-file", directory / "no").status == NO_INPUT
         metrics.wanted = "Basic dXNlcjpzZWNyZXQ="
         fed = run("prometheus", f"user:secret@127.0.0.1:{metrics.port}/m?a=b", *arguments[2:])
@@ -96,11 +96,11 @@ def write(path, text):
 
 
 def test_how_it_is_called(directory):
-    for said, arguments in [("name the series", []), ("'a{', expected a name", ["--series", "a{"]),
-                            ("--rate-of: found ''", ["--rate-of", ""]),
+    for said, arguments in [("no series for x", []), ("expected a name", ["--series", "a{"]),
+                            ("with optional labels", ["--rate-of", ""]),
                             ("--timeout", ["--series", "a", "--timeout", 0]),
                             ("--repeat", ["--series", "a", "--repeat", 2]),
-                            ("found 0, expected", ["--series", "a", "--rate", 0])]:
+                            ("per second, got 0", ["--series", "a", "--rate", 0])]:
         fed = run("prometheus", "http://127.0.0.1:1", "--print", *arguments)
         assert fed.status == USAGE and said in fed.err, fed
     fed = run("prometheus", "http://", "--print", "--series", "a")

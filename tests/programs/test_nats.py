@@ -27,7 +27,7 @@ def test_server_daemon_and_feeder_go_away(directory):
     that it is back."""
     part = 1500
     with nats.Nats(directory) as server, daemon(directory) as d:
-        back = f"{server.url}: back after "
+        back = f"{server.url}: available again after "
         server.stream("S", "s.>")
         server.publish(numbers(0, 2 * part))
         server.kill()
@@ -83,7 +83,7 @@ def test_a_stream_that_is_made_again(directory):
     """Its numbers begin again, and are new ones; one that is not there yet is waited for."""
     with nats.Nats(directory) as server, daemon(directory) as d:
         feed = feeder(directory, server, "S")
-        await_text(feed, "there is no such stream of JetStream yet; trying again")
+        await_text(feed, "JetStream stream not found; trying again")
         server.stream("S", "s.>")
         server.publish(numbers(0, 3))
         running.wait_learned(d, 3)
@@ -156,7 +156,7 @@ def test_who_is_not_admitted(directory):
         server.publish(numbers(7, 8))
         for words in [[], ["--user", "x", "--password-file", password]]:
             fed = run("nats", "S", "--print", "--url", server.url, *words)
-            assert fed.status == NO_PERMISSION and "does not admit this user" in fed.err, fed
+            assert fed.status == NO_PERMISSION and "access denied" in fed.err, fed
         fed = run("nats", "S", "--print", "--url", server.url, "--count", 1, "--user", "u",
                   "--password-file", password)
         assert fed.status == OK and '"x":[7,-7]' in fed.out.replace(" ", ""), fed
@@ -164,7 +164,7 @@ def test_who_is_not_admitted(directory):
 
 def test_how_it_is_called(directory):
     for status, said, words in [(USAGE, "--url", ["--url", "http://x"]), (USAGE, "--repeat", ["--repeat", 2]),
-                                (66, "cannot be read", ["--credentials", directory / "none"])]:
+                                (66, "cannot read", ["--credentials", directory / "none"])]:
         fed = run("nats", "S", "--print", *words)
         assert fed.status == status and said in fed.err, fed
 

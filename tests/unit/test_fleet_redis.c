@@ -159,19 +159,19 @@ static void is_refused(struct fleet_self self, int status, const char *text) {
 static void strangers_are_refused(void **unused) {
     struct fleet_self self = anna;
     self.id = "3";
-    is_refused(self, EX_CONFIG, "another daemon of the name anna");
+    is_refused(self, EX_CONFIG, "another daemon with the name anna");
     self = bert;
     self.stream = "other";
-    is_refused(self, EX_CONFIG, "learns the stream s, and not other");
+    is_refused(self, EX_CONFIG, "learns the stream s, not other");
     self = bert;
     self.partitions = 8;
-    is_refused(self, EX_CONFIG, "has 4 partitions, and not 8");
+    is_refused(self, EX_CONFIG, "has 4 partitions, not 8");
     self = bert;
     self.digest = "e";
-    is_refused(self, EX_CONFIG, "another configuration (its digest is d, and this daemon's e)");
+    is_refused(self, EX_CONFIG, "another configuration (digest d, this daemon's e)");
     self = bert;
     self.every = 50;
-    is_refused(self, EX_CONFIG, "fleet.average.every 100, and not 50");
+    is_refused(self, EX_CONFIG, "fleet.average.every 100, not 50");
     self = bert;
     self.stream = "other";
     self.group = "h"; /* of another group it is */
@@ -448,7 +448,7 @@ static void a_server_that_was_away(void **unused) {
 
 static void something_else_has_the_key(void **unused) {
     redis_do("SET runnel:{g}:fleet text");
-    is_refused(anna, EX_UNAVAILABLE, "something else under runnel:{g}:");
+    is_refused(anna, EX_UNAVAILABLE, "keys runnel:{g}: are not a fleet");
 }
 
 /* What of a fleet is damaged or lost is a sentence, and nobody goes on with it. */
@@ -486,7 +486,7 @@ static void damage_is_told(void **unused) {
             redis_do("HSET runnel:{g}:fleet %s x", fields[n]);
         else
             redis_do("HDEL runnel:{g}:fleet %s", fields[n]);
-        is_refused(bert, EX_UNAVAILABLE, "something else under runnel:{g}:");
+        is_refused(bert, EX_UNAVAILABLE, "keys runnel:{g}: are not a fleet");
         if (!strcmp(fields[n], "every")) /* who looks does not need it */
             continue;
         assert_int_equal(a->ops->look(a, &view, &error), -1);
@@ -495,7 +495,7 @@ static void damage_is_told(void **unused) {
     redis_do("FLUSHALL");
     good(a->ops->join(a, "{}", &error));
     redis_do("HSET runnel:{g}:fleet partitions 0");
-    is_refused(bert, EX_CONFIG, "has 0 partitions, and not 4");
+    is_refused(bert, EX_CONFIG, "has 0 partitions, not 4");
     struct fleet_view view = {0};
     assert_int_equal(a->ops->look(a, &view, &error), -1);
     redis_do("HSET runnel:{g}:fleet partitions 4");
@@ -505,7 +505,7 @@ static void damage_is_told(void **unused) {
     size_t taken;
     assert_int_equal(a->ops->take(a, &claim, 1, &taken, &error), -1);
     assert_int_equal(error.status, EX_UNAVAILABLE);
-    assert_non_null(strstr(error.text, "something else"));
+    assert_non_null(strstr(error.text, "are not a fleet"));
 }
 
 /* A fleet of the form before this one, of which carl had partition 1 of 4. */
