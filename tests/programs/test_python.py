@@ -128,17 +128,17 @@ def test_what_is_wrong_is_said(directory):
     """Before it is sent: the daemon hears of none of these."""
     with daemon(directory) as one, client(one) as c:
         for x, kind, words in (([1, 2, 3], ValueError, "(3,)"), ([[[1, 2]]], ValueError, "(1, 1, 2)"),
-                               ([1e300, 1], ValueError, "1e+300, which float32 cannot hold"), (3.0, ValueError, "()"),
-                               (np.zeros((5000, 2)), ValueError, "1 to 4096"), (object(), TypeError, "no list of numbers"),
+                               ([1e300, 1], ValueError, "1e+300, which is outside the range of float32"), (3.0, ValueError, "()"),
+                               (np.zeros((5000, 2)), ValueError, "1 to 4096"), (object(), TypeError, "must be a list of numbers"),
                                ([1j, 2], TypeError, "complex"), (np.zeros((2, 3)), ValueError, "(2, 3)")):
             raises(kind, lambda x=x: c.learn(x), words)
-        raises(ValueError, lambda: c.learn([1, 2], [1, 2]), "send no y")
+        raises(ValueError, lambda: c.learn([1, 2], [1, 2]), "y is not allowed")
         raises(ValueError, lambda: c.learn([1, 2], stream="s" * 256), "255")
         raises(ValueError, lambda: c.learn([1, 2], time=float("nan")), "Unix time")
         raises(TypeError, lambda: c.learn([1, 2], time="noon"), "time", "'noon'")
-        raises(ValueError, lambda: c.learn_many([[1, 2, 3]]), "give (n, 2)")
+        raises(ValueError, lambda: c.learn_many([[1, 2, 3]]), "pass (n, 2)")
         raises(TypeError, lambda: c.label(5, [1]), "Number")
-        raises(ValueError, lambda: c.learn_many([[1, 2]], times=[1, 2]), "2 times")
+        raises(ValueError, lambda: c.learn_many([[1, 2]], times=[1, 2]), "got 2")
         assert one.ask("status")["rejected"] == 0
     for bad in ({"endpoint": "nowhere"}, {"socket": "dealer"}, {"window": 0}, {"producer": 0}, {"epoch": -1},
                 {"key": directory / "k"}, {"server_key": directory / "none"}):
@@ -178,7 +178,7 @@ def test_symbols_and_classes(directory):
             assert said.probabilities[2] == said.values[2]
             assert said.names is None and said.values.shape == (3,) and abs(said.values.sum() - 1) < 1e-5 and said.loss > 0
             assert (said := c.predict([1, 2])).values.shape == (2, 3) and said.label == said.values[1].argmax()
-            raises(ValueError, lambda: c.learn(0.5), "a symbol is a whole number")
+            raises(ValueError, lambda: c.learn(0.5), "a symbol must be a whole number")
             raises(ValueError, lambda: c.learn(-1), "-1")
             raises(ValueError, lambda: c.learn([1, 2], [1]), "2 steps", "for 1")
             assert raises(runnel.Refused, lambda: c.learn(5, wait=True)).reason == "x_value"
@@ -407,7 +407,7 @@ def test_keys(directory):
         (directory / "feeder.secret").chmod(0o644)
         raises(ValueError, lambda: client(one, **feeder), "chmod 600")
         (directory / "feeder.public").write_text("# nothing\n")
-        raises(ValueError, lambda: client(one, server_key=directory / "feeder.public"), "no key in it")
+        raises(ValueError, lambda: client(one, server_key=directory / "feeder.public"), "expected one key")
     finally:
         one.__exit__(None)
 
@@ -469,9 +469,9 @@ def test_watcher(directory):
             one.ask("set", key="learning.clip", value=1)
             assert any(message["kind"] == "set" for message in watcher.events())
             raises(ValueError, watcher.predictions, "does not watch prediction")
-    raises(ValueError, lambda: runnel.Watcher(topics=["news"]), "'news' is no topic")
+    raises(ValueError, lambda: runnel.Watcher(topics=["news"]), "unknown topic 'news'")
     with runnel.Watcher(f"ipc://{directory}/nobody", timeout=NOBODY) as nobody:
-        raises(runnel.Unavailable, nobody.next, "nothing came for")
+        raises(runnel.Unavailable, nobody.next, "no message for")
 
 
 def test_watcher_sees_gaps(directory):
@@ -532,7 +532,7 @@ def test_a_daemon_of_ones_own(directory):
         pass
     gone(one.process.pid)
     assert (directory / "kept/state").exists()
-    error = raises(runnel.RunnelError, lambda: runnel.Daemon({"name": "x", "modle": {}}), "has not started")
+    error = raises(runnel.RunnelError, lambda: runnel.Daemon({"name": "x", "modle": {}}), "failed to start")
     assert "modle" in str(error), error
     raises(runnel.Unavailable, lambda: runnel.Daemon(mine(1), runneld="/no/runneld"), "/no/runneld")
 

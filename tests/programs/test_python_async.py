@@ -114,7 +114,7 @@ def test_many(directory):
             one.process.wait()
             one.start()
             await c.learn_many([[1, 2]] * 3, times=[1.0, 2.0, 3.0], stream="c")
-            await raises(ValueError, c.learn_many([[1, 2]] * 3, times=[1.0]), "3 xs", "1 times")
+            await raises(ValueError, c.learn_many([[1, 2]] * 3, times=[1.0]), "expected 3 times", "got 1")
             await raises(ValueError, c.learn_many([[1, 2, 3]] * 3), "(3, 3)")
         assert c.counts.acknowledged == 2 * count + 3 and c.counts.refused == 0, c.counts
 

@@ -188,7 +188,7 @@ def test_a_notebook(directory):
             runnel.run(one, table)
             raise AssertionError("no exception")
         except ValueError as error:
-            assert "rows of 2, but a step of this model has 1 number: give (n, 1)" in str(error), error
+            assert "expected rows of 1 number: pass (n, 1), one row per item, got rows of 2" in str(error), error
     assert len(runnel.run(one, pandas.DataFrame({"a": [1.0, 2.0]}))) == len(runnel.run(one, np.ones((2, 1)))) == 2
 
     words = {"loss": "softmax", "target": "given", "vocabulary": {"capacity": 2}}
