@@ -61,7 +61,7 @@ def test_forms(directory):
         said = finish(process)
         assert set(server.asked) == {"/status"} and said.count("ignored field: site (--field") == 1, said
         assert "message 2 of the answer is not an example: field 'sensor': stream name not found" in said, said
-        assert "It is counted, and so are others" in said, said
+        assert "It is counted, and so are all others" in said, said
 
 
 def test_without_times(directory):
@@ -119,7 +119,7 @@ def test_how_it_is_called(directory):
         fed = run("http", "http://127.0.0.1:1", "--print", *arguments)
         assert fed.status in (USAGE, NO_INPUT) and said in fed.err, fed
     fed = run("http", "http://", "--print")
-    assert fed.status == USAGE and "expected a URL: http://127.0.0.1:9100/" in fed.err, fed
+    assert fed.status == USAGE and "expected a URL such as http://127.0.0.1:9100/" in fed.err, fed
     for url in ("ftp://127.0.0.1/", "ftp.localhost", "file:///etc/hosts", "htp://127.0.0.1"):
         fed = run("http", url, "--print")
         assert fed.status == USAGE and f"expected a URL such as http://127.0.0.1:9100/, got '{url}'" in fed.err, fed

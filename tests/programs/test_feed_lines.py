@@ -114,7 +114,7 @@ def test_the_rest_shares_an_id(directory):
     path = directory / "templates"
     assert ids(lines, "--templates", 4, "--templates-file", path) == [0, 1, 2, 3, 3, 1, 0]
     fed = run("lines", "--print", "--templates", 4, stdin="\n".join(lines).encode())
-    assert fed.err.count("lines that fit none of them share the id 3; see --templates") == 1
+    assert fed.err.count("other lines share the id 3; see --templates") == 1
     assert ids(["four four four"], "--templates", 10, "--templates-file", path) == [3]
     fed = run("lines", "--print", "--templates", 4, "--templates-file", path, stdin=b"x\n")
     assert fed.status == USAGE and f"{path}:4: more than 3 templates" in fed.err
@@ -173,8 +173,8 @@ def test_files_of_templates_that_are_none(directory):
     for text, said in [("x\n", ":1: expected an id and a template, got 'x'"),
                        ("0 a b\n2 c\n", ":2: expected a template of 0 to 1, got template 2"),
                        ("0 a b\n0 c\n", ":2: template 0 has 1 words here, but 2"),
-                       ("0  \n", "got an empty template 0"),
-                       ("-1 a\n", "got '-1 a'"), ("99999999999 a\n", ":1: expected")]:
+                       ("0  \n", ":1: expected a template of 0 to 0, got an empty template 0"),
+                       ("-1 a\n", ":1: expected an id and a template, got '-1 a'"), ("99999999999 a\n", ":1: expected")]:
         path.write_text(text)
         fed = run("lines", "--print", "--templates-file", path, stdin=b"x\n")
         assert fed.status == BAD_DATA and f"{path}{said}" in fed.err, (text, fed)

@@ -42,7 +42,7 @@ def test_series_are_columns(directory):
         process.send_signal(signal.SIGINT)
         said = process.communicate()[1].decode()
         assert process.returncode == OK and set(metrics.asked) == {"/metrics"}
-        assert 1 <= said.count("there is no number of none; it is missing (NaN)") <= 2
+        assert 1 <= said.count("no number found for none; it is missing (NaN)") <= 2
 
 
 def near_nan(found, expected):
