@@ -317,8 +317,8 @@ static void print_identity(const struct feeder *feeder, char text[IDENTITY_SIZE]
 }
 
 /* Another call can send the unacknowledged and remaining examples, unless they were samples. */
-static void tell_epoch(const struct feeder *feeder, int status, bool interrupted,
-                       struct error *error) {
+static void report_epoch(const struct feeder *feeder, int status, bool interrupted,
+                         struct error *error) {
     size_t used = strlen(error->text);
     char identity[IDENTITY_SIZE];
     bool again = feeder->settings->common.to.kind == RUNNEL_ROUTER && !feeder->settings->print;
@@ -329,7 +329,7 @@ static void tell_epoch(const struct feeder *feeder, int status, bool interrupted
         snprintf(error->text + used, sizeof error->text - used,
                  "; to learn them, repeat the call with %s (nothing is learned twice)", identity);
     else if (status == 0 && interrupted && again && feeder->delivery.progress.examples > 0)
-        feed_say(
+        feed_print(
             "interrupted; to learn the rest, repeat the call with %s (nothing is learned twice)",
             identity);
 }
@@ -361,7 +361,7 @@ static int feed_run(struct source *source, const struct feed_settings *settings,
         count_good(&feeder, error);
     bool interrupted = status < 0 && error->status == FEED_INTERRUPTED;
     status = delivery_close(&feeder.delivery, status, source->skipped, error);
-    tell_epoch(&feeder, status, interrupted, error);
+    report_epoch(&feeder, status, interrupted, error);
     free(feeder.x);
     free(feeder.y);
     return status;
@@ -389,8 +389,8 @@ struct call {
     bool repeat_given, skip_bad;
 };
 
-static int take_endpoint(void *values, const struct option_row *row, const char *text,
-                         struct error *error) {
+static int set_endpoint(void *values, const struct option_row *row, const char *text,
+                        struct error *error) {
     struct destination *to = &((struct call *)values)->settings.common.to;
     (void)error;
     to->endpoint = text;
@@ -399,8 +399,8 @@ static int take_endpoint(void *values, const struct option_row *row, const char 
 }
 
 /* Parses a rate as seconds per example. */
-static int take_every(void *values, const struct option_row *row, const char *text,
-                      struct error *error) {
+static int parse_every(void *values, const struct option_row *row, const char *text,
+                       struct error *error) {
     char *end;
     double seconds = strtod(text, &end);
     if (end == text || *end || !(seconds >= 1 / RATE_MAX && seconds <= OPTION_SECONDS_MAX))
@@ -411,13 +411,13 @@ static int take_every(void *values, const struct option_row *row, const char *te
 
 static const struct option_row OPTIONS[] = {
     {"connect", 'c', "ENDPOINT", "the daemon's examples socket (default " WIRE_EXAMPLES ")",
-     OPTION_TAKE(take_endpoint)},
+     OPTION_TAKE(set_endpoint)},
     {"bind", 0, "ENDPOINT", "wait at this address for a daemon that connects",
-     OPTION_TAKE(take_endpoint)},
+     OPTION_TAKE(set_endpoint)},
     {"rate", 0, "N", "examples per second (default: no limit; host: 20, prometheus: 1/15)",
      OPTION_REAL(struct call, settings.rate, 0, RATE_MAX)},
     {"every", 0, "SECONDS", "send an example every so many seconds: --rate 1/SECONDS",
-     OPTION_TAKE(take_every)},
+     OPTION_TAKE(parse_every)},
     {"repeat", 0, "N", "read the input N times; 0 = forever (default 1)",
      OPTION_COUNT(struct call, settings.repeat, 0, UINT64_MAX),
      OPTION_GIVEN(struct call, repeat_given)},
@@ -562,8 +562,8 @@ static int feed(struct call *call, char **operands, struct error *error) {
         return error_set(error, EX_USAGE, "--stream: invalid stream name '%s': %s", key, wrong);
     settings->stream = &stream;
     if (settings->schema && !settings->print && settings->common.to.kind == RUNNEL_PUSH)
-        feed_say("--schema: with --socket push, the daemon only counts and reports examples that "
-                 "do not fit its model; with --socket router, it rejects them at once");
+        feed_print("--schema: with --socket push, the daemon only counts and reports examples that "
+                   "do not fit its model; with --socket router, it rejects them at once");
     return feed_run(source, settings, error);
 }
 

@@ -58,7 +58,7 @@ enum value_kind {
 enum { VALUE_SIZE = 4 };
 struct shape {
     enum value_kind kind;
-    size_t count; /* 0: there is no y */
+    size_t count; /* 0: without y */
 };
 
 /* One step of a source; the pointers are valid until the source's next call. */
@@ -171,7 +171,7 @@ void retry_back(struct retry *retry);
 
 /* Prints a message on stderr, without breaking the progress line: feed_print unless --quiet,
    feed_detail only with --verbose. */
-void feed_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void feed_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void feed_detail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

@@ -33,7 +33,7 @@ static struct {
     const char *program;
     bool quiet, verbose, terminal;
     bool drawn; /* a line is on the terminal */
-    bool waiting_said;
+    bool waiting_reported;
     double begun, shown;
     double rate;  /* examples per second, averaged */
     double rated; /* time of the average */
@@ -62,7 +62,7 @@ static void progress_clear(void) {
     console.shown = 0;
 }
 
-static void say(const char *format, va_list arguments) {
+static void print_message(const char *format, va_list arguments) {
     char text[ERROR_TEXT_SIZE];
     vsnprintf(text, sizeof text, format, arguments);
     text_clean(text);
@@ -73,16 +73,16 @@ static void say(const char *format, va_list arguments) {
 void progress_warn(const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    say(format, arguments);
+    print_message(format, arguments);
     va_end(arguments);
 }
 
-void feed_say(const char *format, ...) {
+void feed_print(const char *format, ...) {
     if (console.quiet)
         return;
     va_list arguments;
     va_start(arguments, format);
-    say(format, arguments);
+    print_message(format, arguments);
     va_end(arguments);
 }
 
@@ -91,17 +91,18 @@ void feed_detail(const char *format, ...) {
         return;
     va_list arguments;
     va_start(arguments, format);
-    say(format, arguments);
+    print_message(format, arguments);
     va_end(arguments);
 }
 
 /* Without a progress line, prints one message after a while if no daemon is connected. */
 static void progress_waiting(const struct progress *progress) {
-    if (console.terminal || console.waiting_said || clock_seconds() - console.begun < WAIT_QUIETLY)
+    if (console.terminal || console.waiting_reported ||
+        clock_seconds() - console.begun < WAIT_QUIETLY)
         return;
-    console.waiting_said = true;
+    console.waiting_reported = true;
     const char *why = wire_unreachable(progress->waiting);
-    feed_say("waiting for %s%s%s", progress->waiting, why ? ": " : "", why ? why : "");
+    feed_print("waiting for %s%s%s", progress->waiting, why ? ": " : "", why ? why : "");
 }
 
 static bool progress_due(void) {
@@ -181,10 +182,10 @@ static void progress_summary(const struct progress *progress, const char *where,
         snprintf(back, sizeof back, "; %llu acknowledged (%llu duplicate%s), %llu rejected",
                  (unsigned long long)counts->acknowledged, (unsigned long long)counts->duplicates,
                  counts->duplicates == 1 ? "" : "s", (unsigned long long)counts->rejected);
-    feed_say("%s %llu example%s%s in %.1f s, %.*f per second%s%s", where,
-             (unsigned long long)progress->examples, progress->examples == 1 ? "" : "s", steps,
-             seconds, progress->examples < 100 * seconds ? 1 : 0,
-             seconds > 0 ? (double)progress->examples / seconds : 0.0, back, bad);
+    feed_print("%s %llu example%s%s in %.1f s, %.*f per second%s%s", where,
+               (unsigned long long)progress->examples, progress->examples == 1 ? "" : "s", steps,
+               seconds, progress->examples < 100 * seconds ? 1 : 0,
+               seconds > 0 ? (double)progress->examples / seconds : 0.0, back, bad);
 }
 
 /* ---- Print ----
@@ -330,8 +331,8 @@ static void settle(struct delivery *delivery) {
         count = runnel_sender_settled(delivery->sender);
     bool refused = delivery->strict && delivery->sender &&
                    runnel_sender_counts(delivery->sender)->rejected > 0;
-    if (count > delivery->told && !refused)
-        delivery->settled(delivery->source, delivery->told = count);
+    if (count > delivery->reported && !refused)
+        delivery->settled(delivery->source, delivery->reported = count);
 }
 
 /* Called while the sender waits: shows the endpoint. */
@@ -345,10 +346,10 @@ static bool waiting(void *context, bool connected) {
     return delivery->closing ? may_close(delivery, connected) : feed_signals == 0;
 }
 
-static void tell_lost(struct delivery *delivery) {
+static void report_lost(struct delivery *delivery) {
     if (delivery->to.kind == RUNNEL_ROUTER) {
-        feed_say("%s: connection closed; unacknowledged examples will be sent again",
-                 delivery->to.endpoint);
+        feed_print("%s: connection closed; unacknowledged examples will be sent again",
+                   delivery->to.endpoint);
         return;
     }
     delivery->lost++;
@@ -356,14 +357,14 @@ static void tell_lost(struct delivery *delivery) {
                   delivery->to.endpoint);
 }
 
-static void tell_outdated(struct delivery *delivery, const struct runnel_report *report) {
-    if (!delivery->outdated_said)
+static void report_outdated(struct delivery *delivery, const struct runnel_report *report) {
+    if (!delivery->outdated_reported)
         progress_warn(
             "%s: the daemon has examples of stream %.*s with a greater epoch than %lu, and treats "
             "this one as outdated; if it was not learned before, pass a greater --epoch",
             delivery->to.endpoint, (int)report->key_size, report->key,
             (unsigned long)report->epoch);
-    delivery->outdated_said = true;
+    delivery->outdated_reported = true;
 }
 
 /* A number that this call uses for the first time is already in use, or has another example at the
@@ -395,55 +396,57 @@ static int check_strict(const struct delivery *delivery, struct error *error) {
                : 0;
 }
 
-static void tell_duplicate(struct delivery *delivery, const struct runnel_report *report) {
+static void report_duplicate(struct delivery *delivery, const struct runnel_report *report) {
     if (delivery->to.fresh && report->foreign)
         note_clash(delivery, report, "the daemon already had it before this call sent it");
     else if (report->outdated)
-        tell_outdated(delivery, report);
+        report_outdated(delivery, report);
 }
 
-static void tell_rejected(struct delivery *delivery, const struct runnel_report *report) {
+static void report_rejected(struct delivery *delivery, const struct runnel_report *report) {
     if (!strcmp(report->why, "conflict"))
         note_clash(delivery, report, "the daemon has another example with this number");
     else if (runnel_sender_counts(delivery->sender)->rejected == 1)
-        feed_say("the daemon rejected an example: %s (stream %.*s, number %llu)%s%s%s", report->why,
-                 (int)report->key_size, report->key, (unsigned long long)report->sequence,
-                 report->sentence ? ": " : "", report->sentence ? report->sentence : "",
-                 delivery->maps && !strcmp(report->why, "json")
-                     ? "; --field COLUMN=PATH sends only named fields"
-                     : "");
+        feed_print("the daemon rejected an example: %s (stream %.*s, number %llu)%s%s%s",
+                   report->why, (int)report->key_size, report->key,
+                   (unsigned long long)report->sequence, report->sentence ? ": " : "",
+                   report->sentence ? report->sentence : "",
+                   delivery->maps && !strcmp(report->why, "json")
+                       ? "; --field COLUMN=PATH sends only named fields"
+                       : "");
 }
 
-static void tell(void *context, const struct runnel_report *report) {
+static void on_report(void *context, const struct runnel_report *report) {
     struct delivery *delivery = context;
     const char *endpoint = delivery->to.endpoint;
     switch (report->kind) {
     case RUNNEL_REPORT_HINDERED:
-        feed_say("%s: %s", endpoint, report->why);
+        feed_print("%s: %s", endpoint, report->why);
         break;
     case RUNNEL_REPORT_LOST:
-        tell_lost(delivery);
+        report_lost(delivery);
         break;
     case RUNNEL_REPORT_BACK:
-        feed_say("%s: reconnected after %.1f s; unacknowledged examples were sent again", endpoint,
-                 report->seconds);
+        feed_print("%s: reconnected after %.1f s; unacknowledged examples were sent again",
+                   endpoint, report->seconds);
         break;
     case RUNNEL_REPORT_SILENT:
-        feed_say("%s: no answer for %.0f s (a paused or busy daemon does not answer); reconnecting",
-                 endpoint, report->seconds);
+        feed_print(
+            "%s: no answer for %.0f s (a paused or busy daemon does not answer); reconnecting",
+            endpoint, report->seconds);
         break;
     case RUNNEL_REPORT_FRUITLESS:
-        feed_say("%s: the daemon repeatedly closes the connection without an answer; are the "
-                 "examples too large for its model?",
-                 endpoint);
+        feed_print("%s: the daemon repeatedly closes the connection without an answer; are the "
+                   "examples too large for its model?",
+                   endpoint);
         break;
     case RUNNEL_REPORT_ACKNOWLEDGED:
         break;
     case RUNNEL_REPORT_DUPLICATE:
-        tell_duplicate(delivery, report);
+        report_duplicate(delivery, report);
         break;
     case RUNNEL_REPORT_REJECTED:
-        tell_rejected(delivery, report);
+        report_rejected(delivery, report);
         break;
     }
 }
@@ -480,8 +483,11 @@ static void meanwhile(void *context) {
 int delivery_open(struct delivery *delivery, double wait, struct error *error) {
     const struct destination *to = &delivery->to;
     const struct runnel_peer peer = {to->endpoint, to->keys.server, to->keys.own};
-    const struct runnel_sender_options options = {
-        .kind = to->kind, .bind = to->bind, .tell = tell, .tick = waiting, .context = delivery};
+    const struct runnel_sender_options options = {.kind = to->kind,
+                                                  .bind = to->bind,
+                                                  .tell = on_report,
+                                                  .tick = waiting,
+                                                  .context = delivery};
     struct runnel_error why;
     if (!delivery->print && (runnel_sender_open(&delivery->sender, &peer, &options, &why) < 0 ||
                              runnel_sender_wait(delivery->sender, wait, &why) < 0))
@@ -554,7 +560,7 @@ int delivery_pause(struct delivery *delivery, double *due, struct error *error) 
 }
 
 /* Checks the daemon's answers after everything was sent. */
-static int judge(const struct delivery *delivery, struct error *error) {
+static int check_result(const struct delivery *delivery, struct error *error) {
     const struct runnel_counts *counts = &delivery->counts;
     if (check_clash(delivery, error))
         return -1;
@@ -623,7 +629,7 @@ int delivery_close(struct delivery *delivery, int status, uint64_t skipped, stru
         *error = late;
         return -1;
     }
-    return judge(delivery, error);
+    return check_result(delivery, error);
 }
 
 /* ---- Call ---- */

@@ -24,7 +24,7 @@ struct shape;
 
 struct progress {
     uint64_t examples, steps;
-    double done;         /* finished share, 0..1; NAN if there is no known end */
+    double done;         /* finished share, 0..1; NAN without a known end */
     const char *waiting; /* the endpoint without a peer, or NULL */
 };
 
@@ -60,11 +60,11 @@ struct delivery {
 
     struct progress progress; /* counts of delivery_send */
     struct runnel_sender *sender;
-    uint64_t told; /* the last count passed to `settled` */
+    uint64_t reported; /* the last count passed to `settled` */
     /* the daemon's answers, after delivery_settle and delivery_close */
     struct runnel_counts counts;
     bool started; /* a daemon was connected */
-    bool closing, outdated_said;
+    bool closing, outdated_reported;
     int signals;        /* the number of signals at which the final wait continues */
     double until;       /* clock_seconds: its end after another signal */
     uint64_t lost;      /* connections lost with examples on their way */

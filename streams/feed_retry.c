@@ -33,7 +33,7 @@ void retry_failed(struct retry *retry, const char *why) {
         return;
     retry->since = clock_seconds();
     retry->pause = PAUSE_FIRST;
-    feed_say("%s: %s; trying again until it answers", retry->server, why);
+    feed_print("%s: %s; trying again until it answers", retry->server, why);
 }
 
 int retry_wait(struct retry *retry, const char *why, struct error *error) {
@@ -45,6 +45,7 @@ int retry_wait(struct retry *retry, const char *why, struct error *error) {
 
 void retry_back(struct retry *retry) {
     if (retry->since > 0)
-        feed_say("%s: available again after %.1f s", retry->server, clock_seconds() - retry->since);
+        feed_print("%s: available again after %.1f s", retry->server,
+                   clock_seconds() - retry->since);
     retry->since = 0;
 }

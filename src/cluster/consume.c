@@ -374,7 +374,7 @@ int consume_put(struct consume *consume, const struct consume_read *read, struct
         p->at = read->place;
     }
     unlock(consume);
-    *consume->said = '\0';
+    *consume->reported = '\0';
     return status < 0 ? -1 : 1;
 }
 
@@ -419,9 +419,9 @@ static void fail(struct consume *consume, const struct error *error) {
     unlock(consume);
     if (!answered || final)
         consume_announce(consume);
-    else if (strcmp(consume->said, error->text) != 0)
+    else if (strcmp(consume->reported, error->text) != 0)
         log_warning("%s; trying again", error->text);
-    snprintf(consume->said, sizeof consume->said, "%s", error->text);
+    snprintf(consume->reported, sizeof consume->reported, "%s", error->text);
 }
 
 static void recover(struct consume *consume, const struct error *error) {
@@ -486,7 +486,7 @@ bool consume_wanted(struct consume *consume, struct consume_partition *p, bool *
         p->at = p->start;
         p->counted = p->start.count > 0;
         p->committed = (struct consume_place){0};
-        p->grouped = p->short_said = p->is_short = false;
+        p->grouped = p->short_reported = p->is_short = false;
     }
     unlock(consume);
     return read;

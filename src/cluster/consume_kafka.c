@@ -41,9 +41,9 @@ struct kafka {
     bool written;                /* the dead letter is written, or failed with this code */
     rd_kafka_resp_err_t refused;
     struct error fatal; /* text "": none */
-    bool missing_said, down;
-    char said[KAFKA_WHY_SIZE]; /* the last read error that was logged */
-    char why[KAFKA_WHY_SIZE];  /* why no server is reached; "": unknown */
+    bool missing_reported, down;
+    char reported[KAFKA_WHY_SIZE]; /* the last read error that was logged */
+    char why[KAFKA_WHY_SIZE];      /* why no server is reached; "": unknown */
 };
 
 /* ---- Opening ---- */
@@ -56,14 +56,15 @@ static void on_error(rd_kafka_t *client, int code, const char *reason, void *con
     struct error away;
     (void)client;
     if (kafka_refuses((rd_kafka_resp_err_t)code)) {
-        kafka_say_refused(&kafka->fatal, &kafka->options, (rd_kafka_resp_err_t)code, &aim, reason);
+        kafka_report_refused(&kafka->fatal, &kafka->options, (rd_kafka_resp_err_t)code, &aim,
+                             reason);
         return;
     }
     kafka_keep_why(kafka->why, (rd_kafka_resp_err_t)code, reason);
     if (code != RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN && code != RD_KAFKA_RESP_ERR__RESOLVE)
         return;
     kafka->down = true;
-    kafka_say_away(&away, &kafka->options, kafka->why);
+    kafka_report_away(&away, &kafka->options, kafka->why);
     if (*kafka->why) /* otherwise the next request reports it */
         consume_is_away(consume, away.text);
 }
@@ -192,12 +193,12 @@ static int add_partitions(struct consume *consume, int count, struct error *erro
     return status;
 }
 
-static void say_missing(struct consume *consume) {
+static void report_missing(struct consume *consume) {
     struct kafka *kafka = consume->broker;
-    if (!kafka->missing_said)
+    if (!kafka->missing_reported)
         log_warning("%s: topic %s not found; waiting for it", kafka->options.servers,
                     consume->about.stream);
-    kafka->missing_said = true;
+    kafka->missing_reported = true;
 }
 
 /* Counts the topic's partitions. Fails with EX_TEMPFAIL if no server answers. */
@@ -210,18 +211,18 @@ static int count_partitions(struct consume *consume, struct error *error) {
     if (kafka_refuses(code))
         on_error(kafka->client, code, rd_kafka_err2str(code), consume);
     if (code)
-        return kafka_say_away(error, &kafka->options, kafka->why);
+        return kafka_report_away(error, &kafka->options, kafka->why);
     *kafka->why = '\0';
     const struct rd_kafka_metadata_topic *found = about->topic_cnt ? &about->topics[0] : NULL;
     rd_kafka_resp_err_t wrong = found ? found->err : RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART;
     int count = found ? found->partition_cnt : 0, status = 0;
     rd_kafka_metadata_destroy(about);
     kafka->count_due = clock_ns() + (count ? COUNT_NS : LOOK_NS);
-    kafka->missing_said &= count == 0;
+    kafka->missing_reported &= count == 0;
     if (kafka_refuses(wrong))
         on_error(kafka->client, wrong, rd_kafka_err2str(wrong), consume);
     else if (count == 0)
-        say_missing(consume);
+        report_missing(consume);
     else if ((size_t)count > consume->count)
         status = add_partitions(consume, count, error);
     return status;
@@ -463,7 +464,7 @@ static void add_offset(const struct consume *consume, rd_kafka_topic_partition_l
 }
 
 /* Returns the offsets to commit. A fleet commits its offsets with its states. */
-static rd_kafka_topic_partition_list_t *take_offsets(struct consume *consume) {
+static rd_kafka_topic_partition_list_t *list_offsets(struct consume *consume) {
     rd_kafka_topic_partition_list_t *list =
         rd_kafka_topic_partition_list_new((int)consume->count + 1);
     pthread_mutex_lock(&consume->mutex);
@@ -499,7 +500,7 @@ static int look(struct consume *consume, struct error *error) {
     if (!kafka->client || clock_ns() < kafka->due)
         return 0;
     kafka->due = clock_ns() + LOOK_NS;
-    rd_kafka_topic_partition_list_t *list = take_offsets(consume);
+    rd_kafka_topic_partition_list_t *list = list_offsets(consume);
     if (list->cnt > 0)
         rd_kafka_commit(kafka->client, list, 1);
     rd_kafka_topic_partition_list_destroy(list);
@@ -510,7 +511,7 @@ static int look(struct consume *consume, struct error *error) {
 
 static void commit_last(struct consume *consume) {
     struct kafka *kafka = consume->broker;
-    rd_kafka_topic_partition_list_t *list = take_offsets(consume);
+    rd_kafka_topic_partition_list_t *list = list_offsets(consume);
     if (list->cnt > 0)
         commit(kafka, list);
     rd_kafka_topic_partition_list_destroy(list);
@@ -600,8 +601,8 @@ static int bury(struct consume *consume, const struct consume_item *item, struct
     if (!code)
         return 0;
     if (kafka_refuses(code))
-        kafka_say_refused(error, &kafka->options, code, &(struct kafka_aim){"Write", topic, NULL},
-                          rd_kafka_err2str(code));
+        kafka_report_refused(error, &kafka->options, code,
+                             &(struct kafka_aim){"Write", topic, NULL}, rd_kafka_err2str(code));
     else if (code == RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC ||
              code == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART)
         error_set(error, EX_TEMPFAIL, "topic not found; create it (kafka-topics --create)");
@@ -666,18 +667,19 @@ static int reset(struct consume *consume, int32_t number, struct error *error) {
 
 /* librdkafka retries silently, even where it can never read the message: an unsupported codec, or a
    bad checksum. */
-static void say_unread(struct consume *consume, const rd_kafka_message_t *m) {
+static void report_unread(struct consume *consume, const rd_kafka_message_t *m) {
     struct kafka *kafka = consume->broker;
     char text[KAFKA_WHY_SIZE];
     snprintf(text, sizeof text, "cannot read %s[%" PRId32 "]: %s", consume->about.stream,
              m->partition, rd_kafka_message_errstr(m));
-    if (strcmp(kafka->said, text) != 0)
+    if (strcmp(kafka->reported, text) != 0)
         log_warning("%s: %s; trying again", kafka->options.servers, text);
-    snprintf(kafka->said, sizeof kafka->said, "%s", text);
+    snprintf(kafka->reported, sizeof kafka->reported, "%s", text);
 }
 
 /* Handles a message that reports an error. */
-static int judge(struct consume *consume, const rd_kafka_message_t *m, struct error *error) {
+static int check_message(struct consume *consume, const rd_kafka_message_t *m,
+                         struct error *error) {
     if (m->err == RD_KAFKA_RESP_ERR__PARTITION_EOF)
         note_end(consume, m);
     else if (kafka_refuses(m->err))
@@ -685,12 +687,12 @@ static int judge(struct consume *consume, const rd_kafka_message_t *m, struct er
     else if (m->err == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART ||
              m->err == RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC ||
              m->err == RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION)
-        say_missing(consume);
+        report_missing(consume);
     else if (m->err == RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET ||
              m->err == RD_KAFKA_RESP_ERR_OFFSET_OUT_OF_RANGE)
         return reset(consume, m->partition, error);
     else
-        say_unread(consume, m);
+        report_unread(consume, m);
     return 0;
 }
 
@@ -723,14 +725,14 @@ static int turn(struct consume *consume, struct error *error) {
     if (clock_ns() >= kafka->count_due && count_partitions(consume, error) < 0) {
         await_why(kafka);
         if (!*kafka->fatal.text)
-            return *kafka->why ? kafka_say_away(error, &kafka->options, kafka->why) : -1;
+            return *kafka->why ? kafka_report_away(error, &kafka->options, kafka->why) : -1;
     }
     if (!*kafka->fatal.text && (assign(consume, error) < 0 || consume_bury(consume, error) < 0 ||
                                 look(consume, error) < 0))
         return -1;
     rd_kafka_message_t *m =
         rd_kafka_consumer_poll(kafka->client, consume_is_empty(consume) ? POLL_MS : POLL_SHORT_MS);
-    int status = !m ? 0 : m->err ? judge(consume, m, error) : take(consume, m, error);
+    int status = !m ? 0 : m->err ? check_message(consume, m, error) : take(consume, m, error);
     if (m && !m->err) {
         kafka->down = false;
         *kafka->why = '\0';

@@ -41,7 +41,7 @@ struct consume_partition {
     struct consume_place committed;
     bool grouped;     /* the group exists */
     uint64_t missing; /* ns: since when the stream is missing; 0: it exists */
-    bool missing_said, short_said;
+    bool missing_reported, short_reported;
     bool is_short;       /* Redis: the stream is missing, or ends before `id` */
     int64_t short_count; /* the number of its entries then */
 };
@@ -105,9 +105,9 @@ struct consume {
     struct mapping *mapping;
     struct decoder *decoder;
     struct message_text text;
-    uint64_t pause;             /* ns: the next pause */
-    bool connected;             /* no failure since the connection */
-    char said[ERROR_TEXT_SIZE]; /* the last failure that was logged */
+    uint64_t pause;                 /* ns: the next pause */
+    bool connected;                 /* no failure since the connection */
+    char reported[ERROR_TEXT_SIZE]; /* the last failure that was logged */
     size_t input_bytes, target_bytes;
 
     pthread_mutex_t mutex;

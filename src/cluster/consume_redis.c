@@ -27,7 +27,7 @@ enum {
     BATCH = 512,    /* entries of all streams together, at most about */
     BATCH_LEAST = 8,
     BATCH_BYTES = 4 << 20, /* bytes of a batch, estimated from the last one */
-    MISSING_SAID = 3,
+    MISSING_SHOWN = 3,
     MORE_SIZE = 48,
     MISTAKEN_SIZE = CONSUME_NAME_SIZE + 128,
     PLACE_SIZE = 64,
@@ -40,7 +40,7 @@ struct redis {
     uint64_t due;          /* time of the next look */
     bool counts;           /* the server counts added entries (Redis 7) */
     bool had_fleet;        /* a fleet has used the group; a fleet is running */
-    bool fleet_said;
+    bool fleet_reported;
     const char **words; /* (2 CONSUME_PARTITIONS_MAX + READ_WORDS,) words of XREAD */
     char (*ids)[REDIS_ID_SIZE];
     struct consume_partition **reading; /* (reading_count,) */
@@ -134,14 +134,14 @@ static void interrupt(struct consume *consume) {
 /* ---- Commands ---- */
 
 /* Sets the error for a server's error reply about a stream. */
-static int judge(const struct redis *redis, const struct consume_partition *p, const char *text,
-                 struct error *error) {
+static int fail_reply(const struct redis *redis, const struct consume_partition *p,
+                      const char *text, struct error *error) {
     if (p && strncmp(text, "WRONGTYPE", strlen("WRONGTYPE")) == 0)
         return error_set(
             error, EX_UNAVAILABLE,
             "%s: key %s is not a stream: set another examples.redis.stream, or remove the key",
             redis->url.name, p->stream);
-    return redis_judge(&redis->url, text, error);
+    return redis_fail(&redis->url, text, error);
 }
 
 /* Sends a command and returns its reply. An error reply fails unless it begins with `allowed`. `p`
@@ -154,7 +154,7 @@ static redisReply *ask(struct redis *redis, const struct consume_partition *p, i
     if (got->type != REDIS_REPLY_ERROR ||
         (allowed && strncmp(got->str, allowed, strlen(allowed)) == 0))
         return got;
-    judge(redis, p, got->str, error);
+    fail_reply(redis, p, got->str, error);
     freeReplyObject(got);
     return NULL;
 }
@@ -253,8 +253,8 @@ static int check_fleet(struct consume *consume, struct error *error) {
     if (!reads || find_living(consume, living, error) < 0)
         return reads ? -1 : 0;
     if (!*living)
-        redis->fleet_said = false;
-    if (!*living || redis->fleet_said)
+        redis->fleet_reported = false;
+    if (!*living || redis->fleet_reported)
         return 0;
     error_set(error, EX_CONFIG,
               "%s: daemon %s of the fleet %s reads this stream, and this daemon would learn it a "
@@ -263,7 +263,7 @@ static int check_fleet(struct consume *consume, struct error *error) {
     if (!consume->answered)
         return -1;
     log_warning("%s", error->text);
-    redis->fleet_said = true;
+    redis->fleet_reported = true;
     return 0;
 }
 
@@ -347,8 +347,8 @@ static int make_group(struct consume *consume, struct consume_partition *p, stru
 }
 
 /* XGROUP SETID. With the count of read entries, the server can compute the lag. */
-static int tell_group(struct consume *consume, struct consume_partition *p,
-                      const struct consume_place *place, struct error *error) {
+static int update_group(struct consume *consume, struct consume_partition *p,
+                        const struct consume_place *place, struct error *error) {
     struct redis *redis = consume->broker;
     char id[REDIS_ID_SIZE], count[REDIS_ID_SIZE];
     redis_id_print(id, redis_id_of(place->epoch, place->sequence));
@@ -368,7 +368,7 @@ static int tell_group(struct consume *consume, struct consume_partition *p,
 
 /* ---- Looks at the streams ---- */
 
-static void say_lost(struct consume_partition *p, uint64_t lost, const struct consume *consume) {
+static void report_lost(struct consume_partition *p, uint64_t lost, const struct consume *consume) {
     log_warning("%s: %" PRIu64 " entr%s of %s %s deleted before %s read: trimmed (MAXLEN, MINID) "
                 "or removed (XDEL); keep more entries, or make the daemon faster",
                 consume->endpoint, lost, lost == 1 ? "y" : "ies", p->stream,
@@ -382,18 +382,18 @@ static const char *way_out(const struct consume *consume) {
                : "set another state.directory and examples.redis.group for this daemon";
 }
 
-static void say_short(struct consume *consume, struct consume_partition *p,
-                      const struct about *about) {
+static void report_short(struct consume *consume, struct consume_partition *p,
+                         const struct about *about) {
     char end[REDIS_ID_SIZE], place[REDIS_ID_SIZE];
     redis_id_print(end, about->last);
     redis_id_print(place, p->id);
-    if (!p->short_said)
+    if (!p->short_reported)
         log_warning("%s: %s ends at %s, but the group %s has learned it up to %s: the stream was "
                     "created again, or Redis has lost entries; only entries with a greater ID are "
                     "read; to read the others %s",
                     consume->endpoint, p->stream, end, consume->about.group, place,
                     way_out(consume));
-    p->short_said = true;
+    p->short_reported = true;
 }
 
 /* Fails if new entries arrive while the stream still ends before the learned ones: their IDs would
@@ -428,15 +428,15 @@ static void count(struct consume *consume, struct consume_partition *p, const st
     if (about->added < 0)
         return;
     if (end > 0)
-        say_short(consume, p, about);
+        report_short(consume, p, about);
     else
-        p->short_said = false;
+        p->short_reported = false;
     if (end < 0 && !before)
         return;
     uint64_t come = (uint64_t)(end >= 0 ? about->added : about->added - about->length);
     uint64_t lost = p->counted && end <= 0 && come > p->at.count ? come - p->at.count : 0;
     if (lost)
-        say_lost(p, lost, consume);
+        report_lost(p, lost, consume);
     p->at.count = come;
     p->counted = true;
     pthread_mutex_lock(&consume->mutex);
@@ -457,7 +457,7 @@ static int look(struct consume *consume, struct consume_partition *p, bool betwe
     if (look_up(redis, p, &about, error) < 0)
         return -1;
     p->missing = about.exists ? 0 : p->missing ? p->missing : clock_ns();
-    p->missing_said &= !about.exists;
+    p->missing_reported &= !about.exists;
     redis->counts = !about.exists || about.added >= 0;
     if (!about.exists) {
         p->grouped = false;
@@ -487,24 +487,24 @@ static int look(struct consume *consume, struct consume_partition *p, bool betwe
     if (!p->grouped && make_group(consume, p, error) < 0)
         return -1;
     bool moved = durable.epoch != p->committed.epoch || durable.sequence != p->committed.sequence;
-    return moved && (durable.sequence || durable.epoch) ? tell_group(consume, p, &durable, error)
+    return moved && (durable.sequence || durable.epoch) ? update_group(consume, p, &durable, error)
                                                         : 0;
 }
 
 /* A writer may use NAME where NAME.0, NAME.1 are configured, or the other way round. Describes such
    a stream that exists, or sets "". */
 static int find_mistaken(const struct consume *consume, const struct consume_partition *p,
-                         char said[MISTAKEN_SIZE], struct error *error) {
+                         char text[MISTAKEN_SIZE], struct error *error) {
     const bool numbered = consume->config->consume.redis.partitions != 0;
     char name[CONSUME_NAME_SIZE];
     const char *words[] = {"TYPE", name};
     snprintf(name, sizeof name, numbered ? "%s" : "%s.0", consume->about.stream);
     redisReply *reply = ask(consume->broker, p, 2, words, "NOPERM", error);
-    *said = '\0';
+    *text = '\0';
     if (!reply)
         return -1;
     if (reply->type == REDIS_REPLY_STATUS && !strcmp(reply->str, "stream"))
-        snprintf(said, MISTAKEN_SIZE,
+        snprintf(text, MISTAKEN_SIZE,
                  "; stream %s exists, but is not read: examples.redis.partitions %s", name,
                  numbered ? "is set" : "is not set");
     freeReplyObject(reply);
@@ -513,20 +513,20 @@ static int find_mistaken(const struct consume *consume, const struct consume_par
 
 /* Logs all missing streams in one message. It waits a moment after the first, since partitions
    start one after the other. */
-static int say_missing(const struct consume *consume, struct error *error) {
+static int report_missing(const struct consume *consume, struct error *error) {
     const struct redis *redis = consume->broker;
     const struct consume_partition *first = NULL;
     const uint64_t now = clock_ns();
-    char names[MISSING_SAID * CONSUME_NAME_SIZE] = "", more[MORE_SIZE] = "";
+    char names[MISSING_SHOWN * CONSUME_NAME_SIZE] = "", more[MORE_SIZE] = "";
     size_t count = 0, used = 0;
     bool due = false;
     for (size_t n = 0; n < redis->reading_count; n++) {
         const struct consume_partition *p = redis->reading[n];
-        if (!p->missing || p->missing_said)
+        if (!p->missing || p->missing_reported)
             continue;
         due |= now - p->missing >= LOOK_NS;
         first = first ? first : p;
-        if (count++ < MISSING_SAID)
+        if (count++ < MISSING_SHOWN)
             used += (size_t)snprintf(names + used, sizeof names - used, "%s%s",
                                      count > 1 ? ", " : "", p->stream);
     }
@@ -536,9 +536,9 @@ static int say_missing(const struct consume *consume, struct error *error) {
     if (find_mistaken(consume, first, mistaken, error) < 0)
         return -1;
     for (size_t n = 0; n < redis->reading_count; n++)
-        redis->reading[n]->missing_said = redis->reading[n]->missing != 0;
-    if (count > MISSING_SAID)
-        snprintf(more, sizeof more, " and %zu more", count - MISSING_SAID);
+        redis->reading[n]->missing_reported = redis->reading[n]->missing != 0;
+    if (count > MISSING_SHOWN)
+        snprintf(more, sizeof more, " and %zu more", count - MISSING_SHOWN);
     log_info("%s: stream%s not found: %s%s; reading begins with the first entry (XADD)%s",
              consume->endpoint, text_s(count), names, more, mistaken);
     return 0;
@@ -554,7 +554,7 @@ static int look_at_all(struct consume *consume, bool between, struct error *erro
     for (size_t n = 0; n < redis->reading_count && status == 0; n++)
         status = look(consume, redis->reading[n], between, error);
     if (status == 0)
-        status = say_missing(consume, error);
+        status = report_missing(consume, error);
     if (status == 0)
         redis->due = clock_ns() + LOOK_NS;
     return status;

@@ -23,13 +23,13 @@
 #include "shares.h"
 #include "store/carry.h"
 
-#define TELL_INTERVAL 1.0 /* seconds */
+#define INFO_INTERVAL 1.0 /* seconds */
 #define HAND_OVER_MIN 5.0 /* seconds to wait when stopping, if a lease is shorter */
 #define ROUND_PATIENCE 3  /* time limit of a round, in leases */
 #define PASS_AFTER 0.125  /* leases: time to measure this daemon's rate */
 
 /* sizes of the texts of `status` */
-enum { TEXT_SIZE = 256, NUMBER_SIZE = 24, PARTITIONS_TOLD = 1024 };
+enum { TEXT_SIZE = 256, NUMBER_SIZE = 24, PARTITIONS_SHOWN = 1024 };
 
 struct fleet {
     const struct consume_about *about;
@@ -58,7 +58,7 @@ struct fleet {
     char *members, *owners; /* texts of `status` */
     json_t *differences;    /* the reported differences of rates, by name; NULL: none yet */
     bool compared;          /* the rates of the view are compared */
-    double told;            /* clock_seconds: the last report about this daemon */
+    double reported_at;     /* clock_seconds: the last report about this daemon */
     uint64_t rounds;
 };
 
@@ -177,22 +177,22 @@ static char *describe_self(const struct daemon *daemon) {
     return text;
 }
 
-static void tell(struct daemon *daemon) {
+static void send_info(struct daemon *daemon) {
     struct fleet *fleet = daemon->cluster->fleet;
     double now = clock_seconds();
-    if (now < fleet->told + TELL_INTERVAL)
+    if (now < fleet->reported_at + INFO_INTERVAL)
         return;
-    fleet->told = now;
+    fleet->reported_at = now;
     compare_rates(daemon);
     char *info = describe_self(daemon);
     if (info)
-        fleet_worker_tell(fleet->worker, info);
+        fleet_worker_set_info(fleet->worker, info);
     free(info);
 }
 
 static const char *state_of(const struct fleet_daemon *member, const json_t *info) {
-    const char *said = json_string_value(json_object_get(info, "state"));
-    return !member->living ? "gone" : member->draining ? "drained" : said ? said : "joining";
+    const char *state = json_string_value(json_object_get(info, "state"));
+    return !member->living ? "gone" : member->draining ? "drained" : state ? state : "joining";
 }
 
 static json_t *member_json(const struct fleet_view *view, size_t d, const json_t *info) {
@@ -227,7 +227,7 @@ static void write_texts(struct fleet *fleet, json_t *const *infos) {
         json_array_append_new(owners, owner_json(view, p, infos));
     fleet->members = json_dumps(members, JSON_COMPACT);
     fleet->owners =
-        view->partition_count <= PARTITIONS_TOLD ? json_dumps(owners, JSON_COMPACT) : NULL;
+        view->partition_count <= PARTITIONS_SHOWN ? json_dumps(owners, JSON_COMPACT) : NULL;
     json_decref(members);
     json_decref(owners);
 }
@@ -387,7 +387,7 @@ static int average(struct daemon *daemon, struct error *error) {
 
 /* Gives up averaging while the broker is away. After a rollback or a restart of learning, too, the
    next average is due at the next count. */
-static void give_up_averaging(struct daemon *daemon) {
+static void stop_averaging(struct daemon *daemon) {
     struct fleet *fleet = daemon->cluster->fleet;
     if (next_average(daemon) < fleet->average_at)
         fleet->average_at = next_average(daemon);
@@ -403,7 +403,7 @@ static void give_up_averaging(struct daemon *daemon) {
 
 /* Whether this daemon reaches the average within a lease, at its rate since others began to
    wait. */
-static bool comes_in_time(const struct fleet *fleet, uint64_t examples, double seconds) {
+static bool is_in_time(const struct fleet *fleet, uint64_t examples, double seconds) {
     double learned = (double)(examples - fleet->waiting.at);
     double left = (double)(fleet->average_at - fleet->waiting.at);
     return learned * fleet->self.lease >= left * seconds;
@@ -425,7 +425,7 @@ static void pass(struct daemon *daemon) {
     }
     double seconds = now - fleet->waiting.seen;
     if (fleet->waiting.passed || seconds < PASS_AFTER * fleet->self.lease ||
-        comes_in_time(fleet, daemon_examples(daemon), seconds))
+        is_in_time(fleet, daemon_examples(daemon), seconds))
         return;
     fleet->waiting.passed = true;
     fleet_worker_pass(fleet->worker, view->round);
@@ -826,8 +826,8 @@ int fleet_turn(struct daemon *daemon, struct error *error) {
         return begin(daemon, error);
     if (consume_partitions(daemon->cluster->consume) != fleet->shares.count)
         return has_grown(daemon, error);
-    tell(daemon);
-    give_up_averaging(daemon);
+    send_info(daemon);
+    stop_averaging(daemon);
     pass(daemon);
     if (poll_worker(daemon, error) < 0)
         return -1;

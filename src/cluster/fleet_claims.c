@@ -192,8 +192,8 @@ static int read_again(struct claims *claims, struct error *error) {
                      claims->client.claims);
 }
 
-/* Applies the next message within the time limit. Returns 1, or 0 if there is none, or only an end
-   of the committed ones. */
+/* Applies the next message within the time limit. Returns 1, or 0 after the time limit or the
+   end of the committed messages. */
 static int apply_next(struct claims *claims, int timeout, struct error *error) {
     rd_kafka_message_t *m = rd_kafka_consume(claims->topic, CLAIMS, timeout);
     if (!m)
@@ -349,10 +349,10 @@ int claims_commit(struct claims *claims, const rd_kafka_consumer_group_metadata_
 }
 
 int claims_write(struct claims *claims, const char *key, json_t *record, struct error *error) {
-    return claims_tell(claims, key, record, error) ? -1 : follow_written(claims, error);
+    return claims_append(claims, key, record, error) ? -1 : follow_written(claims, error);
 }
 
-int claims_tell(struct claims *claims, const char *key, json_t *record, struct error *error) {
+int claims_append(struct claims *claims, const char *key, json_t *record, struct error *error) {
     size_t span;
     if (claims_begin(claims, &span, error) == 0 &&
         claims_put(claims, span, key, json_incref(record), error) == 0 &&
@@ -373,7 +373,7 @@ json_t *claims_kind_of(const struct fleet_self *self) {
 }
 
 /* Checks the settings of another daemon. Returns -1 if this daemon cannot join. */
-static int judge_kind(const struct claims *claims, const json_t *record, struct error *error) {
+static int check_kind(const struct claims *claims, const json_t *record, struct error *error) {
     const struct fleet_self *self = claims->client.self;
     const json_t *kind = json_object_get(record, "kind");
     const char *at = claims->client.options->servers;
@@ -407,16 +407,16 @@ static int judge_kind(const struct claims *claims, const json_t *record, struct 
     return 0;
 }
 
-int claims_judge(const struct claims *claims, struct error *error) {
+int claims_check(const struct claims *claims, struct error *error) {
     const char *key;
     json_t *record;
     json_object_foreach(claims->records, key, record) {
         if (*key == *OF_DAEMON && claims_lease_left(record) > 0 &&
-            strcmp(key + 1, claims->client.self->name) != 0 && judge_kind(claims, record, error))
+            strcmp(key + 1, claims->client.self->name) != 0 && check_kind(claims, record, error))
             return -1;
     }
     for (size_t p = 0; p < claims->held_count; p++)
-        if (judge_kind(claims, claims->held[p].record, error))
+        if (check_kind(claims, claims->held[p].record, error))
             return -1;
     return 0;
 }

@@ -82,14 +82,14 @@ int claims_commit(struct claims *claims, const rd_kafka_consumer_group_metadata_
                   const rd_kafka_topic_partition_list_t *offsets, struct error *error);
 
 /* Does all of this for one record. claims_append does not read it back. */
-int claims_tell(struct claims *claims, const char *key, json_t *record, struct error *error);
+int claims_append(struct claims *claims, const char *key, json_t *record, struct error *error);
 int claims_write(struct claims *claims, const char *key, json_t *record, struct error *error);
 
 /* The settings that all daemons of a fleet share: of this daemon, to be freed; as recorded by any
    daemon, NULL if none has; and the check of both, which fails with EX_CONFIG if they differ. */
 json_t *claims_kind_of(const struct fleet_self *self);
 const json_t *claims_any_kind(const struct claims *claims);
-int claims_judge(const struct claims *claims, struct error *error);
+int claims_check(const struct claims *claims, struct error *error);
 
 /* After a rejected record (with its claim and serial), writes the record that counts again. A later
    reader may see the rejected one first, once the topic is compacted. */

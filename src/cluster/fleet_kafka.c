@@ -43,9 +43,9 @@ struct kafka {
     bool settled;                             /* the assignment has been stable since it joined */
     bool broken;                              /* it has to be joined again */
     bool draining;                            /* everything is handed over before it is left */
-    rd_kafka_resp_err_t said;                 /* the last error that was logged */
+    rd_kafka_resp_err_t reported;             /* the last error that was logged */
     rd_kafka_topic_partition_list_t *revoked; /* NULL: nothing has to be released */
-    double tell_due;                          /* clock_seconds: next report about this daemon */
+    double info_due;                          /* clock_seconds: next report about this daemon */
 
     struct staged *staged;
     size_t staged_count;
@@ -74,7 +74,7 @@ static void note_refused(struct kafka *kafka, rd_kafka_error_t *refused) {
     rd_kafka_error_destroy(refused);
 }
 
-static void take_back(struct kafka *kafka, rd_kafka_topic_partition_list_t *list) {
+static void drop_revoked(struct kafka *kafka, rd_kafka_topic_partition_list_t *list) {
     note_refused(kafka, rd_kafka_incremental_unassign(kafka->group, list));
     note_assigned(kafka, list, false, false);
 }
@@ -99,12 +99,12 @@ static void on_rebalance(rd_kafka_t *group, rd_kafka_resp_err_t code,
     } else {
         kafka->known = false;
         kafka->broken |= kafka->revoked != NULL;
-        take_back(kafka, list);
+        drop_revoked(kafka, list);
     }
 }
 
 /* Releases revoked partitions once this daemon does not own them, or at once (`all`). */
-static void give_up(struct kafka *kafka, bool all) {
+static void release_revoked(struct kafka *kafka, bool all) {
     rd_kafka_topic_partition_list_t *list = kafka->revoked;
     for (int n = 0; list && n < list->cnt; n++)
         if (!all && (size_t)list->elems[n].partition < kafka->claims.held_count &&
@@ -113,7 +113,7 @@ static void give_up(struct kafka *kafka, bool all) {
     if (!list)
         return;
     kafka->revoked = NULL;
-    take_back(kafka, list);
+    drop_revoked(kafka, list);
     rd_kafka_topic_partition_list_destroy(list);
 }
 
@@ -128,7 +128,7 @@ static void end_member(struct kafka *kafka) {
 
 static void end_group(struct kafka *kafka) {
     if (kafka->revoked) {
-        take_back(kafka, kafka->revoked);
+        drop_revoked(kafka, kafka->revoked);
         rd_kafka_topic_partition_list_destroy(kafka->revoked);
     }
     end_member(kafka);
@@ -167,9 +167,9 @@ static int poll_group(struct kafka *kafka, struct error *error) {
             return lease_is_short(kafka, error);
         if (kafka_refuses(code))
             return kafka_fail(kafka->client, code, error);
-        if (code && code != kafka->said && !kafka_passes(code))
+        if (code && code != kafka->reported && !kafka_passes(code))
             log_warning("group %s: %s", kafka->self->group, rd_kafka_err2str(code));
-        kafka->said = code;
+        kafka->reported = code;
     }
     rd_kafka_resp_err_t fatal =
         kafka->group ? rd_kafka_fatal_error(kafka->group, why, sizeof why) : 0;
@@ -262,14 +262,15 @@ static int subscribe(struct kafka *kafka, struct error *error) {
 
 /* ---- Members ---- */
 
-static int tell(struct kafka *kafka, const char *info, struct error *error) {
+static int send_info(struct kafka *kafka, const char *info, struct error *error) {
     const struct fleet_self *self = kafka->self;
     char key[CLAIMS_KEY_SIZE];
-    kafka->tell_due = clock_seconds() + self->lease / FLEET_RENEWALS_A_LEASE;
-    return claims_tell(&kafka->claims, claims_key(key, OF_DAEMON, self->name),
-                       json_pack("{s:s, s:s, s:f, s:s, s:o}", "id", self->id, "run", kafka->run,
-                                 "lease", self->lease, "info", info, "kind", claims_kind_of(self)),
-                       error);
+    kafka->info_due = clock_seconds() + self->lease / FLEET_RENEWALS_A_LEASE;
+    return claims_append(&kafka->claims, claims_key(key, OF_DAEMON, self->name),
+                         json_pack("{s:s, s:s, s:f, s:s, s:o}", "id", self->id, "run", kafka->run,
+                                   "lease", self->lease, "info", info, "kind",
+                                   claims_kind_of(self)),
+                         error);
 }
 
 static const char *old_topic(const struct kafka *kafka, char name[KAFKA_TOPIC_SIZE]) {
@@ -314,9 +315,9 @@ static int join(struct fleet_link *link, const char *info, struct error *error) 
             .left = claims_lease_left(other)};
         return fleet_name_is_taken(self, error);
     }
-    return refuse_old(kafka, error) || claims_judge(&kafka->claims, error) ||
-                   tell(kafka, info, error) || claims_follow_all(&kafka->claims, error) ||
-                   claims_judge(&kafka->claims, error) || subscribe(kafka, error)
+    return refuse_old(kafka, error) || claims_check(&kafka->claims, error) ||
+                   send_info(kafka, info, error) || claims_follow_all(&kafka->claims, error) ||
+                   claims_check(&kafka->claims, error) || subscribe(kafka, error)
                ? -1
                : 0;
 }
@@ -333,9 +334,9 @@ static int renew(struct fleet_link *link, const char *info, uint64_t *version,
                    : 0;
     if (!own || *version)
         return 0;
-    give_up(kafka, false);
-    const bool tells = !kafka->client->writes && clock_seconds() >= kafka->tell_due;
-    if (subscribe(kafka, error) || (tells && tell(kafka, info, error)))
+    release_revoked(kafka, false);
+    const bool is_due = !kafka->client->writes && clock_seconds() >= kafka->info_due;
+    if (subscribe(kafka, error) || (is_due && send_info(kafka, info, error)))
         return -1;
     *version = kafka->claims.version;
     return 0;
@@ -353,7 +354,7 @@ static int leave(struct fleet_link *link, struct error *error) {
     while (kafka->group && clock_seconds() < end) {
         if (!is_member(kafka) || poll_group(kafka, error))
             break;
-        give_up(kafka, true);
+        release_revoked(kafka, true);
         nanosleep(&(struct timespec){.tv_nsec = KAFKA_POLL_MS * 1000000L}, NULL);
     }
     if (claims_follow(&kafka->claims, error))
@@ -638,7 +639,7 @@ static int settle(struct fleet_link *link, const uint64_t *claims, size_t count,
 
 enum verdict { WRITE, DONE, REFUSED, INCOMPLETE };
 
-static enum verdict judge(const struct kafka *kafka, const struct fleet_commit *commit) {
+static enum verdict check_commit(const struct kafka *kafka, const struct fleet_commit *commit) {
     const struct holding *held = &kafka->claims.held[commit->partition];
     if (held->record && held->claim == commit->claim && held->serial == commit->serial)
         return DONE; /* the answer was lost */
@@ -670,7 +671,7 @@ static int add_staged(struct kafka *kafka, const struct fleet_commit *commit,
     *staged = &larger[kafka->staged_count++];
     **staged =
         (struct staged){commit->partition, commit->serial, kafka->client->number, 0, SIZE_MAX};
-    if (judge(kafka, commit) != WRITE)
+    if (check_commit(kafka, commit) != WRITE)
         return 0;
     (*staged)->span = kafka_span_new(kafka->client, 0);
     return (*staged)->span == SIZE_MAX ? error_no_memory(error) : 0;
@@ -729,7 +730,7 @@ static int put_commit(struct kafka *kafka, size_t span, const struct fleet_commi
 /* If the group has changed since the states were staged, all jobs have to be repeated. */
 static int has_changed(struct kafka *kafka, const struct fleet_commit *commit) {
     const struct staged *staged = find_staged(kafka, commit);
-    return staged && staged->span != SIZE_MAX && judge(kafka, commit) != WRITE;
+    return staged && staged->span != SIZE_MAX && check_commit(kafka, commit) != WRITE;
 }
 
 static int commit_each(struct kafka *kafka, struct fleet_commit *commits, size_t count,
@@ -744,7 +745,7 @@ static int commit_each(struct kafka *kafka, struct fleet_commit *commits, size_t
     for (size_t n = 0; n < count; n++) {
         if (has_changed(kafka, &commits[n]))
             return error_set(error, EX_TEMPFAIL, "the group has rebalanced during the commit");
-        const enum verdict verdict = judge(kafka, &commits[n]);
+        const enum verdict verdict = check_commit(kafka, &commits[n]);
         commits[n].refused = verdict == REFUSED;
         commits[n].incomplete = verdict == INCOMPLETE;
         if (verdict == WRITE && put_commit(kafka, span, &commits[n], release, offsets, error))
@@ -755,7 +756,7 @@ static int commit_each(struct kafka *kafka, struct fleet_commit *commits, size_t
     for (size_t n = 0; n < count; n++) { /* another daemon's record may be first */
         if (!rd_kafka_topic_partition_list_find(offsets, kafka->self->stream,
                                                 (int32_t)commits[n].partition) ||
-            judge(kafka, &commits[n]) == DONE)
+            check_commit(kafka, &commits[n]) == DONE)
             continue;
         commits[n].refused = true;
         if (claims_restore(&kafka->claims, commits[n].partition, commits[n].claim,
@@ -843,7 +844,7 @@ static int drain(struct fleet_link *link, const char *name, struct error *error)
     if (!daemon || claims_lease_left(daemon) <= 0)
         return error_set(error, EX_USAGE, "daemon not found: %s in the fleet %s", name,
                          kafka->self->group);
-    return claims_tell(&kafka->claims, claims_key(key, OF_DRAINED, name), json_object(), error);
+    return claims_append(&kafka->claims, claims_key(key, OF_DRAINED, name), json_object(), error);
 }
 
 static int rebalance(struct fleet_link *link, struct error *error) {

@@ -40,7 +40,8 @@ int kafka_fail(struct fleet_client *kafka, rd_kafka_resp_err_t code, struct erro
     if (is_unknown(code)) /* it was deleted, and is created again at the next call */
         kafka->topics_known = false;
     if (kafka_refuses(code))
-        return kafka_say_refused(error, kafka->options, code, &kafka->aim, rd_kafka_err2str(code));
+        return kafka_report_refused(error, kafka->options, code, &kafka->aim,
+                                    rd_kafka_err2str(code));
     if (code == RD_KAFKA_RESP_ERR_UNSUPPORTED_VERSION ||
         code == RD_KAFKA_RESP_ERR__UNSUPPORTED_FEATURE ||
         code == RD_KAFKA_RESP_ERR_INVALID_TRANSACTION_TIMEOUT)
@@ -50,7 +51,7 @@ int kafka_fail(struct fleet_client *kafka, rd_kafka_resp_err_t code, struct erro
     return code == RD_KAFKA_RESP_ERR__TRANSPORT || code == RD_KAFKA_RESP_ERR__TIMED_OUT ||
                    code == RD_KAFKA_RESP_ERR__MSG_TIMED_OUT ||
                    code == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN
-               ? kafka_say_away(error, kafka->options, kafka->why)
+               ? kafka_report_away(error, kafka->options, kafka->why)
                : error_set(error, EX_TEMPFAIL, "%s", rd_kafka_err2str(code));
 }
 
@@ -59,8 +60,8 @@ static void on_error(rd_kafka_t *client, int code, const char *reason, void *con
     struct fleet_client *kafka = context;
     (void)client;
     if (kafka_refuses((rd_kafka_resp_err_t)code))
-        kafka_say_refused(&kafka->fatal, kafka->options, (rd_kafka_resp_err_t)code, &kafka->aim,
-                          reason);
+        kafka_report_refused(&kafka->fatal, kafka->options, (rd_kafka_resp_err_t)code, &kafka->aim,
+                             reason);
     else
         kafka_keep_why(kafka->why, (rd_kafka_resp_err_t)code, reason);
 }
@@ -434,7 +435,7 @@ static int cannot_make(const struct fleet_client *kafka, const struct topic *top
         topic->partitions, configs);
 }
 
-static int judge_creation(struct fleet_client *kafka, const struct topic *topic,
+static int check_creation(struct fleet_client *kafka, const struct topic *topic,
                           rd_kafka_event_t *event, struct error *error) {
     size_t count = 0;
     const rd_kafka_CreateTopics_result_t *result =
@@ -469,7 +470,7 @@ static int create(struct fleet_client *kafka, const struct topic *topic, struct 
     rd_kafka_AdminOptions_set_operation_timeout(options, CREATE_MS / 2, why, sizeof why);
     rd_kafka_CreateTopics(kafka->reader, &fresh, 1, options, queue);
     rd_kafka_event_t *event = rd_kafka_queue_poll(queue, CREATE_MS);
-    int result = judge_creation(kafka, topic, event, error);
+    int result = check_creation(kafka, topic, event, error);
     if (event)
         rd_kafka_event_destroy(event);
     rd_kafka_queue_destroy(queue);

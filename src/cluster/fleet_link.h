@@ -300,7 +300,7 @@ enum { FLEET_NOBODY = -1 };
 /* Assigns `partitions` to `daemons`, numbered in the order of their names. Each daemon gets the
    same number or one more, and as few partitions as possible move. The same `owner` always leads to
    the same `to`. Both are (partitions,), with a daemon's number or FLEET_NOBODY, and may be the
-   same array. `to` is FLEET_NOBODY if there are no daemons. `room` is scratch memory, (2 *
+   same array. Without daemons, `to` is FLEET_NOBODY. `room` is scratch memory, (2 *
    daemons,). */
 void fleet_assign(size_t partitions, size_t daemons, const int *owner, int *to, size_t *room);
 

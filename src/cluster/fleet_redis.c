@@ -130,7 +130,7 @@ static int no_sense(const struct fleet_redis *redis, struct error *error) {
 }
 
 /* Sets the error for a script's answer to a daemon that may not do this. */
-static int judge_member(const struct fleet_redis *redis, const char *text, struct error *error) {
+static int fail_member(const struct fleet_redis *redis, const char *text, struct error *error) {
     if (!strcmp(text, "name"))
         return fleet_name_is_taken(redis->self, error);
     if (!strcmp(text, "stale"))
@@ -166,12 +166,12 @@ static bool is_no_sense(const char *text) {
     return begins(text, "WRONGTYPE") || strstr(text, "user_script") != NULL;
 }
 
-static int judge(struct fleet_redis *redis, const char *text, struct error *error) {
+static int check_error(struct fleet_redis *redis, const char *text, struct error *error) {
     if (begins(text, "NOSCRIPT")) { /* words of an appended command */
         memset(redis->sha, 0, sizeof redis->sha);
         return error_set(error, EX_TEMPFAIL, "server error: %s", text);
     }
-    redis_judge(redis->url, text, error);
+    redis_fail(redis->url, text, error);
     return error->status == EX_UNAVAILABLE && is_no_sense(text)
                ? has_something_else(redis, text, error)
                : -1;
@@ -188,7 +188,7 @@ static int check(struct fleet_redis *redis, redisReply *got, redisReply **reply,
         return -1;
     }
     if (got->type == REDIS_REPLY_ERROR) {
-        judge(redis, got->str, error);
+        check_error(redis, got->str, error);
         freeReplyObject(got);
         return -1;
     }
@@ -204,7 +204,7 @@ static int next_reply(struct fleet_redis *redis, redisReply **reply, struct erro
     return check(redis, got, reply, error);
 }
 
-/* Sends one command; on -1 there is no reply. */
+/* Sends one command; on -1 `*reply` is NULL. */
 static int ask(struct fleet_redis *redis, const struct fleet_words *words, redisReply **reply,
                struct error *error) {
     *reply = NULL;
@@ -308,10 +308,10 @@ static int call(struct fleet_redis *redis, enum fleet_script script, redisReply 
 /* ---- Durability of the server ---- */
 
 /* Without appendonly, a server loses the fleet's state when it ends, and with it everything that
-   was learned since. Redis's default is no. */
+   was learned since. Redis's default is appendonly no. */
 
 /* Whether INFO has the line. A line that an older server lacks counts as present. */
-static bool says(const char *info, const char *line) {
+static bool has_line(const char *info, const char *line) {
     const char *found = strstr(info, line);
     size_t size = strlen(line);
     return found && (found == info || found[-1] == '\n') &&
@@ -320,13 +320,13 @@ static bool says(const char *info, const char *line) {
 
 static void warn_of_keeping(const struct fleet_redis *redis, const char *info) {
     const char *where = redis->url->name;
-    if (says(info, "aof_enabled:0"))
+    if (has_line(info, "aof_enabled:0"))
         log_warning("%s does not keep acknowledged data on disk (appendonly no): when it ends, the "
                     "fleet loses its progress and repeats what was learned since; set appendonly "
                     "yes in its configuration",
                     where);
-    if (!says(info, "maxmemory:0") && strstr(info, "maxmemory_policy:") &&
-        !says(info, "maxmemory_policy:noeviction"))
+    if (!has_line(info, "maxmemory:0") && strstr(info, "maxmemory_policy:") &&
+        !has_line(info, "maxmemory_policy:noeviction"))
         log_warning("%s may delete keys and messages of the fleet when its memory is full: set "
                     "maxmemory-policy noeviction in its configuration",
                     where);
@@ -350,7 +350,7 @@ static int read_taken(const struct fleet_redis *redis, const redisReply *reply,
     enum { EACH = 3 };
     size_t at = 1;
     if (strcmp(reply_text(reply, 0), "ok") != 0)
-        return judge_member(redis, reply_text(reply, 0), error);
+        return fail_member(redis, reply_text(reply, 0), error);
     for (size_t n = 0; n < count; n++) {
         uint64_t partition;
         struct fleet_claim *claim = &claims[n];
@@ -469,7 +469,7 @@ static int read_committed(const struct fleet_redis *redis, const redisReply *rep
         return error_set(error, EX_TEMPFAIL, "staged states are lost");
     return commit->refused || commit->incomplete || !strcmp(text, "ok")
                ? 0
-               : judge_member(redis, text, error);
+               : fail_member(redis, text, error);
 }
 
 /* Reads all replies, after all commands were sent, and sets the first error. `commits` are those of
@@ -663,7 +663,7 @@ static int arrive(struct fleet_link *link, uint64_t serial, const void *paramete
     add_number(&words, ROUND_MS);
     int result = run(redis, SCRIPT_ARRIVE, &words, &reply, error);
     if (result == 0 && !reply_number(reply, round))
-        result = judge_member(redis, reply_text(reply, 0), error);
+        result = fail_member(redis, reply_text(reply, 0), error);
     freeReplyObject(reply);
     return result;
 }
@@ -713,7 +713,7 @@ static int parameters_of(struct fleet_link *link, uint64_t round, const char *na
 /* ---- Members ---- */
 
 /* Compares the fleet's settings with this daemon's. */
-static int judge_join(struct fleet_redis *redis, const redisReply *reply, struct error *error) {
+static int fail_join(struct fleet_redis *redis, const redisReply *reply, struct error *error) {
     const char *what = reply_text(reply, 0), *theirs = reply_text(reply, 1);
     const struct fleet_self *self = redis->self;
     if (!strcmp(what, "ok"))
@@ -759,7 +759,7 @@ static int join(struct fleet_link *link, const char *info, struct error *error) 
     redisReply *reply;
     int result = call(redis, SCRIPT_JOIN, &reply, error, "@nsnsns", lease_ms(redis), self->stream,
                       (uint64_t)self->partitions, self->digest, self->every, info) ||
-                 judge_join(redis, reply, error);
+                 fail_join(redis, reply, error);
     freeReplyObject(reply);
     if (result == 0)
         look_at_keeping(redis);
@@ -775,7 +775,7 @@ static int renew(struct fleet_link *link, const char *info, uint64_t *version,
     if (result == 0 && !strcmp(reply_text(reply, 0), "stale"))
         *version = FLEET_DISPLACED;
     else if (result == 0 && !reply_number(reply, version))
-        result = judge_member(redis, reply_text(reply, 0), error);
+        result = fail_member(redis, reply_text(reply, 0), error);
     freeReplyObject(reply);
     return result;
 }

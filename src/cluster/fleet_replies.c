@@ -152,8 +152,8 @@ static int read_news(const redisReply *reply, struct fleet_view *news) {
 
 /* Clears `stays` of the daemons that have news or are gone: (before->daemon_count,), all true at
    first. */
-static void strike(const redisReply *gone, const struct fleet_view *news,
-                   const struct fleet_view *before, bool *stays) {
+static void mark_replaced(const redisReply *gone, const struct fleet_view *news,
+                          const struct fleet_view *before, bool *stays) {
     int found;
     for (size_t n = 0; n < news->daemon_count; n++)
         if ((found = fleet_view_find(before, news->daemons[n].name)) >= 0)
@@ -184,7 +184,7 @@ static int merge_daemons(const redisReply *gone, struct fleet_view *before, stru
         goto end;
     for (size_t d = 0; d < count; d++)
         stays[d] = true;
-    strike(gone, news, before, stays);
+    mark_replaced(gone, news, before, stays);
     for (size_t d = 0; d < count; d++)
         if (stays[d])
             view->daemons[view->daemon_count++] = before->daemons[d];

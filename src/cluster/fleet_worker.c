@@ -77,7 +77,7 @@ int fleet_worker_descriptor(const struct fleet_worker *worker) {
     return worker->event;
 }
 
-void fleet_worker_tell(struct fleet_worker *worker, const char *info) {
+void fleet_worker_set_info(struct fleet_worker *worker, const char *info) {
     char *copy = strdup(info);
     pthread_mutex_lock(&worker->mutex);
     if (copy) {
@@ -654,7 +654,7 @@ static void add_to(struct fleet_average *average, const float *values) {
 }
 
 /* Rounds once. */
-static void take_mean(const struct fleet_average *average, float *values) {
+static void write_mean(const struct fleet_average *average, float *values) {
     for (size_t n = 0; n < average->count; n++)
         values[n] = (float)(average->sums[n] / (double)average->added);
 }
@@ -702,7 +702,7 @@ static int average(struct fleet_worker *worker, struct fleet_job *job, struct er
         job->round = round;
         job->alone = sums.added < 2;
         if (!job->alone)
-            take_mean(&sums, job->parameters);
+            write_mean(&sums, job->parameters);
     }
     free(sums.sums);
     free(names);

@@ -75,7 +75,7 @@ void fleet_worker_close(struct fleet_worker **worker, bool leave);
 int fleet_worker_descriptor(const struct fleet_worker *worker);
 
 /* Sets the daemon's report about itself (JSON). */
-void fleet_worker_tell(struct fleet_worker *worker, const char *info);
+void fleet_worker_set_info(struct fleet_worker *worker, const char *info);
 
 /* The round need not wait for this daemon (fleet_link.h). */
 void fleet_worker_pass(struct fleet_worker *worker, uint64_t round);
@@ -88,7 +88,7 @@ void fleet_worker_ask(struct fleet_worker *worker, struct fleet_job *job);
 int fleet_worker_poll(struct fleet_worker *worker, struct fleet_job **done, struct fleet_view *view,
                       bool *seen, struct error *error);
 
-/* Waits for news, at most `seconds`; returns false if there are none. */
+/* Waits for news, at most `seconds`; returns false after that time. */
 bool fleet_worker_wait(const struct fleet_worker *worker, double seconds);
 
 /* Returns the seconds since the last answer of the broker; 0: it answers. */

@@ -59,8 +59,8 @@ int shares_read(struct daemon *daemon, size_t partition, const struct consume_pl
 
 /* ---- File of claims ---- */
 
-/* The file lists a partition's claim from before its first example until the journal has all
-   effects of the claim's end. */
+/* The file has a partition's claim before its first example is learned, and until the journal has
+   all effects of the claim's end. */
 
 enum { MODE = 0600, PARTITION_SIZE = 24, TEMPORARY_SIZE = sizeof((struct shares *)0)->path + 8 };
 
@@ -192,7 +192,7 @@ static int write_file(const struct daemon *daemon, struct error *error) {
     return result;
 }
 
-/* Makes an ID if there is no file. */
+/* Makes an ID if the file does not exist. */
 static int read_file(const struct daemon *daemon, struct error *error) {
     struct shares *shares = daemon->cluster->shares;
     if (access(shares->path, F_OK) != 0)

@@ -71,7 +71,7 @@ size_t shares_partition_of(const struct daemon *daemon, const char *key, size_t 
 
 /* Makes a commit of all partitions in a state, with the states that the broker does not have yet.
    All messages taken so far are then learned and durable. Returns NULL with -1 in `error`, or an
-   empty job if there is no such partition. */
+   empty job without such a partition. */
 struct fleet_job *shares_export(struct daemon *daemon, enum share_state state, struct error *error);
 
 /* Handles the answer to a commit, and to a release: 1 if some have to be released again. */

@@ -327,7 +327,7 @@ static int await(struct runnel_request *request, struct runnel_error *why, struc
 }
 
 /* Sends the command, a JSON object, and waits until the daemon has executed it. Fails with
-   EX_UNAVAILABLE if there is no answer within a minute or the daemon refuses, or with
+   EX_UNAVAILABLE without an answer within a minute, or if the daemon refuses, or with
    FEED_INTERRUPTED. */
 static int replay_command(const struct runnel_peer *peer, const char *command,
                           struct error *error) {
@@ -788,8 +788,8 @@ static int send_command(struct replay *replay, const struct replay_entry *entry,
                         struct error *error) {
     if (!replay->settings->control) {
         replay->commands++;
-        feed_say("entry %llu is a command and was not sent: %.*s",
-                 (unsigned long long)entry->position, COMMAND_SHOWN, entry->command);
+        feed_print("entry %llu is a command and was not sent: %.*s",
+                   (unsigned long long)entry->position, COMMAND_SHOWN, entry->command);
         return 0;
     }
     if (delivery_settle(&replay->delivery, error) < 0)
@@ -834,16 +834,17 @@ static int send_all(struct replay *replay, struct error *error) {
 }
 
 /* Prints where another call continues. New numbers start at 0 again, so it needs another epoch. */
-static void tell_position(const struct replay *replay) {
+static void print_position(const struct replay *replay) {
     char epoch[sizeof " with a greater --epoch"] = "";
     if (replay->settings->common.epoch_given)
         strcpy(epoch, " with a greater --epoch");
     if (replay->delivery.started && replay->position <= replay->last && !replay->repeated)
-        feed_say("stopped before entry %llu; continue with --from %llu%s",
-                 (unsigned long long)replay->position, (unsigned long long)replay->position, epoch);
+        feed_print("stopped before entry %llu; continue with --from %llu%s",
+                   (unsigned long long)replay->position, (unsigned long long)replay->position,
+                   epoch);
 }
 
-static void tell_again(const struct replay *replay, struct error *error) {
+static void print_repeat(const struct replay *replay, struct error *error) {
     size_t used = strlen(error->text);
     if (error->status == EX_TEMPFAIL && !replay->settings->control)
         snprintf(error->text + used, sizeof error->text - used,
@@ -869,12 +870,12 @@ static int replay_run(const struct replay_settings *settings, struct error *erro
         bool stopped = status < 0;
         status = delivery_close(&replay.delivery, status, 0, error);
         if (stopped)
-            tell_position(&replay);
+            print_position(&replay);
         if (status < 0)
-            tell_again(&replay, error);
+            print_repeat(&replay, error);
         if (replay.commands)
-            feed_say("commands of the journal that were not sent: %llu; see --control",
-                     (unsigned long long)replay.commands);
+            feed_print("commands of the journal that were not sent: %llu; see --control",
+                       (unsigned long long)replay.commands);
     }
     streams_close(&replay.streams);
     replay_left_out_close(&replay.left_out);
@@ -887,8 +888,8 @@ static int replay_run(const struct replay_settings *settings, struct error *erro
 #define SPEED_MIN 1e-6
 #define SPEED_MAX 1e9
 
-static int take_speed(void *values, const struct option_row *row, const char *text,
-                      struct error *error) {
+static int parse_speed(void *values, const struct option_row *row, const char *text,
+                       struct error *error) {
     struct replay_settings *s = values;
     char *end;
     if (!strcmp(text, "full") || !strcmp(text, "original")) {
@@ -907,7 +908,7 @@ static const struct option_row OPTIONS[] = {
     {"connect", 'c', "ENDPOINT", "the daemon's examples socket (default " WIRE_EXAMPLES ")",
      OPTION_TEXT(struct replay_settings, common.to.endpoint)},
     {"speed", 0, "SPEED", "full (default), original, or a factor: 10 is ten times as fast",
-     OPTION_TAKE(take_speed), .complete = COMPLETE_WORDS, .words = "full original"},
+     OPTION_TAKE(parse_speed), .complete = COMPLETE_WORDS, .words = "full original"},
     {"from", 0, "N", "first position (default: the first entry)",
      OPTION_COUNT(struct replay_settings, first, 1, INT64_MAX)},
     {"to", 0, "N", "last position (default: the last entry)",

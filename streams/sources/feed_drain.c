@@ -171,14 +171,14 @@ struct drain {
     uint32_t count, shared;
     struct node nodes[DRAIN_WORDS_MAX + 1]; /* by the number of words */
     struct template_file *file;             /* or NULL */
-    bool full_said;
+    bool full_reported;
     char line[DRAIN_LINE_MAX];      /* the newest line, printable */
     char masked[DRAIN_MASKED_SIZE]; /* without its numbers */
     char *words[DRAIN_WORDS_MAX];   /* its words */
     char *text;                     /* text of a template, see drain_text */
 };
 
-/* --- Words ---------------------------------------------------------------------------------- */
+/* ---- Words ---- */
 
 static bool is_digit(char c) {
     return c >= '0' && c <= '9';
@@ -284,7 +284,7 @@ static bool is_wild(const char *word) {
     return strcmp(word, WILD) == 0;
 }
 
-/* --- Tree ----------------------------------------------------------------------------------- */
+/* ---- Tree ---- */
 
 /* Makes room for one more element after `count`. */
 static bool grow(void **list, size_t count, size_t *capacity, size_t size) {
@@ -414,7 +414,7 @@ static bool generalize(struct template *template, char *const *words) {
     return changed;
 }
 
-/* --- File ----------------------------------------------------------------------------------- */
+/* ---- File ---- */
 
 static int keep(struct drain *drain, uint32_t id, struct error *error) {
     const char *text = drain_text(drain, id);
@@ -483,7 +483,7 @@ void drain_close(struct drain **pointer) {
     *pointer = NULL;
 }
 
-/* --- Lines ---------------------------------------------------------------------------------- */
+/* ---- Lines ---- */
 
 const char *drain_text(struct drain *drain, uint32_t id) {
     if (id >= drain->count)
@@ -515,10 +515,11 @@ int drain_id(struct drain *drain, const char *line, uint32_t *id, struct error *
         if (add_template(drain, drain->words, count, error) < 0 || keep(drain, *id, error) < 0)
             return -1;
         feed_detail("template %lu: %s", (unsigned long)*id, drain->text);
-    } else if (!drain->full_said) {
-        drain->full_said = true;
-        feed_say("maximum of %lu templates reached; other lines share the id %lu; see --templates",
-                 (unsigned long)drain->count, (unsigned long)drain->shared);
+    } else if (!drain->full_reported) {
+        drain->full_reported = true;
+        feed_print(
+            "maximum of %lu templates reached; other lines share the id %lu; see --templates",
+            (unsigned long)drain->count, (unsigned long)drain->shared);
     }
     return 0;
 }

@@ -30,7 +30,7 @@ struct http {
     char reason[CURL_ERROR_SIZE];
 };
 
-static size_t take_bytes(char *bytes, size_t size, size_t count, void *context) {
+static size_t append_bytes(char *bytes, size_t size, size_t count, void *context) {
     struct http *p = context;
     size_t more = size * count, needed = p->size + more + 1;
     if (needed > ANSWER_MAX)
@@ -119,7 +119,7 @@ int http_open(struct http **opened, const char *url, const char *path,
     if (!p)
         return error_no_memory(error);
     p->curl = curl_easy_init();
-    if (!p->curl || take_bytes("", 1, 0, p) != 0)
+    if (!p->curl || append_bytes("", 1, 0, p) != 0)
         return error_no_memory(error);
     curl_easy_setopt(p->curl, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(p->curl, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
@@ -133,7 +133,7 @@ int http_open(struct http **opened, const char *url, const char *path,
     signal(SIGPIPE, SIG_IGN);
     curl_easy_setopt(p->curl, CURLOPT_TIMEOUT_MS, (long)(options->timeout * 1e3) + 1);
     curl_easy_setopt(p->curl, CURLOPT_ERRORBUFFER, p->reason);
-    curl_easy_setopt(p->curl, CURLOPT_WRITEFUNCTION, take_bytes);
+    curl_easy_setopt(p->curl, CURLOPT_WRITEFUNCTION, append_bytes);
     curl_easy_setopt(p->curl, CURLOPT_WRITEDATA, p);
     curl_easy_setopt(p->curl, CURLOPT_XFERINFOFUNCTION, look_after);
     curl_easy_setopt(p->curl, CURLOPT_NOPROGRESS, 0L);

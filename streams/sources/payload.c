@@ -134,9 +134,9 @@ static int refuse(struct payload *payload, const struct message *message, char *
         return error_set(error, EX_DATAERR, "message %s is not an example: %s%s (--strict)",
                          message->id, why, broker ? "; it stays at the broker" : "");
     if (source->skipped++ == 0)
-        feed_say("message %s is not an example: %s. It is counted%s, and so are all others; "
-                 "--verbose lists them, --strict ends at the first",
-                 message->id, why, broker ? " and acknowledged to the broker" : "");
+        feed_print("message %s is not an example: %s. It is counted%s, and so are all others; "
+                   "--verbose lists them, --strict ends at the first",
+                   message->id, why, broker ? " and acknowledged to the broker" : "");
     else
         feed_detail("message %s is not an example: %s", message->id, why);
     return 0;
@@ -172,7 +172,7 @@ int fields_open(struct mapping **mapping, const struct source *source, struct er
                                                   .format = fields->time_format,
                                                   .strict = source->strict,
                                                   .names = &NAMES,
-                                                  .say = feed_say},
+                                                  .say = feed_print},
                         error);
 }
 

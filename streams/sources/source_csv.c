@@ -109,8 +109,9 @@ static bool read_cell(struct csv *csv, size_t column, enum value_kind kind, unio
     if (good || !cells->good || symbol)
         return good;
     if (cells->bad++ == 0)
-        feed_say("%s:%llu: column '%s': %s; such cells count as missing (--missing)", csv_file(csv),
-                 (unsigned long long)csv->row.line, csv->columns.names[column], why);
+        feed_print("%s:%llu: column '%s': %s; such cells count as missing (--missing)",
+                   csv_file(csv), (unsigned long long)csv->row.line, csv->columns.names[column],
+                   why);
     return true;
 }
 
@@ -262,10 +263,10 @@ static int csv_check_order(struct csv *csv, struct held_stream *stream, struct e
     if ((back && csv->back++ == 0) || (repeated && csv->repeated++ == 0)) {
         char streams[SUGGESTION_SIZE];
         suggest_streams(csv, streams, sizeof streams);
-        feed_say("%s:%llu: column '%s': %s%s%s", csv_file(csv), (unsigned long long)csv->row.line,
-                 csv->columns.names[csv->time.indices[0]],
-                 back ? "the time goes back" : "duplicate time",
-                 csv->key == NONE ? "" : " in stream", streams);
+        feed_print("%s:%llu: column '%s': %s%s%s", csv_file(csv), (unsigned long long)csv->row.line,
+                   csv->columns.names[csv->time.indices[0]],
+                   back ? "the time goes back" : "duplicate time",
+                   csv->key == NONE ? "" : " in stream", streams);
     }
     stream->time = time;
     stream->timed = true;
@@ -284,14 +285,14 @@ static void report(struct csv *csv) {
                                      used ? ", " : "", (unsigned long long)csv->cells[i].bad,
                                      csv->columns.names[i]);
     if (used)
-        feed_say("%s: cells that are not numbers count as missing: %s%s", csv_file(csv), listed,
-                 used < sizeof listed ? "" : " ...");
+        feed_print("%s: cells that are not numbers count as missing: %s%s", csv_file(csv), listed,
+                   used < sizeof listed ? "" : " ...");
     if (csv->repeated > 1)
-        feed_say("%s: %llu rows have the same time as the row before", csv_file(csv),
-                 (unsigned long long)csv->repeated);
+        feed_print("%s: %llu rows have the same time as the row before", csv_file(csv),
+                   (unsigned long long)csv->repeated);
     if (csv->back > 1)
-        feed_say("%s: the time goes back in %llu rows", csv_file(csv),
-                 (unsigned long long)csv->back);
+        feed_print("%s: the time goes back in %llu rows", csv_file(csv),
+                   (unsigned long long)csv->back);
     csv->reported = true;
 }
 
@@ -326,8 +327,8 @@ static struct source *create(void) {
     return &csv->source;
 }
 
-static int take_delimiter(void *values, const struct option_row *row, const char *value,
-                          struct error *error) {
+static int parse_delimiter(void *values, const struct option_row *row, const char *value,
+                           struct error *error) {
     struct csv *csv = values;
     if (strcmp(value, "tab") == 0 || strcmp(value, "\\t") == 0)
         csv->delimiter = '\t';
@@ -370,13 +371,13 @@ static const struct option_row OPTIONS[] = {
      "words for missing cells, in any case, besides the empty cell (default " MISSING_WORDS ")",
      OPTION_TEXT(struct csv, missing)},
     {"delimiter", 0, "C", "character between fields, or tab (default ,)",
-     OPTION_TAKE(take_delimiter)},
+     OPTION_TAKE(parse_delimiter)},
     {"no-header", 0, NULL, "the first line is a row; columns have only numbers",
      OPTION_CLEAR(struct csv, header)},
     OPTIONS_END,
 };
 
-/* --- Selection of columns -------------------------------------------------------------------- */
+/* ---- Selection of columns ---- */
 
 static int find_optional(const struct csv *csv, const char *option, const char *name, size_t *index,
                          struct error *error) {
@@ -424,7 +425,7 @@ static int select_time(struct csv *csv, struct error *error) {
     if (time_check(csv->times.format, error) < 0)
         return error_prefix(error, "--time-format");
     csv->times.option = "--time-format";
-    csv->times.say = feed_say;
+    csv->times.say = feed_print;
     if (!list)
         return csv->times.format
                    ? error_set(error, EX_USAGE, "--time-format: requires --time COLUMN")
@@ -494,7 +495,7 @@ static int open_names(struct csv *csv, struct error *error) {
     return status;
 }
 
-/* --- Opening --------------------------------------------------------------------------------- */
+/* ---- Opening ---- */
 
 /* The labels' targets replace those of the rows. */
 static int open_labels(struct csv *csv, struct error *error) {
@@ -562,7 +563,7 @@ static int open_csv(struct source *source, char **operands, struct error *error)
     return values_open(&csv->values, csv->streams.numbers, error);
 }
 
-/* --- Steps ----------------------------------------------------------------------------------- */
+/* ---- Steps ---- */
 
 static int fill_step(const struct csv *csv, const struct values *values, struct held_stream *stream,
                      struct step *step) {

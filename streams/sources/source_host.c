@@ -220,7 +220,7 @@ static void open_files(struct host *host) {
         snprintf(path, sizeof path, "%s/%s", host->proc, PATHS[i]);
         host->files[i] = open(path, O_RDONLY | O_CLOEXEC);
         if (host->files[i] < 0)
-            feed_say("%s: %s; %s will be missing (NaN)", path, strerror(errno), MEANING[i]);
+            feed_print("%s: %s; %s will be missing (NaN)", path, strerror(errno), MEANING[i]);
     }
 }
 
@@ -235,9 +235,9 @@ static int open_host(struct source *source, char **operands, struct error *error
     host->cpus = (double)sysconf(_SC_NPROCESSORS_ONLN);
     read_counters(host, &host->before);
     if (host->files[FILE_NETWORK] >= 0 && isnan(host->before.sent))
-        feed_say("no network interface except lo; network bytes will be missing (NaN)");
+        feed_print("no network interface except lo; network bytes will be missing (NaN)");
     if (host->files[FILE_DISK] >= 0 && isnan(host->before.disk))
-        feed_say("no disk found; disk bytes will be missing (NaN)");
+        feed_print("no disk found; disk bytes will be missing (NaN)");
     return 0;
 }
 

@@ -103,7 +103,7 @@ struct journal {
     char *cursor; /* the entry to begin after; NULL: done, or none */
     char *saved;  /* the newest settled cursor that is not in the file yet, or NULL */
     double saved_at;
-    bool none_said;
+    bool none_reported;
     struct payload *payload;
     struct message_number number;
     char value[JOURNAL_VALUE_MAX + 1]; /* of the newest field */
@@ -266,8 +266,8 @@ static struct source *create(void) {
 /* ---- Options ---- */
 
 /* Parses --fields and --words, in any order. */
-static int take_fields(void *values, const struct option_row *row, const char *text,
-                       struct error *error) {
+static int parse_fields(void *values, const struct option_row *row, const char *text,
+                        struct error *error) {
     struct journal *journal = values;
     bool words = strcmp(row->name, "words") == 0;
     for (const char *name = text; *name; name += strcspn(name, ","), name += *name == ',') {
@@ -291,10 +291,10 @@ static int take_fields(void *values, const struct option_row *row, const char *t
 static const struct option_row OPTIONS[] = {
     {"fields", 0, "FIELD,...",
      "columns of x: numbers, words, and the template's id for MESSAGE (default: only that id)",
-     OPTION_TAKE(take_fields)},
+     OPTION_TAKE(parse_fields)},
     {"words", 0, "FIELD,...",
      "columns of x with words, even those that look like numbers; - if an entry has none",
-     OPTION_TAKE(take_fields)},
+     OPTION_TAKE(parse_fields)},
     {"stream-field", 0, "FIELD", "the field with the stream name (default: one stream, journal)",
      OPTION_TEXT(struct journal, stream_field)},
     {"unit", 0, "UNIT", "only entries of this unit's processes; may be repeated",
@@ -303,8 +303,8 @@ static const struct option_row OPTIONS[] = {
      "only entries with this value; repeated: any of a field's values, for each field",
      OPTION_LIST(struct journal, matches, OPTION_LIST_MAX)},
     {"since", 0, "TIME",
-     "begin with entries of this time (now, 2026-11-23 12:00:00, 31.12.2026 or Unix time; UTC "
-     "unless it has a zone) if there is no cursor (default: the first entry)",
+     "without a cursor, begin with entries of this time: now, 2026-11-23 12:00:00, 31.12.2026 or "
+     "Unix time; UTC unless it has a zone (default: the first entry)",
      OPTION_TEXT(struct journal, since)},
     {"cursor-file", 0, "FILE",
      "file with the position up to which the daemon has all entries; begin after it",
@@ -371,7 +371,7 @@ static int check_fields(struct journal *journal, struct error *error) {
 }
 
 static int seek(struct journal *journal, struct error *error) {
-    struct time_reader reader = {.option = "or now", .name = "--since", .say = feed_say};
+    struct time_reader reader = {.option = "or now", .name = "--since", .say = feed_print};
     char why[TIME_WHY_SIZE];
     double time = clock_unix();
     const char *since = journal->since;
@@ -463,10 +463,11 @@ static int take(struct journal *journal, struct step *step, struct error *error)
 static int rest(struct journal *journal, struct error *error) {
     uint64_t bytes = 0;
     sd_journal_get_usage(journal->journal, &bytes);
-    if (bytes == 0 && !journal->none_said)
-        feed_say("no readable journal files (is this user in the group systemd-journal?); waiting "
-                 "for some");
-    journal->none_said |= bytes == 0;
+    if (bytes == 0 && !journal->none_reported)
+        feed_print(
+            "no readable journal files (is this user in the group systemd-journal?); waiting "
+            "for some");
+    journal->none_reported |= bytes == 0;
     if (feed_await(sd_journal_get_fd(journal->journal), false, SAVE_SECONDS, error) < 0)
         return -1;
     int code = sd_journal_process(journal->journal);
@@ -497,9 +498,9 @@ static void close_journal(struct source **source) {
     if (journal->source.pending) {
         take_settled(journal);
         if (save(journal, &error) < 0)
-            feed_say("%s; the next call sends entries again that the daemon has, which it treats "
-                     "as duplicates",
-                     error.text);
+            feed_print("%s; the next call sends entries again that the daemon has, which it treats "
+                       "as duplicates",
+                       error.text);
         pending_settle(journal->source.pending, UINT64_MAX);
         while (pending_take(journal->source.pending, &id))
             free(id.what);

@@ -49,7 +49,7 @@ struct kafka {
     struct message_number number;
     rd_kafka_message_t *message; /* the newest message, or NULL */
     char id[ID_SIZE];            /* its name */
-    bool unknown_said;           /* a missing topic was reported */
+    bool unknown_reported;       /* a missing topic was reported */
     struct error fatal;          /* text "": none */
     char why[KAFKA_WHY_SIZE];    /* the last reason why no server was reached */
 };
@@ -82,7 +82,7 @@ static const struct option_row OPTIONS[] = {
 static int refuse(struct kafka *kafka, rd_kafka_resp_err_t code, const char *topic, const char *why,
                   struct error *error) {
     const struct kafka_aim aim = {"Read", topic, kafka->group};
-    return kafka_say_refused(error, &kafka->options, code, &aim, why);
+    return kafka_report_refused(error, &kafka->options, code, &aim, why);
 }
 
 /* Called within rd_kafka_consumer_poll. */
@@ -97,7 +97,7 @@ static void on_error(rd_kafka_t *client, int code, const char *reason, void *con
     }
     kafka_keep_why(kafka->why, (rd_kafka_resp_err_t)code, reason);
     if (code == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN || code == RD_KAFKA_RESP_ERR__RESOLVE) {
-        kafka_say_away(&away, &kafka->options, kafka->why);
+        kafka_report_away(&away, &kafka->options, kafka->why);
         retry_failed(&kafka->retry, away.text);
     } else if (code != RD_KAFKA_RESP_ERR__TRANSPORT) {
         feed_detail("%s: %s", kafka->options.servers, reason);
@@ -169,7 +169,7 @@ static struct part *find_part(struct kafka *kafka, const char *topic, int32_t pa
 }
 
 /* Returns the settled offsets to commit, or NULL. */
-static rd_kafka_topic_partition_list_t *take_offsets(struct kafka *kafka) {
+static rd_kafka_topic_partition_list_t *list_offsets(struct kafka *kafka) {
     struct pending_id id;
     size_t advanced = 0;
     while (pending_take(kafka->source.pending, &id)) {
@@ -197,7 +197,7 @@ static void commit(struct kafka *kafka) {
     double now = clock_seconds();
     if (now < kafka->committed + COMMIT_SECONDS)
         return;
-    rd_kafka_topic_partition_list_t *list = take_offsets(kafka);
+    rd_kafka_topic_partition_list_t *list = list_offsets(kafka);
     if (!list)
         return;
     rd_kafka_commit(kafka->client, list, 1);
@@ -207,7 +207,7 @@ static void commit(struct kafka *kafka) {
 
 /* Does the last commit. Returns false if it may not have arrived. */
 static bool commit_all(struct kafka *kafka) {
-    rd_kafka_topic_partition_list_t *list = take_offsets(kafka);
+    rd_kafka_topic_partition_list_t *list = list_offsets(kafka);
     if (!list)
         return true;
     rd_kafka_queue_t *answers = rd_kafka_queue_new(kafka->client);
@@ -251,15 +251,15 @@ static int take(struct kafka *kafka, struct step *step, struct error *error) {
 }
 
 /* Handles a message that reports an error. */
-static int judge(struct kafka *kafka, const rd_kafka_message_t *m, struct error *error) {
+static int check_message(struct kafka *kafka, const rd_kafka_message_t *m, struct error *error) {
     if (kafka_refuses(m->err))
         return refuse(kafka, m->err, m->rkt ? rd_kafka_topic_name(m->rkt) : NULL,
                       rd_kafka_message_errstr(m), error);
     bool unknown = m->err == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART ||
                    m->err == RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC;
-    if (unknown && !kafka->unknown_said)
-        feed_say("%s: %s; waiting for it", kafka->options.servers, rd_kafka_message_errstr(m));
-    kafka->unknown_said |= unknown;
+    if (unknown && !kafka->unknown_reported)
+        feed_print("%s: %s; waiting for it", kafka->options.servers, rd_kafka_message_errstr(m));
+    kafka->unknown_reported |= unknown;
     if (!unknown && m->err != RD_KAFKA_RESP_ERR__PARTITION_EOF)
         feed_detail("%s: %s", kafka->options.servers, rd_kafka_message_errstr(m));
     return 0;
@@ -295,7 +295,7 @@ static int next(struct source *source, struct step *step, struct error *error) {
             return -1;
         }
         int status = !kafka->message       ? rest(kafka, error)
-                     : kafka->message->err ? judge(kafka, kafka->message, error)
+                     : kafka->message->err ? check_message(kafka, kafka->message, error)
                                            : take(kafka, step, error);
         if (status)
             return status;
@@ -308,9 +308,10 @@ static void close_client(struct kafka *kafka) {
     if (kafka->message)
         rd_kafka_message_destroy(kafka->message);
     if (kafka->event >= 0 && kafka->source.pending && !commit_all(kafka))
-        feed_say("%s: the last commit was not confirmed; Kafka may deliver %zu messages again that "
-                 "the daemon has, which it treats as duplicates",
-                 kafka->options.servers, settled_count);
+        feed_print(
+            "%s: the last commit was not confirmed; Kafka may deliver %zu messages again that "
+            "the daemon has, which it treats as duplicates",
+            kafka->options.servers, settled_count);
     kafka_end(&kafka->client);
 }
 

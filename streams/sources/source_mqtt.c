@@ -198,7 +198,7 @@ static int refuse(struct mqtt *mqtt, struct error *error) {
     if (mqtt->refusal == REFUSED)
         return error_set(error, EX_NOPERM, "%s: access denied: this client may not subscribe to %s",
                          mqtt->url.name, mqtt->topics[0]);
-    return mqtt_judge(&mqtt->url, mqtt->refusal, error);
+    return mqtt_check_connack(&mqtt->url, mqtt->refusal, error);
 }
 
 static int begin(struct mqtt *mqtt, struct error *error) {
@@ -231,7 +231,7 @@ static int recover(struct mqtt *mqtt, struct error *error) {
 }
 
 /* Reads one packet; `got`: whether there was one. */
-static int hear(struct mqtt *mqtt, bool *got, struct error *error) {
+static int read_packet(struct mqtt *mqtt, bool *got, struct error *error) {
     uint64_t before = mqtt->events;
     bool was = mqtt->connected;
     int code = mosquitto_loop_read(mqtt->client, 1);
@@ -252,7 +252,7 @@ static int advance(struct mqtt *mqtt, struct error *error) {
         return begin(mqtt, error);
     if (may_acknowledge(mqtt))
         return acknowledge(mqtt, error);
-    if (room && hear(mqtt, &got, error) < 0)
+    if (room && read_packet(mqtt, &got, error) < 0)
         return -1;
     if (got)
         return 0;
@@ -350,9 +350,10 @@ static void close_mqtt(struct source **source) {
     if (mqtt->client && mqtt->connected && !mqtt->has_newest && may_acknowledge(mqtt))
         acknowledge(mqtt, &error);
     if (mqtt->held_count > 0)
-        feed_say("%s: %zu messages are not acknowledged and will be sent again; some examples may "
-                 "be learned twice",
-                 mqtt->url.name, mqtt->held_count);
+        feed_print(
+            "%s: %zu messages are not acknowledged and will be sent again; some examples may "
+            "be learned twice",
+            mqtt->url.name, mqtt->held_count);
     else if (mqtt->client && mqtt->connected && !mqtt->has_newest &&
              mosquitto_disconnect(mqtt->client) == MOSQ_ERR_SUCCESS)
         mosquitto_loop_write(mqtt->client, 1);

@@ -46,7 +46,7 @@ struct nats {
     natsConnection *connection; /* NULL: not connected */
     jsCtx *jetstream;
     natsSubscription *subscription;
-    double heard;                     /* clock_seconds of the newest message */
+    double received_at;               /* clock_seconds of the newest message */
     uint64_t seen;                    /* number of the newest message taken, 0 = none */
     uint64_t settled_to;              /* all messages up to this number are settled, 0 = none yet */
     struct delivered *first, **after; /* the list, and its end */
@@ -112,8 +112,8 @@ static void disconnect(struct nats *nats) {
     nats->connection = NULL;
 }
 
-static int judge(struct nats *nats, natsStatus status, jsErrCode code, struct error *error) {
-    return nats_judge(&nats->options, status, code, error);
+static int check_status(struct nats *nats, natsStatus status, jsErrCode code, struct error *error) {
+    return nats_fail(&nats->options, status, code, error);
 }
 
 /* Derives the producer from the stream and its time of creation. */
@@ -122,7 +122,7 @@ static int identify(struct nats *nats, struct error *error) {
     jsErrCode code = 0;
     natsStatus status = js_GetStreamInfo(&info, nats->jetstream, nats->stream, NULL, &code);
     if (status != NATS_OK)
-        return judge(nats, status, code, error);
+        return check_status(nats, status, code, error);
     nats->number.producer =
         broker_producer("nats", nats->stream, nats->filter ? nats->filter : "", NULL);
     nats->number.epoch = (uint32_t)((uint64_t)info->Created / NS_PER_SECOND);
@@ -147,7 +147,7 @@ static int end_consumer(struct nats *nats, uint64_t *begin, struct error *error)
         status = js_DeleteConsumer(nats->jetstream, nats->stream, nats->consumer, NULL, &code);
     }
     if (status != NATS_OK && code != JSConsumerNotFoundErr)
-        return judge(nats, status, code, error);
+        return check_status(nats, status, code, error);
     if (nats->settled_to >= *begin) /* acknowledged, but lost with the connection */
         *begin = nats->settled_to + 1;
     return 0;
@@ -168,7 +168,7 @@ static int begin_consumer(struct nats *nats, const char *inbox, uint64_t begin,
     config.FilterSubject = nats->filter;
     config.Heartbeat = HEARTBEAT_SECONDS * (int64_t)NS_PER_SECOND;
     natsStatus status = js_AddConsumer(NULL, nats->jetstream, nats->stream, &config, NULL, &code);
-    return status == NATS_OK ? 0 : judge(nats, status, code, error);
+    return status == NATS_OK ? 0 : check_status(nats, status, code, error);
 }
 
 static int subscribe(struct nats *nats, struct error *error) {
@@ -181,12 +181,12 @@ static int subscribe(struct nats *nats, struct error *error) {
         status = natsConnection_SubscribeSync(&nats->subscription, nats->connection, inbox);
     if (status == NATS_OK) /* at most as many messages as can be acknowledged */
         status = natsSubscription_SetPendingLimits(nats->subscription, -1, -1);
-    int done = status == NATS_OK ? 0 : judge(nats, status, 0, error);
+    int done = status == NATS_OK ? 0 : check_status(nats, status, 0, error);
     if (done == 0 && (identify(nats, error) < 0 || end_consumer(nats, &begin, error) < 0 ||
                       begin_consumer(nats, inbox, begin, error) < 0))
         done = -1;
     natsInbox_Destroy(inbox);
-    nats->heard = clock_seconds();
+    nats->received_at = clock_seconds();
     return done;
 }
 
@@ -274,8 +274,7 @@ static int take(struct nats *nats, natsMsg *message, const jsMsgMetaData *data, 
                               .number = &nats->number};
     if (!content.bytes)
         content.bytes = "";
-    snprintf(nats->id, sizeof nats->id, "message %llu of %s", (unsigned long long)sequence,
-             nats->stream);
+    snprintf(nats->id, sizeof nats->id, "%llu of %s", (unsigned long long)sequence, nats->stream);
     int taken = payload_step(nats->payload, &content, step, error);
     const struct pending_id id = {NULL, sequence, 0};
     return taken < 0 || pending_add(nats->source.pending, &id, taken, error) < 0 ? -1 : taken;
@@ -284,7 +283,7 @@ static int take(struct nats *nats, natsMsg *message, const jsMsgMetaData *data, 
 /* Handles a message; heartbeats and messages of other senders have no metadata of the consumer. */
 static int receive(struct nats *nats, natsMsg *message, struct step *step, struct error *error) {
     jsMsgMetaData *data = NULL;
-    nats->heard = clock_seconds();
+    nats->received_at = clock_seconds();
     if (natsMsg_GetMetaData(&data, message) != NATS_OK) {
         natsMsg_Destroy(message);
         return 0;
@@ -312,7 +311,7 @@ static int next(struct source *source, struct step *step, struct error *error) {
                 return taken;
         } else if (status != NATS_TIMEOUT) {
             lose(nats, natsStatus_GetText(status));
-        } else if (clock_seconds() > nats->heard + SILENCE_SECONDS) {
+        } else if (clock_seconds() > nats->received_at + SILENCE_SECONDS) {
             lose(nats, "no data from the server for too long");
         }
     }
@@ -325,9 +324,10 @@ static void close_nats(struct source **source) {
     if (nats->connection && natsConnection_FlushTimeout(nats->connection, FLUSH_MS) != NATS_OK)
         good = left == 0;
     if (!good)
-        feed_say("%s: cannot acknowledge %zu messages that the daemon has; NATS will deliver them "
-                 "again, and it treats them as duplicates",
-                 nats->options.address.name, left);
+        feed_print(
+            "%s: cannot acknowledge %zu messages that the daemon has; NATS will deliver them "
+            "again, and it treats them as duplicates",
+            nats->options.address.name, left);
     disconnect(nats);
     nats_Close();
     pending_close(&nats->source.pending);

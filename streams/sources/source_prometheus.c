@@ -1,5 +1,5 @@
-/* Metrics in Prometheus format: x has the values of chosen series, or their rates. If the server
-   does not answer, there is no step; a missing series is NaN. */
+/* Metrics in Prometheus format: x has the values of chosen series, or their rates. Without an
+ * answer of the server, the source yields no step; a missing series is NaN. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@ enum { COLUMNS_MAX = 1024 };
 struct column {
     bool rate;
     double value, time; /* the newest value and its time (CLOCK_MONOTONIC); NAN = none */
-    bool missing_said;
+    bool missing_reported;
 };
 
 struct prometheus {
@@ -42,8 +42,8 @@ static struct source *create(void) {
     return &prometheus->source;
 }
 
-static int take_column(void *values, const struct option_row *row, const char *text,
-                       struct error *error) {
+static int add_column(void *values, const struct option_row *row, const char *text,
+                      struct error *error) {
     struct prometheus *p = values;
     const char *why;
     if (p->count == COLUMNS_MAX)
@@ -64,9 +64,9 @@ static const struct option_row OPTIONS[] = {
     {"series", 0, "SERIES",
      "a number of x: the value of node_load1 or http_requests_total{code=\"500\"}; the sum if "
      "several series match; may be repeated",
-     OPTION_TAKE(take_column)},
+     OPTION_TAKE(add_column)},
     {"rate-of", 0, "SERIES", "a number of x: the increase of a counter per second; may be repeated",
-     OPTION_TAKE(take_column)},
+     OPTION_TAKE(add_column)},
     HTTP_OPTIONS(struct prometheus),
     OPTIONS_END,
 };
@@ -81,8 +81,7 @@ static int open_prometheus(struct source *source, char **operands, struct error 
     return http_open(&p->http, operands[0], "/metrics", &p->server, error);
 }
 
-/* --- Numbers
-   ----------------------------------------------------------------------------------- */
+/* ---- Numbers ---- */
 
 /* Returns the increase of a counter per second; a counter that restarts begins at 0. */
 static double rate(const struct column *column, double value, double time) {
@@ -95,15 +94,15 @@ static float as_float(double value) {
     return isfinite(narrow) ? narrow : NAN;
 }
 
-static void take_numbers(struct prometheus *p, char *answer, double time) {
+static void read_numbers(struct prometheus *p, char *answer, double time) {
     metrics_sum(answer, p->chosen, p->sums, p->count);
     for (size_t k = 0; k < p->count; k++) {
         struct column *column = &p->columns[k];
         double value = p->sums[k];
-        if (isnan(value) && !column->missing_said)
-            feed_say("%s: no number found for %s; it is missing (NaN)", http_name(p->http),
-                     p->selectors[k].text);
-        column->missing_said = isnan(value);
+        if (isnan(value) && !column->missing_reported)
+            feed_print("%s: no number found for %s; it is missing (NaN)", http_name(p->http),
+                       p->selectors[k].text);
+        column->missing_reported = isnan(value);
         p->x[k] = as_float(column->rate ? rate(column, value, time) : value);
         if (!isnan(value)) {
             column->value = value;
@@ -119,7 +118,7 @@ static int next(struct source *source, struct step *step, struct error *error) {
     if (http_ask(p->http, &answer, &size, error) < 0)
         return -1;
     http_accept(p->http);
-    take_numbers(p, answer, clock_seconds());
+    read_numbers(p, answer, clock_seconds());
     step->x = p->x;
     step->time = clock_unix();
     return 1;

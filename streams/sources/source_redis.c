@@ -134,7 +134,7 @@ static redisReply *ask(struct redis_reader *reader, int count, const char **word
     redisReply *reply = receive(reader, error);
     if (!reply || reply->type != REDIS_REPLY_ERROR)
         return reply;
-    redis_judge(&reader->url, reply->str, error);
+    redis_fail(&reader->url, reply->str, error);
     freeReplyObject(reply);
     return NULL;
 }
@@ -150,7 +150,7 @@ static int make_group(struct redis_reader *reader, const struct redis_topic *top
     if (!reply)
         return redis_lost(reader->context, error);
     int status = reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "BUSYGROUP", 9) != 0
-                     ? redis_judge(&reader->url, reply->str, error)
+                     ? redis_fail(&reader->url, reply->str, error)
                      : 0;
     freeReplyObject(reply);
     return status;
@@ -473,9 +473,9 @@ static int settle_all(struct redis_reader *reader, struct pending *pending, stru
 static void reader_close(struct redis_reader *reader, struct pending *pending) {
     struct error error;
     if (pending && pending_settled(pending) > 0 && settle_all(reader, pending, &error) < 0)
-        feed_say("%s: %s; Redis will deliver %zu entries again that the daemon has, which it "
-                 "treats as duplicates",
-                 reader->url.name, error.text, pending_settled(pending));
+        feed_print("%s: %s; Redis will deliver %zu entries again that the daemon has, which it "
+                   "treats as duplicates",
+                   reader->url.name, error.text, pending_settled(pending));
     drop_reply(reader);
     disconnect(reader);
     forget_others(reader);
@@ -507,8 +507,8 @@ static struct source *create(void) {
     return &redis->source;
 }
 
-static int take_field(void *values, const struct option_row *row, const char *text,
-                      struct error *error) {
+static int set_field(void *values, const struct option_row *row, const char *text,
+                     struct error *error) {
     struct redis *redis = values;
     struct option_list *columns = &redis->source.fields.columns;
     if (!strchr(text, '='))
@@ -538,7 +538,7 @@ static const struct option_row OPTIONS[] = {
     {"field", 0, "NAME",
      "the field of an entry with the example (default: the only field; several fields are an "
      "object); as COLUMN=PATH " FIELD_OPTION_HELP,
-     OPTION_TAKE(take_field)},
+     OPTION_TAKE(set_field)},
     {"batch", 0, "N", "entries per request (default 500)",
      OPTION_COUNT(struct redis, reader.batch, 1, 100000)},
     {"take-over", 0, "SECONDS",

@@ -1,6 +1,6 @@
 /* Bytes of a file as symbols, one step each: their value 0..255, or their index among the distinct
-   bytes of an alphabet. There is no target: a model with `target: next` learns to predict the next
-   byte. */
+   bytes of an alphabet. The stream has no target: a model with `target: next` learns to predict the
+   next byte. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,8 +54,8 @@ static int learn_alphabet(struct text *text, struct input *input, struct error *
     if (count == 0)
         return error_set(error, EX_DATAERR, "%s: empty file; an alphabet needs at least one byte",
                          input_name(input));
-    feed_say("alphabet of %d symbols from %s; set the model's input.size to this number", count,
-             input_name(input));
+    feed_print("alphabet of %d symbols from %s; set the model's input.size to this number", count,
+               input_name(input));
     for (int byte = 0; byte < BYTES; byte++)
         if (seen[byte])
             feed_detail(isgraph(byte) ? "symbol %d is byte %d, '%c'" : "symbol %d is byte %d",

@@ -271,7 +271,7 @@ def check_json(directory, feed, process):
     said = await_text(feed, "is not an example")
     status, err = finish(feed)
     said += err
-    assert status == 0 and "field 'sensor': not found" in said, (status, said)
+    assert status == 0 and "field 'sensor': stream name not found" in said, (status, said)
     assert said.count("ignored field") == 1 and ": data.unit, site (--field" in said, said
 
 

@@ -218,7 +218,7 @@ def test_how_it_is_called(directory):
             (USAGE, "expected FIELD=VALUE", ["--match", "PRIORITY"]),
             (USAGE, "expected field names", ["--fields", "A,,B"]),
             (USAGE, "--fields: invalid field name 'message'", ["--fields", "message"]),
-            (USAGE, "--stream-field: no field of the journal", ["--stream-field", "unit"]),
+            (USAGE, "--stream-field: invalid field name", ["--stream-field", "unit"]),
             (USAGE, "--repeat", ["--repeat", 2]),
             (BAD_DATA, "is no cursor", ["--fields", "A", "--cursor-file", directory / "cursor"]),
             (BAD_DATA, "is empty", ["--fields", "A", "--cursor-file", directory / "empty"])]:

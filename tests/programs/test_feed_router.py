@@ -106,7 +106,7 @@ def test_interrupted(directory):
             assert process.poll() is None
         process.send_signal(signal.SIGINT)
         status, err = finish(process)
-        assert status == OK and "the same call with --producer" in err, (status, err)
+        assert status == OK and "repeat the call with --producer" in err, (status, err)
         words = err[err.index("--producer"):].split()[:4]
         fed = run(*rows, *to(directory), *words)
         assert fed.status == OK and f"{count} acknowledged" in fed.err, fed
@@ -140,7 +140,7 @@ def test_rejections(directory):
         path.write_text("a,b\n1,1\nnan,2\n3,3\n4,\n5,5\n", encoding="ascii")
         fed = run("csv", path, *to(directory))
         assert fed.status == BAD_DATA, fed
-        assert "rejects an example: x_value (stream csv, number 1)" in fed.err, fed.err
+        assert "rejected an example: x_value (stream csv, number 1)" in fed.err, fed.err
         assert "sent 5 examples" in fed.err and "3 acknowledged (0 duplicates), 2 rejected" in fed.err
         assert "rejected 2 examples; the first: x_value" in fed.err, fed.err
         assert [row[3] for row in journal(directory)] == [1, 3, 5]

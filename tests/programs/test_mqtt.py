@@ -134,7 +134,7 @@ def test_topics(directory):
             feed = feeder(directory, "plant/+", "other")
             running.wait_learned(d, first + 3)
             status, err = finish(feed)
-            assert status == OK and "of plant/a is no example" in err, (status, err)
+            assert status == OK and "of plant/a is not an example" in err, (status, err)
             assert "1 bad line was skipped" in err, err
             assert sorted(journal(directory)[first:]) == [
                 ("named", (5, 6)), ("plant/a", (1, 2)), ("plant/a", (3, 4))]

@@ -219,8 +219,8 @@ def test_a_notebook(directory):
     assert "time" not in runnel.run(one, values)
     lacks = values.assign(at=dates.where([True, False]))
     for frame, time_of, words in ((lacks, None, "row 1: column 'at' has no time"), (values.set_index(lacks["at"]), None, "row 1: the index"),
-                                  (values.assign(at=[0.0, math.nan]), "at", "row 1"), (values, "at", "time is 'at'"),
-                                  ([[1.0]], "at", "time is 'at'"), (values.assign(at=["noon", "x"]), "at", "column 'at' has no times"),
+                                  (values.assign(at=[0.0, math.nan]), "at", "row 1"), (values, "at", "time='at'"),
+                                  ([[1.0]], "at", "time='at'"), (values.assign(at=["noon", "x"]), "at", "column 'at' has no times"),
                                   (values.assign(at=[1.5, None]).astype({"at": object}), "at", "expected Unix times"),
                                   (values.assign(at=dates, to=dates), None, "columns 'at', 'to' are dates")):
         try:
@@ -292,7 +292,7 @@ def test_a_recording(directory):
             print(runnel.read_recording(directory / f"{name}.db"))
             raise AssertionError(name)
         except ValueError as error:
-            assert f"{name}.db: this is no recording" in str(error), error
+            assert f"{name}.db: not a recording" in str(error), error
     for path, table, kind in (("none", "losses", FileNotFoundError), ("text", "losses", ValueError), ("view.db", "losses", ValueError),
                               ("waves.db", "tables", ValueError)):
         try:

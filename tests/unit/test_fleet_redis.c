@@ -427,7 +427,7 @@ static void drained_and_back(void **unused) {
     fleet_view_free(&view);
     assert_int_equal(b->ops->drain(b, "carl", &error), -1);
     assert_int_equal(error.status, EX_USAGE);
-    assert_non_null(strstr(error.text, "no daemon carl"));
+    assert_non_null(strstr(error.text, "daemon not found: carl"));
 }
 
 /* ---- The server ---- */

@@ -67,8 +67,8 @@ static void drop_login(struct options *o) {
         target->credentials = NULL;
 }
 
-static int take_broker(void *values, const struct option_row *row, const char *text,
-                       struct error *error) {
+static int set_broker(void *values, const struct option_row *row, const char *text,
+                      struct error *error) {
     struct options *o = values;
     if (o->broker && !o->from_file)
         return error_set(error, EX_USAGE, "--%s: excludes --%s; set one broker", row->name,
@@ -83,8 +83,8 @@ static int take_broker(void *values, const struct option_row *row, const char *t
     return 0;
 }
 
-static int take_topic_kind(void *values, const struct option_row *row, const char *text,
-                           struct error *error) {
+static int add_topic_kind(void *values, const struct option_row *row, const char *text,
+                          struct error *error) {
     struct options *o = values;
     enum topic topic = topic_find(text, strlen(text));
     if (topic == TOPICS)
@@ -106,12 +106,12 @@ static const struct option_row relay_options[] = {
      OPTION_TEXT(struct options, endpoint)},
     KEY_OPTIONS(struct options, keys),
     {"mqtt", 0, "URL", "write to MQTT topics: mqtt://HOST[:PORT], mqtts://.., unix:///PATH",
-     OPTION_TAKE(take_broker)},
+     OPTION_TAKE(set_broker)},
     {"redis", 0, "URL", "write to Redis streams: redis://HOST[:PORT][/DATABASE], unix:///PATH",
-     OPTION_TAKE(take_broker)},
-    {"kafka", 0, "HOST:PORT,...", "write to Kafka topics", OPTION_TAKE(take_broker)},
+     OPTION_TAKE(set_broker)},
+    {"kafka", 0, "HOST:PORT,...", "write to Kafka topics", OPTION_TAKE(set_broker)},
     {"nats", 0, "URL", "write to NATS JetStream streams: nats://HOST[:PORT], tls://..",
-     OPTION_TAKE(take_broker)},
+     OPTION_TAKE(set_broker)},
     {"user", 0, "NAME", "log in to the broker as NAME", OPTION_TEXT(struct options, target.user)},
     {"password-file", 0, "FILE", "log in with the password in the first line of FILE",
      OPTION_FILE(struct options, target.password_file)},
@@ -131,7 +131,7 @@ static const struct option_row relay_options[] = {
      OPTION_TEXT(struct options, topic)},
     {"publish", 'p', "TOPIC",
      "kinds of messages, may be repeated:" TOPIC_WORDS " (default: prediction)",
-     OPTION_TAKE(take_topic_kind), .complete = COMPLETE_WORDS, .words = TOPIC_WORDS},
+     OPTION_TAKE(add_topic_kind), .complete = COMPLETE_WORDS, .words = TOPIC_WORDS},
     {"keep", 'k', "N",
      "redis: maximum entries per stream, approximately; 0 = no limit (default 100000)",
      OPTION_COUNT(struct options, target.keep, 0, UINT32_MAX)},
@@ -322,8 +322,8 @@ static const char *whole_path(struct relay_config *config, size_t key, const cha
     return config->paths[key];
 }
 
-static int take_text(struct relay_config *config, size_t key, const yaml_node_t *node,
-                     struct options *options, struct error *error) {
+static int set_text(struct relay_config *config, size_t key, const yaml_node_t *node,
+                    struct options *options, struct error *error) {
     const char *text = text_of(node);
     struct error reason;
     if (!text)
@@ -349,18 +349,18 @@ static int take(struct relay_config *config, const char *name, yaml_node_t *node
     if (node->type == YAML_SEQUENCE_NODE && !KEYS[key].list)
         return fail(config, node, error, "publish.%s: expected one value, got a list", name);
     if (node->type != YAML_SEQUENCE_NODE)
-        return take_text(config, key, node, options, error);
+        return set_text(config, key, node, options, error);
     for (const yaml_node_item_t *item = node->data.sequence.items.start;
          item < node->data.sequence.items.top; item++)
-        if (take_text(config, key, yaml_document_get_node(&config->document, *item), options,
-                      error) < 0)
+        if (set_text(config, key, yaml_document_get_node(&config->document, *item), options,
+                     error) < 0)
             return -1;
     return 0;
 }
 
 /* Sets the endpoint that the daemon binds, on this machine. */
-static int take_endpoint(struct relay_config *config, const yaml_node_t *root,
-                         struct options *options, struct error *error) {
+static int set_endpoint(struct relay_config *config, const yaml_node_t *root,
+                        struct options *options, struct error *error) {
     static const char *const EVERYWHERE[] = {"tcp://*:", "tcp://0.0.0.0:", "tcp://[::]:"};
     const yaml_node_t *statistics = member(config, root, "statistics");
     const char *endpoint = text_of(member(config, statistics, "bind"));
@@ -405,7 +405,7 @@ static int relay_config_open(struct relay_config **result, const char *path,
     }
     options->from_file = options->published_from_file = true;
     options->of_file = options->target;
-    return take_endpoint(config, root, options, error);
+    return set_endpoint(config, root, options, error);
 }
 
 static void relay_config_close(struct relay_config **pointer) {
@@ -439,7 +439,7 @@ struct relay {
     struct health health;
     char name[DAEMON_SIZE]; /* of the daemon */
     char *target_names;     /* JSON list of the targets' names; NULL: none */
-    bool refused, no_predictions_said, hindrance_said;
+    bool refused, no_predictions_reported, hindrance_reported;
     uint64_t taken; /* messages added to the queue */
 };
 
@@ -498,7 +498,7 @@ static void make_topic(const struct relay *r, const struct message *message,
 }
 
 /* Takes names from `status`, separated by commas, as a list. */
-static void take_names(struct relay *r, const char *names) {
+static void set_names(struct relay *r, const char *names) {
     json_t *list = json_array();
     size_t length;
     const char *name;
@@ -528,16 +528,16 @@ static void add_names(const struct relay *r, struct message *message) {
 static void take_status(struct relay *r, const json_t *body) {
     const char *name = member_string(body, "name");
     const json_t *predictions = json_object_get(body, "predictions");
-    take_names(r, member_string(body, fields_of_status[STATUS_target_names].key));
+    set_names(r, member_string(body, fields_of_status[STATUS_target_names].key));
     if (name)
         snprintf(r->name, sizeof r->name, "%s", name);
     bool none = json_is_false(predictions) && r->options.published[TOPIC_PREDICTION];
-    if (none && !r->no_predictions_said)
+    if (none && !r->no_predictions_reported)
         complain(EX_OK,
                  "%s does not publish predictions; set statistics.predictions: true in its "
                  "configuration",
                  r->name);
-    r->no_predictions_said = none;
+    r->no_predictions_reported = none;
 }
 
 /* Makes a unique ID. Returns false if the daemon's message has no printable run and sequence. */
@@ -571,9 +571,9 @@ static void take_message(struct relay *r, struct message *message) {
 }
 
 static void take_change(struct relay *r, enum runnel_kind change) {
-    bool hindered = change == RUNNEL_HINDERED && !r->hindrance_said;
+    bool hindered = change == RUNNEL_HINDERED && !r->hindrance_reported;
     r->refused |= change == RUNNEL_REFUSED;
-    r->hindrance_said |= hindered;
+    r->hindrance_reported |= hindered;
     if (hindered || change == RUNNEL_REFUSED)
         complain(EX_OK, "%s", link_refusal(r->link));
     health_changed(&r->health, change);

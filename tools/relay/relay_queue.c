@@ -80,7 +80,7 @@ static bool take_batch(struct queue *queue) {
     return !over;
 }
 
-static void say_too_large(const struct queue *queue, const struct sink_message *message) {
+static void report_too_large(const struct queue *queue, const struct sink_message *message) {
     complain(EX_OK,
              "%s rejects messages of %zu bytes (see its %s); such messages are skipped from now on",
              queue->broker, message->size, queue->type->size_limit);
@@ -90,7 +90,7 @@ static void finish_batch(struct queue *queue) {
     size_t too_large = 0;
     for (size_t n = 0; n < queue->batch_count; n++) {
         if (queue->batch[n].too_large && too_large++ + queue->counts.too_large == 0)
-            say_too_large(queue, &queue->batch[n]);
+            report_too_large(queue, &queue->batch[n]);
         clear(&queue->batch[n]);
     }
     pthread_mutex_lock(&queue->mutex);
@@ -100,7 +100,7 @@ static void finish_batch(struct queue *queue) {
     queue->batch_count = 0;
 }
 
-static void say_back(struct queue *queue) {
+static void report_available(struct queue *queue) {
     if (queue->lost_at > 0)
         complain(EX_OK, "%s: available again after %.1f s", queue->broker,
                  clock_seconds() - queue->lost_at);
@@ -116,7 +116,7 @@ static int work(struct queue *queue, struct error *error) {
         return queue->type->tend ? queue->type->tend(queue->sink, error) : 0;
     if (queue->type->write(queue->sink, queue->batch, queue->batch_count, error) < 0)
         return -1;
-    say_back(queue);
+    report_available(queue);
     finish_batch(queue);
     return 0;
 }

@@ -28,20 +28,20 @@ static void on_error(rd_kafka_t *client, int code, const char *reason, void *con
     struct sink *sink = context;
     (void)client;
     if (kafka_refuses((rd_kafka_resp_err_t)code))
-        kafka_say_refused(&sink->failed, &sink->login, (rd_kafka_resp_err_t)code,
-                          &(struct kafka_aim){"Write", NULL, NULL}, reason);
+        kafka_report_refused(&sink->failed, &sink->login, (rd_kafka_resp_err_t)code,
+                             &(struct kafka_aim){"Write", NULL, NULL}, reason);
     else
         kafka_keep_why(sink->why, (rd_kafka_resp_err_t)code, reason);
     sink->down |= code == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN || code == RD_KAFKA_RESP_ERR__RESOLVE;
 }
 
 /* Sets the error for a message that was not written. */
-static void judge(const struct sink *sink, const char *topic, rd_kafka_resp_err_t code,
-                  struct error *error) {
+static void set_failure(const struct sink *sink, const char *topic, rd_kafka_resp_err_t code,
+                        struct error *error) {
     const char *why = rd_kafka_err2str(code);
     if (kafka_refuses(code))
-        kafka_say_refused(error, &sink->login, code, &(struct kafka_aim){"Write", topic, NULL},
-                          why);
+        kafka_report_refused(error, &sink->login, code, &(struct kafka_aim){"Write", topic, NULL},
+                             why);
     else if (code == RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION)
         error_set(error, EX_USAGE, "--topic: cannot write to '%s'", topic);
     else
@@ -56,7 +56,7 @@ static void on_delivery(rd_kafka_t *client, const rd_kafka_message_t *message, v
     if (!message->err || written->too_large)
         sink->settled++;
     else if (!*sink->failed.text)
-        judge(sink, rd_kafka_topic_name(message->rkt), message->err, &sink->failed);
+        set_failure(sink, rd_kafka_topic_name(message->rkt), message->err, &sink->failed);
 }
 
 static int open_kafka(struct sink **result, const struct sink_options *options,
@@ -99,7 +99,7 @@ static int turn(struct sink *sink, int milliseconds, struct error *error) {
     if (*sink->failed.text)
         *error = sink->failed;
     else if (sink->down && !kafka_answers(sink->client, PROBE_MS))
-        kafka_say_away(error, &sink->login, sink->why);
+        kafka_report_away(error, &sink->login, sink->why);
     else {
         sink->down = false;
         return 0;
@@ -135,7 +135,7 @@ static int publish(struct sink *sink, struct sink_message *message, struct error
         return 0;
     }
     if (code)
-        judge(sink, message->topic, code, error);
+        set_failure(sink, message->topic, code, error);
     return code ? -1 : 0;
 }
 

@@ -66,7 +66,8 @@ static int turn(struct sink *sink, int milliseconds, struct error *error) {
         code = mosquitto_loop_write(sink->client, 1);
     if (code == MOSQ_ERR_SUCCESS && !sink->code)
         code = mosquitto_loop_misc(sink->client);
-    return sink->code ? mqtt_judge(&sink->options.url, sink->code, error) : mqtt_check(code, error);
+    return sink->code ? mqtt_check_connack(&sink->options.url, sink->code, error)
+                      : mqtt_check(code, error);
 }
 
 /* Waits until `*what` is at least `goal`, or until an error. */

@@ -203,8 +203,8 @@ static int length_of(const char *why) {
 }
 
 /* Reports the access rule that is missing. */
-static int say_forbidden(struct error *error, const struct kafka_options *options,
-                         const char *operation, const char *kind, const char *name) {
+static int report_forbidden(struct error *error, const struct kafka_options *options,
+                            const char *operation, const char *kind, const char *name) {
     char user[BROKER_KEY_SIZE], setting[BROKER_KEY_SIZE];
     const char *who = options->user ? options->user : "NAME";
     return error_set(
@@ -215,13 +215,13 @@ static int say_forbidden(struct error *error, const struct kafka_options *option
         broker_key(user, options->section, "user"), setting_key(setting, options));
 }
 
-int kafka_say_refused(struct error *error, const struct kafka_options *options,
-                      rd_kafka_resp_err_t code, const struct kafka_aim *aim, const char *why) {
+int kafka_report_refused(struct error *error, const struct kafka_options *options,
+                         rd_kafka_resp_err_t code, const struct kafka_aim *aim, const char *why) {
     char user[BROKER_KEY_SIZE], file[BROKER_KEY_SIZE], setting[BROKER_KEY_SIZE];
     if (code == RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED && aim->topic)
-        return say_forbidden(error, options, aim->operation, "topic", aim->topic);
+        return report_forbidden(error, options, aim->operation, "topic", aim->topic);
     if (code == RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED && aim->group)
-        return say_forbidden(error, options, "Read", "group", aim->group);
+        return report_forbidden(error, options, "Read", "group", aim->group);
     return error_set(
         error, EX_NOPERM, "%s: access denied: %.*s; see %s, %s and %s", options->servers,
         length_of(why), why, broker_key(user, options->section, "user"),
@@ -233,8 +233,8 @@ void kafka_keep_why(char kept[KAFKA_WHY_SIZE], rd_kafka_resp_err_t code, const c
         snprintf(kept, KAFKA_WHY_SIZE, "%.*s", length_of(why), why);
 }
 
-int kafka_say_away(struct error *error, const struct kafka_options *options,
-                   const char kept[KAFKA_WHY_SIZE]) {
+int kafka_report_away(struct error *error, const struct kafka_options *options,
+                      const char kept[KAFKA_WHY_SIZE]) {
     char setting[BROKER_KEY_SIZE];
     bool secure = strstr(kept, "security.protocol") || strstr(kept, "SSL");
     return error_set(error, EX_TEMPFAIL, "no server answers%s%s%s%s", *kept ? ": " : "", kept,

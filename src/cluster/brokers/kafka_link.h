@@ -35,18 +35,18 @@ struct kafka_aim {
     const char *group;     /* the group that needs "Read"; NULL: unknown, or none */
 };
 
-/* Whether the code means that access is denied. kafka_say_refused sets the error (EX_NOPERM) and
+/* Whether the code means that access is denied. kafka_report_refused sets the error (EX_NOPERM) and
    returns -1. */
 bool kafka_refuses(rd_kafka_resp_err_t code);
-int kafka_say_refused(struct error *error, const struct kafka_options *options,
-                      rd_kafka_resp_err_t code, const struct kafka_aim *aim, const char *why);
+int kafka_report_refused(struct error *error, const struct kafka_options *options,
+                         rd_kafka_resp_err_t code, const struct kafka_aim *aim, const char *why);
 
 /* kafka_keep_why keeps the reason from librdkafka's error callback: it comes before the error that
-   no server is available. kafka_say_away makes a clause of it (EX_TEMPFAIL) and returns -1. */
+   no server is available. kafka_report_away makes a clause of it (EX_TEMPFAIL) and returns -1. */
 enum { KAFKA_WHY_SIZE = 512 };
 void kafka_keep_why(char kept[KAFKA_WHY_SIZE], rd_kafka_resp_err_t code, const char *why);
-int kafka_say_away(struct error *error, const struct kafka_options *options,
-                   const char kept[KAFKA_WHY_SIZE]);
+int kafka_report_away(struct error *error, const struct kafka_options *options,
+                      const char kept[KAFKA_WHY_SIZE]);
 
 /* Whether an operation that failed with this code may succeed later. */
 bool kafka_passes(rd_kafka_resp_err_t code);

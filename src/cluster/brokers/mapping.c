@@ -18,7 +18,7 @@ struct mapping {
     char **names; /* (options.count,) column names */
     struct time_reader time;
     bool timed; /* a time has been read: a later message of another form is rejected */
-    bool ignored_said;
+    bool ignored_reported;
     char *text; /* memory of the newest message */
 };
 
@@ -159,7 +159,7 @@ static void find_ignored(const struct mapping *mapping, json_t *value, const cha
 /* Returns 0 if --strict rejects a field. */
 static int check_ignored(struct mapping *mapping, json_t *value, char why[MESSAGE_WHY_SIZE]) {
     struct ignored ignored = {.used = 0};
-    if (mapping->ignored_said && !mapping->options.strict)
+    if (mapping->ignored_reported && !mapping->options.strict)
         return 1;
     find_ignored(mapping, value, "", mapping->options.count == 0, &ignored);
     if (ignored.count == 0)
@@ -175,7 +175,7 @@ static int check_ignored(struct mapping *mapping, json_t *value, char why[MESSAG
         "ignored field%s: %s%s (%s COLUMN=PATH sends a field, %s rejects unknown fields)",
         text_s(ignored.count), ignored.listed, more, mapping->options.names->field,
         mapping->options.names->strict);
-    mapping->ignored_said = true;
+    mapping->ignored_reported = true;
     return 1;
 }
 

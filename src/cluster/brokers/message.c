@@ -107,7 +107,7 @@ static int put_numbers(struct message_text *to, const char *text, size_t size) {
     return count > 0;
 }
 
-#define MEMBERS_SAID "stream, x, y, end, learn, time, note, label_of, label_epoch and numbers"
+#define MEMBER_NAMES "stream, x, y, end, learn, time, note, label_of, label_epoch and numbers"
 
 /* Whether the name is a member of an example (docs/reference/protocol.md). */
 static bool is_member(const char *name) {
@@ -151,7 +151,7 @@ static int check_members(json_t *value, char why[MESSAGE_WHY_SIZE]) {
         return 1;
     if (unknown)
         snprintf(why, MESSAGE_WHY_SIZE, "unknown member %s; an example has %s",
-                 text_quote(quoted, unknown, strlen(unknown)), MEMBERS_SAID);
+                 text_quote(quoted, unknown, strlen(unknown)), MEMBER_NAMES);
     else
         snprintf(why, MESSAGE_WHY_SIZE, "expected x or label_of");
     return 0;

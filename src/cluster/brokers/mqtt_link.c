@@ -25,7 +25,7 @@ int mqtt_check(int code, struct error *error) {
                                                   : mosquitto_strerror(code));
 }
 
-int mqtt_judge(const struct url *url, int code, struct error *error) {
+int mqtt_check_connack(const struct url *url, int code, struct error *error) {
     if (code == 0)
         return 0;
     if (code == CONNACK_BAD_LOGIN || code == CONNACK_FORBIDDEN)

@@ -26,7 +26,7 @@ int mqtt_connect(struct mosquitto *client, const struct url *url, struct error *
 
 /* Checks the broker's answer to CONNECT: 0 is success. Fails with EX_TEMPFAIL, or with EX_NOPERM or
    EX_UNAVAILABLE and a whole sentence. */
-int mqtt_judge(const struct url *url, int code, struct error *error);
+int mqtt_check_connack(const struct url *url, int code, struct error *error);
 
 /* Checks the result of a mosquitto function. Returns 0, or -1 with EX_TEMPFAIL and the reason. */
 int mqtt_check(int code, struct error *error);

@@ -31,8 +31,8 @@ int nats_check_files(const struct nats_options *options, struct error *error) {
     return 0;
 }
 
-int nats_judge(const struct nats_options *options, natsStatus status, jsErrCode code,
-               struct error *error) {
+int nats_fail(const struct nats_options *options, natsStatus status, jsErrCode code,
+              struct error *error) {
     natsStatus newest;
     const char *why = nats_GetLastError(&newest);
     if (status == NATS_CONNECTION_AUTH_FAILED || status == NATS_NOT_PERMITTED)
@@ -72,5 +72,5 @@ int nats_connect(natsConnection **connection, const struct nats_options *options
     if (status == NATS_OK)
         status = natsConnection_Connect(connection, settings);
     natsOptions_Destroy(settings);
-    return status == NATS_OK ? 0 : nats_judge(options, status, 0, error);
+    return status == NATS_OK ? 0 : nats_fail(options, status, 0, error);
 }

@@ -46,7 +46,7 @@ int nats_connect(natsConnection **connection, const struct nats_options *options
                  struct error *error);
 
 /* Sets the error for an answer of JetStream or the library, as nats_connect does. Returns -1. */
-int nats_judge(const struct nats_options *options, natsStatus status, jsErrCode code,
-               struct error *error);
+int nats_fail(const struct nats_options *options, natsStatus status, jsErrCode code,
+              struct error *error);
 
 #endif

@@ -16,7 +16,7 @@ static bool begins(const char *text, const char *word) {
     return strncmp(text, word, strlen(word)) == 0;
 }
 
-int redis_judge(const struct url *url, const char *text, struct error *error) {
+int redis_fail(const struct url *url, const char *text, struct error *error) {
     static const char *const FORBIDDEN[] = {"NOAUTH",
                                             "WRONGPASS",
                                             "NOPERM",
@@ -64,7 +64,7 @@ static int ask(redisContext *context, const struct url *url, int count, const ch
     redisReply *reply = redisCommandArgv(context, count, words, NULL);
     if (!reply)
         return redis_lost(context, error);
-    int status = reply->type == REDIS_REPLY_ERROR ? redis_judge(url, reply->str, error) : 0;
+    int status = reply->type == REDIS_REPLY_ERROR ? redis_fail(url, reply->str, error) : 0;
     freeReplyObject(reply);
     return status;
 }

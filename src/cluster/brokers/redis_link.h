@@ -17,7 +17,7 @@ redisContext *redis_reach(const struct url *url, struct error *error);
 int redis_log_in(redisContext *context, const struct url *url, struct error *error);
 
 /* Sets the error for a server's error reply, as redis_connect does. Returns -1. */
-int redis_judge(const struct url *url, const char *text, struct error *error);
+int redis_fail(const struct url *url, const char *text, struct error *error);
 
 /* Sets EX_TEMPFAIL with hiredis's reason for a broken context. Returns -1. */
 int redis_lost(const redisContext *context, struct error *error);

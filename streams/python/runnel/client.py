@@ -46,7 +46,7 @@ class Pending:
         self.answer: Optional[Answer] = None
         self._client = client
 
-    def _tell(self, answer: Answer) -> None:
+    def _set_answer(self, answer: Answer) -> None:
         self.answer = answer
 
     def wait(self) -> Answer:
@@ -175,7 +175,7 @@ class Client(Feeder):
                 its columns
         ys      (examples, targets) or (examples,) in the same form; None: no targets
         times   (examples,) Unix times
-        Returns the number of the last example; None: there were no examples.
+        Returns the number of the last example; None without examples.
         """
         self._begin()
         self._ask()
@@ -246,7 +246,7 @@ class Client(Feeder):
             if len(session.waiting) >= self.window:
                 self._wait(lambda: self._waiting() < self.window)
             if wanted:
-                session.wanted[ident] = pending._tell
+                session.wanted[ident] = pending._set_answer
             session.post(ident, frames)
         return pending
 

@@ -85,12 +85,12 @@ class Peer:
     def handshake_failed(self, event: int, value: int, socket: str) -> str:
         """Return why a connection failed, as far as the monitor's event shows it."""
         if event == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
-            return ("the daemon does not let this key in: security.allow of its configuration names "
-                    "the file for it")
+            return ("access denied: the daemon does not accept this key (see security.allow in its "
+                    "configuration)")
         if self.server:
             return ("the handshake failed: server_key may not be the daemon's key, the daemon may have "
-                    f"no keys, or what is there is no {socket}")
+                    f"no keys, or the peer is not a {socket}")
         if value == MECHANISM_MISMATCH:
-            return ("the daemon wants keys: name its public key with server_key, and your own secret "
-                    "one with key")
+            return ("the daemon requires keys: pass its public key as server_key, and your own secret "
+                    "key as key")
         return f"the peer is not a {socket}, or it requires keys (server_key, key)"

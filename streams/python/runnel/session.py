@@ -73,7 +73,7 @@ class Session:
         self._unsent: Deque[bytes] = collections.deque()
         self._schema: Optional[Callable[[Optional[bytes]], None]] = None
         self._retry_at, self._retry, self._fruitless = 0.0, RETRY_FIRST, 0
-        self._heard = time.monotonic()
+        self._read_monitord = time.monotonic()
         self._context: "zmq.Context[zmq.Socket[bytes]]" = zmq.Context()
         self.socket: "Optional[zmq.Socket[bytes]]" = None
         self.monitor: "Optional[zmq.Socket[bytes]]" = None
@@ -124,7 +124,7 @@ class Session:
         self._end()
         self._context.term()
 
-    def _hear(self) -> bool:
+    def _read_monitor(self) -> bool:
         """Handle the monitor's events; return whether the connection is lost."""
         over = False
         while self.monitor is not None and self._events(GET_EVENTS) & POLLIN:
@@ -132,7 +132,7 @@ class Session:
             kind, value = int(event["event"]), int(event["value"])
             if kind == zmq.EVENT_HANDSHAKE_SUCCEEDED:
                 self.connected, self.why = True, ""
-                self._heard = time.monotonic()
+                self._read_monitord = time.monotonic()
             elif kind & FAILED:
                 self.why = self.peer.handshake_failed(kind, value, "examples socket of a daemon with "
                                                       "examples.socket: router (for pull: socket='push')")
@@ -177,7 +177,7 @@ class Session:
 
     def _progress(self, count: int) -> None:
         self.answers += count
-        self._heard, self._fruitless, self._retry = time.monotonic(), 0, RETRY_FIRST
+        self._read_monitord, self._fruitless, self._retry = time.monotonic(), 0, RETRY_FIRST
 
     def _take(self, key: bytes, answer: bytes, rest: List[bytes]) -> None:
         at = self.peer.endpoint
@@ -215,8 +215,8 @@ class Session:
         else:
             self.counts.acknowledged += 1
             self.counts.duplicates += a.status == wire.DUPLICATE
-        tell = self.wanted.pop(ident, None)
-        if tell is None:
+        report = self.wanted.pop(ident, None)
+        if report is None:
             if refused is not None:
                 self.refused.append(refused)
             return
@@ -229,7 +229,7 @@ class Session:
             else:
                 prediction = np.frombuffer(rest[0], "<f4")
                 loss = float(np.frombuffer(rest[1], "<f4")[0]) if rest[1] else None
-        tell(Answer(a.position, a.status == wire.DUPLICATE, prediction, loss, problem))
+        report(Answer(a.position, a.status == wire.DUPLICATE, prediction, loss, problem))
 
     # ---- Sending ----
 
@@ -247,17 +247,17 @@ class Session:
     def post(self, ident: bytes, frames: Frames) -> None:
         """Send an example now or as soon as possible, and keep it until it is answered."""
         if not self.waiting:
-            self._heard = time.monotonic()
+            self._read_monitord = time.monotonic()
         self.waiting[ident] = frames
         self.counts.sent += 1
         if self._unsent or not self.connected or not self._try(frames):
             self._unsent.append(ident)
 
-    def ask(self, tell: Callable[[Optional[bytes]], None]) -> None:
-        """Ask for the model's schema, unless already asked; `tell` gets its JSON ("{}" from a
+    def ask(self, report: Callable[[Optional[bytes]], None]) -> None:
+        """Ask for the model's schema, unless already asked; `report` gets its JSON ("{}" from a
         daemon that does not support it), or None after a lost connection."""
         if self.connected and self._schema is None and self._try((b'{"schema":{}}',)):
-            self._schema = tell
+            self._schema = report
 
     def _pump(self) -> None:
         unsent, waiting = self._unsent, self.waiting
@@ -279,10 +279,10 @@ class Session:
 
     def turn(self) -> None:
         """Do everything that does not need to wait."""
-        over = self._hear()
+        over = self._read_monitor()
         if self.socket is not None:
             self._read()
-        silent = self.connected and self.waiting and time.monotonic() - self._heard > SILENCE
+        silent = self.connected and self.waiting and time.monotonic() - self._read_monitord > SILENCE
         if over or silent:
             self._drop()
         if self.socket is None and time.monotonic() >= self._retry_at:

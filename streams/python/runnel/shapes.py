@@ -244,9 +244,9 @@ class Shapes:
             width = found.shape[-1] if found.ndim else 1
         one_each = width == 1 and found.ndim <= 1
         if found.ndim > 2 or (not one_each and (found.shape[-1] if found.ndim else 1) != width):
-            give = f"(n, {width}), one row per example" if many else f"({width},), or (steps, {width})"
+            form = f"(n, {width}), one row per example" if many else f"({width},), or (steps, {width})"
             raise ValueError(f"{name} has the shape {array.shape}, but a step of this model has {width} "
-                             f"number{'s' if width != 1 else ''}: pass {give}")
+                             f"number{'s' if width != 1 else ''}: pass {form}")
         found = found.reshape(-1, width)
         if not 1 <= len(found) <= wire.STEPS_MAX:
             raise ValueError(f"{name} must have 1 to {wire.STEPS_MAX} steps, got {len(found)}")

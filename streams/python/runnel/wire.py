@@ -50,7 +50,7 @@ class Acknowledgement(NamedTuple):
 
 
 def reason_name(number: int) -> str:
-    """Return the name of a reason, including unknown ones."""
+    """Return a reason's name, also for an unknown reason."""
     return REASONS[number] if 0 < number < len(REASONS) else f"reason {number}"
 
 
