@@ -322,7 +322,7 @@ static void warn_of_keeping(const struct fleet_redis *redis, const char *info) {
     const char *where = redis->url->name;
     if (has_line(info, "aof_enabled:0"))
         log_warning("%s does not keep acknowledged data on disk (appendonly no): when it ends, the "
-                    "fleet loses its progress and repeats what was learned since; set appendonly "
+                    "fleet loses its progress and rolls back later examples; set appendonly "
                     "yes in its configuration",
                     where);
     if (!has_line(info, "maxmemory:0") && strstr(info, "maxmemory_policy:") &&

@@ -101,7 +101,7 @@ def test_the_page_feeds_and_asks(directory):
         printed = result(programs(PAGE, "said.values, said.loss"), directory)
         assert re.search(r"^\[ *\S+ +\S+\] \d", printed), printed
         printed = result(programs(PAGE, "print(error)"), directory)
-        assert printed == "x has the shape (3,), but a step of this model has 2 numbers: give (2,), or (steps, 2)\n"
+        assert printed == "x has the shape (3,), but a step of this model has 2 numbers: pass (2,), or (steps, 2)\n"
         printed = result(programs(PAGE, "asyncio.run"), directory)
         assert printed.startswith("["), printed
         printed = result(programs(PAGE, "control.export()"), directory)

@@ -13,7 +13,7 @@ from .session import Answer, Frames, Session
 from .shapes import Time
 from .wire import Number
 
-PAUSE = 0.02  # seconds between two looks while something is to come
+PAUSE = 0.02  # seconds between two looks for events
 
 
 class AsyncClient(Feeder):
@@ -50,10 +50,10 @@ class AsyncClient(Feeder):
                       end: bool = False, learn: bool = False) -> Prediction:
         """See Client.predict."""
         number, steps, answers = await self._example(x, y, stream, time, flags_of(end, learn, result=True), True)
-        said = self._prediction(await self._answer(answers), number, steps)
-        if self._shapes.lacks_names(said.values):
+        prediction = self._prediction(await self._answer(answers), number, steps)
+        if self._shapes.lacks_names(prediction.values):
             await self._ask(again=True)
-        return said._replace(names=self._shapes.names(said.values.shape[-1]))
+        return prediction._replace(names=self._shapes.names(prediction.values.shape[-1]))
 
     async def label(self, of: Number, y: Any, *, learn: bool = True, end: bool = False,
                     wait: bool = False) -> Number:
@@ -181,7 +181,7 @@ class AsyncClient(Feeder):
                 session.turn()
                 self._turned.set()
                 self._turned = asyncio.Event()
-        except Exception as error:  # for who waits
+        except Exception as error:  # stored for the callers that wait
             self._failed = error
             self._turned.set()
 
@@ -194,7 +194,7 @@ class AsyncClient(Feeder):
             if self._closed:
                 raise RunnelError("the client was closed")
             patience.left()
-            await self._turned.wait()  # by the task, at least every TICK
+            await self._turned.wait()  # set by the task, at least every TICK
 
     async def _ask(self, again: bool = False) -> None:
         if self._asking is None:

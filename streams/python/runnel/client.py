@@ -22,10 +22,10 @@ from .session import Answer, Frames, Session
 from .shapes import Time
 from .wire import Number
 
-LOOK = 0.02  # seconds after which `learn` looks at answers and connection again
+LOOK = 0.02  # seconds between two looks of `learn` at answers and the connection
 IN, OUT = int(zmq.POLLIN), int(zmq.POLLOUT)
 
-_open: "weakref.WeakSet[Client]" = weakref.WeakSet()  # clients that the end of the program closes
+_open: "weakref.WeakSet[Client]" = weakref.WeakSet()  # clients to close at the end of the program
 
 
 @atexit.register
@@ -211,7 +211,7 @@ class Client(Feeder):
         if kind is None:
             self.close()
             return
-        try:  # what was sent before the exception is good
+        try:  # examples sent before the exception are valid
             if issubclass(kind, Exception) and not issubclass(kind, Unavailable):
                 self.flush(LEAVE)
         except RunnelError:
@@ -286,10 +286,10 @@ class Client(Feeder):
 
     # ---- Shapes of the model ----
 
-    def _named(self, said: Prediction) -> Prediction:
-        if self._shapes.lacks_names(said.values):
+    def _named(self, prediction: Prediction) -> Prediction:
+        if self._shapes.lacks_names(prediction.values):
             self._wait(self._schema())
-        return said._replace(names=self._shapes.names(said.values.shape[-1]))
+        return prediction._replace(names=self._shapes.names(prediction.values.shape[-1]))
 
     def _items(self, values: Any) -> Any:
         """Convert the rows of a data frame or an array to dicts with `x`; leave anything else
@@ -314,7 +314,7 @@ class Client(Feeder):
             self._wait(self._schema())
         names = None if shapes.forgets else shapes.names(width)
         group = len(shapes.target_names) or width
-        several = shapes.words is None and width > group  # horizons, or deviations
+        several = shapes.words is None and width > group  # horizons or deviations
         named = [numbers[k] if name is None else f"prediction_{name}" + f"_{k // group}" * several
                  for k, name in enumerate(names or [None] * width)]
         return named if len(set(named)) == width else numbers  # a word may be a number

@@ -18,7 +18,7 @@ from .reading import json_object, whole
 
 Reply = Dict[str, Any]
 PIECE = 45000  # bytes of a blob in one request (docs/reference/protocol.md, adopt)
-LENGTH = 8  # bytes that say how long the header of a safetensors file is
+LENGTH = 8  # bytes with the length of the header of a safetensors file
 DIMENSIONS_MAX = 8
 TYPES = {"F32": "<f4", "F64": "<f8", "F16": "<f2", "I64": "<i8", "I32": "<i4", "U8": "u1", "U32": "<u4", "U64": "<u8"}
 

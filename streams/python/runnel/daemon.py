@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 Config = Union[Mapping[str, Any], str, "os.PathLike[str]"]
 
 SOCKETS = ("examples", "statistics", "control")
-MEMBERS = {"x", "y", "stream", "time", "end", "learn"}  # of a dict that says more than columns
-START = 60.0  # seconds within which a daemon answers
-END = 20.0  # seconds within which it ends
-LOG = 2000  # characters of its log in a sentence
+MEMBERS = {"x", "y", "stream", "time", "end", "learn"}  # members of a dict other than columns
+START = 60.0  # seconds until the daemon answers
+END = 20.0  # seconds until it ends
+LOG = 2000  # characters of its log in an error message
 
 
 def find_runneld(runneld: Optional[str] = None) -> str:

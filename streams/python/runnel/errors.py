@@ -1,7 +1,7 @@
 """Exceptions. Each message has what failed, why, and what to do."""
 from __future__ import annotations
 
-TEXT_MAX = 4000  # characters of a sentence
+TEXT_MAX = 4000  # characters of a message
 
 
 def printable(text: str, most: int = TEXT_MAX, keep: str = "") -> str:

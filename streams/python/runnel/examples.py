@@ -108,7 +108,7 @@ class Examples:
         members.update({name: value for name, (flag, value) in named.items() if flags & flag})
         if when:
             members["time"] = when
-        shapes.json_bytes(members)  # what cannot be sent takes no number
+        shapes.json_bytes(members)  # an example that cannot be sent must not use a number
         number = Number(stream, self.numbers.number(key), epoch)
         members.update(producer=f"{producer:x}", epoch=epoch, sequence=number.sequence)
         ident = key + wire.NUMBERS.pack(epoch, number.sequence)

@@ -17,11 +17,11 @@ from .session import Answer, Counts, Session
 from .shapes import Array, Shapes
 from .wire import Number
 
-WINDOW = 10000  # examples that may wait for their answers
+WINDOW = 10000  # maximum number of unanswered examples
 TIMEOUT = 30.0  # seconds
-TICK = 0.25  # seconds that one wait lasts at most
-BATCH = 256  # rows that learn_many sends between two looks at the answers
-LEAVE = 5.0  # seconds that the end of `with` waits after an exception, and that of a program
+TICK = 0.25  # seconds of one wait, at most
+BATCH = 256  # rows of learn_many between two looks at the answers
+LEAVE = 5.0  # seconds to wait at the end of `with` after an exception, or of the program
 
 
 Class = Union[str, int]  # a word, or an id
@@ -91,7 +91,7 @@ class Patience:
 class Feeder:
     """The base of both clients."""
 
-    _session: Optional[Session]  # None: nothing is acknowledged
+    _session: Optional[Session]  # None: without acknowledgements
 
     def __init__(self, stream: str, window: int, timeout: Optional[float], producer: Optional[int], epoch: int,
                  on_refused: Optional[Callable[[Refused], None]]) -> None:

@@ -7,8 +7,8 @@ from typing import Any, Dict, List, NoReturn, Tuple
 
 from .errors import Malformed, printable
 
-DEPTH = 64  # objects and lists within each other; a daemon sends a tenth of that
-DIGITS = 20  # of a whole number of 64 bits, or its sign
+DEPTH = 64  # nested objects and lists; a daemon sends a tenth of that
+DIGITS = 20  # digits of a 64-bit number with its sign
 INFINITY = float("inf")
 
 

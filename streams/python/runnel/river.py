@@ -32,8 +32,8 @@ try:
 except ImportError:
     raise ImportError("runnel.river needs River: pip install river") from None
 
-PATIENCE = 1000  # predicted examples whose truth has not come
-CLASSES = 32  # that a classifier's network can tell apart, unless its configuration says otherwise
+PATIENCE = 1000  # predicted examples without a truth
+CLASSES = 32  # maximum number of classes, unless the configuration sets another
 
 
 def default_config(inputs: int, output: Mapping[str, Any], patience: int = PATIENCE) -> Dict[str, Any]:
@@ -64,7 +64,7 @@ class _Stream:
         self.daemon: Optional[Daemon] = None
         self.client: Optional[Client] = None
         self.exact = match == "exact"
-        self.open: Dict[bytes, Deque[Number]] = {}  # what was predicted and has no truth yet, by its x
+        self.open: Dict[bytes, Deque[Number]] = {}  # predicted examples without a truth, by x
         self.order: Deque[bytes] = collections.deque()
 
     def begin(self, x: Mapping[Any, Any]) -> Client:
@@ -104,13 +104,13 @@ class _Stream:
     def predict(self, x: Mapping[Any, Any]) -> Prediction:
         client = self.begin(x)
         features = self.features(x)
-        said = client.predict(features, learn=True)
+        prediction = client.predict(features, learn=True)
         key = self.key(features)
-        self.open.setdefault(key, collections.deque()).append(said.number)
+        self.open.setdefault(key, collections.deque()).append(prediction.number)
         self.order.append(key)
         while len(self.order) > self.patience:
             self.take(self.order[0])
-        return said
+        return prediction
 
     def take(self, key: bytes) -> Optional[Number]:
         """Remove and return the oldest open example with this x."""

@@ -20,11 +20,11 @@ from .peer import Peer
 
 Frames = Tuple[bytes, ...]
 
-QUEUE = 1000  # messages in libzmq's own
-RETRY_FIRST, RETRY_MAX = 0.1, 2.0  # seconds from a connection's end to the next try
-NEVER_MS = 2147483647  # libzmq is not to connect again by itself: it would leave out what was lost
-SILENCE = 60.0  # seconds without an answer after which a connection may be dead without a sign of it
-FRUITLESS = 5  # connections without an answer after which it is the examples' fault
+QUEUE = 1000  # messages in libzmq's queue
+RETRY_FIRST, RETRY_MAX = 0.1, 2.0  # seconds from the end of a connection to the next attempt
+NEVER_MS = 2147483647  # libzmq must not reconnect by itself: it would skip lost messages
+SILENCE = 60.0  # seconds without an answer after which to reconnect
+FRUITLESS = 5  # connections without an answer until Unavailable
 GET_EVENTS, GET_MORE, POLLIN = int(zmq.EVENTS), int(zmq.RCVMORE), int(zmq.POLLIN)
 NOWAIT, MORE = int(zmq.NOBLOCK), int(zmq.NOBLOCK | zmq.SNDMORE)
 OVER = (zmq.EVENT_CLOSED | zmq.EVENT_DISCONNECTED | zmq.EVENT_CONNECT_RETRIED |
@@ -33,17 +33,18 @@ FAILED = (zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL 
           zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL)
 EVENTS = OVER | FAILED | zmq.EVENT_HANDSHAKE_SUCCEEDED
 FLOAT = 4  # bytes
-SCHEMA = bytes(wire.NUMBERS.size)  # the ident of the answer to a schema; examples begin with 1
+SCHEMA = bytes(wire.NUMBERS.size)  # ident of the answer to a schema; examples begin with 1
 
 
 class Answer(NamedTuple):
     """The daemon's answer to an example."""
 
     position: int  # in the journal
-    duplicate: bool  # the daemon had it before
-    prediction: Optional[NDArray[np.float32]]  # (numbers,), where it was asked for and came
-    loss: Optional[float]  # likewise, where something was scored
-    refused: Optional[RunnelError]  # Refused, or Malformed: it is safe, but its prediction is damaged
+    duplicate: bool  # the daemon already had it
+    prediction: Optional[NDArray[np.float32]]  # (numbers,), if requested and received
+    loss: Optional[float]  # if requested and scored
+    # Refused, or Malformed: the example is safe, but its prediction is damaged
+    refused: Optional[RunnelError]
 
 
 class Counts:
@@ -63,13 +64,14 @@ class Session:
     def __init__(self, peer: Peer) -> None:
         self.peer = peer
         self.counts = Counts()
-        self.waiting: Dict[bytes, Frames] = {}  # key + epoch and sequence, as in header and answer
-        self.wanted: Dict[bytes, Callable[[Answer], None]] = {}  # who waits for the answer
+        # by key + epoch and sequence, as in header and answer
+        self.waiting: Dict[bytes, Frames] = {}
+        self.wanted: Dict[bytes, Callable[[Answer], None]] = {}  # callbacks for answers
         self.refused: List[Refused] = []  # not raised yet
-        self.answers = 0  # of all kinds: what progress is seen by
+        self.answers = 0  # number of answers of all kinds, which shows progress
         self.connected = False
-        self.ending: Optional[Callable[[], None]] = None  # called before sockets are closed
-        self.why = ""  # nobody is there, as far as it is known
+        self.ending: Optional[Callable[[], None]] = None  # called before the sockets are closed
+        self.why = ""  # why no daemon is connected, if known
         self._unsent: Deque[bytes] = collections.deque()
         self._schema: Optional[Callable[[Optional[bytes]], None]] = None
         self._retry_at, self._retry, self._fruitless = 0.0, RETRY_FIRST, 0
@@ -160,9 +162,9 @@ class Session:
                 else:
                     self._take(key, answer, self._rest())
                 if not waiting and self._schema is None:
-                    break  # nothing else is to come: to find that out costs more than an answer
+                    break  # no other events: a check would cost more than an answer
         except zmq.Again:
-            if key is not None:  # frames of one message come together
+            if key is not None:  # all frames of one message arrive together
                 self._take(key, b"", [])
         finally:
             if count:
@@ -198,7 +200,8 @@ class Session:
             schema(rest[0] if rest and a.status == wire.ACCEPTED else b"{}")
             return
         if self.waiting.pop(ident, None) is None:
-            if a.status == wire.REJECTED and not a.epoch and not a.sequence:  # else it was answered before
+            # otherwise it was answered before
+            if a.status == wire.REJECTED and not a.epoch and not a.sequence:
                 raise RunnelError(f"{at}: the daemon rejected an unknown example ({reason}): "
                                   f"{printable(sentence) or 'see its log'}")
             return

@@ -16,7 +16,7 @@ from . import wire
 from .errors import Malformed
 from .reading import texts, whole
 
-COLUMNS_MAX = 1 << 24  # numbers in a step: many times what a daemon allows
+COLUMNS_MAX = 1 << 24  # numbers in a step, more than a daemon allows
 PLAIN = {float, int, np.ndarray, np.float32, np.float64}
 FLOAT, WHOLE = np.dtype("<f4"), np.dtype("<u4")
 Array = NDArray[Any]
@@ -87,7 +87,7 @@ def _array(value: object, name: str) -> Array:
     """Convert to an array of numbers of any type."""
     try:
         array = np.asarray(value)
-        if array.dtype == object:  # None among numbers is what is missing
+        if array.dtype == object:  # None among numbers is a missing value
             array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
         raise TypeError(f"{name} must be a list of numbers, got {str(value)[:60]}") from None
@@ -216,7 +216,7 @@ class Shapes:
                 if math.inf not in x and -math.inf not in x:  # type: ignore[operator]
                     return self._pack(*x), 1  # type: ignore[misc]
             except (struct.error, OverflowError, TypeError, ValueError):
-                pass  # no step of floats: what follows says why, or knows better
+                pass  # not a step of floats: the following code handles it or raises the error
         array = self.x_array(x)
         return array.tobytes(), len(array)
 

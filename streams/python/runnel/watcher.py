@@ -14,7 +14,7 @@ from .peer import Path, Peer
 from .reading import json_object, whole
 
 TOPICS = ("status", "loss", "state", "prediction", "event")
-QUEUE = 100000  # messages that wait here for a program that is slow
+QUEUE = 100000  # messages that wait for a slow program
 TICK_MS = 250
 
 

@@ -10,10 +10,10 @@ STATISTICS = "tcp://127.0.0.1:5571"
 CONTROL = "tcp://127.0.0.1:5572"
 
 END, DO_NOT_LEARN, RESULT, LABEL = 1, 2, 4, 8  # flags of a header
-VERSION = 2  # of a header with a producer
+VERSION = 2  # version of a header with a producer
 KEY_MAX = 255  # bytes
-STEPS_MAX = 4096  # of an example
-NO_CLASS = 0xFFFFFFFF  # a target of classes that is not known
+STEPS_MAX = 4096  # maximum steps of an example
+NO_CLASS = 0xFFFFFFFF  # a missing class
 
 HEADER = struct.Struct("<BBHIQdQ")  # version, flags, 0, epoch, sequence, time, producer
 LABEL_OF = struct.Struct("<IIQ")  # epoch, 0, sequence
@@ -22,7 +22,7 @@ NUMBERS = struct.Struct("<IQ")  # epoch, sequence: bytes 4 to 16 of a header and
 
 ACCEPTED, DUPLICATE, REJECTED = 0, 1, 2  # status
 OLD_EPOCH = 1  # reason of a duplicate
-PLAIN = b"\x01\x00\x00\x00"  # how an answer begins that only says: accepted
+PLAIN = b"\x01\x00\x00\x00"  # beginning of an answer that only accepts
 
 # Reasons of rejections by number: the table of docs/reference/protocol.md from 1 on.
 REASONS = ("unknown", "frames", "json", "key", "x_size", "x_value", "y_size", "y_value", "y_given",
