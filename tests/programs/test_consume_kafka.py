@@ -264,7 +264,7 @@ def test_wrong(directory):
     with topic(2, "topic t 1") as cluster, daemon(directory, cluster, "topic: t") as d:
         cluster.ask("fill t 0 10 11")
         running.wait_learned(d, 11)
-        assert "has read kafka:s[1], which is not read any more" in d.text(), d.text()
+        assert "partition kafka:s[1] of the journal is not configured any more" in d.text(), d.text()
 
 
 if __name__ == "__main__":
