@@ -1,5 +1,4 @@
-"""A server of NATS with JetStream for tests, on a port of the loopback that stays its own, with what it
-keeps on disk."""
+"""A NATS server with JetStream for tests, on its own loopback port, with its own files."""
 import json
 import re
 import socket
@@ -30,7 +29,7 @@ class Nats(brokers.Server):
             return False
 
     def talk(self, text, done):
-        """What the server says to it, until that is enough."""
+        """Collects the server's output until done() is true."""
         with socket.create_connection(("127.0.0.1", self.port), running.LIMIT) as link:
             options = json.dumps({"verbose": False, "pedantic": False, **self.login})
             link.sendall(b"CONNECT " + options.encode() + b"\r\n" + text)
@@ -43,7 +42,7 @@ class Nats(brokers.Server):
         return said
 
     def ask(self, subject, request=None, missing=False):
-        """The reply of JetStream's API; `missing`: None where there is no such thing."""
+        """The reply of JetStream's API; `missing`: None if it does not exist."""
         body = json.dumps(request).encode() if request else b""
         said = self.talk(b"SUB reply 1\r\nPUB %s reply %d\r\n%s\r\n" %
                          (f"$JS.API.{subject}".encode(), len(body), body),
@@ -58,7 +57,7 @@ class Nats(brokers.Server):
         self.ask(f"STREAM.CREATE.{name}", {"name": name, "subjects": subjects, "storage": "file"})
 
     def publish(self, pairs):
-        """(subject, payload) in order; returns once all are in the stream."""
+        """Publishes (subject, payload) in order; returns when all are in the stream."""
         pairs = list(pairs)
         for start in range(0, len(pairs), 1000):  # as much as a socket takes
             part = pairs[start:start + 1000]
@@ -67,6 +66,7 @@ class Nats(brokers.Server):
             self.talk(b"SUB reply 1\r\n" + text, lambda said, n=len(part): said.count(b'"seq"') >= n)
 
     def acknowledged(self, stream, name="runnel"):
-        """The number up to which the consumer has acknowledged all; a feeder may be making it anew."""
+        """The number up to which the consumer has acknowledged all messages; a feeder may be
+        creating it again."""
         found = self.ask(f"CONSUMER.INFO.{stream}.{name}", missing=True)
         return found["ack_floor"]["stream_seq"] if found else 0

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""A daemon that reads streams of Redis itself: each entry is learned once, whoever is killed; what is no
-example is a dead letter; what is wrong is said."""
+"""A daemon that reads Redis streams learns each entry once, even after kills. Other entries become
+dead letters; errors are reported."""
 import contextlib
 import json
 import random
@@ -27,14 +27,14 @@ def daemon(directory, more="stream: s"):
 
 
 def with_model(directory, model):
-    """One that reads s, with another model."""
+    """A daemon that reads s, with another model."""
     text = consuming.config(directory, f'{{redis: {{url: "unix://{directory}/redis.socket", stream: s}}}}')
     begin, end = text.index("model:"), text.index("examples:")
     return running.Daemon(directory, text[:begin] + model + text[end:])
 
 
 def refused(directory, *words, more="stream: s", code):
-    """A daemon that ends, and what it says; a word of it after the other."""
+    """Checks that a daemon ends, and words of its output."""
     consuming.ends(daemon(directory, more), code, *words)
 
 
@@ -50,8 +50,8 @@ def spread(redis, numbers, count):
 
 
 def test_kills(directory):
-    """Daemon and Redis are killed at random moments while entries are added: each is learned once, in the
-    order of its partition, and the parameters are those of a daemon that nobody disturbed."""
+    """Daemon and Redis are killed at random moments while entries are added: each is learned once,
+    in the order of its partition, and the parameters are those of an undisturbed daemon."""
     chance = random.Random(4)
     count, parts = 2400, 3
     with brokers.Redis(directory) as redis, daemon(directory, f"stream: s, partitions: {parts}") as d:
@@ -79,8 +79,8 @@ def test_kills(directory):
 
 
 def test_dead_letters(directory):
-    """What is no example has its place in the journal, and is in the stream of dead letters once, with what
-    it was: also when the daemon is killed between both."""
+    """Another entry has its place in the journal, and is copied once to the stream of dead letters,
+    even if the daemon is killed in between."""
     with brokers.Redis(directory) as redis, daemon(directory) as d:
         add(redis, ["1 2", "hello", "1 2 3", "3 4"])
         redis.ask("XADD", "s", "*", "load", "7", "host", "a")
@@ -90,7 +90,7 @@ def test_dead_letters(directory):
         status = wait_kept(d, 2)
         assert status["rejected"] == 4 and status["rejected_by"]["x_size"] == 1, status
         d.end(signal.SIGKILL)
-        # As if the journal had been behind: what it had noted comes again, to a new one.
+        # As if the journal had been behind: the skipped entries are read again by a new daemon.
         ids = consuming.skips(directory)
         assert len(ids) == 4
         for file in (directory / "state").iterdir():
@@ -99,7 +99,7 @@ def test_dead_letters(directory):
         d.start()
         running.wait_learned(d, 2)
         until(lambda: len(consuming.skips(directory)) == 4)
-        # A byte that is no UTF-8 is read as such by Redis's answer, too: only counted here.
+        # Redis's answer has the byte that is not UTF-8, so they are only counted here.
         assert redis.ask("XLEN", "s.dead") == 4
         first = letters(redis)[0]
     assert first["dead.stream"] == "s" and first["dead.id"] == ids[0], first
@@ -112,7 +112,7 @@ def letters(redis):
 
 
 def test_reasons(directory):
-    """Each dead letter says what is wrong with the message itself; the good ones around it are learned."""
+    """Each dead letter has the reason of its message; the good messages between them are learned."""
     member = "; an example has stream, x, y, end, learn, time, note, label_of, label_epoch and numbers"
     wrong = [("", "empty message"), (" \n", "empty message"),
              (json.dumps({"strem": "a", "x": [1, 2]}), "unknown member 'strem'" + member),
@@ -133,7 +133,8 @@ def test_reasons(directory):
 
 
 def test_json(directory):
-    """A device's JSON as it is, in one field of an entry or as its fields; each dead letter names its field."""
+    """A device's JSON without changes, in one field of an entry or as its fields; each dead letter
+    names its field."""
     messages = [*brokers.JSON_MESSAGES, "[7]", '{"sensor":"a","ts":1,"load":[1],"data":{}}',
                 json.dumps({"sensor": "a", "ts": "\x1b[2J" + "ö" * 30}), '{"ö\x07']
     reasons = ["field 'sensor': stream name not found (examples.json.key_field)",
@@ -163,8 +164,8 @@ def test_json(directory):
 
 
 def test_a_date_with_two_meanings(directory):
-    """As the first it ends the daemon, until a format is given: then it is learned. After others it is a dead letter,
-    which ends nothing."""
+    """If it is first, it ends the daemon until a format is set; then it is learned. After others it
+    is a dead letter, and ends nothing."""
     unclear = '{"sensor":"a","ts":"01/02/2014","load":1,"data":{"temperature":2}}'
     said = ("field 'ts': day and month of '01/02/2014' cannot be told apart: give examples.json.time_format "
             "'%d/%m/%Y' or '%m/%d/%Y'")
@@ -186,8 +187,9 @@ def test_a_date_with_two_meanings(directory):
 
 
 def test_hostile_entries(directory):
-    """Entries that are made to stop the reader do not: more fields than Lua's stack, ids that are no numbers
-    of examples, and a reason that is cut within a character. Large ones are read, too."""
+    """Hostile entries do not stop the reader: more fields than Lua's stack, IDs that are not
+    numbers of examples, and a reason that is cut within a character. Large entries are read, too.
+    """
     columns = [f"{'a' * 30}{n}" for n in range(8)]
     model = f"""model:
   input: {{columns: [{', '.join(f'{{name: {name}}}' for name in columns)}]}}
@@ -220,7 +222,8 @@ def test_hostile_entries(directory):
 
 
 def test_a_wrong_key_of_dead_letters(directory):
-    """A key that is in the way of dead letters is named; nothing is lost meanwhile."""
+    """A key in place of the dead letters' stream is named in the message; nothing is lost
+    meanwhile."""
     with brokers.Redis(directory) as redis, daemon(directory) as d:
         redis.ask("SET", "s.dead", "text")
         add(redis, ["1 2", "nothing", "3 4"])
@@ -232,7 +235,8 @@ def test_a_wrong_key_of_dead_letters(directory):
 
 
 def test_refused_words(directory):
-    """What the learning thread refuses, as a word beyond a full vocabulary, is a dead letter, too."""
+    """An example that the learning thread rejects, such as a word beyond a full vocabulary, is a
+    dead letter, too."""
     model = """model:
   input: {kind: symbol, vocabulary: {capacity: 4, unknown: reject}}
   layers: [{cell: dense, size: 2, activation: tanh}]
@@ -252,7 +256,7 @@ def test_refused_words(directory):
 
 
 def test_stops(directory):
-    """Paused, nothing is learned; stopped and started again it resumes; a rollback takes back what was
+    """Nothing is learned while paused; after a stop it resumes; a rollback removes what was
     learned, and does not read it again."""
     with brokers.Redis(directory) as redis, daemon(directory) as d:
         add(redis, [f"{n} {-n}" for n in range(50)])
@@ -280,7 +284,8 @@ def test_stops(directory):
 
 
 def test_gone(directory):
-    """Entries that were trimmed before they were read are counted and said; the rest is learned."""
+    """Entries that were trimmed before they were read are counted and reported; the others are
+    learned."""
     with brokers.Redis(directory) as redis, daemon(directory) as d:
         add(redis, [f"{n} {n}" for n in range(100)])
         running.wait_learned(d, 100)
@@ -295,8 +300,8 @@ def test_gone(directory):
 
 
 def test_made_again(directory):
-    """A stream that is deleted and made again with lower ids: what comes there is not read, which ends the daemon;
-    with ids as Redis makes them all of it is."""
+    """A stream is created again with lower IDs: its entries are not read, and the daemon ends; with
+    Redis's own IDs, all are read."""
     with brokers.Redis(directory) as redis, daemon(directory) as d:
         add(redis, ["1 1"])
         wait_kept(d, 1)
@@ -312,7 +317,8 @@ def test_made_again(directory):
 
 
 def test_a_stream_that_comes_later(directory):
-    """What waits is known from the first entry on, also of a stream that was not there at the start."""
+    """The number of waiting entries is known from the first one on, even for a stream that was
+    missing at the start."""
     with brokers.Redis(directory) as redis, daemon(directory) as d:
         until(lambda: "stream not found: s;" in d.text())
         add(redis, ["1 2", "3 4", "nothing"])
@@ -322,7 +328,7 @@ def test_a_stream_that_comes_later(directory):
 
 
 def test_from(directory):
-    """A group that is new begins as `from` says; one that the broker knows where that stands."""
+    """A new group begins as `from` requests; an existing one at its place at the broker."""
     with brokers.Redis(directory) as redis:
         add(redis, ["1 1", "2 2"])
         with daemon(directory, "stream: s, from: latest") as d:
@@ -342,7 +348,8 @@ def test_from(directory):
 
 
 def test_from_is_for_all_streams_together(directory):
-    """`latest` is where a new group begins. A stream that comes later has nothing before that."""
+    """`latest` is the place where a new group begins. A stream that appears later has no entries
+    before it."""
     with brokers.Redis(directory) as redis:
         redis.ask("XADD", "s.0", "*", "p", "1 1")
         with daemon(directory, "stream: s, partitions: 2, from: latest") as d:
@@ -358,8 +365,8 @@ def test_from_is_for_all_streams_together(directory):
 
 
 def test_stopped(directory):
-    """Redis is stopped, and continued (SIGSTOP, SIGCONT): nothing is lost or twice, and the daemon ends
-    meanwhile when it is asked to."""
+    """Redis is stopped and continued (SIGSTOP, SIGCONT): nothing is lost or learned twice, and the
+    daemon still ends on request."""
     with brokers.Redis(directory) as redis, daemon(directory) as d:
         add(redis, [f"{n} {-n}" for n in range(100)])
         running.wait_learned(d, 10)
@@ -380,8 +387,8 @@ def test_stopped(directory):
 
 
 def test_away(directory):
-    """A server that is not there is said once, also at the start, and that it is back; a stream that is not
-    there is waited for."""
+    """A missing server is reported once, also at the start, and so is its return; the daemon waits
+    for a missing stream."""
     with brokers.Redis(directory) as redis:
         redis.end()
         with daemon(directory) as d:
@@ -396,7 +403,8 @@ def test_away(directory):
 
 
 def test_mistaken(directory):
-    """Streams of another number than the daemon reads: it says which one is there, and the key of the configuration."""
+    """Streams with another number of partitions than configured: the message has the existing
+    stream and the key of the configuration."""
     with brokers.Redis(directory) as redis:
         redis.ask("XADD", "s", "*", "p", "1 2")
         with daemon(directory, "stream: s, partitions: 2") as d:
@@ -409,8 +417,8 @@ def test_mistaken(directory):
 
 
 def test_wrong(directory):
-    """Each mistake has its sentence: the key that is no stream, who is not let in, streams that would be read
-    no more, a file that is not there."""
+    """Each error has its message: a key that is not a stream, denied access, streams that would not
+    be read any more, a missing file."""
     with brokers.Redis(directory) as redis:
         redis.ask("SET", "s", "text")
         refused(directory, "key s is not a stream", "examples.redis.stream", code=UNAVAILABLE)
@@ -437,11 +445,11 @@ def test_wrong(directory):
         with daemon(directory, "stream: other") as d:
             redis.ask("XADD", "other", "*", "p", "1 2")
             running.wait_learned(d, 3)
-            assert "has read redis:s.2, which is not read any more" in d.text(), d.text()
+            assert "partition redis:s.2 of the journal is not configured any more" in d.text(), d.text()
 
 
 def test_damage(directory):
-    """A place that is not what was written is damage of the journal: nothing is read from a wrong one."""
+    """A changed place is damage of the journal: nothing is read from a wrong place."""
     with brokers.Redis(directory) as redis:
         with daemon(directory) as d:
             add(redis, ["1 2"])
@@ -453,7 +461,7 @@ def test_damage(directory):
 
 
 def test_labels(directory):
-    """A label names its example by the numbers that its id is."""
+    """A label names its example by the numbers in its ID."""
     text = consuming.config(directory, f'{{redis: {{url: "unix://{directory}/redis.socket", stream: s}}}}')
     with brokers.Redis(directory) as redis, \
             running.Daemon(directory, text.replace("target: next", "target: later")) as d:

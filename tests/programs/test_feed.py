@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""runnel-feed's sources: what each one sends for known data, and what it says to bad data."""
+"""runnel-feed's sources: the examples for known data, and the errors for bad data."""
 import gzip
 import json
 import math
@@ -17,7 +17,7 @@ U4 = {"x_type": "<u4"}
 
 
 def write(path, data):
-    """The data as a file; a name in .gz is compressed."""
+    """Writes a file; a name in .gz is compressed."""
     data = data.encode() if isinstance(data, str) else data
     path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
     return path
@@ -32,14 +32,14 @@ def near(found, expected):
 
 
 def fails(status, text, *arguments, stdin=b""):
-    """It must end with the status and say the text, and have a usable last line."""
+    """It must end with the status and the text, and print a usable last line."""
     fed = run(*arguments, "--print", stdin=stdin)
     assert fed.status == status, (arguments, fed)
     assert text in fed.err, (arguments, text, fed.err)
     return fed
 
 
-# --- text ----------------------------------------------------------------------------------------
+# ---- text ----
 
 def test_text_bytes(directory):
     data = bytes(range(256)) * 3 + b"end"
@@ -87,7 +87,7 @@ def test_files_that_are_none(directory):
     fails(BAD_DATA, "zcat", "text", "-", stdin=whole)
 
 
-# --- csv -----------------------------------------------------------------------------------------
+# ---- csv ----
 
 TABLE = "a,b,c\n1,2,3\n4,5,6\n"
 
@@ -113,7 +113,7 @@ def test_csv_columns(directory):
 
 
 def test_csv_good_rows_before_a_bad_one(directory):
-    """They are sent, those that were held back too; but nobody knows that their sequence is over."""
+    """They are sent, including the held rows, but the end of their sequence is unknown."""
     path = write(directory / "t.csv", "s,k,a\n1,p,1\n1,q,2\n1,p,3\n2,p,4\n2,p\n2,p,6\n")
     fed = feed("csv", path, "--stream-column", "k", "--sequence", "s")
     assert fed.status == BAD_DATA
@@ -143,7 +143,8 @@ def test_csv_missing_cells(directory):
 
 
 def test_csv_bad_cells(directory):
-    """One is missing and its row keeps the others; in a column without a number yet it ends the feeder."""
+    """A bad cell is a missing value and its row is kept; in a column without a number so far it
+    ends the feeder."""
     bad = ["x", "12 kg", '"1,5"', "0x10", "1e39"]
     path = write(directory / "t.csv", "a,b\n1,2\n" + "".join(f"{cell},{k}\n" for k, cell in enumerate(bad)) +
                  "3,?\n4,5\n")
@@ -173,7 +174,7 @@ def test_csv_bad_cells(directory):
 
 
 def test_csv_many_columns(directory):
-    """By ranges of names and patterns; an error is one short line, however many there are."""
+    """By ranges of names and patterns; an error is one short line for any number of columns."""
     names = ["date", *(f"load{k}" for k in range(30)), *(f"temp{k}" for k in range(29)), "a*b", "x..y"]
     path = write(directory / "t.csv", f"{','.join(names)}\n{','.join(map(str, range(62)))}\n")
 
@@ -191,7 +192,7 @@ def test_csv_many_columns(directory):
 
 
 def test_csv_order_of_times(directory):
-    """What is not after the row before is noticed once and counted, in each stream."""
+    """A time that is not later than the previous one is reported once and counted, in each stream."""
     def of(rows, *options):
         text = "".join(f"2024-01-01 0{hour}:00,{key},{hour}\n" for hour, key in rows)
         fed = run("csv", write(directory / "t.csv", "t,k,v\n" + text), "--print", "--time", "t", *options)
@@ -295,7 +296,7 @@ def test_csv_bad_rows(directory):
           "--symbol", "a")
 
 
-# --- idx -----------------------------------------------------------------------------------------
+# ---- idx ----
 
 def idx(array, kind=8):
     return bytes([0, 0, kind, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape) + \
@@ -333,13 +334,13 @@ def test_idx_bad(directory):
     fails(BAD_DATA, "name the images first", "idx", directory / "i", directory / "i")
 
 
-# --- host ----------------------------------------------------------------------------------------
+# ---- host ----
 
 STAT = "cpu  {} 10 100 4000 50 0 0 0 0 0\ncpu0 1 1 1 1\nintr 5 0 0\nctxt {}\nbtime 1\n"
 
 
 def test_host_numbers(directory):
-    """A /proc of our own: the counters move once, and one sample must show by how much."""
+    """With a /proc of the test: the counters change once, and one sample must show the difference."""
     (directory / "net").mkdir()
     write(directory / "stat", STAT.format(1000, 70000))
     write(directory / "meminfo", "MemTotal: 1000 kB\nMemFree: 1 kB\nMemAvailable: 250 kB\n")
@@ -398,7 +399,7 @@ def test_host_itself(directory):
     fails(USAGE, "--every: expected seconds, got '0'", "host", "--every", 0)
 
 
-# --- synth ---------------------------------------------------------------------------------------
+# ---- synth ----
 
 def synth(kind, count, *options, **types):
     return good("synth", kind, "--count", count, *options, **types)
@@ -487,7 +488,7 @@ def test_synth_usage(directory):
     fails(USAGE, "--repeat", "synth", "sine", "--repeat", 2)
 
 
-# --- json ----------------------------------------------------------------------------------------
+# ---- json ----
 
 def test_json(directory):
     lines = [b'{"x": [1, null], "y": 3, "end": true}', b'{"stream":"a","x":[[1],[2]],"learn":false}']
@@ -513,7 +514,7 @@ def test_json_bad(directory):
 
 
 def test_json_live(directory):
-    """Each line leaves when it comes, not when a buffer is full."""
+    """Each line is sent at once, not when a buffer is full."""
     with Receiver(directory) as receiver:
         process = start("json", "--connect", receiver.bind().endpoint, stdin=subprocess.PIPE)
         for i in range(3):

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""runnel-feed's way to the daemon: nothing lost, waiting, signals, progress, exit codes."""
+"""Delivery by runnel-feed: nothing is lost; waits, signals, progress and exit codes."""
 import contextlib
 import os
 import pty
@@ -13,20 +13,20 @@ from feeding import *  # noqa: F403  pylint: disable=wildcard-import
 
 
 def numbers(directory, count):
-    """A table whose row n says n."""
+    """A table whose row n contains n."""
     path = directory / "numbers.csv"
     path.write_text("n\n" + "".join(f"{i}\n" for i in range(count)), encoding="ascii")
     return path
 
 
 def finish(process):
-    """Exit status and what stood on stderr."""
+    """Exit status and stderr."""
     _, err = process.communicate(timeout=LIMIT)
     return process.returncode, err.decode()
 
 
 def line_with(process, text):
-    """The next line on stderr that has the text."""
+    """The next line on stderr that contains the text."""
     line, end = "", time.monotonic() + LIMIT
     while text not in line:
         left = max(0, end - time.monotonic())
@@ -37,7 +37,7 @@ def line_with(process, text):
 
 
 def wait_until_it_sleeps(process):
-    """It sends without pause, until its queue is full."""
+    """Waits until it has filled its queue and sleeps."""
     asleep, end = 0, time.monotonic() + LIMIT
     while asleep < 10:
         assert time.monotonic() < end, "its queue is never full"
@@ -47,7 +47,7 @@ def wait_until_it_sleeps(process):
 
 
 def wait_until_it_keeps_connections(process):
-    """It is closing, and holds its connections by copies of their descriptors."""
+    """Waits until it closes, and keeps its connections open by copies of their descriptors."""
     until = time.monotonic() + LIMIT
     while time.monotonic() < until:
         sockets = []
@@ -62,7 +62,7 @@ def wait_until_it_keeps_connections(process):
 
 
 def test_slow_receiver_loses_nothing(directory):
-    """More than all queues hold, to somebody who reads only now and then, or late."""
+    """More examples than all queues hold, for a receiver that reads rarely or late."""
     count = 60000
     path = numbers(directory, count)
     for endpoint in [f"ipc://{directory}/slow", "tcp://127.0.0.1:*"]:
@@ -95,7 +95,7 @@ def test_receiver_comes_later(directory):
 
 
 def test_waiting_is_said(directory):
-    """Also where no terminal shows it, and once; --quiet is quiet."""
+    """It is printed once without a terminal, and not with --quiet."""
     with Receiver(directory) as receiver:
         process = start("csv", numbers(directory, 3), "--connect", receiver.endpoint)
         assert process.stderr.readline().decode() == (
@@ -117,7 +117,7 @@ def test_binding(directory):
 
 
 def test_endpoint_by_name(directory):
-    """localhost is 127.0.0.1, where a daemon listens, also on a machine where it is ::1 as well."""
+    """localhost is 127.0.0.1, where a daemon listens, even on a machine where it is also ::1."""
     with Receiver(directory) as receiver:
         port = receiver.socket.bind_to_random_port("tcp://127.0.0.1")
         process = start("csv", numbers(directory, 3), "--wait", LIMIT, "--connect",
@@ -140,7 +140,7 @@ def test_nobody_there(directory):
 
 
 def test_signals(directory):
-    """A signal ends it cleanly: what was sent arrives, and is counted in the summary."""
+    """A signal ends it normally: sent examples arrive and are counted in the summary."""
     for number in [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]:
         for options in [["synth", "sine", "--steps", 256], ["host", "--rate", 100],
                         ["synth", "sine", "--rate", 0.1]]:
@@ -155,7 +155,7 @@ def test_signals(directory):
 
 
 def test_signal_while_blocked(directory):
-    """The daemon is there but does not read: the second signal ends the wait for delivery."""
+    """The daemon does not read: the second signal ends the wait for delivery."""
     with Receiver(directory, queue=1) as receiver:
         process = start("synth", "sine", "--steps", 4096, "--connect", receiver.bind().endpoint)
         receiver.take()
@@ -171,8 +171,8 @@ def test_signal_while_blocked(directory):
 
 
 def test_guests_that_are_no_daemon(directory):
-    """At a bound socket, who comes and goes without being a receiver takes nobody's place: a signal
-    still waits until the receiver has got everything."""
+    """At a bound socket, visitors that are not receivers do not matter: after a signal it still
+    waits until the receiver has everything."""
     count, line = 60, b'{"x": [%s]}\n' % b",".join([b"0"] * 10000)
     with Receiver(directory, queue=1) as receiver:
         receiver.socket.connect(receiver.endpoint)
@@ -193,8 +193,8 @@ def test_guests_that_are_no_daemon(directory):
 
 
 def test_guest_that_leaves_at_the_end(directory):
-    """Somebody without a handshake who leaves while a bound feeder waits for its receiver has taken
-    nothing along."""
+    """A visitor without a handshake that leaves while a bound feeder waits for its receiver gets
+    nothing."""
     line = b'{"x": [%s]}\n' % b",".join([b"0"] * 10000)
     with Receiver(directory, queue=1) as receiver, socket.socket(socket.AF_UNIX) as guest:
         receiver.socket.connect(receiver.endpoint)
@@ -214,7 +214,7 @@ def test_guest_that_leaves_at_the_end(directory):
 
 
 def test_receiver_goes(directory):
-    """The daemon left: a signal does not wait for it to come back."""
+    """The daemon has ended: after a signal it does not wait for it."""
     receiver = Receiver(directory).bind()
     process = start("host", "--rate", 100, "--connect", receiver.endpoint)
     receiver.take()
@@ -226,7 +226,7 @@ def test_receiver_goes(directory):
 
 
 def test_receiver_comes_back(directory):
-    """What was in transit to a daemon that ended may be lost: it says so, and continues."""
+    """Examples on their way to a daemon that has ended may be lost: it reports this and continues."""
     for options, heard in [([], "per second"), (["--quiet"], "the daemon closed the connection once")]:
         first = Receiver(directory).bind()
         process = start("csv", numbers(directory, 60000), "--connect", first.endpoint, *options)
@@ -244,7 +244,7 @@ def test_receiver_comes_back(directory):
         assert "the daemon closed the connection once; examples on their way may be lost" in err
 
 def on_terminal(*arguments):
-    """Start it with a terminal as stderr; returns the process and the terminal's other side."""
+    """Starts it with a terminal as stderr; returns the process and the other side of the terminal."""
     ours, theirs = pty.openpty()
     process = start(*arguments, stderr=theirs)
     os.close(theirs)
@@ -279,9 +279,9 @@ def test_progress_on_a_terminal(directory):
 
 
 def test_silence_elsewhere(directory):
-    """No terminal: nothing but the summary; --quiet: nothing at all."""
+    """Without a terminal it prints only the summary; with --quiet nothing."""
     fed = feed("csv", numbers(directory, 30), "--rate", 50)
-    # That it waits is said after a second.
+    # It reports the wait after a second.
     said = [line for line in fed.err.splitlines() if "waiting for" not in line]
     assert len(said) == 1 and said[0].startswith("runnel-feed: sent 30 examples in "), fed.err
     fed = feed("csv", numbers(directory, 30), "--quiet")
@@ -336,9 +336,8 @@ def test_help_and_version(directory):
 
 
 def test_knows_nothing_of_the_daemon(directory):
-    """Feeders include headers of their own, that of the client library, what every program shares, and
-    what sources and runnel-relay have of message brokers; runnel-replay the format of the journal's
-    file."""
+    """Feeders include only their own headers, the client library's, the common ones, and what
+    sources and runnel-relay share for brokers; runnel-replay also includes the journal's format."""
     top = pathlib.Path(os.environ.get("srcdir", "."))
     sources = [p for p in (top / "streams").rglob("*.[ch]")]
     assert len(sources) > 6

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""runnel-feed takes JSON and times as people have them: fields by their paths, ISO 8601, Unix time of any
-unit, days before months and months before days."""
+"""runnel-feed reads common forms of JSON and times: fields by their paths, ISO 8601, Unix time in
+any unit, and dates in both orders."""
 import json
 
 import cases
@@ -27,7 +27,7 @@ def of_line(*words, line=None):
     return found[0], err
 
 
-# --- JSON ---
+# ---- JSON ----
 
 def test_fields():
     found, err = of_line("--key-field", "sensor", "--time-field", "ts", "--field", "t=temperature")
@@ -91,10 +91,10 @@ def test_options_that_are_wrong():
     assert found["time"] == 1388620800, found
 
 
-# --- time ---
+# ---- Times ----
 
 def times(directory, texts, *words, header="t,v"):
-    """The times of a file's rows, and what was said."""
+    """The times of a file's rows, and the messages."""
     path = directory / "t.csv"
     path.write_text(header + "\n" + "".join(f"{text},1\n" for text in texts), encoding="utf-8")
     found, err = printed("csv", path, "--time", header.rpartition(",")[0], *words)
@@ -130,7 +130,8 @@ def test_unix_times_by_magnitude(directory):
 
 
 def test_day_and_month(directory):
-    """A later row decides; where none does, or rows contradict each other, an option is named."""
+    """A later row decides; if none does, or rows contradict each other, the message names an
+    option."""
     found, err = times(directory, ["01/02/2014 10:00", "02/02/2014 10:00", "13/02/2014 10:00"])
     assert found == [1391248800, 1391335200, 1392285600] and "begin with the day" in err, (found, err)
     found, err = times(directory, ["01/02/2014", "01/13/2014"], "--repeat", 2)
@@ -139,7 +140,7 @@ def test_day_and_month(directory):
     path.write_text("t,v\n01/02/2014 10:00,1\n02/02/2014 10:00,2\n", encoding="utf-8")
     fails(USAGE, "t.csv:2: column 't': day and month of '01/02/2014 10:00' cannot be told apart: give "
           "--time-format '%d/%m/%Y %H:%M' or '%m/%d/%Y %H:%M'", "csv", path, "--time", "t", "--skip-bad")
-    # A pipe cannot be read for it first.
+    # A pipe cannot be read in advance.
     fails(BAD_DATA, "cannot be told apart", "csv", "-", "--time", "t", "--skip-bad",
           stdin=b"t,v\n01/02/2014,1\n13/02/2014,2\n")
     path.write_text("t,v\n13/02/2014,1\n02/13/2014,2\n", encoding="utf-8")

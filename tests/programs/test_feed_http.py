@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""runnel-feed http against a server that answers JSON of all forms, the same again, nonsense, and not at all."""
+"""runnel-feed http with a server that sends all forms of JSON, repeated answers, invalid ones, and
+none."""
 import json
 import signal
 import socket
@@ -43,7 +44,7 @@ def finish(process):
 
 
 def test_forms(directory):
-    """An object, a list and lines of JSON; what was sent before is not sent again."""
+    """An object, a list and JSON lines; objects that were sent before are not sent again."""
     with Answers(json.dumps(reading(0))).start() as server, Receiver(directory).bind() as receiver:
         process = ask(server, receiver, *FIELDS)
         assert take(receiver) == [example(0)]
@@ -65,7 +66,7 @@ def test_forms(directory):
 
 
 def test_without_times(directory):
-    """Each answer is an example, with the time when it came."""
+    """Each answer is an example with the time of its arrival."""
     with Answers('{"load": 0.5, "host": "web-3"}').start() as server, Receiver(directory).bind() as receiver:
         process = ask(server, receiver, "--stream", "web")
         first, second = take(receiver, 2)
@@ -75,7 +76,7 @@ def test_without_times(directory):
 
 
 def test_numbers(directory):
-    """Over a router what is left out leaves no gap."""
+    """With a router, ignored answers leave no gap in the numbers."""
     with Answers(json.dumps([reading(n // 2) for n in range(6)])).start() as server, brokers.named(directory) as d:
         process = start("http", f"http://127.0.0.1:{server.port}", "--interval", .02, *FIELDS, "--field",
                         "load=temperature", "--socket", "router", "--connect",
@@ -88,7 +89,7 @@ def test_numbers(directory):
 
 
 def test_what_goes_wrong(directory):
-    """Each trouble is reported once, with its reason, and asked for again."""
+    """Each failure is reported once, with its reason, and retried."""
     with Answers(json.dumps(reading(0)), 503).start() as server, Receiver(directory).bind() as receiver:
         process = ask(server, receiver, *FIELDS)
         name = f"http://127.0.0.1:{server.port}/status: "

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""runnel-feed journal against files that systemd-journal-remote writes: what becomes of fields, and
-that each entry is learned once, though daemon and feeder are killed and files are rotated."""
+"""runnel-feed journal with files of systemd-journal-remote: fields, and entries that are learned
+once although daemon and feeder are killed and files are rotated."""
 import datetime
 import json
 import os
@@ -24,7 +24,7 @@ BOOT = "0123456789abcdef0123456789abcdef"
 
 
 def exported(number, fields):
-    """An entry in the format of exported ones."""
+    """An entry in the export format."""
     text = (f"__REALTIME_TIMESTAMP={FIRST + number * 1000}\n__MONOTONIC_TIMESTAMP={number * 1000 + 1}\n"
             f"_BOOT_ID={BOOT}\n").encode()
     for name, value in fields.items():
@@ -35,7 +35,7 @@ def exported(number, fields):
 
 
 def write(path, entries):
-    """(number, fields) into a file of the journal, in order: into a new one, or after what it has."""
+    """Writes (number, fields) to a journal file in order, a new one or after its entries."""
     subprocess.run([REMOTE, "-o", path, "-"], input=b"".join(exported(*e) for e in entries), check=True,
                    capture_output=True, timeout=LIMIT)
 
@@ -45,7 +45,7 @@ def numbers(first, last):
 
 
 def shown(directory, *words, status=OK):
-    """What it prints of all that is there."""
+    """Its output for all entries."""
     fed = run("journal", "--print", "--no-follow", "-D", directory, *words)
     assert fed.status == status, fed.err
     return [json.loads(line) for line in fed.out.splitlines()]
@@ -94,14 +94,14 @@ def test_what_is_in_entries(directory):
 
 
 def test_missing_words(directory):
-    """As in a table, unless the field is one of words."""
+    """Missing words are the same as in a table, unless the field is one of words."""
     write(directory / "a.journal", [(n, {"LOAD": load, "N": n}) for n, load in enumerate((1, "NA", "nan", "-", 2))])
     assert [e["x"].get("LOAD") for e in shown(directory, "--fields", "LOAD,N")] == [1, None, None, None, 2]
     assert [e["x"]["LOAD"] for e in shown(directory, "--words", "LOAD")] == ["1", "NA", "nan", "-", "2"]
 
 
 def test_entries_without_any_of_the_fields_are_passed(directory):
-    """The next call does not look at them again: it begins after them."""
+    """The next call begins after them."""
     write(directory / "a.journal", numbers(0, 3))
     words = ["--fields", "ABSENT", "--cursor-file", directory / "cursor"]
     assert shown(directory, *words) == []
@@ -109,7 +109,7 @@ def test_entries_without_any_of_the_fields_are_passed(directory):
 
 
 def test_files_of_several_servers(directory):
-    """Each numbers its own: however their entries alternate, none is a duplicate."""
+    """Each server has its own numbers: entries in any order are not duplicates."""
     log = directory / "entries"
     log.mkdir()
     for part in range(2):
@@ -135,8 +135,8 @@ CONFIG = brokers.CONFIG.replace("{{kind: real, size: 2}}", "{{columns: [{{name: 
 
 
 def test_daemon_and_feeder_go_away(directory):
-    """Nothing is lost or learned twice; entries come as they are written, also to another file; and the
-    next feeder begins where the cursor is."""
+    """Nothing is lost or learned twice; new entries arrive, also in another file; and the next
+    feeder begins at the cursor."""
     part = 1500
     log = directory / "entries"
     log.mkdir()
@@ -185,7 +185,7 @@ def test_without_a_cursor_it_is_all_duplicates(directory):
 
 
 def test_templates_outlive_a_kill(directory):
-    """The cursor goes with a file of templates: an id means the same to the next call."""
+    """A cursor requires a file of templates: an id means the same in the next call."""
     log = directory / "entries"
     log.mkdir()
     fed = run("journal", "--print", "-D", log, "--cursor-file", directory / "cursor")

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""runnel-feed lines: templates of log lines against a second form of the algorithm, and what becomes
-of their ids when the feeder ends in any way and starts again."""
+"""runnel-feed lines: templates of log lines compared with a second implementation, and their ids
+after any end of the feeder."""
 import json
 import random
 import resource
@@ -47,13 +47,13 @@ class Drain:
 
 
 def word(draw, many):
-    """One of so many words without digits, common ones first."""
+    """One of `many` words without digits, common ones first."""
     number = min(int(draw.expovariate(1) * many / 5), many - 1)
     return "".join("abcdefghijklmnopqrstuvwxyz"[number // 26 ** k % 26] for k in range(4))
 
 
 def log(count, seed=1, first=300):
-    """Lines of 1 to 8 words, which begin with one of more words than have branches."""
+    """Lines of 1 to 8 words, with more first words than branches."""
     draw = random.Random(seed)
     return [" ".join([word(draw, first)] + [word(draw, 40) for _ in range(draw.randrange(8))])
             for _ in range(count)]
@@ -66,7 +66,7 @@ def ids(lines, *arguments, status=OK):
 
 
 def saved(path):
-    """The templates of a file: of several lines with one id the last counts."""
+    """The templates of a file: the last line of an id counts."""
     found = {}
     for line in path.read_text().splitlines():
         number, text = line.split(" ", 1)
@@ -85,7 +85,7 @@ def test_templates_are_those_of_the_algorithm(directory):
 
 
 def test_ids_survive_the_feeder(directory):
-    """Cut anywhere, by a kill too, and even in the middle of a line of the file: the same ids."""
+    """The ids stay the same after a kill at any moment, even within a line of the file."""
     lines, path = log(2000), directory / "templates"
     whole = ids(lines, "--templates", 100000)
     found = ids(lines[:700], "--templates", 100000, "--templates-file", path)
@@ -140,7 +140,7 @@ def test_times_and_streams(directory):
 
 
 def test_a_line_goes_along_as_a_note(directory):
-    """With its template, as text of bounded size that a terminal can show; not where nobody asked for it."""
+    """With its template, as a text of limited size that is safe for a terminal; only on request."""
     lines = ["2016-07-01T12:34:56Z disk sda1 failed", "disk sdb2 failed", "café \x1b[1m \u202e" + 4000 * "é"]
     data = "\n".join(lines).encode() + b"\n\xff\0\xfe one\n"
     notes = []
@@ -196,7 +196,7 @@ def test_files_of_templates_that_are_none(directory):
 
 
 def test_a_full_disk(directory):
-    """An id that cannot be kept is not sent."""
+    """An id that cannot be saved is not sent."""
     path = directory / "templates"
     limits = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (12, 12)),
               "restore_signals": False, "stdin": subprocess.PIPE}

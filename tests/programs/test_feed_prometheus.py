@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""runnel-feed prometheus against a server of metrics that stops, comes back, refuses and answers
-nonsense, and against runnel-web."""
+"""runnel-feed prometheus with a metrics server that stops, returns, denies access and sends invalid
+answers, and with runnel-web."""
 import math
 import pathlib
 import signal
@@ -15,7 +15,7 @@ NO_PERMISSION = 77
 
 
 def x_of(receiver, wanted):
-    """The first of the next examples whose x is as wanted."""
+    """The first of the next examples whose x matches."""
     seen = []
     while not seen or not wanted(seen[-1]):
         frames = receiver.take()
@@ -108,7 +108,7 @@ def test_how_it_is_called(directory):
 
 
 def test_metrics_of_runnel_web(directory):
-    """What runnel-web tells of a daemon is fed to another one."""
+    """runnel-web's metrics of one daemon are fed to another."""
     if not pathlib.Path(PROGRAM).with_name("runnel-web").exists():
         return
     import web_testing

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Daemons that share the streams of a Redis: each message is learned once, by one of them, whoever is
-killed; streams move with their states; who does not belong to the fleet is told why."""
+"""Fleets on Redis: one daemon learns each message, once, even after kills; streams move with their
+states; daemons that cannot join get the reason."""
 import contextlib
 import json
 import os
@@ -25,7 +25,7 @@ KEYS, PARTS = 20, 4
 
 
 def learn(redis, numbers, *members):
-    """Messages, until these daemons have learned them, each some, and committed that."""
+    """Adds messages until these daemons have learned them, each some, and committed them."""
     fleet.add(redis, numbers, KEYS, PARTS)
     fleet.all_learned(redis, members, [member.name for member in members])
 
@@ -43,27 +43,27 @@ def half_each(*members):
 
 
 def killed_once(count, *members):
-    """They are killed, and have learned each message once."""
+    """The daemons are killed; each message was learned once."""
     for member in members:
         member.kill()
     fleet.once(members, count, KEYS)
 
 
 def written(redis):
-    """The file in which the server has what it has answered, and its size."""
+    """The server's file of acknowledged data, and its size."""
     file = max(redis.directory.glob("appendonlydir/*.incr.aof"))
     return file, file.stat().st_size
 
 
 def put_back(redis, file, size):
-    """The server is back with so much of its file."""
+    """The server restarts with only a part of its file."""
     redis.kill()
     os.truncate(file, size)
     redis.start()
 
 
 def learn_meanwhile(redis, numbers, anna):
-    """What the server has written when the messages are there and nobody has learned them; then she does."""
+    """The size of the server's file with messages that nobody has learned; then anna learns them."""
     anna.ask("pause")
     fleet.add(redis, numbers, KEYS, PARTS)
     before = written(redis)
@@ -86,8 +86,8 @@ def test_kills(directory):
 
 
 def test_what_the_dead_one_has_learned(directory):
-    """It is stopped after it has learned more than it has committed; another goes on from what is
-    committed. When it comes back it leaves out what the other has learned, too."""
+    """A daemon is stopped after it has learned more than it has committed; another continues from
+    its commit. When it returns, it rolls back what the other has learned."""
     with brokers.Redis(directory) as redis:
         anna = fleet.Member(directory, redis.url, "anna", every=0, lease=2)
         anna.path.write_text(anna.path.read_text().replace("seconds: 1", "seconds: 0"))
@@ -126,7 +126,8 @@ def test_what_the_dead_one_has_learned(directory):
 
 
 def test_drained_and_back(directory):
-    """A daemon that joins gets its part, with the states; one that is drained gives all up, and comes back."""
+    """A daemon that joins gets its share with the states; a drained one hands over everything, and
+    takes part again later."""
     with brokers.Redis(directory) as redis:
         code, said = fleet.act(redis, "status")
         assert code == UNAVAILABLE and "no fleet fleet" in said, said
@@ -185,7 +186,7 @@ return rows"""
 
 
 def published(redis):
-    """What Redis has of each stream: where it stands among those of its partition, and the state."""
+    """Redis's data of each stream: its rank within the partition, and its state."""
     found = {}
     for part in range(PARTS):
         rows = redis.ask("EVAL", HEX, "1", f"runnel:{{fleet}}:states:{part}")
@@ -196,7 +197,7 @@ def published(redis):
 
 
 def is_published(redis, members):
-    """All that the daemons know of their streams after a checkpoint, and no more."""
+    """Whether Redis has exactly the daemons' states after a checkpoint."""
 
     def committed():
         for member in members:
@@ -215,7 +216,7 @@ def is_published(redis, members):
 
 
 def quiet(member, *words):
-    """It writes checkpoints only when it is asked."""
+    """A daemon that writes checkpoints only on request."""
     member.kill()
     member.path.write_text(member.path.read_text().replace("seconds: 1", "seconds: 0"))
     member.arguments = words
@@ -224,8 +225,8 @@ def quiet(member, *words):
 
 
 def test_changed_states(directory):
-    """A commit brings Redis the states that have changed, and takes away those of streams that are
-    forgotten; with a restart, a rollback and a hand-over in between all are what the daemons have."""
+    """A commit sends the changed states to Redis and deletes those of forgotten streams; after a
+    restart, a rollback and a hand-over Redis has the daemons' states."""
     few = ("--set", "learning.max_streams=15")
     with brokers.Redis(directory) as redis, contextlib.ExitStack() as stack:
         anna = quiet(stack.enter_context(fleet.Member(directory, redis.url, "anna", every=0)), *few)
@@ -260,8 +261,8 @@ def test_changed_states(directory):
 
 
 def test_strangers(directory):
-    """Who has another configuration, stream or number of partitions, or another's name, ends with a
-    sentence; the fleet goes on."""
+    """A daemon with another configuration, stream, number of partitions, or the name of another
+    ends with an error; the fleet continues."""
     with brokers.Redis(directory) as redis, fleet.Member(directory, redis.url, "anna", lease=10) as anna:
         fleet.shared(redis, [anna], ["anna"] * PARTS)
         fleet.ends(directory, redis, "bert", CONFIGURATION, "another configuration", "digest",
@@ -285,13 +286,13 @@ def test_strangers(directory):
 
 
 def test_copies(directory):
-    """Two daemons with one name and one state directory, of which one is a copy: one of them ends."""
+    """Two daemons with one name and a copied state directory: one of them ends."""
     with brokers.Redis(directory) as redis:
         fleet.two_copies(directory, redis, KEYS, PARTS)
 
 
 def test_an_emptied_directory(directory):
-    """Its daemon waits until the lease of its earlier life is over."""
+    """The daemon waits for the end of its earlier process's lease."""
 
     def lease(seconds):
         redis.ask("ZADD", "runnel:{fleet}:leases", str(int(1000 * (time.time() + seconds))), "anna")
@@ -306,13 +307,14 @@ def test_an_emptied_directory(directory):
 
 
 def test_stopped_alone(directory):
-    """Longer than the lease: it goes on."""
+    """Stopped for longer than the lease, it continues."""
     with brokers.Redis(directory) as redis:
         fleet.stopped_alone(directory, redis, KEYS, PARTS)
 
 
 def test_made_again(directory):
-    """Streams that were made again with lower ids: who reads there ends with the fleet's group and a way out."""
+    """Streams that were created again with lower IDs: their readers end, and name the group and a
+    way out."""
     with one_that_learned(directory) as (redis, anna):
         redis.ask("EVAL", consuming.MAKE_AGAIN, "1", "s.1", "1-1", "example", json.dumps({"stream": "s.1", "x": [1]}))
         fleet.until(lambda: "s.1 ends at 1-1, before" in anna.text(), "said", [anna])
@@ -323,7 +325,8 @@ def test_made_again(directory):
 
 
 def test_the_state_of_another_stream(directory):
-    """A state that Redis has under the name of another stream is not adopted: that may be another daemon's."""
+    """A state that Redis has under another stream's name is not adopted: it may belong to another
+    daemon."""
     with brokers.Redis(directory) as redis:
         with fleet.Member(directory, redis.url, "anna") as anna:
             learn(redis, range(100), anna)
@@ -339,7 +342,7 @@ def test_the_state_of_another_stream(directory):
 
 
 def test_alone_before(directory):
-    """What a daemon has learned alone it does not learn again, when it is started as one of a fleet."""
+    """A daemon in a fleet does not learn again what it has learned before without a fleet."""
     mine = pathlib.Path(directory) / "anna"
     mine.mkdir()
     with brokers.Redis(directory) as redis:
@@ -354,7 +357,7 @@ def test_alone_before(directory):
 
 
 def test_a_lone_daemon_that_may_not_ask_for_the_time(directory):
-    """It takes no lease that is over for one that lasts."""
+    """It does not mistake an ended lease for a running one."""
     with brokers.Redis(directory) as redis:
         fleet.add(redis, range(50), KEYS, PARTS)
         redis.ask("HSET", "runnel:{fleet}:fleet", "stream", "s")
@@ -365,8 +368,8 @@ def test_a_lone_daemon_that_may_not_ask_for_the_time(directory):
 
 
 def test_a_lone_daemon(directory):
-    """With the group of a fleet that runs it is refused, or warned if it came first; after the fleet it begins where
-    that has ended."""
+    """With the group of a running fleet it is rejected, or warned if it was first; after the fleet
+    it begins at the fleet's end."""
     alone = {"change": ("fleet: {lease: 1}", "")}
     with one_that_learned(directory, lease=100) as (redis, anna):
         fleet.ends(directory, redis, "bert", CONFIGURATION, "the daemon anna of the fleet fleet reads this stream",
@@ -408,7 +411,7 @@ def test_adopted_by_hand(directory):
 
 
 def test_broker(directory):
-    """A server that is not there yet, and one that wants a password."""
+    """A server that is not available yet, and one that requires a password."""
     with brokers.Redis(directory, "--requirepass", "secret") as redis:
         fleet.ends(directory, redis, "anna", NO_PERMISSION, "examples.redis.password_file")
     with brokers.Redis(directory) as redis:
@@ -428,7 +431,7 @@ def test_broker(directory):
 
 
 def test_what_its_user_may_not_do(directory):
-    """Whether a renewal or a job finds out first, the daemon ends with one exit code."""
+    """Whether a renewal or a job fails first, the daemon ends with the same exit code."""
     for n, command in enumerate(("evalsha", "hget", "hset")):
         place = directory / str(n)
         place.mkdir()
@@ -441,7 +444,8 @@ def test_what_its_user_may_not_do(directory):
 
 
 def test_leases_that_differ(directory):
-    """Who takes over when depends on whose lease it was: the others and runnel-fleet report it."""
+    """The end of a lease depends on the daemon whose lease it is: the others and runnel-fleet
+    report it."""
     with brokers.Redis(directory) as redis, fleet.Member(directory, redis.url, "anna", lease=2) as anna, \
             fleet.Member(directory, redis.url, "bert", lease=1) as bert:
         fleet.until(lambda: "anna learns with fleet.lease 2, and this daemon with 1" in bert.text(), "said", [anna, bert])
@@ -449,7 +453,7 @@ def test_leases_that_differ(directory):
 
 
 def test_a_state_that_is_missing(directory):
-    """And a dead owner: who takes the partition goes on without it, and no daemon after the other ends."""
+    """With a dead owner: the new owner continues without the state, and no daemon ends."""
     with one_that_learned(directory) as (redis, anna):
         anna.kill()
         keys = redis.ask("HKEYS", "runnel:{fleet}:states:1")
@@ -462,7 +466,8 @@ def test_a_state_that_is_missing(directory):
 
 
 def test_another_name(directory):
-    """A state directory whose daemon has another name now: neither was it away, nor has Redis lost anything."""
+    """A state directory whose daemon has another name now: this is neither an absence nor a loss of
+    data."""
     with one_that_learned(directory, lease=5) as (redis, anna):
         anna.kill()
         with fleet.Changed(directory, redis.url, "anna", lease=5, change=("name: anna", "name: bert")) as bert:
@@ -474,7 +479,7 @@ def test_another_name(directory):
 
 
 def test_what_is_deleted_waits_no_more(directory):
-    """Entries that are gone before they are read, whether all of them or the newest one alone."""
+    """Entries that are deleted before they are read: all of them, or the newest one."""
     with one_that_learned(directory) as (redis, anna):
         for gone in ("XTRIM", "s.1", "MAXLEN", "0"), ("XDEL", "s.2", "9999999999999-3"):
             redis.ask("EVAL", "for n = 1, 3 do redis.call('XADD', KEYS[1], '9999999999999-' .. n, 'example', '[1]') end "
@@ -492,7 +497,8 @@ def nothing_waits(redis, anna):
 
 
 def test_what_was_numbered_anew_waits_no_more(directory):
-    """Streams that are made again with higher ids and with lower ones, and others whose ids and counts are set."""
+    """Streams that are created again with higher or lower IDs, and others whose IDs and counts are
+    set."""
     with one_that_learned(directory) as (redis, anna):
         again = ("redis.call('DEL', KEYS[1]) for n = 1, 200 do "
                  "redis.call('XADD', KEYS[1], ARGV[1] .. n, 'example', '{\"x\": [1]}') end return 1")
@@ -510,7 +516,7 @@ def test_what_was_numbered_anew_waits_no_more(directory):
 
 
 def test_a_stream_that_is_deleted_waits_no_more(directory):
-    """With entries that nobody has read."""
+    """With unread entries."""
     with brokers.Redis(directory) as redis, fleet.Member(directory, redis.url, "anna") as anna:
         anna.ask("pause")
         redis.pipeline([("XADD", "s.1", "*", "example", json.dumps({"x": [n]})) for n in range(3000)])
@@ -521,7 +527,7 @@ def test_a_stream_that_is_deleted_waits_no_more(directory):
 
 
 def test_a_broker_that_forgets(directory):
-    """Who joins says that the server will lose the fleet, before it does; of one that keeps all, nothing."""
+    """A warning at the join that the server does not keep its data; no warning for one that does."""
     with brokers.Redis(directory) as redis, fleet.Member(directory, redis.url, "anna") as anna:
         fleet.until(lambda: "learned here from now on" in anna.text(), "said", [anna])
         assert "appendonly" not in anna.text() and "noeviction" not in anna.text()
@@ -539,7 +545,7 @@ def test_a_broker_that_forgets(directory):
 
 
 def test_how_it_is_called(directory):
-    """What would be ignored is refused; half of a login says where the other half is expected."""
+    """Options without effect are rejected; a missing half of a login is named."""
     for said, words in [("exclude each other", ["--kafka", "127.0.0.1:1", "--url", "unix:///none"]),
                         ("requires --kafka", ["--setting", "acks=all"])]:
         done = subprocess.run([fleet.TOOL, *words], capture_output=True, text=True, timeout=running.LIMIT, check=False)
@@ -550,7 +556,7 @@ def test_how_it_is_called(directory):
 
 
 def test_which_fleets_there_are(directory):
-    """Who names none of them, or a wrong one, is told a few."""
+    """Without a group, or with an unknown one, the message names some groups."""
     with brokers.Redis(directory) as redis:
         assert "no daemon has joined it; set another --group" in fleet.act(redis, "status")[1]
         redis.ask("HSET", "runnel:{pumps}:fleet", "stream", "x")
@@ -564,7 +570,7 @@ def test_which_fleets_there_are(directory):
 
 
 def pinned(member, cpus):
-    """Those of its threads that may not run anywhere."""
+    """Its threads that are pinned to CPUs."""
     found = []
     for thread in os.listdir(f"/proc/{member.process.pid}/task"):
         with contextlib.suppress(ProcessLookupError):  # it has ended since
@@ -573,7 +579,7 @@ def pinned(member, cpus):
 
 
 def test_pinned(directory):
-    """Only what learns stays on its CPU, also where it has learned, from the journal, before others begin."""
+    """Only the learning thread is pinned, even if it has replayed the journal before others start."""
     cpus = os.sched_getaffinity(0)
     with brokers.Redis(directory) as redis, fleet.Member(directory, redis.url, "anna", every=0) as anna:
         anna.kill()
@@ -590,7 +596,7 @@ def test_pinned(directory):
 
 
 def test_server_that_lost_all(directory):
-    """Whoever is there begins anew with it, as what it has says, and joins again."""
+    """All daemons start with the server again, report it, and join again."""
     with one_that_learned(directory) as (redis, anna):
         redis.ask("FLUSHALL")
         fleet.until(lambda: "joining again" in anna.text(), "said", [anna])
@@ -601,7 +607,7 @@ def test_server_that_lost_all(directory):
 
 
 def comes_back(redis, anna, bert, count):
-    """Bert has learned again what the server has lost, and goes on; anna comes back late."""
+    """Bert has learned again what the server has lost, and continues; anna returns late."""
     fleet.all_learned(redis, [bert], ["bert"])
     anna.start()
     half_each(anna, bert)
@@ -610,7 +616,8 @@ def comes_back(redis, anna, bert, count):
 
 
 def test_the_newest_writes_are_lost(directory):
-    """A server that is back with less of its file than it had answered, while the daemon that learned is away."""
+    """The server restarts with less than it had acknowledged, while the daemon that learned is
+    away."""
     for part in 0, 0.5, 0.9:  # of what the daemon wrote stays
         place = directory / str(part)
         place.mkdir()
@@ -626,8 +633,8 @@ def test_the_newest_writes_are_lost(directory):
 
 
 def test_a_fleet_whose_keys_are_lost(directory):
-    """Twice, of which the second comes after partitions had moved: nothing is learned twice, and no number of a
-    claim names another partition's."""
+    """Twice, the second time after partitions have moved: nothing is learned twice, and no claim
+    has the number of another partition's."""
     with one_that_learned(directory, 300) as (redis, anna):
         assert anna.stop() == 0
         anna.start()  # its claims begin where it ended
@@ -639,7 +646,8 @@ def test_a_fleet_whose_keys_are_lost(directory):
 
 
 def test_handed_over_before_a_loss(directory):
-    """Partitions that a daemon had handed over, when Redis loses that, or all: who learned of them leaves it out."""
+    """Redis loses partitions that a daemon had handed over, or everything: their former owner rolls
+    back."""
     for lost in "all", "the newest":
         place = directory / lost
         place.mkdir()
@@ -659,7 +667,8 @@ def test_handed_over_before_a_loss(directory):
 
 
 def test_stopped_while_it_leaves_out(directory):
-    """What Redis has lost of partitions that were handed over: after a stop in the middle the next start does it."""
+    """Handed-over partitions that Redis has lost: after a stop in the middle, the next start
+    completes the rollback."""
     count = 20000
     with one_that_learned(directory, 200, lease=10) as (redis, anna):
         before = learn_meanwhile(redis, range(200, count), anna)
@@ -676,7 +685,8 @@ def test_stopped_while_it_leaves_out(directory):
 
 
 def test_a_commit_that_is_lost(directory):
-    """The daemon whose claims Redis still has commits once more, with all states that have changed since."""
+    """The daemon whose claims Redis still has commits again, with all states that have changed
+    since."""
     with one_that_learned(directory, 200, lease=10) as (redis, anna):
         put_back(redis, *learn_meanwhile(redis, range(200, 300), anna))
         fleet.all_learned(redis, [anna], ["anna"])
@@ -684,8 +694,8 @@ def test_a_commit_that_is_lost(directory):
 
 
 def test_a_commit_on_one_that_is_lost(directory):
-    """One waits for Redis, with the states that have changed since the one before, and Redis comes back without that:
-    what waited is not laid over older states; the daemon sends all of them."""
+    """A commit waits for Redis with the states changed since the previous one, which Redis then
+    loses: the states are not applied to older ones, and the daemon sends all of them."""
     with brokers.Redis(directory) as redis, fleet.Member(directory, redis.url, "anna", lease=10) as member:
         anna = quiet(member)
         fleet.add(redis, range(200), KEYS, PARTS)
@@ -712,13 +722,13 @@ def test_a_commit_on_one_that_is_lost(directory):
 
 
 def averaging(directory, redis, name, lease):
-    """A daemon that averages each 50 examples."""
+    """A daemon that averages every 50 examples."""
     return fleet.Member(directory, redis.url, name, parts=2, lease=lease, average=50)
 
 
 def test_idle_daemon(directory):
-    """Who has nothing to read lets the others go on, long before the lease is over: within 20 s instead of
-    40, where an eighth of it would do."""
+    """A daemon without messages lets the others continue long before its lease ends: within 20 s
+    instead of 40; an eighth of that would do."""
     with brokers.Redis(directory) as redis:
         members = [averaging(directory, redis, name, lease=40) for name in ("anna", "bert")]
         fleet.shared(redis, members, ["anna", "bert"])
@@ -730,8 +740,8 @@ def test_idle_daemon(directory):
 
 
 def test_average(directory):
-    """After the same count of examples both daemons have the same parameters, and a replay of each journal
-    leads to them, too."""
+    """After the same count of examples both daemons have the same parameters, and a replay of each
+    journal leads to them."""
     keys = [next(n for n in range(100) if consuming.partition_of(f"key-{n}", 2) == part)
             for part in range(2)]
     with brokers.Redis(directory) as redis:
@@ -760,8 +770,8 @@ def test_said_in_words(directory):
 
 
 def test_first_example(directory):
-    """Of docs/explanation/fleets.md, with fewer messages: its script fills the partitions in which daemons look for them, and
-    runnel-fleet says what the page shows."""
+    """The example of docs/explanation/fleets.md with fewer messages: its script fills the daemons'
+    partitions, and runnel-fleet prints the page's output."""
     page = (pathlib.Path(__file__).resolve().parents[2] / "docs/explanation/fleets.md").read_text(encoding="utf-8")
     files = dict(re.findall(r"cat > (\S+) <<'END'\n(.*?)^END$", page, re.DOTALL | re.MULTILINE))
     (directory / "fill.py").write_text(files["fill.py"].replace("range(2000)", "range(20)"), encoding="utf-8")

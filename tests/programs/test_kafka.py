@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""runnel-feed kafka: each message is learned once, though cluster, daemon and feeder go away; what is no
-example stops nobody."""
+"""runnel-feed kafka learns each message once, although cluster, daemon and feeder stop; other
+messages stop nothing."""
 import json
 
 import brokers
@@ -22,8 +22,8 @@ def feeder(directory, cluster, *words):
 
 
 def test_cluster_daemon_and_feeder_go_away(directory):
-    """Every message is learned once and in the order of its partition: though the cluster is away at the
-    start, then it and the daemon, and the feeder is killed."""
+    """Each message is learned once, in the order of its partition: the cluster is away at the
+    start, later it and the daemon stop, and the feeder is killed."""
     part = 1000
     with kafka.Kafka() as cluster, daemon(directory) as d:
         back = f"{cluster.servers}: available again after "
@@ -67,7 +67,7 @@ def test_cluster_daemon_and_feeder_go_away(directory):
 
 
 def test_what_is_in_messages(directory):
-    """Numbers, lists and lines of JSON; keys name streams; what is none is counted and passed over."""
+    """Numbers, lists and JSON lines; keys name streams; other messages are counted and skipped."""
     with kafka.Kafka() as cluster, daemon(directory) as d:
         cluster.ask("topic s 1")
         for key, value in [("a", "1 2"), ("b", "[3, 4]"), ("a", "nonsense"), ("b", "[3, 4, 5]"),
@@ -85,7 +85,7 @@ def test_what_is_in_messages(directory):
 
 
 def test_json(directory):
-    """A device's JSON as it is, with the fields that options name."""
+    """A device's JSON without changes, with the fields of options."""
     with kafka.Kafka() as cluster, brokers.named(directory) as d:
         cluster.ask("topic s 1")
         for text in brokers.JSON_MESSAGES:

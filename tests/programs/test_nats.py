@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""runnel-feed nats: each message is learned once and in order, whoever is killed; what is no example stops
-nobody."""
+"""runnel-feed nats learns each message once and in order, even after kills; other messages stop
+nothing."""
 
 import brokers
 import cases
@@ -23,8 +23,8 @@ def numbers(first, last):
 
 
 def test_server_daemon_and_feeder_go_away(directory):
-    """Nothing is lost, learned twice or out of order; each absence of the server is said once, and
-    that it is back."""
+    """Nothing is lost, learned twice or out of order; each failure of the server is reported once,
+    and so is its end."""
     part = 1500
     with nats.Nats(directory) as server, daemon(directory) as d:
         back = f"{server.url}: available again after "
@@ -61,7 +61,7 @@ def test_server_daemon_and_feeder_go_away(directory):
 
 
 def test_nothing_is_acknowledged_before_it_is_safe(directory):
-    """A daemon that is away for as long as the feeder: the next feeder gets what it did not have."""
+    """Daemon and feeder are away equally long: the next feeder gets the missing messages."""
     with nats.Nats(directory) as server, daemon(directory) as d:
         server.stream("S", "s.>")
         server.publish(numbers(0, 300))
@@ -80,7 +80,8 @@ def test_nothing_is_acknowledged_before_it_is_safe(directory):
 
 
 def test_a_stream_that_is_made_again(directory):
-    """Its numbers begin again, and are new ones; one that is not there yet is waited for."""
+    """The numbers of a stream that is created again are new ones; the feeder waits for a missing
+    stream."""
     with nats.Nats(directory) as server, daemon(directory) as d:
         feed = feeder(directory, server, "S")
         await_text(feed, "JetStream stream not found; trying again")
@@ -101,8 +102,8 @@ def test_a_stream_that_is_made_again(directory):
 
 
 def test_what_is_in_messages(directory):
-    """Numbers, lists and lines of JSON; subjects name streams; what is none is counted and passed
-    over, and with --strict left to the broker."""
+    """Numbers, lists and JSON lines; subjects name streams; other messages are counted and skipped,
+    and with --strict left at the broker."""
     with nats.Nats(directory) as server, daemon(directory) as d:
         server.stream("S", "s.>")
         server.publish([("s.a", b"1 2"), ("s.b", b"[3, 4]"), ("s.a", b"nonsense"), ("s.b", b"[3, 4, 5]"),
@@ -126,7 +127,7 @@ def test_what_is_in_messages(directory):
 
 
 def test_json(directory):
-    """A device's JSON as it is, with the fields that options name."""
+    """A device's JSON without changes, with the fields of options."""
     with nats.Nats(directory) as server, brokers.named(directory) as d:
         server.stream("S", "s.>")
         server.publish([("s.a", text.encode()) for text in brokers.JSON_MESSAGES])

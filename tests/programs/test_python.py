@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""The Python package `runnel` (streams/python) against running daemons: nothing is lost and nothing learned twice, what
-is wrong is said before it is sent, and what a daemon publishes and answers arrives."""
+"""The Python package `runnel` (streams/python) with running daemons: nothing is lost or learned
+twice, errors are raised before anything is sent, and statistics and replies arrive."""
 import asyncio
 import json
 import os
@@ -59,7 +59,7 @@ def client(one, **options):
 
 
 def raises(kind, call, *words):
-    """The exception of that kind that it raises, whose sentence has the words."""
+    """Checks that it raises this kind of exception with these words, and returns it."""
     try:
         call()
     except kind as error:
@@ -69,7 +69,7 @@ def raises(kind, call, *words):
 
 
 def journal(directory):
-    """Its examples in the order of learning: (stream, first number of x)."""
+    """The examples in the order of learning: (stream, first number of x)."""
     file = sqlite3.connect(f"file:{directory}/state/journal.sqlite?mode=ro", uri=True)
     rows = file.execute("SELECT stream, x FROM entries WHERE kind = 1 ORDER BY position").fetchall()
     file.close()
@@ -94,7 +94,7 @@ def test_examples_arrive_in_order(directory):
 
 
 def test_kills(directory):
-    """The daemon is killed again and again under a client, which sees nothing of it but the time."""
+    """The daemon is killed repeatedly during a client's calls, which only take longer."""
     count = 30000
     rows = np.stack([np.arange(count), np.zeros(count)], axis=1).astype("<f4")
     with daemon(directory) as one:
@@ -113,7 +113,8 @@ def test_kills(directory):
 
 
 def test_one_identity_started_again(directory):
-    """The same producer sends the same examples again: they are duplicates, and others a conflict."""
+    """The same producer sends the same examples again: they are duplicates, and others are a
+    conflict."""
     with daemon(directory) as one:
         for _ in range(2):
             with client(one, producer=77) as c:
@@ -125,7 +126,7 @@ def test_one_identity_started_again(directory):
 
 
 def test_what_is_wrong_is_said(directory):
-    """Before it is sent: the daemon hears of none of these."""
+    """Errors are raised before anything is sent to the daemon."""
     with daemon(directory) as one, client(one) as c:
         for x, kind, words in (([1, 2, 3], ValueError, "(3,)"), ([[[1, 2]]], ValueError, "(1, 1, 2)"),
                                ([1e300, 1], ValueError, "1e+300, which is outside the range of float32"), (3.0, ValueError, "()"),
@@ -146,7 +147,8 @@ def test_what_is_wrong_is_said(directory):
 
 
 def test_refused(directory):
-    """What only the daemon can know comes back as Refused, with its words, and the rest is learned."""
+    """Errors that only the daemon can find are raised as Refused with its message; the other
+    examples are learned."""
     with daemon(directory) as one:
         with client(one) as c:
             refused = raises(runnel.Refused, lambda: c.learn([float("nan"), 1], wait=True), "x_value", "example 1")
@@ -201,7 +203,8 @@ def test_labels(directory):
 
 
 def test_json(directory):
-    """What has names travels as JSON: acknowledged, sent again, and answered with a prediction, as the rest."""
+    """Examples with names are sent as JSON: acknowledged, sent again, and answered with a
+    prediction, like others."""
     with daemon(directory) as one:
         with client(one, stream="s") as c:
             named = raises(runnel.Refused, lambda: c.learn({"load": 1.0, "host": "web"}, wait=True), "an object")
@@ -217,7 +220,8 @@ def test_json(directory):
 
 
 def test_words(directory):
-    """Words over a router, through a kill of the daemon; one too many is refused by its name."""
+    """Words over a router, with a kill of the daemon; a word beyond the vocabulary is rejected by
+    name."""
     with daemon(directory, "{kind: symbol, vocabulary: {capacity: 2, unknown: reject}}",
                 "{loss: softmax, target: given, vocabulary: {capacity: 2}}") as one:
         with client(one) as c:
@@ -239,7 +243,8 @@ def test_words(directory):
 
 
 def test_names_of_classes(directory):
-    """Those of a moment ago, where a class takes the id of one that was forgotten; none, where classes are numbers."""
+    """Names of the moment, if a class takes the id of a forgotten one; without names, classes are
+    numbers."""
     with daemon(directory, y="{loss: softmax, target: given, vocabulary: {capacity: 2, forget: lru}}") as one:
         with client(one) as c:
             assert c.predict([1, 2], "free", learn=True).names == ["free", None, None]
@@ -254,7 +259,7 @@ def test_names_of_classes(directory):
 
 
 def test_names_of_targets(directory):
-    """Of columns that are predicted, and of those that y has; classes by number keep theirs."""
+    """Names of predicted columns and of y; numbered classes keep their numbers."""
     columns = "{columns: [{name: load}, {name: host, kind: symbol, size: 4}, {name: oil}]}"
     step = {"load": 1.0, "host": 2, "oil": 3.0}
     for n, (y, names, classes) in enumerate((
@@ -288,7 +293,7 @@ def test_names_of_targets_in_asyncio(directory):
 
 
 def test_mixed_columns(directory):
-    """Numbers beside symbols travel as JSON, by their places or by their names."""
+    """Numbers and symbols together are sent as JSON, by place or by name."""
     columns = "{columns: [{name: load, kind: real}, {name: host, kind: symbol, vocabulary: {capacity: 4}}]}"
     with daemon(directory, columns, "{loss: squared, size: 1, target: given}") as one:
         with client(one) as c:
@@ -304,7 +309,8 @@ def test_mixed_columns(directory):
 
 
 def test_data_frames(directory):
-    """By name where the columns have names, else in the order of its columns; a row of one likewise."""
+    """By name if the columns have names, otherwise in the order of the columns; the same for a
+    single row."""
     try:
         import pandas  # pylint: disable=import-outside-toplevel
     except ImportError:
@@ -330,7 +336,7 @@ def test_data_frames(directory):
 
 
 def test_reasons_are_those_of_the_daemon(_):
-    """By their numbers, which travel; each has a meaning in words."""
+    """The numbers that are sent; each has a text."""
     text = (SOURCE / "src/sockets/frames.c").read_text(encoding="utf-8")
     names = re.findall(r'"(\w+)"', re.search(r"names\[REJECT_REASONS\] = \{(.*?)\}", text, re.DOTALL)[1])
     assert list(wire.REASONS[1:]) == names[1:] and set(names[1:]) <= set(errors.REASONS), names
@@ -372,7 +378,7 @@ def test_a_daemon_that_is_away(directory):
 
 
 def test_a_program_that_does_not_close(directory):
-    """Its end waits, and says what is not safe."""
+    """Its end waits, and reports what is not safe."""
     text = (f"import sys; sys.path.insert(0, {str(SOURCE / 'streams/python')!r}); import runnel\n"
             f"client = runnel.Client('ipc://{directory}/examples', timeout={LIMIT})\n"
             "client.learn_many([[n, 0] for n in range(3000)])\n")
@@ -446,7 +452,8 @@ def test_control(directory):
 
 
 def test_watcher(directory):
-    """Losses, predictions beside their truths, events: all that a daemon published since `ready`."""
+    """Losses, predictions with their truths, events: everything that a daemon has published since
+    `ready`."""
     with daemon(directory) as one, client(one, stream="s") as c:
         with runnel.Watcher(one.endpoint("statistics"), timeout=LIMIT).ready() as watcher:
             c.learn_many([[n, 0] for n in range(41)], times=range(1, 42))
@@ -475,7 +482,7 @@ def test_watcher(directory):
 
 
 def test_watcher_sees_gaps(directory):
-    """Numbers that are left out were lost; another run begins anew."""
+    """Gaps in the numbers are lost messages; another run starts again."""
     context, endpoint = zmq.Context(), f"ipc://{directory}/statistics"
     with context.socket(zmq.XPUB) as publisher:
         publisher.bind(endpoint)
@@ -495,7 +502,7 @@ def test_watcher_sees_gaps(directory):
 
 
 def mine(number):
-    """A configuration of its own for `run` and Daemon."""
+    """A configuration for `run` and Daemon."""
     return {"name": f"run-{number}", "model": {"input": {"kind": "real", "size": 2},
                                                "layers": [{"cell": "gru", "size": 4}],
                                                "output": {"loss": "squared", "size": 2, "target": "next"}}}

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""AsyncClient of the Python package (streams/python) against running daemons: what Client does, awaited, by several tasks,
-through a kill of the daemon."""
+"""AsyncClient of the Python package (streams/python) with running daemons: like Client, but
+awaited, with several tasks and a kill of the daemon."""
 import asyncio
 import json
 import os
@@ -53,7 +53,7 @@ def client(one, **options):
 
 
 def journal(directory):
-    """Its examples in the order of learning: (stream, first number of x)."""
+    """The examples in the order of learning: (stream, first number of x)."""
     file = sqlite3.connect(f"file:{directory}/state/journal.sqlite?mode=ro", uri=True)
     rows = file.execute("SELECT stream, x FROM entries WHERE kind = 1 ORDER BY position").fetchall()
     file.close()
@@ -61,7 +61,7 @@ def journal(directory):
 
 
 async def raises(kind, awaited, *words):
-    """The exception of that kind that it raises, whose sentence has the words."""
+    """Checks that it raises this kind of exception with these words, and returns it."""
     try:
         await awaited
     except kind as error:
@@ -99,7 +99,8 @@ def test_asyncio(directory):
 
 
 def test_many(directory):
-    """Arrays, by two tasks at once and more than the window holds, through a kill: each stream in its order."""
+    """Arrays, by two tasks at once and more than the window holds, with a kill: each stream in its
+    order."""
     count = 3000
 
     async def feed(c, name, first):
@@ -126,7 +127,7 @@ def test_many(directory):
 
 
 def test_words(directory):
-    """Words and classes, one by one and many; what is refused raises, or is handed to on_refused."""
+    """Words and classes, one by one and many; a rejection is raised, or passed to on_refused."""
     refused = []
 
     async def main(one):
@@ -148,7 +149,7 @@ def test_words(directory):
 
 
 def test_columns(directory):
-    """Rows by name, and by place with numbers beside words."""
+    """Rows by name, and by place with numbers and words."""
     async def main(one):
         async with client(one) as c:
             number = await c.learn_many([{"load": 0.1, "host": "web"}, {"host": "db", "load": np.float32(0.2)}], [1.0, 2.0])

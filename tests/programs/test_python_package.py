@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""The Python package as users have it: the programs of docs/reference/python.md and of README.md run, it is typed, pip installs it,
-and a notebook, a recording and River get what they ask for."""
+"""The Python package as users see it: the programs of docs/reference/python.md and README.md run,
+it is typed, pip installs it, and a notebook, a recording and River work."""
 import ast
 import contextlib
 import importlib.util
@@ -58,13 +58,13 @@ def daemon(directory, name="waves", socket="router"):
 
 
 def elsewhere(text, directory):
-    """The same program on sockets of this test's own."""
+    """The same program on sockets of this test."""
     return re.sub(r"tcp://127\.0\.0\.1:(557[012])",
                   lambda found: f"ipc://{directory}/{SOCKETS[int(found[1])]}", text)
 
 
 def programs(text, *words):
-    """Its Python programs, one that has all of the words where some are given."""
+    """The Python programs of a page, or the one that has all of the words."""
     found = [block for block in re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
              if all(word in block for word in words)]
     assert not words or len(found) == 1, (words, len(found))
@@ -78,7 +78,7 @@ def start(text, directory, output, python=sys.executable):
 
 
 def result(text, directory, python=sys.executable):
-    """What it prints."""
+    """Its output."""
     process = start(text, directory, "printed", python)
     status = process.wait(LIMIT)
     printed = (directory / "printed").read_text(encoding="utf-8")
@@ -87,7 +87,7 @@ def result(text, directory, python=sys.executable):
 
 
 def feed_until(feeder, directory, path, pattern):
-    """Run the feeder again until a program that watches has printed that."""
+    """Runs the feeder until a watching program has printed the pattern."""
     end = time.monotonic() + LIMIT
     while not re.search(pattern, path.read_text(encoding="utf-8"), re.MULTILINE):
         assert time.monotonic() < end, path.read_text(encoding="utf-8")
@@ -132,7 +132,7 @@ def test_the_page_watches(directory):
         feed_until(feeder, directory, directory / "joined",
                    r"^wave \d+ \[\S+ \S+\] \[\S+ \S+\] \[\[\S+ \S+\], \[\S+ \S+\]\] \d\S*$")
         joined.kill()
-        # A daemon that ends waits for no slow subscriber.
+        # A daemon that ends does not wait for a slow subscriber.
         running.wait_learned(one, newest := one.ask("status")["examples"])
         end = time.monotonic() + LIMIT
         while not re.search(f"^{newest - newest % 100} ", (directory / "losses").read_text(encoding="utf-8"), re.MULTILINE):
@@ -151,7 +151,7 @@ def test_the_readme(directory):
 
 
 def test_every_program_is_run(_):
-    """So many are named above and below."""
+    """The tests above and below name all programs."""
     assert len(programs(PAGE)) == 13 and all("runnel" in text for text in programs(PAGE))
 
 
@@ -178,7 +178,7 @@ def test_a_notebook(directory):
     config["model"]["output"]["target"] = "later"
     assert runnel.run(config, [([0.0], 0), ([1.0], 1)] * 5)["loss"].notna().all()
 
-    # Of a model of one column a list is steps; what is surely a table of two columns is none of steps.
+    # With a model of one column, a list is steps; a table that surely has two columns is not.
     import numpy as np
     import pandas
     one = {**config, "model": {**config["model"], "output": {"loss": "squared", "size": 1, "target": "next"}}}
@@ -198,7 +198,7 @@ def test_a_notebook(directory):
                           output={"loss": "squared", "size": 2, "target": "next"})
     assert len(runnel.run(named, pandas.DataFrame({"oil": [1.0, 2.0], "load": [3.0, 4.0]}))) == 2
 
-    # Targets that have names: those of x, or of y.
+    # Targets with names: those of x, or of y.
     frame = pandas.DataFrame({"oil": [1.0, 2.0], "load": [3.0, 4.0], "x": [5.0, 6.0]})
     named["model"]["input"]["columns"].append({"name": "x"})
     named["model"]["output"] = {"loss": "squared", "target": "next", "columns": ["x", "oil"]}
@@ -206,7 +206,7 @@ def test_a_notebook(directory):
     named["model"]["output"].update(loss="gaussian", columns=["oil"])
     assert list(runnel.run(named, frame)) == ["stream", "prediction_oil_0", "prediction_oil_1", "loss"]
 
-    # Times: of the column that is named, else of the only one of dates, else of the index.
+    # Times: of the named column, else of the only one of dates, else of the index.
     dates, days = pandas.to_datetime(["2024-01-01 00:00:01.5", "2024-01-02"]), [1704067201.5, 1704153600.0]
     values = pandas.DataFrame({"a": [1.0, 2.0]})
     for frame, time_of in ((values.assign(at=dates), None), (values.assign(at=dates), "at"), (values.set_index(dates), None),
@@ -244,7 +244,7 @@ def test_a_notebook(directory):
 
 
 def child(path):
-    """Whether that is a process of this one's, and no zombie."""
+    """Whether it is a child process of this one, and not a zombie."""
     try:
         words = (path / "stat").read_text(encoding="utf-8").rpartition(") ")[2].split()
         return int(words[1]) == os.getpid() and words[0] != "Z"
@@ -336,7 +336,7 @@ def test_pip(directory):
 
 
 def python_of_river():
-    """A Python that has River and pyzmq."""
+    """A Python with River and pyzmq."""
     for python in filter(None, RIVERS):
         if pathlib.Path(python).exists() and not subprocess.run(
                 [python, "-c", "import river, zmq, numpy"], capture_output=True, check=False).returncode:
@@ -352,7 +352,7 @@ import runnel
 def score(model, data, metric, **options):
     return evaluate.progressive_val_score(data, model, metric, **options).get()
 
-# The truth is that of the x before: what a recurrent network can know, and a linear model cannot.
+# The truth is that of the previous x: a recurrent network can learn it, a linear model cannot.
 def shifted():
     before = 0
     for i in range(600):

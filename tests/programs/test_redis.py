@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""runnel-feed redis: each entry is learned once, whoever is killed; what is no example stops nobody."""
+"""runnel-feed redis learns each entry once, even after kills; other entries stop nothing."""
 import json
 import signal
 import socket
@@ -24,7 +24,7 @@ def fill(redis, stream, numbers):
 
 
 def parameters(directory, count, name="plain"):
-    """What a daemon has learned that nobody disturbed."""
+    """The parameters of an undisturbed daemon."""
     plain = directory / name
     plain.mkdir()
     with daemon(plain) as d:
@@ -38,8 +38,8 @@ def parameters(directory, count, name="plain"):
 
 
 def test_kills(directory):
-    """Redis, the daemon and the feeder are killed while it runs: every entry is learned once, and
-    acknowledged once it is safe."""
+    """Redis, the daemon and the feeder are killed: each entry is learned once, and acknowledged
+    once it is safe."""
     count = 2400
     with brokers.Redis(directory) as redis, daemon(directory) as d:
         fill(redis, "s", range(count // 2))
@@ -72,7 +72,7 @@ def test_kills(directory):
 
 
 def test_daemon_away(directory):
-    """Nothing is acknowledged to Redis that the daemon does not have."""
+    """An entry is not acknowledged before the daemon has it."""
     with brokers.Redis(directory) as redis, daemon(directory) as d:
         feed = feeder(directory, "s")
         fill(redis, "s", range(10))
@@ -93,7 +93,7 @@ def test_daemon_away(directory):
 
 
 def test_away(directory):
-    """A server that is not there is said once, and that it is back."""
+    """A missing server is reported once, and so is its return."""
     with daemon(directory) as d, brokers.Redis(directory) as redis:
         redis.end()
         feed = feeder(directory, "s")
@@ -107,7 +107,7 @@ def test_away(directory):
 
 
 def test_a_server_that_hears_no_more(directory):
-    """What is written to a connection that has just ended is no reason to end."""
+    """A write to a connection that has just closed does not end it."""
     with daemon(directory), socket.socket(socket.AF_UNIX) as server:
         server.settimeout(LIMIT)
         server.bind(str(directory / "redis.socket"))
@@ -123,7 +123,7 @@ def test_a_server_that_hears_no_more(directory):
 
 
 def test_permission(directory):
-    """Wrong credentials end it with a sentence, over TCP too; the right ones come from a file."""
+    """Wrong credentials end it with an error, also over TCP; the right ones are read from a file."""
     secret, wrong = directory / "secret", directory / "wrong"
     secret.write_text("open sesame\n", encoding="ascii")
     wrong.write_text("open barley\n", encoding="ascii")
@@ -143,7 +143,7 @@ def test_permission(directory):
 
 
 def test_payloads(directory):
-    """What an entry may hold, and what it may not."""
+    """Allowed and invalid contents of an entry."""
     good = [(("p", "1.5 -2"), (1.5, -2)), (("p", "1.5,-2e1"), (1.5, -20)), (("p", "[1, 2]"), (1, 2)),
             (("p", ' {"x": [3, 4], "stream": "other"}'), (3, 4)),
             (("p", f"0.5{'0' * 300} {'0' * 40}4.25"), (0.5, 4.25)),
@@ -170,7 +170,7 @@ def test_payloads(directory):
 
 
 def test_json(directory):
-    """A device's JSON as it is, in one field of an entry or as its fields."""
+    """A device's JSON without changes, in one field of an entry or as its fields."""
     with brokers.Redis(directory) as redis, brokers.named(directory) as d:
         feed = feeder(directory, "s", *brokers.JSON_WORDS, "--field", "p")
         redis.pipeline([("XADD", "s", "*", "p", text) for text in brokers.JSON_MESSAGES])
@@ -190,7 +190,7 @@ def test_json(directory):
 
 
 def test_labels(directory):
-    """A label names the number that its example's id is; epoch and producer are the broker's."""
+    """A label has the number of its example's ID; epoch and producer are the broker's."""
     with brokers.later(directory) as d, brokers.Redis(directory) as redis:
         feed = feeder(directory, "s")
         for time, more in (1795385175500, []), (1795385175501, ["label_epoch", "418"]):
@@ -205,7 +205,7 @@ def test_labels(directory):
 
 
 def test_strict(directory):
-    """--strict ends with the first bad one, which stays with the broker."""
+    """--strict ends at the first bad entry, which stays at the broker."""
     for bad, why in (("free", "is not an example"), ("1 2 3", "rejected an example: x_size")):
         home = directory / bad[0]
         home.mkdir()
@@ -222,13 +222,13 @@ def test_strict(directory):
 
 
 def test_consumers(directory):
-    """Two feeders share a group; what one has not acknowledged another takes over, and nothing is learned
-    twice, nor is a feeder under a name that is taken."""
+    """Two feeders share a group; one takes over the other's unacknowledged entries, and nothing is
+    learned twice. A feeder waits for a name that is in use."""
     with daemon(directory) as d, brokers.Redis(directory) as redis:
         fill(redis, "s", range(20))
         fill(redis, "t", range(20, 30))
         redis.ask("XGROUP", "CREATE", "s", "runnel", "0")
-        # A consumer that was given five entries and has gone before it sent them.
+        # A consumer that got five entries, and ended before it sent them.
         redis.ask("XREADGROUP", "GROUP", "runnel", "gone", "COUNT", "5", "STREAMS", "s", ">")
         feed = feeder(directory, "s", "t", "--take-over", 0)
         running.wait_learned(d, 30)

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""runnel-replay: another daemon that is fed a journal learns the same, bit for bit."""
+"""runnel-replay: a daemon that gets another daemon's journal learns the same, bit for bit."""
 import contextlib
 import pathlib
 import random
@@ -40,7 +40,7 @@ def daemon(directory, name, kind="router", keep="all"):
 
 
 def examples(count, numbered=True):
-    """Messages as a client sends them: four streams for three places, targets that lack, marks."""
+    """Messages as a client sends them: four streams for three places, missing targets, flags."""
     r = random.Random(count)
     messages, sequence = [], {}
     for _ in range(count):
@@ -57,7 +57,7 @@ def examples(count, numbered=True):
 
 
 def teach(d, messages):
-    """Send them and wait until they are learned, and on disk."""
+    """Sends them, and waits until they are learned and on disk."""
     before = d.ask("status")["examples"]
     kind = zmq.DEALER if "socket: router" in d.path.read_text(encoding="utf-8") else zmq.PUSH
     with d.socket(kind, "examples") as socket:
@@ -143,7 +143,7 @@ def test_producers(directory):
 
 
 def test_commands(directory):
-    """Reported, or carried out in their places; a second call does not carry them out again."""
+    """Reported, or executed in order; a second call does not execute them again."""
     with daemon(directory, "a") as a, daemon(directory, "b") as b, daemon(directory, "c") as c:
         parts = examples(300)
         teach(a, parts[:100])
@@ -165,7 +165,7 @@ def test_commands(directory):
 
 
 def test_rollback(directory):
-    """It is a command: the other daemon leaves the same entries out."""
+    """It is a command: the other daemon leaves out the same entries."""
     with daemon(directory, "a") as a, daemon(directory, "b") as b:
         parts = examples(200)
         teach(a, parts[:150])
@@ -177,7 +177,7 @@ def test_rollback(directory):
 
 
 def test_other_sockets(directory):
-    """Kinds that do not match: it ends and says so."""
+    """Sockets of different kinds: it ends with an error."""
     with daemon(directory, "a") as a, daemon(directory, "b", "pull") as b:
         teach(a, examples(3))
         for d, socket, said in ((a, "push", "try --socket router"),
@@ -197,7 +197,7 @@ def test_lower_epoch(directory):
 
 
 def test_numbers(directory):
-    """A journal without numbers gets some, the same ones in each call."""
+    """A journal without numbers gets the same ones in each call."""
     with daemon(directory, "a", "pull") as a, daemon(directory, "b") as b:
         teach(a, examples(200, numbered=False))
         status, err = run(journal(a), *to(b))
@@ -210,7 +210,7 @@ def test_numbers(directory):
 
 
 def test_numbers_used_twice(directory):
-    """A pull socket takes them; a router would leave examples out."""
+    """A pull socket accepts them; a router would skip examples."""
     with daemon(directory, "a", "pull") as a, daemon(directory, "b") as b, \
             daemon(directory, "c") as c:
         messages = examples(20)
@@ -240,7 +240,7 @@ def test_positions(directory):
 
 
 def test_pruned(directory):
-    """What is not there any more is said."""
+    """Pruned entries are reported."""
     with daemon(directory, "a", keep="checkpoint") as a, daemon(directory, "b") as b:
         parts = examples(90)
         for n in range(0, 90, 30):
@@ -256,7 +256,8 @@ def test_pruned(directory):
 
 
 def test_speed(directory):
-    """At the journal's own, it takes as long as learning took; a signal ends it at a place it names."""
+    """At the original speed it takes as long as learning did; a signal ends it at a position that
+    it prints."""
     with daemon(directory, "a") as a, daemon(directory, "b") as b:
         parts = examples(4)
         teach(a, parts[:3])
