@@ -43,9 +43,9 @@ def ends(daemon, code, *words):
     """Checks that a daemon ends, its exit code and words of its output."""
     with daemon as d:
         assert d.process.wait(running.LIMIT) == code, (d.process.returncode, d.text())
-        said = d.text()
+        output = d.text()
     for word in words:
-        assert word in said, (word, said)
+        assert word in output, (word, output)
 
 
 def plain(directory, learned):

@@ -426,12 +426,12 @@ def averaged_once(members, count):
         member.kill()
 
 
-def says(broker, *words):
+def waits_for(broker, *words):
     """Waits until runnel-fleet prints all of the words."""
     until(lambda: all(word in act(broker, "status")[1] for word in words), words)
 
 
-def said_in_words(broker, anna, bert):
+def status_table(broker, anna, bert):
     """runnel-fleet names daemons with another clip, and partitions without a daemon. Both daemons
     have two partitions each; both are killed."""
     halves = ["anna", "anna", "bert", "bert"]
@@ -443,7 +443,7 @@ def said_in_words(broker, anna, bert):
     anna.ask("set", key="learning.clip", value=2)
     until(lambda: "anna learns with learning.clip 2, and this daemon with 0" in bert.text(), "bert", [anna, bert])
     until(lambda: "bert learns with learning.clip 0, and this daemon with 2" in anna.text(), "anna", [anna, bert])
-    says(broker, "learning.clip differs: 2 with anna, 0 with bert;")
+    waits_for(broker, "learning.clip differs: 2 (anna), 0 (bert);")
     bert.ask("set", key="learning.clip", value=2)
     until(lambda: "differs" not in act(broker, "status")[1], "alike", [anna, bert])
     assert [member.text().count(" learns with ") for member in (anna, bert)] == [1, 1]
@@ -460,9 +460,9 @@ def said_in_words(broker, anna, bert):
         bert.kill()
     else:
         bert.kill()
-        says(broker, "4 partitions without a daemon: the only running daemon is drained; run runnel-fleet")
+        waits_for(broker, "4 partitions without a daemon: the only running daemon is drained; run runnel-fleet")
     anna.kill()
-    says(broker, "4 partitions without a daemon: no daemon is running;")
+    waits_for(broker, "4 partitions without a daemon: no daemon is running;")
 
 
 class Kills:

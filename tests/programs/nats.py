@@ -33,21 +33,21 @@ class Nats(brokers.Server):
         with socket.create_connection(("127.0.0.1", self.port), running.LIMIT) as link:
             options = json.dumps({"verbose": False, "pedantic": False, **self.login})
             link.sendall(b"CONNECT " + options.encode() + b"\r\n" + text)
-            said = b""
-            while not done(said):
+            output = b""
+            while not done(output):
                 more = link.recv(1 << 20)
                 if not more:
-                    raise OSError(said)
-                said += more
-        return said
+                    raise OSError(output)
+                output += more
+        return output
 
     def ask(self, subject, request=None, missing=False):
         """The reply of JetStream's API; `missing`: None if it does not exist."""
         body = json.dumps(request).encode() if request else b""
-        said = self.talk(b"SUB reply 1\r\nPUB %s reply %d\r\n%s\r\n" %
+        output = self.talk(b"SUB reply 1\r\nPUB %s reply %d\r\n%s\r\n" %
                          (f"$JS.API.{subject}".encode(), len(body), body),
                          lambda text: re.search(rb"MSG reply 1 .*\r\n.*\r\n", text))
-        reply = json.loads(re.search(rb"MSG reply 1 .*\r\n(.*)\r\n", said)[1])
+        reply = json.loads(re.search(rb"MSG reply 1 .*\r\n(.*)\r\n", output)[1])
         if missing and reply.get("error", {}).get("code") == 404:
             return None
         assert "error" not in reply, reply
@@ -63,7 +63,7 @@ class Nats(brokers.Server):
             part = pairs[start:start + 1000]
             text = b"".join(b"PUB %s reply %d\r\n%s\r\n" % (subject.encode(), len(body), body)
                             for subject, body in part)
-            self.talk(b"SUB reply 1\r\n" + text, lambda said, n=len(part): said.count(b'"seq"') >= n)
+            self.talk(b"SUB reply 1\r\n" + text, lambda output, n=len(part): output.count(b'"seq"') >= n)
 
     def acknowledged(self, stream, name="runnel"):
         """The number up to which the consumer has acknowledged all messages; a feeder may be

@@ -247,11 +247,11 @@ def test_wrong(directory):
     has fewer partitions."""
     (directory / "secret").write_text("secret\n", encoding="utf-8")
     with kafka.Kafka() as cluster:
-        for more, key, said in [("settings: [no.such=1]", "settings", "no.such"),
+        for more, key, output in [("settings: [no.such=1]", "settings", "no.such"),
                                 ("password_file: none", "password_file", "cannot read"),
                                 ("user: u", "user", "set examples.kafka.password_file to a file"),
                                 (f"password_file: {directory}/secret", "password_file", "set examples.kafka.user")]:
-            consuming.ends(daemon(directory, cluster, f"topic: s, {more}"), CONFIGURATION, said,
+            consuming.ends(daemon(directory, cluster, f"topic: s, {more}"), CONFIGURATION, output,
                            f"examples.kafka.{key}: ")
         cluster.ask("topic s 2")
         cluster.ask("fill s 1 0 10")

@@ -167,12 +167,12 @@ def test_a_date_with_two_meanings(directory):
     """If it is first, it ends the daemon until a format is set; then it is learned. After others it
     is a dead letter, and ends nothing."""
     unclear = '{"sensor":"a","ts":"01/02/2014","load":1,"data":{"temperature":2}}'
-    said = ("field 'ts': day and month of '01/02/2014' cannot be told apart: give examples.json.time_format "
+    output = ("field 'ts': day and month of '01/02/2014' cannot be told apart: give examples.json.time_format "
             "'%d/%m/%Y' or '%m/%d/%Y'")
     with brokers.Redis(directory) as redis:
         url = f'redis: {{url: "{redis.url}", stream: s}}'
         redis.ask("XADD", "s", "*", "e", unclear)
-        consuming.ends(consuming.json_daemon(directory, url), CONFIGURATION, said)
+        consuming.ends(consuming.json_daemon(directory, url), CONFIGURATION, output)
         with consuming.json_daemon(directory, url, ", time_format: '%d/%m/%Y'") as d:
             wait_kept(d, 1)
             assert d.end() == 0 and redis.ask("EXISTS", "s.dead") == 0, d.text()
@@ -183,7 +183,7 @@ def test_a_date_with_two_meanings(directory):
             redis.ask("XADD", "s", "*", "e", brokers.JSON_MESSAGES[0])
             wait_kept(d, 3)
             assert d.end() == 0 and redis.ask("XLEN", "s.dead") == 1, d.text()
-            assert said == letters(redis)[0]["dead.reason"], letters(redis)
+            assert output == letters(redis)[0]["dead.reason"], letters(redis)
 
 
 def test_hostile_entries(directory):

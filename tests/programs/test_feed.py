@@ -152,10 +152,10 @@ def test_csv_bad_cells(directory):
         fed = feed("csv", path, *options)
         assert fed.status == OK and near(values(fed.examples), [
             [1, 2], *[[math.nan, k] for k in range(5)], [3, math.nan], [4, 5]]), fed
-        for said in ("t.csv:3: column 'a': expected a number, got 'x'; such cells",
+        for output in ("t.csv:3: column 'a': expected a number, got 'x'; such cells",
                      "t.csv:8: column 'b': expected a number, got '?'; such cells",
                      "t.csv: cells that are not numbers count as missing: 5 in 'a'\n"):
-            assert fed.err.count(said) == 1, (said, fed.err)
+            assert fed.err.count(output) == 1, (output, fed.err)
         assert fed.err.count("column '") == 2 and "skipped" not in fed.err, fed.err
     assert "column" not in run("csv", path, "--quiet", "--print").err
     for cell, ways in (("x", ("leave it out with --columns", "--stream-column 'b'", "--missing")),
@@ -199,13 +199,13 @@ def test_csv_order_of_times(directory):
         assert fed.status == OK, fed.err
         return fed.err
     mixed = [(hour, key) for hour in range(4) for key in "pq"]
-    for rows, said, count in (
+    for rows, output, count in (
             (mixed, "t.csv:3: column 't': duplicate time", "4 rows have the same time"),
             (sorted(mixed, key=lambda row: row[1]) * 2, "t.csv:6: column 't': the time goes back",
              "the time goes back in 3 rows")):
         found = of(rows, "--columns", "v")
         assert found.count("; if 'k' names streams, use --stream-column 'k'\n") == 1, found
-        assert found.count(said) == found.count(count) == found.count("column 't'") == 1, found
+        assert found.count(output) == found.count(count) == found.count("column 't'") == 1, found
         assert "; if 'k' names streams" in of(rows, "--names")
     assert "; if 'k' is the time of day, use --time 't,k'\n" in of(
         [(1, "10:30"), (1, "10:45")], "--columns", "v")
@@ -274,7 +274,7 @@ def test_csv_time(directory):
 
 
 def test_csv_bad_rows(directory):
-    for text, said in [("a,b\n\n\n3,x\n", ":4: column 'b': expected a number, got 'x'"),
+    for text, output in [("a,b\n\n\n3,x\n", ":4: column 'b': expected a number, got 'x'"),
                        ("a,b\n1,2\n3\n", ":3: expected 2 fields as in the first line, got 1"),
                        ("a,b\n1,2\n3,4,5\n", ":3: expected 2 fields as in the first line, got 3"),
                        ('"a\n",b\n\n3,4 5\n', ":4: column 'b': expected a number, got '4 5'"),
@@ -284,7 +284,7 @@ def test_csv_bad_rows(directory):
                        ('a,b\n"1"x,2\n', ":2: text between"),
                        ("a,b\n1,\0\n", ":2: the line contains a zero byte"), ("", ": empty file"),
                        ("a,b\n", "no example")]:
-        fails(BAD_DATA, said, "csv", write(directory / "t.csv", text))
+        fails(BAD_DATA, output, "csv", write(directory / "t.csv", text))
     path = write(directory / "t.csv", 'a,b\n1,2\nx,2\n3\n3,4\n"5"6,7\n8,9\n"1,1\n')
     fed = run("csv", path, "--skip-bad", "--print", "--verbose")
     assert [json.loads(line)["x"] for line in fed.out.splitlines()] == [
@@ -322,12 +322,12 @@ def test_idx(directory):
 
 def test_idx_bad(directory):
     images = idx(np.zeros((5, 2, 2)))
-    for data, said in [(images[:-1], "expected 5 x 4 bytes, got 19"),
+    for data, output in [(images[:-1], "expected 5 x 4 bytes, got 19"),
                        (images + b"x", "the file is longer"), (images[:10], "within its dimensions"),
                        (idx(np.zeros((5, 2, 2)), 13), "got 0x0D"), (b"P6 1 1", "not an IDX file"),
                        (b"\0\0\x08\x09", "dimensions, got 9"), (idx(np.zeros((0, 2))), "no images"),
                        (b"\0\0\x08\x03" + b"\xff" * 12, "an image must have 1 to")]:
-        fails(BAD_DATA, said, "idx", write(directory / "i", data))
+        fails(BAD_DATA, output, "idx", write(directory / "i", data))
     write(directory / "i", images)
     fails(BAD_DATA, "has 4 labels", "idx", directory / "i",
           write(directory / "l", idx(np.zeros(4))))
@@ -500,13 +500,13 @@ def test_json(directory):
 
 
 def test_json_bad(directory):
-    for line, said in [('{"x": [1}', "column"), ("[1]", "expected an object"), ("{}", 'missing "x"'),
+    for line, output in [('{"x": [1}', "column"), ("[1]", "expected an object"), ("{}", 'missing "x"'),
                        ('{"x": true}', '"x": expected'), ('{"x": [[[1]]]}', '"x"'),
                        ('{"x": 1, "end": 1}', '"end": expected true or false'),
                        ('{"x": 1, "z": 1}', 'unknown member "z"'),
                        ('{"x": 1, "x": 2}', "duplicate"),
                        ('{"x": 1, "stream": "%s"}' % ("k" * 256), '"stream"')]:
-        fed = fails(BAD_DATA, said, "json", stdin=b'{"x": 1}\n\n' + line.encode())
+        fed = fails(BAD_DATA, output, "json", stdin=b'{"x": 1}\n\n' + line.encode())
         assert "standard input:3: " in fed.err and fed.out == '{"x": 1}\n'
     fed = run("json", "--print", "--skip-bad", stdin=b'{"x": 1}\nnonsense\n{"x": 2}')
     assert fed.status == OK and fed.out == '{"x": 1}\n{"x": 2}\n' and "1 bad line" in fed.err
@@ -526,7 +526,7 @@ def test_json_live(directory):
         assert process.returncode == OK
 
 
-def test_print_says_what_is_sent(directory):
+def test_print_shows_the_examples(directory):
     """--print | json sends the same examples as the source itself, number for number."""
     table = "s,a,b,t\n" + "".join(f"{i // 3},{i / 7},{'' if i % 5 else i / 3},{i * 1e-9}\n"
                                   for i in range(20))
@@ -534,13 +534,13 @@ def test_print_says_what_is_sent(directory):
     arguments = ["csv", path, "--sequence", "s", "--targets", "t", "--steps", 2, "--no-learn"]
     printed = run(*arguments, "--print").out.splitlines()
     for line, example in zip(printed, good(*arguments), strict=True):
-        said = json.loads(line)
-        numbers = np.array(said["x"], float).ravel().astype("<f4")
+        output = json.loads(line)
+        numbers = np.array(output["x"], float).ravel().astype("<f4")
         assert numbers.tobytes() == example.x.tobytes() or near(numbers, example.x)
-        assert np.array(said["y"], "<f4").tobytes() == example.y.tobytes()
-        assert said["learn"] is False and example.header.flags & DO_NOT_LEARN
-        assert said.get("end", False) == bool(example.header.flags & END)
-        assert (said["stream"], said["sequence"]) == (example.key, example.header.sequence)
+        assert np.array(output["y"], "<f4").tobytes() == example.y.tobytes()
+        assert output["learn"] is False and example.header.flags & DO_NOT_LEARN
+        assert output.get("end", False) == bool(example.header.flags & END)
+        assert (output["stream"], output["sequence"]) == (example.key, example.header.sequence)
     again = good("json", stdin="\n".join(printed).encode())
     assert [e[0].decode() for e in again] == printed
 

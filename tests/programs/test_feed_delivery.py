@@ -32,7 +32,7 @@ def line_with(process, text):
         left = max(0, end - time.monotonic())
         assert select.select([process.stderr], [], [], left)[0], f"it does not say: {text}"
         line = process.stderr.readline().decode()
-        assert line, f"it never said: {text}"
+        assert line, f"it never output: {text}"
     return line
 
 
@@ -94,7 +94,7 @@ def test_receiver_comes_later(directory):
         assert finish(process)[0] == OK
 
 
-def test_waiting_is_said(directory):
+def test_waiting_is_reported(directory):
     """It is printed once without a terminal, and not with --quiet."""
     with Receiver(directory) as receiver:
         process = start("csv", numbers(directory, 3), "--connect", receiver.endpoint)
@@ -227,19 +227,19 @@ def test_receiver_goes(directory):
 
 def test_receiver_comes_back(directory):
     """Examples on their way to a daemon that has ended may be lost: it reports this and continues."""
-    for options, heard in [([], "per second"), (["--quiet"], "the daemon closed the connection once")]:
+    for options, expected in [([], "per second"), (["--quiet"], "the daemon closed the connection once")]:
         first = Receiver(directory).bind()
         process = start("csv", numbers(directory, 60000), "--connect", first.endpoint, *options)
         first.take()
         first.__exit__()
-        said = line_with(process, "the connection; examples on their way")
-        assert first.endpoint in said
+        output = line_with(process, "the connection; examples on their way")
+        assert first.endpoint in output
         with Receiver(directory) as second:
             second.bind()
             while decode(second.take()).x[0] != 59999:
                 pass
             status, err = finish(process)
-        assert status == 74 and heard in err and ("--quiet" not in options or "per second" not in err), (
+        assert status == 74 and expected in err and ("--quiet" not in options or "per second" not in err), (
             status, err)
         assert "the daemon closed the connection once; examples on their way may be lost" in err
 
@@ -282,8 +282,8 @@ def test_silence_elsewhere(directory):
     """Without a terminal it prints only the summary; with --quiet nothing."""
     fed = feed("csv", numbers(directory, 30), "--rate", 50)
     # It reports the wait after a second.
-    said = [line for line in fed.err.splitlines() if "waiting for" not in line]
-    assert len(said) == 1 and said[0].startswith("runnel-feed: sent 30 examples in "), fed.err
+    output = [line for line in fed.err.splitlines() if "waiting for" not in line]
+    assert len(output) == 1 and output[0].startswith("runnel-feed: sent 30 examples in "), fed.err
     fed = feed("csv", numbers(directory, 30), "--quiet")
     assert fed.status == OK and fed.err == "" and len(fed.examples) == 30
 

@@ -61,7 +61,7 @@ def test_unknown_fields_are_reported_once():
 
 
 def test_what_is_no_example():
-    for line, words, said in (
+    for line, words, output in (
             ({"t": [1]}, (), "field 't': expected a number or a text"),
             ({"u": 1}, (), "found no field for x"),
             ([1, 2], (), "expected a JSON object"),
@@ -72,19 +72,19 @@ def test_what_is_no_example():
             ({"t": 1, "k": None}, ("--time-field", "k"), "field 'k': expected a number or a text"),
             ({"t": 1, "k": "noon"}, ("--time-field", "k"), "field 'k': found 'noon', expected a time")):
         lines = json.dumps(line).encode() + b'\n{"t": 5, "k": "5"}\n'
-        fails(BAD_DATA, f"standard input:1: {said}", "json", "--field", "t=t", *words, stdin=lines)
+        fails(BAD_DATA, f"standard input:1: {output}", "json", "--field", "t=t", *words, stdin=lines)
         found, err = printed("json", "--field", "t=t", *words, "--skip-bad", stdin=lines)
         assert [one["x"] for one in found] == [{"t": 5}] and "1 bad line" in err, err
 
 
 def test_options_that_are_wrong():
-    for words, said in ((("--field", "t"), "expected COLUMN=PATH"), (("--field", "=t"), "COLUMN=PATH"),
+    for words, output in ((("--field", "t"), "expected COLUMN=PATH"), (("--field", "=t"), "COLUMN=PATH"),
                         (("--field", "\udcff=t"), "COLUMN=PATH"),
                         (("--field", "t=a..b"), "COLUMN=PATH"), (("--key-field", "."), "a field of JSON"),
                         (("--field", "t=a", "--field", "t=b"), "column 't' given twice"),
                         (("--time-format", "%s"), "only with --time-field"),
                         (("--time-field", "t", "--time-format", "x"), "strptime")):
-        fails(USAGE, said, "json", *words, stdin=b"{}")
+        fails(USAGE, output, "json", *words, stdin=b"{}")
     fails(USAGE, "field 'k': day and month of '01/02/2014' cannot be told apart: give --time-format",
           "json", "--time-field", "k", stdin=b'{"t": 1, "k": "01/02/2014"}')
     found, _ = of_line("--time-field", "k", "--time-format", "%m/%d/%Y", line={"t": 1, "k": "01/02/2014"})

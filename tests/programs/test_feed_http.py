@@ -38,9 +38,9 @@ def take(receiver, count=1):
 
 def finish(process):
     process.send_signal(signal.SIGINT)
-    said = process.communicate()[1].decode()
-    assert process.returncode == OK, said
-    return said
+    output = process.communicate()[1].decode()
+    assert process.returncode == OK, output
+    return output
 
 
 def test_forms(directory):
@@ -59,10 +59,10 @@ def test_forms(directory):
         brokers.until(lambda: len(server.asked) > asked + 3)
         server.text = json.dumps(reading(4))
         assert take(receiver) == [example(4)]
-        said = finish(process)
-        assert set(server.asked) == {"/status"} and said.count("ignored field: site (--field") == 1, said
-        assert "message 2 of the answer is not an example: field 'sensor': stream name not found" in said, said
-        assert "It is counted, and so are all others" in said, said
+        output = finish(process)
+        assert set(server.asked) == {"/status"} and output.count("ignored field: site (--field") == 1, output
+        assert "message 2 of the answer is not an example: field 'sensor': stream name not found" in output, output
+        assert "It is counted, and so are all others" in output, output
 
 
 def test_without_times(directory):
@@ -115,10 +115,10 @@ def test_what_goes_wrong(directory):
 
 
 def test_how_it_is_called(directory):
-    for said, arguments in [("--interval", ["--interval", 0]), ("--repeat", ["--repeat", 2]),
+    for output, arguments in [("--interval", ["--interval", 0]), ("--repeat", ["--repeat", 2]),
                             ("expected COLUMN=PATH", ["--field", "t"]), ("--token-file no:", ["--token-file", "no"])]:
         fed = run("http", "http://127.0.0.1:1", "--print", *arguments)
-        assert fed.status in (USAGE, NO_INPUT) and said in fed.err, fed
+        assert fed.status in (USAGE, NO_INPUT) and output in fed.err, fed
     fed = run("http", "http://", "--print")
     assert fed.status == USAGE and "expected a URL such as http://127.0.0.1:9100/" in fed.err, fed
     for url in ("ftp://127.0.0.1/", "ftp.localhost", "file:///etc/hosts", "htp://127.0.0.1"):

@@ -175,11 +175,11 @@ def test_without_a_cursor_it_is_all_duplicates(directory):
     log.mkdir()
     write(log / "a.journal", numbers(0, 500))
     with running.Daemon(directory, CONFIG.format(d=directory, kind="router")) as d:
-        for said in (b"500 acknowledged (0 duplicates)", b"500 acknowledged (500 duplicates)"):
+        for output in (b"500 acknowledged (0 duplicates)", b"500 acknowledged (500 duplicates)"):
             feed = start("journal", "-D", log, "--fields", "N,MINUS", "--no-follow",
                          "--connect", f"ipc://{directory}/examples")
             _, err = feed.communicate(timeout=LIMIT)
-            assert feed.returncode == OK and said in err, err
+            assert feed.returncode == OK and output in err, err
         assert d.end() == OK
     assert values(directory) == list(range(500))
 
@@ -210,7 +210,7 @@ def test_templates_outlive_a_kill(directory):
 def test_how_it_is_called(directory):
     (directory / "cursor").write_text("nonsense\n")
     (directory / "empty").write_text("")
-    for status, said, words in [
+    for status, output, words in [
             (USAGE, "--since: found 'then', expected a time: 2016-07-01 12:34:56, 31/12/2014 or Unix time (or now)",
              ["--since", "then"]),
             (USAGE, "--since: ambiguous time '02/03/2026'; expected now or a time such as 2026-11-23 12:00:00",
@@ -223,7 +223,7 @@ def test_how_it_is_called(directory):
             (BAD_DATA, "is no cursor", ["--fields", "A", "--cursor-file", directory / "cursor"]),
             (BAD_DATA, "is empty", ["--fields", "A", "--cursor-file", directory / "empty"])]:
         fed = run("journal", "--print", "-D", directory, *words)
-        assert fed.status == status and said in fed.err, fed
+        assert fed.status == status and output in fed.err, fed
     fed = run("journal", "--print", "-D", directory / "none")
     assert fed.status == NO_INPUT and "cannot open the journal" in fed.err, fed
     waiting = start("journal", "--print", "-D", directory)

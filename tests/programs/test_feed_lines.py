@@ -170,14 +170,14 @@ def test_a_line_leaves_when_it_comes(directory):
 
 def test_files_of_templates_that_are_none(directory):
     path = directory / "templates"
-    for text, said in [("x\n", ":1: expected an id and a template, got 'x'"),
+    for text, output in [("x\n", ":1: expected an id and a template, got 'x'"),
                        ("0 a b\n2 c\n", ":2: expected a template of 0 to 1, got template 2"),
                        ("0 a b\n0 c\n", ":2: template 0 has 1 words here, but 2"),
                        ("0  \n", ":1: expected a template of 0 to 0, got an empty template 0"),
                        ("-1 a\n", ":1: expected an id and a template, got '-1 a'"), ("99999999999 a\n", ":1: expected")]:
         path.write_text(text)
         fed = run("lines", "--print", "--templates-file", path, stdin=b"x\n")
-        assert fed.status == BAD_DATA and f"{path}{said}" in fed.err, (text, fed)
+        assert fed.status == BAD_DATA and f"{path}{output}" in fed.err, (text, fed)
         assert path.read_text() == text
     fed = run("lines", "--print", "--templates-file", directory / "no" / "x", stdin=b"x\n")
     assert fed.status == 73 and "cannot open: No such file" in fed.err

@@ -40,9 +40,9 @@ def test_series_are_columns(directory):
         metrics.text = text.replace("4", "2")  # the counter has begun again
         assert x_of(receiver, lambda x: x[1] > 0 and x[2] == 12)[0] == .5
         process.send_signal(signal.SIGINT)
-        said = process.communicate()[1].decode()
+        output = process.communicate()[1].decode()
         assert process.returncode == OK and set(metrics.asked) == {"/metrics"}
-        assert 1 <= said.count("no number found for none; it is missing (NaN)") <= 2
+        assert 1 <= output.count("no number found for none; it is missing (NaN)") <= 2
 
 
 def near_nan(found, expected):
@@ -54,24 +54,24 @@ def test_a_server_that_stops_and_comes_back(directory):
         process = start("prometheus", f"http://user:secret@127.0.0.1:{metrics.port}", "--every", .02,
                         "--series", "a", "--connect", receiver.bind().endpoint)
         name = f"http://127.0.0.1:{metrics.port}/metrics"
-        said = await_text(process, "trying again until it answers")
+        output = await_text(process, "trying again until it answers")
         metrics.start()
         assert x_of(receiver, lambda x: True) == [1]
-        said += await_text(process, f"{name}: available again after ")
+        output += await_text(process, f"{name}: available again after ")
         metrics.stop()
-        said += await_text(process, "trying again until it answers")
+        output += await_text(process, "trying again until it answers")
         metrics.text = "a 2\n"
         metrics.start()
         assert x_of(receiver, lambda x: x != [1]) == [2]
-        said += await_text(process, f"{name}: available again after ")
+        output += await_text(process, f"{name}: available again after ")
         metrics.status = 503
-        said += await_text(process, f"{name}: the server answered 503; trying again")
+        output += await_text(process, f"{name}: the server answered 503; trying again")
         process.send_signal(signal.SIGTERM)
-        said += process.communicate()[1].decode().splitlines()
-        assert process.returncode == OK, said
-        assert sum("trying again" in line for line in said) == 3
-        assert sum("available again after" in line for line in said) == 2
-        assert not any("secret" in line for line in said), said
+        output += process.communicate()[1].decode().splitlines()
+        assert process.returncode == OK, output
+        assert sum("trying again" in line for line in output) == 3
+        assert sum("available again after" in line for line in output) == 2
+        assert not any("secret" in line for line in output), output
 
 
 def test_who_is_not_admitted(directory):
@@ -96,13 +96,13 @@ def write(path, text):
 
 
 def test_how_it_is_called(directory):
-    for said, arguments in [("no series for x", []), ("expected a name", ["--series", "a{"]),
+    for output, arguments in [("no series for x", []), ("expected a name", ["--series", "a{"]),
                             ("with optional labels", ["--rate-of", ""]),
                             ("--timeout", ["--series", "a", "--timeout", 0]),
                             ("--repeat", ["--series", "a", "--repeat", 2]),
                             ("per second, got 0", ["--series", "a", "--rate", 0])]:
         fed = run("prometheus", "http://127.0.0.1:1", "--print", *arguments)
-        assert fed.status == USAGE and said in fed.err, fed
+        assert fed.status == USAGE and output in fed.err, fed
     fed = run("prometheus", "http://", "--print", "--series", "a")
     assert fed.status == USAGE and "expected a URL" in fed.err
 

@@ -14,7 +14,7 @@ from feeding import *  # noqa: F403  pylint: disable=wildcard-import
 import running
 
 TRY_AGAIN = 75
-WINDOW = 10000 # examples, as runnel-feed(1) says
+WINDOW = 10000 # examples, see runnel-feed(1)
 
 
 def to(directory):
@@ -166,11 +166,11 @@ def test_notes_for_an_older_daemon(directory):
 
 def test_other_sockets(directory):
     """Sockets of different kinds: it ends with an error, since waiting would not help."""
-    for kind, options, said in (("pull", ["--socket", "router"], "use --socket push, or set examples.socket: router"),
+    for kind, options, output in (("pull", ["--socket", "router"], "use --socket push, or set examples.socket: router"),
                                 ("router", [], "try --socket router")):
         with daemon(directory, kind):
             fed = run(*table(directory, 3), "--connect", f"ipc://{directory}/examples", *options)
-            assert fed.status == UNAVAILABLE and said in fed.err.splitlines()[-1], fed
+            assert fed.status == UNAVAILABLE and output in fed.err.splitlines()[-1], fed
             assert f"a {'PULL' if kind == 'pull' else 'ROUTER'} socket" in fed.err, fed
 
 
@@ -287,8 +287,8 @@ def test_a_schema_that_nothing_is_refused_by(directory):
     with daemon(directory, "pull"):
         fed = run(*table(directory, 3), "--schema", "--connect", f"ipc://{directory}/examples")
         assert fed.status == OK and "with --socket router, it rejects them" in fed.err, fed
-    told = run("csv", "--help").out.partition("--schema")[2].partition("--no-learn")[0]
-    assert "with --socket router" in " ".join(told.split()), told
+    text = run("csv", "--help").out.partition("--schema")[2].partition("--no-learn")[0]
+    assert "with --socket router" in " ".join(text.split()), text
 
 
 def test_a_schema_that_does_not_fit(directory):

@@ -102,7 +102,7 @@ def test_what_the_dead_one_has_learned(directory):
         running.wait_learned(anna, 200)
         assert fleet.lag(redis) == 100
         fleet.until(lambda: {name: fleet.look(redis)["daemons"][0][name] for name in ("waiting", "uncommitted")}
-                    == {"waiting": 0, "uncommitted": 100}, "told", [anna])
+                    == {"waiting": 0, "uncommitted": 100}, "committed", [anna])
         anna.process.send_signal(signal.SIGSTOP)
         with fleet.Member(directory, redis.url, "bert", lease=2) as bert:
             fleet.all_learned(redis, [bert], ["bert"])
@@ -129,11 +129,11 @@ def test_drained_and_back(directory):
     """A daemon that joins gets its share with the states; a drained one hands over everything, and
     takes part again later."""
     with brokers.Redis(directory) as redis:
-        code, said = fleet.act(redis, "status")
-        assert code == UNAVAILABLE and "no fleet fleet" in said, said
+        code, output = fleet.act(redis, "status")
+        assert code == UNAVAILABLE and "fleet not found: fleet" in output, output
         for words in ("rebalance",), ("drain", "anna"):
-            code, said = fleet.act(redis, *words)
-            assert code == UNAVAILABLE and "no fleet fleet" in said, said
+            code, output = fleet.act(redis, *words)
+            assert code == UNAVAILABLE and "fleet not found: fleet" in output, output
         assert redis.ask("KEYS", "runnel:*") == []  # asking leaves nothing behind
         with fleet.Member(directory, redis.url, "anna") as anna:
             learn(redis, range(200), anna)
@@ -147,8 +147,8 @@ def test_drained_and_back(directory):
                 assert fleet.status(anna)["daemons"] == 2 and fleet.status(anna)["round"] is None
                 fleet.until(lambda: all(member.ask("status")["consumer"]["lag"] == 0 for member in (anna, bert)),
                             "the lag of its own", [anna, bert])
-                code, said = fleet.act(redis, "drain", "anna")
-                assert code == 0, said
+                code, output = fleet.act(redis, "drain", "anna")
+                assert code == 0, output
                 fleet.shared(redis, [anna, bert], ["bert"] * PARTS)
                 lines = fleet.act(redis, "status")[1].splitlines()
                 assert lines[3].split()[:3] == ["anna", "drained", "0"], lines
@@ -161,14 +161,14 @@ def test_drained_and_back(directory):
                 assert fleet.status(bert)["members"]["anna"]["state"] == "drained", fleet.status(bert)
                 fleet.add(redis, range(200, 300), KEYS, PARTS)
                 fleet.all_learned(redis, [anna, bert], ["bert"])
-                code, said = fleet.act(redis, "drain", "bert")
-                assert code == 0 and "keeps its 4" in said, said
-                code, said = fleet.act(redis, "rebalance")
-                assert code == 0 and "anna takes partitions again\n" in said, said
-                assert "4 partitions are distributed among 2 daemons" in said, said
+                code, output = fleet.act(redis, "drain", "bert")
+                assert code == 0 and "keeps its 4" in output, output
+                code, output = fleet.act(redis, "rebalance")
+                assert code == 0 and "anna takes partitions again\n" in output, output
+                assert "4 partitions are distributed among 2 daemons" in output, output
                 fleet.shared(redis, [anna, bert], ["anna", "anna", "bert", "bert"])
-                code, said = fleet.act(redis, "drain", "carl")
-                assert code == USAGE and "no daemon carl" in said, said
+                code, output = fleet.act(redis, "drain", "carl")
+                assert code == USAGE and "daemon not found: carl" in output, output
                 assert bert.stop() == 0
                 fleet.shared(redis, [anna], ["anna"] * PARTS)
                 assert [d["name"] for d in fleet.look(redis)["daemons"]] == ["anna"]
@@ -300,7 +300,7 @@ def test_an_emptied_directory(directory):
     with brokers.Redis(directory) as redis, fleet.emptied(directory, redis, KEYS, PARTS) as anna:
         lease(100)
         anna.start()
-        fleet.until(lambda: re.search(r"waiting \d+ s for the end of its lease", anna.text()), "said", [anna])
+        fleet.until(lambda: re.search(r"waiting \d+ s for the end of its lease", anna.text()), "reported", [anna])
         lease(0)
         fleet.all_learned(redis, [anna], ["anna"])
         assert fleet.status(anna)["adopted"] == KEYS and len(fleet.learned(anna.directory)) == 100
@@ -317,7 +317,7 @@ def test_made_again(directory):
     way out."""
     with one_that_learned(directory) as (redis, anna):
         redis.ask("EVAL", consuming.MAKE_AGAIN, "1", "s.1", "1-1", "example", json.dumps({"stream": "s.1", "x": [1]}))
-        fleet.until(lambda: "s.1 ends at 1-1, before" in anna.text(), "said", [anna])
+        fleet.until(lambda: "s.1 ends at 1-1, before" in anna.text(), "reported", [anna])
         redis.ask("XADD", "s.1", "1-2", "example", json.dumps({"stream": "s.1", "x": [2]}))
         assert anna.process.wait(running.LIMIT) == UNAVAILABLE, anna.text()
         assert "the group fleet has learned it" in anna.text(), anna.text()
@@ -406,8 +406,8 @@ def test_adopted_by_hand(directory):
 
         assert control(has, "export", file, "key-0")[0] == 0
         assert control(has, "adopt", file) == (0, "adopted stream 'key-0'\n")
-        code, said = control(has_not, "adopt", file)
-        assert code != 0 and "is not this daemon's in the fleet fleet" in said, said
+        code, output = control(has_not, "adopt", file)
+        assert code != 0 and "is not this daemon's in the fleet fleet" in output, output
 
 
 def test_broker(directory):
@@ -417,7 +417,7 @@ def test_broker(directory):
     with brokers.Redis(directory) as redis:
         redis.kill()
         with fleet.Member(directory, redis.url, "bert") as bert:
-            fleet.until(lambda: "fleet is not available" in bert.text(), "said", [bert])
+            fleet.until(lambda: "fleet is not available" in bert.text(), "reported", [bert])
             assert fleet.status(bert)["partitions"] == 0
             redis.start()
             learn(redis, range(50), bert)
@@ -448,8 +448,8 @@ def test_leases_that_differ(directory):
     report it."""
     with brokers.Redis(directory) as redis, fleet.Member(directory, redis.url, "anna", lease=2) as anna, \
             fleet.Member(directory, redis.url, "bert", lease=1) as bert:
-        fleet.until(lambda: "anna learns with fleet.lease 2, and this daemon with 1" in bert.text(), "said", [anna, bert])
-        fleet.says(redis, "fleet.lease differs: 2 with anna, 1 with bert")
+        fleet.until(lambda: "anna learns with fleet.lease 2, and this daemon with 1" in bert.text(), "reported", [anna, bert])
+        fleet.waits_for(redis, "fleet.lease differs: 2 (anna), 1 (bert)")
 
 
 def test_a_state_that_is_missing(directory):
@@ -529,14 +529,14 @@ def test_a_stream_that_is_deleted_waits_no_more(directory):
 def test_a_broker_that_forgets(directory):
     """A warning at the join that the server does not keep its data; no warning for one that does."""
     with brokers.Redis(directory) as redis, fleet.Member(directory, redis.url, "anna") as anna:
-        fleet.until(lambda: "learned here from now on" in anna.text(), "said", [anna])
+        fleet.until(lambda: "learned here from now on" in anna.text(), "reported", [anna])
         assert "appendonly" not in anna.text() and "noeviction" not in anna.text()
         redis.ask("CONFIG", "SET", "appendonly", "no")
         redis.ask("CONFIG", "SET", "maxmemory", "100mb")
         redis.ask("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
         with fleet.Member(directory, redis.url, "bert") as bert:
             fleet.until(lambda: "appendonly yes" in bert.text() and "policy noeviction" in bert.text(),
-                        "said", [anna, bert])
+                        "reported", [anna, bert])
         redis.ask("CONFIG", "SET", "maxmemory-policy", "noeviction")
         redis.ask("CONFIG", "SET", "maxmemory", "1")
         fleet.until(lambda: "server is full" in anna.text(), "full", [anna])
@@ -546,13 +546,13 @@ def test_a_broker_that_forgets(directory):
 
 def test_how_it_is_called(directory):
     """Options without effect are rejected; a missing half of a login is named."""
-    for said, words in [("exclude each other", ["--kafka", "127.0.0.1:1", "--url", "unix:///none"]),
+    for output, words in [("exclude each other", ["--kafka", "127.0.0.1:1", "--url", "unix:///none"]),
                         ("requires --kafka", ["--setting", "acks=all"])]:
         done = subprocess.run([fleet.TOOL, *words], capture_output=True, text=True, timeout=running.LIMIT, check=False)
-        assert done.returncode == USAGE and said in done.stderr, done
+        assert done.returncode == USAGE and output in done.stderr, done
     with brokers.Redis(directory, "--requirepass", "secret") as redis:
-        code, said = fleet.act(redis, "--user", "anna")
-        assert code == 77 and "see --user and --password-file" in said, said
+        code, output = fleet.act(redis, "--user", "anna")
+        assert code == 77 and "see --user and --password-file" in output, output
 
 
 def test_which_fleets_there_are(directory):
@@ -565,8 +565,8 @@ def test_which_fleets_there_are(directory):
                                               "it; existing fleet: pumps (set --group)\n")
         for n in range(6):
             redis.ask("HSET", f"runnel:{{tanks{n}}}:fleet", "stream", "x")
-        said = fleet.act(redis, "drain", "anna")[1]
-        assert re.search(r"existing fleets: (\w+, ){5}\.\.\. \(set --group\)$", said), said
+        output = fleet.act(redis, "drain", "anna")[1]
+        assert re.search(r"existing fleets: (\w+, ){5}\.\.\. \(set --group\)$", output), output
 
 
 def pinned(member, cpus):
@@ -599,7 +599,7 @@ def test_server_that_lost_all(directory):
     """All daemons start with the server again, report it, and join again."""
     with one_that_learned(directory) as (redis, anna):
         redis.ask("FLUSHALL")
-        fleet.until(lambda: "joining again" in anna.text(), "said", [anna])
+        fleet.until(lambda: "joining again" in anna.text(), "reported", [anna])
         fleet.shared(redis, [anna], ["anna"] * PARTS)
         fleet.until(lambda: anna.ask("status")["examples"] == 0, "left out", [anna])
         learn(redis, range(100), anna)
@@ -676,7 +676,7 @@ def test_stopped_while_it_leaves_out(directory):
             half_each(anna, bert)
             bert.kill()
             put_back(redis, *before)
-            fleet.until(lambda: "partitions that this daemon had handed over" in anna.text(), "said", [anna])
+            fleet.until(lambda: "partitions that this daemon had handed over" in anna.text(), "reported", [anna])
             assert anna.stop() == 0, anna.text()
             anna.start()
             bert.start()
@@ -758,15 +758,15 @@ def test_average(directory):
             fleet.sent_again(member, directory, 100)
 
 
-def test_said_in_words(directory):
+def test_status_table(directory):
     with brokers.Redis(directory) as redis:
         with fleet.Member(directory, redis.url, "anna") as anna, fleet.Member(directory, redis.url, "bert") as bert:
-            fleet.said_in_words(redis, anna, bert)
+            fleet.status_table(redis, anna, bert)
         redis.ask("HSET", "runnel:{fleet}:daemons", "carl", json.dumps({"lease": 1000}))
         redis.ask("ZADD", "runnel:{fleet}:leases", str(int(1000 * (time.time() + 400))), "carl")
         redis.ask("HSET", "runnel:{fleet}:owners", "0", "99 carl")
-        said = fleet.act(redis, "status")[1]
-        assert re.search(r"no data from carl for 10 min.* its lease ends in 6 min.* take its 1 partition$", said), said
+        output = fleet.act(redis, "status")[1]
+        assert re.search(r"no data from carl for 10 min.* its lease ends in 6 min.* take its 1 partition$", output), output
 
 
 def test_first_example(directory):
@@ -796,10 +796,10 @@ state: {{directory: {directory}/{name}/state}}
 
         fleet.until(lambda: rest() == 0 and set(fleet.owners(redis, "plant")) == {"worker-1", "worker-2"}, "learned",
                     members)
-        code, said = fleet.act(redis, "status", group="plant")
+        code, output = fleet.act(redis, "status", group="plant")
         shown = page[page.index("\nfleet plant: ") + 1:].splitlines()
-        assert code == 0 and said.splitlines()[0].startswith("fleet plant: stream sensors, 8 partitions, "), said
-        assert said.splitlines()[2].split() == shown[2].split(), said
+        assert code == 0 and output.splitlines()[0].startswith("fleet plant: stream sensors, 8 partitions, "), output
+        assert output.splitlines()[2].split() == shown[2].split(), output
         assert sum(member.ask("status")["consumer"]["dead"] for member in members) == 0
 
 

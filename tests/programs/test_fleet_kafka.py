@@ -41,10 +41,10 @@ def test_drained_and_back(directory):
             owners = fleet.owners(cluster)
             moved = [key for key in range(KEYS) if owners[kafka.partition_of(f"key-{key}", PARTS)] == "bert"]
             assert fleet.status(bert)["adopted"] == len(moved), fleet.status(bert)
-            code, said = fleet.act(cluster, "drain", "carl")
-            assert code == USAGE and "no daemon carl" in said, said
+            code, output = fleet.act(cluster, "drain", "carl")
+            assert code == USAGE and "daemon not found: carl" in output, output
             fleet.add(cluster, range(200, 300), KEYS, PARTS)
-            fleet.said_in_words(cluster, anna, bert)
+            fleet.status_table(cluster, anna, bert)
             fleet.once([anna, bert], 300, KEYS)
 
 
@@ -169,7 +169,8 @@ def test_beyond_the_end(directory):
             message = learned_by_zoe(cluster, "fleet", part, ends[part] + 2)
             bert.kill()
             cluster.load("fleet.claims", [message])
-            fleet.until(lambda: f"s[{part}] ends at offset {ends[part]}, before {ends[part] + 2}, " in anna.text(),
+            fleet.until(lambda: f"s[{part}] ends at offset {ends[part]}, but the group fleet has learned it up to "
+                        f"{ends[part] + 2}:" in anna.text(),
                         "waits", [anna])
             key = next(key for key in range(KEYS) if kafka.partition_of(f"key-{key}", PARTS) == part)
             fleet.add(cluster, [key + KEYS * n for n in range(5, 8)], KEYS, PARTS)  # it learns the third
@@ -195,10 +196,10 @@ def test_moved(directory):
         for part in range(PARTS):
             cluster.ask(f"commit fleet s {part} {homes.count(part)}")
         fleet.ends(directory, cluster, "anna", CONFIGURATION, "an older runnel", "--group fleet move s once")
-        code, said = fleet.act(cluster, "move", "s")
-        assert code == 0 and "4 partitions of s" in said, said
-        code, said = fleet.act(cluster, "move", "s")
-        assert code == USAGE and "nothing to move" in said, said
+        code, output = fleet.act(cluster, "move", "s")
+        assert code == 0 and "4 partitions of s" in output, output
+        code, output = fleet.act(cluster, "move", "s")
+        assert code == USAGE and "nothing to move" in output, output
         assert '"v":99' in cluster.ask("dump fleet.fleet 1")[-1]  # a daemon of the older version ends
         with fleet.Member(directory, cluster, "anna") as anna:
             fleet.add(cluster, range(100, 140), KEYS, PARTS)
@@ -210,8 +211,8 @@ def test_topics(directory):
     """Without its topics a fleet does not exist; access can be denied; other partition counts
     belong to another fleet; names are checked."""
     with fleet.Kafka() as cluster:
-        code, said = fleet.act(cluster, "status", group="none")
-        assert code == UNAVAILABLE and "no fleet none" in said, said
+        code, output = fleet.act(cluster, "status", group="none")
+        assert code == UNAVAILABLE and "fleet not found: none" in output, output
         cluster.ask("wrong plant.claims 29")  # TOPIC_AUTHORIZATION_FAILED
         fleet.ends(directory, cluster, "anna", NO_PERMISSION, "access denied to the topic plant.claims", "examples.kafka.user",
                    change=("group: fleet", "group: plant"))

@@ -31,22 +31,22 @@ def test_cluster_daemon_and_feeder_go_away(directory):
         cluster.ask(f"fill s 0 0 {2 * part}")
         cluster.ask("down")
         feed = feeder(directory, cluster, "s")
-        said = await_text(feed, "no server answers")
+        output = await_text(feed, "no server answers")
         cluster.ask("up")
-        said += await_text(feed, back)
+        output += await_text(feed, back)
         running.wait_learned(d, part)
         cluster.ask("down")
         d.process.kill()
         d.process.wait()
-        said += await_text(feed, "no server answers")
+        output += await_text(feed, "no server answers")
         d.start()
         cluster.ask("up")
-        said += await_text(feed, back)
+        output += await_text(feed, back)
         cluster.ask(f"fill s 1 {2 * part} {3 * part}")
         running.wait_learned(d, 5 * part // 2)
         feed.kill()
-        said += feed.communicate()[1].decode()
-        assert said.count("trying again") >= 2 and said.count(back) >= 2, said
+        output += feed.communicate()[1].decode()
+        assert output.count("trying again") >= 2 and output.count(back) >= 2, output
         cluster.ask(f"fill s 0 {3 * part} {4 * part}")
         feed = feeder(directory, cluster, "s")
         running.wait_learned(d, 4 * part)
@@ -102,11 +102,11 @@ def test_who_is_not_admitted():
 
 
 def test_how_it_is_called(directory):
-    for said, words in [("--setting: expected NAME=VALUE, got 'x'", ["--setting", "x"]),
+    for output, words in [("--setting: expected NAME=VALUE, got 'x'", ["--setting", "x"]),
                         ("setting no.such", ["--setting", "no.such=1"]),
                         ("auto.offset.reset", ["--from", "somewhere"]), ("--repeat", ["--repeat", 2])]:
         fed = run("kafka", "s", "--print", *words)
-        assert fed.status == USAGE and said in fed.err, fed
+        assert fed.status == USAGE and output in fed.err, fed
     fed = run("kafka", "s", "--print", "--user", "u", "--password-file", directory / "none")
     assert fed.status == 66 and "cannot read " in fed.err, fed
     fed = run("kafka", "s", "--print", "--user", "u")

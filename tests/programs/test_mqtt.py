@@ -226,8 +226,8 @@ def test_permission(directory):
         broker.end()
         feed = feeder(directory, "s", "--user", "ali", "--password-file", secret,
                       url=f"mqtt://127.0.0.1:{broker.port}")
-        said = brokers.await_text(feed, "trying again")
-        assert f"127.0.0.1:{broker.port}" in said, said
+        output = brokers.await_text(feed, "trying again")
+        assert f"127.0.0.1:{broker.port}" in output, output
         broker.start()
         arrives(broker, feed, d, "1 1", "-u", "ali", "-P", "open sesame")
         status, err = finish(feed)

@@ -32,22 +32,22 @@ def test_server_daemon_and_feeder_go_away(directory):
         server.publish(numbers(0, 2 * part))
         server.kill()
         feed = feeder(directory, server, "S")
-        said = await_text(feed, "; trying again until it answers")
+        output = await_text(feed, "; trying again until it answers")
         server.start()
-        said += await_text(feed, back)
+        output += await_text(feed, back)
         running.wait_learned(d, part)
         server.kill()
         d.process.kill()
         d.process.wait()
-        said += await_text(feed, "; trying again until it answers")
+        output += await_text(feed, "; trying again until it answers")
         d.start()
         server.start()
-        said += await_text(feed, back)
+        output += await_text(feed, back)
         server.publish(numbers(2 * part, 4 * part))
         running.wait_learned(d, 3 * part)
         feed.kill()
-        said += feed.communicate()[1].decode()
-        assert said.count("trying again until") == 2 and said.count(back) == 2, said
+        output += feed.communicate()[1].decode()
+        assert output.count("trying again until") == 2 and output.count(back) == 2, output
         feed = feeder(directory, server, "S")
         running.wait_learned(d, 4 * part)
         brokers.until(lambda: server.acknowledged("S") == 4 * part)  # acknowledged while it runs
@@ -164,10 +164,10 @@ def test_who_is_not_admitted(directory):
 
 
 def test_how_it_is_called(directory):
-    for status, said, words in [(USAGE, "--url", ["--url", "http://x"]), (USAGE, "--repeat", ["--repeat", 2]),
+    for status, output, words in [(USAGE, "--url", ["--url", "http://x"]), (USAGE, "--repeat", ["--repeat", 2]),
                                 (66, "cannot read", ["--credentials", directory / "none"])]:
         fed = run("nats", "S", "--print", *words)
-        assert fed.status == status and said in fed.err, fed
+        assert fed.status == status and output in fed.err, fed
 
 
 cases.run(globals())

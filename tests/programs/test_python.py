@@ -125,7 +125,7 @@ def test_one_identity_started_again(directory):
             assert refused.reason == "conflict" and refused.sequence == 1
 
 
-def test_what_is_wrong_is_said(directory):
+def test_errors_before_sending(directory):
     """Errors are raised before anything is sent to the daemon."""
     with daemon(directory) as one, client(one) as c:
         for x, kind, words in (([1, 2, 3], ValueError, "(3,)"), ([[[1, 2]]], ValueError, "(1, 1, 2)"),
@@ -161,11 +161,11 @@ def test_refused(directory):
             assert refused.sequence == 2 and refused.more == 1
             c.flush()
             c.learn([1, 1])
-        heard = []
-        with client(one, on_refused=heard.append, check=False) as c:
+        refusals = []
+        with client(one, on_refused=refusals.append, check=False) as c:
             c.learn([1, 2, 3])
             c.learn([1, 2])
-        assert [one.reason for one in heard] == ["x_size"] and "12 bytes" in heard[0].sentence, heard
+        assert [one.reason for one in refusals] == ["x_size"] and "12 bytes" in refusals[0].sentence, refusals
         assert one.ask("status")["examples"] == 2
 
 
@@ -175,11 +175,11 @@ def test_symbols_and_classes(directory):
             c.learn(4, 2)
             c.learn([0, 1, 2], [0, None, 2])
             c.learn_many([1, 2, 3], [0, 1, 2])
-            said = c.predict(1, 1)
-            assert said.label == said.values.argmax() and list(said.probabilities) == [0, 1, 2]
-            assert said.probabilities[2] == said.values[2]
-            assert said.names is None and said.values.shape == (3,) and abs(said.values.sum() - 1) < 1e-5 and said.loss > 0
-            assert (said := c.predict([1, 2])).values.shape == (2, 3) and said.label == said.values[1].argmax()
+            shown = c.predict(1, 1)
+            assert shown.label == shown.values.argmax() and list(shown.probabilities) == [0, 1, 2]
+            assert shown.probabilities[2] == shown.values[2]
+            assert shown.names is None and shown.values.shape == (3,) and abs(shown.values.sum() - 1) < 1e-5 and shown.loss > 0
+            assert (shown := c.predict([1, 2])).values.shape == (2, 3) and shown.label == shown.values[1].argmax()
             raises(ValueError, lambda: c.learn(0.5), "a symbol must be a whole number")
             raises(ValueError, lambda: c.learn(-1), "-1")
             raises(ValueError, lambda: c.learn([1, 2], [1]), "2 steps", "for 1")
@@ -230,10 +230,10 @@ def test_words(directory):
             one.process.wait()
             one.start()
             c.learn(["web", "db"], ["free", "busy"], wait=True)
-            said = c.predict("web", "free")
-            assert said.values.shape == (3,) and said.values[0] == max(said.values) and said.loss < 1
-            assert said.names == ["free", "busy", None], said.names  # which came after the client had asked
-            assert said.label == "free" and list(said.probabilities) == ["free", "busy"], said.probabilities
+            shown = c.predict("web", "free")
+            assert shown.values.shape == (3,) and shown.values[0] == max(shown.values) and shown.loss < 1
+            assert shown.names == ["free", "busy", None], shown.names  # which came after the client had asked
+            assert shown.label == "free" and list(shown.probabilities) == ["free", "busy"], shown.probabilities
             refused = raises(runnel.Refused, lambda: c.learn("mail", "free", wait=True), "mail")
             assert refused.reason == "vocabulary", refused
             refused = raises(runnel.Refused, lambda: c.learn({"host": "web"}, "free", wait=True), "x ")
@@ -272,10 +272,10 @@ def test_names_of_targets(directory):
             ("{loss: softmax, size: 2, target: later}", None, [0, 1]))):
         (directory / str(n)).mkdir()
         with daemon(directory / str(n), columns, y) as one, client(one) as c:
-            said = c.predict(step)
-            assert said.names == names and said.values.shape == (len(names or classes),), (y, said)
-            assert (list(said.probabilities) if classes else said.probabilities) == classes, (y, said)
-            assert said.label in (classes or [None]), (y, said)
+            shown = c.predict(step)
+            assert shown.names == names and shown.values.shape == (len(names or classes),), (y, shown)
+            assert (list(shown.probabilities) if classes else shown.probabilities) == classes, (y, shown)
+            assert shown.label in (classes or [None]), (y, shown)
     (directory / "forecast").mkdir()
     more = "preset: forecast\n"
     with daemon(directory / "forecast", "{columns: [{name: a}, {name: b}]}", "{}", more=more) as one, client(one) as c:
@@ -288,8 +288,8 @@ def test_names_of_targets_in_asyncio(directory):
             return await c.predict({"a": 1.0, "b": 2.0})
 
     with daemon(directory, "{columns: [{name: a}, {name: b}]}", "{loss: squared, target: next}") as one:
-        said = asyncio.run(ask(one.endpoint("examples")))
-        assert said.names == ["a", "b"] and said.label is None and said.probabilities is None
+        shown = asyncio.run(ask(one.endpoint("examples")))
+        assert shown.names == ["a", "b"] and shown.label is None and shown.probabilities is None
 
 
 def test_mixed_columns(directory):

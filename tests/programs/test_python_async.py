@@ -79,8 +79,8 @@ def test_asyncio(directory):
             one.process.kill()
             one.process.wait()
             one.start()
-        said = await c.predict([500, 0], stream=name)
-        assert said.values.shape == (2,) and said.number == (name, 501, 0)
+        shown = await c.predict([500, 0], stream=name)
+        assert shown.values.shape == (2,) and shown.number == (name, 501, 0)
 
     async def main(one):
         async with client(one, window=100) as c:
@@ -133,8 +133,8 @@ def test_words(directory):
     async def main(one):
         async with client(one, on_refused=refused.append) as c:
             await c.learn_many(["web", "db"] * 20, ["free", "busy"] * 20)
-            said = await c.predict("web", "free")
-            assert said.values.shape == (3,) and said.loss > 0 and said.names == ["free", "busy", None], said
+            shown = await c.predict("web", "free")
+            assert shown.values.shape == (3,) and shown.loss > 0 and shown.names == ["free", "busy", None], shown
             error = await raises(runnel.Refused, c.learn("mail", "free", wait=True), "mail")
             assert error.reason == "vocabulary"
             await c.learn("mail", "free")

@@ -144,11 +144,11 @@ def test_schemas(directory):
 
 def test_acknowledgements(directory):
     """An invalid acknowledgement acknowledges nothing."""
-    for said in ([acknowledgement(status=3)[:4]], [acknowledgement(status=255)[:4]], [acknowledgement(reason=7)[:4]],
+    for output in ([acknowledgement(status=3)[:4]], [acknowledgement(status=255)[:4]], [acknowledgement(reason=7)[:4]],
                  [acknowledgement(status=1, reason=2)[:4]], [acknowledgement(status=2)[:4]], [b"\x02\0\0\0"], None):
         for extra in b"", b"!":
-            def answer(key, numbers, said=said, extra=extra):
-                whole = None if said is None else said[0] + numbers + bytes(8) + extra
+            def answer(key, numbers, output=output, extra=extra):
+                whole = None if output is None else output[0] + numbers + bytes(8) + extra
                 return [[key] if whole is None else [key, whole]]
 
             with Stranger(directory, zmq.ROUTER, examples(answer)) as stranger, client(stranger) as c:

@@ -97,8 +97,8 @@ def test_away(directory):
     with daemon(directory) as d, brokers.Redis(directory) as redis:
         redis.end()
         feed = feeder(directory, "s")
-        said = await_text(feed, "trying again")
-        assert "redis.socket" in said, said
+        output = await_text(feed, "trying again")
+        assert "redis.socket" in output, output
         redis.start()
         fill(redis, "s", range(3))
         running.wait_learned(d, 3)
@@ -106,7 +106,7 @@ def test_away(directory):
         assert status == OK and err.count("available again after") == 1 and "trying again" not in err, err
 
 
-def test_a_server_that_hears_no_more(directory):
+def test_a_closed_connection(directory):
     """A write to a connection that has just closed does not end it."""
     with daemon(directory), socket.socket(socket.AF_UNIX) as server:
         server.settimeout(LIMIT)
@@ -184,9 +184,9 @@ def test_json(directory):
         assert stream == "b" and x == (4, 1), (stream, x)
         feed = feeder(directory, "v")  # without options the rejection names them
         redis.ask("XADD", "v", "*", "t", "4", "load", "1", "site", "x")
-        said = await_text(feed, "rejected an example")
+        output = await_text(feed, "rejected an example")
         finish(feed)
-        assert "unknown column 'site'" in said and "--field COLUMN=PATH sends only" in said, said
+        assert "unknown column 'site'" in output and "--field COLUMN=PATH sends only" in output, output
 
 
 def test_labels(directory):

@@ -63,11 +63,11 @@ class Topics:
 
     def __init__(self, broker):
         self.broker = broker
-        self.path = pathlib.Path(broker.directory, "heard")
-        with open(self.path, "wb") as heard:
+        self.path = pathlib.Path(broker.directory, "received")
+        with open(self.path, "wb") as received:
             self.process = subprocess.Popen(
                 [brokers.program("mosquitto_sub"), "--unix", broker.path, "-q", "1", "-c", "-i",
-                 "test", "-t", "runnel/brokers/+", "-t", "retained"], stdout=heard)
+                 "test", "-t", "runnel/brokers/+", "-t", "retained"], stdout=received)
         broker.publish("retained", ["{}"], "-r")
         brokers.until(lambda: self.lines() > 0, self.process)
 
@@ -397,9 +397,9 @@ def test_sections_that_are_wrong(directory):
     path.write_text(base + "publish: {mqtt: 'unix:///run/a@b'}\n")
     subprocess.run([running.PROGRAM, "--config", path, "--check-config"], check=True, capture_output=True)
     path.write_text(base)
-    for status, said, name in [(78, "missing section publish", path), (66, "cannot open", "none")]:
+    for status, output, name in [(78, "missing section publish", path), (66, "cannot open", "none")]:
         done = subprocess.run([RELAY, "--config", name], capture_output=True, check=False, text=True)
-        assert done.returncode == status and said in done.stderr, done
+        assert done.returncode == status and output in done.stderr, done
 
 
 def test_refused(directory):
@@ -472,14 +472,14 @@ def test_a_stream_that_is_made_later(directory):
     brokers.need("nats")
     with nats.Nats(directory) as broker, daemon(directory) as d, d.socket(zmq.PUSH, "examples") as socket:
         process = relay(directory, "--nats", broker.url, "--topic", "of.{stream}")
-        said, count, end = b"", 0, time.monotonic() + running.LIMIT
-        while b"of.a_b_c yet; trying again until it answers" not in said:
-            assert process.poll() is None and time.monotonic() < end, said
+        output, count, end = b"", 0, time.monotonic() + running.LIMIT
+        while b"of.a_b_c yet; trying again until it answers" not in output:
+            assert process.poll() is None and time.monotonic() < end, output
             send(socket, b"a b.c", count)
             count += 1
             running.wait_learned(d, count)
             if select.select([process.stderr], [], [], 0.01)[0]:
-                said += os.read(process.stderr.fileno(), 1 << 16)
+                output += os.read(process.stderr.fileno(), 1 << 16)
         broker.stream("P", "of.*")
         brokers.until(lambda: broker.ask("STREAM.INFO.P")["state"]["messages"] > 0, process)
         assert finish(process)[0] == OK

@@ -180,10 +180,10 @@ def test_other_sockets(directory):
     """Sockets of different kinds: it ends with an error."""
     with daemon(directory, "a") as a, daemon(directory, "b", "pull") as b:
         teach(a, examples(3))
-        for d, socket, said in ((a, "push", "try --socket router"),
+        for d, socket, output in ((a, "push", "try --socket router"),
                                 (b, "router", "use --socket push, or set examples.socket: router")):
             status, err = run(journal(a), *to(d, socket))
-            assert status == UNAVAILABLE and said in err.splitlines()[-1], (status, err)
+            assert status == UNAVAILABLE and output in err.splitlines()[-1], (status, err)
 
 
 def test_lower_epoch(directory):

@@ -237,15 +237,15 @@ static uint64_t number_after(const char *text, const char *what) {
 
 /* Since the statistics of the server were reset. */
 static struct cost spent(void) {
-    redisReply *told = redis_ask("INFO all");
-    struct cost cost = {.bytes = number_after(told->str, "total_net_input_bytes:") +
-                                 number_after(told->str, "total_net_output_bytes:")};
-    const char *at = told->str;
+    redisReply *info = redis_ask("INFO all");
+    struct cost cost = {.bytes = number_after(info->str, "total_net_input_bytes:") +
+                                 number_after(info->str, "total_net_output_bytes:")};
+    const char *at = info->str;
     while ((at = strstr(at, "\r\ncmdstat_"))) {
         cost.commands += number_after(at, "calls=");
         at++;
     }
-    freeReplyObject(told);
+    freeReplyObject(info);
     return cost;
 }
 

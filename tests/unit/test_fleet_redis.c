@@ -475,7 +475,7 @@ static void damaged_numbers(void) {
     fleet_view_free(&view);
 }
 
-static void damage_is_told(void **unused) {
+static void damage_is_reported(void **unused) {
     static const char *const fields[] = {"partitions", "stream", "every",
                                          "digest",     "round",  "version"};
     for (size_t n = 0; n < sizeof fields / sizeof *fields; n++) {
@@ -909,7 +909,7 @@ int main(void) {
         joined(drained_and_back),
         joined(a_server_that_was_away),
         alone(something_else_has_the_key),
-        alone(damage_is_told),
+        alone(damage_is_reported),
         alone(a_fleet_of_before_goes_on),
         joined(handed_over_in_order),
         joined(the_dead_one_is_refused),

@@ -113,20 +113,20 @@ static bool is_first(const struct notes *notes, const char *key, size_t d, size_
     return true;
 }
 
-/* Prints " worker-1, worker-2 and 3 more": the daemons with the same value. */
+/* Prints "worker-1, worker-2 and 3 more": the daemons with the same value. */
 static void print_names(const struct notes *notes, const char *key, size_t d, size_t count) {
     double value = fleet_rate(notes->infos[d], key);
     char name[TEXT_SIZE];
     size_t shown = 0;
     for (size_t n = d; n < notes->view->daemon_count && shown < NAMES_SHOWN; n++)
         if (notes->view->daemons[n].living && fleet_rate(notes->infos[n], key) == value)
-            printf("%s%s", shown++ ? ", " : " ",
+            printf("%s%s", shown++ ? ", " : "",
                    text_copy(name, sizeof name, notes->view->daemons[n].name));
     if (count > shown)
         printf(" and %zu more", count - shown);
 }
 
-/* Prints "learning.clip differs: 1 at worker-1, 2 at worker-2; ...". */
+/* Prints "learning.clip differs: 1 (worker-1), 2 (worker-2); ...". */
 static void print_key(struct notes *notes, const char *key) {
     size_t values = 0, count;
     char text[FORMAT_SIZE], clean[TEXT_SIZE];
@@ -140,9 +140,9 @@ static void print_key(struct notes *notes, const char *key) {
     for (size_t d = 0; d < notes->view->daemon_count && shown < VALUES_SHOWN; d++) {
         if (!is_first(notes, key, d, &count))
             continue;
-        printf("%s%s at", shown++ ? ", " : "",
-               format_exact(text, fleet_rate(notes->infos[d], key)));
+        printf("%s%s (", shown++ ? ", " : "", format_exact(text, fleet_rate(notes->infos[d], key)));
         print_names(notes, key, d, count);
+        putchar(')');
     }
     if (values > shown)
         printf(" and %zu more values", values - shown);
