@@ -18,7 +18,7 @@ except ImportError:
 
 PROGRAM = str(pathlib.Path(os.environ.get("builddir", "."), "runnel-feed"))
 OK, USAGE, BAD_DATA, NO_INPUT, UNAVAILABLE = 0, 64, 65, 66, 69
-LIMIT = 60  # seconds: no wait here depends on it, it ends a test that hangs
+LIMIT = 60  # seconds: only ends a test that hangs
 END, DO_NOT_LEARN = 1, 2
 NO_CLASS = 0xFFFFFFFF
 
@@ -106,7 +106,7 @@ def feed(*arguments, stdin=b"", x_type="<f4", y_type="<f4"):
         receiver.bind()
         process = start(*arguments, "--connect", receiver.endpoint,
                         stdin=subprocess.PIPE if stdin else None)
-        if stdin: # less than a pipe holds
+        if stdin: # fits into a pipe
             process.stdin.write(stdin)
             process.stdin.close()
             process.stdin = None

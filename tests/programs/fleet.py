@@ -41,7 +41,7 @@ state: {{directory: {d}/state, checkpoint: {{examples: {every}, seconds: 1}}, jo
 class Kafka(kafka.Kafka):
     """A cluster with the topics of a fleet; down and up act as a stop and a start."""
     topic, group = "s", "fleet"
-    away = 0.3  # seconds at most, after a kill
+    away = 0.3  # maximum seconds after a kill
 
     def __init__(self, parts=4, lease=3.5, speed=2):
         """The mock lets a new member wait for nearly a whole session, and meanwhile ends a shorter session by its clock. It
@@ -68,8 +68,8 @@ class Kafka(kafka.Kafka):
 class RealKafka(kafka.Kafka):
     """A running cluster, with a topic and a group for this run. Commands kill and start nodes, where {} is a node's name;
     messages are loaded once servers accept them."""
-    away = 12  # seconds at most, after a kill: for more than a node's session
-    lease = 6  # seconds: group.min.session.timeout.ms as clusters have it
+    away = 12  # maximum seconds after a kill: longer than a node's session
+    lease = 6  # seconds: default group.min.session.timeout.ms of clusters
     settings = ("reconnect.backoff.max.ms=1000",)
 
     def __init__(self, servers, parts, seed, nodes=(), kill="", start=""):
@@ -450,7 +450,7 @@ def status_table(broker, anna, bert):
     assert act(broker, "drain", "anna")[0] == 0
     shared(broker, [anna, bert], ["bert"] * 4)
     assert act(broker, "drain", "bert")[0] == 0
-    with contextlib.suppress(AssertionError):  # the last one that is drained goes on, also after a while
+    with contextlib.suppress(AssertionError):  # the last drained daemon continues
         until(lambda: owners(broker) != ["bert"] * 4, "given up", limit=2)
     assert owners(broker) == ["bert"] * 4 and "without a daemon" not in act(broker, "status")[1]
     if is_kafka(broker):
@@ -515,7 +515,7 @@ class Kills:
                 if kind.endswith("kill"):
                     member.kill()
                     member.start()
-                elif kind.endswith("term"):  # it ends all the same
+                elif kind.endswith("term"):  # it still ends
                     self.term(member)
         elif kind == "together":
             self.redis.kill()

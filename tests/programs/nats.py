@@ -59,7 +59,7 @@ class Nats(brokers.Server):
     def publish(self, pairs):
         """Publishes (subject, payload) in order; returns when all are in the stream."""
         pairs = list(pairs)
-        for start in range(0, len(pairs), 1000):  # as much as a socket takes
+        for start in range(0, len(pairs), 1000):  # fits into a socket
             part = pairs[start:start + 1000]
             text = b"".join(b"PUB %s reply %d\r\n%s\r\n" % (subject.encode(), len(body), body)
                             for subject, body in part)

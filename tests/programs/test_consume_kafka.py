@@ -190,7 +190,7 @@ def test_the_group_is_beyond_the_end(directory):
     with topic(1, "fill s 0 0 5", "commit runnel s 0 9") as cluster:
         consuming.ends(daemon(directory, cluster), UNAVAILABLE, "examples.kafka.group",
                        "s[0] ends at offset 5, but the group runnel has learned it up to 9")
-        cluster.ask("fill s 0 5 10")  # a leader that had lagged: nothing is lost or twice
+        cluster.ask("fill s 0 5 10")  # a lagging leader: nothing is lost or learned twice
         with daemon(directory, cluster) as d:
             wait_kept(d, 1)
     assert [x[0] for _, x in journal(directory)] == [9]

@@ -355,7 +355,7 @@ def test_host_numbers(directory):
         x = decode(receiver.take()).x
         assert near(x[[0, 1, 4, 5, 6, 7]], 0) and abs(x[2] - .75) < 1e-6
         assert abs(x[3] - 1.5 / os.sysconf("SC_NPROCESSORS_ONLN")) < 1e-6
-        process.send_signal(signal.SIGSTOP) # it reads no file that is half written
+        process.send_signal(signal.SIGSTOP) # it must not read a half-written file
         os.waitid(os.P_PID, process.pid, os.WSTOPPED)
         for path, now in [("stat", STAT.format(1300, 70900).replace("100 4000", "200 4600")),
                           ("net/dev", net.format(999, 999)),
@@ -418,7 +418,7 @@ def test_synth_seeds(directory):
 def test_synth_sine(directory):
     x = np.array(values(synth("sine", 4096, "--size", 3)))
     assert x.shape == (4096, 3) and np.abs(x).max() <= 1
-    for k in range(3): # three lines in the spectrum carry it
+    for k in range(3): # three lines in the spectrum have all its power
         power = np.sort(np.abs(np.fft.rfft(x[:, k] * np.hanning(4096))) ** 2)
         assert power[-12:].sum() > .98 * power.sum()
     noisy = np.array(values(synth("sine", 4096, "--size", 3, "--noise", .5)))

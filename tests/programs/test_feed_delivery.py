@@ -70,11 +70,11 @@ def test_slow_receiver_loses_nothing(directory):
             receiver.socket.bind(endpoint)
             endpoint = receiver.socket.last_endpoint.decode()
             process = start("csv", path, "--connect", endpoint)
-            assert receiver.socket.poll(1000 * LIMIT) # it is there, and nobody reads yet
+            assert receiver.socket.poll(1000 * LIMIT) # it has arrived, but is not read yet
             try:
                 process.wait(0.5)
             except subprocess.TimeoutExpired:
-                pass # blocked, or not yet done: both are fine
+                pass # blocked or not finished: both are fine
             for i in range(count):
                 assert decode(receiver.take()).x[0] == i
             status, err = finish(process)
@@ -144,7 +144,7 @@ def test_signals(directory):
     for number in [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]:
         for options in [["synth", "sine", "--steps", 256], ["host", "--rate", 100],
                         ["synth", "sine", "--rate", 0.1]]:
-            with Receiver(directory, queue=100) as receiver: # little enough for five seconds
+            with Receiver(directory, queue=100) as receiver: # few enough for five seconds
                 process = start(*options, "--connect", receiver.bind().endpoint)
                 received = [receiver.take()]
                 process.send_signal(number)
@@ -185,7 +185,7 @@ def test_guests_that_are_no_daemon(directory):
         with receiver.context.socket(zmq.SUB) as guest, \
                 guest.get_monitor_socket(zmq.EVENT_DISCONNECTED) as monitor:
             guest.connect(receiver.endpoint)
-            assert monitor.poll(1000 * LIMIT) # sent away
+            assert monitor.poll(1000 * LIMIT) # disconnected
         process.send_signal(signal.SIGTERM)
         received += receiver.take_all(process)
         status, err = finish(process)
@@ -203,10 +203,10 @@ def test_guest_that_leaves_at_the_end(directory):
             process.stdin.write(line)
         received = [receiver.take()]
         guest.connect(receiver.endpoint.removeprefix("ipc://"))
-        assert guest.recv(1) # libzmq's greeting: the feeder knows of it
+        assert guest.recv(1) # libzmq's greeting: the feeder has accepted it
         process.send_signal(signal.SIGTERM)
         wait_until_it_keeps_connections(process)
-        guest.close() # with most of the greeting unread: a reset
+        guest.close() # most of the greeting is unread: a reset
         received += receiver.take_all(process)
         status, err = finish(process)
         assert status == OK and f"sent {len(received)} examples" in err, (status, err)
@@ -271,7 +271,7 @@ def test_progress_on_a_terminal(directory):
         receiver.bind()
         seen = read_until(terminal, b"ETA")
         assert b"examples" in seen and b"/s" in seen and b"%" in seen and b"\r" in seen
-        process.send_signal(signal.SIGINT) # it would go on for minutes
+        process.send_signal(signal.SIGINT) # it would run for minutes
         seen = read_until(terminal, b"per second", read_until(terminal, b"sent ", seen))
         assert process.wait(LIMIT) == OK
         process.communicate()

@@ -39,7 +39,7 @@ def test_fields():
                          "--field", "d=dotted.name", "--field", "w=site", "--field", "absent=a.b.c")
     assert found["x"] == {"on": 1, "v": 7, "n": None, "d": 3, "w": "x"}, found
     assert "ignored fields: sensor, ts, temperature (" in err, err
-    found, err = of_line("--key-field", "sensor")  # then all members that are numbers or texts
+    found, err = of_line("--key-field", "sensor")  # all members that are numbers or texts
     assert found["x"] == {"ts": 1700000000123, "temperature": 21.5, "site": "x", "dotted.name": 3}
     assert "ignored field: data (" in err, err
 
@@ -50,7 +50,7 @@ def test_unknown_fields_are_reported_once():
     assert [one["x"]["t"] for one in found] == list(range(50)) and err.count("ignored") == 1, err
     fails(BAD_DATA, ":1: unknown field u: no --field names it", "json", "--field", "t=t", "--strict",
           stdin=lines.encode())
-    for line in ({"t": 1, "n" * 300: 1}, {"t": [{"a": 1, "n" * 80: 2}]}):  # a path that no option can have, in a list
+    for line in ({"t": 1, "n" * 300: 1}, {"t": [{"a": 1, "n" * 80: 2}]}):  # paths too long for an option, also in a list
         fails(BAD_DATA, f"unknown field {'t.0.' * isinstance(line['t'], list)}{'n' * 80}", "json", "--field", "t=t",
               "--field", "a=t.0.a", "--strict", stdin=json.dumps(line).encode())
     found, err = of_line("--field", "a=t.0.a", "--strict", line={"t": [{"a": 1}, {"b": 2}, 3]})

@@ -103,7 +103,7 @@ def test_what_goes_wrong(directory):
         asked = len(server.asked)
         brokers.until(lambda: len(server.asked) > asked + 1)
         server.text = json.dumps(reading(2))
-        assert take(receiver) == [example(2)]  # none of the answer that was cut off
+        assert take(receiver) == [example(2)]  # nothing of the truncated answer
         await_text(process, name + "available again after")
         server.stop()
         await_text(process, "trying again until it answers")

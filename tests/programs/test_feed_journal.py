@@ -87,7 +87,7 @@ def test_what_is_in_entries(directory):
     both = [["--match", "PRIORITY=6", "--match", "_SYSTEMD_UNIT=x.service"],
             ["--match", "_SYSTEMD_UNIT=x.service", "--match", "PRIORITY=6"]]
     first, second = (shown(directory, *words) for words in both)
-    assert len(first) == 1 and first == second  # also who numbers it
+    assert len(first) == 1 and first == second  # also the same producer
     assert shown(directory, "--since", "1960-01-01T00:00:00Z") == plain
     units = shown(directory, "--fields", "_SYSTEMD_UNIT")  # the second entry has none
     assert [e["sequence"] for e in units] == [whole[n]["sequence"] for n in (0, 2, 3)]
@@ -165,7 +165,7 @@ def test_daemon_and_feeder_go_away(directory):
         _, err = feed.communicate(timeout=LIMIT)
         assert feed.returncode == OK and b"1 acknowledged (0 duplicates)" in err, err
         feed = feeder(directory, "--no-follow")
-        assert feed.wait(LIMIT) == OK  # with nothing new
+        assert feed.wait(LIMIT) == OK  # without new entries
         assert d.end() == OK
     assert values(directory) == list(range(4 * part + 2))
 

@@ -37,7 +37,7 @@ def test_series_are_columns(directory):
         x_of(receiver, lambda x: x[1] == 0)
         metrics.text = text.replace("4", "5") + "none 1\n"
         assert x_of(receiver, lambda x: x[1] > 0 or x[4] == 1)[2] == 15
-        metrics.text = text.replace("4", "2")  # the counter has begun again
+        metrics.text = text.replace("4", "2")  # the counter has restarted
         assert x_of(receiver, lambda x: x[1] > 0 and x[2] == 12)[0] == .5
         process.send_signal(signal.SIGINT)
         output = process.communicate()[1].decode()

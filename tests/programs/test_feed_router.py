@@ -52,7 +52,7 @@ def test_kills(directory):
         process = start("csv", "-", "--stream-column", "stream", *to(directory), "--epoch", 5,
                         stdin=subprocess.PIPE, bufsize=-1)
         for part in range(parts):
-            if part:  # much of what was written is not acknowledged: however slow this test is
+            if part:  # many written examples are unacknowledged, even if this test is slow
                 d.process.kill()
                 d.process.wait()
                 d.start()
@@ -101,7 +101,7 @@ def test_another_socket(directory):
 def test_interrupted(directory):
     """An interrupted call prints how to learn the rest."""
     with daemon(directory) as d:
-        count = 5000  # at that rate they take longer than any stop of this test
+        count = 5000  # they take longer than any pause of this test
         rows = table(directory, count)
         process = start(*rows, *to(directory), "--rate", 50)
         while d.ask("status")["examples"] < 5:
@@ -251,9 +251,9 @@ def test_sent_again(directory):
         process = start(*table(directory, count), *to(directory))
         taken = router.take(WINDOW)
         assert sequences(taken) == list(range(WINDOW))
-        router.answer([(taken[0][0], b"unknown", taken[0][2])]) # passed over
+        router.answer([(taken[0][0], b"unknown", taken[0][2])]) # ignored
         router.answer([taken[n] for n in (5, 2, 0)])
-        router.take(1) # it has read them: there is room for one more
+        router.take(1) # it has read them: one more fits
     with Router(directory) as router:
         taken = router.take(count - 3)
         assert sequences(taken) == [1, 3, 4, *range(6, count)]
@@ -301,7 +301,7 @@ def test_a_schema_that_does_not_fit(directory):
         peer, text = router.socket.recv_multipart()
         assert b"schema" in text, text
         router.socket.send_multipart([peer, b"", struct.pack("<BBHIQQ", 1, 2, 13, 0, 0, 0), words])
-        time.sleep(1)  # in which it hears that
+        time.sleep(1)  # time for the rejection
         with contextlib.suppress(BrokenPipeError):
             process.stdin.write(b"3,4\n")
         process.stdin.close()

@@ -96,7 +96,7 @@ def test_what_the_dead_one_has_learned(directory):
         anna.ask("checkpoint")
         fleet.all_learned(redis, [anna], ["anna"])
         anna.stop()
-        anna.start()  # with checkpoints when it is asked alone
+        anna.start()  # with checkpoints only on request
         fleet.shared(redis, [anna], ["anna"] * PARTS)
         fleet.add(redis, range(100, 200), KEYS, PARTS)
         running.wait_learned(anna, 200)
@@ -134,7 +134,7 @@ def test_drained_and_back(directory):
         for words in ("rebalance",), ("drain", "anna"):
             code, output = fleet.act(redis, *words)
             assert code == UNAVAILABLE and "fleet not found: fleet" in output, output
-        assert redis.ask("KEYS", "runnel:*") == []  # asking leaves nothing behind
+        assert redis.ask("KEYS", "runnel:*") == []  # queries leave no keys
         with fleet.Member(directory, redis.url, "anna") as anna:
             learn(redis, range(200), anna)
             with fleet.Member(directory, redis.url, "bert") as bert:
@@ -246,7 +246,7 @@ def test_changed_states(directory):
         assert len(is_published(redis, [anna])) == 14
         anna.ask("rollback", without=[sorted(before)[4]])
         assert sorted(before)[4] not in is_published(redis, [anna])
-        fleet.add(redis, range(100, 140), KEYS, PARTS)  # others are forgotten, and come back
+        fleet.add(redis, range(100, 140), KEYS, PARTS)  # the others are forgotten, and return
         is_published(redis, [anna])
         anna.kill()
         anna.start()
@@ -279,7 +279,7 @@ def test_strangers(directory):
                   json.dumps({"stream": "key-0", "x": [1]}))
         redis.ask("XADD", "s.1", "*", "example", json.dumps({"stream": "s.1", "x": [1]}))
         home = consuming.partition_of("key-0", PARTS)
-        astray = 2 if home else 1  # of the three, those that were not written to their own
+        astray = 2 if home else 1  # those of the three that are in the wrong partition
         fleet.until(lambda: anna.ask("status")["consumer"]["dead"] == astray, "dead letters", [anna])
         fleet.until(lambda: anna.ask("status")["examples"] == 3 - astray, "examples", [anna])
         assert "the stream belongs to partition s." in anna.text()
@@ -351,9 +351,9 @@ def test_alone_before(directory):
         with running.Daemon(mine, lone) as anna:
             running.wait_learned(anna, 50)
             fleet.until(lambda: (j := anna.ask("status")["journal"])["durable"] == j["position"], "on disk", [anna])
-        for _ in range(2):  # nothing of the first try lets the second in
+        for _ in range(2):  # the first attempt must not help the second
             fleet.ends(directory, redis, "anna", CONFIGURATION, "would learn all of it again")
-        assert fleet.owners(redis) == []  # of no fleet: it has not joined
+        assert fleet.owners(redis) == []  # it has not joined
 
 
 def test_a_lone_daemon_that_may_not_ask_for_the_time(directory):
@@ -573,7 +573,7 @@ def pinned(member, cpus):
     """Its threads that are pinned to CPUs."""
     found = []
     for thread in os.listdir(f"/proc/{member.process.pid}/task"):
-        with contextlib.suppress(ProcessLookupError):  # it has ended since
+        with contextlib.suppress(ProcessLookupError):  # it has ended
             found += [int(thread)] if os.sched_getaffinity(int(thread)) != cpus else []
     return found
 
@@ -618,7 +618,7 @@ def comes_back(redis, anna, bert, count):
 def test_the_newest_writes_are_lost(directory):
     """The server restarts with less than it had acknowledged, while the daemon that learned is
     away."""
-    for part in 0, 0.5, 0.9:  # of what the daemon wrote stays
+    for part in 0, 0.5, 0.9:  # share of the written data that remains
         place = directory / str(part)
         place.mkdir()
         with brokers.Redis(place) as redis:
@@ -637,7 +637,7 @@ def test_a_fleet_whose_keys_are_lost(directory):
     has the number of another partition's."""
     with one_that_learned(directory, 300) as (redis, anna):
         assert anna.stop() == 0
-        anna.start()  # its claims begin where it ended
+        anna.start()  # its claims begin at its end
         learn(redis, range(300, 400), anna)
         anna.kill()
         redis.ask("DEL", *redis.ask("KEYS", "runnel:{fleet}:*"))

@@ -55,7 +55,7 @@ def test_what_the_dead_one_has_learned(directory):
         # It writes checkpoints only on request.
         anna = fleet.Changed(directory, cluster, "anna", every=0, change=("seconds: 1", "seconds: 0"))
         fleet.shared(cluster, [anna], ["anna"] * PARTS)
-        anna.ask("checkpoint")  # that nothing is learned is known, and not taken for the first message
+        anna.ask("checkpoint")  # "nothing learned" is stored, and not confused with the first message
         fleet.add(cluster, range(100), KEYS, PARTS)
         running.wait_learned(anna, 100)
         anna.process.send_signal(signal.SIGSTOP)

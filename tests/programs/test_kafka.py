@@ -53,7 +53,7 @@ def test_cluster_daemon_and_feeder_go_away(directory):
         status, err = finish(feed)
         assert status == OK and "0 rejected" in err, err
         cluster.ask(f"fill s 0 {4 * part} {4 * part + 1}")
-        feed = feeder(directory, cluster, "s", "--count", 1)  # from where the group is
+        feed = feeder(directory, cluster, "s", "--count", 1)  # from the group's offset
         _, err = feed.communicate(timeout=LIMIT)
         assert feed.returncode == OK and b"1 acknowledged (0 duplicates)" in err, err
         assert running.wait_learned(d, 4 * part + 1)["examples"] == 4 * part + 1

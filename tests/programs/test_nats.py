@@ -70,7 +70,7 @@ def test_nothing_is_acknowledged_before_it_is_safe(directory):
         d.process.kill()
         d.process.wait()
         had = len(journal(directory))
-        assert finish(feed)[0] in (OK, 75)  # 75: it had sent more
+        assert finish(feed)[0] in (OK, 75)  # 75: it has sent more
         assert server.acknowledged("S") <= had
         d.start()
         feed = feeder(directory, server, "S")

@@ -33,7 +33,7 @@ import runnel  # noqa: E402  pylint: disable=wrong-import-position
 from runnel import errors, wire  # noqa: E402  pylint: disable=wrong-import-position
 
 LIMIT = running.LIMIT
-NOBODY = 0.3  # seconds to wait for who never comes
+NOBODY = 0.3  # seconds to wait for a peer that never connects
 CONFIG = """
 name: python
 model:
@@ -153,7 +153,7 @@ def test_refused(directory):
         with client(one) as c:
             refused = raises(runnel.Refused, lambda: c.learn([float("nan"), 1], wait=True), "x_value", "example 1")
             assert isinstance(refused, ValueError) and refused.reason == "x_value"
-            one.ask("pause")  # no answer comes between them, which the second would raise
+            one.ask("pause")  # no answer may arrive in between: the second call would raise it
             c.learn([float("nan"), 1])
             c.learn([1, float("nan")])
             one.ask("resume")
@@ -197,7 +197,7 @@ def test_labels(directory):
             loss = c.submit_label(c.learn([1, 1]), 3.0, result=True).wait().loss
             assert loss is not None and loss >= 0
             raises(ValueError, lambda: c.label(numbers[0], [[1.0, 2.0]]), "(1, 2)")
-            c.label(numbers[0], [3.0], wait=True)  # twice: counted, and accepted all the same
+            c.label(numbers[0], [3.0], wait=True)  # a second time: counted and accepted
             assert one.ask("status")["rejected_by"] == {"label": 1}
         assert one.ask("status")["updates"] > 0
 
@@ -232,7 +232,7 @@ def test_words(directory):
             c.learn(["web", "db"], ["free", "busy"], wait=True)
             shown = c.predict("web", "free")
             assert shown.values.shape == (3,) and shown.values[0] == max(shown.values) and shown.loss < 1
-            assert shown.names == ["free", "busy", None], shown.names  # which came after the client had asked
+            assert shown.names == ["free", "busy", None], shown.names  # which appeared after the client had asked
             assert shown.label == "free" and list(shown.probabilities) == ["free", "busy"], shown.probabilities
             refused = raises(runnel.Refused, lambda: c.learn("mail", "free", wait=True), "mail")
             assert refused.reason == "vocabulary", refused

@@ -25,7 +25,7 @@ sys.path.insert(0, str(SOURCE / "streams/python"))
 import runnel  # noqa: E402  pylint: disable=wrong-import-position
 
 LIMIT = running.LIMIT
-NOBODY = 0.3  # seconds to wait for who never comes
+NOBODY = 0.3  # seconds to wait for a peer that never connects
 CONFIG = """
 name: async
 model:

@@ -31,7 +31,7 @@ LIMIT = running.LIMIT
 GOOD = {"dtype": "float32", "columns": 2, "target_dtype": None, "targets": 0, "target": "next"}
 ESCAPES = "\x1b[2J\x07\r\nroot: \u202eall is well\x9b"
 DEEP = b'{"a":' + b"[" * 100000 + b"]" * 100000 + b"}"
-NESTED = b'{%s,"a":' + b"[" * 70 + b"]" * 70 + b"}"  # which Python's own reader takes
+NESTED = b'{%s,"a":' + b"[" * 70 + b"]" * 70 + b"}"  # Python's own parser accepts it
 # Invalid JSON for any members: each %s stands for valid ones.
 WRONG_JSON = (b"", b"[]", b'"text"', b"no JSON", b"\xff{%s}", DEEP, NESTED, b'{%s,"a":1e999}', b'{%s,"a":-1e999}',
               b'{%s,"a":NaN}', b'{%s,"a":Infinity}', b'{%s,"a":123456789012345678901}', b'{%s,"a":1,"a":2}', b'{%s,"a":"\\ud800"}',
@@ -276,7 +276,7 @@ def test_watcher(directory):
             publisher.send_multipart([b"prediction", json.dumps({**good, "stream": "s", "scored": wrong}).encode()])
             malformed(lambda: next(watcher.join()), "prediction")
         publisher.send_multipart([b"prediction", json.dumps({**good, "scored": scored}).encode()])
-        malformed(lambda: next(watcher.join()))  # of no stream
+        malformed(lambda: next(watcher.join()))  # without a stream
         publisher.send_multipart([b"prediction", json.dumps({**good, "stream": "s", "scored": scored}).encode()])
         assert next(watcher.join()).loss == 0.5
 

@@ -26,7 +26,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(PACKAGE))
 os.environ.update(RUNNELD=str(BUILD / "runneld"), PYTHONPATH=str(PACKAGE), PYTHONDONTWRITEBYTECODE="1")
 
-LIMIT = 120  # seconds: no result depends on it, it ends a test that hangs
+LIMIT = 120  # seconds: only ends a test that hangs
 SOCKETS = {5570: "examples", 5571: "statistics", 5572: "control"}
 README_LINES = 5
 RIVERS = (os.environ.get("RUNNEL_RIVER_PYTHON"), str(BUILD.parent / "river/bin/python"), sys.executable)
@@ -265,7 +265,7 @@ def test_a_recording(directory):
             result(feeder, directory)
             try:
                 losses = runnel.read_recording(directory / "waves.db")
-            except (FileNotFoundError, ValueError):  # it, or its tables, are not there yet
+            except (FileNotFoundError, ValueError):  # the file or its tables do not exist yet
                 pass
         assert "examples" in result(programs(PAGE, "read_recording"), directory)
         recorder.terminate()

@@ -115,7 +115,7 @@ def test_a_closed_connection(directory):
         feed = feeder(directory, "s")
         link = server.accept()[0]
         with link:
-            assert link.recv(100)  # it has to log in, or asks whether it has to
+            assert link.recv(100)  # it logs in, or asks whether it has to
             link.shutdown(socket.SHUT_RD)
             link.sendall(b"+PONG\r\n")
             await_text(feed, "trying again")
@@ -182,7 +182,7 @@ def test_json(directory):
         assert status == OK and "ignored field: site" in err, (status, err)
         stream, x = journal(directory)[-1]
         assert stream == "b" and x == (4, 1), (stream, x)
-        feed = feeder(directory, "v")  # without options the rejection names them
+        feed = feeder(directory, "v")  # without options, the rejection names them
         redis.ask("XADD", "v", "*", "t", "4", "load", "1", "site", "x")
         output = await_text(feed, "rejected an example")
         finish(feed)

@@ -299,7 +299,7 @@ def test_a_batch_that_is_too_large(directory):
 
 
 def test_ids_that_are_no_headers(directory):
-    """The daemon's texts cannot add headers; without a name of the run there is no ID."""
+    """The daemon's texts cannot add headers; without a run, messages have no ID."""
     brokers.need("nats")
     with nats.Nats(directory) as broker, publishing.Publisher(directory) as publisher:
         broker.stream("P", "runnel.>")

@@ -246,7 +246,7 @@ def test_pruned(directory):
         for n in range(0, 90, 30):
             teach(a, parts[n:n + 30])
             a.ask("checkpoint")
-        oldest = 61 # after the checkpoint before the newest
+        oldest = 61 # after the second newest checkpoint
         wait_for(a, lambda: a.ask("status")["journal"]["oldest"] == oldest)
         status, err = run(journal(a), *to(b), "--epoch", 1)
         assert status == BAD_DATA and f"--from {oldest}" in err, (status, err)
