@@ -692,8 +692,9 @@ static int begin(struct daemon *daemon, struct error *error) {
         return 0;
     if (shares_open(daemon, error) || open_worker(daemon, error))
         return -1;
-    log_info("joining the fleet %s at %s as %s: %zu partition%s", fleet->self.group, fleet->about->where,
-             fleet->self.name, fleet->shares.count, text_s(fleet->shares.count));
+    log_info("joining the fleet %s at %s as %s: %zu partition%s", fleet->self.group,
+             fleet->about->where, fleet->self.name, fleet->shares.count,
+             text_s(fleet->shares.count));
     return 0;
 }
 

@@ -441,7 +441,7 @@ def status_table(broker, anna, bert):
         ["anna", "learning", "2"], ["bert", "learning", "2"], ["all", "4"]], rows
     assert sorted(row.split()[1] for row in rows[5:9]) == halves, rows
     anna.ask("set", key="learning.clip", value=2)
-    until(lambda: "anna learns with learning.clip 2, and this daemon with 0" in bert.text(), "bert", [anna, bert])
+    until(lambda: "anna has learning.clip 2, this daemon 0" in bert.text(), "bert", [anna, bert])
     until(lambda: "bert learns with learning.clip 0, and this daemon with 2" in anna.text(), "anna", [anna, bert])
     waits_for(broker, "learning.clip differs: 2 (anna), 0 (bert);")
     bert.ask("set", key="learning.clip", value=2)
