@@ -87,7 +87,7 @@ static json_t *own_rates(const struct daemon *daemon) {
     return rates;
 }
 
-/* "worker-2 learns with learning.clip 2, and this daemon with 1". */
+/* Makes "worker-2 has learning.clip 2, this daemon 1". */
 static json_t *difference(const struct fleet_daemon *member, const json_t *mine,
                           const json_t *its) {
     const char *key = fleet_rates_differ(mine, its);
@@ -635,10 +635,11 @@ static int may_adopt(const struct daemon *daemon, const char *key, size_t key_si
     size_t belongs = shares_partition_of(daemon, key, key_size);
     if (fleet->shares.list[belongs].state == SHARE_OWNED)
         return 0;
-    return error_set(error, EX_UNAVAILABLE,
-                     "the stream belongs to partition %s, which another daemon of the fleet %s "
-                     "owns; adopt it there (runnel-fleet --partitions shows the owner)",
-                     consume_title(daemon->cluster->consume, belongs), fleet->self.group);
+    return error_set(
+        error, EX_UNAVAILABLE,
+        "the stream belongs to partition %s, which this daemon does not own in the fleet "
+        "%s; adopt it at the owner (runnel-fleet --partitions shows it)",
+        consume_title(daemon->cluster->consume, belongs), fleet->self.group);
 }
 
 /* ---- Checkpoints ---- */

@@ -442,11 +442,11 @@ def status_table(broker, anna, bert):
     assert sorted(row.split()[1] for row in rows[5:9]) == halves, rows
     anna.ask("set", key="learning.clip", value=2)
     until(lambda: "anna has learning.clip 2, this daemon 0" in bert.text(), "bert", [anna, bert])
-    until(lambda: "bert learns with learning.clip 0, and this daemon with 2" in anna.text(), "anna", [anna, bert])
+    until(lambda: "bert has learning.clip 0, this daemon 2" in anna.text(), "anna", [anna, bert])
     waits_for(broker, "learning.clip differs: 2 (anna), 0 (bert);")
     bert.ask("set", key="learning.clip", value=2)
     until(lambda: "differs" not in act(broker, "status")[1], "alike", [anna, bert])
-    assert [member.text().count(" learns with ") for member in (anna, bert)] == [1, 1]
+    assert [member.text().count(" has learning.clip ") for member in (anna, bert)] == [1, 1]
     assert act(broker, "drain", "anna")[0] == 0
     shared(broker, [anna, bert], ["bert"] * 4)
     assert act(broker, "drain", "bert")[0] == 0
