@@ -42,7 +42,7 @@ static const struct option_row OPTIONS[] = {
     {"alphabet", 0, "N", "copy: different symbols (8); input.size is N + 2, output.size N",
      SETTING(SYNTH_ALPHABET)},
     {"change", 0, "N", "drift: steps between two changes, 0 = never (1000)", SETTING(SYNTH_CHANGE)},
-    {"seed", 0, "N", "seed: the same seed gives the same bytes (default 1)",
+    {"seed", 0, "N", "the same seed gives the same bytes (default 1)",
      OPTION_COUNT(struct source_synth, synth.seed, 0, UINT64_MAX)},
     {"noise", 0, "SD", "normal noise on x (sine, mackey-glass, lorenz) or y (drift)",
      OPTION_REAL(struct source_synth, synth.noise, 0, NOISE_MAX),
