@@ -68,7 +68,7 @@ const struct generator generator_sine = {
 /* ---- Mackey-glass: a chaotic signal with a long memory ----
 
    dx/dt = 0.2 x(t - tau) / (1 + x(t - tau)^10) - 0.1 x(t)          (Mackey and Glass, 1977)
-   with tau = 17 unless --delay says another, by Runge and Kutta's fourth-order method with step
+   with tau = 17 unless --delay sets another, by Runge and Kutta's fourth-order method with step
    0.1, the delayed value half way between two steps by linear interpolation. One sample a unit of
    time, from t = 1000 on; before t = 0 x is constant, uniform in 1.1..1.3. */
 

@@ -6,7 +6,7 @@ predict_one(x) sends x as an example and waits for the prediction; learn_one(x, 
 of that example. If no predicted example waits for its truth, learn_one sends x first, without
 waiting. So each x is one step of the stream: the state of a recurrent network also advances with a
 prediction, and an x that is predicted but not learned stays open until `patience` others are. Use a
-separate model for predictions beside the stream, for example a grid for a plot.
+separate model for predictions outside the stream, for example a grid for a plot.
 
 The example of a truth is found by its x. If a pipeline's scaler has changed x meanwhile, the truth
 belongs to the oldest prediction without one, as in River's evaluation (match="order"), or to a new
