@@ -1,5 +1,5 @@
-/* runnel-feed: sends examples to runneld. Options and sources by name, and the
-   work. */
+/* runnel-feed: sends examples to runneld. This file has the options, the sources by name, and the
+   main loop. */
 #include "feed.h"
 
 #include <jansson.h>
@@ -18,13 +18,13 @@
 
 /* ---- Schema ----
 
-   The schema of a source's examples: see docs/reference/protocol.md. */
+   The schema of a source's examples, see docs/reference/protocol.md. */
 
 static json_t *names(const struct source *source, bool y, size_t count) {
     json_t *list = json_array();
     for (size_t k = 0; k < count; k++)
         if (json_array_append_new(list, json_string(source->type->column(source, y, k)))) {
-            json_decref(list); /* not UTF-8: how many there are is what counts */
+            json_decref(list); /* not UTF-8: then only their number is sent */
             return json_integer((json_int_t)count);
         }
     return list;
@@ -34,13 +34,13 @@ static const char *dtype(const struct shape *shape) {
     return shape->kind == VALUE_CLASS ? "uint32" : "float32";
 }
 
-/* Of examples that name their columns, in whatever order: types are the model's affair. */
+/* Describes examples with named columns, in any order; the model defines the types. */
 static json_t *named(const struct source *source) {
     return json_pack("{s:{s:o, s:i}}", "schema", "names", names(source, false, source->x.count),
                      "targets", (int)source->y.count);
 }
 
-/* Of examples of numbers. */
+/* Describes examples of numbers. */
 static json_t *numbered(const struct source *source) {
     json_t *schema = json_pack("{s:{s:s, s:o, s:o}}", "schema", "dtype", dtype(&source->x),
                                "columns", names(source, false, source->x.count), "targets",
@@ -51,7 +51,7 @@ static json_t *numbered(const struct source *source) {
     return schema;
 }
 
-/* The message, to be freed; NULL when out of memory. The source's type has `column`. */
+/* Returns the message, to be freed; NULL: out of memory. The source's type has `column`. */
 static char *schema_of(const struct source *source) {
     json_t *schema = source->named ? named(source) : numbered(source);
     char *text = schema ? json_dumps(schema, JSON_COMPACT) : NULL;
@@ -61,22 +61,22 @@ static char *schema_of(const struct source *source) {
 
 /* ---- Run ----
 
-   The loop of a feeder: steps become examples, at their pace, until there are no more. */
+   The loop of a feeder: it makes examples of steps and sends them at their rate. */
 
 struct feed_settings {
     struct feed_call common;
-    bool print;            /* instead of sending */
-    bool numbered;         /* every example has a header, not only those that need one */
-    bool schema;           /* say first what the examples are */
+    bool print;            /* print instead of sending */
+    bool numbered;         /* every example has a header */
+    bool schema;           /* send the schema first */
     bool learn;            /* false: every example has the flag "do not learn" */
     double rate;           /* examples per second, 0 = no limit */
     uint64_t repeat;       /* passes, 0 = forever */
     uint64_t count;        /* examples, 0 = no limit */
-    uint64_t steps;        /* of one example, at most */
-    struct stream *stream; /* of steps that name none */
+    uint64_t steps;        /* maximum per example */
+    struct stream *stream; /* for steps without a stream */
 };
 
-/* Without a rate the clock is looked at once in so many examples. */
+/* Without a rate, the time is checked once per this many examples. */
 enum { UNPACED_EXAMPLES = 256 };
 
 enum { IDENTITY_SIZE = 64 }; /* "--producer 0123456789abcdef --epoch 4294967295" */
@@ -88,7 +88,7 @@ struct feeder {
     uint64_t pass;
     double due; /* CLOCK_MONOTONIC of the next example */
 
-    /* The example that is being put together: always so with --steps above 1. */
+    /* The example that is being collected, always used with --steps above 1. */
     unsigned char *x, *y;
     struct stream *stream;
     size_t steps;
@@ -104,10 +104,10 @@ static double done(const void *context) {
         counted = (double)feeder->delivery.progress.examples / (double)settings->count;
     if (settings->repeat && source->type->done)
         passed = ((double)feeder->pass + source->type->done(source)) / (double)settings->repeat;
-    return fmax(counted, passed); /* whichever ends first; the other one when one is NAN */
+    return fmax(counted, passed); /* whichever ends first; the other one if one is NAN */
 }
 
-/* The example's numbers are a broker's, who may have given it to another call. */
+/* A broker numbers the example, and may also deliver it to another feeder. */
 static void adopt(struct feeder *feeder, const struct message_number *number,
                   struct runnel_example *example) {
     struct delivery *delivery = &feeder->delivery;
@@ -120,7 +120,7 @@ static void adopt(struct feeder *feeder, const struct message_number *number,
         runnel_sender_identify(delivery->sender, number->producer);
 }
 
-/* The example of `stream`, but for its header. */
+/* Sends an example of `stream`; sets its header. */
 static int send_example(struct feeder *feeder, struct stream *stream,
                         const struct message_number *number, struct runnel_example *example,
                         size_t steps, bool end, double time, struct error *error) {
@@ -129,7 +129,7 @@ static int send_example(struct feeder *feeder, struct stream *stream,
         settings->numbered || settings->common.to.kind == RUNNEL_ROUTER || feeder->source->labels;
     example->key = stream->key;
     example->key_size = stream->key_size;
-    bool several = settings->steps > 1 && !settings->print; /* a header says that they are meant */
+    bool several = settings->steps > 1 && !settings->print; /* the header announces several steps */
     example->headed = numbered || several || !settings->learn || end || time != 0 || example->note;
     example->flags |=
         (uint8_t)((end ? RUNNEL_END : 0) | (settings->learn ? 0 : RUNNEL_DO_NOT_LEARN));
@@ -146,7 +146,7 @@ static int send_example(struct feeder *feeder, struct stream *stream,
     return 0;
 }
 
-/* Send what has been put together, if anything. */
+/* Sends the collected steps, if any. */
 static int flush(struct feeder *feeder, bool end, struct error *error) {
     const struct source *source = feeder->source;
     size_t steps = feeder->steps;
@@ -160,12 +160,13 @@ static int flush(struct feeder *feeder, bool end, struct error *error) {
     return send_example(feeder, feeder->stream, NULL, &example, steps, end, feeder->time, error);
 }
 
-/* Whether --count has been reached. */
+/* Whether --count is reached. */
 static bool enough(const struct feeder *feeder) {
     return feeder->settings->count && feeder->delivery.progress.examples >= feeder->settings->count;
 }
 
-/* Several steps an example: it is over when it is full, its sequence ends or the stream changes. */
+/* Collects several steps per example: it ends when it is full, its sequence ends or the stream
+   changes. */
 static int bundle(struct feeder *feeder, const struct step *step, struct stream *stream,
                   struct error *error) {
     size_t x_size = feeder->source->x.count * VALUE_SIZE;
@@ -185,7 +186,7 @@ static int bundle(struct feeder *feeder, const struct step *step, struct stream 
                                                                  : 0;
 }
 
-/* What a step is as an example, but for its header. */
+/* Converts a step to an example without a header. */
 static struct runnel_example example_of(const struct feeder *feeder, const struct step *step) {
     const struct source *source = feeder->source;
     struct runnel_example example = {
@@ -213,15 +214,15 @@ static int take(struct feeder *feeder, const struct step *step, struct error *er
     struct stream *stream = step->stream ? step->stream : feeder->settings->stream;
     if (feeder->settings->steps > 1 && !step->json)
         return bundle(feeder, step, stream, error);
-    if (step->own_number) /* which may have been sent before */
+    if (step->own_number) /* it may have been sent before */
         feeder->delivery.to.fresh = false;
-    if (step->label && feeder->settings->rate > 0) /* it comes when it comes */
+    if (step->label && feeder->settings->rate > 0) /* a label is sent at once */
         feeder->due -= 1 / feeder->settings->rate;
     struct runnel_example example = example_of(feeder, step);
     return send_example(feeder, stream, step->number, &example, 1, step->end, step->time, error);
 }
 
-/* Before a step: its time, signals, the progress line. */
+/* Prepares a step: waits for its time, and checks signals and the progress line. */
 static int prepare(struct feeder *feeder, struct error *error) {
     double rate = feeder->settings->rate;
     if (feed_signals)
@@ -243,7 +244,7 @@ static int run_pass(struct feeder *feeder, struct error *error) {
             return -1;
         int status = source->type->next(source, &step, error);
         if (status < 0) {
-            struct error ignored; /* the source's own comes first */
+            struct error ignored; /* an error of the source takes precedence */
             flush(feeder, false, &ignored);
             return -1;
         }
@@ -263,7 +264,7 @@ static int run_passes(struct feeder *feeder, struct error *error) {
         if (run_pass(feeder, error) < 0)
             return -1;
         if (feeder->delivery.progress.examples == before && !source->type->endless)
-            return error_set(error, EX_DATAERR, "there is no example in it");
+            return error_set(error, EX_DATAERR, "it contains no examples");
         if (settings->repeat && feeder->pass + 1 >= settings->repeat)
             break;
         if (!enough(feeder) && source->type->rewind(source, feeder->pass + 1, error) < 0)
@@ -279,7 +280,7 @@ static int send_schema(struct feeder *feeder, struct error *error) {
     return status;
 }
 
-/* Wait for the daemon, then send. */
+/* Waits for the daemon, then sends. */
 static int start(struct feeder *feeder, struct error *error) {
     const struct feed_settings *settings = feeder->settings;
     if (delivery_open(&feeder->delivery, settings->common.wait, error) < 0)
@@ -292,7 +293,7 @@ static int start(struct feeder *feeder, struct error *error) {
     return run_passes(feeder, error);
 }
 
-/* A source that ends with an error may have been read far before. */
+/* A source may have an error after many good examples. */
 static void count_good(const struct feeder *feeder, struct error *error) {
     size_t used = strlen(error->text);
     unsigned long long examples = feeder->delivery.progress.examples;
@@ -304,7 +305,7 @@ static void count_good(const struct feeder *feeder, struct error *error) {
                                          : "were sent");
 }
 
-/* The options with which another call sends the same examples with the same numbers. */
+/* Prints the options that send the same examples with the same numbers again. */
 static void print_identity(const struct feeder *feeder, char text[IDENTITY_SIZE]) {
     const struct feed_call *common = &feeder->settings->common;
     int used = 0;
@@ -315,22 +316,22 @@ static void print_identity(const struct feeder *feeder, char text[IDENTITY_SIZE]
              (unsigned long)common->epoch);
 }
 
-/* What has not been acknowledged, and what was not sent before a signal, can be sent by another
-   call, unless it was a sample. */
-static void tell_epoch(const struct feeder *feeder, int status, bool interrupted,
-                       struct error *error) {
+/* Another call can send the unacknowledged and remaining examples, unless they were samples. */
+static void report_epoch(const struct feeder *feeder, int status, bool interrupted,
+                         struct error *error) {
     size_t used = strlen(error->text);
     char identity[IDENTITY_SIZE];
     bool again = feeder->settings->common.to.kind == RUNNEL_ROUTER && !feeder->settings->print;
     if (feeder->source->type->live || feeder->source->type->settled)
-        return; /* the broker has what is not acknowledged */
+        return; /* the broker keeps unacknowledged messages */
     print_identity(feeder, identity);
     if (status < 0 && error->status == EX_TEMPFAIL)
         snprintf(error->text + used, sizeof error->text - used,
-                 "; the same call with %s has them learned, and nothing twice", identity);
+                 "; to learn them, repeat the call with %s (nothing is learned twice)", identity);
     else if (status == 0 && interrupted && again && feeder->delivery.progress.examples > 0)
-        feed_say("interrupted; the same call with %s has the rest learned, and nothing twice",
-                 identity);
+        feed_print(
+            "interrupted; to learn the rest, repeat the call with %s (nothing is learned twice)",
+            identity);
 }
 
 static void settled(void *context, uint64_t count) {
@@ -338,7 +339,7 @@ static void settled(void *context, uint64_t count) {
     source->type->settled(source, count);
 }
 
-/* Run the opened source to its end or to a signal, and say what has been done. */
+/* Runs an opened source to its end or to a signal, and prints the summary. */
 static int feed_run(struct source *source, const struct feed_settings *settings,
                     struct error *error) {
     struct feeder feeder = {.source = source, .settings = settings};
@@ -360,17 +361,17 @@ static int feed_run(struct source *source, const struct feed_settings *settings,
         count_good(&feeder, error);
     bool interrupted = status < 0 && error->status == FEED_INTERRUPTED;
     status = delivery_close(&feeder.delivery, status, source->skipped, error);
-    tell_epoch(&feeder, status, interrupted, error);
+    report_epoch(&feeder, status, interrupted, error);
     free(feeder.x);
     free(feeder.y);
     return status;
 }
 
-/* ---- The program ---- */
+/* ---- Program ---- */
 
 #define RATE_MAX 1e9
 
-/* A daemon takes no example with more steps. */
+/* A daemon rejects examples with more steps. */
 enum { STEPS_MAX = 4096 };
 
 static const struct command_row *const SOURCES[] = {
@@ -388,8 +389,8 @@ struct call {
     bool repeat_given, skip_bad;
 };
 
-static int take_endpoint(void *values, const struct option_row *row, const char *text,
-                         struct error *error) {
+static int set_endpoint(void *values, const struct option_row *row, const char *text,
+                        struct error *error) {
     struct destination *to = &((struct call *)values)->settings.common.to;
     (void)error;
     to->endpoint = text;
@@ -397,66 +398,68 @@ static int take_endpoint(void *values, const struct option_row *row, const char 
     return 0;
 }
 
-/* The other way to say a rate. */
-static int take_every(void *values, const struct option_row *row, const char *text,
-                      struct error *error) {
+/* Parses a rate as seconds per example. */
+static int parse_every(void *values, const struct option_row *row, const char *text,
+                       struct error *error) {
     char *end;
     double seconds = strtod(text, &end);
     if (end == text || *end || !(seconds >= 1 / RATE_MAX && seconds <= OPTION_SECONDS_MAX))
-        return error_set(error, EX_USAGE, "--%s: found '%s', expected seconds", row->name, text);
+        return error_set(error, EX_USAGE, "--%s: expected seconds, got '%s'", row->name, text);
     ((struct call *)values)->settings.rate = 1 / seconds;
     return 0;
 }
 
 static const struct option_row OPTIONS[] = {
     {"connect", 'c', "ENDPOINT", "the daemon's examples socket (default " WIRE_EXAMPLES ")",
-     OPTION_TAKE(take_endpoint)},
-    {"bind", 0, "ENDPOINT", "wait there for a daemon that connects", OPTION_TAKE(take_endpoint)},
+     OPTION_TAKE(set_endpoint)},
+    {"bind", 0, "ENDPOINT", "wait at this address for a daemon that connects",
+     OPTION_TAKE(set_endpoint)},
     {"rate", 0, "N", "examples per second (default: no limit; host: 20, prometheus: 1/15)",
      OPTION_REAL(struct call, settings.rate, 0, RATE_MAX)},
-    {"every", 0, "SECONDS", "an example in so many seconds: --rate 1/SECONDS",
-     OPTION_TAKE(take_every)},
-    {"repeat", 0, "N", "read everything N times, 0 = forever (default 1)",
+    {"every", 0, "SECONDS", "send an example every so many seconds: --rate 1/SECONDS",
+     OPTION_TAKE(parse_every)},
+    {"repeat", 0, "N", "read the input N times; 0 = forever (default 1)",
      OPTION_COUNT(struct call, settings.repeat, 0, UINT64_MAX),
      OPTION_GIVEN(struct call, repeat_given)},
     {"count", 0, "N", "stop after N examples",
      OPTION_COUNT(struct call, settings.count, 1, UINT64_MAX)},
-    {"stream", 0, "KEY", "name of the stream (default: the name of the source)",
+    {"stream", 0, "KEY", "name of the stream (default: the source's name)",
      OPTION_TEXT(struct call, stream)},
     {"steps", 0, "N", "put N steps into one example (text, lines, csv, synth; default 1)",
      OPTION_COUNT(struct call, settings.steps, 1, STEPS_MAX)},
     {"schema", 0, NULL,
-     "say first what examples have: with --socket router a daemon of another model refuses them "
-     "at once (csv, host, lines, prometheus)",
+     "first send the schema of the examples: with --socket router, a daemon with another model "
+     "rejects them at once (csv, host, lines, prometheus)",
      OPTION_FLAG(struct call, settings.schema)},
-    {"no-learn", 0, NULL, "mark examples: predict and score, but do not learn",
+    {"no-learn", 0, NULL, "mark examples to be predicted and scored, but not learned",
      OPTION_CLEAR(struct call, settings.learn)},
-    {"numbered", 0, NULL, "send the header with number and time with every example",
+    {"numbered", 0, NULL, "send the header with number and time in every example",
      OPTION_FLAG(struct call, settings.numbered)},
     FEED_CALL_EPOCH(struct call, settings.common,
-                    "the header's epoch (default: the time of the start)"),
+                    "epoch of the header (default: the time of the start)"),
     FEED_CALL_PRODUCER(struct call, settings.common,
-                       "whose numbers these are, up to 16 hexadecimal digits; the epoch is then 0 "
-                       "(default: a new one for each call, none with --epoch)"),
-    {"skip-bad", 0, NULL, "skip bad rows and count them, instead of ending",
+                       "producer of the numbers, up to 16 hexadecimal digits, with epoch 0 "
+                       "(default: a new producer for each call; none with --epoch)"),
+    {"skip-bad", 0, NULL, "skip and count bad rows instead of ending",
      OPTION_FLAG(struct call, skip_bad)},
-    {"print", 0, NULL, "write examples as lines of JSON instead of sending them",
+    {"print", 0, NULL, "print examples as JSON lines instead of sending them",
      OPTION_FLAG(struct call, settings.print)},
-    {"dry-run", 0, NULL, "the same", OPTION_FLAG(struct call, settings.print)},
+    {"dry-run", 0, NULL, "same as --print", OPTION_FLAG(struct call, settings.print)},
     FEED_CALL_OPTIONS(struct call, settings.common),
     OPTIONS_LAST,
 };
 
-/* Without a source only --help and --version are a whole call. */
+/* Handles a call without a source: only --help and --version are allowed. */
 static int parse_alone(struct command_line *line, int count, char **arguments) {
     char names[OPTIONS_NAMES_SIZE], **operands;
     int status = options_parse(line, count, arguments, &operands);
     return status == OPTIONS_GO_ON
-               ? options_complain(line, "the source comes first: %s", options_names(names, line))
+               ? options_complain(line, "expected a source first: %s", options_names(names, line))
                : status;
 }
 
-/* `SOURCE [OPTION]... [OPERAND]...`; the source is created. OPTIONS_GO_ON or the exit status. */
+/* Parses `SOURCE [OPTION]... [OPERAND]...` and creates the source. Returns OPTIONS_GO_ON or the
+   exit status. */
 static int parse(struct call *call, struct command_line *line, int count, char **arguments,
                  char ***operands) {
     line->groups[0] = (struct option_group){"Options of every source:", OPTIONS, call};
@@ -492,35 +495,40 @@ static int parse(struct call *call, struct command_line *line, int count, char *
     return status;
 }
 
-/* What options ask of the source must be something that it can do. */
+/* Checks that the source supports the options. */
 static int check(const struct call *call, struct error *error) {
     const struct feed_settings *s = &call->settings;
     const struct source_type *type = call->type;
     if (s->steps > 1 && !type->bundles)
-        return error_set(error, EX_USAGE, "--steps: not with %s", type->command.name);
+        return error_set(error, EX_USAGE, "--steps: not supported by %s", type->command.name);
     if (s->common.to.kind == RUNNEL_ROUTER && s->common.to.bind)
-        return error_set(error, EX_USAGE,
-                         "--bind: not with --socket router, which connects to the daemon");
+        return error_set(
+            error, EX_USAGE,
+            "--bind: not supported with --socket router, which connects to the daemon");
     if (s->schema && !type->column)
-        return error_set(error, EX_USAGE, "--schema: not with %s, whose numbers have no names",
+        return error_set(error, EX_USAGE,
+                         "--schema: not supported by %s, whose numbers have no names",
                          type->command.name);
     if (type->ready && (s->numbered || !s->learn))
-        return error_set(error, EX_USAGE, "--numbered, --no-learn: %s sends %s as they are",
+        return error_set(error, EX_USAGE,
+                         "--numbered, --no-learn: not supported by %s, which sends %s unchanged",
                          type->command.name, type->settled ? "examples" : "lines");
     if (type->endless && call->repeat_given)
-        return error_set(error, EX_USAGE, "--repeat: %s never ends; see --count",
+        return error_set(error, EX_USAGE,
+                         "--repeat: not supported by %s, which never ends; use --count",
                          type->command.name);
     if (type->live && type->rate > 0 && s->rate == 0)
-        return error_set(error, EX_USAGE, "--rate: found 0, expected examples per second");
+        return error_set(error, EX_USAGE, "--rate: expected examples per second, got 0");
     if (call->source->labels && s->steps > 1)
-        return error_set(error, EX_USAGE, "--steps: not with --label-file: an example is a row");
+        return error_set(error, EX_USAGE,
+                         "--steps: not supported with --label-file, where an example is one row");
     if (call->source->once && s->repeat != 1)
-        return error_set(error, EX_USAGE, "--repeat: a pipe cannot be read a second time");
+        return error_set(error, EX_USAGE, "--repeat: cannot read a pipe a second time");
     return 0;
 }
 
-/* Numbers begin at 0 in every call: those of another call are told apart by the producer, unless an
-   epoch or a producer says that it is the same data again. */
+/* Numbers begin at 0 in every call. The producer distinguishes calls, unless --epoch or --producer
+   marks the same data. */
 static void identify(struct call *call) {
     struct feed_call *common = &call->settings.common;
     if (common->producer && !common->epoch_given)
@@ -545,17 +553,17 @@ static int feed(struct call *call, char **operands, struct error *error) {
         return -1;
     identify(call);
     if (settings->print && (settings->rate > 0 || call->type->endless))
-        setvbuf(stdout, NULL, _IOLBF, 0); /* readers get each example when it comes */
+        setvbuf(stdout, NULL, _IOLBF, 0); /* readers get each example at once */
     if (source->type->open(source, operands, error) < 0 || check(call, error) < 0)
         return -1;
     const char *key = call->stream ? call->stream : source->label;
     const char *wrong = stream_name(&stream, key, strlen(key));
     if (wrong)
-        return error_set(error, EX_USAGE, "--stream: '%s' is no name of a stream: %s", key, wrong);
+        return error_set(error, EX_USAGE, "--stream: invalid stream name '%s': %s", key, wrong);
     settings->stream = &stream;
     if (settings->schema && !settings->print && settings->common.to.kind == RUNNEL_PUSH)
-        feed_say("--schema: with --socket push the daemon only counts and announces that examples "
-                 "do not fit its model; with --socket router it refuses them at once");
+        feed_print("--schema: with --socket push, the daemon only counts and reports examples that "
+                   "do not fit its model; with --socket router, it rejects them at once");
     return feed_run(source, settings, error);
 }
 
@@ -569,7 +577,7 @@ int main(int count, char **arguments) {
         .name = "runnel-feed",
         .operands = "SOURCE",
         .summary = "Send examples to runneld.",
-        .ending = "Each source has options of its own: runnel-feed SOURCE --help. Files may be "
+        .ending = "Each source has its own options: runnel-feed SOURCE --help. Files may be "
                   "compressed with gzip; '-' is standard input.",
         .commands_heading = "Sources",
         .commands = SOURCES,

@@ -1,8 +1,8 @@
-/* What runnel-feed is made of: a source yields steps; feed.c bundles them into examples, paces
-   them and hands them to delivery or prints them (feed_delivery.h).
+/* The parts of runnel-feed. A source yields steps. feed.c makes examples of them at a given rate,
+   and delivery sends or prints them (feed_delivery.h).
 
-   A source is one struct source_type. It reads its options and operands, yields one step after the
-   other, and knows neither sockets nor pacing nor progress. */
+   A source is one struct source_type. It reads its options and operands and yields one step after
+   the other, independently of sockets, rates and progress. */
 #ifndef RUNNEL_FEED_H
 #define RUNNEL_FEED_H
 
@@ -16,37 +16,37 @@
 #include "common/options.h"
 #include "common/wire.h"
 
-/* `status` of an error that is none: it was only a signal that cut a wait short. */
+/* `status` of an error that only means that a signal interrupted a wait. */
 enum { FEED_INTERRUPTED = 0 };
 
-/* How often SIGINT, SIGTERM or SIGHUP came: 1 asks to finish, more to give up. */
+/* Count of SIGINT, SIGTERM and SIGHUP: 1 asks to finish, more to give up. */
 extern volatile sig_atomic_t feed_signals;
 
-/* No wait is longer than this before it looks at feed_signals, and at the progress line. */
+/* A wait checks feed_signals and the progress line at least this often. */
 enum { FEED_TICK_MS = 250 };
 
-/* Called, unless NULL, at least that often while a source waits for its input. */
+/* Called at least that often while a source waits for input; may be NULL. */
 extern void (*feed_meanwhile)(void *context);
 extern void *feed_meanwhile_context;
 
-/* Wait, in a source's `next`, until the descriptor is readable or, with `writable`, can be written
-   to, but not longer than so many seconds or a tick. Meanwhile what was sent is looked after, and
-   `settled` is called. 1: it is ready. 0: not, or not yet. -1: FEED_INTERRUPTED, or why nothing
-   more can be sent. A descriptor below 0 is none. */
+/* For a source's `next`: waits until the descriptor is readable or, with `writable`, writable, at
+   most so many seconds or a tick. Meanwhile it handles the daemon's answers and calls `settled`.
+   Returns 1 if ready, 0 if not yet, -1 on FEED_INTERRUPTED or if nothing more can be sent. A
+   negative descriptor is never ready. */
 int feed_await(int descriptor, bool writable, double seconds, struct error *error);
 
-/* How feed_await waits once there is a daemon: as it, but for signals. */
+/* The wait of feed_await once a daemon is connected, except for signals. */
 extern int (*feed_awaiter)(void *context, int descriptor, bool writable, double seconds,
                            struct error *error);
 
-/* A stream and how many of its examples have been sent. */
+/* A stream and the number of its sent examples. */
 struct stream {
     char key[WIRE_KEY_MAX + 1];
     size_t key_size;
     uint64_t sequence;
 };
 
-/* Name the stream. NULL, or a phrase that says why the key is none. */
+/* Sets the stream's name. Returns NULL, or the reason why the key is invalid. */
 const char *stream_name(struct stream *stream, const char *key, size_t size);
 
 enum value_kind {
@@ -54,88 +54,89 @@ enum value_kind {
     VALUE_CLASS, /* uint32: a symbol or class id, WIRE_NO_CLASS = none */
 };
 
-/* The numbers of one step, four bytes each. */
+/* Bytes of each number of a step. */
 enum { VALUE_SIZE = 4 };
 struct shape {
     enum value_kind kind;
-    size_t count; /* 0: none, there is no y */
+    size_t count; /* 0: without y */
 };
 
-/* One step, as a source yields it; the pointers are valid until the source's next call. */
+/* One step of a source; the pointers are valid until the source's next call. */
 struct step {
     struct stream *stream; /* NULL: the stream of --stream */
     const void *x;         /* (x.count,) */
-    const void *y;         /* (y.count,) when that is not 0 */
+    const void *y;         /* (y.count,) if not 0 */
     double time;           /* Unix time, or 0 */
-    const char *note;  /* for people, UTF-8 of at most WIRE_NOTE_MAX bytes, terminated; or NULL */
+    /* text for users, UTF-8 of at most WIRE_NOTE_MAX bytes, terminated; or NULL */
+    const char *note;
     bool end;          /* last step of its sequence */
-    bool label;        /* it has no x: y is the target of the example of the stream */
-    uint64_t label_of; /* with this number */
-    const char *json;  /* instead of x and y: a whole example as JSON */
+    bool label;        /* a label without x: y is the target of an earlier example */
+    uint64_t label_of; /* the number of that example */
+    const char *json;  /* a whole example as JSON instead of x and y */
     size_t json_size;
     const struct message_number
-        *number;     /* that it is sent with, which JSON has in it; NULL: ours */
-    uint32_t epoch;  /* of JSON that is numbered; its sequence is the stream's */
-    bool own_number; /* it came with the number */
+        *number;     /* number to send, which is also in the JSON; NULL: runnel-feed numbers it */
+    uint32_t epoch;  /* of numbered JSON; the stream has its sequence */
+    bool own_number; /* the input contained the number */
 };
 
-/* Where JSON has what an example needs: sources/payload.h. */
+/* Fields of an example in JSON, see sources/payload.h. */
 struct field_options {
     struct option_list columns;           /* COLUMN=PATH */
     const char *key, *time, *time_format; /* or NULL */
 };
 
-/* What all sources have; each one's own struct begins with it. */
+/* The common part of all sources; each source's struct begins with it. */
 struct source {
     const struct source_type *type;
-    struct shape x, y;   /* set by open; zeros: each example says it */
-    const char *label;   /* the stream's key unless --stream says another: the command's name */
+    struct shape x, y;   /* set by open; zeros: each example has its own */
+    const char *label;   /* the stream's name unless --stream gives another: the command's name */
     const char *forced;  /* the key of --stream, or NULL; set before open */
-    bool numbers;        /* JSON gets epoch and number where it has none; set before open */
-    uint32_t epoch;      /* of these */
-    uint64_t producer;   /* likewise, 0 = none */
-    bool producer_given; /* it is that of JSON with numbers of its own, too */
-    bool epoch_given;    /* by --epoch, or 0 with --producer: it is not that of this call alone */
-    bool once;           /* it cannot be read a second time; set by open */
-    bool labels;         /* some steps are labels; set by open */
-    bool named;          /* x is an object of columns by name; set by open */
-    bool skip_bad;       /* --skip-bad was given */
-    bool strict;         /* an example that the daemon rejects is an error at once */
+    bool numbers;        /* number JSON without numbers; set before open */
+    uint32_t epoch;      /* the epoch for that */
+    uint64_t producer;   /* the producer for that, 0 = none */
+    bool producer_given; /* use the producer even for JSON with its own numbers */
+    /* the epoch is from --epoch, or 0 with --producer: other calls may use it */
+    bool epoch_given;
+    bool once;     /* it cannot be read a second time; set by open */
+    bool labels;   /* some steps are labels; set by open */
+    bool named;    /* x is an object with named columns; set by open */
+    bool skip_bad; /* --skip-bad is given */
+    bool strict;   /* end if the daemon rejects an example */
     struct field_options fields;
-    struct pending *pending; /* of a broker: messages to acknowledge (sources/broker.h); or NULL */
+    struct pending *pending; /* a broker's messages to acknowledge (sources/broker.h), or NULL */
     uint64_t skipped;        /* bad rows skipped */
 };
 
 struct source_type {
     struct command_row command; /* "csv", its operands and options, which fill its own struct */
-    const char *missing;        /* why this build has it in name only; or NULL */
-    const char *notes;          /* for --help, below its options; or NULL */
-    double rate;                /* examples per second unless --rate says another; 0 = no limit */
-    bool live;                  /* steps are samples of something that runs by itself, */
-    bool spans;                 /* each of which covers the time since the one before, or open */
-    bool endless;               /* it has no passes that could be repeated */
-    bool ready;                 /* its examples are JSON, and sent as they are */
-    bool maps;                  /* --field makes examples of other JSON */
-    bool bundles;               /* --steps may put several steps into one example */
+    const char *missing;        /* the library that this build lacks, or NULL */
+    const char *notes;          /* notes for --help below the options, or NULL */
+    double rate;                /* default of --rate, examples per second; 0 = no limit */
+    bool live;                  /* steps are samples of a running system */
+    bool spans;                 /* a sample covers the time since the one before, or open */
+    bool endless;               /* it has no end, and no passes to repeat */
+    bool ready;                 /* its examples are JSON, sent unchanged */
+    bool maps;                  /* --field maps other JSON to examples */
+    bool bundles;               /* supports --steps */
 
-    /* Allocate the source with its defaults; NULL when out of memory. */
+    /* Allocates the source with its defaults; NULL: out of memory. */
     struct source *(*create)(void);
-    /* Take the operands, ended by NULL, and get ready for the first step. */
+    /* Takes the operands, terminated by NULL, and prepares the first step. */
     int (*open)(struct source *source, char **operands, struct error *error);
-    /* 1: a step. 0: the pass is over. -1: an error. */
+    /* Returns 1 and a step, 0 at the end of the pass, or -1 on an error. */
     int (*next)(struct source *source, struct step *step, struct error *error);
-    /* Back to the first step, for pass number `pass` (from 0). NULL when endless. */
+    /* Returns to the first step for pass number `pass`, from 0. NULL if endless. */
     int (*rewind)(struct source *source, uint64_t pass, struct error *error);
-    /* The name of number `k` of x or y, for the schema. NULL: they have none. */
+    /* Returns the name of number `k` of x or y for the schema. NULL: they have no names. */
     const char *(*column)(const struct source *source, bool y, size_t k);
-    /* Share of the pass that is done, 0..1; NAN when unknown. May be NULL. */
+    /* Returns the finished share of the pass, 0..1, or NAN if unknown. May be NULL. */
     double (*done)(const struct source *source);
     void (*close)(struct source **source);
-    /* Of a source that acknowledges what it yields to a broker; else NULL. The first `count` steps
-       that `next` has yielded are settled: safe at the daemon, or rejected by it for good. Called
-       in their order, from feed_await too, once more before `close`; must not wait. Such a source
-       connects in `next`, so that nothing is taken before a daemon is there, and --socket is
-       router unless it is given. */
+    /* Only of a source that acknowledges messages to a broker: the first `count` steps are safe at
+       the daemon, or finally rejected by it. Called in order, also within feed_await, and a last
+       time before `close`; it must not wait. Such a source connects in `next`, so that it takes no
+       message before a daemon is connected. The default of --socket is router for it. */
     void (*settled)(struct source *source, uint64_t count);
 };
 
@@ -143,34 +144,34 @@ extern const struct source_type source_text, source_csv, source_idx, source_host
     source_json, source_lines, source_prometheus, source_http, source_mqtt, source_redis,
     source_kafka, source_nats, source_journal;
 
-/* A source waits: look after what was sent. -1: a signal has come (FEED_INTERRUPTED). For loops of
-   a source's own, at least once in FEED_TICK_MS. */
+/* Handles the daemon's answers while a source waits. Returns -1 on a signal (FEED_INTERRUPTED). A
+   source's own loops call it at least every FEED_TICK_MS. */
 int feed_tick(struct error *error);
 
-/* The same for so many seconds. */
+/* Waits for so many seconds in the same way. */
 int feed_wait(double seconds, struct error *error);
 
-/* A server that a source reads from and that is not there: said once, tried again after pauses that
-   grow, and said when it is back. */
+/* A server that a source reads from. A failure is reported once, retried after growing pauses, and
+   its end is reported. */
 struct retry {
-    const char *server; /* as sentences name it: without a password; set it before the rest */
-    double since;       /* clock_seconds of the first failure; 0 = it answers */
-    double pause;       /* the next one, seconds */
+    const char *server; /* name for messages, without a password; set it first */
+    double since;       /* clock_seconds of the first failure; 0 = available */
+    double pause;       /* seconds until the next retry */
 };
 
-/* It does not answer, and `why`, a clause ("connection refused"): say so unless that was said, then
-   wait, longer each time. -1: FEED_INTERRUPTED. */
+/* Reports a failure with the reason `why`, a clause ("connection refused"), unless already
+   reported. Then waits, longer each time. Returns -1 on FEED_INTERRUPTED. */
 int retry_wait(struct retry *retry, const char *why, struct error *error);
 
-/* The same for a library that tries again by itself: no wait. */
+/* Does the same without a wait, for a library that retries by itself. */
 void retry_failed(struct retry *retry, const char *why);
 
-/* It answers: say so if it did not before. */
+/* Reports that the server is available again, if it was not. */
 void retry_back(struct retry *retry);
 
-/* One sentence for people, on stderr, which does not tear the progress line apart: `say` unless
-   --quiet, `detail` with --verbose only. */
-void feed_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Prints a message on stderr, without breaking the progress line: feed_print unless --quiet,
+   feed_detail only with --verbose. */
+void feed_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void feed_detail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

@@ -25,9 +25,9 @@ int feed_await(int descriptor, bool writable, double seconds, struct error *erro
 
 const char *stream_name(struct stream *stream, const char *key, size_t size) {
     if (size > WIRE_KEY_MAX)
-        return "it is longer than 255 bytes";
+        return "longer than 255 bytes";
     if (!wire_is_utf8(key, size))
-        return "it is not UTF-8 text";
+        return "not UTF-8 text";
     memcpy(stream->key, key, size);
     stream->key[size] = '\0';
     stream->key_size = size;

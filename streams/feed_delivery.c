@@ -23,9 +23,9 @@
 
 /* ---- Progress ---- */
 
-#define PROGRESS_INTERVAL 0.25 /* seconds between two versions of the line */
+#define PROGRESS_INTERVAL 0.25 /* seconds between two updates of the line */
 #define RATE_MEMORY 3.0        /* seconds over which the rate is averaged */
-#define WAIT_QUIETLY 1.0       /* seconds without the daemon before that is worth a sentence */
+#define WAIT_QUIETLY 1.0       /* seconds without a daemon until a message */
 
 enum { LINE_SIZE = 256, DURATION_SIZE = 32, TERMINAL_WIDTH = 80 };
 
@@ -33,14 +33,15 @@ static struct {
     const char *program;
     bool quiet, verbose, terminal;
     bool drawn; /* a line is on the terminal */
-    bool waiting_said;
+    bool waiting_reported;
     double begun, shown;
     double rate;  /* examples per second, averaged */
-    double rated; /* when */
+    double rated; /* time of the average */
     uint64_t examples_rated;
 } console;
 
-/* `program` speaks. `line`: false when standard output may be the same terminal. */
+/* Begins messages in the name of `program`. `line`: false if standard output may be the same
+   terminal. */
 static void progress_start(const char *program, bool quiet, bool verbose, bool line) {
     console.program = program;
     console.quiet = quiet;
@@ -53,7 +54,7 @@ void progress_begin(void) {
     console.begun = console.shown = clock_seconds();
 }
 
-/* Take the line away, for good or until it is shown next. */
+/* Clears the line, until it is shown again. */
 static void progress_clear(void) {
     if (console.drawn)
         fputs("\r\033[K", stderr);
@@ -61,7 +62,7 @@ static void progress_clear(void) {
     console.shown = 0;
 }
 
-static void say(const char *format, va_list arguments) {
+static void print_message(const char *format, va_list arguments) {
     char text[ERROR_TEXT_SIZE];
     vsnprintf(text, sizeof text, format, arguments);
     text_clean(text);
@@ -72,16 +73,16 @@ static void say(const char *format, va_list arguments) {
 void progress_warn(const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    say(format, arguments);
+    print_message(format, arguments);
     va_end(arguments);
 }
 
-void feed_say(const char *format, ...) {
+void feed_print(const char *format, ...) {
     if (console.quiet)
         return;
     va_list arguments;
     va_start(arguments, format);
-    say(format, arguments);
+    print_message(format, arguments);
     va_end(arguments);
 }
 
@@ -90,17 +91,18 @@ void feed_detail(const char *format, ...) {
         return;
     va_list arguments;
     va_start(arguments, format);
-    say(format, arguments);
+    print_message(format, arguments);
     va_end(arguments);
 }
 
-/* Without a line, one sentence says that no daemon is there yet, once and after a while. */
+/* Without a progress line, prints one message after a while if no daemon is connected. */
 static void progress_waiting(const struct progress *progress) {
-    if (console.terminal || console.waiting_said || clock_seconds() - console.begun < WAIT_QUIETLY)
+    if (console.terminal || console.waiting_reported ||
+        clock_seconds() - console.begun < WAIT_QUIETLY)
         return;
-    console.waiting_said = true;
+    console.waiting_reported = true;
     const char *why = wire_unreachable(progress->waiting);
-    feed_say("waiting for %s%s%s", progress->waiting, why ? ": " : "", why ? why : "");
+    feed_print("waiting for %s%s%s", progress->waiting, why ? ": " : "", why ? why : "");
 }
 
 static bool progress_due(void) {
@@ -108,7 +110,7 @@ static bool progress_due(void) {
            clock_seconds() - console.shown >= PROGRESS_INTERVAL;
 }
 
-/* "45 s", "3:07", "2:05:00" */
+/* Prints "45 s", "3:07" or "2:05:00". */
 static const char *duration(char text[DURATION_SIZE], double seconds) {
     enum { MINUTE = 60, HOUR = 3600 };
     unsigned long long s = seconds < 1e15 ? (unsigned long long)(seconds + 0.5) : 0;
@@ -165,8 +167,8 @@ void progress_show(const struct progress *progress) {
     console.shown = now;
 }
 
-/* "sent 1000 examples in 2.0 s, 500 per second", with "(12000 steps)" where they are more, and what
-   has come back unless `counts` is NULL. */
+/* Prints "sent 1000 examples in 2.0 s, 500 per second", with "(12000 steps)" if there are more, and
+   the daemon's answers unless `counts` is NULL. */
 static void progress_summary(const struct progress *progress, const char *where, uint64_t skipped,
                              const struct runnel_counts *counts) {
     char steps[DURATION_SIZE] = "", bad[DURATION_SIZE + LINE_SIZE] = "", back[LINE_SIZE] = "";
@@ -180,17 +182,17 @@ static void progress_summary(const struct progress *progress, const char *where,
         snprintf(back, sizeof back, "; %llu acknowledged (%llu duplicate%s), %llu rejected",
                  (unsigned long long)counts->acknowledged, (unsigned long long)counts->duplicates,
                  counts->duplicates == 1 ? "" : "s", (unsigned long long)counts->rejected);
-    feed_say("%s %llu example%s%s in %.1f s, %.*f per second%s%s", where,
-             (unsigned long long)progress->examples, progress->examples == 1 ? "" : "s", steps,
-             seconds, progress->examples < 100 * seconds ? 1 : 0,
-             seconds > 0 ? (double)progress->examples / seconds : 0.0, back, bad);
+    feed_print("%s %llu example%s%s in %.1f s, %.*f per second%s%s", where,
+               (unsigned long long)progress->examples, progress->examples == 1 ? "" : "s", steps,
+               seconds, progress->examples < 100 * seconds ? 1 : 0,
+               seconds > 0 ? (double)progress->examples / seconds : 0.0, back, bad);
 }
 
 /* ---- Print ----
 
-   Examples as lines of JSON, in the form that runneld and `runnel-feed json` take. */
+   Examples as JSON lines, as runneld and `runnel-feed json` accept them. */
 
-/* The fewest digits that give the same float32 again. */
+/* Prints the fewest digits that give the same float32 again. */
 static void print_real(float value) {
     enum { DIGITS_MIN = 6, DIGITS_MAX = FLT_DECIMAL_DIG, ROOM = 32 };
     char text[ROOM];
@@ -217,7 +219,7 @@ static void print_value(const unsigned char *bytes, enum value_kind kind) {
     print_real(value);
 }
 
-/* [1, 2] for one step or a number a step, [[1, 2], [3, 4]] for several. */
+/* Prints [1, 2] for one step or one number per step, else [[1, 2], [3, 4]]. */
 static void print_values(const void *values, size_t steps, const struct shape *shape) {
     const unsigned char *bytes = values;
     bool nested = steps > 1 && shape->count > 1;
@@ -242,7 +244,7 @@ static void print_header(const struct runnel_example *e, uint64_t producer) {
 }
 
 static int print_failed(struct error *error) {
-    return error_set(error, EX_IOERR, "standard output: cannot be written: %s", strerror(errno));
+    return error_set(error, EX_IOERR, "standard output: cannot write: %s", strerror(errno));
 }
 
 static char *quoted(const char *bytes, size_t size) {
@@ -252,8 +254,8 @@ static char *quoted(const char *bytes, size_t size) {
     return text;
 }
 
-/* Write the example to standard output. A missing number or class is null; a number has as many
-   digits as its 32 bits need. Errors: EX_IOERR. */
+/* Prints the example. A missing number or class is null; a number has as many digits as its 32 bits
+   need. Fails with EX_IOERR. */
 static int print_example(const struct runnel_example *e, size_t steps, const struct shape *x,
                          const struct shape *y, uint64_t producer, struct error *error) {
     if (e->json) {
@@ -289,7 +291,7 @@ static int print_example(const struct runnel_example *e, size_t steps, const str
     return puts("}") == EOF ? print_failed(error) : 0;
 }
 
-/* Whether everything has arrived. */
+/* Checks that everything was written. */
 static int print_finish(struct error *error) {
     return fflush(stdout) == EOF || ferror(stdout) ? print_failed(error) : 0;
 }
@@ -297,7 +299,7 @@ static int print_finish(struct error *error) {
 /* See delivery_pause. */
 #define LATE_SECONDS 1.0
 
-/* How long a daemon may still read after a signal. */
+/* Time that a daemon gets to read after a signal. */
 #define STOP_SECONDS 5.0
 
 enum { TIMES_SIZE = 32 };
@@ -309,8 +311,8 @@ static void show(struct delivery *delivery) {
     progress_show(&delivery->progress);
 }
 
-/* Whether closing may continue. Of a router the first signal asks to hurry, another ends it; a push
-   has its time from the beginning. */
+/* Whether the final wait may continue. With a router, the first signal shortens it, and another one
+   ends it. A push has a fixed time from the beginning. */
 static bool may_close(struct delivery *delivery, bool connected) {
     bool first = delivery->to.kind == RUNNEL_ROUTER && delivery->signals == 0 && feed_signals;
     if (first) {
@@ -320,7 +322,7 @@ static bool may_close(struct delivery *delivery, bool connected) {
     return feed_signals == delivery->signals && clock_seconds() < delivery->until;
 }
 
-/* Tell the source how many of its examples are settled. */
+/* Reports the number of settled examples to the source. */
 static void settle(struct delivery *delivery) {
     uint64_t count = delivery->progress.examples;
     if (!delivery->settled)
@@ -329,11 +331,11 @@ static void settle(struct delivery *delivery) {
         count = runnel_sender_settled(delivery->sender);
     bool refused = delivery->strict && delivery->sender &&
                    runnel_sender_counts(delivery->sender)->rejected > 0;
-    if (count > delivery->told && !refused)
-        delivery->settled(delivery->source, delivery->told = count);
+    if (count > delivery->reported && !refused)
+        delivery->settled(delivery->source, delivery->reported = count);
 }
 
-/* The sender waits: say for whom. */
+/* Called while the sender waits: shows the endpoint. */
 static bool waiting(void *context, bool connected) {
     struct delivery *delivery = context;
     delivery->progress.waiting = connected ? NULL : delivery->to.endpoint;
@@ -344,36 +346,36 @@ static bool waiting(void *context, bool connected) {
     return delivery->closing ? may_close(delivery, connected) : feed_signals == 0;
 }
 
-static void tell_lost(struct delivery *delivery) {
+static void report_lost(struct delivery *delivery) {
     if (delivery->to.kind == RUNNEL_ROUTER) {
-        feed_say("%s: the connection has ended; what is not acknowledged will be sent again",
-                 delivery->to.endpoint);
+        feed_print("%s: connection closed; unacknowledged examples will be sent again",
+                   delivery->to.endpoint);
         return;
     }
     delivery->lost++;
-    progress_warn("%s: the daemon went away; examples that were on their way may be lost",
+    progress_warn("%s: the daemon closed the connection; examples on their way may be lost",
                   delivery->to.endpoint);
 }
 
-static void tell_outdated(struct delivery *delivery, const struct runnel_report *report) {
-    if (!delivery->outdated_said)
-        progress_warn("%s: the daemon has examples of stream %.*s with a greater epoch than %lu, "
-                      "and takes this one for an old one: unless it was learned before, only a "
-                      "greater --epoch has it learned",
-                      delivery->to.endpoint, (int)report->key_size, report->key,
-                      (unsigned long)report->epoch);
-    delivery->outdated_said = true;
+static void report_outdated(struct delivery *delivery, const struct runnel_report *report) {
+    if (!delivery->outdated_reported)
+        progress_warn(
+            "%s: the daemon has examples of stream %.*s with a greater epoch than %lu, and treats "
+            "this one as outdated; if it was not learned before, pass a greater --epoch",
+            delivery->to.endpoint, (int)report->key_size, report->key,
+            (unsigned long)report->epoch);
+    delivery->outdated_reported = true;
 }
 
-/* A number that this call has used first was used before, or means another example there. */
+/* A number that this call uses for the first time is already in use, or has another example at the
+   daemon. */
 static void note_clash(struct delivery *delivery, const struct runnel_report *report,
                        const char *what) {
     if (*delivery->clash.text)
         return;
     error_set(&delivery->clash, EX_DATAERR,
-              "stream %.*s, number %llu of epoch %lu: %s; another sender uses the same identity "
-              "(--producer %llx) and epoch, or did: give each a --producer of its own, or none, so "
-              "that it draws one",
+              "stream %.*s, number %llu of epoch %lu: %s; another sender uses the same producer "
+              "(--producer %llx) and epoch: give each its own --producer, or none for a random one",
               (int)report->key_size, report->key, (unsigned long long)report->sequence,
               (unsigned long)report->epoch, what, (unsigned long long)delivery->to.producer);
 }
@@ -389,61 +391,62 @@ static int check_strict(const struct delivery *delivery, struct error *error) {
         return 0;
     const struct runnel_counts *counts = runnel_sender_counts(delivery->sender);
     return counts->rejected
-               ? error_set(error, EX_DATAERR, "the daemon rejects an example: %s (--strict)",
+               ? error_set(error, EX_DATAERR, "the daemon rejected an example: %s (--strict)",
                            counts->reason)
                : 0;
 }
 
-static void tell_duplicate(struct delivery *delivery, const struct runnel_report *report) {
+static void report_duplicate(struct delivery *delivery, const struct runnel_report *report) {
     if (delivery->to.fresh && report->foreign)
-        note_clash(delivery, report, "the daemon had it before, but it was never sent");
+        note_clash(delivery, report, "the daemon already had it before this call sent it");
     else if (report->outdated)
-        tell_outdated(delivery, report);
+        report_outdated(delivery, report);
 }
 
-static void tell_rejected(struct delivery *delivery, const struct runnel_report *report) {
+static void report_rejected(struct delivery *delivery, const struct runnel_report *report) {
     if (!strcmp(report->why, "conflict"))
-        note_clash(delivery, report, "the daemon has another example with that number");
+        note_clash(delivery, report, "the daemon has another example with this number");
     else if (runnel_sender_counts(delivery->sender)->rejected == 1)
-        feed_say("the daemon rejects an example: %s (stream %.*s, number %llu)%s%s%s", report->why,
-                 (int)report->key_size, report->key, (unsigned long long)report->sequence,
-                 report->sentence ? ": " : "", report->sentence ? report->sentence : "",
-                 delivery->maps && !strcmp(report->why, "json")
-                     ? "; --field COLUMN=PATH sends only the fields that it names"
-                     : "");
+        feed_print("the daemon rejected an example: %s (stream %.*s, number %llu)%s%s%s",
+                   report->why, (int)report->key_size, report->key,
+                   (unsigned long long)report->sequence, report->sentence ? ": " : "",
+                   report->sentence ? report->sentence : "",
+                   delivery->maps && !strcmp(report->why, "json")
+                       ? "; --field COLUMN=PATH sends only named fields"
+                       : "");
 }
 
-static void tell(void *context, const struct runnel_report *report) {
+static void on_report(void *context, const struct runnel_report *report) {
     struct delivery *delivery = context;
     const char *endpoint = delivery->to.endpoint;
     switch (report->kind) {
     case RUNNEL_REPORT_HINDERED:
-        feed_say("%s: %s", endpoint, report->why);
+        feed_print("%s: %s", endpoint, report->why);
         break;
     case RUNNEL_REPORT_LOST:
-        tell_lost(delivery);
+        report_lost(delivery);
         break;
     case RUNNEL_REPORT_BACK:
-        feed_say("%s: back after %.1f s, and sent what is not acknowledged", endpoint,
-                 report->seconds);
+        feed_print("%s: reconnected after %.1f s; unacknowledged examples were sent again",
+                   endpoint, report->seconds);
         break;
     case RUNNEL_REPORT_SILENT:
-        feed_say("%s: no answer for %.0f s; a daemon that is paused or busy has none. Connecting "
-                 "again",
-                 endpoint, report->seconds);
+        feed_print(
+            "%s: no answer for %.0f s (a paused or busy daemon does not answer); reconnecting",
+            endpoint, report->seconds);
         break;
     case RUNNEL_REPORT_FRUITLESS:
-        feed_say("%s: the daemon ends the connection again and again without an answer; are the "
-                 "examples larger than any of its model?",
-                 endpoint);
+        feed_print("%s: the daemon repeatedly closes the connection without an answer; are the "
+                   "examples too large for its model?",
+                   endpoint);
         break;
     case RUNNEL_REPORT_ACKNOWLEDGED:
         break;
     case RUNNEL_REPORT_DUPLICATE:
-        tell_duplicate(delivery, report);
+        report_duplicate(delivery, report);
         break;
     case RUNNEL_REPORT_REJECTED:
-        tell_rejected(delivery, report);
+        report_rejected(delivery, report);
         break;
     }
 }
@@ -452,7 +455,7 @@ static int fail(struct error *error, const struct runnel_error *why) {
     return error_set(error, why->status, "%s", why->text);
 }
 
-/* A source waits for its broker. */
+/* Waits while a source waits for its broker. */
 static int wait_with(void *context, int descriptor, bool writable, double seconds,
                      struct error *error) {
     struct delivery *delivery = context;
@@ -471,7 +474,7 @@ static int wait_with(void *context, int descriptor, bool writable, double second
     return delivery_listen(delivery, error) < 0 ? -1 : ready;
 }
 
-/* A source waits for its input. What fails here fails again when the next example is sent. */
+/* Called while a source waits for input. An error here returns when the next example is sent. */
 static void meanwhile(void *context) {
     struct error ignored;
     delivery_listen(context, &ignored);
@@ -480,8 +483,11 @@ static void meanwhile(void *context) {
 int delivery_open(struct delivery *delivery, double wait, struct error *error) {
     const struct destination *to = &delivery->to;
     const struct runnel_peer peer = {to->endpoint, to->keys.server, to->keys.own};
-    const struct runnel_sender_options options = {
-        .kind = to->kind, .bind = to->bind, .tell = tell, .tick = waiting, .context = delivery};
+    const struct runnel_sender_options options = {.kind = to->kind,
+                                                  .bind = to->bind,
+                                                  .tell = on_report,
+                                                  .tick = waiting,
+                                                  .context = delivery};
     struct runnel_error why;
     if (!delivery->print && (runnel_sender_open(&delivery->sender, &peer, &options, &why) < 0 ||
                              runnel_sender_wait(delivery->sender, wait, &why) < 0))
@@ -553,19 +559,19 @@ int delivery_pause(struct delivery *delivery, double *due, struct error *error) 
     return 0;
 }
 
-/* What became of the examples when nothing was wrong with sending them. */
-static int judge(const struct delivery *delivery, struct error *error) {
+/* Checks the daemon's answers after everything was sent. */
+static int check_result(const struct delivery *delivery, struct error *error) {
     const struct runnel_counts *counts = &delivery->counts;
     if (check_clash(delivery, error))
         return -1;
     if (counts->rejected)
-        return error_set(error, EX_DATAERR, "the daemon rejected %llu example%s; the first one: %s",
+        return error_set(error, EX_DATAERR, "the daemon rejected %llu example%s; the first: %s",
                          (unsigned long long)counts->rejected, counts->rejected == 1 ? "" : "s",
                          counts->reason);
     if (counts->outdated)
         return error_set(error, EX_DATAERR,
                          "the daemon did not learn %llu example%s: the epoch is lower than that of "
-                         "the stream there; a greater --epoch has %s learned",
+                         "the stream; pass a greater --epoch to learn %s",
                          (unsigned long long)counts->outdated, counts->outdated == 1 ? "" : "s",
                          counts->outdated == 1 ? "it" : "them");
     if (delivery->lost == 0)
@@ -574,7 +580,7 @@ static int judge(const struct delivery *delivery, struct error *error) {
     if (delivery->lost > 1)
         snprintf(times, sizeof times, "%llu times", (unsigned long long)delivery->lost);
     return error_set(error, EX_IOERR,
-                     "the daemon went away %s: examples that were on their way then may be lost",
+                     "the daemon closed the connection %s; examples on their way may be lost",
                      times);
 }
 
@@ -611,7 +617,7 @@ int delivery_close(struct delivery *delivery, int status, uint64_t skipped, stru
     feed_awaiter = NULL;
     progress_clear();
     if (interrupted && !delivery->started)
-        return error_set(error, EX_UNAVAILABLE, "%s: nobody was connected, so nothing was sent",
+        return error_set(error, EX_UNAVAILABLE, "%s: no daemon was connected; nothing was sent",
                          delivery->to.endpoint);
     if (delivery->started && (delivery->progress.examples > 0 || status == 0 || interrupted))
         progress_summary(&delivery->progress, delivery->print ? "printed" : "sent", skipped,
@@ -623,7 +629,7 @@ int delivery_close(struct delivery *delivery, int status, uint64_t skipped, stru
         *error = late;
         return -1;
     }
-    return judge(delivery, error);
+    return check_result(delivery, error);
 }
 
 /* ---- Call ---- */
@@ -641,7 +647,7 @@ int feed_call_start(struct feed_call *call, const char *program, bool line, stru
     if (call->producer &&
         (wire_producer_parse(call->producer, &call->to.producer) || call->to.producer == 0))
         return error_set(error, EX_USAGE,
-                         "--producer: found '%s', expected 1 to 16 hexadecimal digits, not 0",
+                         "--producer: expected 1 to 16 hexadecimal digits, not 0, got '%s'",
                          call->producer);
     progress_start(program, call->quiet, call->verbose, line);
     for (size_t i = 0; i < sizeof caught / sizeof caught[0]; i++)

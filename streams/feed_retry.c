@@ -23,7 +23,7 @@ int feed_wait(double seconds, struct error *error) {
             return -1;
         double part = fmin(left, (double)FEED_TICK_MS / 1000);
         struct timespec pause = {.tv_nsec = (long)(part * (double)NS_PER_SECOND)};
-        nanosleep(&pause, NULL); /* a signal cuts it short */
+        nanosleep(&pause, NULL); /* a signal ends it */
     }
     return feed_tick(error);
 }
@@ -33,7 +33,7 @@ void retry_failed(struct retry *retry, const char *why) {
         return;
     retry->since = clock_seconds();
     retry->pause = PAUSE_FIRST;
-    feed_say("%s: %s; trying again until it answers", retry->server, why);
+    feed_print("%s: %s; trying again until it answers", retry->server, why);
 }
 
 int retry_wait(struct retry *retry, const char *why, struct error *error) {
@@ -45,6 +45,7 @@ int retry_wait(struct retry *retry, const char *why, struct error *error) {
 
 void retry_back(struct retry *retry) {
     if (retry->since > 0)
-        feed_say("%s: back after %.1f s", retry->server, clock_seconds() - retry->since);
+        feed_print("%s: available again after %.1f s", retry->server,
+                   clock_seconds() - retry->since);
     retry->since = 0;
 }

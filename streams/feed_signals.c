@@ -1,4 +1,4 @@
-/* Signals without a target: what comes next is to be predicted. */
+/* Signals without a target: the model predicts the next value. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -10,7 +10,7 @@ static double noise(struct synth *synth) {
     return synth->noise > 0 ? synth->noise * random_normal(&synth->random) : 0;
 }
 
-/* --- sine: a mixture of SINES sines for each number -------------------------------------------
+/* ---- Sine: a mixture of SINES sines for each number ----
 
    x_k(t) = sum_j a_kj sin(2 pi t / p_kj + phi_kj) / sum_j a_kj, within [-1, 1], with periods p
    log-uniform in 8..128 steps, amplitudes a uniform in 0.5..1, phases phi uniform. */
@@ -65,10 +65,10 @@ const struct generator generator_sine = {
     .next = sine_next,
 };
 
-/* --- mackey-glass: a chaotic signal with a long memory ------------------------------------------
+/* ---- Mackey-glass: a chaotic signal with a long memory ----
 
    dx/dt = 0.2 x(t - tau) / (1 + x(t - tau)^10) - 0.1 x(t)          (Mackey and Glass, 1977)
-   with tau = 17 unless --delay says another, by Runge and Kutta's fourth-order method with step
+   with tau = 17 unless --delay sets another, by Runge and Kutta's fourth-order method with step
    0.1, the delayed value half way between two steps by linear interpolation. One sample a unit of
    time, from t = 1000 on; before t = 0 x is constant, uniform in 1.1..1.3. */
 
@@ -78,7 +78,7 @@ enum { MG_STEPS_PER_UNIT = 10, MG_SKIPPED_UNITS = 1000, MG_EXPONENT = 10, MG_TAU
 
 struct mackey_glass {
     double x;
-    size_t position, delay; /* in steps of integration */
+    size_t position, delay; /* in integration steps */
     double past[];          /* (delay,) ring of x; `position` is x(t - tau) */
 };
 
@@ -131,7 +131,7 @@ const struct generator generator_mackey_glass = {
     .next = mg_next,
 };
 
-/* --- lorenz: three coupled numbers, chaotic -----------------------------------------------------
+/* ---- Lorenz: three coupled numbers, chaotic ----
 
    dx/dt = 10 (y - x);  dy/dt = x (28 - z) - y;  dz/dt = x y - 8/3 z          (Lorenz, 1963)
    by Runge and Kutta's fourth-order method with step 0.01; a sample every 0.02 units of time, from

@@ -43,7 +43,7 @@ struct held_stream *streams_find(struct streams *streams, const char *key, struc
     struct held_stream wanted = {0};
     const char *wrong = stream_name(&wanted.stream, key, strlen(key));
     if (wrong)
-        return error_set(error, EX_DATAERR, "'%.60s' is no name of a stream: %s", key, wrong), NULL;
+        return error_set(error, EX_DATAERR, "invalid stream name '%.60s': %s", key, wrong), NULL;
     struct held_stream **found = tfind(&wanted, &streams->tree, compare);
     return found ? *found : add(streams, &wanted.stream, error);
 }
@@ -62,7 +62,7 @@ int streams_hold(struct held_stream *stream, struct values *values, const char *
 }
 
 static void keep(void *node) {
-    (void)node; /* what the tree's nodes point to is freed by way of the list */
+    (void)node; /* the list owns what the tree's nodes point to */
 }
 
 void streams_close(struct streams *streams) {

@@ -39,8 +39,8 @@ static int open_broker(struct daemon *daemon, struct error *error) {
     const struct consume_ops *ops = find_ops(daemon->config);
     if (!ops)
         return error_set(error, EX_UNAVAILABLE,
-                         "examples.%s: runnel-cluster.so was built without lib%s; build with "
-                         "lib%s-dev and configure --with-%s",
+                         "examples.%s: runnel-cluster.so was built without lib%s; install "
+                         "lib%s-dev and build with configure --with-%s",
                          name, library, library, name);
     daemon->cluster = calloc(1, sizeof *daemon->cluster);
     return daemon->cluster
@@ -72,8 +72,8 @@ static bool is_read(const struct daemon *daemon, const char *name) {
     return false;
 }
 
-/* Where a key's examples go depends on how many partitions there are. What of another stream is in
-   the journal stays there: who names that again resumes it. */
+/* The number of partitions decides where the examples of a key go. A partition of another stream
+   may stay in the journal: reading resumes there when that stream is configured again. */
 static int check_partitions(const struct daemon *daemon, struct error *error) {
     const struct consume_about *about = consume_about(daemon->cluster->consume);
     for (uint32_t n = 1; n <= journal_partitions(daemon->journal); n++) {
@@ -82,13 +82,13 @@ static int check_partitions(const struct daemon *daemon, struct error *error) {
             continue;
         if (consume_calls_so(daemon->cluster->consume, name))
             return error_set(error, EX_CONFIG,
-                             "the journal in %s has read %s, which %s leaves out: what comes there "
-                             "would never be learned; %s, or give this daemon a directory of its "
-                             "own with state.directory",
+                             "the journal in %s has read partition %s, but %s does not include it, "
+                             "so its examples would never be learned; %s, or set another "
+                             "state.directory for this daemon",
                              daemon->config->state_directory, strchr(name, ':') + 1, about->counts,
                              about->regain);
-        log_warning("the journal has read %s, which is not read any more: it resumes there once "
-                    "that is configured again",
+        log_warning("partition %s of the journal is not configured any more; reading resumes there "
+                    "once it is configured again",
                     name);
     }
     return 0;
@@ -96,7 +96,7 @@ static int check_partitions(const struct daemon *daemon, struct error *error) {
 
 /* ---- Starting partitions ---- */
 
-/* All of them, but in a fleet, which knows when. */
+/* Starts all partitions. A fleet starts its own. */
 static int start_known(struct daemon *daemon, struct error *error) {
     if (daemon->config->fleet.lease > 0)
         return 0;
@@ -118,10 +118,10 @@ static int begin(struct daemon *daemon, struct error *error) {
     return start_known(daemon, error);
 }
 
-/* ---- Taking ---- */
+/* ---- Taking messages ---- */
 
-/* The place of what is not learned: a command of the journal that does nothing when it is replayed.
- */
+/* Writes the place of a message that is not learned: a journal command without effect in a
+   replay. */
 static void note(struct daemon *daemon, const struct consume_message *message) {
     char place[CONSUME_PLACE_SIZE];
     consume_print(daemon->cluster->consume, &message->place, place);
@@ -154,7 +154,7 @@ static int take(struct daemon *daemon, uint64_t now, struct example *example, st
     return got;
 }
 
-/* What is taken is answered by its place, which the journal has with it; what is not learned is a
+/* A learned example needs no other answer: the journal contains its place. A rejected one becomes a
    dead letter. */
 static int answer(struct daemon *daemon, const struct example *example,
                   const struct source_answer *given, struct error *error) {
@@ -169,9 +169,9 @@ static void poll_broker(const struct daemon *daemon, zmq_pollitem_t *item) {
         (zmq_pollitem_t){.fd = consume_descriptor(daemon->cluster->consume), .events = ZMQ_POLLIN};
 }
 
-/* ---- What is durable ---- */
+/* ---- Durable places ---- */
 
-/* Partitions that have become known are read, too. */
+/* Starts new partitions, too. */
 static int settle(struct daemon *daemon, struct error *error) {
     struct cluster *cluster = daemon->cluster;
     if (!cluster->begun || run_is_replaying(daemon))
@@ -190,7 +190,7 @@ static int settle(struct daemon *daemon, struct error *error) {
     return start_known(daemon, error);
 }
 
-/* ---- What there is to know ---- */
+/* ---- Status ---- */
 
 static unsigned report(struct daemon *daemon, struct status_fields *status) {
     struct cluster *cluster = daemon->cluster;
@@ -229,7 +229,7 @@ static unsigned report(struct daemon *daemon, struct status_fields *status) {
     return FIELD_HAS(NEED_CONSUMER) | (fleet_report(daemon, status) ? FIELD_HAS(NEED_FLEET) : 0);
 }
 
-/* ---- The brokers ---- */
+/* ---- Brokers ---- */
 
 static const char *endpoint(const struct daemon *daemon) {
     return consume_about(daemon->cluster->consume)->endpoint;

@@ -1,8 +1,7 @@
 /* The module runnel-cluster.so (daemon/source.h): examples of a broker, and fleets of daemons that
-   share its partitions out. Here is what the module keeps for a daemon; its files are, from the
-   ground up, brokers/ (messages, addresses, connections), consume.h and one file for each broker,
-   fleet_link.h and one for each, fleet_worker.h, shares.h, fleet.h, and cluster.c,
-   which is the source. */
+   share its partitions. This header has the module's data of a daemon. Files, from the bottom up:
+   brokers/ (messages, addresses, connections); consume.h and one file per broker; fleet_link.h and
+   one per broker; fleet_worker.h; shares.h; fleet.h; cluster.c, which is the source. */
 #ifndef RUNNEL_CLUSTER_H
 #define RUNNEL_CLUSTER_H
 
@@ -15,16 +14,17 @@
 struct field_count;
 
 struct cluster {
-    struct consume *consume;                  /* cluster.c's */
-    struct fleet *fleet;                      /* NULL without fleet.lease; fleet.c's */
-    struct shares *shares;                    /* NULL likewise */
-    uint32_t numbers[CONSUME_PARTITIONS_MAX]; /* the journal's; 0 = none; shares.c writes them */
+    struct consume *consume; /* owned by cluster.c */
+    struct fleet *fleet;     /* owned by fleet.c; NULL without fleet.lease */
+    struct shares *shares;   /* NULL without fleet.lease */
+    /* numbers in the journal; 0 = none; set by shares.c */
+    uint32_t numbers[CONSUME_PARTITIONS_MAX];
 
-    /* cluster.c's: */
-    bool begun;       /* what the journal had is learned */
-    size_t started;   /* of all partitions, one after the other */
-    uint64_t durable; /* the journal's position when places were last looked at */
-    char *places;     /* texts of `status` */
+    /* The rest is set by cluster.c. */
+    bool begun;       /* the journal is replayed */
+    size_t started;   /* number of partitions started */
+    uint64_t durable; /* the journal's position at the last look at places */
+    char *places;     /* texts for `status` */
     struct field_count *lags;
 };
 

@@ -20,10 +20,10 @@
 #include "model/model.h"
 #include "sockets/decode.h"
 
-#define CLOSE_NS (3 * NS_PER_SECOND) /* for telling the broker what is durable */
+#define CLOSE_NS (3 * NS_PER_SECOND) /* time limit for the last report to the broker */
 
 enum {
-    BLOCK_KEPT = 65536, /* bytes of an item that stay when it is empty */
+    BLOCK_KEPT = 65536, /* bytes that an empty item keeps */
     CLOSE_LOOK_NS = 2000000,
 };
 
@@ -77,7 +77,7 @@ const char *consume_title(const struct consume *consume, size_t partition) {
     return of(consume, partition)->stream;
 }
 
-/* Of "STREAM.3", or "TOPIC[3]", 3; SIZE_MAX: it is another name. */
+/* Parses the number in "STREAM.3" or "TOPIC[3]". Returns SIZE_MAX for another name. */
 static size_t number_in(const struct consume *consume, const char *name, size_t size) {
     const char *stream = consume->about.stream;
     const size_t length = strlen(stream);
@@ -138,7 +138,7 @@ static struct consume_item *oldest(struct consume *consume) {
     return &consume->items[consume->head];
 }
 
-/* Whether its partition is still read as it was when this was. */
+/* Whether the partition is still read in the same generation as the item. */
 static bool is_wanted(const struct consume *consume, const struct consume_item *item) {
     const struct consume_partition *p = of(consume, item->message.partition);
     return p->read && p->generation == item->generation;
@@ -160,7 +160,7 @@ static void drop(struct consume *consume) {
         pthread_cond_signal(&consume->changed);
 }
 
-/* Under the mutex: what is to be given, or NULL. */
+/* Returns the next item, or NULL. Locked. */
 static struct consume_item *next(struct consume *consume) {
     if (consume->dead == DEAD_WANTED) /* the thread reads the oldest */
         return NULL;
@@ -210,7 +210,7 @@ void consume_refuse(struct consume *consume, enum reject_reason why, const char 
     unlock(consume);
 }
 
-/* ---- What is durable ---- */
+/* ---- Durable places ---- */
 
 void consume_durable(struct consume *consume, size_t partition, const struct consume_place *place) {
     struct consume_partition *p = of(consume, partition);
@@ -219,7 +219,7 @@ void consume_durable(struct consume *consume, size_t partition, const struct con
     unlock(consume);
 }
 
-/* ---- What there is to know ---- */
+/* ---- Status ---- */
 
 void consume_figures(const struct consume *consume, size_t partition,
                      struct consume_figures *figures) {
@@ -242,11 +242,11 @@ double consume_away(const struct consume *consume) {
     return since ? (double)(clock_ns() - since) / (double)NS_PER_SECOND : 0;
 }
 
-#define WAIT_NS (NS_PER_SECOND / 10) /* for room, between two looks */
+#define WAIT_NS (NS_PER_SECOND / 10) /* between two looks for room */
 
-/* ---- Making ---- */
+/* ---- Decoding ---- */
 
-/* The example, or the reason why it is none. */
+/* Decodes the example, or sets the reason why the message is not one. */
 static int make(struct consume *consume, const struct consume_read *read,
                 struct consume_message *made, struct error *error) {
     struct message message = read->message;
@@ -272,7 +272,7 @@ static int make(struct consume *consume, const struct consume_read *read,
     const struct frame frame = {consume->text.text, consume->text.size};
     made->why = decode(consume->decoder, &frame, 1, &made->example, made->text);
     if (made->why == REJECT_NOT && made->example.steps == 0)
-        made->why = reject(REJECT_SCHEMA, made->text, "a schema is no example");
+        made->why = reject(REJECT_SCHEMA, made->text, "a schema is not an example");
     made->dead = made->why != REJECT_NOT;
     return 0;
 }
@@ -287,7 +287,7 @@ static const void *copy(char **at, const void *bytes, size_t size) {
     return to;
 }
 
-/* What it points to becomes the item's own. */
+/* Copies the example's memory into the item. */
 static int fill(const struct consume *consume, struct consume_item *item,
                 const struct consume_read *read, struct error *error) {
     struct example *e = &item->message.example;
@@ -318,9 +318,9 @@ static int fill(const struct consume *consume, struct consume_item *item,
     return 0;
 }
 
-/* ---- Putting ---- */
+/* ---- Queue ---- */
 
-/* Under the mutex. */
+/* Locked. */
 static bool has_room(const struct consume *consume) {
     return consume->waiting < CONSUME_QUEUE &&
            (consume->waiting == 0 || consume->bytes < CONSUME_QUEUE_BYTES);
@@ -330,7 +330,7 @@ static bool is_read(const struct consume_partition *p) {
     return p->read && p->generation == p->reading;
 }
 
-/* Wait for room; meanwhile dead letters are written. 1, locked; 0; -1. */
+/* Waits for room and writes dead letters meanwhile. Returns 1 (locked), 0 or -1. */
 static int await_room(struct consume *consume, const struct consume_partition *p,
                       struct error *error) {
     for (;;) {
@@ -374,14 +374,14 @@ int consume_put(struct consume *consume, const struct consume_read *read, struct
         p->at = read->place;
     }
     unlock(consume);
-    *consume->said = '\0';
+    *consume->reported = '\0';
     return status < 0 ? -1 : 1;
 }
 
 #define PAUSE_FIRST (NS_PER_SECOND / 4)
 #define PAUSE_MAX (30 * NS_PER_SECOND)
 
-/* ---- Troubles ---- */
+/* ---- Failures ---- */
 
 void consume_answers(struct consume *consume, bool reads) {
     lock(consume);
@@ -392,7 +392,7 @@ void consume_answers(struct consume *consume, bool reads) {
     consume->pause = PAUSE_FIRST;
     consume->connected = true;
     if (since)
-        log_info("%s: back after %.1f s", consume->endpoint,
+        log_info("%s: available again after %.1f s", consume->endpoint,
                  (double)(clock_ns() - since) / (double)NS_PER_SECOND);
 }
 
@@ -406,9 +406,8 @@ void consume_is_away(struct consume *consume, const char *why) {
         log_warning("%s: %s; trying again until it answers", consume->endpoint, why);
 }
 
-/* What the daemon can do nothing about ends it, unless the broker has already been read: who has
-   changed a password, or a key's type, may change it back. EX_DATAERR ends it always, and so does
-   EX_USAGE: only a key of the configuration can decide. */
+/* A failure that the daemon cannot repair ends it, unless the broker was read before: an
+   administrator may restore a password or a key's type. EX_DATAERR and EX_USAGE always end it. */
 static void fail(struct consume *consume, const struct error *error) {
     lock(consume);
     bool answered = consume->answered;
@@ -420,16 +419,16 @@ static void fail(struct consume *consume, const struct error *error) {
     unlock(consume);
     if (!answered || final)
         consume_announce(consume);
-    else if (strcmp(consume->said, error->text) != 0)
+    else if (strcmp(consume->reported, error->text) != 0)
         log_warning("%s; trying again", error->text);
-    snprintf(consume->said, sizeof consume->said, "%s", error->text);
+    snprintf(consume->reported, sizeof consume->reported, "%s", error->text);
 }
 
 static void recover(struct consume *consume, const struct error *error) {
     consume->ops->disconnect(consume);
     bool worked = consume->connected;
     consume->connected = false;
-    if (worked && error->status == EX_TEMPFAIL) /* a connection ends now and then */
+    if (worked && error->status == EX_TEMPFAIL) /* connections break now and then */
         return;
     if (error->status == EX_TEMPFAIL)
         consume_is_away(consume, error->text);
@@ -487,7 +486,7 @@ bool consume_wanted(struct consume *consume, struct consume_partition *p, bool *
         p->at = p->start;
         p->counted = p->start.count > 0;
         p->committed = (struct consume_place){0};
-        p->grouped = p->short_said = p->is_short = false;
+        p->grouped = p->short_reported = p->is_short = false;
     }
     unlock(consume);
     return read;
@@ -502,8 +501,8 @@ int consume_bury(struct consume *consume, struct error *error) {
     unlock(consume);
     if (!wanted)
         return 0;
-    /* The item stays as it is: only consume_take drops it, which waits, or consume_stop's caller
-       does; then the letter was written for nothing. */
+    /* The item does not change meanwhile: only consume_take drops it, and that waits. If the caller
+       of consume_stop drops it, the letter is superfluous. */
     if (consume->ops->bury(consume, item, error) < 0)
         return -1;
     lock(consume);
@@ -514,7 +513,7 @@ int consume_bury(struct consume *consume, struct error *error) {
     return 0;
 }
 
-/* ---- The thread ---- */
+/* ---- Thread ---- */
 
 static void *read_on(void *context) {
     struct consume *consume = context;
@@ -541,18 +540,19 @@ static int start(struct consume *consume, struct error *error) {
     pthread_condattr_destroy(&monotonic);
     consume->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (consume->event < 0)
-        return error_set(error, EX_OSERR, "examples: no eventfd: %s", strerror(errno));
+        return error_set(error, EX_OSERR, "examples: cannot create an eventfd: %s",
+                         strerror(errno));
     if (consume->ops->open(consume, error))
         return -1;
     snprintf(consume->endpoint, sizeof consume->endpoint, "%.*s %.*s", CONSUME_NAME_SIZE / 2 - 1,
              consume->about.where, CONSUME_NAME_SIZE / 2 - 1, consume->about.stream);
     consume->about.endpoint = consume->endpoint;
-    sigfillset(&all); /* signals are the learning thread's */
+    sigfillset(&all); /* the learning thread handles signals */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int status = pthread_create(&consume->thread, NULL, read_on, consume);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     consume->started = status == 0;
-    return status ? error_set(error, EX_OSERR, "the thread that reads %s cannot be started: %s",
+    return status ? error_set(error, EX_OSERR, "cannot start the thread that reads %s: %s",
                               consume->endpoint, strerror(status))
                   : 0;
 }

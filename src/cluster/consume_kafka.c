@@ -1,5 +1,5 @@
-/* A topic of Kafka: all of its partitions are assigned at the offsets that the journal has. The
-   group is told what is durable; it has no members, for nothing is to be shared out. */
+/* A Kafka topic, of which all partitions are assigned at the journal's offsets. Durable offsets are
+   committed to the group, but the group has no members: without a fleet nothing is shared. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,19 +12,19 @@
 #include "consume_ops.h"
 #include "fleet_kafka.h"
 
-#define LOOK_NS NS_PER_SECOND           /* between two commits, and two looks at lags */
-#define SHORT_NS (10 * NS_PER_SECOND)   /* a partition ends too early: for longer */
-#define COUNT_NS (10 * NS_PER_SECOND)   /* between two questions how many partitions there are */
-#define WRITTEN_NS (10 * NS_PER_SECOND) /* for one dead letter */
+#define LOOK_NS NS_PER_SECOND           /* between two commits or two looks at lags */
+#define SHORT_NS (10 * NS_PER_SECOND)   /* time until a partition that ends too early is an error */
+#define COUNT_NS (10 * NS_PER_SECOND)   /* between two queries of the number of partitions */
+#define WRITTEN_NS (10 * NS_PER_SECOND) /* time limit for a dead letter */
 
-/* What is committed with an offset: that of the newest message before it, and 1. */
+/* Metadata of a committed offset: the number of the newest message before it, plus 1. */
 #define NOTE "after %" PRIu64
 
 enum {
-    ASK_MS = 1000,     /* for an answer of the cluster, */
-    COMMIT_MS = 2000,  /* or to a commit */
-    POLL_MS = 100,     /* where nothing waits for the learning thread, */
-    POLL_SHORT_MS = 5, /* and where something does */
+    ASK_MS = 1000,     /* time limit for an answer of the cluster */
+    COMMIT_MS = 2000,  /* time limit for a commit */
+    POLL_MS = 100,     /* while the learning thread has no messages */
+    POLL_SHORT_MS = 5, /* while it has some */
     WHY_POLLS = 60,
     NOTE_SIZE = 40,
     DIGEST_SIZE = CONFIG_DIGEST_SIZE + 64,
@@ -34,21 +34,21 @@ enum {
 struct kafka {
     struct kafka_options options;
     char digest[DIGEST_SIZE];    /* of a fleet */
-    rd_kafka_t *client, *writer; /* writer: of dead letters */
-    bool assigned;               /* as it is wanted now, */
-    bool reads;                  /* which is something */
-    uint64_t due, count_due;     /* of the next look */
-    bool written;                /* the dead letter, unless for this reason: */
+    rd_kafka_t *client, *writer; /* the writer sends dead letters */
+    bool assigned;               /* the assignment is up to date */
+    bool reads;                  /* and is not empty */
+    uint64_t due, count_due;     /* time of the next look */
+    bool written;                /* the dead letter is written, or failed with this code */
     rd_kafka_resp_err_t refused;
     struct error fatal; /* text "": none */
-    bool missing_said, down;
-    char said[KAFKA_WHY_SIZE]; /* the newest that a partition could not be read for, */
-    char why[KAFKA_WHY_SIZE];  /* and a server not be reached; "": none */
+    bool missing_reported, down;
+    char reported[KAFKA_WHY_SIZE]; /* the last read error that was logged */
+    char why[KAFKA_WHY_SIZE];      /* why no server is reached; "": unknown */
 };
 
 /* ---- Opening ---- */
 
-/* From within rd_kafka_consumer_poll. */
+/* Called within rd_kafka_consumer_poll. */
 static void on_error(rd_kafka_t *client, int code, const char *reason, void *context) {
     struct consume *consume = context;
     struct kafka *kafka = consume->broker;
@@ -56,15 +56,16 @@ static void on_error(rd_kafka_t *client, int code, const char *reason, void *con
     struct error away;
     (void)client;
     if (kafka_refuses((rd_kafka_resp_err_t)code)) {
-        kafka_say_refused(&kafka->fatal, &kafka->options, (rd_kafka_resp_err_t)code, &aim, reason);
+        kafka_report_refused(&kafka->fatal, &kafka->options, (rd_kafka_resp_err_t)code, &aim,
+                             reason);
         return;
     }
     kafka_keep_why(kafka->why, (rd_kafka_resp_err_t)code, reason);
     if (code != RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN && code != RD_KAFKA_RESP_ERR__RESOLVE)
         return;
     kafka->down = true;
-    kafka_say_away(&away, &kafka->options, kafka->why);
-    if (*kafka->why) /* otherwise who asks next says it */
+    kafka_report_away(&away, &kafka->options, kafka->why);
+    if (*kafka->why) /* otherwise the next request reports it */
         consume_is_away(consume, away.text);
 }
 
@@ -110,7 +111,7 @@ static void read_options(const struct config *config, struct kafka_options *opti
         options->settings.values[options->settings.count++] = settings->prefixes[n];
 }
 
-/* The settings are tried at once: what is wrong with them is wrong with the configuration. */
+/* Creates the client at once, so that an invalid setting is a configuration error. */
 static int open_kafka(struct consume *consume, struct error *error) {
     struct kafka *kafka = consume->broker = calloc(1, sizeof *kafka);
     if (!kafka)
@@ -121,10 +122,9 @@ static int open_kafka(struct consume *consume, struct error *error) {
         .group = consume->config->consume.kafka.group,
         .where = kafka->options.servers,
         .keeps = "replicas",
-        .counts = "the topic, as it is now,",
-        .regain = "give it back",
-        .belongs = "as examples.kafka.partitioner says: whoever writes must choose partitions so, "
-                   "by the stream's name",
+        .counts = "the topic",
+        .regain = "restore the partition",
+        .belongs = "by examples.kafka.partitioner, which the writer must use for the stream's name",
     };
     if (make_client(consume, error) == 0)
         return 0;
@@ -154,7 +154,7 @@ static size_t choose(const struct config *config, const char *key, size_t key_si
     return found < 0 ? 0 : (size_t)found;
 }
 
-/* What a stream is called, and to which partition it belongs, must be alike, too. */
+/* The digest includes the keys that name streams and assign them to partitions. */
 static int link_kafka(struct consume *consume, struct fleet_self *self, struct fleet_link **link,
                       struct error *error) {
     static const char *const PARTITIONERS[] = {"murmur2", "crc32", "fnv1a"};
@@ -174,11 +174,11 @@ static void print_place(const struct consume_place *place, char text[CONSUME_PLA
 /* ---- Partitions ---- */
 
 static int add_partitions(struct consume *consume, int count, struct error *error) {
-    /* A fleet ends, and says so. */
+    /* A fleet reports this itself, and ends. */
     bool more =
         consume->count > 0 && (size_t)count > consume->count && consume->config->fleet.lease == 0;
     if (more)
-        log_warning("%s: the topic has %d partitions now, and had %zu: the new ones are read from "
+        log_warning("%s: the topic has %d partitions now, and had %zu: reading the new ones from "
                     "their beginning",
                     consume->endpoint, count, consume->count);
     pthread_mutex_lock(&consume->mutex);
@@ -186,22 +186,22 @@ static int add_partitions(struct consume *consume, int count, struct error *erro
     for (int n = (int)consume->count; n < count && status == 0; n++)
         if (!consume_add(consume, n))
             status = error_set(error, EX_UNAVAILABLE,
-                               "%s: the topic has %d partitions, and at most %d can be read",
+                               "%s: the topic has %d partitions; at most %d are supported",
                                consume->endpoint, count, CONSUME_PARTITIONS_MAX);
     pthread_mutex_unlock(&consume->mutex);
     consume_announce(consume);
     return status;
 }
 
-static void say_missing(struct consume *consume) {
+static void report_missing(struct consume *consume) {
     struct kafka *kafka = consume->broker;
-    if (!kafka->missing_said)
-        log_warning("%s: there is no topic %s; waiting for it", kafka->options.servers,
+    if (!kafka->missing_reported)
+        log_warning("%s: topic %s not found; waiting for it", kafka->options.servers,
                     consume->about.stream);
-    kafka->missing_said = true;
+    kafka->missing_reported = true;
 }
 
-/* How many partitions the topic has. EX_TEMPFAIL: no answer. */
+/* Counts the topic's partitions. Fails with EX_TEMPFAIL if no server answers. */
 static int count_partitions(struct consume *consume, struct error *error) {
     struct kafka *kafka = consume->broker;
     const struct rd_kafka_metadata *about;
@@ -211,30 +211,31 @@ static int count_partitions(struct consume *consume, struct error *error) {
     if (kafka_refuses(code))
         on_error(kafka->client, code, rd_kafka_err2str(code), consume);
     if (code)
-        return kafka_say_away(error, &kafka->options, kafka->why);
+        return kafka_report_away(error, &kafka->options, kafka->why);
     *kafka->why = '\0';
     const struct rd_kafka_metadata_topic *found = about->topic_cnt ? &about->topics[0] : NULL;
     rd_kafka_resp_err_t wrong = found ? found->err : RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART;
     int count = found ? found->partition_cnt : 0, status = 0;
     rd_kafka_metadata_destroy(about);
     kafka->count_due = clock_ns() + (count ? COUNT_NS : LOOK_NS);
-    kafka->missing_said &= count == 0;
+    kafka->missing_reported &= count == 0;
     if (kafka_refuses(wrong))
         on_error(kafka->client, wrong, rd_kafka_err2str(wrong), consume);
     else if (count == 0)
-        say_missing(consume);
+        report_missing(consume);
     else if ((size_t)count > consume->count)
         status = add_partitions(consume, count, error);
     return status;
 }
 
-/* ---- Where partitions begin ---- */
+/* ---- Starts of partitions ---- */
 
 static int64_t next_offset(const struct consume_partition *p) {
-    return (int64_t)p->at.count; /* its offset and 1 */
+    return (int64_t)p->at.count; /* the offset plus 1 */
 }
 
-/* What the group has committed of the topic, by partition; below 0: nothing. NULL: EX_TEMPFAIL. */
+/* Returns the group's committed offsets of the topic by partition; below 0: none. NULL:
+   EX_TEMPFAIL. */
 static rd_kafka_topic_partition_list_t *ask_committed(struct consume *consume,
                                                       struct error *error) {
     struct kafka *kafka = consume->broker;
@@ -249,8 +250,8 @@ static rd_kafka_topic_partition_list_t *ask_committed(struct consume *consume,
     return NULL;
 }
 
-/* After the loss of a leader this may be so for a moment; a topic that was made again would in the
-   end have other messages at the offsets that are read next. */
+/* This may last for a moment after a leader was lost. If it stays, the topic was created again, and
+   new messages would get offsets that are already learned. */
 static int ends_before(struct consume *consume, struct consume_partition *p, int64_t high,
                        struct error *error) {
     const struct kafka *kafka = consume->broker;
@@ -258,15 +259,15 @@ static int ends_before(struct consume *consume, struct consume_partition *p, int
     if (!p->short_since || p->short_reading != p->reading)
         p->short_since = now;
     p->short_reading = p->reading;
-    return error_set(error, now - p->short_since > SHORT_NS ? EX_DATAERR : EX_UNAVAILABLE,
-                     "%s: %s ends at offset %" PRId64 ", before %" PRId64 ", up to which the group "
-                     "%s has learned it: it was made again, or has lost what it had; %s",
-                     kafka->options.servers, p->stream, high, next_offset(p), consume->about.group,
-                     consume->config->fleet.lease > 0
-                         ? "begin with another examples.kafka.group, and give each daemon of the "
-                           "fleet another state.directory"
-                         : "name another topic, or give this daemon a directory and a group of its "
-                           "own with state.directory and examples.kafka.group");
+    return error_set(
+        error, now - p->short_since > SHORT_NS ? EX_DATAERR : EX_UNAVAILABLE,
+        "%s: %s ends at offset %" PRId64 ", but the group %s has learned it up to %" PRId64
+        ": the topic was created again, or it has lost messages; %s",
+        kafka->options.servers, p->stream, high, consume->about.group, next_offset(p),
+        consume->config->fleet.lease > 0 ? "use another examples.kafka.group, and give each daemon "
+                                           "of the fleet another state.directory"
+                                         : "name another topic, or set another state.directory and "
+                                           "examples.kafka.group for this daemon");
 }
 
 static int set_start(struct consume *consume, struct consume_partition *p, int64_t committed,
@@ -284,7 +285,7 @@ static int set_start(struct consume *consume, struct consume_partition *p, int64
     return 0;
 }
 
-/* librdkafka itself would wait for the answer without a limit. */
+/* Waits with a time limit, unlike rd_kafka_commit. */
 static rd_kafka_resp_err_t commit(struct kafka *kafka, rd_kafka_topic_partition_list_t *list) {
     rd_kafka_queue_t *answers = rd_kafka_queue_new(kafka->client);
     rd_kafka_resp_err_t code = rd_kafka_commit_queue(kafka->client, list, answers, NULL, NULL);
@@ -297,8 +298,8 @@ static rd_kafka_resp_err_t commit(struct kafka *kafka, rd_kafka_topic_partition_
     return code;
 }
 
-/* Whether the group knows that what the topic had there between the newest message that is learned
-   and `low` was no message: then nothing is lost where that is gone. */
+/* Whether the offsets between the newest learned message and `low`, by the metadata of the group,
+   had no messages. Then nothing was lost there. */
 static bool was_passed(struct consume *consume, const struct consume_partition *p, int64_t low) {
     char note[NOTE_SIZE];
     if (p->passed >= (uint64_t)low)
@@ -317,17 +318,18 @@ static bool was_passed(struct consume *consume, const struct consume_partition *
 
 static void note_lost(struct consume *consume, struct consume_partition *p, int64_t low) {
     int64_t next = next_offset(p), count = low - next;
-    log_warning("%s: what %s had from offset %" PRId64 " to %" PRId64 " was gone before it was "
-                "read, up to %" PRId64 " message%s: its retention had passed, or somebody has "
-                "deleted it; keep more (the topic's retention.ms and retention.bytes), or let the "
-                "daemon be faster",
+    log_warning("%s: %s: offsets %" PRId64 " to %" PRId64
+                " were deleted before they were read, up to %" PRId64
+                " message%s, by retention or by hand; raise the topic's retention.ms and "
+                "retention.bytes, or make the daemon faster",
                 consume->endpoint, p->stream, next, low - 1, count, count == 1 ? "" : "s");
     pthread_mutex_lock(&consume->mutex);
     p->lost += (uint64_t)count;
     pthread_mutex_unlock(&consume->mutex);
 }
 
-/* What was before the oldest message is lost, what is after the newest one is of another topic. */
+/* Messages before the oldest one are lost; places after the newest one belong to an earlier
+   topic. */
 static int check_there(struct consume *consume, struct consume_partition *p, struct error *error) {
     struct kafka *kafka = consume->broker;
     const char *topic = consume->about.stream;
@@ -347,9 +349,9 @@ static int check_there(struct consume *consume, struct consume_partition *p, str
     return 0;
 }
 
-/* Partitions that the journal does not know begin where the group stands, or as `from` says.
-   `latest` is for a group that is new, and is committed at once: a partition that comes later, or
-   is empty until the daemon ends, loses nothing by it. */
+/* Partitions that are not in the journal begin at the group's offset, or as `from` requests.
+   `latest` applies only to a new group. It is committed at once, so that partitions that appear
+   later, or are still empty, lose nothing. */
 static int find_starts(struct consume *consume, rd_kafka_topic_partition_list_t *unknown,
                        struct error *error) {
     struct kafka *kafka = consume->broker;
@@ -374,8 +376,8 @@ static int find_starts(struct consume *consume, rd_kafka_topic_partition_list_t 
     return code ? error_set(error, EX_TEMPFAIL, "%s", rd_kafka_err2str(code)) : status;
 }
 
-/* All that is to be read is added to `list`, and to `unknown` what has no place yet. 1: something
-   has changed; 0; -1. */
+/* Adds all partitions to read to `list`, and those without a place also to `unknown`. Returns 1 if
+   anything has changed, 0, or -1. */
 static int choose_read(struct consume *consume, rd_kafka_topic_partition_list_t *list,
                        rd_kafka_topic_partition_list_t *unknown, struct error *error) {
     const char *topic = consume->about.stream;
@@ -405,7 +407,7 @@ static int choose_read(struct consume *consume, rd_kafka_topic_partition_list_t 
     return status < 0 ? -1 : changed;
 }
 
-/* What has begun: `begun` is where; or once more the next time. */
+/* Notes the partitions that have begun, or retries them next time. */
 static void settle(struct consume *consume, bool good) {
     for (size_t n = 0; n < consume->count; n++) {
         struct consume_partition *p = consume->partitions[n];
@@ -439,9 +441,9 @@ static int assign(struct consume *consume, struct error *error) {
     return status;
 }
 
-/* ---- What is durable ---- */
+/* ---- Durable places ---- */
 
-/* Under the mutex: the offset before which nothing is to be learned any more. */
+/* Returns the offset before which everything is learned. Locked. */
 static uint64_t reached(const struct consume_partition *p) {
     uint64_t durable = p->durable.count > p->begun ? p->durable.count : p->begun;
     if (p->durable.count < p->put)
@@ -449,7 +451,7 @@ static uint64_t reached(const struct consume_partition *p) {
     return p->passed > p->at.count ? p->passed : p->at.count;
 }
 
-/* With the offset goes what it was reached from: check_there needs it. */
+/* The metadata names the newest message before the offset, for check_there. */
 static void add_offset(const struct consume *consume, rd_kafka_topic_partition_list_t *list,
                        const struct consume_partition *p) {
     char note[NOTE_SIZE];
@@ -457,12 +459,12 @@ static void add_offset(const struct consume *consume, rd_kafka_topic_partition_l
         rd_kafka_topic_partition_list_add(list, consume->about.stream, p->number);
     of->offset = (int64_t)p->committed.count;
     snprintf(note, sizeof note, NOTE, p->durable.count);
-    of->metadata = p->durable.count ? strdup(note) : NULL; /* librdkafka frees it */
+    of->metadata = p->durable.count ? strdup(note) : NULL; /* freed by librdkafka */
     of->metadata_size = of->metadata ? strlen(note) : 0;
 }
 
-/* A fleet commits its offsets with its states. */
-static rd_kafka_topic_partition_list_t *take_offsets(struct consume *consume) {
+/* Returns the offsets to commit. A fleet commits its offsets with its states. */
+static rd_kafka_topic_partition_list_t *list_offsets(struct consume *consume) {
     rd_kafka_topic_partition_list_t *list =
         rd_kafka_topic_partition_list_new((int)consume->count + 1);
     pthread_mutex_lock(&consume->mutex);
@@ -491,14 +493,14 @@ static void measure(struct consume *consume, struct consume_partition *p) {
     pthread_mutex_unlock(&consume->mutex);
 }
 
-/* A commit that fails is made up for by the next one. */
+/* The next commit replaces one that has failed. */
 static int look(struct consume *consume, struct error *error) {
     struct kafka *kafka = consume->broker;
     (void)error;
     if (!kafka->client || clock_ns() < kafka->due)
         return 0;
     kafka->due = clock_ns() + LOOK_NS;
-    rd_kafka_topic_partition_list_t *list = take_offsets(consume);
+    rd_kafka_topic_partition_list_t *list = list_offsets(consume);
     if (list->cnt > 0)
         rd_kafka_commit(kafka->client, list, 1);
     rd_kafka_topic_partition_list_destroy(list);
@@ -509,7 +511,7 @@ static int look(struct consume *consume, struct error *error) {
 
 static void commit_last(struct consume *consume) {
     struct kafka *kafka = consume->broker;
-    rd_kafka_topic_partition_list_t *list = take_offsets(consume);
+    rd_kafka_topic_partition_list_t *list = list_offsets(consume);
     if (list->cnt > 0)
         commit(kafka, list);
     rd_kafka_topic_partition_list_destroy(list);
@@ -517,7 +519,7 @@ static void commit_last(struct consume *consume) {
 
 /* ---- Dead letters: messages of the topic NAME.dead ---- */
 
-/* From within rd_kafka_poll of the writer. */
+/* Called within rd_kafka_poll of the writer. */
 static void on_delivery(rd_kafka_t *client, const rd_kafka_message_t *m, void *context) {
     struct consume *consume = context;
     struct kafka *kafka = consume->broker;
@@ -530,8 +532,8 @@ static int make_writer(struct consume *consume, struct error *error) {
     static const char *const SETTINGS[][2] = {
         {"acks", "all"},
         {"linger.ms", "0"},
-        {"message.max.bytes", "1000000000"},           /* the server says what is too large, */
-        {"topic.metadata.propagation.max.ms", "2000"}, /* and what is not there */
+        {"message.max.bytes", "1000000000"},           /* the server's limit applies */
+        {"topic.metadata.propagation.max.ms", "2000"}, /* time until a missing topic is reported */
     };
     struct kafka *kafka = consume->broker;
     rd_kafka_conf_t *conf =
@@ -543,7 +545,7 @@ static int make_writer(struct consume *consume, struct error *error) {
     return kafka_client(&kafka->writer, RD_KAFKA_PRODUCER, conf, error);
 }
 
-/* With `whole` false its value is left out. */
+/* The headers of a dead letter. With `whole` false, they mark that the value is left out. */
 static rd_kafka_headers_t *headers_of(const struct consume *consume,
                                       const struct consume_item *item, bool whole) {
     const struct consume_partition *p = consume->partitions[item->message.partition];
@@ -561,7 +563,7 @@ static rd_kafka_headers_t *headers_of(const struct consume *consume,
     return headers;
 }
 
-/* Write it, and wait for the answer. */
+/* Writes the dead letter and waits for the answer. */
 static rd_kafka_resp_err_t write_letter(struct consume *consume, const struct consume_item *item,
                                         const char *topic, bool whole) {
     struct kafka *kafka = consume->broker;
@@ -580,7 +582,7 @@ static rd_kafka_resp_err_t write_letter(struct consume *consume, const struct co
     while (!kafka->written && clock_ns() < end && !consume_is_closing(consume))
         rd_kafka_poll(kafka->writer, POLL_MS);
     code = kafka->refused;
-    if (!kafka->written) { /* so that a late answer is none to the next */
+    if (!kafka->written) { /* a late answer must not count for the next letter */
         rd_kafka_purge(kafka->writer, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT);
         rd_kafka_flush(kafka->writer, POLL_MS);
     }
@@ -599,14 +601,14 @@ static int bury(struct consume *consume, const struct consume_item *item, struct
     if (!code)
         return 0;
     if (kafka_refuses(code))
-        kafka_say_refused(error, &kafka->options, code, &(struct kafka_aim){"Write", topic, NULL},
-                          rd_kafka_err2str(code));
+        kafka_report_refused(error, &kafka->options, code,
+                             &(struct kafka_aim){"Write", topic, NULL}, rd_kafka_err2str(code));
     else if (code == RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC ||
              code == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART)
-        error_set(error, EX_TEMPFAIL, "there is no such topic: make it (kafka-topics --create)");
+        error_set(error, EX_TEMPFAIL, "topic not found; create it (kafka-topics --create)");
     else
         error_set(error, EX_TEMPFAIL, "%s", rd_kafka_err2str(code));
-    return error_prefix(error, "a dead letter cannot be written to %s", topic);
+    return error_prefix(error, "cannot write a dead letter to %s", topic);
 }
 
 /* ---- Messages ---- */
@@ -620,10 +622,10 @@ static int take(struct consume *consume, const rd_kafka_message_t *m, struct err
     char id[CONSUME_NAME_SIZE + CONSUME_PLACE_SIZE];
     rd_kafka_timestamp_type_t type;
     int64_t time = rd_kafka_message_timestamp(m, &type);
-    if (!p || m->offset < next_offset(p)) /* of an assignment before this one */
+    if (!p || m->offset < next_offset(p)) /* it belongs to an earlier assignment */
         return 0;
     bool keyed = consume->config->consume.kafka.by_key && m->key_len > 0;
-    /* In a fleet a stream is in one partition alone. */
+    /* In a fleet, each stream belongs to one partition. */
     const char *topic = consume->config->fleet.lease > 0 ? p->stream : consume->about.stream;
     snprintf(id, sizeof id, "offset %" PRId64 " of %s", m->offset, p->name);
     const struct consume_read read = {
@@ -635,7 +637,7 @@ static int take(struct consume *consume, const rd_kafka_message_t *m, struct err
                     .bytes = m->payload ? m->payload : "",
                     .size = m->len,
                     .time = time > 0 ? (double)time / 1e3 : 0},
-        .why = m->payload ? NULL : "it has no value: a tombstone",
+        .why = m->payload ? NULL : "a tombstone: the message has no value",
         .raw_key = m->key,
         .raw = m->payload ? m->payload : "",
         .raw_key_size = m->key_len,
@@ -647,15 +649,15 @@ static int take(struct consume *consume, const rd_kafka_message_t *m, struct err
     return put < 0 ? -1 : 0;
 }
 
-/* Nothing more comes before that offset: what is there are marks of transactions, what was aborted,
-   or nothing, where the topic is compacted. */
+/* All messages before this offset are read: the gap contains transaction markers, aborted messages,
+   or compacted offsets. */
 static void note_end(const struct consume *consume, const rd_kafka_message_t *m) {
     struct consume_partition *p = of(consume, m->partition);
     if (p && p->reading && m->offset > 0)
         p->passed = (uint64_t)m->offset;
 }
 
-/* The offset is not there any more. */
+/* Handles an offset that is no longer there. */
 static int reset(struct consume *consume, int32_t number, struct error *error) {
     struct kafka *kafka = consume->broker;
     struct consume_partition *p = of(consume, number);
@@ -663,20 +665,21 @@ static int reset(struct consume *consume, int32_t number, struct error *error) {
     return p && p->reading ? check_there(consume, p, error) : 0;
 }
 
-/* librdkafka tries again by itself; what it cannot read at all (a codec that it was built without,
-   a bad checksum) would else be silence. */
-static void say_unread(struct consume *consume, const rd_kafka_message_t *m) {
+/* librdkafka retries silently, even where it can never read the message: an unsupported codec, or a
+   bad checksum. */
+static void report_unread(struct consume *consume, const rd_kafka_message_t *m) {
     struct kafka *kafka = consume->broker;
     char text[KAFKA_WHY_SIZE];
-    snprintf(text, sizeof text, "%s[%" PRId32 "] cannot be read: %s", consume->about.stream,
+    snprintf(text, sizeof text, "cannot read %s[%" PRId32 "]: %s", consume->about.stream,
              m->partition, rd_kafka_message_errstr(m));
-    if (strcmp(kafka->said, text) != 0)
+    if (strcmp(kafka->reported, text) != 0)
         log_warning("%s: %s; trying again", kafka->options.servers, text);
-    snprintf(kafka->said, sizeof kafka->said, "%s", text);
+    snprintf(kafka->reported, sizeof kafka->reported, "%s", text);
 }
 
-/* A message that is an error. */
-static int judge(struct consume *consume, const rd_kafka_message_t *m, struct error *error) {
+/* Handles a message that reports an error. */
+static int check_message(struct consume *consume, const rd_kafka_message_t *m,
+                         struct error *error) {
     if (m->err == RD_KAFKA_RESP_ERR__PARTITION_EOF)
         note_end(consume, m);
     else if (kafka_refuses(m->err))
@@ -684,18 +687,18 @@ static int judge(struct consume *consume, const rd_kafka_message_t *m, struct er
     else if (m->err == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART ||
              m->err == RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC ||
              m->err == RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION)
-        say_missing(consume);
+        report_missing(consume);
     else if (m->err == RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET ||
              m->err == RD_KAFKA_RESP_ERR_OFFSET_OUT_OF_RANGE)
         return reset(consume, m->partition, error);
     else
-        say_unread(consume, m);
+        report_unread(consume, m);
     return 0;
 }
 
-/* ---- The thread ---- */
+/* ---- Thread ---- */
 
-/* Whether the cluster is back, where it was away. */
+/* Checks whether the cluster is available again. */
 static void probe(struct consume *consume) {
     struct kafka *kafka = consume->broker;
     if (kafka->down && kafka_answers(kafka->client, ASK_MS / 5))
@@ -705,8 +708,8 @@ static void probe(struct consume *consume) {
         consume_answers(consume, reads);
 }
 
-/* No answer: librdkafka's thread may tell in a moment why. What else comes is read again by the
-   next client. */
+/* librdkafka's thread may report the reason a moment later. Messages that arrive meanwhile are read
+   again by the next client. */
 static void await_why(struct kafka *kafka) {
     for (int n = 0; n < WHY_POLLS && !*kafka->why && !*kafka->fatal.text; n++) {
         rd_kafka_message_t *m = rd_kafka_consumer_poll(kafka->client, POLL_SHORT_MS);
@@ -722,14 +725,14 @@ static int turn(struct consume *consume, struct error *error) {
     if (clock_ns() >= kafka->count_due && count_partitions(consume, error) < 0) {
         await_why(kafka);
         if (!*kafka->fatal.text)
-            return *kafka->why ? kafka_say_away(error, &kafka->options, kafka->why) : -1;
+            return *kafka->why ? kafka_report_away(error, &kafka->options, kafka->why) : -1;
     }
     if (!*kafka->fatal.text && (assign(consume, error) < 0 || consume_bury(consume, error) < 0 ||
                                 look(consume, error) < 0))
         return -1;
     rd_kafka_message_t *m =
         rd_kafka_consumer_poll(kafka->client, consume_is_empty(consume) ? POLL_MS : POLL_SHORT_MS);
-    int status = !m ? 0 : m->err ? judge(consume, m, error) : take(consume, m, error);
+    int status = !m ? 0 : m->err ? check_message(consume, m, error) : take(consume, m, error);
     if (m && !m->err) {
         kafka->down = false;
         *kafka->why = '\0';

@@ -1,6 +1,6 @@
-/* Between the common part (consume.c: the queue, the thread, its troubles) and a broker, one file
-   each. The common part calls the broker through struct consume_ops alone. On its thread the broker
-   calls the functions below. */
+/* The interface between the common part (consume.c: queue, thread, retries) and the brokers, one
+   file each. The common part calls a broker only through struct consume_ops. On its thread, the
+   broker calls the functions below. */
 #ifndef RUNNEL_CONSUME_OPS_H
 #define RUNNEL_CONSUME_OPS_H
 
@@ -12,130 +12,132 @@
 #include "common/error.h"
 #include "consume.h"
 
-/* What the reading thread has of a partition is marked; all else is under the mutex. */
+/* The fields of the reading thread are marked; the mutex protects all others. */
 struct consume_partition {
     char name[CONSUME_NAME_SIZE];
-    const char *stream; /* Redis: its key, within `name` */
-    int32_t number;     /* its place among the partitions; Kafka: its own */
+    const char *stream; /* Redis: its key, a part of `name` */
+    int32_t number;     /* index of the partition; Kafka: the partition's number */
     uint64_t producer;
 
     bool read;
-    uint64_t generation;        /* how often it was started */
-    bool known;                 /* where to begin: */
-    struct consume_place start; /* after this one */
+    uint64_t generation;        /* number of starts */
+    bool known;                 /* whether `start` is set */
+    struct consume_place start; /* reading begins after this place */
     struct consume_place taken, durable;
     int64_t lag; /* -1 = unknown */
     uint64_t dead, lost;
 
-    uint64_t reading;        /* the thread's: the generation that it reads, 0 = none; */
-    struct consume_place at; /* the newest message that it has put, or knows to be gone */
+    /* Fields of the reading thread. */
+    uint64_t reading;        /* the generation that it reads; 0 = none */
+    struct consume_place at; /* the newest message that it has queued, or knows to be deleted */
     uint64_t begun;          /* at.count when this generation began */
-    bool counted;            /* Redis: at.count is right */
-    bool assigned, begins;   /* Kafka, */
-    uint64_t short_since;    /* ns: it ends before what is learned; 0: it does not; */
-    uint64_t short_reading;  /* in this generation; and offsets: */
-    uint64_t put;            /* after the newest message that it has put; 0: none */
-    uint64_t passed;         /* before this one nothing comes that has not been put */
-    struct redis_id id;      /* Redis: its id */
+    bool counted;            /* Redis: at.count is exact */
+    bool assigned, begins;   /* Kafka */
+    uint64_t short_since;    /* ns: since when it ends before learned messages; 0: it does not */
+    uint64_t short_reading;  /* the generation of short_since */
+    uint64_t put;            /* offset after the newest queued message; 0: none */
+    uint64_t passed;         /* all messages before this offset are queued */
+    struct redis_id id;      /* Redis: the ID of `at` */
     struct consume_place committed;
-    bool grouped;     /* the group is there */
-    uint64_t missing; /* ns: since when it is not there; 0: it is */
-    bool missing_said, short_said;
-    bool is_short;       /* Redis: the stream is not there, or ends before `id`, */
-    int64_t short_count; /* and had so many entries then */
+    bool grouped;     /* the group exists */
+    uint64_t missing; /* ns: since when the stream is missing; 0: it exists */
+    bool missing_reported, short_reported;
+    bool is_short;       /* Redis: the stream is missing, or ends before `id` */
+    int64_t short_count; /* the number of its entries then */
 };
 
-/* A message that waits. */
+/* A queued message. */
 struct consume_item {
     struct consume_message message;
     uint64_t generation;
-    size_t bytes; /* used of */
-    char *block;  /* (capacity,) the example's, then what a dead letter is made of: */
+    size_t bytes; /* bytes of `block` in use */
+    char *block;  /* (capacity,) memory of the example, followed by that of the dead letter */
     size_t capacity;
-    const char *raw_key, *raw; /* Kafka: key and payload as they came; NULL: none */
+    const char *raw_key, *raw; /* Kafka: key and value as received; NULL: none */
     size_t raw_key_size, raw_size;
 };
 
-/* Of the dead letter that the learning thread waits for. */
+/* State of the dead letter that the learning thread waits for. */
 enum consume_dead { DEAD_NONE, DEAD_WANTED, DEAD_WRITTEN };
 
 struct consume_ops {
-    const char *kind;           /* "redis": names of partitions in the journal begin so */
-    const char *before, *after; /* the number in a partition's name */
+    const char *kind;           /* "redis": prefix of partition names in the journal */
+    const char *before, *after; /* the text around the number in a partition's name */
 
-    /* Learning thread: read the configuration, fill in `about`; nothing is connected. */
+    /* Reads the configuration and fills `about`; does not connect. Learning thread. */
     int (*open)(struct consume *consume, struct error *error);
     void (*close)(struct consume *consume);
 
-    /* As consume_print. */
+    /* See consume_print. */
     void (*print)(const struct consume_place *place, char text[CONSUME_PLACE_SIZE]);
 
-    /* Which of `count` partitions those who write choose for a key. */
+    /* Returns the partition, below `count`, that the broker's writers choose for a key. */
     size_t (*choose)(const struct config *config, const char *key, size_t key_size, size_t count);
 
-    /* As consume_link. */
+    /* See consume_link. */
     int (*link)(struct consume *consume, struct fleet_self *self, struct fleet_link **link,
                 struct error *error);
 
-    /* The thread: the next thing to be done; 0, or -1: EX_TEMPFAIL with a clause, it is not there;
-       otherwise it makes no sense to try again, EX_DATAERR: and would be wrong later. After -1
-       comes `disconnect`, also at the end. */
+    /* Does the next piece of work on the thread. Returns 0, or -1: EX_TEMPFAIL with a clause if the
+       broker is not available; other errors have a whole sentence, and a retry does not help.
+       EX_DATAERR: a later retry would even do harm. `disconnect` follows each -1, and the end. */
     int (*turn)(struct consume *consume, struct error *error);
     void (*disconnect)(struct consume *consume);
 
-    /* Write the dead letter of the oldest item; as turn. */
+    /* Writes the dead letter of the oldest item; returns as `turn` does. */
     int (*bury)(struct consume *consume, const struct consume_item *item, struct error *error);
 
-    /* While there is no room for what has been read, every now and then; as turn. */
+    /* Called now and then while the queue is full; returns as `turn` does. */
     int (*meanwhile)(struct consume *consume, struct error *error);
 
-    /* Learning thread, under the mutex: what turn waits for ends. NULL: it waits for short. */
+    /* Ends a wait of `turn`. NULL: `turn` waits only for a short time. Learning thread, locked. */
     void (*interrupt)(struct consume *consume);
 };
 
 struct consume {
     const struct config *config;
     const struct consume_ops *ops;
-    void *broker; /* its own */
+    void *broker; /* the broker's own data */
     struct consume_about about;
     char endpoint[CONSUME_NAME_SIZE];
-    const char *fields[CONFIG_SHARES_MAX]; /* of examples.json, for */
-    struct mapping *mapping; /* the thread's, and the next four; NULL: messages are examples */
+    const char *fields[CONFIG_SHARES_MAX]; /* the fields of examples.json, for `mapping` */
+    /* this and the next four belong to the thread; NULL: each message is an example */
+    struct mapping *mapping;
     struct decoder *decoder;
     struct message_text text;
-    uint64_t pause;             /* ns, the next one */
-    bool connected;             /* and nothing has failed since */
-    char said[ERROR_TEXT_SIZE]; /* the newest trouble that somebody has to mend */
+    uint64_t pause;                 /* ns: the next pause */
+    bool connected;                 /* no failure since the connection */
+    char reported[ERROR_TEXT_SIZE]; /* the last failure that was logged */
     size_t input_bytes, target_bytes;
 
     pthread_mutex_t mutex;
     pthread_cond_t changed; /* wakes the thread */
     pthread_t thread;
     bool started, closing;
-    _Atomic bool ended;   /* the thread is about to */
-    bool answered;        /* once, since it was opened */
-    uint64_t since;       /* ns: it does not answer; 0 = it does */
+    _Atomic bool ended;   /* the thread has to end */
+    bool answered;        /* the broker has been read since the start */
+    uint64_t since;       /* ns: since when the broker does not answer; 0 = it answers */
     struct error failure; /* status 0 = none */
-    struct consume_partition *partitions[CONSUME_PARTITIONS_MAX]; /* (count,) none goes */
+    struct consume_partition *partitions[CONSUME_PARTITIONS_MAX]; /* (count,) never removed */
     size_t count;
 
     struct consume_item items[CONSUME_QUEUE];
-    size_t head, waiting, bytes; /* of those that wait */
-    bool given;                  /* the oldest one has been taken, and lies there until the next */
-    enum consume_dead dead;      /* of the oldest */
+    size_t head, waiting, bytes; /* of the queued items */
+    bool given;                  /* the oldest item was returned, and stays until the next call */
+    enum consume_dead dead;      /* state of the oldest item's dead letter */
 
     int event;
 };
 
-/* Under the mutex: a partition more, that of the number; -1: all of the stream. NULL: out of
-   memory, or there are too many. */
+/* Adds the partition with this number; -1: the whole stream. Returns NULL if out of memory or above
+   the limit. Locked. */
 struct consume_partition *consume_add(struct consume *consume, int32_t number);
 
-/* Wake the learning thread. */
+/* Wakes the learning thread. */
 void consume_announce(struct consume *consume);
 
-/* What was read of a partition whose generation is `reading`. `message` has no number yet. With
-   `why` it is no example. `raw_key`.. may be NULL. */
+/* A message of a partition in the generation `reading`, without a number yet. With `why` it is not
+   an example. `raw_key` and `raw` may be NULL. */
 struct consume_read {
     struct consume_partition *partition;
     struct consume_place place;
@@ -145,33 +147,34 @@ struct consume_read {
     size_t raw_key_size, raw_size;
 };
 
-/* Put it to what waits, and wait for room; the partition is then `at` its place. 1; 0: the
-   partition is read no more, or all is closing; -1: as turn. */
+/* Waits for room and queues the message; then the partition is `at` its place. Returns 1; 0 if the
+   partition is not read any more, or everything closes; -1 as `turn`. */
 int consume_put(struct consume *consume, const struct consume_read *read, struct error *error);
 
-/* It answers: said if it did not before. `reads`: and what is to be read can be. */
+/* Notes that the broker answers, and logs that it is available again. With `reads`, the partitions
+   can be read, too. */
 void consume_answers(struct consume *consume, bool reads);
 
-/* It does not, as a library says that tries again by itself: said once. */
+/* Notes that the broker does not answer, and logs it once; the library retries by itself. */
 void consume_is_away(struct consume *consume, const char *why);
 
-/* Write the dead letter that is waited for, if one is. */
+/* Writes the dead letter that the learning thread waits for, if any. */
 int consume_bury(struct consume *consume, struct error *error);
 
-/* Wait until something changes, but not longer. */
+/* Waits for a change, up to a time limit. */
 void consume_rest(struct consume *consume, uint64_t ns);
 
 bool consume_is_closing(struct consume *consume);
 
-/* Whether nothing waits for the learning thread. */
+/* Whether the queue is empty. */
 bool consume_is_empty(struct consume *consume);
 
-/* Whether no partition has a place yet: `from` is for all of them together. Those that come later,
-   or had nothing, begin with their first message. */
+/* Whether no partition has a place yet: `from` applies to all of them together. Partitions that
+   appear later, or were empty, begin with their first message. */
 bool consume_is_new(struct consume *consume);
 
-/* The partition as it is to be read: true, with `reading` (and at the beginning of a generation
-   `at`, or false in `*known`) as it has to be; false: not. */
+/* Whether the partition is to be read; if so, sets `reading`, and at the beginning of a generation
+   `at`, or false in `*known`. */
 bool consume_wanted(struct consume *consume, struct consume_partition *partition, bool *begins,
                     bool *known);
 

@@ -1,5 +1,5 @@
-/* Streams of Redis. XREAD says after which id it reads: no group is needed for that, but one is
-   told what is durable, so that XINFO GROUPS shows people how far the daemon is. */
+/* Redis streams. XREAD receives the ID to read after, and needs no group. Durable IDs go to a group
+   all the same, so that XINFO GROUPS shows the daemon's progress. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,17 +17,17 @@
 #include "consume_ops.h"
 #include "fleet_replies.h"
 
-#define IDLE_NS NS_PER_SECOND         /* between two turns, where nothing is to be read */
-#define REST_NS (NS_PER_SECOND / 200) /* while the learning thread has something to do */
-#define LOOK_NS NS_PER_SECOND         /* between two commits, and two looks at what there is */
+#define IDLE_NS NS_PER_SECOND         /* between two turns without streams to read */
+#define REST_NS (NS_PER_SECOND / 200) /* while the learning thread has messages */
+#define LOOK_NS NS_PER_SECOND         /* between two commits or two looks at the streams */
 
 enum {
-    READ_WORDS = 6, /* of XREAD, without streams and ids */
-    BLOCK_MS = 100, /* of a read that finds nothing */
-    BATCH = 512,    /* entries of all streams together, at most about, */
+    READ_WORDS = 6, /* words of XREAD, without streams and ids */
+    BLOCK_MS = 100, /* time limit of a read */
+    BATCH = 512,    /* entries of all streams together, at most about */
     BATCH_LEAST = 8,
-    BATCH_BYTES = 4 << 20, /* and bytes of them, as far as that can be told from the last */
-    MISSING_SAID = 3,
+    BATCH_BYTES = 4 << 20, /* bytes of a batch, estimated from the last one */
+    MISSING_SHOWN = 3,
     MORE_SIZE = 48,
     MISTAKEN_SIZE = CONSUME_NAME_SIZE + 128,
     PLACE_SIZE = 64,
@@ -36,18 +36,18 @@ enum {
 
 struct redis {
     struct url url;
-    redisContext *context; /* under the mutex it is made and freed */
-    uint64_t due;          /* of the next look */
-    bool counts;           /* the server counts what was ever added: Redis 7 */
-    bool had_fleet;        /* the group was a fleet's that read the stream; one that runs is */
-    bool fleet_said;
-    const char **words; /* (2 CONSUME_PARTITIONS_MAX + READ_WORDS,) of XREAD */
+    redisContext *context; /* created and freed under the mutex */
+    uint64_t due;          /* time of the next look */
+    bool counts;           /* the server counts added entries (Redis 7) */
+    bool had_fleet;        /* a fleet has used the group; a fleet is running */
+    bool fleet_reported;
+    const char **words; /* (2 CONSUME_PARTITIONS_MAX + READ_WORDS,) words of XREAD */
     char (*ids)[REDIS_ID_SIZE];
     struct consume_partition **reading; /* (reading_count,) */
     size_t reading_count;
-    size_t each;  /* entries of a stream that are asked for at once, and */
-    size_t bytes; /* those that came then */
-    char *object; /* an entry's fields as JSON */
+    size_t each;  /* entries of a stream per request */
+    size_t bytes; /* bytes of the last reply */
+    char *object; /* the fields of an entry as JSON */
 };
 
 /* ---- Opening ---- */
@@ -82,8 +82,8 @@ static int open_redis(struct consume *consume, struct error *error) {
         .where = redis->url.name,
         .keeps = "appendonly",
         .counts = "examples.redis.partitions",
-        .regain = "set the number that its writers use",
-        .belongs = "by the FNV-1a hash of its key: whoever writes must choose partitions so",
+        .regain = "set the number of partitions that its writers use",
+        .belongs = "by the FNV-1a hash of its key, which the writer must use, too",
     };
     const uint64_t partitions = consume->config->consume.redis.partitions;
     for (uint64_t n = 0; n < (partitions ? partitions : 1); n++)
@@ -133,19 +133,19 @@ static void interrupt(struct consume *consume) {
 
 /* ---- Commands ---- */
 
-/* What the server's error says about a stream of ours. */
-static int judge(const struct redis *redis, const struct consume_partition *p, const char *text,
-                 struct error *error) {
+/* Sets the error for a server's error reply about a stream. */
+static int fail_reply(const struct redis *redis, const struct consume_partition *p,
+                      const char *text, struct error *error) {
     if (p && strncmp(text, "WRONGTYPE", strlen("WRONGTYPE")) == 0)
-        return error_set(error, EX_UNAVAILABLE,
-                         "%s: the key %s is no stream, but something else: name another with "
-                         "examples.redis.stream, or remove that key",
-                         redis->url.name, p->stream);
-    return redis_judge(&redis->url, text, error);
+        return error_set(
+            error, EX_UNAVAILABLE,
+            "%s: key %s is not a stream: set another examples.redis.stream, or remove the key",
+            redis->url.name, p->stream);
+    return redis_fail(&redis->url, text, error);
 }
 
-/* A command's reply, none of an error unless that begins with `allowed`. `p` is the partition that
-   the command is about. NULL: as turn. */
+/* Sends a command and returns its reply. An error reply fails unless it begins with `allowed`. `p`
+   is the partition of the command. Returns NULL with the errors of `turn`. */
 static redisReply *ask(struct redis *redis, const struct consume_partition *p, int count,
                        const char **words, const char *allowed, struct error *error) {
     redisReply *got = redisCommandArgv(redis->context, count, words, NULL);
@@ -154,23 +154,23 @@ static redisReply *ask(struct redis *redis, const struct consume_partition *p, i
     if (got->type != REDIS_REPLY_ERROR ||
         (allowed && strncmp(got->str, allowed, strlen(allowed)) == 0))
         return got;
-    judge(redis, p, got->str, error);
+    fail_reply(redis, p, got->str, error);
     freeReplyObject(got);
     return NULL;
 }
 
-/* ---- What there is ---- */
+/* ---- Streams ---- */
 
-/* XINFO STREAM; `length` 0 and all else 0: there is none. */
+/* Result of XINFO STREAM. All zeros if the stream does not exist. */
 struct about {
     bool exists;
-    int64_t added, length; /* added -1: the server does not say */
+    int64_t added, length; /* added -1: the server does not count */
     struct redis_id last;
-    struct redis_id oldest; /* of the oldest entry, with a length, */
-    struct redis_id newest; /* and of the newest one: others were deleted since */
+    struct redis_id oldest; /* ID of the oldest entry, if length is not 0 */
+    struct redis_id newest; /* ID of the newest entry that was ever added */
 };
 
-/* A count that is below 0 is none. */
+/* A negative count is unknown. */
 static int64_t number_at(const redisReply *list, const char *name, int64_t otherwise) {
     const redisReply *found = redis_member(list, name);
     return found && found->type == REDIS_REPLY_INTEGER && found->integer >= 0 ? found->integer
@@ -186,7 +186,7 @@ static void read_about(const redisReply *reply, struct about *about) {
     const redisReply *newest = redis_member(reply, "last-entry");
     about->added = number_at(reply, "entries-added", -1);
     about->length = number_at(reply, "length", 0);
-    if (about->added < about->length) /* all that is there was added */
+    if (about->added < about->length) /* no entry was deleted */
         about->added = -1;
     if (last && last->str)
         about->last = redis_id_parse(last->str);
@@ -207,9 +207,9 @@ static int look_up(struct redis *redis, const struct consume_partition *p, struc
     return 0;
 }
 
-/* ---- A fleet with this group ---- */
+/* ---- Fleets with the same group ---- */
 
-/* Of the keys that fleet/fleet_scripts.h lists. What a user may not read is not there. */
+/* Reads a key of a fleet (fleet_scripts.h). A key that the user may not read counts as missing. */
 static redisReply *ask_fleet(struct consume *consume, const char *command, const char *key,
                              const char *field, struct error *error) {
     char name[FLEET_KEY_SIZE];
@@ -219,8 +219,8 @@ static redisReply *ask_fleet(struct consume *consume, const char *command, const
     return ask(consume->broker, NULL, count, words, "", error);
 }
 
-/* The daemon of the fleet whose lease ends last, if that is not over; else "", as where the user
-   may not ask for the time. */
+/* Finds the daemon of the fleet whose lease ends last, if it has not ended; else "". "", too, if
+   the user may not call TIME. */
 static int find_living(struct consume *consume, char living[CONSUME_NAME_SIZE],
                        struct error *error) {
     const char *words[] = {"TIME"};
@@ -253,21 +253,21 @@ static int check_fleet(struct consume *consume, struct error *error) {
     if (!reads || find_living(consume, living, error) < 0)
         return reads ? -1 : 0;
     if (!*living)
-        redis->fleet_said = false;
-    if (!*living || redis->fleet_said)
+        redis->fleet_reported = false;
+    if (!*living || redis->fleet_reported)
         return 0;
     error_set(error, EX_CONFIG,
-              "%s: the daemon %s of the fleet %s reads this stream, and this daemon would learn it "
-              "a second time: set another examples.redis.group, or fleet.lease to join the fleet",
+              "%s: daemon %s of the fleet %s reads this stream, and this daemon would learn it a "
+              "second time; set another examples.redis.group, or fleet.lease to join the fleet",
               consume->endpoint, living, consume->about.group);
     if (!consume->answered)
         return -1;
     log_warning("%s", error->text);
-    redis->fleet_said = true;
+    redis->fleet_reported = true;
     return 0;
 }
 
-/* What the fleet had committed when it ended, where that is beyond what its group was told. */
+/* Reads the place that the fleet had committed, if it is beyond the group's. */
 static int ask_committed(struct consume *consume, struct consume_partition *p,
                          struct error *error) {
     const char *number = p->stream + strlen(consume->about.stream);
@@ -285,7 +285,7 @@ static int ask_committed(struct consume *consume, struct consume_partition *p,
     return 0;
 }
 
-/* ---- Where a partition begins that the journal does not know ---- */
+/* ---- Start of a partition that is not in the journal ---- */
 
 static int ask_group(struct consume *consume, struct consume_partition *p, bool *found,
                      struct error *error) {
@@ -332,7 +332,7 @@ static int find_start(struct consume *consume, struct consume_partition *p, stru
     return 0;
 }
 
-/* ---- The group ---- */
+/* ---- Groups ---- */
 
 static int make_group(struct consume *consume, struct consume_partition *p, struct error *error) {
     char id[REDIS_ID_SIZE];
@@ -346,9 +346,9 @@ static int make_group(struct consume *consume, struct consume_partition *p, stru
     return 0;
 }
 
-/* XGROUP SETID; with the count of what was read, lag is known to the server, too. */
-static int tell_group(struct consume *consume, struct consume_partition *p,
-                      const struct consume_place *place, struct error *error) {
+/* XGROUP SETID. With the count of read entries, the server can compute the lag. */
+static int update_group(struct consume *consume, struct consume_partition *p,
+                        const struct consume_place *place, struct error *error) {
     struct redis *redis = consume->broker;
     char id[REDIS_ID_SIZE], count[REDIS_ID_SIZE];
     redis_id_print(id, redis_id_of(place->epoch, place->sequence));
@@ -366,38 +366,38 @@ static int tell_group(struct consume *consume, struct consume_partition *p,
     return 0;
 }
 
-/* ---- Looking ---- */
+/* ---- Looks at the streams ---- */
 
-static void say_lost(struct consume_partition *p, uint64_t lost, const struct consume *consume) {
-    log_warning("%s: %" PRIu64 " entr%s of %s %s gone before %s read: trimmed (MAXLEN, MINID) or "
-                "deleted; keep more, or let the daemon be faster",
+static void report_lost(struct consume_partition *p, uint64_t lost, const struct consume *consume) {
+    log_warning("%s: %" PRIu64 " entr%s of %s %s deleted before %s read: trimmed (MAXLEN, MINID) "
+                "or removed (XDEL); keep more entries, or make the daemon faster",
                 consume->endpoint, lost, lost == 1 ? "y" : "ies", p->stream,
                 lost == 1 ? "was" : "were", lost == 1 ? "it was" : "they were");
 }
 
 static const char *way_out(const struct consume *consume) {
     return consume->config->fleet.lease > 0
-               ? "begin with another examples.redis.group, and give each daemon of the fleet "
-                 "another state.directory"
-               : "give this daemon a directory and a group of its own with state.directory and "
-                 "examples.redis.group";
+               ? "use another examples.redis.group, and give each daemon of the fleet another "
+                 "state.directory"
+               : "set another state.directory and examples.redis.group for this daemon";
 }
 
-static void say_short(struct consume *consume, struct consume_partition *p,
-                      const struct about *about) {
+static void report_short(struct consume *consume, struct consume_partition *p,
+                         const struct about *about) {
     char end[REDIS_ID_SIZE], place[REDIS_ID_SIZE];
     redis_id_print(end, about->last);
     redis_id_print(place, p->id);
-    if (!p->short_said)
-        log_warning("%s: %s ends at %s, before %s, up to which the group %s has learned it: it was "
-                    "made again, or Redis has lost what it had; entries are read whose ids are "
-                    "above that, and for others %s",
-                    consume->endpoint, p->stream, end, place, consume->about.group,
+    if (!p->short_reported)
+        log_warning("%s: %s ends at %s, but the group %s has learned it up to %s: the stream was "
+                    "created again, or Redis has lost entries; only entries with a greater ID are "
+                    "read; to read the others %s",
+                    consume->endpoint, p->stream, end, consume->about.group, place,
                     way_out(consume));
-    p->short_said = true;
+    p->short_reported = true;
 }
 
-/* What comes to a stream that ends before what is learned, and still does then, is never read. */
+/* Fails if new entries arrive while the stream still ends before the learned ones: their IDs would
+   never be read. */
 static int check_short(struct consume *consume, struct consume_partition *p,
                        const struct about *about, struct error *error) {
     char end[REDIS_ID_SIZE], place[REDIS_ID_SIZE];
@@ -413,30 +413,30 @@ static int check_short(struct consume *consume, struct consume_partition *p,
     redis_id_print(end, about->last);
     redis_id_print(place, p->id);
     return error_set(error, EX_DATAERR,
-                     "%s: entries come to %s, the newest is %s, whose ids are not above %s, up to "
-                     "which the group %s has learned it, and are not read: it was made again, or "
-                     "the clock of Redis went back; let ids rise, or %s",
-                     consume->endpoint, p->stream, end, place, consume->about.group,
+                     "%s: cannot read new entries of %s: the newest ID is %s, but the group %s has "
+                     "learned IDs up to %s: the stream was created again, or the Redis clock went "
+                     "back; add greater IDs, or %s",
+                     consume->endpoint, p->stream, end, consume->about.group, place,
                      way_out(consume));
 }
 
-/* How many of the partition have come up to `at`, where that can be seen; what is more than was
-   read was gone before. */
+/* Counts the partition's entries up to `at`, if possible. Entries that were not read have been
+   deleted. */
 static void count(struct consume *consume, struct consume_partition *p, const struct about *about) {
     int end = redis_id_compare(p->id, about->last);
     bool before = about->length == 0 || redis_id_compare(p->id, about->oldest) < 0;
     if (about->added < 0)
         return;
     if (end > 0)
-        say_short(consume, p, about);
+        report_short(consume, p, about);
     else
-        p->short_said = false;
+        p->short_reported = false;
     if (end < 0 && !before)
         return;
     uint64_t come = (uint64_t)(end >= 0 ? about->added : about->added - about->length);
     uint64_t lost = p->counted && end <= 0 && come > p->at.count ? come - p->at.count : 0;
     if (lost)
-        say_lost(p, lost, consume);
+        report_lost(p, lost, consume);
     p->at.count = come;
     p->counted = true;
     pthread_mutex_lock(&consume->mutex);
@@ -444,12 +444,12 @@ static void count(struct consume *consume, struct consume_partition *p, const st
     pthread_mutex_unlock(&consume->mutex);
 }
 
-/* Under the mutex: all that was put. */
+/* Whether all queued entries are durable. Locked. */
 static bool is_durable(const struct consume_partition *p) {
     return p->durable.epoch == p->at.epoch && p->durable.sequence == p->at.sequence;
 }
 
-/* `between`: all that was read has been put. */
+/* `between`: all entries that were read are queued. */
 static int look(struct consume *consume, struct consume_partition *p, bool between,
                 struct error *error) {
     struct redis *redis = consume->broker;
@@ -457,7 +457,7 @@ static int look(struct consume *consume, struct consume_partition *p, bool betwe
     if (look_up(redis, p, &about, error) < 0)
         return -1;
     p->missing = about.exists ? 0 : p->missing ? p->missing : clock_ns();
-    p->missing_said &= !about.exists;
+    p->missing_reported &= !about.exists;
     redis->counts = !about.exists || about.added >= 0;
     if (!about.exists) {
         p->grouped = false;
@@ -482,51 +482,51 @@ static int look(struct consume *consume, struct consume_partition *p, bool betwe
     if (p->counted && began && p->reading == p->generation && about.added >= 0)
         p->lag = about.added > from ? about.added - from : 0;
     if (between && is_durable(p) && redis_id_compare(p->id, about.newest) >= 0)
-        p->lag = 0; /* whatever was added, and was gone before it was read */
+        p->lag = 0; /* entries may have been added, but were deleted before they were read */
     pthread_mutex_unlock(&consume->mutex);
     if (!p->grouped && make_group(consume, p, error) < 0)
         return -1;
     bool moved = durable.epoch != p->committed.epoch || durable.sequence != p->committed.sequence;
-    return moved && (durable.sequence || durable.epoch) ? tell_group(consume, p, &durable, error)
+    return moved && (durable.sequence || durable.epoch) ? update_group(consume, p, &durable, error)
                                                         : 0;
 }
 
-/* Who writes to NAME where NAME.0, NAME.1 are read, or the other way round, would hear nothing.
-   What is said of the stream that is there, or "". */
+/* A writer may use NAME where NAME.0, NAME.1 are configured, or the other way round. Describes such
+   a stream that exists, or sets "". */
 static int find_mistaken(const struct consume *consume, const struct consume_partition *p,
-                         char said[MISTAKEN_SIZE], struct error *error) {
+                         char text[MISTAKEN_SIZE], struct error *error) {
     const bool numbered = consume->config->consume.redis.partitions != 0;
     char name[CONSUME_NAME_SIZE];
     const char *words[] = {"TYPE", name};
     snprintf(name, sizeof name, numbered ? "%s" : "%s.0", consume->about.stream);
     redisReply *reply = ask(consume->broker, p, 2, words, "NOPERM", error);
-    *said = '\0';
+    *text = '\0';
     if (!reply)
         return -1;
     if (reply->type == REDIS_REPLY_STATUS && !strcmp(reply->str, "stream"))
-        snprintf(said, MISTAKEN_SIZE,
-                 "; there is a stream %s, which is not read: examples.redis.partitions %s", name,
+        snprintf(text, MISTAKEN_SIZE,
+                 "; stream %s exists, but is not read: examples.redis.partitions %s", name,
                  numbered ? "is set" : "is not set");
     freeReplyObject(reply);
     return 0;
 }
 
-/* One sentence for all that are not there, the first of them by name: some time after the first was
-   missed, for partitions are started one after the other. */
-static int say_missing(const struct consume *consume, struct error *error) {
+/* Logs all missing streams in one message. It waits a moment after the first, since partitions
+   start one after the other. */
+static int report_missing(const struct consume *consume, struct error *error) {
     const struct redis *redis = consume->broker;
     const struct consume_partition *first = NULL;
     const uint64_t now = clock_ns();
-    char names[MISSING_SAID * CONSUME_NAME_SIZE] = "", more[MORE_SIZE] = "";
+    char names[MISSING_SHOWN * CONSUME_NAME_SIZE] = "", more[MORE_SIZE] = "";
     size_t count = 0, used = 0;
     bool due = false;
     for (size_t n = 0; n < redis->reading_count; n++) {
         const struct consume_partition *p = redis->reading[n];
-        if (!p->missing || p->missing_said)
+        if (!p->missing || p->missing_reported)
             continue;
         due |= now - p->missing >= LOOK_NS;
         first = first ? first : p;
-        if (count++ < MISSING_SAID)
+        if (count++ < MISSING_SHOWN)
             used += (size_t)snprintf(names + used, sizeof names - used, "%s%s",
                                      count > 1 ? ", " : "", p->stream);
     }
@@ -536,26 +536,25 @@ static int say_missing(const struct consume *consume, struct error *error) {
     if (find_mistaken(consume, first, mistaken, error) < 0)
         return -1;
     for (size_t n = 0; n < redis->reading_count; n++)
-        redis->reading[n]->missing_said = redis->reading[n]->missing != 0;
-    if (count > MISSING_SAID)
-        snprintf(more, sizeof more, " and %zu more", count - MISSING_SAID);
-    log_info("%s: there %s no stream%s %s%s yet; %s read once somebody adds to it (XADD)%s",
-             consume->endpoint, count == 1 ? "is" : "are", text_s(count), names, more,
-             count == 1 ? "it is" : "each is", mistaken);
+        redis->reading[n]->missing_reported = redis->reading[n]->missing != 0;
+    if (count > MISSING_SHOWN)
+        snprintf(more, sizeof more, " and %zu more", count - MISSING_SHOWN);
+    log_info("%s: stream%s not found: %s%s; reading begins with the first entry (XADD)%s",
+             consume->endpoint, text_s(count), names, more, mistaken);
     return 0;
 }
 
 static int look_at_all(struct consume *consume, bool between, struct error *error) {
     struct redis *redis = consume->broker;
     if (!redis->context)
-        return error_set(error, EX_TEMPFAIL, "the connection has ended");
+        return error_set(error, EX_TEMPFAIL, "connection closed");
     if (clock_ns() < redis->due)
         return 0;
     int status = check_fleet(consume, error);
     for (size_t n = 0; n < redis->reading_count && status == 0; n++)
         status = look(consume, redis->reading[n], between, error);
     if (status == 0)
-        status = say_missing(consume, error);
+        status = report_missing(consume, error);
     if (status == 0)
         redis->due = clock_ns() + LOOK_NS;
     return status;
@@ -563,7 +562,7 @@ static int look_at_all(struct consume *consume, bool between, struct error *erro
 
 /* ---- Reading ---- */
 
-/* What is to be read now. */
+/* Chooses the partitions to read now. */
 static int choose_read(struct consume *consume, struct error *error) {
     struct redis *redis = consume->broker;
     size_t before = redis->reading_count;
@@ -580,7 +579,7 @@ static int choose_read(struct consume *consume, struct error *error) {
             continue;
         p->id = redis_id_of(p->at.epoch, p->at.sequence);
         if (!known && find_start(consume, p, error) < 0) {
-            p->reading = 0; /* to be found the next time */
+            p->reading = 0; /* retried at the next turn */
             return -1;
         }
         p->begun = p->at.count;
@@ -590,7 +589,7 @@ static int choose_read(struct consume *consume, struct error *error) {
     return 0;
 }
 
-/* One entry, [id, [field, value, ..]]; as consume_put. */
+/* Takes one entry, [id, [field, value, ...]]; returns as consume_put does. */
 static int take_entry(struct consume *consume, struct consume_partition *p, const redisReply *entry,
                       struct error *error) {
     struct redis *redis = consume->broker;
@@ -598,7 +597,7 @@ static int take_entry(struct consume *consume, struct consume_partition *p, cons
     struct message_number number;
     const struct redis_id its = redis_id_parse(entry->element[0]->str);
     bool numbered = redis_id_number(its, &number);
-    if (!numbered) /* the last place of its millisecond: */
+    if (!numbered) /* the place is the last one of its millisecond */
         redis_id_number((struct redis_id){its.first, (1u << REDIS_SECOND_BITS) - 1}, &number);
     snprintf(id, sizeof id, "%s of %s", entry->element[0]->str, p->stream);
     struct consume_read read = {
@@ -610,13 +609,12 @@ static int take_entry(struct consume *consume, struct consume_partition *p, cons
                     .bytes = "",
                     .time = redis_id_time(its)},
         .why = numbered ? NULL
-                        : "the second part of its id is above 2097151, so that it cannot be told "
-                          "apart from the next: let Redis make the ids",
+                        : "the second part of the ID is above 2097151; let Redis generate the IDs",
         .raw_key = numbered ? NULL : entry->element[0]->str,
         .raw_key_size = numbered ? 0 : (size_t)entry->element[0]->len};
     if (numbered && !(redis_are_texts(entry->element[1]) &&
                       redis_payload(entry->element[1], NULL, &read.message, &redis->object)))
-        read.why = "its fields are no UTF-8";
+        read.why = "the fields are not UTF-8 text";
     redis->bytes += read.message.size;
     int put = consume_put(consume, &read, error);
     if (put == 1)
@@ -637,8 +635,8 @@ static int take_entries(struct consume *consume, struct consume_partition *p,
     return 0;
 }
 
-/* [[stream, entries], ..]: in the order in which they were asked for, those with nothing left out.
- */
+/* Takes a reply, [[stream, entries], ...]: streams in the order of the request, without those that
+   have no entries. */
 static int take_reply(struct consume *consume, const redisReply *reply, struct error *error) {
     struct redis *redis = consume->broker;
     size_t n = 0;
@@ -656,8 +654,7 @@ static int take_reply(struct consume *consume, const redisReply *reply, struct e
     return 0;
 }
 
-/* Entries may be of megabytes: after a rest one is asked for, then more, as far as they are small.
- */
+/* Entries may have megabytes: after a pause, request one, and then more while they are small. */
 static void adapt(struct redis *redis, bool none) {
     if (none)
         redis->each = 1;
@@ -696,7 +693,7 @@ static int read_entries(struct consume *consume, struct error *error) {
         return -1;
     bool none = reply->type != REDIS_REPLY_ARRAY;
     redis->bytes = 0;
-    if (reply->type == REDIS_REPLY_ERROR) /* which of them, the next look says */
+    if (reply->type == REDIS_REPLY_ERROR) /* the next look finds the stream */
         redis->due = 0;
     int status = take_reply(consume, reply, error);
     freeReplyObject(reply);
@@ -708,9 +705,9 @@ static int read_entries(struct consume *consume, struct error *error) {
 
 /* ---- Dead letters: entries of the stream NAME.dead ---- */
 
-/* The entry as it is, beside what it was and why it is none; once: the group's hash knows the
-   newest of each partition. Lua's stack ends at 8,000 values: more are one field, a list of JSON.
- */
+/* Copies the entry, with its stream, ID and reason. It is written once: the group's hash has the
+   newest dead letter of each partition. Lua's stack ends at 8,000 values: more fields become one, a
+   JSON list. */
 static const char BURY[] =
     "local at = redis.call('HGET', KEYS[2], KEYS[3]) "
     "if at and at >= ARGV[2] then return 0 end "
@@ -722,8 +719,8 @@ static const char BURY[] =
     "redis.call('HSET', KEYS[2], KEYS[3], ARGV[2]) "
     "return 1";
 
-/* Its id, and a text that rises with the ids. Where the place is not the id (its second part is too
-   large) the item has that. */
+/* Prints the ID, and a text that rises with the IDs. If the second part of the ID is too large for
+   a place, only the item has the whole ID. */
 static void name(const struct consume_item *item, char id[REDIS_ID_SIZE], char place[PLACE_SIZE]) {
     const struct consume_place *at = &item->message.place;
     struct redis_id its = redis_id_of(at->epoch, at->sequence);
@@ -743,24 +740,24 @@ static int bury(struct consume *consume, const struct consume_item *item, struct
     char to[CONSUME_NAME_SIZE], known[CONSUME_NAME_SIZE + sizeof "runnel::dead"];
     char id[REDIS_ID_SIZE], place[PLACE_SIZE];
     if (!redis->context)
-        return error_set(error, EX_TEMPFAIL, "the connection has ended");
+        return error_set(error, EX_TEMPFAIL, "connection closed");
     name(item, id, place);
     snprintf(to, sizeof to, "%s.dead", consume->about.stream);
     snprintf(known, sizeof known, "runnel:%s:dead", consume->about.group);
     const char *words[] = {"EVAL", BURY, "3", to, known, p->stream, id, place, message->text};
     redisReply *reply = ask(redis, p, sizeof words / sizeof *words, words, "WRONGTYPE", error);
     if (!reply)
-        return error_prefix(error, "a dead letter cannot be written to %s", to);
+        return error_prefix(error, "cannot write a dead letter to %s", to);
     bool wrong = reply->type == REDIS_REPLY_ERROR;
     freeReplyObject(reply);
     return wrong ? error_set(error, EX_UNAVAILABLE,
-                             "%s: a dead letter cannot be written: %s is no stream, or %s no hash: "
-                             "remove that key, or rename it",
+                             "%s: cannot write a dead letter: %s is not a stream, or %s is not a "
+                             "hash; remove or rename that key",
                              redis->url.name, to, known)
                  : 0;
 }
 
-/* ---- The thread ---- */
+/* ---- Thread ---- */
 
 static void print_place(const struct consume_place *place, char text[CONSUME_PLACE_SIZE]) {
     redis_id_print(text, redis_id_of(place->epoch, place->sequence));
@@ -772,7 +769,7 @@ static int connect_redis(struct consume *consume, struct error *error) {
     if (!context)
         return -1;
     pthread_mutex_lock(&consume->mutex);
-    redis->context = context; /* from now on it can be interrupted */
+    redis->context = context; /* from now on another thread can interrupt it */
     bool closing = consume->closing;
     pthread_mutex_unlock(&consume->mutex);
     redis->due = 0;
@@ -803,7 +800,7 @@ static int turn(struct consume *consume, struct error *error) {
     return 0;
 }
 
-/* At the end the group is told once more. */
+/* Reports the durable places to the group a last time. */
 static void leave(struct consume *consume) {
     struct redis *redis = consume->broker;
     struct error error;

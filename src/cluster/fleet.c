@@ -23,49 +23,49 @@
 #include "shares.h"
 #include "store/carry.h"
 
-#define TELL_INTERVAL 1.0 /* seconds */
-#define HAND_OVER_MIN 5.0 /* seconds, when stopping; else a lease */
-#define ROUND_PATIENCE 3  /* leases, for a round */
-#define PASS_AFTER 0.125  /* leases, in which it is seen how fast this daemon learns */
+#define INFO_INTERVAL 1.0 /* seconds */
+#define HAND_OVER_MIN 5.0 /* seconds to wait when stopping, if a lease is shorter */
+#define ROUND_PATIENCE 3  /* time limit of a round, in leases */
+#define PASS_AFTER 0.125  /* leases: time to measure this daemon's rate */
 
-enum { TEXT_SIZE = 256, NUMBER_SIZE = 24, PARTITIONS_TOLD = 1024 /* by `status` */ };
+/* sizes of the texts of `status` */
+enum { TEXT_SIZE = 256, NUMBER_SIZE = 24, PARTITIONS_SHOWN = 1024 };
 
 struct fleet {
     const struct consume_about *about;
     struct fleet_self self;
     struct fleet_worker *worker;
     struct shares shares;
-    struct fleet_view view; /* the newest, */
-    bool has_view;          /* which is of now: no job was asked since */
+    struct fleet_view view; /* the newest view */
+    bool has_view;          /* the view is current: no job was started since */
     bool doubts;            /* the broker may have lost commits */
-    bool busy;              /* a job is at the worker's: one at a time */
-    uint64_t jobs;          /* that have been done */
-    bool committed;         /* all that checkpoints have, but the newest one */
-    bool gone;              /* what is left to do is to end */
-    uint64_t serial;        /* of averages */
+    bool busy;              /* the worker has a job; it has only one at a time */
+    uint64_t jobs;          /* number of finished jobs */
+    bool committed;         /* all checkpoints but the newest are committed */
+    bool gone;              /* everything is handed over */
+    uint64_t serial;        /* serial of averages */
 
     bool averaging;
-    double patience;     /* until when, clock_seconds */
-    uint64_t average_at; /* examples */
-    struct {             /* the round in which others wait for this daemon: */
+    double patience;     /* clock_seconds: end of the wait for a round */
+    uint64_t average_at; /* examples: the next average */
+    struct {             /* The round in which others wait for this daemon. */
         uint64_t round;  /* 0: none */
-        double seen;     /* since when, clock_seconds */
-        uint64_t at;     /* examples then */
+        double seen;     /* clock_seconds: when it was seen */
+        uint64_t at;     /* number of examples then */
         bool passed;
     } waiting;
 
-    char *members, *owners; /* of `status` */
-    json_t *differences;    /* what was said of others' rates, by name; NULL: nothing yet */
-    bool compared;          /* with those of the view */
-    double told;            /* what it says of itself, last; clock_seconds */
+    char *members, *owners; /* texts of `status` */
+    json_t *differences;    /* the reported differences of rates, by name; NULL: none yet */
+    bool compared;          /* the rates of the view are compared */
+    double reported_at;     /* clock_seconds: the last report about this daemon */
     uint64_t rounds;
 };
 
-/* ---- Rates: whether the others learn with the same ones, and clips, which alone may differ ----
- */
+/* ---- Rates: learning rates and clips, the only keys that may differ ---- */
 
-/* "learning.clip", or of a member "members.NAME.learning.clip". One that has none (`auto`) is left
-   out. */
+/* Adds "learning.clip", or "members.NAME.learning.clip" of a member. Leaves out a clip that is
+   `auto`. */
 static void add_rates(json_t *rates, const char *prefix, const struct learning *learning) {
     char key[TEXT_SIZE];
     snprintf(key, sizeof key, "%slearning.optimizer.rate", prefix);
@@ -87,19 +87,19 @@ static json_t *own_rates(const struct daemon *daemon) {
     return rates;
 }
 
-/* "worker-2 learns with learning.clip 2, and this daemon with 1". */
+/* Makes "worker-2 has learning.clip 2, this daemon 1". */
 static json_t *difference(const struct fleet_daemon *member, const json_t *mine,
                           const json_t *its) {
     const char *key = fleet_rates_differ(mine, its);
     char name[TEXT_SIZE], theirs[FORMAT_SIZE], own[FORMAT_SIZE];
     if (!member->living || !key)
         return NULL;
-    return json_sprintf(
-        "%s learns with %s %s, and this daemon with %s", text_copy(name, sizeof name, member->name),
-        key, format_exact(theirs, fleet_rate(its, key)), format_exact(own, fleet_rate(mine, key)));
+    return json_sprintf("%s has %s %s, this daemon %s", text_copy(name, sizeof name, member->name),
+                        key, format_exact(theirs, fleet_rate(its, key)),
+                        format_exact(own, fleet_rate(mine, key)));
 }
 
-/* By name, of all that differ. */
+/* Returns the differences by daemon name. */
 static json_t *differences(const struct daemon *daemon) {
     const struct fleet *fleet = daemon->cluster->fleet;
     const struct fleet_view *view = &fleet->view;
@@ -133,18 +133,18 @@ static void compare_rates(struct daemon *daemon) {
         news++;
     }
     if (news > 1)
-        snprintf(more, sizeof more, " (and %zu more daemon%s with another one than this)", news - 1,
+        snprintf(more, sizeof more, " (and %zu more daemon%s with another value)", news - 1,
                  text_s(news - 1));
     if (news)
-        log_warning("of the fleet %s, %s%s: give all daemons the same value",
+        log_warning("fleet %s: %s%s; give all daemons the same value",
                     text_copy(group, sizeof group, fleet->self.group), first, more);
     json_decref(fleet->differences);
     fleet->differences = now;
 }
 
-/* ---- What it tells the others, and what `status` says ---- */
+/* ---- Reports to the other daemons and in `status` ---- */
 
-/* "3": 17, how much waits of each partition that is read here. */
+/* Returns the lags of the partitions that this daemon reads: "3": 17. */
 static json_t *lags_of(const struct daemon *daemon) {
     const struct fleet *fleet = daemon->cluster->fleet;
     json_t *lags = json_object();
@@ -168,7 +168,7 @@ static char *describe_self(const struct daemon *daemon) {
                              observe_speed(daemon), "lease", daemon->cluster->fleet->self.lease,
                              "lags", lags_of(daemon), FLEET_RATES, own_rates(daemon));
     char *text = info ? json_dumps(info, JSON_COMPACT) : NULL;
-    if (text && strlen(text) > FLEET_INFO_MAX) { /* less for people */
+    if (text && strlen(text) > FLEET_INFO_MAX) { /* too long: leave out the details */
         free(text);
         json_object_del(info, "lags");
         text = json_dumps(info, JSON_COMPACT);
@@ -177,22 +177,22 @@ static char *describe_self(const struct daemon *daemon) {
     return text;
 }
 
-static void tell(struct daemon *daemon) {
+static void send_info(struct daemon *daemon) {
     struct fleet *fleet = daemon->cluster->fleet;
     double now = clock_seconds();
-    if (now < fleet->told + TELL_INTERVAL)
+    if (now < fleet->reported_at + INFO_INTERVAL)
         return;
-    fleet->told = now;
+    fleet->reported_at = now;
     compare_rates(daemon);
     char *info = describe_self(daemon);
     if (info)
-        fleet_worker_tell(fleet->worker, info);
+        fleet_worker_set_info(fleet->worker, info);
     free(info);
 }
 
 static const char *state_of(const struct fleet_daemon *member, const json_t *info) {
-    const char *said = json_string_value(json_object_get(info, "state"));
-    return !member->living ? "gone" : member->draining ? "drained" : said ? said : "joining";
+    const char *state = json_string_value(json_object_get(info, "state"));
+    return !member->living ? "gone" : member->draining ? "drained" : state ? state : "joining";
 }
 
 static json_t *member_json(const struct fleet_view *view, size_t d, const json_t *info) {
@@ -206,7 +206,7 @@ static json_t *member_json(const struct fleet_view *view, size_t d, const json_t
     return member;
 }
 
-/* What its owner has said that waits. */
+/* Returns a partition's lag as its owner has reported it. */
 static json_t *owner_json(const struct fleet_view *view, size_t p, json_t *const *infos) {
     const struct fleet_partition *partition = &view->partitions[p];
     char name[NUMBER_SIZE];
@@ -227,12 +227,12 @@ static void write_texts(struct fleet *fleet, json_t *const *infos) {
         json_array_append_new(owners, owner_json(view, p, infos));
     fleet->members = json_dumps(members, JSON_COMPACT);
     fleet->owners =
-        view->partition_count <= PARTITIONS_TOLD ? json_dumps(owners, JSON_COMPACT) : NULL;
+        view->partition_count <= PARTITIONS_SHOWN ? json_dumps(owners, JSON_COMPACT) : NULL;
     json_decref(members);
     json_decref(owners);
 }
 
-/* The texts of `status`, which live until the next one. */
+/* Makes the texts of `status`, which live until the next call. */
 static void make_texts(struct fleet *fleet) {
     const struct fleet_view *view = &fleet->view;
     json_t **infos = calloc(view->daemon_count + 1, sizeof(json_t *));
@@ -292,7 +292,8 @@ static int ask_for(struct daemon *daemon, enum fleet_job_kind kind, const size_t
     for (size_t n = 0; n < count; n++) {
         const struct fleet_partition *known = &fleet->view.partitions[partitions[n]];
         const struct share *share = &fleet->shares.list[partitions[n]];
-        const bool is_over = share->state == SHARE_AWAY; /* whether the broker still has its end */
+        /* whether the broker still has the end of the claim */
+        const bool is_over = share->state == SHARE_AWAY;
         job->release |= is_over;
         job->claims[n] = (struct fleet_claim){.partition = partitions[n],
                                               .claim = known->claim,
@@ -341,7 +342,7 @@ static int settle(struct daemon *daemon, struct error *error) {
     return 0;
 }
 
-/* ---- Averages: after so many examples more a daemon waits for the others ---- */
+/* ---- Averages: at every such count of examples, a daemon waits for the others ---- */
 
 static uint64_t next_average(const struct daemon *daemon) {
     uint64_t every = daemon->config->fleet.average_every;
@@ -384,9 +385,9 @@ static int average(struct daemon *daemon, struct error *error) {
     return 0;
 }
 
-/* Or do not begin it, while the broker is away. Where examples were left out, or learning has begun
-   again, the next one comes at the next count, too. */
-static void give_up_averaging(struct daemon *daemon) {
+/* Gives up averaging while the broker is away. After a rollback or a restart of learning, too, the
+   next average is due at the next count. */
+static void stop_averaging(struct daemon *daemon) {
     struct fleet *fleet = daemon->cluster->fleet;
     if (next_average(daemon) < fleet->average_at)
         fleet->average_at = next_average(daemon);
@@ -397,12 +398,12 @@ static void give_up_averaging(struct daemon *daemon) {
         return;
     fleet->averaging = false;
     fleet->average_at = next_average(daemon);
-    log_warning("the fleet %s gives no average: learning goes on without", fleet->self.group);
+    log_warning("fleet %s: no average; learning continues without it", fleet->self.group);
 }
 
-/* By what was learned since it was seen that others wait: as much a second until a lease is over.
- */
-static bool comes_in_time(const struct fleet *fleet, uint64_t examples, double seconds) {
+/* Whether this daemon reaches the average within a lease, at its rate since others began to
+   wait. */
+static bool is_in_time(const struct fleet *fleet, uint64_t examples, double seconds) {
     double learned = (double)(examples - fleet->waiting.at);
     double left = (double)(fleet->average_at - fleet->waiting.at);
     return learned * fleet->self.lease >= left * seconds;
@@ -424,7 +425,7 @@ static void pass(struct daemon *daemon) {
     }
     double seconds = now - fleet->waiting.seen;
     if (fleet->waiting.passed || seconds < PASS_AFTER * fleet->self.lease ||
-        comes_in_time(fleet, daemon_examples(daemon), seconds))
+        is_in_time(fleet, daemon_examples(daemon), seconds))
         return;
     fleet->waiting.passed = true;
     fleet_worker_pass(fleet->worker, view->round);
@@ -443,12 +444,12 @@ size_t fleet_batch(const struct daemon *daemon, size_t batch) {
 static int averaged(struct daemon *daemon, struct fleet_job *job, struct error *error) {
     struct fleet *fleet = daemon->cluster->fleet;
     struct carry *carry;
-    if (!fleet->averaging) /* too late: learning has gone on by itself */
+    if (!fleet->averaging) /* too late: learning has already continued */
         return 0;
     fleet->averaging = false;
     fleet->average_at = next_average(daemon);
     if (job->failed)
-        log_warning("the fleet %s gives no average: %s", fleet->self.group, job->error.text);
+        log_warning("fleet %s: no average: %s", fleet->self.group, job->error.text);
     if (job->failed || job->alone)
         return 0;
     if (carry_open(&carry, daemon->config, daemon->learner, daemon->journal, error))
@@ -456,7 +457,7 @@ static int averaged(struct daemon *daemon, struct fleet_job *job, struct error *
     int result = carry_write_parameters(carry, job->parameters, error);
     carry_close(&carry);
     if (result > 0)
-        log_warning("the average of round %" PRIu64 " is not taken: %s", job->round, error->text);
+        log_warning("the average of round %" PRIu64 " is not used: %s", job->round, error->text);
     if (result < 0)
         return run_break(daemon);
     fleet->rounds += result == 0;
@@ -464,9 +465,9 @@ static int averaged(struct daemon *daemon, struct fleet_job *job, struct error *
     return 0;
 }
 
-/* ---- What is to be done ---- */
+/* ---- Next steps ---- */
 
-/* Partitions that fit, into a list (count,) of their numbers. */
+/* Selects partitions; their numbers go into a list (count,). */
 typedef bool fits(const struct fleet *fleet, int self, size_t partition);
 
 static size_t choose(const struct fleet *fleet, int self, fits *fit, size_t *list) {
@@ -495,7 +496,7 @@ static bool is_to_begin(const struct fleet *fleet, int self, size_t p) {
     return fleet->shares.list[p].state == SHARE_AWAY && fleet->view.partitions[p].owner == self;
 }
 
-/* What was read before the daemon was started goes on where the journal ends. */
+/* Reading of a partition from before the restart resumes where the journal ends. */
 static int keep(struct daemon *daemon, const size_t *list, size_t count, struct error *error) {
     struct fleet *fleet = daemon->cluster->fleet;
     for (size_t n = 0; n < count; n++) {
@@ -509,7 +510,7 @@ static int keep(struct daemon *daemon, const size_t *list, size_t count, struct 
         share->published = fleet->view.partitions[list[n]].offset;
     }
     if (count)
-        log_info("%zu partition%s still this daemon's", count, count == 1 ? " is" : "s are");
+        log_info("%zu partition%s kept after the restart", count, count == 1 ? " is" : "s are");
     return 0;
 }
 
@@ -522,7 +523,7 @@ static int lose(struct daemon *daemon, const size_t *list, size_t count, struct 
     return ask_for(daemon, FLEET_JOB_ENDED, list, count, error);
 }
 
-/* What the broker has lost of partitions that are read goes there again. */
+/* Commits partitions again that the broker may have lost. */
 static void doubt_commits(struct fleet *fleet) {
     for (size_t p = 0; p < fleet->shares.count; p++) {
         const struct fleet_offset *known = &fleet->view.partitions[p].offset;
@@ -545,7 +546,7 @@ static bool is_free(const struct fleet_view *view, size_t partition) {
     return owner < 0 || !view->daemons[owner].living;
 }
 
-/* What it has too much goes, or else what it is to have comes. */
+/* Releases the surplus partitions, or else takes those that are missing. */
 static int share_out(struct daemon *daemon, int self, size_t *list, struct error *error) {
     struct fleet *fleet = daemon->cluster->fleet;
     size_t leaving = 0, coming = 0;
@@ -584,18 +585,18 @@ static int act_with(struct daemon *daemon, int self, size_t *list, struct error 
     return fleet->gone ? 0 : share_out(daemon, self, list, error);
 }
 
-/* With a view that is of now, and nothing asked. */
+/* Needs a current view and no running job. */
 static int act(struct daemon *daemon, struct error *error) {
     struct fleet *fleet = daemon->cluster->fleet;
     int self = fleet_view_find(&fleet->view, fleet->self.name);
     if (fleet->shares.settle_count)
         return settle(daemon, error);
-    if (self < 0) /* it has just left, or the broker has lost it: the worker joins again */
+    if (self < 0) /* the daemon has left, or the broker has lost it; the worker joins again */
         return 0;
     if (fleet->view.partition_count != fleet->shares.count) {
         error_set(error, EX_UNAVAILABLE,
-                  "the fleet %s at %s has %zu partitions by now, and not %zu: something else has "
-                  "written there",
+                  "the fleet %s at %s has %zu partitions, but this daemon has %zu: another program "
+                  "has changed its keys",
                   fleet->self.group, fleet->about->where, fleet->view.partition_count,
                   fleet->shares.count);
         return -1;
@@ -608,7 +609,7 @@ static int act(struct daemon *daemon, struct error *error) {
     return result;
 }
 
-/* ---- Which partition ---- */
+/* ---- Partition of a stream ---- */
 
 bool fleet_refuses(const struct daemon *daemon, const struct example *example, char *why,
                    size_t size) {
@@ -618,27 +619,27 @@ bool fleet_refuses(const struct daemon *daemon, const struct example *example, c
     size_t belongs = shares_partition_of(daemon, example->key, example->key_size);
     if (fleet->shares.list[belongs].number == example->partition)
         return false;
-    snprintf(why, size, "its stream belongs to %s, %s",
+    snprintf(why, size, "the stream belongs to partition %s, %s",
              consume_title(daemon->cluster->consume, belongs), fleet->about->belongs);
     return true;
 }
 
-/* By hand: the stream must be this daemon's. */
+/* For the command `adopt`: this daemon must own the stream. */
 static int may_adopt(const struct daemon *daemon, const char *key, size_t key_size,
                      struct error *error) {
     const struct fleet *fleet = daemon->cluster->fleet;
     if (!fleet->shares.list)
         return error_set(error, EX_UNAVAILABLE,
-                         "this daemon has not joined the fleet %s yet, and has no stream of it: "
-                         "try again when it has",
+                         "this daemon has not joined the fleet %s yet; retry after it has joined",
                          fleet->self.group);
     size_t belongs = shares_partition_of(daemon, key, key_size);
     if (fleet->shares.list[belongs].state == SHARE_OWNED)
         return 0;
-    return error_set(error, EX_UNAVAILABLE,
-                     "the stream belongs to %s, which is not this daemon's in the fleet %s: "
-                     "runnel-fleet --partitions says whose it is, and that one can adopt it",
-                     consume_title(daemon->cluster->consume, belongs), fleet->self.group);
+    return error_set(
+        error, EX_UNAVAILABLE,
+        "the stream belongs to partition %s, which this daemon does not own in the fleet "
+        "%s; adopt it at the owner (runnel-fleet --partitions shows it)",
+        consume_title(daemon->cluster->consume, belongs), fleet->self.group);
 }
 
 /* ---- Checkpoints ---- */
@@ -685,15 +686,16 @@ static int open_worker(struct daemon *daemon, struct error *error) {
     return result;
 }
 
-/* Join, once it is known how many partitions there are: Kafka says so when it answers. */
+/* Joins once the number of partitions is known: Kafka has to answer first. */
 static int begin(struct daemon *daemon, struct error *error) {
     struct fleet *fleet = daemon->cluster->fleet;
     if (consume_partitions(daemon->cluster->consume) == 0)
         return 0;
     if (shares_open(daemon, error) || open_worker(daemon, error))
         return -1;
-    log_info("fleet %s at %s: %s of %zu partition%s", fleet->self.group, fleet->about->where,
-             fleet->self.name, fleet->shares.count, text_s(fleet->shares.count));
+    log_info("joining the fleet %s at %s as %s: %zu partition%s", fleet->self.group,
+             fleet->about->where, fleet->self.name, fleet->shares.count,
+             text_s(fleet->shares.count));
     return 0;
 }
 
@@ -739,10 +741,10 @@ int fleet_descriptor(const struct daemon *daemon) {
     return joins ? fleet_worker_descriptor(daemon->cluster->fleet->worker) : -1;
 }
 
-/* ---- The loop ---- */
+/* ---- Event loop ---- */
 
-/* Of commits that are refused the next view says whose the partitions are; what is incomplete is
-   committed again, with all states. */
+/* A rejected commit: the next view shows the owner. An incomplete one is repeated with all
+   states. */
 static void committed(struct fleet *fleet, const struct fleet_job *job) {
     bool all = true;
     for (size_t n = 0; n < job->count; n++)
@@ -783,7 +785,7 @@ static void take_view(struct fleet *fleet, struct fleet_view *view) {
     fleet->compared = false;
 }
 
-/* One job that is done, and the newest view. 1: a job was done. */
+/* Takes one finished job and the newest view. Returns 1 if a job was finished. */
 static int poll_worker(struct daemon *daemon, struct error *error) {
     struct fleet *fleet = daemon->cluster->fleet;
     struct fleet_job *done;
@@ -808,12 +810,12 @@ static int poll_worker(struct daemon *daemon, struct error *error) {
     return result;
 }
 
-/* The partition of a stream depends on how many there are. */
+/* The number of partitions decides where streams belong, so it must not change. */
 static int has_grown(const struct daemon *daemon, struct error *error) {
     const struct fleet *fleet = daemon->cluster->fleet;
     return error_set(error, EX_CONFIG,
-                     "the topic %s has %zu partitions now, and the fleet %s began with %zu: what "
-                     "each stream belongs to has changed; use another examples.kafka.group",
+                     "the topic %s has %zu partitions, but the fleet %s began with %zu, so streams "
+                     "would change partitions; use another examples.kafka.group",
                      fleet->self.stream, consume_partitions(daemon->cluster->consume),
                      fleet->self.group, fleet->shares.count);
 }
@@ -826,19 +828,19 @@ int fleet_turn(struct daemon *daemon, struct error *error) {
         return begin(daemon, error);
     if (consume_partitions(daemon->cluster->consume) != fleet->shares.count)
         return has_grown(daemon, error);
-    tell(daemon);
-    give_up_averaging(daemon);
+    send_info(daemon);
+    stop_averaging(daemon);
     pass(daemon);
     if (poll_worker(daemon, error) < 0)
         return -1;
-    if (fleet->busy || run_is_stopping(daemon)) /* what is left is fleet_hand_over's */
+    if (fleet->busy || run_is_stopping(daemon)) /* fleet_hand_over does the rest */
         return 0;
     if (averages_now(daemon))
         return average(daemon, error);
     return fleet->has_view ? act(daemon, error) : 0;
 }
 
-/* ---- The end ---- */
+/* ---- Shutdown ---- */
 
 static int wait_until_idle(struct daemon *daemon, double end, struct error *error) {
     struct fleet *fleet = daemon->cluster->fleet;

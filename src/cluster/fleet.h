@@ -1,13 +1,12 @@
-/* The daemon as one of a fleet: which partitions it reads, what it tells the others, and what it
-   takes over from them. docs/explanation/fleets.md is the protocol as users see it.
+/* The daemon as a member of a fleet: the partitions that it reads, its reports to the other
+   daemons, and hand-overs. docs/explanation/fleets.md describes the protocol for users.
 
-   A checkpoint is a commit: the broker is told how far each partition is learned, with the states
-   of its streams, in one step, and no checkpoint begins before that has been answered for the one
-   before. So the previous checkpoint has nothing that another daemon may learn again; when a
-   partition turns out to be another's, what was learned of it beyond its committed offset is left
-   out from there on (rollback.h).
+   A checkpoint is a commit: in one step, the broker gets the offset of each partition and the
+   states of its streams. The next checkpoint waits until this one is acknowledged. So the previous
+   checkpoint contains nothing that another daemon may learn again. If a partition has another
+   owner, a rollback (rollback.h) removes the examples after its committed offset.
 
-   Without fleet.lease all of it does nothing. */
+   Without fleet.lease, all functions do nothing. */
 #ifndef RUNNEL_FLEET_H
 #define RUNNEL_FLEET_H
 
@@ -19,33 +18,32 @@ struct error;
 struct example;
 struct status_fields;
 
-/* After the journal has been replayed. It joins in the background, and reads no partition before.
- */
+/* Call after the journal has been replayed. The daemon joins in the background, and reads
+   partitions only then. */
 int fleet_open(struct daemon *daemon, struct error *error);
 
-/* After fleet_hand_over the others need not wait for the end of the lease. */
+/* After fleet_hand_over, the others need not wait for the end of the lease. */
 void fleet_close(struct daemon *daemon);
 
 /* For zmq_poll; -1 without a fleet. */
 int fleet_descriptor(const struct daemon *daemon);
 
-/* What has come from the others, and what is to be done now. -1: the daemon cannot continue. */
+/* Handles news of the fleet and starts the next job. Returns -1 if the daemon cannot continue. */
 int fleet_turn(struct daemon *daemon, struct error *error);
 
-/* How many messages may be taken, `batch` at most: none while parameters are averaged, and not
-   beyond where they are next. */
+/* Returns how many messages to take, at most `batch`: up to the next average, and 0 while
+   parameters are averaged. */
 size_t fleet_batch(const struct daemon *daemon, size_t batch);
 
-/* Whether an example's stream belongs to another partition than the one it came from, and the
-   sentence. */
+/* Whether an example came from the wrong partition for its stream; if so, sets `why`. */
 bool fleet_refuses(const struct daemon *daemon, const struct example *example, char *why,
                    size_t size);
 
-/* The daemon stops: hand over all that it has, which waits for the broker, but no longer than a
-   lease. -1 as fleet_turn. */
+/* Hands over all partitions when the daemon stops. Waits for the broker, but at most for a lease.
+   Returns as fleet_turn does. */
 int fleet_hand_over(struct daemon *daemon, struct error *error);
 
-/* What `status` says of it; false without a fleet. */
+/* Fills the fleet's part of `status`; returns false without a fleet. */
 bool fleet_report(struct daemon *daemon, struct status_fields *status);
 
 #endif

@@ -12,7 +12,7 @@
 
 #define ROUND_MAX (UINT64_C(1) << 53)
 
-enum { CLAIMS = 0 }; /* the topic's partition */
+enum { CLAIMS = 0 }; /* number of the topic's only partition */
 
 /* ---- Records ---- */
 
@@ -50,8 +50,8 @@ double claims_lease_left(const json_t *daemon) {
            ((double)now_ms() - (double)claims_number(daemon, "time")) / MS;
 }
 
-/* A partition's record counts after the one that it names. What is read first is the newest that
-   compaction has left. */
+/* A partition's record counts if it follows the one that it names. The first record read is the
+   newest that compaction has left. */
 static void apply_partition(struct claims *claims, size_t partition, json_t *record) {
     struct holding read = {0}, *held = &claims->held[partition];
     json_int_t claim, seen, base, serial, learned, streams, offset;
@@ -97,7 +97,7 @@ static void begin_round(struct claims *claims, uint64_t round) {
     }
 }
 
-/* The first that closes a round closes it, with all who have come by then. */
+/* The first record that closes a round counts; it includes all arrivals before it. */
 static void apply_round(struct claims *claims, json_t *record) {
     json_t *members = json_object_get(record, "members"), *arrival;
     uint64_t round = claims_number(record, "round");
@@ -114,7 +114,7 @@ static void apply_round(struct claims *claims, json_t *record) {
     claims->version++;
 }
 
-/* Of a daemon in a round the first one counts, and that it has passed until it comes. */
+/* The first arrival of a daemon in a round counts, and a pass counts until it arrives. */
 static void apply_arrival(struct claims *claims, const char *key, json_t *record) {
     const json_t *before = json_object_get(claims->records, key);
     bool passes = !json_object_get(record, "span");
@@ -139,7 +139,7 @@ static void apply_other(struct claims *claims, const char *key, json_t *record, 
     claims->version += is_new && *key != *OF_END;
 }
 
-/* Anybody may write to the topic: other keys and shapes are ignored. */
+/* Any program may write to the topic: ignores other keys and shapes. */
 static void apply(struct claims *claims, const rd_kafka_message_t *m) {
     char key[CLAIMS_KEY_SIZE] = "", same[CLAIMS_KEY_SIZE];
     rd_kafka_timestamp_type_t type;
@@ -164,7 +164,7 @@ static void apply(struct claims *claims, const rd_kafka_message_t *m) {
     json_decref(record);
 }
 
-/* ---- Following ---- */
+/* ---- Reading ---- */
 
 void claims_forget(struct claims *claims) {
     if (claims->topic) {
@@ -188,11 +188,12 @@ void claims_forget(struct claims *claims) {
 
 static int read_again(struct claims *claims, struct error *error) {
     claims_forget(claims);
-    return error_set(error, EX_TEMPFAIL, "its topic %s has to be read again",
+    return error_set(error, EX_TEMPFAIL, "the topic %s has to be read again",
                      claims->client.claims);
 }
 
-/* Within so many milliseconds: 1; 0: none has come, or only the end of those that are committed. */
+/* Applies the next message within the time limit. Returns 1, or 0 after the time limit or the
+   end of the committed messages. */
 static int apply_next(struct claims *claims, int timeout, struct error *error) {
     rd_kafka_message_t *m = rd_kafka_consume(claims->topic, CLAIMS, timeout);
     if (!m)
@@ -211,7 +212,7 @@ static int apply_next(struct claims *claims, int timeout, struct error *error) {
         code == RD_KAFKA_RESP_ERR_OFFSET_OUT_OF_RANGE ||
         code == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART ||
         code == RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC || code == RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION) {
-        claims->client.topics_known = false; /* it was deleted, or made again */
+        claims->client.topics_known = false; /* it was deleted or created again */
         return read_again(claims, error);
     }
     if (!kafka_refuses(code))
@@ -330,10 +331,10 @@ int claims_erase(struct claims *claims, size_t span, const char *key, struct err
     return put_text(claims, span, key, NULL, error);
 }
 
-/* What the first span, that of GROUP.claims, has written. */
+/* Reads what the first span, that of GROUP.claims, has written. */
 static int follow_written(struct claims *claims, struct error *error) {
     const int64_t last = claims->client.spans[claims->span].last;
-    if (last < claims->next) /* the topic was made again */
+    if (last < claims->next) /* the topic was created again */
         return read_again(claims, error);
     return follow_until(claims, last + 1, error);
 }
@@ -348,10 +349,10 @@ int claims_commit(struct claims *claims, const rd_kafka_consumer_group_metadata_
 }
 
 int claims_write(struct claims *claims, const char *key, json_t *record, struct error *error) {
-    return claims_tell(claims, key, record, error) ? -1 : follow_written(claims, error);
+    return claims_append(claims, key, record, error) ? -1 : follow_written(claims, error);
 }
 
-int claims_tell(struct claims *claims, const char *key, json_t *record, struct error *error) {
+int claims_append(struct claims *claims, const char *key, json_t *record, struct error *error) {
     size_t span;
     if (claims_begin(claims, &span, error) == 0 &&
         claims_put(claims, span, key, json_incref(record), error) == 0 &&
@@ -364,15 +365,15 @@ int claims_tell(struct claims *claims, const char *key, json_t *record, struct e
     return -1;
 }
 
-/* ---- Kinds ---- */
+/* ---- Settings that all daemons share ---- */
 
 json_t *claims_kind_of(const struct fleet_self *self) {
     return json_pack("{s:s, s:s, s:I, s:I}", "stream", self->stream, "digest", self->digest,
                      "partitions", (json_int_t)self->partitions, "every", (json_int_t)self->every);
 }
 
-/* Whether a daemon of that kind is one of this fleet: -1. */
-static int judge_kind(const struct claims *claims, const json_t *record, struct error *error) {
+/* Checks the settings of another daemon. Returns -1 if this daemon cannot join. */
+static int check_kind(const struct claims *claims, const json_t *record, struct error *error) {
     const struct fleet_self *self = claims->client.self;
     const json_t *kind = json_object_get(record, "kind");
     const char *at = claims->client.options->servers;
@@ -380,46 +381,47 @@ static int judge_kind(const struct claims *claims, const json_t *record, struct 
         return 0;
     if (strcmp(claims_text(kind, "stream"), self->stream) != 0)
         return error_set(error, EX_CONFIG,
-                         "the fleet %s at %s learns the topic %s, and not %s: two fleets need two "
-                         "groups (examples.kafka.group)",
+                         "the fleet %s at %s learns the topic %s, not %s: use one group per fleet "
+                         "(examples.kafka.group)",
                          self->group, at, claims_text(kind, "stream"), self->stream);
     if (claims_number(kind, "partitions") != self->partitions)
         return error_set(error, EX_CONFIG,
-                         "the fleet %s at %s has %" PRIu64 " partitions, and the topic %s has %zu: "
-                         "the partition of each stream has changed; use another "
-                         "examples.kafka.group",
+                         "the fleet %s at %s has %" PRIu64
+                         " partitions, but the topic %s has %zu, so streams would change "
+                         "partitions; use another examples.kafka.group",
                          self->group, at, claims_number(kind, "partitions"), self->stream,
                          self->partitions);
     if (strcmp(claims_text(kind, "digest"), self->digest) != 0)
-        return error_set(error, EX_CONFIG,
-                         "the fleet %s at %s learns with another configuration (its digest is %s, "
-                         "and this daemon's %s): give all daemons of a fleet the same one, or use "
-                         "another examples.kafka.group",
-                         self->group, at, claims_text(kind, "digest"), self->digest);
+        return error_set(
+            error, EX_CONFIG,
+            "the fleet %s at %s has another configuration (digest %s, this daemon's %s): give all "
+            "daemons of a fleet the same configuration, or use another examples.kafka.group",
+            self->group, at, claims_text(kind, "digest"), self->digest);
     if (claims_number(kind, "every") != self->every)
         return error_set(error, EX_CONFIG,
-                         "the fleet %s at %s averages every %" PRIu64 " examples, and this daemon "
-                         "%" PRIu64 " (0: never): give all daemons of a fleet the same "
-                         "fleet.average.every, or use another examples.kafka.group",
+                         "the fleet %s at %s averages every %" PRIu64
+                         " examples, and this daemon every %" PRIu64
+                         " (0: never): give all daemons of a fleet the same fleet.average.every, "
+                         "or use another examples.kafka.group",
                          self->group, at, claims_number(kind, "every"), self->every);
     return 0;
 }
 
-int claims_judge(const struct claims *claims, struct error *error) {
+int claims_check(const struct claims *claims, struct error *error) {
     const char *key;
     json_t *record;
     json_object_foreach(claims->records, key, record) {
         if (*key == *OF_DAEMON && claims_lease_left(record) > 0 &&
-            strcmp(key + 1, claims->client.self->name) != 0 && judge_kind(claims, record, error))
+            strcmp(key + 1, claims->client.self->name) != 0 && check_kind(claims, record, error))
             return -1;
     }
     for (size_t p = 0; p < claims->held_count; p++)
-        if (judge_kind(claims, claims->held[p].record, error))
+        if (check_kind(claims, claims->held[p].record, error))
             return -1;
     return 0;
 }
 
-/* Others may have written what has none. */
+/* Other programs may have written a record without the settings. */
 const json_t *claims_any_kind(const struct claims *claims) {
     const char *key;
     json_t *record, *kind;
@@ -439,7 +441,7 @@ int claims_restore(struct claims *claims, size_t partition, uint64_t claim, uint
     char key[CLAIMS_KEY_SIZE];
     json_t *last = NULL;
     int result = 0;
-    while (result == 0 && held->record != last) { /* another may have come meanwhile */
+    while (result == 0 && held->record != last) { /* another record may have arrived */
         json_decref(last);
         last = json_incref(held->record);
         json_t *again = json_copy(last);
@@ -469,7 +471,7 @@ bool claims_span(const json_t *list, struct kafka_span *span) {
     return true;
 }
 
-/* The round in which this daemon has that serial; 0: none. */
+/* Returns the round in which this daemon has the serial; 0: none. */
 static uint64_t round_with(const struct claims *claims, uint64_t serial) {
     const char *name = claims->client.self->name;
     const json_t *arrival = claims_find(claims, OF_ARRIVAL, name);
@@ -504,7 +506,7 @@ static int put_arrival(struct claims *claims, uint64_t serial, const void *param
                : 0;
 }
 
-/* The round may be closed before this daemon comes: then it is in the next one. */
+/* If the round closes before this daemon arrives, the arrival counts for the next one. */
 int claims_arrive(struct fleet_link *link, uint64_t serial, const void *parameters, size_t size,
                   uint64_t *round, struct error *error) {
     struct claims *claims = (struct claims *)link;
@@ -515,13 +517,13 @@ int claims_arrive(struct fleet_link *link, uint64_t serial, const void *paramete
             kafka_abort(&claims->client);
             return -1;
         }
-    return *round ? 0 : error_set(error, EX_TEMPFAIL, "its rounds are closed without this daemon");
+    return *round ? 0 : error_set(error, EX_TEMPFAIL, "rounds close without this daemon");
 }
 
 int claims_pass(struct fleet_link *link, uint64_t round, struct error *error) {
     struct claims *claims = (struct claims *)link;
     char key[CLAIMS_KEY_SIZE];
-    if (claims->client.writes) /* states are being staged: the round closes without it, too */
+    if (claims->client.writes) /* states are being staged; the round closes without this daemon */
         return 0;
     if (claims_follow(claims, error))
         return -1;
@@ -529,7 +531,7 @@ int claims_pass(struct fleet_link *link, uint64_t round, struct error *error) {
                         json_pack("{s:I}", "round", (json_int_t)round), error);
 }
 
-/* All who have a partition have come or passed, or the first has waited for a lease. */
+/* Whether all owners of partitions have arrived or passed, or the first has waited for a lease. */
 static bool is_due(const struct claims *claims) {
     if (claims->arrival == 0)
         return false;
@@ -563,7 +565,7 @@ static int compare_names(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* In order, with a '\n' after each. */
+/* Returns the sorted names, each followed by '\n'. */
 static char *names_of(const json_t *members) {
     const char **names = calloc(json_object_size(members) + 1, sizeof *names), *key;
     size_t count = 0, size = 1;
@@ -604,7 +606,6 @@ int claims_parameters(struct fleet_link *link, uint64_t round, const char *name,
     const json_t *member = json_object_get(members_of(claims, round), name);
     if (claims_span(json_object_get(member, "span"), &span))
         return kafka_read_bytes(&claims->client, &span, bytes, size, error);
-    return error_set(error, EX_UNAVAILABLE,
-                     "%s no longer has the parameters of %s in round %" PRIu64,
+    return error_set(error, EX_UNAVAILABLE, "%s: parameters of %s in round %" PRIu64 " not found",
                      claims->client.options->servers, name, round);
 }

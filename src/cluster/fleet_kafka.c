@@ -13,39 +13,39 @@
 #include "fleet_claims.h"
 
 #define MS 1e3
-#define OLD_TOPIC ".fleet"      /* where older versions kept a log of commands */
-#define POLLED_LATEST_MS 300000 /* a member may be silent to librdkafka itself for so long */
+#define OLD_TOPIC ".fleet"      /* topic of older versions, with a log of commands */
+#define POLLED_LATEST_MS 300000 /* time limit between two polls of librdkafka */
 
 enum {
-    SPANS_MAX = 64, /* of a partition's states: after that all of them are written again */
+    SPANS_MAX = 64, /* spans of a partition's states; beyond it, all states are written again */
     NUMBER_SIZE = 24,
     LEAVE_S = 2,
     WHY_SIZE = 512,
 };
 
-/* States of one partition that are not committed yet. */
+/* Uncommitted states of one partition. */
 struct staged {
     size_t partition;
     uint64_t serial, transaction, rows;
-    size_t span; /* SIZE_MAX: nothing of it is written */
+    size_t span; /* SIZE_MAX: nothing is written */
 };
 
 struct kafka {
-    struct claims claims;          /* begins with the link */
-    struct fleet_client *client;   /* of the claims, */
-    const struct fleet_self *self; /* and its own */
+    struct claims claims;          /* must be first: the link begins with it */
+    struct fleet_client *client;   /* the client of the claims */
+    const struct fleet_self *self; /* the settings of the claims */
     char run[FLEET_ID_SIZE];
 
     /* The group. */
-    rd_kafka_t *group; /* NULL: no member of it */
+    rd_kafka_t *group; /* NULL: not a member */
     bool subscribed;
-    bool known;                               /* what is assigned, */
-    bool settled;                             /* and was ever since it joined */
-    bool broken;                              /* it does not go on, and has to be joined anew */
-    bool draining;                            /* all is to be given up, before it is left */
-    rd_kafka_resp_err_t said;                 /* the newest error that was logged */
-    rd_kafka_topic_partition_list_t *revoked; /* NULL: nothing is to be given up */
-    double tell_due;                          /* clock_seconds: what it says of itself */
+    bool known;                               /* the assignment is known */
+    bool settled;                             /* the assignment has been stable since it joined */
+    bool broken;                              /* it has to be joined again */
+    bool draining;                            /* everything is handed over before it is left */
+    rd_kafka_resp_err_t reported;             /* the last error that was logged */
+    rd_kafka_topic_partition_list_t *revoked; /* NULL: nothing has to be released */
+    double info_due;                          /* clock_seconds: next report about this daemon */
 
     struct staged *staged;
     size_t staged_count;
@@ -68,20 +68,20 @@ static void note_assigned(struct kafka *kafka, const rd_kafka_topic_partition_li
     kafka->claims.version++;
 }
 
-/* librdkafka waits for ever where it refuses a list. */
+/* librdkafka waits forever after a rejected list. */
 static void note_refused(struct kafka *kafka, rd_kafka_error_t *refused) {
     kafka->broken |= refused != NULL;
     rd_kafka_error_destroy(refused);
 }
 
-static void take_back(struct kafka *kafka, rd_kafka_topic_partition_list_t *list) {
+static void drop_revoked(struct kafka *kafka, rd_kafka_topic_partition_list_t *list) {
     note_refused(kafka, rd_kafka_incremental_unassign(kafka->group, list));
     note_assigned(kafka, list, false, false);
 }
 
-/* From within rd_kafka_consumer_poll. Messages are read elsewhere (consume_kafka.c): here all is
-   paused. What is revoked is given up once it is handed over; what is lost, another may have by
-   now. */
+/* Called within rd_kafka_consumer_poll. Messages are read elsewhere (consume_kafka.c), so all
+   partitions are paused here. Revoked partitions are released after their hand-over; lost ones may
+   already have another owner. */
 static void on_rebalance(rd_kafka_t *group, rd_kafka_resp_err_t code,
                          rd_kafka_topic_partition_list_t *list, void *context) {
     struct kafka *kafka = (struct kafka *)((char *)context - offsetof(struct kafka, claims.client));
@@ -99,12 +99,12 @@ static void on_rebalance(rd_kafka_t *group, rd_kafka_resp_err_t code,
     } else {
         kafka->known = false;
         kafka->broken |= kafka->revoked != NULL;
-        take_back(kafka, list);
+        drop_revoked(kafka, list);
     }
 }
 
-/* Once nothing of it is this daemon's, or at once (`all`). */
-static void give_up(struct kafka *kafka, bool all) {
+/* Releases revoked partitions once this daemon does not own them, or at once (`all`). */
+static void release_revoked(struct kafka *kafka, bool all) {
     rd_kafka_topic_partition_list_t *list = kafka->revoked;
     for (int n = 0; list && n < list->cnt; n++)
         if (!all && (size_t)list->elems[n].partition < kafka->claims.held_count &&
@@ -113,12 +113,12 @@ static void give_up(struct kafka *kafka, bool all) {
     if (!list)
         return;
     kafka->revoked = NULL;
-    take_back(kafka, list);
+    drop_revoked(kafka, list);
     rd_kafka_topic_partition_list_destroy(list);
 }
 
-/* librdkafka 2.0 aborts when a consumer ends between its joining and its first assignment: such a
-   one stays as long as the process, or until its session is over. */
+/* librdkafka 2.0 aborts if a consumer ends between its join and its first assignment. Such a
+   consumer stays until the process ends or its session is over. */
 static void end_member(struct kafka *kafka) {
     if (kafka->settled)
         kafka_end(&kafka->group);
@@ -128,7 +128,7 @@ static void end_member(struct kafka *kafka) {
 
 static void end_group(struct kafka *kafka) {
     if (kafka->revoked) {
-        take_back(kafka, kafka->revoked);
+        drop_revoked(kafka, kafka->revoked);
         rd_kafka_topic_partition_list_destroy(kafka->revoked);
     }
     end_member(kafka);
@@ -141,9 +141,9 @@ static void end_group(struct kafka *kafka) {
 
 static int lease_is_short(const struct kafka *kafka, struct error *error) {
     return error_set(error, EX_CONFIG,
-                     "fleet.lease: %s rejects a session of %g s: set it to at least the "
-                     "cluster's group.min.session.timeout.ms (6 s unless somebody has changed it) "
-                     "and at most its group.max.session.timeout.ms",
+                     "fleet.lease: %s rejects a session of %g s; it must be at least the cluster's "
+                     "group.min.session.timeout.ms (6 s by default) and at most its "
+                     "group.max.session.timeout.ms",
                      kafka->client->options->servers, kafka->self->lease);
 }
 
@@ -154,8 +154,8 @@ static bool is_member(const struct kafka *kafka) {
     return is;
 }
 
-/* 1: another process has this daemon's place in the group. A membership that ends while something
-   is to be given up is not begun again by librdkafka. */
+/* Returns 1 if another process has this daemon's place in the group. librdkafka does not restart a
+   membership that ends during a revocation. */
 static int poll_group(struct kafka *kafka, struct error *error) {
     char why[WHY_SIZE];
     rd_kafka_message_t *m;
@@ -167,16 +167,16 @@ static int poll_group(struct kafka *kafka, struct error *error) {
             return lease_is_short(kafka, error);
         if (kafka_refuses(code))
             return kafka_fail(kafka->client, code, error);
-        if (code && code != kafka->said && !kafka_passes(code))
-            log_warning("the group %s: %s", kafka->self->group, rd_kafka_err2str(code));
-        kafka->said = code;
+        if (code && code != kafka->reported && !kafka_passes(code))
+            log_warning("group %s: %s", kafka->self->group, rd_kafka_err2str(code));
+        kafka->reported = code;
     }
     rd_kafka_resp_err_t fatal =
         kafka->group ? rd_kafka_fatal_error(kafka->group, why, sizeof why) : 0;
     if (fatal || kafka->broken || (kafka->revoked && !is_member(kafka)))
         end_group(kafka);
     if (fatal && fatal != RD_KAFKA_RESP_ERR_FENCED_INSTANCE_ID)
-        return error_set(error, EX_TEMPFAIL, "its group: %s", why);
+        return error_set(error, EX_TEMPFAIL, "group error: %s", why);
     return fatal != 0;
 }
 
@@ -216,7 +216,8 @@ static bool has_any(const struct kafka *kafka) {
     return false;
 }
 
-/* Who is drained does not; but the last one keeps what it has, while nobody else could take it. */
+/* Whether this daemon takes partitions: a drained one does not, except that the last daemon keeps
+   its own. */
 static bool takes_part(const struct kafka *kafka) {
     const char *key;
     json_t *record;
@@ -230,7 +231,7 @@ static bool takes_part(const struct kafka *kafka) {
     return has_any(kafka);
 }
 
-/* Without a subscription librdkafka sends no heartbeats: who is drained hands over first. */
+/* librdkafka sends no heartbeats without a subscription, so a drained daemon hands over first. */
 static int subscribe(struct kafka *kafka, struct error *error) {
     const bool takes = takes_part(kafka), drains = !takes && has_any(kafka);
     const bool wanted = takes || drains;
@@ -239,7 +240,7 @@ static int subscribe(struct kafka *kafka, struct error *error) {
         return -1;
     kafka->claims.version += drains != kafka->draining;
     kafka->draining = drains;
-    if (!wanted && !kafka->known) { /* it is to have nothing, as nobody else will say */
+    if (!wanted && !kafka->known) { /* its assignment is empty: no rebalance will report it */
         kafka->known = true;
         kafka->claims.version++;
     }
@@ -261,14 +262,15 @@ static int subscribe(struct kafka *kafka, struct error *error) {
 
 /* ---- Members ---- */
 
-static int tell(struct kafka *kafka, const char *info, struct error *error) {
+static int send_info(struct kafka *kafka, const char *info, struct error *error) {
     const struct fleet_self *self = kafka->self;
     char key[CLAIMS_KEY_SIZE];
-    kafka->tell_due = clock_seconds() + self->lease / FLEET_RENEWALS_A_LEASE;
-    return claims_tell(&kafka->claims, claims_key(key, OF_DAEMON, self->name),
-                       json_pack("{s:s, s:s, s:f, s:s, s:o}", "id", self->id, "run", kafka->run,
-                                 "lease", self->lease, "info", info, "kind", claims_kind_of(self)),
-                       error);
+    kafka->info_due = clock_seconds() + self->lease / FLEET_RENEWALS_A_LEASE;
+    return claims_append(&kafka->claims, claims_key(key, OF_DAEMON, self->name),
+                         json_pack("{s:s, s:s, s:f, s:s, s:o}", "id", self->id, "run", kafka->run,
+                                   "lease", self->lease, "info", info, "kind",
+                                   claims_kind_of(self)),
+                         error);
 }
 
 static const char *old_topic(const struct kafka *kafka, char name[KAFKA_TOPIC_SIZE]) {
@@ -276,7 +278,7 @@ static const char *old_topic(const struct kafka *kafka, char name[KAFKA_TOPIC_SI
     return name;
 }
 
-/* Whether the group has a fleet of an older version, of which some partition has not been moved. */
+/* Whether an older version has a fleet of this group with a partition that was not moved. */
 static int is_old(struct kafka *kafka, size_t partitions, bool *old, struct error *error) {
     char name[KAFKA_TOPIC_SIZE];
     *old = false;
@@ -292,15 +294,14 @@ static int refuse_old(struct kafka *kafka, struct error *error) {
     if (is_old(kafka, kafka->self->partitions, &old, error))
         return -1;
     return old ? error_set(error, EX_CONFIG,
-                           "an older runnel began the fleet %s at %s, and kept it in the topic "
-                           "%s" OLD_TOPIC ": stop its daemons (SIGTERM) and run runnel-fleet "
-                           "--kafka %s --group %s move %s once, after which this version goes on "
-                           "where they ended; or use another examples.kafka.group",
+                           "an older runnel keeps the fleet %s at %s in the topic %s" OLD_TOPIC
+                           ": stop its daemons (SIGTERM), then run runnel-fleet --kafka %s --group "
+                           "%s move %s once; or use another examples.kafka.group",
                            group, at, group, at, group, kafka->self->stream)
                : 0;
 }
 
-/* Of two that begin a fleet at the same moment the later one finds the other. */
+/* If two daemons create a fleet at the same moment, the later one finds the other. */
 static int join(struct fleet_link *link, const char *info, struct error *error) {
     struct kafka *kafka = (struct kafka *)link;
     const struct fleet_self *self = kafka->self;
@@ -314,9 +315,9 @@ static int join(struct fleet_link *link, const char *info, struct error *error) 
             .left = claims_lease_left(other)};
         return fleet_name_is_taken(self, error);
     }
-    return refuse_old(kafka, error) || claims_judge(&kafka->claims, error) ||
-                   tell(kafka, info, error) || claims_follow_all(&kafka->claims, error) ||
-                   claims_judge(&kafka->claims, error) || subscribe(kafka, error)
+    return refuse_old(kafka, error) || claims_check(&kafka->claims, error) ||
+                   send_info(kafka, info, error) || claims_follow_all(&kafka->claims, error) ||
+                   claims_check(&kafka->claims, error) || subscribe(kafka, error)
                ? -1
                : 0;
 }
@@ -333,9 +334,9 @@ static int renew(struct fleet_link *link, const char *info, uint64_t *version,
                    : 0;
     if (!own || *version)
         return 0;
-    give_up(kafka, false);
-    const bool tells = !kafka->client->writes && clock_seconds() >= kafka->tell_due;
-    if (subscribe(kafka, error) || (tells && tell(kafka, info, error)))
+    release_revoked(kafka, false);
+    const bool is_due = !kafka->client->writes && clock_seconds() >= kafka->info_due;
+    if (subscribe(kafka, error) || (is_due && send_info(kafka, info, error)))
         return -1;
     *version = kafka->claims.version;
     return 0;
@@ -353,13 +354,13 @@ static int leave(struct fleet_link *link, struct error *error) {
     while (kafka->group && clock_seconds() < end) {
         if (!is_member(kafka) || poll_group(kafka, error))
             break;
-        give_up(kafka, true);
+        release_revoked(kafka, true);
         nanosleep(&(struct timespec){.tv_nsec = KAFKA_POLL_MS * 1000000L}, NULL);
     }
     if (claims_follow(&kafka->claims, error))
         return -1;
     if (strcmp(claims_text(claims_find(&kafka->claims, OF_DAEMON, name), "run"), kafka->run) != 0)
-        return 0; /* another process has the name by now */
+        return 0; /* another process has the name now */
     if (claims_begin(&kafka->claims, &span, error) ||
         claims_erase(&kafka->claims, span, claims_key(key, OF_DAEMON, name), error) ||
         claims_erase(&kafka->claims, span, claims_key(key, OF_DRAINED, name), error)) {
@@ -369,7 +370,7 @@ static int leave(struct fleet_link *link, struct error *error) {
     return claims_commit(&kafka->claims, NULL, NULL, error);
 }
 
-/* ---- Looking ---- */
+/* ---- Views ---- */
 
 static bool is_to_have(const struct kafka *kafka, const struct holding *held) {
     return kafka->subscribed && held->assigned && !held->leaving && !kafka->draining;
@@ -389,8 +390,8 @@ static int add_daemon(const struct kafka *kafka, struct fleet_view *view, const 
     return daemon->name && daemon->info ? 0 : -1;
 }
 
-/* Those who are there, or had something when they went; this daemon once the group has said what it
-   is to have. */
+/* Adds the daemons that are running or owned partitions when they ended; this daemon only once it
+   knows its assignment. */
 static int add_daemons(const struct kafka *kafka, struct fleet_view *view) {
     const char *key, *self = kafka->self->name;
     json_t *record, *owners = json_object();
@@ -415,7 +416,7 @@ static int add_daemons(const struct kafka *kafka, struct fleet_view *view) {
     return 0;
 }
 
-/* What the group has given this daemon is nobody else's any more. */
+/* A partition that the group has assigned to this daemon has no other owner. */
 static int owner_of(const struct kafka *kafka, const struct fleet_view *view, int self,
                     const struct holding *held) {
     if (!held->record || held->is_free)
@@ -484,13 +485,13 @@ static int look(struct fleet_link *link, struct fleet_view *view, struct error *
 
 /* ---- Claims ---- */
 
-/* Where librdkafka waits for a rebalance, a member of an old generation does not join anew. */
+/* While librdkafka waits for a rebalance, a member of an old generation does not rejoin. */
 static void note_fenced(struct kafka *kafka) {
     kafka->broken |= kafka->claims.fenced && kafka->revoked;
     kafka->claims.fenced = false;
 }
 
-/* A number that no other claim has. */
+/* Draws a number that no other claim has. */
 static int draw_claim(uint64_t *claim, struct error *error) {
     if (fleet_draw(claim, sizeof *claim, error))
         return -1;
@@ -498,7 +499,7 @@ static int draw_claim(uint64_t *claim, struct error *error) {
     return 0;
 }
 
-/* The record that follows what is held. */
+/* Makes the record that follows the current one. */
 static json_t *next_record(const struct kafka *kafka, const struct holding *held, uint64_t claim) {
     const struct fleet_self *self = kafka->self;
     const json_t *spans = json_object_get(held->record, "spans");
@@ -638,7 +639,7 @@ static int settle(struct fleet_link *link, const uint64_t *claims, size_t count,
 
 enum verdict { WRITE, DONE, REFUSED, INCOMPLETE };
 
-static enum verdict judge(const struct kafka *kafka, const struct fleet_commit *commit) {
+static enum verdict check_commit(const struct kafka *kafka, const struct fleet_commit *commit) {
     const struct holding *held = &kafka->claims.held[commit->partition];
     if (held->record && held->claim == commit->claim && held->serial == commit->serial)
         return DONE; /* the answer was lost */
@@ -670,13 +671,13 @@ static int add_staged(struct kafka *kafka, const struct fleet_commit *commit,
     *staged = &larger[kafka->staged_count++];
     **staged =
         (struct staged){commit->partition, commit->serial, kafka->client->number, 0, SIZE_MAX};
-    if (judge(kafka, commit) != WRITE)
+    if (check_commit(kafka, commit) != WRITE)
         return 0;
     (*staged)->span = kafka_span_new(kafka->client, 0);
     return (*staged)->span == SIZE_MAX ? error_no_memory(error) : 0;
 }
 
-/* After a failure all is staged again: what came of this try is in no span that counts. */
+/* A failed attempt stages everything again: only the spans of the last one count. */
 static int stage(struct fleet_link *link, const struct fleet_commit *commit,
                  const struct fleet_row *rows, size_t count, struct error *error) {
     struct kafka *kafka = (struct kafka *)link;
@@ -704,7 +705,7 @@ static int put_commit(struct kafka *kafka, size_t span, const struct fleet_commi
     const struct staged *staged = commit->rows ? find_staged(kafka, commit) : NULL;
     const int64_t offset = commit->learned ? (int64_t)commit->offset.sequence : -1;
     if (commit->rows && (!staged || staged->span == SIZE_MAX || staged->rows < commit->rows))
-        return error_set(error, EX_TEMPFAIL, "its transaction was interrupted");
+        return error_set(error, EX_TEMPFAIL, "the transaction was interrupted");
     json_t *record = next_record(kafka, held, commit->claim);
     if (!record)
         return error_no_memory(error);
@@ -726,10 +727,10 @@ static int put_commit(struct kafka *kafka, size_t span, const struct fleet_commi
     return 0;
 }
 
-/* What was to be written when its states were staged, and is not any more: all is asked again. */
+/* If the group has changed since the states were staged, all jobs have to be repeated. */
 static int has_changed(struct kafka *kafka, const struct fleet_commit *commit) {
     const struct staged *staged = find_staged(kafka, commit);
-    return staged && staged->span != SIZE_MAX && judge(kafka, commit) != WRITE;
+    return staged && staged->span != SIZE_MAX && check_commit(kafka, commit) != WRITE;
 }
 
 static int commit_each(struct kafka *kafka, struct fleet_commit *commits, size_t count,
@@ -744,7 +745,7 @@ static int commit_each(struct kafka *kafka, struct fleet_commit *commits, size_t
     for (size_t n = 0; n < count; n++) {
         if (has_changed(kafka, &commits[n]))
             return error_set(error, EX_TEMPFAIL, "the group has rebalanced during the commit");
-        const enum verdict verdict = judge(kafka, &commits[n]);
+        const enum verdict verdict = check_commit(kafka, &commits[n]);
         commits[n].refused = verdict == REFUSED;
         commits[n].incomplete = verdict == INCOMPLETE;
         if (verdict == WRITE && put_commit(kafka, span, &commits[n], release, offsets, error))
@@ -752,10 +753,10 @@ static int commit_each(struct kafka *kafka, struct fleet_commit *commits, size_t
     }
     if (offsets->cnt && claims_commit(&kafka->claims, group, offsets, error))
         return -1;
-    for (size_t n = 0; n < count; n++) { /* another's record may have come first */
+    for (size_t n = 0; n < count; n++) { /* another daemon's record may be first */
         if (!rd_kafka_topic_partition_list_find(offsets, kafka->self->stream,
                                                 (int32_t)commits[n].partition) ||
-            judge(kafka, &commits[n]) == DONE)
+            check_commit(kafka, &commits[n]) == DONE)
             continue;
         commits[n].refused = true;
         if (claims_restore(&kafka->claims, commits[n].partition, commits[n].claim,
@@ -783,7 +784,7 @@ static int commit(struct fleet_link *link, struct fleet_commit *commits, size_t 
     return result;
 }
 
-/* The states of a partition that count: of each publication since the last whole one. */
+/* Visits the valid states of a partition: those of each commit since the last complete one. */
 static int states(struct fleet_link *link, size_t partition, fleet_visit *visit, void *context,
                   struct error *error) {
     struct kafka *kafka = (struct kafka *)link;
@@ -799,7 +800,7 @@ static int states(struct fleet_link *link, size_t partition, fleet_visit *visit,
                            context, error);
 }
 
-/* ---- People ---- */
+/* ---- Commands of runnel-fleet ---- */
 
 static int ends(struct fleet_link *link, const struct fleet_view *view, uint64_t *ends,
                 struct error *error) {
@@ -822,15 +823,14 @@ static int groups(struct fleet_link *link, struct fleet_groups *groups, struct e
                : kafka_groups(kafka->client, groups, error);
 }
 
-/* A daemon makes the topics; a person who is early does not. */
+/* Only daemons create the topics, not runnel-fleet. */
 static int see_all(struct kafka *kafka, struct error *error) {
     int found = claims_follow(&kafka->claims, error);
     if (found > 0)
-        return error_set(error, EX_UNAVAILABLE,
-                         "%s: there is no fleet %s: no daemon has joined it, and the topic %s is "
-                         "not there",
-                         kafka->client->options->servers, kafka->self->group,
-                         kafka->client->claims);
+        return error_set(
+            error, EX_UNAVAILABLE,
+            "fleet not found: %s at %s: no daemon has joined it, and the topic %s does not exist",
+            kafka->self->group, kafka->client->options->servers, kafka->client->claims);
     return found ? -1 : claims_follow_all(&kafka->claims, error);
 }
 
@@ -842,9 +842,9 @@ static int drain(struct fleet_link *link, const char *name, struct error *error)
     const json_t *daemon =
         strlen(name) < FLEET_NAME_SIZE ? claims_find(&kafka->claims, OF_DAEMON, name) : NULL;
     if (!daemon || claims_lease_left(daemon) <= 0)
-        return error_set(error, EX_USAGE, "there is no daemon %s in the fleet %s now", name,
+        return error_set(error, EX_USAGE, "daemon not found: %s in the fleet %s", name,
                          kafka->self->group);
-    return claims_tell(&kafka->claims, claims_key(key, OF_DRAINED, name), json_object(), error);
+    return claims_append(&kafka->claims, claims_key(key, OF_DRAINED, name), json_object(), error);
 }
 
 static int rebalance(struct fleet_link *link, struct error *error) {
@@ -874,7 +874,7 @@ static json_t *moved_record(int64_t learned) {
                      1, "daemon", "", "id", "", "spans");
 }
 
-/* A command of a later version ends whatever daemon of the older one is started again. */
+/* A command of a later version ends each daemon of the older version that starts again. */
 static int end_old(struct kafka *kafka, struct error *error) {
     static const char COMMAND[] = "{\"v\":99,\"do\":\"leave\"}";
     char topic[KAFKA_TOPIC_SIZE];
@@ -885,9 +885,9 @@ static int end_old(struct kafka *kafka, struct error *error) {
 static int nothing_to_move(const struct kafka *kafka, struct error *error) {
     const struct fleet_self *self = kafka->client->self;
     return error_set(error, EX_USAGE,
-                     "there is nothing to move: %s has no topic %s" OLD_TOPIC
-                     " of an older runnel, or the group %s has committed nothing of the topic %s, "
-                     "or this version goes on with it already",
+                     "nothing to move: %s has no topic %s" OLD_TOPIC
+                     " of an older runnel, or the group %s has no committed offsets of topic %s, "
+                     "or this version already uses them",
                      kafka->client->options->servers, self->group, self->group, self->stream);
 }
 
@@ -911,7 +911,7 @@ static int move_all(struct kafka *kafka, int64_t *offsets, int count, struct err
     return claims_commit(&kafka->claims, NULL, NULL, error);
 }
 
-/* It has no daemon's configuration: the topics are made for the stream that is named. */
+/* Creates the topics for the named stream, since it has no configuration of a daemon. */
 static int move(struct fleet_link *link, const char *stream, size_t *count, struct error *error) {
     struct kafka *kafka = (struct kafka *)link;
     struct fleet_self self = *kafka->self;

@@ -1,17 +1,17 @@
-/* A fleet whose daemons know of each other through Kafka: they are members of its consumer group
-   (static ones, the daemon's name is group.instance.id), and the group says who is to have which
-   partition, cooperatively: what goes is handed over before it comes elsewhere. What has become of
-   each partition is in three topics, which the first daemon makes:
+/* Fleets on Kafka. The daemons are static members of a consumer group (group.instance.id is the
+   daemon's name), which assigns partitions cooperatively: the old owner hands a partition over
+   before the new one gets it. The first daemon creates three topics for the state of the
+   partitions:
 
-     GROUP.claims   one partition, compacted: for each partition who has it, how far it is learned,
-                    and where its streams' states are; for each daemon what it says of itself
-     GROUP.streams  as many as the topic that is learned has, compacted: states of its streams
-     GROUP.rounds   one: what averages are made of
+   GROUP.claims (one partition, compacted): owner, offset and position of the states for each
+   partition; each daemon's report about itself.
+   GROUP.streams (as many partitions as the learned topic, compacted): states of its streams.
+   GROUP.rounds (one partition): parameters for averages.
 
-   A commit is a transaction: states, the record that makes them count, and the group's offsets.
-   Whom the group has left behind it refuses. A record of a partition names the one before it, and
-   counts only after that one: who reads GROUP.claims in its order knows which of two counts, also
-   where a cluster has no transactions (librdkafka's mock). */
+   A commit is a transaction of states, the record that makes them valid, and the group's offsets.
+   It fails for a member that the group has expelled. A partition's record names its predecessor and
+   counts only directly after it. So readers of GROUP.claims agree which of two records counts, even
+   without transactions (librdkafka's mock cluster). */
 #ifndef RUNNEL_FLEET_KAFKA_H
 #define RUNNEL_FLEET_KAFKA_H
 
@@ -19,8 +19,8 @@
 
 struct kafka_options;
 
-/* Does not connect yet: the first function does that. Both outlive the link. EX_CONFIG: no topic
-   can be called as the group. */
+/* Does not connect; the first function does. Both arguments outlive the link. Fails with EX_CONFIG
+   if the group's name does not fit a topic. */
 int fleet_kafka_open(struct fleet_link **link, const struct kafka_options *options,
                      const struct fleet_self *self, struct error *error);
 

@@ -1,4 +1,4 @@
-/* Clients of Kafka, the fleet's topics, and what is written there and read. */
+/* Clients of Kafka, and reads and writes of the fleet's topics. */
 #include "fleet_kafka_client.h"
 
 #include <inttypes.h>
@@ -10,26 +10,26 @@
 #include "common/clock.h"
 #include "common/log.h"
 
-#define FOLLOW_MS "100"       /* a server waits so long for the next message, */
-#define READ_MS "10"          /* of states and parameters, which are there */
+#define FOLLOW_MS "100"       /* time that a server waits for the next message */
+#define READ_MS "10"          /* the same for states and parameters, which already exist */
 #define ROUNDS_KEPT "3600000" /* ms: a round is shorter */
 #define CLAIMS_TOPIC ".claims"
 #define TAG "tag" /* header of a message */
 
 enum {
-    ASK_MS = 2000, /* for one answer, where that is tried again */
+    ASK_MS = 2000, /* time limit of an answer that is retried */
     ANSWER_MS = 5000,
     WHY_SIZE = 512,
-    GROUP_MAX = 249 - (int)sizeof ".streams" + 1, /* a topic's name has 249 bytes at most */
+    GROUP_MAX = 249 - (int)sizeof ".streams" + 1, /* a topic name has at most 249 bytes */
     CONFIGS_MAX = 5,
     CREATE_MS = 10000,
-    REPLICAS_SAFE = 3,  /* of so many one may be lost, and two have what is acknowledged */
-    PIECE = 256 * 1024, /* bytes of a message, at most */
-    SPAN_BITS = 20,     /* of what a report names */
+    REPLICAS_SAFE = 3,  /* replicas: one may fail, and two have each acknowledged message */
+    PIECE = 256 * 1024, /* largest message, in bytes */
+    SPAN_BITS = 20,     /* bits of the span in a report's opaque value */
     TRANSACTIONAL_SIZE = FLEET_GROUP_MAX + 1 + FLEET_NAME_SIZE,
 };
 
-/* ---- What goes wrong ---- */
+/* ---- Errors ---- */
 
 static bool is_unknown(rd_kafka_resp_err_t code) {
     return code == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART ||
@@ -37,30 +37,31 @@ static bool is_unknown(rd_kafka_resp_err_t code) {
 }
 
 int kafka_fail(struct fleet_client *kafka, rd_kafka_resp_err_t code, struct error *error) {
-    if (is_unknown(code)) /* it was deleted, and is made again the next time */
+    if (is_unknown(code)) /* it was deleted, and is created again at the next call */
         kafka->topics_known = false;
     if (kafka_refuses(code))
-        return kafka_say_refused(error, kafka->options, code, &kafka->aim, rd_kafka_err2str(code));
+        return kafka_report_refused(error, kafka->options, code, &kafka->aim,
+                                    rd_kafka_err2str(code));
     if (code == RD_KAFKA_RESP_ERR_UNSUPPORTED_VERSION ||
         code == RD_KAFKA_RESP_ERR__UNSUPPORTED_FEATURE ||
         code == RD_KAFKA_RESP_ERR_INVALID_TRANSACTION_TIMEOUT)
         return error_set(error, EX_UNAVAILABLE,
-                         "%s: a fleet needs transactions as Kafka has them from 2.5 on: %s",
+                         "%s: a fleet needs Kafka 2.5 or later, with transactions: %s",
                          kafka->options->servers, rd_kafka_err2str(code));
     return code == RD_KAFKA_RESP_ERR__TRANSPORT || code == RD_KAFKA_RESP_ERR__TIMED_OUT ||
                    code == RD_KAFKA_RESP_ERR__MSG_TIMED_OUT ||
                    code == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN
-               ? kafka_say_away(error, kafka->options, kafka->why)
+               ? kafka_report_away(error, kafka->options, kafka->why)
                : error_set(error, EX_TEMPFAIL, "%s", rd_kafka_err2str(code));
 }
 
-/* From within rd_kafka_poll. */
+/* Called within rd_kafka_poll. */
 static void on_error(rd_kafka_t *client, int code, const char *reason, void *context) {
     struct fleet_client *kafka = context;
     (void)client;
     if (kafka_refuses((rd_kafka_resp_err_t)code))
-        kafka_say_refused(&kafka->fatal, kafka->options, (rd_kafka_resp_err_t)code, &kafka->aim,
-                          reason);
+        kafka_report_refused(&kafka->fatal, kafka->options, (rd_kafka_resp_err_t)code, &kafka->aim,
+                             reason);
     else
         kafka_keep_why(kafka->why, (rd_kafka_resp_err_t)code, reason);
 }
@@ -77,7 +78,7 @@ int kafka_listen(struct fleet_client *kafka, struct error *error) {
     return -1;
 }
 
-/* What a code means, after what the clients have to tell. */
+/* Sets the error of a code, unless the clients have a fatal one. */
 static int outcome(struct fleet_client *kafka, rd_kafka_resp_err_t code, struct error *error) {
     if (!code)
         return 0;
@@ -86,7 +87,7 @@ static int outcome(struct fleet_client *kafka, rd_kafka_resp_err_t code, struct 
 
 /* ---- Clients ---- */
 
-/* From within rd_kafka_poll: which transaction a message is of, and which span. */
+/* Called within rd_kafka_poll: finds the transaction and the span of a message. */
 static void on_delivery(rd_kafka_t *client, const rd_kafka_message_t *m, void *context) {
     struct fleet_client *kafka = context;
     const uint64_t of = (uint64_t)(uintptr_t)m->_private;
@@ -95,11 +96,11 @@ static void on_delivery(rd_kafka_t *client, const rd_kafka_message_t *m, void *c
     if (of >> SPAN_BITS != kafka->number)
         return;
     kafka->waits--;
-    if (m->err || m->offset < 0) { /* or it had been written before, it is not known where */
+    if (m->err || m->offset < 0) { /* failed, or written earlier at an unknown offset */
         kafka->code = m->err ? m->err : RD_KAFKA_RESP_ERR__FAIL;
         return;
     }
-    if (n == 0) /* of no span */
+    if (n == 0) /* not in a span */
         return;
     struct kafka_span *span = &kafka->spans[n - 1];
     if (span->first < 0 || m->offset < span->first)
@@ -120,8 +121,8 @@ int kafka_make(struct fleet_client *kafka, rd_kafka_type_t type, rd_kafka_conf_t
     return -1;
 }
 
-/* What is committed is read, and of a span what is known to be; how far a topic reaches the reader
-   asks with what is not committed yet. */
+/* Readers read committed messages, and of a span what is known to be committed. The end of a topic
+   includes open transactions. */
 static int make_consumer(struct fleet_client *kafka, const char *wait, const char *isolation,
                          rd_kafka_t **client, struct error *error) {
     const char *const settings[][2] = {
@@ -136,8 +137,8 @@ static int make_consumer(struct fleet_client *kafka, const char *wait, const cha
         error);
 }
 
-/* A server answers a client's questions in their order, and the one for the next messages when
-   there are some, or that time has passed: others have a client of their own. */
+/* A server answers the requests of a client in order, and a fetch waits until messages arrive. So
+   other requests have a client of their own. */
 static int make_readers(struct fleet_client *kafka, struct error *error) {
     return (!kafka->follower &&
             make_consumer(kafka, FOLLOW_MS, "read_committed", &kafka->follower, error)) ||
@@ -147,7 +148,7 @@ static int make_readers(struct fleet_client *kafka, struct error *error) {
                : 0;
 }
 
-/* Its earlier life's transaction is over then. */
+/* This ends a transaction of the writer's earlier process. */
 static int make_writer(struct fleet_client *kafka, struct error *error) {
     char id[TRANSACTIONAL_SIZE];
     const char *const settings[][2] = {
@@ -169,7 +170,7 @@ static int make_writer(struct fleet_client *kafka, struct error *error) {
     return kafka_make(kafka, RD_KAFKA_PRODUCER, conf, &kafka->writer, error);
 }
 
-/* What it had under way is known to have been written, or never to be looked at. */
+/* After this, the open transaction has either been written or will never be read. */
 static void drop_writer(struct fleet_client *kafka) {
     kafka->number++;
     kafka->writes = false;
@@ -190,7 +191,7 @@ void kafka_disconnect(struct fleet_client *kafka) {
 
 /* ---- Writing ---- */
 
-/* What a transaction failed with: it is over, and so is the writer unless it can begin another. */
+/* Handles a failed transaction: it ends, and so does the writer if it cannot begin another. */
 static int has_failed(struct fleet_client *kafka, rd_kafka_error_t *failed, struct error *error) {
     rd_kafka_resp_err_t code = rd_kafka_error_code(failed);
     rd_kafka_error_destroy(failed);
@@ -290,8 +291,8 @@ static bool is_fenced(rd_kafka_resp_err_t code) {
            code == RD_KAFKA_RESP_ERR_FENCED_INSTANCE_ID;
 }
 
-/* All messages are there before the group is asked: whoever has got the partition since finds them,
-   open or not, or the group refuses. */
+/* All messages are written before the group is asked. So a new owner of the partition finds them,
+   or the group rejects this commit. */
 int kafka_commit(struct fleet_client *kafka, const rd_kafka_consumer_group_metadata_t *group,
                  const rd_kafka_topic_partition_list_t *offsets, bool *fenced,
                  struct error *error) {
@@ -336,7 +337,7 @@ int kafka_committed(struct fleet_client *kafka, const char *topic, int64_t *offs
     return outcome(kafka, code, error);
 }
 
-/* ---- Topics: that they are there, as they should be, or are made ---- */
+/* ---- Topics: checked and created ---- */
 
 int kafka_name_topics(struct fleet_client *kafka, struct error *error) {
     const char *group = kafka->self->group;
@@ -345,8 +346,8 @@ int kafka_name_topics(struct fleet_client *kafka, struct error *error) {
     size_t size = strlen(group);
     if (size == 0 || size > GROUP_MAX || strspn(group, LETTERS) != size)
         return error_set(error, EX_CONFIG,
-                         "the fleet %s needs the topics %s.claims, %s.streams and %s.rounds, which "
-                         "Kafka cannot have: give its group (examples.kafka.group) at most %d "
+                         "the fleet %s needs topics %s.claims, %s.streams and %s.rounds, but these "
+                         "names are invalid: the group (examples.kafka.group) may have at most %d "
                          "letters, digits, '.', '_' and '-'",
                          group, group, group, group, GROUP_MAX);
     snprintf(kafka->claims, sizeof kafka->claims, "%s" CLAIMS_TOPIC, group);
@@ -357,11 +358,11 @@ int kafka_name_topics(struct fleet_client *kafka, struct error *error) {
 
 struct topic {
     const char *name;
-    int partitions, replicas; /* replicas -1: as the cluster makes its topics */
+    int partitions, replicas; /* replicas -1: the cluster's default */
     const char *configs[CONFIGS_MAX][2];
 };
 
-/* How many partitions a topic has, and copies of the first; 0: it is not there. */
+/* Finds a topic's number of partitions and replicas; 0: the topic does not exist. */
 static int ask_topic(struct fleet_client *kafka, const char *name, int *count, int *replicas,
                      struct error *error) {
     const struct rd_kafka_metadata *about;
@@ -426,15 +427,15 @@ static int cannot_make(const struct fleet_client *kafka, const struct topic *top
     for (size_t n = 0; n < CONFIGS_MAX && topic->configs[n][0]; n++)
         at += (size_t)snprintf(configs + at, sizeof configs - at, " --config %s=%s",
                                topic->configs[n][0], topic->configs[n][1]);
-    return error_set(error, EX_UNAVAILABLE,
-                     "%s: the topic %s of the fleet is not there, and cannot be made: %s; make it "
-                     "with: kafka-topics.sh --bootstrap-server %s --create --topic %s "
-                     "--partitions %d%s",
-                     kafka->options->servers, topic->name, why, kafka->options->servers,
-                     topic->name, topic->partitions, configs);
+    return error_set(
+        error, EX_UNAVAILABLE,
+        "%s: topic %s of the fleet not found, and cannot be created: %s; create it with: "
+        "kafka-topics.sh --bootstrap-server %s --create --topic %s --partitions %d%s",
+        kafka->options->servers, topic->name, why, kafka->options->servers, topic->name,
+        topic->partitions, configs);
 }
 
-static int judge_creation(struct fleet_client *kafka, const struct topic *topic,
+static int check_creation(struct fleet_client *kafka, const struct topic *topic,
                           rd_kafka_event_t *event, struct error *error) {
     size_t count = 0;
     const rd_kafka_CreateTopics_result_t *result =
@@ -469,7 +470,7 @@ static int create(struct fleet_client *kafka, const struct topic *topic, struct 
     rd_kafka_AdminOptions_set_operation_timeout(options, CREATE_MS / 2, why, sizeof why);
     rd_kafka_CreateTopics(kafka->reader, &fresh, 1, options, queue);
     rd_kafka_event_t *event = rd_kafka_queue_poll(queue, CREATE_MS);
-    int result = judge_creation(kafka, topic, event, error);
+    int result = check_creation(kafka, topic, event, error);
     if (event)
         rd_kafka_event_destroy(event);
     rd_kafka_queue_destroy(queue);
@@ -478,8 +479,9 @@ static int create(struct fleet_client *kafka, const struct topic *topic, struct 
     return result;
 }
 
-/* As safe as the topic that the fleet learns, or as the cluster makes its topics: one copy is what
-   nobody has chosen, and with a min.insync.replicas of the cluster's nothing could be written. */
+/* Chooses the replicas of the learned topic or the cluster's default, whichever is more. One
+   replica is often an unchosen default, and with a cluster-wide min.insync.replicas no write would
+   succeed. */
 static int make_as_safe(struct fleet_client *kafka, struct topic *topic, struct error *error) {
     int count, replicas;
     size_t n = 0;
@@ -495,7 +497,7 @@ static int make_as_safe(struct fleet_client *kafka, struct topic *topic, struct 
     return create(kafka, topic, error);
 }
 
-/* Another daemon may make it at the same moment. */
+/* Another daemon may create it at the same moment. */
 static int have_topic(struct fleet_client *kafka, struct topic *topic, struct error *error) {
     double end = clock_seconds() + KAFKA_ANSWER;
     int count;
@@ -511,12 +513,11 @@ static int have_topic(struct fleet_client *kafka, struct topic *topic, struct er
         return kafka_fail(kafka, RD_KAFKA_RESP_ERR__TIMED_OUT, error);
     if (count == topic->partitions)
         return 0;
-    return error_set(error, EX_CONFIG,
-                     "%s: the topic %s has %d partition%s, and this fleet needs %d: two fleets "
-                     "need two groups; or delete it while no daemon of the fleet runs, and all it "
-                     "knows with it",
-                     kafka->options->servers, topic->name, count, count == 1 ? "" : "s",
-                     topic->partitions);
+    return error_set(
+        error, EX_CONFIG,
+        "%s: topic %s has %d partition%s, but this fleet needs %d: use one group per fleet, or "
+        "stop all daemons of the fleet and delete the topic with its contents",
+        kafka->options->servers, topic->name, count, count == 1 ? "" : "s", topic->partitions);
 }
 
 static int have_topics(struct fleet_client *kafka, struct error *error) {
@@ -558,9 +559,9 @@ int kafka_connect(struct fleet_client *kafka, bool make, struct error *error) {
 static int are_gone(const struct fleet_client *kafka, const char *topic, int32_t partition,
                     struct error *error) {
     return error_set(error, EX_UNAVAILABLE,
-                     "%s: the topic %s no longer has, in partition %" PRId32 ", all that the fleet "
-                     "%s wrote there: it was deleted, or the topic was made again; use another "
-                     "examples.kafka.group",
+                     "%s: topic %s, partition %" PRId32
+                     " has lost messages of the fleet %s: they were deleted, or the topic was "
+                     "created again; use another examples.kafka.group",
                      kafka->options->servers, topic, partition, kafka->self->group);
 }
 
@@ -579,7 +580,7 @@ static bool is_of(const rd_kafka_message_t *m, const struct kafka_span *spans, s
     return false;
 }
 
-/* Messages of other spans are of daemons that were killed, or lost the partition. */
+/* Messages outside the spans are from daemons that were killed or had lost the partition. */
 static int collect(struct fleet_client *kafka, rd_kafka_topic_t *topic, int32_t partition,
                    const struct kafka_span *spans, size_t count, take_message *take, void *context,
                    struct error *error) {
@@ -608,7 +609,7 @@ static int collect(struct fleet_client *kafka, rd_kafka_topic_t *topic, int32_t 
     return result;
 }
 
-/* (count,) spans, in the order of their offsets. */
+/* (count,) spans in the order of their offsets. */
 static int read_spans(struct fleet_client *kafka, const char *name, int32_t partition,
                       const struct kafka_span *spans, size_t count, take_message *take,
                       void *context, struct error *error) {
@@ -634,8 +635,8 @@ static int read_spans(struct fleet_client *kafka, const char *name, int32_t part
 
 /* ---- States of streams, and bytes ---- */
 
-/* A state is a message, or several: key u32 piece and the stream's, value of the first one u32 its
-   size and what follows. Without a value the stream is forgotten. */
+/* A state is one message or several: the key is u32 piece and the stream's key; the first value
+   begins with u32 size. A message without a value deletes the stream. */
 int kafka_write_row(struct fleet_client *kafka, int32_t partition, size_t span,
                     const struct fleet_row *row, struct error *error) {
     uint32_t piece = 0, total = (uint32_t)row->state_size;
@@ -644,7 +645,7 @@ int kafka_write_row(struct fleet_client *kafka, int32_t partition, size_t span,
     size_t at = 0;
     int result = value ? 0 : error_no_memory(error);
     if (row->key_size > FLEET_KEY_MAX)
-        result = error_set(error, EX_UNAVAILABLE, "a stream's key is too long for Kafka");
+        result = error_set(error, EX_UNAVAILABLE, "stream key is too long for Kafka");
     while (result == 0 && (at < row->state_size || piece == 0)) {
         size_t head = piece || !total ? 0 : sizeof total, size = row->state_size - at;
         size = size < PIECE ? size : PIECE;
@@ -662,7 +663,7 @@ int kafka_write_row(struct fleet_client *kafka, int32_t partition, size_t span,
     return result;
 }
 
-/* A state as it is read: its key, and what has come of it. */
+/* A state while it is read: its key and the bytes so far. */
 struct row {
     unsigned char *bytes; /* (key_size + filled,) */
     size_t key_size, size, filled, number;
@@ -702,7 +703,7 @@ static int add_bytes(struct row *row, const void *bytes, size_t size, struct err
     return 0;
 }
 
-/* Pieces come in order; one of a state that was laid over is left out. */
+/* Pieces are in order. A state that was overwritten is left out. */
 static int read_row(void *context, const rd_kafka_message_t *m, struct error *error) {
     struct rows *rows = context;
     const unsigned char *key = m->key, *bytes = m->payload;
@@ -731,7 +732,7 @@ static int read_row(void *context, const rd_kafka_message_t *m, struct error *er
                : 0;
 }
 
-/* By key, and of one key the newest first. */
+/* Sorts by key; for the same key, the newest first. */
 static int by_key(const void *a, const void *b) {
     const struct row *one = a, *other = b;
     size_t size = one->key_size < other->key_size ? one->key_size : other->key_size;

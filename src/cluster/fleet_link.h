@@ -1,20 +1,17 @@
-/* What the daemons of a fleet know of each other, kept by a message broker: who is there, who has
-   which partition, up to which offset its examples have been learned, and with which states of its
-   streams that goes on. A broker is one struct fleet_link_ops; fleet_kafka.h has one, and the other
-   is below.
+/* The shared state of a fleet at a message broker: its daemons, the owner of each partition,
+   committed offsets, and the states of streams. Each broker is one struct fleet_link_ops: Kafka in
+   fleet_kafka.h, Redis below.
 
-   A daemon is a member for as long as its lease is renewed. A partition is one daemon's, by a claim
-   whose number no other claim in the fleet has had or will have. Everything that its owner changes
-   names the claim, and is refused once the partition is another's: a daemon that was away for
-   longer than its lease can do no harm. When a claim ends, in order or not, the broker keeps at
-   which offset, until the daemon whose claim it was has settled that: what it has learned of the
-   partition beyond the offset counts for nothing, since the next owner learns it.
+   A daemon is a member while it renews its lease. It owns a partition by a claim with a number that
+   is unique in the fleet. Each change by the owner names its claim, and is rejected once the
+   partition has another owner. So a daemon that was away for longer than its lease can do no harm.
+   When a claim ends, the broker keeps the offset until the claim's daemon has settled it. Examples
+   that the daemon learned after that offset do not count, since the next owner learns them.
 
-   Every function waits for the network, but not for long; one thread calls them. All can be asked
-   again when the answer was lost (EX_TEMPFAIL, after which the link connects anew by itself): what
-   has been done is done once. 0, or -1 with a sentence: EX_TEMPFAIL the broker is not there now,
-   and the text is a clause that says why; EX_NOPERM, EX_UNAVAILABLE, EX_CONFIG it makes no sense to
-   try again. */
+   Every function waits for the network, but not for long; one thread calls them. After a lost
+   answer (EX_TEMPFAIL), the link reconnects by itself and the call may be repeated: each change is
+   made once. Functions return 0, or -1 with an error. EX_TEMPFAIL: the broker is not available; the
+   text is a clause. EX_NOPERM, EX_UNAVAILABLE, EX_CONFIG: a retry does not help. */
 #ifndef RUNNEL_FLEET_LINK_H
 #define RUNNEL_FLEET_LINK_H
 
@@ -27,168 +24,169 @@ struct error;
 
 enum {
     FLEET_NAME_SIZE = 65,
-    FLEET_ID_SIZE = 33, /* also of a run: 128 bits in hexadecimal, at most, and '\0' */
+    FLEET_ID_SIZE = 33, /* at most 128 bits in hexadecimal, and '\0'; also of a run */
     FLEET_GROUP_MAX = 255,
     FLEET_PARTITIONS_MAX = 65536,
-    FLEET_INFO_MAX = 64 * 1024, /* bytes of what a daemon says of itself: JSON */
+    FLEET_INFO_MAX = 64 * 1024, /* bytes of a daemon's report about itself: JSON */
     FLEET_KEY_MAX = 1024,       /* bytes of a stream's key */
 };
 
-#define FLEET_DISPLACED UINT64_MAX /* no version is so large */
+#define FLEET_DISPLACED UINT64_MAX /* larger than any version */
 
-/* A member renews its lease so often, and at least each so many seconds, since it sees with that
-   what has changed: a partition that goes from one to another waits for both. (It sends its group
-   on Kafka a heartbeat each so many seconds.) The same in tools/figures/scale_plan.py. */
+/* Renewals of a lease by a member, and their greatest interval. A renewal also shows changes, and
+   the hand-over of a partition waits for two of them. (Kafka: heartbeats to the group.)
+   tools/figures/scale_plan.py has the same number. */
 enum { FLEET_RENEWALS_A_LEASE = 4 };
 #define FLEET_RENEWAL_MAX 0.2 /* seconds */
 
-/* Seconds from one renewal to the next. */
+/* Returns the seconds from one renewal to the next. */
 static inline double fleet_renewal(double lease) {
     double each = lease / FLEET_RENEWALS_A_LEASE;
     return each < FLEET_RENEWAL_MAX ? each : FLEET_RENEWAL_MAX;
 }
 
-/* A place in a partition, as the number of the example there. */
+/* A place in a partition: the number of its example. */
 struct fleet_offset {
     uint32_t epoch;
     uint64_t sequence;
 };
 
-/* Who asks, and for which fleet. Texts outlive the link. */
+/* This daemon and its fleet. The texts outlive the link. */
 struct fleet_self {
-    const char *group;  /* the fleet's name */
-    const char *name;   /* of this daemon, unique in the fleet */
-    const char *id;     /* of its state directory: another daemon of that name has another */
-    const char *stream; /* what the fleet learns */
-    const char *digest; /* of what learning depends on: the same in all of the fleet */
+    const char *group; /* the fleet's name */
+    const char *name;  /* the daemon's name, unique in the fleet */
+    /* identifies the state directory: another daemon of this name has another ID */
+    const char *id;
+    const char *stream; /* the learned stream */
+    const char *digest; /* digest of the configuration that all daemons share */
     size_t partitions;
-    uint64_t every; /* fleet.average.every, which is the same in all of the fleet, too */
+    uint64_t every; /* fleet.average.every, also shared by all */
     double lease;   /* seconds */
 };
 
 struct fleet_daemon {
     char *name;
-    bool living;   /* its lease is not over */
-    bool draining; /* it is to give up what it has */
-    double lease;  /* seconds that are left of it */
-    char *info;    /* what it says of itself: JSON */
+    bool living;   /* its lease has not ended */
+    bool draining; /* it has to hand over its partitions */
+    double lease;  /* seconds left of it */
+    char *info;    /* the daemon's report about itself: JSON */
 };
 
 struct fleet_partition {
-    int owner;      /* in `daemons`; -1: nobody's */
-    int to;         /* who is to have it, as far as this daemon need know; -1: another, or nobody */
+    int owner; /* index in `daemons`; -1: none */
+    /* the next owner, as far as this daemon needs it; -1: another daemon, or none */
+    int to;
     uint64_t claim; /* the owner's, or the last one */
-    bool committed; /* the rest is known: */
+    bool committed; /* the rest is set if `committed` */
     struct fleet_offset offset;
-    uint64_t learned; /* examples, since the fleet began */
-    uint64_t states;  /* how many streams' states there are */
+    uint64_t learned; /* examples since the fleet began */
+    uint64_t states;  /* number of streams with a state */
 };
 
-/* What a member sees. A change of who is there, of who is drained, of who has what, and the first
-   arrival in a round change the version. Of a partition or a daemon that this has not changed,
-   `offset`, `learned`, `states`, `lease` and `info` may be those of an earlier look. */
+/* A member's view of the fleet. The version changes with the members, drained daemons and owners,
+   and with the first arrival in a round. If neither has changed, `offset`, `learned`, `states`,
+   `lease` and `info` may be older. */
 struct fleet_view {
     uint64_t version, round; /* round: the open one, from 1 */
     size_t arrived;          /* daemons that wait for its end */
-    char *stream, *digest;   /* NULL: the fleet has never been */
-    bool anew;     /* what was answered before the last look may be lost: Redis was away */
-    uint64_t jobs; /* that the worker had done before (fleet_worker.h) */
+    char *stream, *digest;   /* NULL: the fleet does not exist */
+    bool anew;               /* Redis was away: it may have lost what it acknowledged before */
+    uint64_t jobs;           /* jobs that the worker had finished (fleet_worker.h) */
     size_t daemon_count, partition_count;
-    struct fleet_daemon *daemons;       /* by name, in order */
+    struct fleet_daemon *daemons;       /* sorted by name */
     struct fleet_partition *partitions; /* (partition_count,) */
 };
 void fleet_view_free(struct fleet_view *view);
 
-/* A copy, to be freed. -1: out of memory; there is none. */
+/* Copies a view; free the copy. Returns -1 if out of memory, without a copy. */
 int fleet_view_copy(const struct fleet_view *view, struct fleet_view *copy, struct error *error);
 
-/* Its daemons by name, as they have to be. */
+/* Sorts the daemons by name, as required. */
 void fleet_view_sort(struct fleet_view *view);
 
-/* The daemon of that name, or -1. */
+/* Returns the index of the daemon with this name, or -1. */
 int fleet_view_find(const struct fleet_view *view, const char *name);
 
-/* One partition of this daemon's. */
+/* A claim of one partition by this daemon. */
 struct fleet_claim {
     size_t partition;
     uint64_t claim;
-    bool committed; /* the rest is known: */
+    bool committed; /* the rest is set if `committed` */
     struct fleet_offset offset;
     uint64_t learned, states;
 };
 
-/* The state of one stream, opaque here. */
+/* The opaque state of one stream. */
 struct fleet_row {
     const void *key, *state;
-    size_t key_size, state_size; /* state_size 0: the stream is forgotten */
+    size_t key_size, state_size; /* state_size 0: the stream is deleted */
 };
 
-/* What the owner has learned of a partition, with the states of its streams: those that were staged
-   take the place of all that were committed before (`whole`), or of those of the same streams. */
+/* A commit of a partition with the states of its streams. The staged states replace all earlier
+   ones (`whole`), or only those of the same streams. */
 struct fleet_commit {
     size_t partition;
     uint64_t claim;
     struct fleet_offset offset;
-    struct fleet_offset base; /* what was committed before, as the owner was told; 0: nothing */
+    struct fleet_offset base; /* the last commit that the owner knows; 0: none */
     uint64_t learned;         /* since the fleet began */
-    uint64_t serial;          /* under which rows were staged; 0: none were */
-    uint64_t rows; /* that were staged, with those of streams that are forgotten: no stream twice */
-    bool whole;    /* always with a claim's first commit after the daemon was started */
-    uint64_t streams; /* how many states there are afterwards: the proof that none is missing */
-    /* Answered; at most one of them. Nothing is done then, and what was staged is gone. */
-    bool refused;    /* it is another's by now */
-    bool incomplete; /* the states would not be `streams`, are too many pieces, or would be laid
-                        over others than those of `base`: stage them whole */
+    uint64_t serial;          /* serial of the staged rows; 0: none */
+    uint64_t rows;            /* number of staged rows, deletions included; one for each stream */
+    bool whole;       /* always set for a claim's first commit after a start of the daemon */
+    uint64_t streams; /* number of states afterwards, which proves that none is missing */
+    /* The answer: at most one is set. Then nothing has changed, and the staged rows are deleted. */
+    bool refused; /* the partition has another owner */
+    /* The number of states would not be `streams`, there are too many pieces, or `base` is
+       outdated: stage all states again. */
+    bool incomplete;
 };
 
-/* How a claim of a partition ended. */
+/* The end of a claim. */
 struct fleet_ended {
     uint64_t claim;
     size_t partition;
-    bool is_over;  /* its end is kept; else: */
-    bool is_lost;  /* the broker has lost that there was such a claim */
-    bool is_known; /* there is an offset: where it ended, or from where others may learn now */
+    bool is_over;  /* the claim has ended, and its end is kept */
+    bool is_lost;  /* the broker has lost the claim */
+    bool is_known; /* `offset` is set: the end, or the first place that another daemon may learn */
     struct fleet_offset offset;
 };
 
-/* Fleets that a broker has, a few of them in no order. */
+/* Fleets of a broker: a few, in no particular order. */
 enum { FLEET_GROUPS_MAX = 5 };
 struct fleet_groups {
     char names[FLEET_GROUPS_MAX][FLEET_GROUP_MAX + 1];
     size_t count;
-    bool more; /* there are others, or were not all looked for */
+    bool more; /* there may be more */
 };
 
-/* The group of the fleet whose key or topic is `key` of `size` bytes, which begins and ends as
-   said, is one more of them, unless that is no such key. */
+/* Adds the group of the fleet with the key or topic `key`, if it has this prefix and suffix. */
 void fleet_groups_add(struct fleet_groups *groups, const char *key, size_t size, const char *begin,
                       const char *end);
 
-/* Takes a stream's state; what it is given is valid during the call. */
+/* Receives a stream's state; the arguments are valid during the call. */
 typedef int fleet_visit(void *context, const struct fleet_row *row, struct error *error);
 
-/* Bytes at random, and with them the id of a state directory, or a run, one life of a daemon's
-   link. EX_OSERR. */
+/* Generates random bytes, or a random ID for a state directory or a run (one life of a daemon's
+   link). Fails with EX_OSERR. */
 int fleet_draw(void *bytes, size_t size, struct error *error);
 int fleet_id_draw(char id[FLEET_ID_SIZE], struct error *error);
 
-/* What may differ between the daemons of a fleet of all that decides what is learned: learning
-   rates and clips, which are set while they run, and the lease. Each says its own with the rest
-   that it says of itself (`info`), as members of the object `learning`, by their keys:
+/* Learning rates, clips and the lease may differ between daemons, since they can be set at run
+   time. Each daemon reports its rates and clips in `info`, as the object `learning`:
 
-     {"learning.optimizer.rate": 0.001, "learning.clip": 1}
+   {"learning.optimizer.rate": 0.001, "learning.clip": 1}
 
-   or, of a configuration with members, "members.NAME.learning.clip" of each. A daemon of an older
-   version does not say it. */
+   With members, the keys are "members.NAME.learning.clip" and so on. Older versions do not report
+   them. */
 #define FLEET_RATES "learning"
 
-/* What a daemon says of a key; NAN: nothing. `info` may be NULL. */
+/* Returns a daemon's value of a key; NAN: not reported. `info` may be NULL. */
 double fleet_rate(const json_t *info, const char *key);
 
-/* The first key that both say, and not alike; NULL: there is none. It lives as long as `one`. */
+/* Returns the first key whose values differ, or NULL. It lives as long as `one`. */
 const char *fleet_rates_differ(const json_t *one, const json_t *other);
 
-/* The sentence, EX_CONFIG; returns -1. */
+/* Sets the error (EX_CONFIG) and returns -1. */
 int fleet_name_is_taken(const struct fleet_self *self, struct error *error);
 
 struct fleet_link;
@@ -196,91 +194,90 @@ struct fleet_link;
 struct fleet_link_ops {
     void (*close)(struct fleet_link **link);
 
-    /* Become a member, or stay one; the lease begins anew. `info`: JSON, for people. Only join
-       checks that this daemon belongs to the fleet: EX_CONFIG. *version 0: the broker has lost that
-       this daemon is a member, which has to join again. FLEET_DISPLACED: so has it where another
-       has joined since with its name and its id: a process with a copy of its state directory.
-       Where join fails since a daemon with another id has the name, link->namesake is its lease. */
+    /* Joins, or renews the lease. `info` is JSON for users. Only `join` checks that the daemon fits
+       the fleet (EX_CONFIG). *version 0: the broker has lost this member, which has to join again.
+       FLEET_DISPLACED: a process with the same name and ID has joined since, from a copy of the
+       state directory. If `join` fails because another ID has the name, link->namesake is its
+       lease. */
     int (*join)(struct fleet_link *link, const char *info, struct error *error);
     int (*renew)(struct fleet_link *link, const char *info, uint64_t *version, struct error *error);
 
-    /* No member any more; claims that it still has end with what is committed. */
+    /* Leaves the fleet; remaining claims end with their last commit. */
     int (*leave)(struct fleet_link *link, struct error *error);
 
-    /* Bring the view up to date: all zeros, it gets all; or as this function left it, and it gets
-       what has changed since. To be freed in any case; with -1 it is all zeros again. */
+    /* Updates the view: all zeros at first, later only changes. Free it in any case; after -1 it is
+       all zeros. */
     int (*look)(struct fleet_link *link, struct fleet_view *view, struct error *error);
 
-    /* Claim partitions that are nobody's, or of a daemon whose lease is over, and whose newest
-       claim is still the one that was seen: `claim`, 0: they never had one. *taken of them have
-       been claimed, all of those that could be, whatever else has changed. `claims` is (count,), no
-       partition twice; where it was not claimed `partition` has become SIZE_MAX, and else `claim`
-       the new one. */
+    /* Claims partitions without an owner, or whose owner's lease has ended, if their newest claim
+       is still `claim` (0: never claimed). It claims all that it can and counts them in *taken.
+       `claims` is (count,) without duplicates. Afterwards `claim` is the new one, or `partition` is
+       SIZE_MAX if it was not claimed. */
     int (*take)(struct fleet_link *link, struct fleet_claim *claims, size_t count, size_t *taken,
                 struct error *error);
 
-    /* What became of claims. */
+    /* Finds how claims have ended. */
     int (*ended)(struct fleet_link *link, struct fleet_ended *claims, size_t count,
                  struct error *error);
     int (*settle)(struct fleet_link *link, const uint64_t *claims, size_t count,
                   struct error *error);
 
-    /* Bring states of a partition's streams to the broker, in as many calls as one likes. They
-       count once `commit` is done. Its serial is at least 1, and another each time. */
+    /* Stages states of a partition's streams, in any number of calls. They count after `commit`.
+       Each serial is at least 1 and used once. */
     int (*stage)(struct fleet_link *link, const struct fleet_commit *commit,
                  const struct fleet_row *rows, size_t count, struct error *error);
 
-    /* Each partition all at once or not at all. With `release` it is nobody's afterwards. Asked
-       again after the answer was lost it answers the same. EX_TEMPFAIL, too, when what was staged
-       is not there any more: to be staged again. */
+    /* Commits each partition completely or not at all. With `release` it then has no owner. A
+       repeated call after a lost answer has the same result. EX_TEMPFAIL also means that staged
+       states are lost: stage them again. */
     int (*commit)(struct fleet_link *link, struct fleet_commit *commits, size_t count, bool release,
                   struct error *error);
 
-    /* Visit the states that were committed of a partition, each stream once. EX_UNAVAILABLE: they
-       are not all there any more. */
+    /* Visits the committed states of a partition, each stream once. Fails with EX_UNAVAILABLE if
+       some are missing. */
     int (*states)(struct fleet_link *link, size_t partition, fleet_visit *visit, void *context,
                   struct error *error);
 
-    /* Bring this daemon's parameters to the round that is open. *round: which that is. `serial`:
-       another number each time; asked again with the same one, the answer is the same. */
+    /* Sends this daemon's parameters to the open round, *round. Each `serial` is used once; a
+       repeated call with the same one has the same result. */
     int (*arrive)(struct fleet_link *link, uint64_t serial, const void *parameters, size_t size,
                   uint64_t *round, struct error *error);
 
-    /* This daemon will not come to the round in time, which need not wait for it: of no effect
-       once that is closed, or this daemon has arrived. */
+    /* The round need not wait for this daemon. Without effect after the round has closed or this
+       daemon has arrived. */
     int (*pass)(struct fleet_link *link, uint64_t round, struct error *error);
 
-    /* Whether the round is closed: when all members that have a partition have arrived or passed,
-       or the first has waited as long as a lease. `names`: then, who is in it, in order, with a
-       '\n' after each; to be freed. Else NULL. */
+    /* Checks whether the round is closed: all owners of partitions have arrived or passed, or the
+       first has waited for a lease. Then `names` has its members in order, each followed by '\n',
+       to be freed; else NULL. */
     int (*round)(struct fleet_link *link, uint64_t round, char **names, struct error *error);
 
-    /* Somebody's parameters of a round that is closed; to be freed. */
+    /* Reads a member's parameters of a closed round; free them. */
     int (*parameters)(struct fleet_link *link, uint64_t round, const char *name, void **bytes,
                       size_t *size, struct error *error);
 
-    /* How many messages each partition has had, but not those that are gone, or cannot be read, and
-       were not learned: (view's partition_count,), UINT64_MAX = unknown. */
+    /* Counts each partition's messages, without those that were deleted or unreadable before they
+       were learned. (view's partition_count,), UINT64_MAX = unknown. */
     int (*ends)(struct fleet_link *link, const struct fleet_view *view, uint64_t *ends,
                 struct error *error);
 
-    /* For people, member or not. Drain: `name` is to give up what it has; EX_USAGE: it is not
-       there. Rebalance: nobody is drained any more. */
+    /* For runnel-fleet. Drain: `name` has to hand over its partitions; EX_USAGE: not found.
+       Rebalance: ends all drains. */
     int (*drain)(struct fleet_link *link, const char *name, struct error *error);
     int (*rebalance)(struct fleet_link *link, struct error *error);
 
-    /* For people: of a fleet that an older version kept in another way, let this version go on
-       after what was committed of the stream. *count: of how many partitions. EX_USAGE: there is
-       none, or this version goes on already. NULL: no version kept it otherwise. */
+    /* For runnel-fleet: moves a fleet that an older version kept differently, after its last commit
+       of the stream. *count: number of partitions. EX_USAGE: not found, or already moved. NULL: all
+       versions keep fleets alike. */
     int (*move)(struct fleet_link *link, const char *stream, size_t *count, struct error *error);
 
-    /* Which fleets there are at this broker: for who named none of them. Bounded: of a broker with
-       very many keys it says what it has found. */
+    /* Finds the fleets of this broker, for a user who named none. With very many keys, the search
+       is incomplete. */
     int (*groups)(struct fleet_link *link, struct fleet_groups *groups, struct error *error);
 };
 
 struct fleet_namesake {
-    uint64_t end; /* ms, the broker's clock; rises with each renewal. 0: nobody has the name */
+    uint64_t end; /* ms of the broker's clock, later after each renewal; 0: the name is free */
     double left;  /* seconds until then */
 };
 
@@ -291,24 +288,24 @@ struct fleet_link {
 
 struct url;
 
-/* Through Redis (fleet_scripts.h says what is kept there). Does not connect yet: the first function
-   does that. Both outlive the link. */
+/* A fleet on Redis (its keys: fleet_scripts.h). Does not connect; the first function does. Both
+   arguments outlive the link. */
 int fleet_redis_open(struct fleet_link **link, const struct url *url, const struct fleet_self *self,
                      struct error *error);
 
-/* ---- Which daemon is to have which partition ---- */
+/* ---- Assignment of partitions to daemons ---- */
 
 enum { FLEET_NOBODY = -1 };
 
-/* Share out `partitions` among `daemons`, which are numbered by their names in order: every daemon
-   gets as many as any other, or one more, and as few partitions as possible move. Whoever knows
-   the same `owner` comes to the same `to`. `owner` and `to` are (partitions,): a daemon's number,
-   or FLEET_NOBODY; `to` has that where there are no daemons. Both may be the same array.
-   `room` is (2 * daemons,), for the function's own use. */
+/* Assigns `partitions` to `daemons`, numbered in the order of their names. Each daemon gets the
+   same number or one more, and as few partitions as possible move. The same `owner` always leads to
+   the same `to`. Both are (partitions,), with a daemon's number or FLEET_NOBODY, and may be the
+   same array. Without daemons, `to` is FLEET_NOBODY. `room` is scratch memory, (2 *
+   daemons,). */
 void fleet_assign(size_t partitions, size_t daemons, const int *owner, int *to, size_t *room);
 
-/* `to` of all partitions of a view, for those of its daemons who are there and not drained; where
-   there are none, owners keep what they have. -1: out of memory. */
+/* Sets `to` for all partitions of a view, among its living daemons that are not drained. Without
+   any, owners keep their partitions. Returns -1 if out of memory. */
 int fleet_assign_view(struct fleet_view *view, struct error *error);
 
 #endif

@@ -29,19 +29,19 @@ struct fleet_redis {
     const struct url *url;
     const struct fleet_self *self;
     redisContext *context; /* NULL: not connected */
-    bool anew;             /* connected since the last look: what changed before may be undone */
+    bool anew;             /* reconnected since the last look: earlier changes may be lost */
     char prefix[FLEET_PREFIX_SIZE];
     char run[FLEET_ID_SIZE];
-    char sha[FLEET_SCRIPTS][FLEET_SHA_SIZE]; /* "" = the server has not been given it */
+    char sha[FLEET_SCRIPTS][FLEET_SHA_SIZE]; /* "" = not loaded on this server */
 };
 
 struct fleet_words {
     const char **word;
     size_t *size, count, room;
-    char (*number)[FLEET_OFFSET_SIZE]; /* (room,) what was written for this */
+    char (*number)[FLEET_OFFSET_SIZE]; /* (room,) printed numbers */
 };
 
-/* ---- Words of a command ---- */
+/* ---- Commands ---- */
 
 static void words_free(struct fleet_words *words) {
     free(words->word);
@@ -60,7 +60,7 @@ static int words_open(struct fleet_words *words, size_t room, struct error *erro
     return error_no_memory(error);
 }
 
-/* What is added lives as long as the words. */
+/* The bytes must live as long as the words. */
 static void add_bytes(struct fleet_words *words, const void *bytes, size_t size) {
     words->word[words->count] = bytes;
     words->size[words->count++] = size;
@@ -85,8 +85,7 @@ static void add_offset(struct fleet_words *words, struct fleet_offset offset) {
 /* EVALSHA, the script's digest, 1, the prefix. */
 enum { SCRIPT_WORDS = 4, SCRIPT_DIGEST = 1, SELF_WORDS = 3 };
 
-/* The words that a script begins with, and room for more; for daemons' scripts with name, id
-   and run. */
+/* Starts a script call, with room for more words. Daemons' scripts get name, ID and run. */
 static int words_of_script(struct fleet_redis *redis, struct fleet_words *words, size_t more,
                            struct error *error) {
     if (words_open(words, SCRIPT_WORDS + more, error))
@@ -116,14 +115,13 @@ static uint64_t lease_ms(const struct fleet_redis *redis) {
     return (uint64_t)(redis->self->lease * 1000);
 }
 
-/* ---- Sentences ---- */
+/* ---- Errors ---- */
 
 static int has_something_else(const struct fleet_redis *redis, const char *text,
                               struct error *error) {
     return error_set(error, EX_UNAVAILABLE,
-                     "%s has something else under runnel:{%s}: than a fleet of this version%s%s; "
-                     "use another examples.redis.group, or remove these keys while no daemon of it "
-                     "runs",
+                     "%s: keys runnel:{%s}: are not a fleet of this version%s%s; use another "
+                     "examples.redis.group, or stop its daemons and remove these keys",
                      redis->url->name, redis->self->group, *text ? ": " : "", text);
 }
 
@@ -131,18 +129,18 @@ static int no_sense(const struct fleet_redis *redis, struct error *error) {
     return has_something_else(redis, "", error);
 }
 
-/* What a script answers to a daemon that may not do what it asks for. */
-static int judge_member(const struct fleet_redis *redis, const char *text, struct error *error) {
+/* Sets the error for a script's answer to a daemon that may not do this. */
+static int fail_member(const struct fleet_redis *redis, const char *text, struct error *error) {
     if (!strcmp(text, "name"))
         return fleet_name_is_taken(redis->self, error);
     if (!strcmp(text, "stale"))
-        return error_set(error, EX_TEMPFAIL, "another daemon of this one's name has joined since");
+        return error_set(error, EX_TEMPFAIL, "another daemon with this name has joined");
     if (!strcmp(text, "lost"))
-        return error_set(error, EX_TEMPFAIL, "it does not remember this daemon");
+        return error_set(error, EX_TEMPFAIL, "the server does not know this daemon");
     return no_sense(redis, error);
 }
 
-/* ---- Asking ---- */
+/* ---- Requests ---- */
 
 static void disconnect(struct fleet_redis *redis) {
     if (redis->context)
@@ -163,24 +161,24 @@ static bool begins(const char *text, const char *word) {
     return strncmp(text, word, strlen(word)) == 0;
 }
 
-/* A script that met what it does not know, or a key of another type. */
+/* Whether a script found unknown data or a key of another type. */
 static bool is_no_sense(const char *text) {
     return begins(text, "WRONGTYPE") || strstr(text, "user_script") != NULL;
 }
 
-static int judge(struct fleet_redis *redis, const char *text, struct error *error) {
-    if (begins(text, "NOSCRIPT")) { /* of words that were appended */
+static int check_error(struct fleet_redis *redis, const char *text, struct error *error) {
+    if (begins(text, "NOSCRIPT")) { /* words of an appended command */
         memset(redis->sha, 0, sizeof redis->sha);
-        return error_set(error, EX_TEMPFAIL, "it says %s", text);
+        return error_set(error, EX_TEMPFAIL, "server error: %s", text);
     }
-    redis_judge(redis->url, text, error);
+    redis_fail(redis->url, text, error);
     return error->status == EX_UNAVAILABLE && is_no_sense(text)
                ? has_something_else(redis, text, error)
                : -1;
 }
 
-/* Of what the server has answered, which is freed unless it is good. NULL: the connection is lost.
-   -1 as in fleet_link.h. */
+/* Checks a reply and frees it unless it is good. NULL: the connection is lost. Returns -1 with the
+   errors of fleet_link.h. */
 static int check(struct fleet_redis *redis, redisReply *got, redisReply **reply,
                  struct error *error) {
     *reply = NULL;
@@ -190,7 +188,7 @@ static int check(struct fleet_redis *redis, redisReply *got, redisReply **reply,
         return -1;
     }
     if (got->type == REDIS_REPLY_ERROR) {
-        judge(redis, got->str, error);
+        check_error(redis, got->str, error);
         freeReplyObject(got);
         return -1;
     }
@@ -198,7 +196,7 @@ static int check(struct fleet_redis *redis, redisReply *got, redisReply **reply,
     return 0;
 }
 
-/* The next answer of commands that were appended. */
+/* Reads the next reply to appended commands. */
 static int next_reply(struct fleet_redis *redis, redisReply **reply, struct error *error) {
     redisReply *got = NULL;
     if (redisGetReply(redis->context, (void **)&got) != REDIS_OK)
@@ -206,7 +204,7 @@ static int next_reply(struct fleet_redis *redis, redisReply **reply, struct erro
     return check(redis, got, reply, error);
 }
 
-/* One command; -1 has no reply. */
+/* Sends one command; on -1 `*reply` is NULL. */
 static int ask(struct fleet_redis *redis, const struct fleet_words *words, redisReply **reply,
                struct error *error) {
     *reply = NULL;
@@ -217,7 +215,7 @@ static int ask(struct fleet_redis *redis, const struct fleet_words *words, redis
                  reply, error);
 }
 
-/* Let the server have it, for words that are appended: those go with its digest. */
+/* Loads a script on the server: appended calls have only its digest. */
 static int load(struct fleet_redis *redis, enum fleet_script script, struct error *error) {
     size_t head = strlen(fleet_script_words), size = strlen(fleet_script_texts[script]);
     redisReply *reply;
@@ -234,7 +232,7 @@ static int load(struct fleet_redis *redis, enum fleet_script script, struct erro
                        &reply, error);
     free(text);
     if (result == 0 && (reply->type != REDIS_REPLY_STRING || reply->len != FLEET_SHA_SIZE - 1))
-        result = error_set(error, EX_UNAVAILABLE, "%s answers SCRIPT LOAD with no digest",
+        result = error_set(error, EX_UNAVAILABLE, "%s: SCRIPT LOAD returned no digest",
                            redis->url->name);
     if (result == 0)
         memcpy(redis->sha[script], reply->str, FLEET_SHA_SIZE);
@@ -248,7 +246,7 @@ static void set_digest(struct fleet_redis *redis, enum fleet_script script,
     words->size[SCRIPT_DIGEST] = strlen(redis->sha[script]);
 }
 
-/* Let the command go out with the others before any is answered. */
+/* Appends a command, which is sent with the others before the first reply is read. */
 static int append(struct fleet_redis *redis, const struct fleet_words *words, struct error *error) {
     return redisAppendCommandArgv(redis->context, (int)words->count, words->word, words->size) ==
                    REDIS_OK
@@ -256,7 +254,7 @@ static int append(struct fleet_redis *redis, const struct fleet_words *words, st
                : error_no_memory(error);
 }
 
-/* A server that was started anew has to be given it again. */
+/* Runs a script; loads it again after a restart of the server. */
 static int run(struct fleet_redis *redis, enum fleet_script script, struct fleet_words *words,
                redisReply **reply, struct error *error) {
     int result = -1;
@@ -279,8 +277,8 @@ static int run(struct fleet_redis *redis, enum fleet_script script, struct fleet
     return result;
 }
 
-/* The same with words of each kind: '@' name, id and run of this daemon, 's' a text, 'n' a
-   uint64_t. `reply` NULL: nobody asks what it answers. */
+/* Runs a script with arguments by kind: '@' name, ID and run of this daemon, 's' a text, 'n' a
+   uint64_t. `reply` may be NULL. */
 static int call(struct fleet_redis *redis, enum fleet_script script, redisReply **reply,
                 struct error *error, const char *kinds, ...) {
     struct fleet_words words;
@@ -307,13 +305,13 @@ static int call(struct fleet_redis *redis, enum fleet_script script, redisReply 
     return result;
 }
 
-/* ---- Whether a server keeps what it has answered ---- */
+/* ---- Durability of the server ---- */
 
-/* Without that a fleet loses at the server's end where it was, and with that what its daemons have
-   learned since; Redis as it comes does not. */
+/* Without appendonly, a server loses the fleet's state when it ends, and with it everything that
+   was learned since. Redis's default is appendonly no. */
 
-/* Whether INFO has such a line; those that an older server does not have are as one would wish. */
-static bool says(const char *info, const char *line) {
+/* Whether INFO has the line. A line that an older server lacks counts as present. */
+static bool has_line(const char *info, const char *line) {
     const char *found = strstr(info, line);
     size_t size = strlen(line);
     return found && (found == info || found[-1] == '\n') &&
@@ -322,21 +320,20 @@ static bool says(const char *info, const char *line) {
 
 static void warn_of_keeping(const struct fleet_redis *redis, const char *info) {
     const char *where = redis->url->name;
-    if (says(info, "aof_enabled:0"))
-        log_warning(
-            "%s does not keep on disk what it answers (appendonly is no): when it ends, the "
-            "fleet loses where it was, and leaves out what was learned since; set "
-            "appendonly yes in its configuration",
-            where);
-    if (!says(info, "maxmemory:0") && strstr(info, "maxmemory_policy:") &&
-        !says(info, "maxmemory_policy:noeviction"))
-        log_warning("%s may drop keys of the fleet, and messages, when it is full: set "
+    if (has_line(info, "aof_enabled:0"))
+        log_warning("%s does not keep acknowledged data on disk (appendonly no): when it ends, the "
+                    "fleet loses its progress and rolls back later examples; set appendonly "
+                    "yes in its configuration",
+                    where);
+    if (!has_line(info, "maxmemory:0") && strstr(info, "maxmemory_policy:") &&
+        !has_line(info, "maxmemory_policy:noeviction"))
+        log_warning("%s may delete keys and messages of the fleet when its memory is full: set "
                     "maxmemory-policy noeviction in its configuration",
                     where);
 }
 
-/* Warn, where the server says that it does not keep what it has answered. The link is connected; a
-   user who may not ask INFO is told nothing. */
+/* Warns if the server does not keep acknowledged data. Needs a connection; a user who may not call
+   INFO gets no warning. */
 static void look_at_keeping(struct fleet_redis *redis) {
     redisReply *reply = redisCommand(redis->context, "INFO");
     if (reply && reply->type == REDIS_REPLY_STRING)
@@ -344,17 +341,16 @@ static void look_at_keeping(struct fleet_redis *redis) {
     freeReplyObject(reply);
 }
 
-/* ---- Claims of partitions, and what is committed of them: taking ---- */
+/* ---- Claims ---- */
 
-/* Into claims in the order in which they were asked for: what is not among the answers was not
-   claimed. */
+/* Fills the claims from the reply, in the requested order; those that it lacks were not claimed. */
 static int read_taken(const struct fleet_redis *redis, const redisReply *reply,
                       struct fleet_claim *claims, size_t count, size_t *taken,
                       struct error *error) {
     enum { EACH = 3 };
     size_t at = 1;
     if (strcmp(reply_text(reply, 0), "ok") != 0)
-        return judge_member(redis, reply_text(reply, 0), error);
+        return fail_member(redis, reply_text(reply, 0), error);
     for (size_t n = 0; n < count; n++) {
         uint64_t partition;
         struct fleet_claim *claim = &claims[n];
@@ -393,7 +389,7 @@ static int take(struct fleet_link *link, struct fleet_claim *claims, size_t coun
     return result ? -1 : 0;
 }
 
-/* ---- How they ended ---- */
+/* ---- Ends of claims ---- */
 
 static int ended(struct fleet_link *link, struct fleet_ended *claims, size_t count,
                  struct error *error) {
@@ -470,14 +466,14 @@ static int read_committed(const struct fleet_redis *redis, const redisReply *rep
     commit->refused = !strcmp(text, "refused");
     commit->incomplete = !strcmp(text, "incomplete");
     if (!strcmp(text, "staged"))
-        return error_set(error, EX_TEMPFAIL, "states that it was given are gone");
+        return error_set(error, EX_TEMPFAIL, "staged states are lost");
     return commit->refused || commit->incomplete || !strcmp(text, "ok")
                ? 0
-               : judge_member(redis, text, error);
+               : fail_member(redis, text, error);
 }
 
-/* All commands have gone out before the first is answered; all answers are read, and the first
-   error is told. `commits`: NULL, or what they are of. */
+/* Reads all replies, after all commands were sent, and sets the first error. `commits` are those of
+   the commands, or NULL. */
 static int read_answers(struct fleet_redis *redis, struct fleet_commit *commits, size_t count,
                         struct error *error) {
     int result = 0;
@@ -519,11 +515,11 @@ static int commit(struct fleet_link *link, struct fleet_commit *commits, size_t 
 }
 
 enum {
-    ROWS_AT_ONCE = 256,              /* in one command */
-    STAGED_MS = 24 * 60 * 60 * 1000, /* what nobody commits goes by itself */
+    ROWS_AT_ONCE = 256,              /* rows per command */
+    STAGED_MS = 24 * 60 * 60 * 1000, /* staged states expire after this time */
 };
 
-/* ---- Going ---- */
+/* ---- Staging ---- */
 
 static int append_rows(struct fleet_redis *redis, const char *key, const struct fleet_row *rows,
                        size_t count, struct fleet_words *words, struct error *error) {
@@ -571,7 +567,7 @@ static int stage(struct fleet_link *link, const struct fleet_commit *commit,
     return read_answers(redis, NULL, commands, result ? &later : error) ? -1 : result;
 }
 
-/* ---- Coming ---- */
+/* ---- States ---- */
 
 /* Whether there are any, and all that were committed. */
 static int look_at_states(struct fleet_redis *redis, size_t partition, uint64_t *committed,
@@ -585,16 +581,16 @@ static int look_at_states(struct fleet_redis *redis, size_t partition, uint64_t 
                         !reply_committed(reply_text(reply, 0), &claim)))
         result = no_sense(redis, error);
     if (result == 0 && claim.committed && there < claim.states)
-        log_warning("%s has %" PRIu64 " of the %" PRIu64
-                    " states of streams that the fleet %s has committed of partition %zu, as when "
-                    "maxmemory-policy lets it remove keys: streams without a state begin anew",
+        log_warning("%s has %" PRIu64 " of %" PRIu64
+                    " states that the fleet %s committed of partition %zu (does maxmemory-policy "
+                    "allow evictions?); streams without a state start from scratch",
                     redis->url->name, there, claim.states, redis->self->group, partition);
     *committed = result == 0 && claim.committed ? there : 0;
     freeReplyObject(reply);
     return result;
 }
 
-/* Of some of the keys; with a cursor a stream could come twice. */
+/* Visits the states of some keys; a cursor (HSCAN) could return a stream twice. */
 static int visit_some(struct fleet_redis *redis, const char *key, redisReply *const *keys,
                       size_t count, fleet_visit *visit, void *context, struct error *error) {
     struct fleet_words words;
@@ -652,7 +648,7 @@ static int states(struct fleet_link *link, size_t partition, fleet_visit *visit,
     return result;
 }
 
-enum { ROUND_MS = 60 * 60 * 1000 /* how long parameters are kept */ };
+enum { ROUND_MS = 60 * 60 * 1000 /* time until parameters expire */ };
 
 static int arrive(struct fleet_link *link, uint64_t serial, const void *parameters, size_t size,
                   uint64_t *round, struct error *error) {
@@ -667,7 +663,7 @@ static int arrive(struct fleet_link *link, uint64_t serial, const void *paramete
     add_number(&words, ROUND_MS);
     int result = run(redis, SCRIPT_ARRIVE, &words, &reply, error);
     if (result == 0 && !reply_number(reply, round))
-        result = judge_member(redis, reply_text(reply, 0), error);
+        result = fail_member(redis, reply_text(reply, 0), error);
     freeReplyObject(reply);
     return result;
 }
@@ -704,7 +700,7 @@ static int parameters_of(struct fleet_link *link, uint64_t round, const char *na
     int result = reply->type == REDIS_REPLY_STRING
                      ? 0
                      : error_set(error, EX_UNAVAILABLE,
-                                 "%s has the parameters of %s in round %" PRIu64 " no more",
+                                 "%s: parameters of %s in round %" PRIu64 " not found",
                                  redis->url->name, name, round);
     if (result == 0 && !(*bytes = malloc(reply->len + 1)))
         result = error_no_memory(error);
@@ -716,8 +712,8 @@ static int parameters_of(struct fleet_link *link, uint64_t round, const char *na
 
 /* ---- Members ---- */
 
-/* What the fleet has, and this daemon has not. */
-static int judge_join(struct fleet_redis *redis, const redisReply *reply, struct error *error) {
+/* Compares the fleet's settings with this daemon's. */
+static int fail_join(struct fleet_redis *redis, const redisReply *reply, struct error *error) {
     const char *what = reply_text(reply, 0), *theirs = reply_text(reply, 1);
     const struct fleet_self *self = redis->self;
     if (!strcmp(what, "ok"))
@@ -729,31 +725,30 @@ static int judge_join(struct fleet_redis *redis, const redisReply *reply, struct
     }
     if (!strcmp(what, "stream"))
         return error_set(error, EX_CONFIG,
-                         "the fleet %s at %s learns the stream %s, and not %s: two fleets need two "
-                         "groups (examples.redis.group)",
+                         "the fleet %s at %s learns the stream %s, not %s: use one group per fleet "
+                         "(examples.redis.group)",
                          self->group, redis->url->name, theirs, self->stream);
     if (!strcmp(what, "partitions"))
         return error_set(error, EX_CONFIG,
-                         "the fleet %s at %s has %s partitions, and not %zu: what each stream "
-                         "belongs to would change; go back to that number, or use another "
-                         "examples.redis.group",
+                         "the fleet %s at %s has %s partitions, not %zu, so streams would change "
+                         "partitions; use that number, or another examples.redis.group",
                          self->group, redis->url->name, theirs, self->partitions);
     if (!strcmp(what, "digest"))
-        return error_set(error, EX_CONFIG,
-                         "the fleet %s at %s learns with another configuration (its digest is %s, "
-                         "and this daemon's %s): give all daemons of a fleet the same one, or use "
-                         "another examples.redis.group",
-                         self->group, redis->url->name, theirs, self->digest);
+        return error_set(
+            error, EX_CONFIG,
+            "the fleet %s at %s has another configuration (digest %s, this daemon's %s): give all "
+            "daemons of a fleet the same configuration, or use another examples.redis.group",
+            self->group, redis->url->name, theirs, self->digest);
     if (!strcmp(what, "every"))
-        return error_set(error, EX_CONFIG,
-                         "the fleet %s at %s averages with fleet.average.every %s, and not %" PRIu64
-                         ": give all daemons of a fleet the same one, or use another "
-                         "examples.redis.group",
-                         self->group, redis->url->name, theirs, self->every);
+        return error_set(
+            error, EX_CONFIG,
+            "the fleet %s at %s has fleet.average.every %s, not %" PRIu64
+            ": give all daemons of a fleet the same value, or use another examples.redis.group",
+            self->group, redis->url->name, theirs, self->every);
     if (!strcmp(what, "older"))
         return error_set(error, EX_CONFIG,
-                         "the fleet %s at %s has daemons of an older version of runnel: end all of "
-                         "them, and start them again with this one",
+                         "the fleet %s at %s has daemons of an older version: stop them all, and "
+                         "start them again with this version",
                          self->group, redis->url->name);
     return no_sense(redis, error);
 }
@@ -764,7 +759,7 @@ static int join(struct fleet_link *link, const char *info, struct error *error) 
     redisReply *reply;
     int result = call(redis, SCRIPT_JOIN, &reply, error, "@nsnsns", lease_ms(redis), self->stream,
                       (uint64_t)self->partitions, self->digest, self->every, info) ||
-                 judge_join(redis, reply, error);
+                 fail_join(redis, reply, error);
     freeReplyObject(reply);
     if (result == 0)
         look_at_keeping(redis);
@@ -780,7 +775,7 @@ static int renew(struct fleet_link *link, const char *info, uint64_t *version,
     if (result == 0 && !strcmp(reply_text(reply, 0), "stale"))
         *version = FLEET_DISPLACED;
     else if (result == 0 && !reply_number(reply, version))
-        result = judge_member(redis, reply_text(reply, 0), error);
+        result = fail_member(redis, reply_text(reply, 0), error);
     freeReplyObject(reply);
     return result;
 }
@@ -789,7 +784,7 @@ static int leave(struct fleet_link *link, struct error *error) {
     return call((struct fleet_redis *)link, SCRIPT_LEAVE, NULL, error, "@");
 }
 
-/* A server that was away may have lost what this view has. */
+/* After a reconnect, the server may have lost parts of this view. */
 static int look(struct fleet_link *link, struct fleet_view *view, struct error *error) {
     struct fleet_redis *redis = (struct fleet_redis *)link;
     redisReply *reply = NULL;
@@ -811,17 +806,16 @@ static int look(struct fleet_link *link, struct fleet_view *view, struct error *
     return fleet_assign_view(view, error);
 }
 
-/* ---- People ---- */
+/* ---- Commands of runnel-fleet ---- */
 
-/* What XINFO STREAM says, Redis 7 and later. */
+/* Reads the count from XINFO STREAM (Redis 7 and later). */
 static uint64_t entries_added(const redisReply *info) {
     const redisReply *added = redis_member(info, "entries-added");
     uint64_t number;
     return added && reply_number(added, &number) ? number : UINT64_MAX;
 }
 
-/* Whether nothing is there beyond what is committed, whatever was added: it was deleted, or its ids
-   are lower. */
+/* Whether all entries that exist are committed; others were deleted, or have lower IDs. */
 static bool is_learned(const redisReply *info, const struct fleet_partition *known) {
     const redisReply *newest = redis_member(info, "last-entry");
     const char *id = newest ? reply_text(newest, 0) : "";
@@ -831,7 +825,7 @@ static bool is_learned(const redisReply *info, const struct fleet_partition *kno
                             redis_id_of(known->offset.epoch, known->offset.sequence)) <= 0;
 }
 
-/* A stream that is not there has had nothing. */
+/* A missing stream has no entries. */
 static int end_of(struct fleet_redis *redis, const struct fleet_view *view, size_t partition,
                   bool alone, uint64_t *end, struct error *error) {
     const struct fleet_partition *known = &view->partitions[partition];
@@ -874,7 +868,7 @@ static int drain(struct fleet_link *link, const char *name, struct error *error)
     uint64_t there = 0;
     int result = call(redis, SCRIPT_DRAIN, &reply, error, "s", name);
     if (result == 0 && (!reply_number(reply, &there) || !there))
-        result = error_set(error, EX_USAGE, "there is no daemon %s in the fleet %s now", name,
+        result = error_set(error, EX_USAGE, "daemon not found: %s in the fleet %s", name,
                            redis->self->group);
     freeReplyObject(reply);
     return result;
@@ -884,7 +878,7 @@ static int rebalance(struct fleet_link *link, struct error *error) {
     return call((struct fleet_redis *)link, SCRIPT_REBALANCE, NULL, error, "");
 }
 
-/* Keys of a fleet's hash. What was asked for so often and has not ended is left. */
+/* Finds hashes of fleets; stops after a number of requests. */
 static int groups(struct fleet_link *link, struct fleet_groups *groups, struct error *error) {
     enum { KEYS_AT_ONCE = 1000, ASKED_MAX = 200 };
     struct fleet_redis *redis = (struct fleet_redis *)link;

@@ -5,8 +5,8 @@
 
 #include "brokers/redis_entry.h"
 
-/* Numbers as the scripts write them, each after a space but the first. Nothing that a damaged hash
-   may have is taken for one: no sign, and none that a journal could not keep. */
+/* Parses numbers as the scripts write them, separated by one space. Rejects other forms, which
+   damaged data may have: signs, and numbers too large for a journal. */
 static bool read_numbers(const char *text, size_t count, uint64_t *numbers) {
     enum { TEN = 10, DIGITS_MAX = 19 };
     for (size_t n = 0; n < count; n++) {
@@ -62,9 +62,9 @@ bool reply_committed(const char *text, struct fleet_claim *claim) {
     return true;
 }
 
-/* ---- The view ---- */
+/* ---- Views ---- */
 
-/* As answered, in the order of SCRIPT_LOOK. */
+/* Elements of the reply to SCRIPT_LOOK. */
 enum { TIME, FLEET, ARRIVED, WHOLE, LEASES, DRAINING, DAEMONS, OWNERS, OFFSETS, GONE, PARTS };
 
 static bool is_good(const redisReply *reply) {
@@ -83,7 +83,7 @@ static bool is_good(const redisReply *reply) {
 
 /* ---- The fleet ---- */
 
-/* Without the form that stands before it. */
+/* Skips the version before the digest. */
 static const char *digest_of(const redisReply *digest) {
     const char *text = reply_text(digest, 0), *colon = strstr(text, ": ");
     return colon ? colon + 2 : text;
@@ -101,7 +101,7 @@ static int make_view(const redisReply *fleet, uint64_t partitions, struct fleet_
     return 0;
 }
 
-/* A fleet that has never been is no nonsense. */
+/* A fleet that does not exist is valid. */
 static int read_fleet(const redisReply *fleet, struct fleet_view *view) {
     const redisReply *version = redis_member(fleet, "version"),
                      *round = redis_member(fleet, "round");
@@ -121,7 +121,7 @@ static int read_fleet(const redisReply *fleet, struct fleet_view *view) {
 
 /* ---- Daemons ---- */
 
-/* Those of the answer, by name. */
+/* Reads the daemons of the reply, by name. */
 static int read_news(const redisReply *reply, struct fleet_view *news) {
     const redisReply *daemons = reply->element[DAEMONS], *leases = reply->element[LEASES];
     const redisReply *draining = reply->element[DRAINING];
@@ -150,10 +150,10 @@ static int read_news(const redisReply *reply, struct fleet_view *news) {
     return 0;
 }
 
-/* What is in the way of the news of the same daemons, and those that are gone: `stays` is
-   (before->daemon_count,), all true at first. */
-static void strike(const redisReply *gone, const struct fleet_view *news,
-                   const struct fleet_view *before, bool *stays) {
+/* Clears `stays` of the daemons that have news or are gone: (before->daemon_count,), all true at
+   first. */
+static void mark_replaced(const redisReply *gone, const struct fleet_view *news,
+                          const struct fleet_view *before, bool *stays) {
     int found;
     for (size_t n = 0; n < news->daemon_count; n++)
         if ((found = fleet_view_find(before, news->daemons[n].name)) >= 0)
@@ -163,7 +163,7 @@ static void strike(const redisReply *gone, const struct fleet_view *news,
             stays[found] = false;
 }
 
-/* Owners are places among the daemons, which are others now. */
+/* Owners are indexes of daemons, which have changed. */
 static void find_owners_again(const struct fleet_view *before, int *now, struct fleet_view *view) {
     for (size_t d = 0; d < before->daemon_count; d++)
         now[d] = fleet_view_find(view, before->daemons[d].name);
@@ -172,7 +172,7 @@ static void find_owners_again(const struct fleet_view *before, int *now, struct 
             view->partitions[p].owner = now[view->partitions[p].owner];
 }
 
-/* Texts go from those that stay, and from the news, into the view, which has no daemons yet. */
+/* Moves the remaining daemons and the news into the view, which has no daemons yet. */
 static int merge_daemons(const redisReply *gone, struct fleet_view *before, struct fleet_view *news,
                          struct fleet_view *view) {
     const size_t count = before->daemon_count;
@@ -184,7 +184,7 @@ static int merge_daemons(const redisReply *gone, struct fleet_view *before, stru
         goto end;
     for (size_t d = 0; d < count; d++)
         stays[d] = true;
-    strike(gone, news, before, stays);
+    mark_replaced(gone, news, before, stays);
     for (size_t d = 0; d < count; d++)
         if (stays[d])
             view->daemons[view->daemon_count++] = before->daemons[d];
@@ -220,7 +220,7 @@ static int read_daemons(const redisReply *reply, struct fleet_view *view) {
 
 /* ---- Partitions ---- */
 
-/* The partition that an entry of a hash is about; NULL: none. */
+/* Returns the partition of a hash's entry, or NULL. */
 static struct fleet_partition *partition_of(const redisReply *hash, size_t n,
                                             struct fleet_view *view) {
     uint64_t partition;

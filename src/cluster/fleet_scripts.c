@@ -1,10 +1,10 @@
 #include "fleet_scripts.h"
 
-/* `at`: how keys begin. `changed`: a partition ("p3") or a daemon ("dNAME") is not as it was.
-   `holds` one partition more, or one less. `finish`: the claim ends, and its owner can learn of it.
-   `judge`: why the daemon may not do what it asks for; nil: it may. `least`: of two offsets.
-   `sweep`: those whose leases are over are no members.
-   `tick`: when the server's clock has gone back, leases last as long as before. */
+/* `at`: prefix of the keys. `changed`: notes a change of a partition ("p3") or a daemon ("dNAME").
+   `holds`: counts a daemon's partitions. `finish`: ends a claim and keeps the end for its owner.
+   `check`: returns why a daemon may not do this, or nil. `least`: the smaller of two offsets.
+   `sweep`: removes members whose leases have ended. `tick`: extends leases when the server's clock
+   has gone back. */
 const char fleet_script_words[] =
     "local call, at, version = redis.call, KEYS[1]\n"
     "local time = call('TIME')\n"
@@ -55,7 +55,7 @@ const char fleet_script_words[] =
     "    await(name)\n"
     "  end\n"
     "end\n"
-    "local function judge(name, id, run)\n"
+    "local function check(name, id, run)\n"
     "  local had = call('HGET', at .. 'ids', name)\n"
     "  if had ~= id then return had and 'name' or 'lost' end\n"
     "  local newest = call('HGET', at .. 'runs', name)\n"
@@ -97,8 +97,9 @@ const char fleet_script_words[] =
     "end\n";
 
 const char *const fleet_script_texts[FLEET_SCRIPTS] = {
-    /* NAME ID RUN LEASE STREAM PARTITIONS DIGEST EVERY INFO -> "ok", or what is wrong and what the
-       fleet has; "name", when the lease of the daemon with that name ends, and in how many ms. */
+    /* NAME ID RUN LEASE STREAM PARTITIONS DIGEST EVERY INFO -> "ok", or the setting that differs
+       and the fleet's value; "name" with the end of the lease of the daemon with this name, and the
+       ms until then. */
     [SCRIPT_JOIN] =
         "local name, id, mine = ARGV[1], ARGV[2], 'runnel 2: ' .. ARGV[7]\n"
         "local fleet = call('HMGET', at .. 'fleet', 'stream', 'partitions', 'digest', 'every',\n"
@@ -148,11 +149,11 @@ const char *const fleet_script_texts[FLEET_SCRIPTS] = {
         "call('HSET', at .. 'daemons', name, ARGV[9])\n"
         "renew(name, ARGV[4])\n"
         "return {'ok', ''}\n",
-    /* NAME ID RUN LEASE INFO -> the version; 0: the daemon is not known; 'name': another has it;
-       'stale': one with its id has joined since. */
+    /* NAME ID RUN LEASE INFO -> the version; 0: unknown daemon; 'name': another ID has the name;
+       'stale': a newer process with this ID has joined. */
     [SCRIPT_RENEW] = "local name = ARGV[1]\n"
                      "if call('HEXISTS', at .. 'ids', name) == 0 then return 0 end\n"
-                     "local wrong = judge(name, ARGV[2], ARGV[3])\n"
+                     "local wrong = check(name, ARGV[2], ARGV[3])\n"
                      "if wrong then return wrong end\n"
                      "tick()\n"
                      "renew(name, ARGV[4])\n"
@@ -160,7 +161,7 @@ const char *const fleet_script_texts[FLEET_SCRIPTS] = {
                      "sweep()\n"
                      "return call('HGET', at .. 'fleet', 'version') or 0\n",
     /* NAME ID RUN */
-    [SCRIPT_LEAVE] = "local wrong = judge(ARGV[1], ARGV[2], ARGV[3])\n"
+    [SCRIPT_LEAVE] = "local wrong = check(ARGV[1], ARGV[2], ARGV[3])\n"
                      "if wrong then return wrong end\n"
                      "finish_all(ARGV[1])\n"
                      "call('ZREM', at .. 'leases', ARGV[1])\n"
@@ -170,9 +171,9 @@ const char *const fleet_script_texts[FLEET_SCRIPTS] = {
                      "call('HDEL', at .. 'arrivals', ARGV[1])\n"
                      "changed('d' .. ARGV[1])\n"
                      "return 'ok'\n",
-    /* SINCE -> the time, `fleet`, how many have arrived, whether what follows is all; then of all,
-       or of what has changed since that version: leases, draining, daemons, owners, offsets, and
-       the daemons that are gone. */
+    /* SINCE -> time, `fleet`, number of arrivals, whether the rest is complete; then everything, or
+       the changes since that version: leases, draining, daemons, owners, offsets, and removed
+       daemons. */
     [SCRIPT_LOOK] =
         "local since = tonumber(ARGV[1])\n"
         "local newest = tonumber(call('HGET', at .. 'fleet', 'version') or '0')\n"
@@ -207,9 +208,9 @@ const char *const fleet_script_texts[FLEET_SCRIPTS] = {
         "end\n"
         "end\n"
         "return {head[1], head[2], head[3], 0, leases, draining, daemons, owners, offsets, gone}\n",
-    /* Of each PARTITION CLAIM -> "over " and where the claim has ended, "EPOCH SEQUENCE" or "-";
-       else "held ", or "lost " where nothing is known of it, and the least offset from which
-       another may learn since. */
+    /* For each PARTITION CLAIM -> "over " and the end of the claim, "EPOCH SEQUENCE" or "-"; else
+       "held ", or "lost " for an unknown claim, and the least offset from which another daemon may
+       learn since. */
     [SCRIPT_ENDED] =
         "local out = {}\n"
         "for i = 1, #ARGV, 2 do\n"
@@ -230,10 +231,10 @@ const char *const fleet_script_texts[FLEET_SCRIPTS] = {
         "  out[#out + 1] = text\n"
         "end\n"
         "return out\n",
-    /* NAME ID RUN, of each PARTITION CLAIM as it was seen -> "ok" PARTITION CLAIM COMMITTED... */
+    /* NAME ID RUN, for each PARTITION the last known CLAIM -> "ok" PARTITION CLAIM COMMITTED... */
     [SCRIPT_TAKE] =
         "local name, out = ARGV[1], {'ok'}\n"
-        "local wrong = judge(name, ARGV[2], ARGV[3])\n"
+        "local wrong = check(name, ARGV[2], ARGV[3])\n"
         "if wrong then return {wrong} end\n"
         "if not lives(name) then return out end\n"
         "for i = 4, #ARGV, 2 do\n"
@@ -258,14 +259,14 @@ const char *const fleet_script_texts[FLEET_SCRIPTS] = {
         "if #out > 1 then await(name) end\n"
         "return out\n",
     /* NAME ID RUN RELEASE PARTITION CLAIM "EPOCH SEQUENCE" LEARNED STREAMS SERIAL ROWS WHOLE BASE
-       -> "ok", also when it was done like this before; "refused", "incomplete": it is not done;
-       "staged": nor, and what was staged is not all there; "stale". */
+       -> "ok", also for a repeated call; "refused", "incomplete", "staged" (staged rows are
+       missing) or "stale": nothing was changed. */
     [SCRIPT_COMMIT] =
         "local name, release, n, claim, offset = ARGV[1], ARGV[4] == '1', ARGV[5], ARGV[6], "
         "ARGV[7]\n"
         "local streams, serial, rows, whole = ARGV[9], ARGV[10], tonumber(ARGV[11]), ARGV[12] == "
         "'1'\n"
-        "local wrong = judge(name, ARGV[2], ARGV[3])\n"
+        "local wrong = check(name, ARGV[2], ARGV[3])\n"
         "if wrong and wrong ~= 'name' then return wrong end\n"
         "local states = at .. 'states:' .. n\n"
         "local staged = states .. ':' .. claim .. ':' .. serial\n"
@@ -311,10 +312,10 @@ const char *const fleet_script_texts[FLEET_SCRIPTS] = {
         "end\n"
         "if release then finish(n, claim, name) end\n"
         "return done('ok')\n",
-    /* NAME ID RUN SERIAL BYTES KEEP -> the round, or 'name', or 'stale'. */
+    /* NAME ID RUN SERIAL BYTES KEEP -> the round, or 'name' or 'stale'. */
     [SCRIPT_ARRIVE] =
         "local name, open = ARGV[1], call('HGET', at .. 'fleet', 'round') or '1'\n"
-        "local wrong = judge(name, ARGV[2], ARGV[3])\n"
+        "local wrong = check(name, ARGV[2], ARGV[3])\n"
         "if wrong then return wrong end\n"
         "local serial, round = (call('HGET', at .. 'arrivals', name) or ''):match('^(%d+) "
         "(%d+)$')\n"
@@ -332,7 +333,7 @@ const char *const fleet_script_texts[FLEET_SCRIPTS] = {
     [SCRIPT_PASS] = "local open = call('HGET', at .. 'fleet', 'round') or '1'\n"
                     "if open == ARGV[2] then call('SREM', at .. 'awaited', ARGV[1]) end\n"
                     "return 'ok'\n",
-    /* ROUND LEASE -> the names in it, "" while it is open. */
+    /* ROUND LEASE -> its members, "" while it is open. */
     [SCRIPT_ROUND] =
         "local closed = call('HGET', at .. 'closed', ARGV[1])\n"
         "if closed then return closed end\n"
@@ -351,7 +352,7 @@ const char *const fleet_script_texts[FLEET_SCRIPTS] = {
         "for _, name in ipairs(call('HKEYS', at .. 'holds')) do await(name) end\n"
         "call('HINCRBY', at .. 'fleet', 'round', 1)\n"
         "return text\n",
-    /* NAME -> 1; 0: it is not there. */
+    /* NAME -> 1; 0: not found. */
     [SCRIPT_DRAIN] =
         "if not lives(ARGV[1]) then return 0 end\n"
         "if call('SADD', at .. 'draining', ARGV[1]) == 1 then changed('d' .. ARGV[1]) end\n"
@@ -361,7 +362,7 @@ const char *const fleet_script_texts[FLEET_SCRIPTS] = {
                          "end\n"
                          "call('DEL', at .. 'draining')\n"
                          "return 1\n",
-    /* PARTITION -> "EPOCH SEQUENCE LEARNED STREAMS...", how many states there are. */
+    /* PARTITION -> "EPOCH SEQUENCE LEARNED STREAMS...", number of states. */
     [SCRIPT_STATES] = "return {call('HGET', at .. 'offsets', ARGV[1]) or '',\n"
                       "        call('HLEN', at .. 'states:' .. ARGV[1])}\n",
 };

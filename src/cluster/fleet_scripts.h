@@ -1,41 +1,39 @@
-/* What changes a fleet in Redis: each is one Lua script, which the server runs as a whole or not at
-   all. Under `runnel:{GROUP}:`, their one key, there are
+/* Lua scripts that change a fleet in Redis; the server runs each as a whole or not at all. Their
+   keys begin with `runnel:{GROUP}:`.
 
-     fleet      hash: stream, partitions, every, as the first daemon had them; digest, likewise,
-                with the form of all this: "runnel 2: DIGEST"; version, of all that decides who has
-                what; claim, the newest claim's number; round, the open round; since, when the
-                first daemon arrived there (ms); time, of the newest renewal (ms)
-     changes    sorted set: "pPARTITION" or "dNAME", by the version of its newest change
-     leases     sorted set: a member's name, by when its lease ends (ms, the server's clock)
-     ids        hash: name -> the id of the daemon that has it
-     runs       hash: name -> the run of its newest daemon: one life of a process. That it is
-                another's by now says that a copy of the daemon's state directory is in use
-     daemons    hash: name -> what it says of itself
-     draining   set: names
-     owners     hash: partition -> "CLAIM NAME"; nobody's: "CLAIM "
-     holds      hash: name -> how many partitions it has, unless none
-     offsets    hash: partition -> "EPOCH SEQUENCE LEARNED STREAMS SERIAL CLAIM": what is committed;
-                the last two say by which commit
-     ended      hash: claim -> "EPOCH SEQUENCE PARTITION", or "-" where nothing was committed;
-                older versions write no partition
-     arrived    set: names, in the open round
-     arrivals   hash: name -> "SERIAL ROUND", its newest one
-     awaited    set: members that have a partition, and have neither arrived nor passed
-     closed     hash: round -> the names in it
-     began:PARTITION                 sorted set: "CLAIM EPOCH SEQUENCE" or "CLAIM -", by the claim:
-                                     what was committed when it began, of the newest 100. A server
-                                     that loses what it had answered gives no claim's number again:
-                                     each is at least its clock's, in us
-     states:PARTITION                hash: stream -> state
-     states:PARTITION:CLAIM:SERIAL   the same, staged; "": the stream is forgotten
-     parameters:ROUND:NAME
+   fleet: hash. stream, partitions, every: the first daemon's settings; digest: "runnel 2: DIGEST",
+   where 2 is the version of these keys; version: of members and owners; claim: the newest claim;
+   round: the open round; since: the first arrival in it (ms); time: the newest renewal (ms).
+   changes: sorted set. "pPARTITION" or "dNAME", by the version of the newest change.
+   leases: sorted set. Member, by the end of its lease (ms, the server's clock).
+   ids: hash. Name -> ID of the daemon.
+   runs: hash. Name -> run of the newest process. If it is not the daemon's own, a copy of its state
+   directory is in use.
+   daemons: hash. Name -> the daemon's report about itself.
+   draining: set of names.
+   owners: hash. Partition -> "CLAIM NAME"; without an owner "CLAIM ".
+   holds: hash. Name -> number of partitions, if any.
+   offsets: hash. Partition -> "EPOCH SEQUENCE LEARNED STREAMS SERIAL CLAIM"; the last two identify
+   the commit.
+   ended: hash. Claim -> "EPOCH SEQUENCE PARTITION", or "-" without a commit; older versions write
+   no partition.
+   arrived: set of names in the open round.
+   arrivals: hash. Name -> "SERIAL ROUND" of the newest arrival.
+   awaited: set. Owners of partitions that have neither arrived nor passed.
+   closed: hash. Round -> its members.
+   began:PARTITION: sorted set. "CLAIM EPOCH SEQUENCE" or "CLAIM -", by claim: the commit at its
+   beginning, for the newest 100. Claims are at least the server's clock in us, so that a server
+   that has lost data does not repeat a number.
+   states:PARTITION: hash. Stream -> state.
+   states:PARTITION:CLAIM:SERIAL: hash. Staged states; "" deletes the stream.
+   parameters:ROUND:NAME: string.
 
-   Before "runnel 2: " there was a form without `every`, `changes`, `holds` and `awaited`, whose
-   states stayed where they were staged: SCRIPT_JOIN makes this one of it. */
+   An older version had no "runnel 2: ", `every`, `changes`, `holds` and `awaited`, and kept states
+   where they were staged. SCRIPT_JOIN converts it. */
 #ifndef RUNNEL_FLEET_SCRIPTS_H
 #define RUNNEL_FLEET_SCRIPTS_H
 
-/* Their arguments, and what they answer, stand above each. */
+/* fleet_scripts.c describes the arguments and replies of each script. */
 enum fleet_script {
     SCRIPT_JOIN,
     SCRIPT_RENEW,
@@ -55,7 +53,7 @@ enum fleet_script {
 
 extern const char *const fleet_script_texts[FLEET_SCRIPTS];
 
-/* What stands before each of them. Damage that they find ends a script with an error. */
+/* Lua functions before each script. A script ends with an error if it finds damaged data. */
 extern const char fleet_script_words[];
 
 #endif

@@ -106,7 +106,7 @@ void fleet_groups_add(struct fleet_groups *groups, const char *key, size_t size,
 int fleet_draw(void *bytes, size_t size, struct error *error) {
     return getrandom(bytes, size, 0) == (ssize_t)size
                ? 0
-               : error_set(error, EX_OSERR, "there are no random numbers: %s", strerror(errno));
+               : error_set(error, EX_OSERR, "cannot generate random numbers: %s", strerror(errno));
 }
 
 int fleet_id_draw(char id[FLEET_ID_SIZE], struct error *error) {
@@ -119,8 +119,8 @@ int fleet_id_draw(char id[FLEET_ID_SIZE], struct error *error) {
 
 int fleet_name_is_taken(const struct fleet_self *self, struct error *error) {
     return error_set(error, EX_CONFIG,
-                     "another daemon of the name %s is in the fleet %s: give each daemon a name of "
-                     "its own (name), and a state directory of its own",
+                     "another daemon with the name %s is in the fleet %s: give each daemon its own "
+                     "name (name) and its own state.directory",
                      self->name, self->group);
 }
 
@@ -142,7 +142,7 @@ const char *fleet_rates_differ(const json_t *one, const json_t *other) {
     return NULL;
 }
 
-/* ---- Which daemon is to have which partition ---- */
+/* ---- Assignment of partitions to daemons ---- */
 
 static size_t count_above(size_t daemons, const size_t *has, size_t limit) {
     size_t count = 0;
@@ -151,10 +151,11 @@ static size_t count_above(size_t daemons, const size_t *has, size_t limit) {
     return count;
 }
 
-/* One more for those that now have the most: what they have need not move. Of equals the first. */
+/* Gives one more to the daemons that own the most, so that fewer partitions move; among equals, to
+   the first. */
 static void share_out(size_t partitions, size_t daemons, const size_t *has, size_t *room) {
     size_t least = partitions / daemons, more = partitions % daemons;
-    size_t limit = 0, high = partitions; /* limit: above it are not more than `more` */
+    size_t limit = 0, high = partitions; /* limit: at most `more` daemons own more */
     while (limit < high) {
         size_t middle = limit + (high - limit) / 2;
         if (count_above(daemons, has, middle) <= more)

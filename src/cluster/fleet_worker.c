@@ -22,60 +22,62 @@ struct fleet_worker {
     pthread_t thread;
     bool runs;
 
-    /* The thread's own, until it has ended. */
+    /* Fields of the thread until it has ended. */
     struct fleet_link *link;
     bool joined;
-    double joined_at;        /* clock_seconds */
-    int displaced;           /* how often in a row, soon after it had joined */
-    uint64_t namesake;       /* when the lease of the daemon that has its name ends */
-    int namesake_renewed;    /* how often that was put off */
-    double retry;            /* the next try to join, clock_seconds; 0: nobody else has the name */
-    double due;              /* the next renewal, clock_seconds */
-    double look_due;         /* the next look at all, though nothing has changed */
-    struct fleet_view known; /* the newest view, of which the learning thread gets copies */
-    double pause;            /* seconds, while the broker is away */
+    double joined_at; /* clock_seconds */
+    /* how often in a row another process took over the name soon after the join */
+    int displaced;
+    uint64_t namesake;       /* end of the lease of another daemon with this name */
+    int namesake_renewed;    /* how often that lease was renewed */
+    double retry;            /* clock_seconds of the next attempt to join; 0: the name is free */
+    double due;              /* clock_seconds of the next renewal */
+    double look_due;         /* clock_seconds of the next look without a change */
+    struct fleet_view known; /* the newest view, copied for the learning thread */
+    double pause;            /* seconds to the next retry */
 
-    /* Of both, with the mutex. */
+    /* Fields of both threads, protected by the mutex. */
     pthread_mutex_t mutex;
-    pthread_cond_t something; /* for the thread */
+    pthread_cond_t something; /* wakes the thread */
     struct fleet_job *asked, *done;
-    uint64_t jobs; /* done */
+    uint64_t jobs; /* number of finished jobs */
     struct fleet_view view;
-    bool seen;     /* the view is to be given */
-    bool look;     /* a view is wanted */
+    bool seen;     /* the view is new */
+    bool look;     /* a view is requested */
     uint64_t pass; /* the round that need not wait for this daemon; 0: none */
-    bool closing;  /* the thread is to end */
-    bool failed;   /* it has ended, for */
+    bool closing;  /* the thread has to end */
+    bool failed;   /* the thread has ended with an error */
     struct error error;
-    double away; /* since when, clock_seconds; 0: the broker answers */
+    double away; /* clock_seconds: since when the broker does not answer; 0: it answers */
     char *info;
 };
 
-/* A job that was done in part before is done again without harm. */
+/* Repeating a partly finished job does no harm. */
 static int fleet_job_do(struct fleet_worker *worker, struct fleet_job *job, struct error *error);
 
 #define SECOND ((double)NS_PER_SECOND)
-#define LOOK_INTERVAL 5.0 /* seconds, at what others say of themselves: for people */
+#define LOOK_INTERVAL 5.0 /* seconds between looks at other daemons' reports */
 #define PAUSE_FIRST 0.05
 #define PAUSE_MAX 2.0
 #define NAMESAKE_PAUSE 1.0
-#define SOON 10.0 /* seconds, and two leases: two of one name have noticed each other by then */
+/* seconds, plus two leases: two daemons with one name have noticed each other by then */
+#define SOON 10.0
 
 enum { LOOK_DAEMONS_MAX = 32, DISPLACED_MAX = 3, NAMESAKE_RENEWALS = 2 };
 
-/* ---- What both threads have ---- */
+/* ---- Both threads ---- */
 
 static void wake(struct fleet_worker *worker) {
     const uint64_t one = 1;
     if (write(worker->event, &one, sizeof one) != sizeof one && errno != EAGAIN)
-        log_warning("an eventfd cannot be written: %s", strerror(errno));
+        log_warning("cannot write an eventfd: %s", strerror(errno));
 }
 
 int fleet_worker_descriptor(const struct fleet_worker *worker) {
     return worker->event;
 }
 
-void fleet_worker_tell(struct fleet_worker *worker, const char *info) {
+void fleet_worker_set_info(struct fleet_worker *worker, const char *info) {
     char *copy = strdup(info);
     pthread_mutex_lock(&worker->mutex);
     if (copy) {
@@ -99,7 +101,7 @@ int fleet_worker_poll(struct fleet_worker *worker, struct fleet_job **done, stru
                       bool *seen, struct error *error) {
     uint64_t count;
     if (read(worker->event, &count, sizeof count) < 0 && errno != EAGAIN)
-        return error_set(error, EX_OSERR, "an eventfd cannot be read: %s", strerror(errno));
+        return error_set(error, EX_OSERR, "cannot read an eventfd: %s", strerror(errno));
     pthread_mutex_lock(&worker->mutex);
     int result = worker->failed ? -1 : 0;
     if (result)
@@ -141,7 +143,7 @@ double fleet_worker_away(struct fleet_worker *worker) {
 
 /* ---- The thread ---- */
 
-/* The deadline, CLOCK_MONOTONIC, or earlier when there is something to do. The mutex is held. */
+/* Waits until the deadline (CLOCK_MONOTONIC) or until there is work. Locked. */
 static void wait_until(struct fleet_worker *worker, double deadline) {
     const struct timespec at = {.tv_sec = (time_t)deadline,
                                 .tv_nsec = (long)((deadline - (double)(time_t)deadline) * SECOND)};
@@ -155,8 +157,7 @@ static bool is_set(struct fleet_worker *worker, const bool *flag) {
     return set;
 }
 
-/* Whether it was not that the broker is away: then the daemon is told, and nothing is tried again.
- */
+/* Whether the error is not a failure of the broker. If so, reports it to the daemon and stops. */
 static bool is_final(struct fleet_worker *worker, const struct error *error) {
     if (error->status == EX_TEMPFAIL)
         return false;
@@ -178,8 +179,8 @@ static void is_away(struct fleet_worker *worker, const struct error *error) {
         wait_until(worker, clock_seconds() + worker->pause);
     pthread_mutex_unlock(&worker->mutex);
     if (first)
-        log_warning("%s does not serve the fleet %s now: %s; trying again until it does (what is "
-                    "learned meanwhile is in the journal)",
+        log_warning("%s: fleet %s is not available: %s; trying again until it answers (learning "
+                    "continues, and the journal keeps it)",
                     worker->where, worker->self->group, error->text);
 }
 
@@ -189,7 +190,7 @@ static void is_back(struct fleet_worker *worker) {
     worker->away = 0;
     pthread_mutex_unlock(&worker->mutex);
     if (since > 0)
-        log_info("%s is back for the fleet %s after %.1f s", worker->where, worker->self->group,
+        log_info("%s: fleet %s is available again after %.1f s", worker->where, worker->self->group,
                  clock_seconds() - since);
 }
 
@@ -200,35 +201,35 @@ static char *info_of(struct fleet_worker *worker) {
     return info;
 }
 
-/* Another process has joined with the name and the id of this one. It is none that this one came
-   after (that has ended), unless a broker that has lost what it had remembers one: so this one
-   joins again. Two that both run displace each other in turn, and the first of them ends. */
+/* Another process has joined with the same name and ID. It may be an earlier process of this
+   daemon, if the broker has lost data; so this daemon joins again. If both processes run, they
+   displace each other in turn until one ends. */
 static int is_displaced(struct fleet_worker *worker, struct error *error) {
     const struct fleet_self *self = worker->self;
     bool soon = clock_seconds() - worker->joined_at < SOON + 2 * self->lease;
     worker->displaced = soon ? worker->displaced + 1 : 1;
     if (worker->displaced >= DISPLACED_MAX)
-        return error_set(error, EX_CONFIG,
-                         "another daemon of the name %s is in the fleet %s, with a copy of this "
-                         "one's state directory: give each daemon a name of its own (name), and a "
-                         "state directory of its own, which begins empty",
-                         self->name, self->group);
-    log_warning("another daemon of the name %s has joined the fleet %s, with this one's state "
-                "directory or a copy of it: this one joins again, and ends if the other does so, "
-                "too",
-                self->name, self->group);
+        return error_set(
+            error, EX_CONFIG,
+            "another daemon with the name %s is in the fleet %s, with a copy of this state "
+            "directory: give each daemon its own name (name) and an empty state.directory",
+            self->name, self->group);
+    log_warning(
+        "another daemon with the name %s has joined the fleet %s, with this state directory or a "
+        "copy of it; this daemon joins again, and ends if that happens repeatedly",
+        self->name, self->group);
     return 0;
 }
 
-/* The daemon that has the name may have ended, as the earlier life of this one whose state
-   directory was emptied: then nobody renews its lease. One renewal may have been under way. */
+/* The other daemon may have ended: for instance an earlier process of this daemon, whose state
+   directory was emptied. Then its lease is not renewed, except for one renewal on its way. */
 static bool waits_for_namesake(struct fleet_worker *worker) {
     const struct fleet_namesake *other = &worker->link->namesake;
     if (!other->end)
         return false;
     if (!worker->namesake)
-        log_warning("another daemon of the name %s was in the fleet %s until a moment ago: waiting "
-                    "for %.0f s until its lease is over",
+        log_warning("another daemon with the name %s may be in the fleet %s; waiting %.0f s for "
+                    "the end of its lease",
                     worker->self->name, worker->self->group, ceil(other->left));
     else if (other->end > worker->namesake)
         worker->namesake_renewed++;
@@ -237,7 +238,7 @@ static bool waits_for_namesake(struct fleet_worker *worker) {
     return worker->namesake_renewed < NAMESAKE_RENEWALS;
 }
 
-/* 1: another daemon has the name, and may have ended. */
+/* Returns 1 if another daemon has the name, and may have ended. */
 static int join(struct fleet_worker *worker, const char *info, struct error *error) {
     worker->link->namesake = (struct fleet_namesake){0};
     if (worker->link->ops->join(worker->link, info, error))
@@ -249,7 +250,7 @@ static int join(struct fleet_worker *worker, const char *info, struct error *err
     return 0;
 }
 
-/* A broker that has lost what it had may not know this daemon any more. As join. */
+/* A broker that has lost data may not know this daemon any more. Returns as `join` does. */
 static int join_or_renew(struct fleet_worker *worker, const char *info, uint64_t *version,
                          struct error *error) {
     for (int tries = 0; tries < 2; tries++) {
@@ -266,10 +267,11 @@ static int join_or_renew(struct fleet_worker *worker, const char *info, uint64_t
                 return -1;
             continue;
         }
-        log_warning("%s has lost that this daemon is in the fleet %s: it joins again",
+        log_warning("%s: this daemon is no longer in the fleet %s (the server has lost data); "
+                    "joining again",
                     worker->where, worker->self->group);
     }
-    return error_set(error, EX_TEMPFAIL, "it does not remember this daemon");
+    return error_set(error, EX_TEMPFAIL, "the server does not know this daemon");
 }
 
 static int keep_the_lease(struct fleet_worker *worker, uint64_t *version, struct error *error) {
@@ -279,7 +281,7 @@ static int keep_the_lease(struct fleet_worker *worker, uint64_t *version, struct
     return result;
 }
 
-/* Of a fleet that is not too large, now and then, also at what the others say of themselves. */
+/* In a small fleet, also reads the other daemons' reports now and then. */
 static int look(struct fleet_worker *worker, struct error *error) {
     struct fleet_view copy;
     double now = clock_seconds();
@@ -318,7 +320,8 @@ static int pass(struct fleet_worker *worker, struct error *error) {
     return 0;
 }
 
-/* Keep the lease, if it is time: for jobs that take longer. As struct fleet_link_ops' functions. */
+/* Renews the lease during a long job, if it is due. Returns as struct fleet_link_ops' functions
+   do. */
 static int fleet_worker_renew(struct fleet_worker *worker, struct error *error) {
     uint64_t version;
     double now = clock_seconds();
@@ -336,7 +339,7 @@ static int fleet_worker_renew(struct fleet_worker *worker, struct error *error) 
     return wanted ? look(worker, error) : 0;
 }
 
-/* The first of those asked. It stays there until it is done. */
+/* Returns the oldest job, which stays in the queue until it is finished. */
 static struct fleet_job *first_job(struct fleet_worker *worker) {
     pthread_mutex_lock(&worker->mutex);
     struct fleet_job *job = worker->asked;
@@ -409,7 +412,7 @@ static int start(struct fleet_worker *worker, struct error *error) {
     pthread_condattr_destroy(&attributes);
     worker->event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (worker->event < 0)
-        return error_set(error, EX_OSERR, "cannot open an eventfd: %s", strerror(errno));
+        return error_set(error, EX_OSERR, "cannot create an eventfd: %s", strerror(errno));
     worker->runs = pthread_create(&worker->thread, NULL, run, worker) == 0;
     return worker->runs ? 0 : error_set(error, EX_OSERR, "cannot start a thread for the fleet");
 }
@@ -452,7 +455,7 @@ void fleet_worker_close(struct fleet_worker **closed, bool leave) {
     }
     if (leave && worker->joined && !worker->failed && worker->away == 0 &&
         worker->link->ops->leave(worker->link, &error))
-        log_warning("the fleet %s is not told that this daemon leaves: %s", worker->self->group,
+        log_warning("cannot notify the fleet %s that this daemon leaves: %s", worker->self->group,
                     error.text);
     worker->link->ops->close(&worker->link);
     free_jobs(worker->asked);
@@ -469,9 +472,9 @@ void fleet_worker_close(struct fleet_worker **closed, bool leave) {
 }
 
 enum {
-    ROWS_A_RENEWAL = 4096, /* of states, between two looks at the lease */
+    ROWS_A_RENEWAL = 4096, /* states between two checks of the lease */
     ROOM_FIRST = 1 << 16,  /* bytes */
-    ROUND_PAUSE_MS = 5,    /* between two looks at a round that is open */
+    ROUND_PAUSE_MS = 5,    /* between two looks at an open round */
     ROUND_PAUSE_MAX_MS = 100,
     MS = 1000000,
 };
@@ -569,7 +572,7 @@ static int keep_state(void *context, const struct fleet_row *row, struct error *
     return fleet_states_add(context, row, error);
 }
 
-/* ---- Doing them ---- */
+/* ---- Running jobs ---- */
 
 static int fetch_states(struct fleet_worker *worker, struct fleet_job *job, struct error *error) {
     struct fleet_link *link = worker->link;
@@ -577,7 +580,7 @@ static int fetch_states(struct fleet_worker *worker, struct fleet_job *job, stru
         struct fleet_states *states = &job->states[n];
         if (job->claims[n].partition == SIZE_MAX)
             continue;
-        free_states(states); /* of a try that was cut short */
+        free_states(states); /* from an interrupted attempt */
         if (fleet_worker_renew(worker, error) ||
             link->ops->states(link, job->claims[n].partition, keep_state, states, error))
             return -1;
@@ -586,8 +589,8 @@ static int fetch_states(struct fleet_worker *worker, struct fleet_job *job, stru
     return 0;
 }
 
-/* When the answer was lost, or states could not be fetched, the claims are this daemon's already:
-   the next view says so. */
+/* After a lost answer, or without the states, the claims already belong to this daemon; the next
+   view shows them. */
 static int take(struct fleet_worker *worker, struct fleet_job *job, struct error *error) {
     size_t taken;
     if (worker->link->ops->take(worker->link, job->claims, job->count, &taken, error))
@@ -621,7 +624,7 @@ static int commit(struct fleet_worker *worker, struct fleet_job *job, struct err
 
 /* ---- Rounds ---- */
 
-/* The names of those in it; NULL with 0: it was not closed in time. */
+/* Returns the members of the round. NULL without an error: it was not closed in time. */
 static int wait_for_round(struct fleet_worker *worker, uint64_t round, char **names,
                           struct error *error) {
     double end = clock_seconds() + 2 * worker->self->lease;
@@ -638,7 +641,7 @@ static int wait_for_round(struct fleet_worker *worker, uint64_t round, char **na
     }
 }
 
-/* Sums in double, in the order in which they are added; begins with all zeros. */
+/* Sums as doubles in the order of the calls; all zeros at first. */
 struct fleet_average {
     double *sums; /* (count,) */
     size_t count, added;
@@ -650,8 +653,8 @@ static void add_to(struct fleet_average *average, const float *values) {
     average->added++;
 }
 
-/* Rounded once. */
-static void take_mean(const struct fleet_average *average, float *values) {
+/* Rounds once. */
+static void write_mean(const struct fleet_average *average, float *values) {
     for (size_t n = 0; n < average->count; n++)
         values[n] = (float)(average->sums[n] / (double)average->added);
 }
@@ -665,7 +668,7 @@ static int add_one(struct fleet_worker *worker, uint64_t round, const char *name
     int result = size == average->count * sizeof(float)
                      ? 0
                      : error_set(error, EX_UNAVAILABLE,
-                                 "%s has %zu bytes of parameters, and this daemon %zu", name, size,
+                                 "%s has %zu bytes of parameters, but this daemon %zu", name, size,
                                  average->count * sizeof(float));
     if (result == 0)
         add_to(average, bytes);
@@ -699,7 +702,7 @@ static int average(struct fleet_worker *worker, struct fleet_job *job, struct er
         job->round = round;
         job->alone = sums.added < 2;
         if (!job->alone)
-            take_mean(&sums, job->parameters);
+            write_mean(&sums, job->parameters);
     }
     free(sums.sums);
     free(names);

@@ -1,9 +1,8 @@
-/* What a daemon of a fleet has to say to the others, on a thread of its own, which alone waits for
-   the network. It keeps the lease, looks at the fleet when that has changed, and does one job after
-   the other, again and again until the broker has answered; one that is not there is said once, and
-   so is that it is back.
+/* The network thread of a daemon in a fleet. It renews the lease, looks at the fleet after changes,
+   and runs one job at a time. It retries a job until the broker answers, and logs once that the
+   broker does not answer, and that it is available again.
 
-   All functions are the learning thread's, and none of them waits, unless it says so. */
+   All functions belong to the learning thread and do not wait unless noted. */
 #ifndef RUNNEL_FLEET_WORKER_H
 #define RUNNEL_FLEET_WORKER_H
 
@@ -16,9 +15,10 @@
 
 struct fleet_worker;
 
-/* States of one partition's streams, copied: the rows point into the bytes once all are in. */
+/* States of one partition's streams, copied. The rows point into the bytes after
+   fleet_states_done. */
 struct fleet_states {
-    struct fleet_row *rows; /* their pointers are offsets until fleet_states_done */
+    struct fleet_row *rows; /* offsets until fleet_states_done */
     unsigned char *bytes;
     size_t count, row_room, size, room;
 };
@@ -26,28 +26,29 @@ int fleet_states_add(struct fleet_states *states, const struct fleet_row *row, s
 void fleet_states_done(struct fleet_states *states);
 
 enum fleet_job_kind {
-    FLEET_JOB_TAKE,   /* claims[count], as they were seen, with the states that are committed */
-    FLEET_JOB_BEGIN,  /* states of claims[count], which this daemon has already */
-    FLEET_JOB_COMMIT, /* commits[count], with their states; release */
+    FLEET_JOB_TAKE,   /* claims[count] as last seen, with their committed states */
+    FLEET_JOB_BEGIN,  /* the states of claims[count], which this daemon already has */
+    FLEET_JOB_COMMIT, /* commits[count] with their states; release */
     FLEET_JOB_ENDED,  /* ended[count] */
     FLEET_JOB_SETTLE, /* settled[count] */
     FLEET_JOB_AVERAGE /* parameters */
 };
 
-/* Asked and answered. What it points to is its own. */
+/* A job and its result; it owns its memory. */
 struct fleet_job {
     enum fleet_job_kind kind;
-    bool release, failed; /* release: ENDED, too, of what was handed over; failed: `error` says why,
-                             and it makes no sense to try again */
+    /* release: also look for ENDED afterwards; failed: `error` has the reason, and a retry does not
+       help */
+    bool release, failed;
     size_t count;
     struct fleet_claim *claims;
     struct fleet_commit *commits;
     struct fleet_ended *ended;
     uint64_t *settled;
-    struct fleet_states *states; /* (count,), of claims or commits */
-    uint64_t position;           /* of the asker's: which entry of its journal they are of */
-    /* AVERAGE: (parameter_count,), and a number that no other one has; answered: the mean over
-       those in the round, or `alone`: they are as they were. */
+    struct fleet_states *states; /* (count,), for claims or commits */
+    uint64_t position;           /* of the caller: the journal entry of the states */
+    /* AVERAGE: (parameter_count,) and a unique serial. The result is the mean of the round's
+       members, or `alone`: unchanged. */
     float *parameters;
     size_t parameter_count;
     uint64_t serial, round;
@@ -56,43 +57,41 @@ struct fleet_job {
     struct fleet_job *next;
 };
 
-/* A job of `count` partitions, all zeros but that; NULL: out of memory. */
+/* Creates a job for `count` partitions, otherwise all zeros; NULL: out of memory. */
 struct fleet_job *fleet_job_new(enum fleet_job_kind kind, size_t count);
 void fleet_job_free(struct fleet_job *job);
 
-/* Start the thread, which joins the fleet first. The link is the worker's from now on, also when
-   this fails. `where`: the broker, for people; `info`: what the daemon says of itself when it
-   joins, JSON; NULL: nothing. EX_OSERR. */
+/* Starts the thread, which first joins the fleet. It takes over the link, even on failure. `where`:
+   name of the broker; `info`: JSON for the join, or NULL. Fails with EX_OSERR. */
 int fleet_worker_open(struct fleet_worker **worker, struct fleet_link *link,
                       const struct fleet_self *self, const char *where, const char *info,
                       struct error *error);
 
-/* Ends the thread; waits for what it asks just now. What it has not done is not done. `leave`: the
-   daemon is no member any more, if the broker can be told at once. */
+/* Ends the thread after its current request; unfinished jobs are dropped. `leave`: leaves the fleet
+   if the broker answers at once. */
 void fleet_worker_close(struct fleet_worker **worker, bool leave);
 
-/* Readable when fleet_worker_poll has something new. */
+/* Readable when fleet_worker_poll has news. */
 int fleet_worker_descriptor(const struct fleet_worker *worker);
 
-/* What the daemon says of itself from now on, JSON. */
-void fleet_worker_tell(struct fleet_worker *worker, const char *info);
+/* Sets the daemon's report about itself (JSON). */
+void fleet_worker_set_info(struct fleet_worker *worker, const char *info);
 
 /* The round need not wait for this daemon (fleet_link.h). */
 void fleet_worker_pass(struct fleet_worker *worker, uint64_t round);
 
-/* The job is the worker's until it comes back. */
+/* Queues a job, which the worker owns until fleet_worker_poll returns it. */
 void fleet_worker_ask(struct fleet_worker *worker, struct fleet_job *job);
 
-/* What is new: a job that is done (to be freed), NULL: none; whether the view is another, which is
-   given then (to be freed). -1: this daemon cannot be in the fleet, or the broker cannot be used.
- */
+/* Returns news: a finished job, or NULL, and a changed view; both to be freed. Returns -1 if this
+   daemon cannot be in the fleet or the broker cannot be used. */
 int fleet_worker_poll(struct fleet_worker *worker, struct fleet_job **done, struct fleet_view *view,
                       bool *seen, struct error *error);
 
-/* Wait until there is something, `seconds` at most; false: nothing. */
+/* Waits for news, at most `seconds`; returns false after that time. */
 bool fleet_worker_wait(const struct fleet_worker *worker, double seconds);
 
-/* Seconds since the broker has answered last; 0: it answers. */
+/* Returns the seconds since the last answer of the broker; 0: it answers. */
 double fleet_worker_away(struct fleet_worker *worker);
 
 #endif

@@ -1,5 +1,5 @@
-/* The states of a fleet's partitions, and their streams' on the way to the broker and back. What
-   goes is what has changed since the last commit, or all of a partition. */
+/* The partitions of a fleet, and the transfer of their streams' states to and from the broker. A
+   commit sends the changes since the last one, or the whole partition. */
 #include "shares.h"
 
 #include <errno.h>
@@ -27,7 +27,7 @@
 #include "daemon/run.h"
 #include "store/carry.h"
 
-/* ---- Which partition ---- */
+/* ---- Partition of a stream ---- */
 
 size_t shares_partition_of(const struct daemon *daemon, const char *key, size_t key_size) {
     return consume_partition_of(daemon->cluster->consume, daemon->cluster->shares->count, key,
@@ -43,8 +43,8 @@ int shares_read(struct daemon *daemon, size_t partition, const struct consume_pl
     uint32_t number = journal_partition(daemon->journal, name);
     if (!number)
         return error_set(error, EX_UNAVAILABLE,
-                         "the journal in %s keeps the places of %d partitions, and cannot keep "
-                         "that of %s: give this daemon a directory of its own with state.directory",
+                         "the journal in %s has the places of %d partitions, and cannot add %s: "
+                         "give this daemon its own state.directory",
                          daemon->config->state_directory, JOURNAL_PARTITIONS, name);
     bool known = after || journal_place(daemon->journal, number, &found);
     struct consume_place place = {0};
@@ -57,17 +57,17 @@ int shares_read(struct daemon *daemon, size_t partition, const struct consume_pl
     return 0;
 }
 
-/* ---- What is remembered over a restart ---- */
+/* ---- File of claims ---- */
 
-/* The file has a partition's claim from before the first example of it is taken until after what
-   the claim's end has changed is in the journal. */
+/* The file has a partition's claim before its first example is learned, and until the journal has
+   all effects of the claim's end. */
 
 enum { MODE = 0600, PARTITION_SIZE = 24, TEMPORARY_SIZE = sizeof((struct shares *)0)->path + 8 };
 
 static int is_damaged(const struct shares *shares, struct error *error) {
     return error_set(error, EX_IOERR,
-                     "%s is damaged: restore it with the rest of the state directory, or begin "
-                     "with another state directory and another name",
+                     "%s: damaged: restore it with the rest of the state directory, or use another "
+                     "state.directory and another name",
                      shares->path);
 }
 
@@ -89,8 +89,8 @@ static bool read_claims(struct shares *shares, const json_t *claims) {
     return true;
 }
 
-/* Of a partition: [] where nothing was committed, or [epoch, sequence]; and [claim, epoch,
-   sequence]. Older versions write none. */
+/* Parses a partition's begin, [] without a commit or [epoch, sequence], and end, [claim, epoch,
+   sequence]. Older versions have neither. */
 static bool read_share(struct share *share, const json_t *begin, const json_t *end) {
     json_int_t claim = 0, epoch = 0, sequence = 0;
     if (share->claim && begin) {
@@ -122,8 +122,8 @@ static int read_all(struct shares *shares, const char *ours, const json_t *file,
         if (json_object_size(claims) == 0)
             return 0;
         return error_set(error, EX_CONFIG,
-                         "%s says that this daemon has partitions in the fleet %s, and not %s: "
-                         "let it stop in order there first, or begin with another state directory",
+                         "%s: this daemon has partitions in the fleet %s, not %s: stop it in that "
+                         "fleet first (SIGTERM), or use another state.directory",
                          shares->path, group, ours);
     }
     if (!read_claims(shares, claims))
@@ -141,7 +141,7 @@ static int read_all(struct shares *shares, const char *ours, const json_t *file,
 
 static char *text_of(const struct shares *shares, const char *group) {
     json_t *claims = json_object(), *begins = json_object(), *ends = json_object();
-    bool all = true; /* a claim that is not in the file would be learned again */
+    bool all = true; /* a claim without an entry would be learned again */
     for (size_t p = 0; p < shares->count; p++) {
         const struct share *share = &shares->list[p];
         const struct fleet_offset *begin = &share->begin.offset, *end = &share->end.offset;
@@ -177,7 +177,7 @@ static int write_text(const char *path, const char *text) {
     return close(file) == 0 ? result : -1;
 }
 
-/* Waits for the disk. EX_IOERR. */
+/* Writes the file and waits for the disk. Fails with EX_IOERR. */
 static int write_file(const struct daemon *daemon, struct error *error) {
     const char *path = daemon->cluster->shares->path;
     char temporary[TEMPORARY_SIZE];
@@ -186,13 +186,13 @@ static int write_file(const struct daemon *daemon, struct error *error) {
         return error_no_memory(error);
     snprintf(temporary, sizeof temporary, "%s.tmp", path);
     int result = write_text(temporary, text) || rename(temporary, path) || sync_directory_of(path)
-                     ? error_set(error, EX_IOERR, "%s cannot be written: %s", path, strerror(errno))
+                     ? error_set(error, EX_IOERR, "cannot write %s: %s", path, strerror(errno))
                      : 0;
     free(text);
     return result;
 }
 
-/* Where there is none, make an id. */
+/* Makes an ID if the file does not exist. */
 static int read_file(const struct daemon *daemon, struct error *error) {
     struct shares *shares = daemon->cluster->shares;
     if (access(shares->path, F_OK) != 0)
@@ -207,7 +207,7 @@ static int read_file(const struct daemon *daemon, struct error *error) {
 
 /* ---- Opening and closing ---- */
 
-/* What a daemon has learned alone has no claims: the fleet would learn it once more. */
+/* Examples learned without a fleet have no claims, so the fleet would learn them again. */
 static int check_alone(const struct daemon *daemon, struct error *error) {
     const struct shares *shares = daemon->cluster->shares;
     struct journal_place place;
@@ -218,10 +218,9 @@ static int check_alone(const struct daemon *daemon, struct error *error) {
         if (journal_place(daemon->journal, journal_partition(daemon->journal, name), &place))
             return error_set(
                 error, EX_CONFIG,
-                "fleet.lease: a lone daemon has learned %s with state.directory %s, and the fleet "
-                "%s would learn all of it once more: begin with another state.directory "
-                "(runnel-ctl "
-                "export and import take the parameters along), or without fleet.lease",
+                "fleet.lease: a daemon without a fleet has learned %s in state.directory %s, and "
+                "the fleet %s would learn all of it again; use another state.directory (runnel-ctl "
+                "export and import transfer the parameters), or remove fleet.lease",
                 strchr(name, ':') + 1, daemon->config->state_directory,
                 consume_about(daemon->cluster->consume)->group);
     }
@@ -253,26 +252,26 @@ void shares_close(struct shares *shares) {
     free(shares->list);
 }
 
-/* A state as the broker has it: where it stands among those of its partition, from the least
-   recently used, and the blob. */
+/* A state at the broker: its rank from the least recently used stream of its partition, and the
+   blob. */
 enum { ORDER_SIZE = sizeof(uint64_t) };
 
-/* A server spends four times as long on laying a state over the one before as on taking one in:
-   when more than a quarter of a partition's have changed, all of them cost it less. */
+/* Replacing a state costs a server four times as much as adding one. If more than a quarter of a
+   partition has changed, sending it whole costs less. */
 enum { MUCH = 4 };
 
-/* ---- States that leave ---- */
+/* ---- Export of states ---- */
 
 struct export {
     const struct daemon *daemon;
     struct fleet_job *job;
-    size_t *at; /* (partitions,) which of the job's commits; SIZE_MAX: none */
-    bool whole; /* which of them are asked for: those, or the others */
+    size_t *at; /* (partitions,) index of the job's commit; SIZE_MAX: none */
+    bool whole; /* whether to visit the partitions that are exported whole, or the others */
     unsigned char *copy;
     size_t room;
 };
 
-/* The commit of the stream's partition; NULL: it is in none. */
+/* Returns the commit of the stream's partition, or NULL. */
 static struct fleet_commit *commit_of(const struct export *export, const char *key,
                                       size_t key_size) {
     size_t at = export->at[shares_partition_of(export->daemon, key, key_size)];
@@ -329,8 +328,7 @@ static int export_gone(void *context, const char *key, size_t key_size, struct e
     return add_row(context, &row, error);
 }
 
-/* From where on the partitions have changed of which not all is asked for; UINT64_MAX: there are
-   none. */
+/* Returns the least `since` of the partitions that are not exported whole; UINT64_MAX: none. */
 static uint64_t since_of(const struct shares *shares, const struct fleet_job *job) {
     uint64_t since = UINT64_MAX;
     for (size_t n = 0; n < job->count; n++) {
@@ -341,8 +339,7 @@ static uint64_t since_of(const struct shares *shares, const struct fleet_job *jo
     return since;
 }
 
-/* Of which partitions all goes: those of which it is not known what has changed, and those of which
-   much has. */
+/* Chooses the partitions to export whole: those with unknown or many changes. */
 static int choose_whole(struct export *export, struct carry *carry, uint64_t since,
                         struct error *error) {
     const struct carry_visitor each = {.context = export, .wants = count_one};
@@ -380,7 +377,7 @@ static bool has_gone(const struct fleet_states *states) {
     return false;
 }
 
-/* Where each stream has changed, that is all of them. */
+/* Sorts the rows by the last change; call it after all rows are added. */
 static void finish_rows(struct fleet_job *job) {
     for (size_t n = 0; n < job->count; n++) {
         struct fleet_commit *commit = &job->commits[n];
@@ -425,7 +422,7 @@ static size_t count_of(const struct shares *shares, enum share_state state) {
     return count;
 }
 
-/* From where on what is exported may have changed; 0: all of it. */
+/* Returns since when the exported states may have changed; 0: unknown. */
 static uint64_t oldest_since(const struct shares *shares, enum share_state state) {
     uint64_t oldest = UINT64_MAX;
     for (size_t p = 0; p < shares->count; p++) {
@@ -466,9 +463,9 @@ fail:
     return NULL;
 }
 
-/* ---- States that the broker has ---- */
+/* ---- Committed states ---- */
 
-/* Nobody will ask for what has changed before the first of the partitions was committed. */
+/* Forgets changes before the oldest commit of all partitions. */
 static int settle_changes(struct daemon *daemon, uint64_t newest, struct error *error) {
     const struct shares *shares = daemon->cluster->shares;
     struct carry *carry;
@@ -497,7 +494,7 @@ int shares_published(struct daemon *daemon, const struct fleet_job *job, struct 
     return job->count ? settle_changes(daemon, job->position, error) : 0;
 }
 
-/* ---- States that come ---- */
+/* ---- Import of states ---- */
 
 static uint64_t order_of(const struct fleet_row *row) {
     uint64_t order = 0;
@@ -511,8 +508,8 @@ static int by_order(const void *a, const void *b) {
     return (one > other) - (one < other);
 }
 
-/* Whether the state is that of the stream under whose name it was published: another may be of a
-   partition that is another daemon's. 1: it is not, or it is none. */
+/* Checks that a state belongs to the stream under whose key it was published: another stream may be
+   in another daemon's partition. Returns 1 if it does not. */
 static int is_its_own(const struct carry *carry, const struct fleet_row *row, struct error *error) {
     const char *key;
     size_t key_size;
@@ -522,10 +519,10 @@ static int is_its_own(const struct carry *carry, const struct fleet_row *row, st
         return result;
     return key_size == row->key_size && memcmp(key, row->key, key_size) == 0
                ? 0
-               : (error_set(error, EX_DATAERR, "the state is another stream's"), 1);
+               : (error_set(error, EX_DATAERR, "the state belongs to another stream"), 1);
 }
 
-/* A state that is not understood is one of a stream that is new here. */
+/* A stream with an invalid state starts from scratch. */
 static int adopt(struct daemon *daemon, struct carry *carry, const struct fleet_row *row,
                  uint64_t *adopted, struct error *error) {
     char quoted[TEXT_QUOTE_SIZE];
@@ -537,8 +534,8 @@ static int adopt(struct daemon *daemon, struct carry *carry, const struct fleet_
                              row->state_size - ORDER_SIZE, error);
     moving_lost(daemon, carry);
     if (result > 0)
-        log_warning("stream %s begins anew here: %s", text_quote(quoted, row->key, row->key_size),
-                    error->text);
+        log_warning("stream %s starts from scratch here: %s",
+                    text_quote(quoted, row->key, row->key_size), error->text);
     *adopted += result == 0;
     return result < 0 ? -1 : 0;
 }
@@ -557,14 +554,14 @@ static int adopt_all(struct daemon *daemon, size_t partition, struct fleet_state
         qsort(states->rows, states->count, sizeof *states->rows, by_order);
     for (size_t n = 0; n < states->count && result == 0; n++)
         result = adopt(daemon, carry, &states->rows[n], adopted, error);
-    if (states->count) /* what changes here comes after all of these */
+    if (states->count) /* later changes must rank after these */
         share->order = order_of(&states->rows[states->count - 1]) + 1;
     share->since = carry_position(carry);
     carry_close(&carry);
     return result;
 }
 
-/* ---- Streams that are another's ---- */
+/* ---- Streams of other daemons ---- */
 
 struct chosen {
     const struct daemon *daemon;
@@ -587,7 +584,7 @@ static int forget(struct daemon *daemon, const bool *partitions, struct error *e
     return result;
 }
 
-/* ---- Coming ---- */
+/* ---- Taking partitions ---- */
 
 static json_t *partition_command(const struct daemon *daemon, const struct fleet_claim *claim) {
     return json_pack("{s:s, s:s, s:I, s:I, s:I, s:I}", "command", "partition", "name",
@@ -600,7 +597,7 @@ static int begin_one(struct daemon *daemon, const struct fleet_claim *claim,
                      struct fleet_states *states, struct error *error) {
     struct shares *shares = daemon->cluster->shares;
     uint64_t adopted = 0;
-    /* The journal's row of it is what is committed, whatever that was. */
+    /* The committed place replaces the journal's own. */
     const struct journal_place place = {
         .epoch = claim->offset.epoch, .sequence = claim->offset.sequence, .count = claim->learned};
     journalling_append_place(daemon, JOURNAL_PARTITION, partition_command(daemon, claim),
@@ -614,7 +611,7 @@ static int begin_one(struct daemon *daemon, const struct fleet_claim *claim,
     share->begin.offset = claim->offset;
     shares->adopted += adopted;
     shares->taken++;
-    log_info("partition %s: learned here from now on, %" PRIu64 " stream%s taken over",
+    log_info("partition %s: learned here from now on, with %" PRIu64 " stream%s",
              consume_title(daemon->cluster->consume, claim->partition), adopted, text_s(adopted));
     return 0;
 }
@@ -628,8 +625,8 @@ static int read_from_now_on(struct daemon *daemon, const struct fleet_claim *cla
     return shares_read(daemon, claim->partition, &place, error);
 }
 
-/* A claim that is not in the file has no example in the journal: with a kill in between all of this
-   is done again. */
+/* A claim without an entry in the file has no example in the journal. After a kill, all of this is
+   repeated. */
 int shares_begin(struct daemon *daemon, struct fleet_job *job, struct error *error) {
     size_t begun = 0, streams = 0;
     double since = clock_seconds();
@@ -654,13 +651,13 @@ int shares_begin(struct daemon *daemon, struct fleet_job *job, struct error *err
     announce_event(daemon, "partitions",
                    json_pack("{s:I, s:I, s:f}", "taken", (json_int_t)begun, "streams",
                              (json_int_t)streams, "seconds", clock_seconds() - since),
-                   "%zu partition%s taken with %zu stream%s", begun, text_s(begun), streams,
+                   "took over %zu partition%s with %zu stream%s", begun, text_s(begun), streams,
                    text_s(streams));
     announce_status_soon(daemon);
     return 0;
 }
 
-/* ---- Going ---- */
+/* ---- Handing over ---- */
 
 static int settle_later(struct shares *shares, uint64_t claim, struct error *error) {
     uint64_t *larger = realloc(shares->settle, (shares->settle_count + 1) * sizeof *shares->settle);
@@ -671,7 +668,7 @@ static int settle_later(struct shares *shares, uint64_t claim, struct error *err
     return 0;
 }
 
-/* Partitions whose end is known: their streams are forgotten, and then the claims. */
+/* Removes the streams of partitions with a settled end, and then the claims. */
 static int let_go(struct daemon *daemon, const bool *chosen, struct error *error) {
     struct shares *shares = daemon->cluster->shares;
     if (forget(daemon, chosen, error) || journalling_sync(daemon, error))
@@ -688,7 +685,7 @@ static int let_go(struct daemon *daemon, const bool *chosen, struct error *error
     return write_file(daemon, error) ? run_break(daemon) : 0;
 }
 
-/* What is incomplete is released once more, with all of its states. */
+/* Releases incomplete partitions again, with all states. */
 int shares_released(struct daemon *daemon, struct fleet_job *job, struct error *error) {
     struct shares *shares = daemon->cluster->shares;
     size_t streams = 0, released = 0;
@@ -716,33 +713,34 @@ int shares_released(struct daemon *daemon, struct fleet_job *job, struct error *
         announce_event(daemon, "partitions",
                        json_pack("{s:I, s:I}", "released", (json_int_t)released, "streams",
                                  (json_int_t)streams),
-                       "%zu partition%s handed over with %zu stream%s", released, text_s(released),
+                       "handed over %zu partition%s with %zu stream%s", released, text_s(released),
                        streams, text_s(streams));
     }
     return result == 0 ? again : result;
 }
 
-/* ---- Lost ---- */
+/* ---- Lost partitions ---- */
 
 static bool is_later(struct fleet_offset one, struct fleet_offset other) {
     return one.epoch != other.epoch ? one.epoch > other.epoch : one.sequence > other.sequence;
 }
 
-/* Where what counts ends; false: nothing counts. A broker that has lost a claim has lost all of its
-   commits: nothing counts since it began, nor beyond what others began with afterwards. */
+/* Finds the end of the examples that count; false: none count. If the broker has lost a claim, it
+   has lost its commits: examples since its beginning do not count, nor those after the start of a
+   later claim. */
 static bool find_end(const struct daemon *daemon, const struct fleet_ended *ended,
                      struct fleet_offset *end) {
     const struct shares *shares = daemon->cluster->shares;
     const struct share *share = &shares->list[ended->partition];
     *end = ended->offset;
     if (!ended->is_over && !ended->is_lost)
-        log_warning("partition %s is no longer assigned to this daemon: examples since the last "
-                    "commit are left out",
+        log_warning("partition %s is no longer assigned to this daemon; examples since the last "
+                    "commit are rolled back",
                     consume_title(daemon->cluster->consume, ended->partition));
     if (!ended->is_lost)
         return ended->is_known;
-    log_warning("claim %" PRIu64 " of partition %s not found at %s: it has lost what it "
-                "had answered, as without %s; examples since the claim began are left out",
+    log_warning("claim %" PRIu64 " of partition %s not found at %s, which has lost acknowledged "
+                "data (data is only safe with %s); examples since the claim are rolled back",
                 ended->claim, consume_title(daemon->cluster->consume, ended->partition),
                 consume_about(daemon->cluster->consume)->where,
                 consume_about(daemon->cluster->consume)->keeps);
@@ -761,7 +759,7 @@ static json_t *beyond_end(const struct daemon *daemon, size_t partition, bool so
                      consume_name(daemon->cluster->consume, partition));
 }
 
-/* Add what is to be left out of a lost partition; -1: no memory. */
+/* Adds the examples of a lost partition to roll back. Returns -1 if out of memory. */
 static int add_beyond(const struct daemon *daemon, const struct fleet_ended *ended, json_t *list) {
     const size_t partition = ended->partition;
     struct journal_place place;
@@ -776,7 +774,7 @@ static int add_beyond(const struct daemon *daemon, const struct fleet_ended *end
     return json_array_append_new(list, beyond_end(daemon, partition, some, end));
 }
 
-/* As rollback_perform. */
+/* Returns as rollback_perform does. */
 static int roll_back(struct daemon *daemon, json_t *list, struct error *error) {
     struct rollback_report report = {0};
     json_t *request = json_pack("{s:O}", "beyond", list);
@@ -785,7 +783,7 @@ static int roll_back(struct daemon *daemon, json_t *list, struct error *error) {
     int result = rollback_perform(daemon, request, &report, error);
     json_decref(request);
     daemon->cluster->shares->left_out += result == 0 ? report.examples : 0;
-    return result && error->status == EX_USAGE ? 0 : result; /* dead letters alone */
+    return result && error->status == EX_USAGE ? 0 : result; /* there were only dead letters */
 }
 
 static int leave_out(struct daemon *daemon, json_t *list, struct error *error) {
@@ -794,13 +792,13 @@ static int leave_out(struct daemon *daemon, json_t *list, struct error *error) {
         return 0;
     if (run_is_stopping(daemon)) /* the next start does it */
         return 1;
-    error_prefix(error,
-                 "partitions are another daemon's by now, and what was learned of them since "
-                 "cannot be taken back");
+    error_prefix(
+        error,
+        "partitions belong to other daemons now, but their examples cannot be rolled back here");
     return run_break(daemon);
 }
 
-/* The claims that are over, in `chosen`; those that are not are owned as before. */
+/* Finds the claims that have ended, in `chosen`; the others stay owned. */
 static int sort_out(struct daemon *daemon, const struct fleet_job *job, bool *chosen, json_t *list,
                     struct error *error) {
     struct shares *shares = daemon->cluster->shares;
@@ -831,12 +829,11 @@ int shares_come_back(struct daemon *daemon, struct fleet_job *job, struct error 
     for (size_t n = 0; n < job->count; n++)
         over += job->ended[n].is_over;
     if (over && json_array_size(list))
-        log_warning(
-            "%zu partition%s another daemon's: this one was away for longer than fleet.lease; "
-            "what it learned of %s since the last commit is left out",
-            over, over == 1 ? " is" : "s are", over == 1 ? "it" : "them");
-    else if (over) /* it may have handed them over, and ended before it noted that */
-        log_info("%zu partition%s not this daemon's any more: all of %s is committed", over,
+        log_warning("lost %zu partition%s to another daemon, since this daemon was away for longer "
+                    "than fleet.lease; rolled back what it learned of %s since the last commit",
+                    over, text_s(over), over == 1 ? "it" : "them");
+    else if (over) /* they may have been handed over before a kill */
+        log_info("%zu partition%s not owned any more; everything of %s was committed", over,
                  over == 1 ? " is" : "s are", over == 1 ? "it" : "them");
     if (result == 0 && json_array_size(list))
         result = leave_out(daemon, list, error);
@@ -850,14 +847,14 @@ int shares_come_back(struct daemon *daemon, struct fleet_job *job, struct error 
     return result;
 }
 
-/* ---- Handed over, and lost ---- */
+/* ---- Handed over and lost ---- */
 
-/* Whether something of a partition that had ended is to be left out. */
+/* Whether examples after a partition's end have to be rolled back. */
 static bool is_beyond(const struct shares *shares, const struct fleet_ended *ended) {
     return !ended->is_known || is_later(shares->list[ended->partition].end.offset, ended->offset);
 }
 
-/* Once all of it is left out: until then a start has to find it again. */
+/* Saves the ends after the rollback; until then the next start finds them again. */
 static int keep_ends(struct daemon *daemon, const struct fleet_job *job, struct error *error) {
     struct shares *shares = daemon->cluster->shares;
     for (size_t n = 0; n < job->count; n++) {
@@ -885,8 +882,8 @@ int shares_compare_ends(struct daemon *daemon, struct fleet_job *job, struct err
     }
     const size_t count = json_array_size(list);
     if (result == 0 && count) {
-        log_warning("%s has lost commits of %zu partition%s that this daemon had handed over, as "
-                    "without %s: examples beyond what it still has are left out",
+        log_warning("%s has lost commits of %zu partition%s that this daemon had handed over (data "
+                    "is only safe with %s); examples after the remaining commits are rolled back",
                     consume_about(daemon->cluster->consume)->where, count, text_s(count),
                     consume_about(daemon->cluster->consume)->keeps);
         result = learner_flush(daemon->learner, error) || journalling_sync(daemon, error)
@@ -897,7 +894,7 @@ int shares_compare_ends(struct daemon *daemon, struct fleet_job *job, struct err
     if (result > 0 && run_is_stopping(daemon)) /* the next start does it */
         return 0;
     if (result > 0)
-        log_warning("these examples are learned a second time by others: %s", error->text);
+        log_warning("other daemons learn these examples again: %s", error->text);
     if (result < 0 || (count && keep_ends(daemon, job, error)))
         return run_break(daemon);
     return 0;

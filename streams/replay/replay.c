@@ -1,5 +1,5 @@
-/* runnel-replay: sends the examples of a daemon's journal to another daemon. Options, and
-   the work. */
+/* runnel-replay: sends the examples of a daemon's journal to another daemon. This file has the
+   options and the main loop. */
 #include <errno.h>
 #include <jansson.h>
 #include <math.h>
@@ -27,22 +27,22 @@
 
 /* ---- Journal ----
 
-   The journal of a daemon (docs/explanation/reliability.md, "The file"), read while that daemon may be writing
-   it. A block of entries is copied and the file let go before they are handed out: a long reading
-   would keep the daemon's write-ahead log from being used again. */
+   Reads the journal of a daemon (docs/explanation/reliability.md, "The file"), which may be
+   running. It copies a block of entries and closes the read before it returns them: a long read
+   would keep the daemon's write-ahead log from being reused. */
 
-/* An example, or a command. Pointers are valid until the next entry is read. */
+/* An example or a command. Pointers are valid until the next read. */
 struct replay_entry {
     uint64_t position;
-    double time; /* Unix time at which the daemon took it */
+    double time; /* Unix time when the daemon received it */
     enum journal_kind kind;
     const char *command;       /* its JSON; NULL: it is an example */
-    struct stream stream;      /* named */
-    bool numbered;             /* the header has epoch and sequence, */
-    struct wire_header header; /* and flags and the producer's time */
-    const void *words;         /* where its flags say so */
+    struct stream stream;      /* its name */
+    bool numbered;             /* the header has epoch and sequence */
+    struct wire_header header; /* flags and the producer's time */
+    const void *words;         /* if its flags include words */
     size_t words_size;
-    struct wire_label label; /* of what example it is a label, where its flags say so */
+    struct wire_label label; /* the labelled example, if its flags include a label */
     const void *x, *y;       /* y NULL = none */
     size_t x_size, y_size, steps;
 };
@@ -58,9 +58,9 @@ struct replay_journal {
     struct database_clock clock;
     sqlite3_stmt *look_up;
     uint64_t oldest, newest;
-    bool kinds; /* blocks say which kinds they have: the format is not an earlier one */
-    struct journal_unpacker unpacker; /* of the block read last, */
-    char *bytes;                      /* which is here (capacity,) */
+    bool kinds; /* blocks list their kinds of entries: not an earlier format */
+    struct journal_unpacker unpacker; /* of the last block */
+    char *bytes;                      /* (capacity,) bytes of that block */
     size_t capacity;
 };
 
@@ -68,13 +68,13 @@ static int file_error(const struct replay_journal *journal, struct error *error)
     int code = sqlite3_errcode(journal->file) & 0xFF;
     if (code == SQLITE_CANTOPEN)
         return error_set(error, EX_NOINPUT,
-                         "%s: cannot be opened: %s; reading needs a directory that can be written",
-                         journal->path, sqlite3_errmsg(journal->file));
-    return error_set(error, code == SQLITE_NOTADB ? EX_DATAERR : EX_IOERR, "%s: cannot be read: %s",
+                         "%s: cannot open: %s; reading needs a writable directory", journal->path,
+                         sqlite3_errmsg(journal->file));
+    return error_set(error, code == SQLITE_NOTADB ? EX_DATAERR : EX_IOERR, "%s: cannot read: %s",
                      journal->path, database_message(journal->file));
 }
 
-/* The numbers of the statement's one row; -1 also when there is none. */
+/* Reads the numbers of a statement's single row. Returns -1 also without a row. */
 static int read_numbers(struct replay_journal *journal, const char *sql, int count,
                         sqlite3_int64 *numbers, struct error *error) {
     sqlite3_stmt *statement = NULL;
@@ -94,12 +94,12 @@ static int check_format(struct replay_journal *journal, struct error *error) {
         read_numbers(journal, "PRAGMA user_version", 1, &format, error) < 0)
         return -1;
     if (application != JOURNAL_ID)
-        return error_set(error, EX_DATAERR, "%s: it is an SQLite file, but no journal of runneld",
+        return error_set(error, EX_DATAERR, "%s: not a journal of runneld, but another SQLite file",
                          journal->path);
     if (format < JOURNAL_FORMAT_OLDEST || format > JOURNAL_FORMAT)
         return error_set(error, EX_DATAERR,
-                         "%s: its format is %lld, and this program knows %d to %d: use that of the "
-                         "version that wrote it",
+                         "%s: format %lld is not supported, only %d to %d; use the runnel-replay "
+                         "of the version that wrote it",
                          journal->path, (long long)format, JOURNAL_FORMAT_OLDEST, JOURNAL_FORMAT);
     journal->kinds = format >= JOURNAL_FORMAT_KINDS;
     return 0;
@@ -113,7 +113,7 @@ static int prepare(struct replay_journal *journal, struct error *error) {
         read_numbers(journal, "SELECT oldest, newest FROM journal", 2, ends, error) < 0)
         return -1;
     if (ends[0] < 1 || ends[1] < ends[0] - 1 || ends[1] > INT64_MAX / 2)
-        return error_set(error, EX_DATAERR, "%s: its table journal is damaged", journal->path);
+        return error_set(error, EX_DATAERR, "%s: the table journal is damaged", journal->path);
     journal->oldest = (uint64_t)ends[0];
     journal->newest = (uint64_t)ends[1];
     if (sqlite3_prepare_v2(journal->file, LOOK_UP, -1, &journal->look_up, NULL) != SQLITE_OK)
@@ -132,8 +132,8 @@ static void replay_journal_close(struct replay_journal **pointer) {
     *pointer = NULL;
 }
 
-/* Open the file, or journal.sqlite in the directory of that name. EX_NOINPUT: there is none;
-   EX_DATAERR: it is no journal, or of another format. */
+/* Opens the file, or journal.sqlite in a directory. Fails with EX_NOINPUT if it does not exist,
+   EX_DATAERR if it is not a journal or has another format. */
 static int replay_journal_open(struct replay_journal **result, const char *path,
                                struct error *error) {
     struct replay_journal *journal = *result = calloc(1, sizeof *journal);
@@ -146,7 +146,7 @@ static int replay_journal_open(struct replay_journal **result, const char *path,
     if (database_open(&journal->file, journal->path, SQLITE_OPEN_READONLY, &journal->clock) !=
         SQLITE_OK) {
         int reason = sqlite3_system_errno(journal->file);
-        error_set(error, EX_NOINPUT, "%s: cannot be opened: %s", journal->path,
+        error_set(error, EX_NOINPUT, "%s: cannot open: %s", journal->path,
                   reason ? strerror(reason) : sqlite3_errmsg(journal->file));
     } else {
         sqlite3_busy_timeout(journal->file, BUSY_MS);
@@ -162,20 +162,19 @@ static int damaged(const struct replay_journal *journal, uint64_t position, stru
                      (unsigned long long)position);
 }
 
-/* No block has the entry: it was pruned since the opening, if the journal says so. */
+/* No block has the entry: the journal was pruned, or it is damaged. */
 static int gone(struct replay_journal *journal, uint64_t position, struct error *error) {
     sqlite3_int64 oldest;
     if (read_numbers(journal, "SELECT oldest FROM journal", 1, &oldest, error) < 0)
         return -1;
     if (position >= (uint64_t)oldest)
         return damaged(journal, position, error);
-    return error_set(
-        error, EX_DATAERR,
-        "%s: entry %llu is not there any more; with state.journal.keep: all it would be",
-        journal->path, (unsigned long long)position);
+    return error_set(error, EX_DATAERR,
+                     "%s: entry %llu was pruned meanwhile; state.journal.keep: all would keep it",
+                     journal->path, (unsigned long long)position);
 }
 
-/* A copy of the row's text and bytes. */
+/* Copies the row's text and bytes. */
 static int copy_block(struct replay_journal *journal, sqlite3_stmt *row,
                       struct journal_block *block, struct error *error) {
     const void *about = sqlite3_column_blob(row, JOURNAL_ABOUT),
@@ -215,7 +214,7 @@ static int take_block(struct replay_journal *journal, sqlite3_stmt *row, uint64_
     return 0;
 }
 
-/* Get the block that has the position, and let go of the file. */
+/* Reads the block that has the position, and closes the read. */
 static int read_block(struct replay_journal *journal, uint64_t position, struct error *error) {
     sqlite3_stmt *row = journal->look_up;
     sqlite3_bind_int64(row, 1, (sqlite3_int64)position);
@@ -231,7 +230,7 @@ static int read_block(struct replay_journal *journal, uint64_t position, struct 
     return status;
 }
 
-/* The entry, its block read again unless it is one of those that come next. */
+/* Finds an entry; reads its block unless it is the current or the next one. */
 static int find_record(struct replay_journal *journal, uint64_t position,
                        struct journal_record *record, struct error *error) {
     const struct journal_unpacker *unpacker = &journal->unpacker;
@@ -246,9 +245,9 @@ static int find_record(struct replay_journal *journal, uint64_t position,
     return 0;
 }
 
-/* The next block from an entry on that may have a command of this kind (in a file of an earlier
-   format, just the next block): its entries from `first` (>= `from`) to `last`. 1; 0: there is
-   none; -1 as above. */
+/* Finds the next block, from an entry on, that may have a command of this kind (in an earlier
+   format: the next block). Its entries are `first` (>= `from`) to `last`. Returns 1, 0 at the end,
+   or -1 as above. */
 static int replay_journal_find(struct replay_journal *journal, uint64_t from,
                                enum journal_kind kind, uint64_t *first, uint64_t *last,
                                struct error *error) {
@@ -275,7 +274,7 @@ static int replay_journal_find(struct replay_journal *journal, uint64_t from,
     return code == SQLITE_ROW ? 1 : code == SQLITE_DONE ? 0 : -1;
 }
 
-/* -1: EX_IOERR; EX_DATAERR when the entry is damaged, or not there any more. */
+/* Reads an entry. Returns -1 with EX_IOERR, or EX_DATAERR if it is damaged or pruned. */
 static int replay_journal_read(struct replay_journal *journal, uint64_t position,
                                struct replay_entry *entry, struct error *error) {
     struct journal_record record;
@@ -327,9 +326,9 @@ static int await(struct runnel_request *request, struct runnel_error *why, struc
     return status;
 }
 
-/* Send the command, one JSON object, and wait until the daemon has carried it out. Errors:
-   EX_UNAVAILABLE when no answer comes within a minute or the daemon refuses; FEED_INTERRUPTED after
-   a signal. */
+/* Sends the command, a JSON object, and waits until the daemon has executed it. Fails with
+   EX_UNAVAILABLE without an answer within a minute, or if the daemon refuses, or with
+   FEED_INTERRUPTED. */
 static int replay_command(const struct runnel_peer *peer, const char *command,
                           struct error *error) {
     struct runnel_request *request = NULL;
@@ -341,19 +340,18 @@ static int replay_command(const struct runnel_peer *peer, const char *command,
     if (status >= 0 || why.status == 0)
         return status < 0 ? -1 : 0;
     if (why.status == EX_SOFTWARE)
-        return error_set(error, EX_UNAVAILABLE, "%s: the daemon does not carry out %s: %s",
+        return error_set(error, EX_UNAVAILABLE, "%s: the daemon cannot execute %s: %s",
                          peer->endpoint, command, why.text);
     return error_set(error, why.status, "--control: %s", why.text);
 }
 
-/* ---- Out ----
+/* ---- Rollbacks of fleets ----
 
-   What a fleet's rollbacks leave out: examples of a partition that another daemon has learned. They
-   are not sent, and neither are those rollbacks: what remains is what a daemon learns that never
-   saw them, and their numbers may come again. So the positions of the daemon that learns are not
-   the journal's. */
+   A fleet's rollbacks remove examples of a partition that another daemon has learned. Neither those
+   examples nor the rollbacks are sent: the receiving daemon learns as if they did not exist, and
+   their numbers may be used again. Therefore its positions differ from the journal's. */
 
-/* One partition of one rollback: examples of the producer between two entries, numbered after. */
+/* One partition of a rollback: the producer's examples between two entries with later numbers. */
 struct beyond {
     uint64_t after, position;
     uint64_t producer, sequence;
@@ -364,11 +362,11 @@ struct replay_left_out {
     const char *path;
     struct beyond *list;
     size_t count;
-    uint64_t *unsent; /* positions, from the first on */
+    uint64_t *unsent; /* positions from the first on */
     size_t unsent_count, unsent_room;
 };
 
-/* ---- Those of the journal ---- */
+/* ---- Rollbacks of the journal ---- */
 
 static bool read_partition(const json_t *partition, struct beyond *to) {
     const json_t *producer = json_array_get(partition, 0), *epoch = json_array_get(partition, 1);
@@ -395,15 +393,14 @@ static int add_all(struct replay_left_out *left_out, const json_t *rollback, uin
         struct beyond beyond = {.position = position};
         beyond.after = (uint64_t)json_integer_value(json_object_get(rollback, "to"));
         if (!read_partition(partition, &beyond))
-            return error_set(error, EX_DATAERR,
-                             "%s: entry %llu is a rollback that this program does not understand",
+            return error_set(error, EX_DATAERR, "%s: entry %llu is an unknown kind of rollback",
                              left_out->path, (unsigned long long)position);
         left_out->list[left_out->count++] = beyond;
     }
     return 0;
 }
 
-/* What it leaves out must not have been sent by an earlier call. */
+/* The removed examples must not have been sent by an earlier call. */
 static int take_rollback(struct replay_left_out *left_out, const struct replay_entry *entry,
                          uint64_t oldest, uint64_t first, struct error *error) {
     json_t *rollback = json_loads(entry->command, 0, NULL);
@@ -411,13 +408,13 @@ static int take_rollback(struct replay_left_out *left_out, const struct replay_e
     int status = add_all(left_out, rollback, entry->position, error);
     if (status == 0 && json_array_size(json_object_get(rollback, "beyond")) && begins >= oldest &&
         begins < first)
-        status = error_set(error, EX_DATAERR,
-                           "%s: entry %llu leaves out examples from entry %llu on, which another "
-                           "daemon of the fleet has learned, and those before --from %llu may have "
-                           "been sent: replay from entry %llu on to a daemon that has none of them",
-                           left_out->path, (unsigned long long)entry->position,
-                           (unsigned long long)begins, (unsigned long long)first,
-                           (unsigned long long)oldest);
+        status = error_set(
+            error, EX_DATAERR,
+            "%s: entry %llu rolls back examples from entry %llu on, which another daemon of the "
+            "fleet has learned; those before --from %llu may already have been sent: replay from "
+            "entry %llu on to a daemon without any of them",
+            left_out->path, (unsigned long long)entry->position, (unsigned long long)begins,
+            (unsigned long long)first, (unsigned long long)oldest);
     json_decref(rollback);
     return status;
 }
@@ -455,8 +452,9 @@ static void replay_left_out_close(struct replay_left_out **left_out) {
     *left_out = NULL;
 }
 
-/* The rollbacks of the entries from `first` to `last`. EX_DATAERR: the journal is damaged, or one
-   leaves out what comes before `first` and is there: an earlier call has sent it. */
+/* Finds the rollbacks of the entries from `first` to `last`. Fails with EX_DATAERR if the journal
+   is damaged, or a rollback removes existing entries before `first`, which an earlier call has
+   sent. */
 static int replay_left_out_open(struct replay_left_out **left_out, struct replay_journal *journal,
                                 const char *path, uint64_t first, uint64_t last,
                                 struct error *error) {
@@ -470,7 +468,7 @@ static int replay_left_out_open(struct replay_left_out **left_out, struct replay
     return -1;
 }
 
-/* ---- An entry ---- */
+/* ---- Entries ---- */
 
 static bool is_beyond(const struct beyond *beyond, const struct replay_entry *entry) {
     const struct wire_header *header = &entry->header;
@@ -481,7 +479,7 @@ static bool is_beyond(const struct beyond *beyond, const struct replay_entry *en
                                           : header->sequence > beyond->sequence;
 }
 
-/* Whether one of them leaves the entry out, or is it. */
+/* Whether a rollback removes the entry, or the entry is such a rollback. */
 static bool replay_left_out_has(const struct replay_left_out *left_out,
                                 const struct replay_entry *entry) {
     for (size_t n = 0; n < left_out->count; n++)
@@ -491,7 +489,7 @@ static bool replay_left_out_has(const struct replay_left_out *left_out,
     return false;
 }
 
-/* An entry, after those before it, has not been sent. */
+/* Notes an entry that was not sent; call it in order. */
 static int replay_left_out_note(struct replay_left_out *left_out, uint64_t position,
                                 struct error *error) {
     if (left_out->unsent_count == left_out->unsent_room) {
@@ -506,9 +504,9 @@ static int replay_left_out_note(struct replay_left_out *left_out, uint64_t posit
     return 0;
 }
 
-/* ---- Positions elsewhere ---- */
+/* ---- Positions at the receiver ---- */
 
-/* How many before a position were not sent. */
+/* Counts the entries before a position that were not sent. */
 static uint64_t count_before(const struct replay_left_out *left_out, uint64_t position) {
     size_t low = 0, high = left_out->unsent_count;
     while (low < high) {
@@ -521,7 +519,7 @@ static uint64_t count_before(const struct replay_left_out *left_out, uint64_t po
     return low;
 }
 
-/* The first entry that was sent at or after one; the last at or before one. */
+/* Returns the first sent entry at or after a position; the last one at or before it. */
 static json_t *from_on(const struct replay_left_out *left_out, const json_t *position) {
     uint64_t at = (uint64_t)json_integer_value(position);
     return json_integer((json_int_t)(at - count_before(left_out, at)));
@@ -532,7 +530,7 @@ static json_t *up_to(const struct replay_left_out *left_out, const json_t *posit
     return json_integer((json_int_t)(at - count_before(left_out, at + 1)));
 }
 
-/* A rollback as the daemon that learns has the positions, to be freed; NULL: out of memory. */
+/* Returns a rollback with the receiver's positions, to be freed; NULL: out of memory. */
 static char *replay_left_out_rollback(const struct replay_left_out *left_out, const char *command) {
     json_t *rollback = json_loads(command, 0, NULL);
     json_t *spans = json_object_get(rollback, "spans"), *span;
@@ -553,17 +551,17 @@ static char *replay_left_out_rollback(const struct replay_left_out *left_out, co
 
 /* ---- Import ----
 
-   A command that puts other parameters in place of those that were learned: the journal names the
-   file that has them, which is beside it. */
+   A command that replaces the learned parameters. The journal names their file, which is in the
+   same directory. */
 
-/* Beside the journal. */
+/* Opens a file in the journal's directory. */
 static FILE *open_file(const char *journal, const char *name, char path[PATH_SIZE],
                        struct error *error) {
     const char *slash = strrchr(journal, '/');
     snprintf(path, PATH_SIZE, "%.*s%s", slash ? (int)(slash + 1 - journal) : 0, journal, name);
     FILE *file = strchr(name, '/') ? NULL : fopen(path, "re");
     if (!file)
-        error_set(error, EX_NOINPUT, "%s, which the journal needs, cannot be read: %s", path,
+        error_set(error, EX_NOINPUT, "cannot read %s, which the journal needs: %s", path,
                   strerror(errno));
     return file;
 }
@@ -582,8 +580,8 @@ static int send_piece(const struct runnel_peer *peer, const unsigned char *bytes
     return status;
 }
 
-/* Send the file in pieces; `path` is that of the journal's file. Errors as replay_command, and
-   EX_NOINPUT: it is not there. */
+/* Sends the file in pieces; `path` is the journal's. Fails as replay_command does, and with
+   EX_NOINPUT. */
 static int replay_import(const struct runnel_peer *peer, const char *path, const char *command,
                          struct error *error) {
     static unsigned char piece[WIRE_PIECE];
@@ -599,7 +597,8 @@ static int replay_import(const struct runnel_peer *peer, const char *path, const
         if (got == (part < parts ? WIRE_PIECE : bytes - (parts - 1) * WIRE_PIECE))
             status = send_piece(peer, piece, got, part, parts, error);
         else
-            status = error_set(error, EX_DATAERR, "%s is not what the journal needs", name);
+            status =
+                error_set(error, EX_DATAERR, "%s is not the file that the journal needs", name);
     }
     if (file)
         fclose(file);
@@ -609,20 +608,20 @@ static int replay_import(const struct runnel_peer *peer, const char *path, const
 
 /* ---- Run ----
 
-   The loop of runnel-replay: entries of a journal become examples again, in their order. */
+   The loop of runnel-replay: sends the entries of a journal in their order. */
 
-/* Where --epoch was given, examples get new numbers of that epoch. */
+/* With --epoch, examples get new numbers of that epoch. */
 struct replay_settings {
     struct feed_call common;
     const char *path;     /* of the journal */
-    const char *control;  /* endpoint that commands go to; NULL: they are only reported */
-    double speed;         /* times that of the journal; INFINITY = as fast as it goes */
+    const char *control;  /* endpoint for commands; NULL: they are only reported */
+    double speed;         /* factor of the journal's speed; INFINITY = no limit */
     uint64_t first, last; /* positions */
 };
 
 enum {
-    UNPACED_EXAMPLES = 256, /* between two looks around at full speed */
-    COMMAND_SHOWN = 200,    /* characters: it may have all of a stream's state */
+    UNPACED_EXAMPLES = 256, /* examples between two checks for events, at full speed */
+    COMMAND_SHOWN = 200,    /* characters: a command may contain a whole stream state */
 };
 
 struct replay {
@@ -630,11 +629,11 @@ struct replay {
     struct replay_journal *journal;
     struct replay_left_out *left_out;
     struct delivery delivery;
-    struct streams streams;         /* with the next number of each */
-    uint64_t first, last, position; /* to be replayed; the next one of them */
-    double due, time;               /* of that one; in the journal, of the one before */
-    uint64_t commands;              /* that were not sent */
-    bool repeated;                  /* the daemon already has all of it, see check_first */
+    struct streams streams;         /* and the next number of each */
+    uint64_t first, last, position; /* first and last entry to replay; the next one */
+    double due, time;               /* when it is due; the journal's time of the entry before */
+    uint64_t commands;              /* commands that were not sent */
+    bool repeated;                  /* the daemon already has everything, see check_first */
 };
 
 static double done(const void *context) {
@@ -642,38 +641,34 @@ static double done(const void *context) {
     return (double)(replay->position - replay->first) / (double)(replay->last - replay->first + 1);
 }
 
-/* What is to be replayed, and what of it is there. */
+/* Finds the entries to replay and checks that they exist. */
 static int find_range(struct replay *replay, struct error *error) {
     const struct replay_settings *settings = replay->settings;
     unsigned long long oldest = replay->journal->oldest;
     unsigned long long newest = replay->journal->newest;
     unsigned long long first = settings->first;
     if (newest < oldest || newest < first)
-        return error_set(error, EX_DATAERR,
-                         "%s: there is nothing to replay: it ends at entry %llu%s", settings->path,
-                         newest, newest < oldest ? ", and none is kept" : "");
+        return error_set(error, EX_DATAERR, "%s: nothing to replay: the last entry is %llu%s",
+                         settings->path, newest, newest < oldest ? ", and none are kept" : "");
     if (first < oldest && settings->common.epoch_given)
-        return error_set(
-            error, EX_DATAERR,
-            "%s: it begins at entry %llu, those before are pruned: say --from %llu, so "
-            "that the numbers of --epoch are the same whenever this is called",
-            settings->path, oldest, oldest);
+        return error_set(error, EX_DATAERR,
+                         "%s: the first entry is %llu; earlier ones were pruned; pass --from %llu, "
+                         "so that the numbers of --epoch are the same in each call",
+                         settings->path, oldest, oldest);
     if (first < oldest)
-        progress_warn("%s: entries %llu to %llu are missing: they are pruned", settings->path,
-                      first, oldest - 1);
+        progress_warn("%s: entries %llu to %llu were pruned", settings->path, first, oldest - 1);
     if (settings->last != UINT64_MAX && settings->last > newest)
-        progress_warn("%s: it ends at entry %llu", settings->path, newest);
+        progress_warn("%s: the last entry is %llu", settings->path, newest);
     replay->first = first < oldest ? oldest : first;
     replay->last = settings->last < newest ? settings->last : newest;
     replay->position = replay->first;
     if (replay->last < replay->first)
-        return error_set(error, EX_DATAERR,
-                         "%s: there is nothing to replay: it begins at entry %llu", settings->path,
-                         oldest);
+        return error_set(error, EX_DATAERR, "%s: nothing to replay: the first entry is %llu",
+                         settings->path, oldest);
     return 0;
 }
 
-/* New numbers count the examples of a stream from the first that is replayed. */
+/* Counts a stream's examples for new numbers, from the first replayed one. */
 static int renumber(struct replay *replay, struct replay_entry *entry, struct error *error) {
     struct held_stream *held = streams_find(&replay->streams, entry->stream.key, error);
     if (!held)
@@ -685,7 +680,7 @@ static int renumber(struct replay *replay, struct replay_entry *entry, struct er
     return 0;
 }
 
-/* A producer of a pull socket may have used a number twice: a router would take that for a
+/* A producer of a pull socket may have used a number twice; a router would treat that as a
    duplicate. */
 static int check_number(struct replay *replay, const struct replay_entry *entry,
                         struct error *error) {
@@ -693,13 +688,13 @@ static int check_number(struct replay *replay, const struct replay_entry *entry,
     struct held_stream *held = streams_find(&replay->streams, entry->stream.key, error);
     if (!held)
         return -1;
-    bool same = header->producer == held->producer; /* as that of the entry before */
+    bool same = header->producer == held->producer; /* the producer of the entry before */
     if (same && (header->epoch < held->epoch ||
                  (header->epoch == held->epoch && header->sequence < held->stream.sequence)))
         return error_set(error, EX_DATAERR,
-                         "%s: entry %llu has no higher number than the entry before it in its "
-                         "stream, which --socket router takes for a duplicate: --epoch gives all "
-                         "entries new numbers",
+                         "%s: entry %llu does not have a higher number than the entry before it in "
+                         "its stream, so --socket router would treat it as a duplicate; pass "
+                         "--epoch to renumber all entries",
                          replay->settings->path, (unsigned long long)entry->position);
     held->epoch = header->epoch;
     held->producer = header->producer;
@@ -707,7 +702,7 @@ static int check_number(struct replay *replay, const struct replay_entry *entry,
     return 0;
 }
 
-/* Commands are carried out only once: a call that repeats an earlier one must not send them. */
+/* A repeated call must not send commands a second time. */
 static int check_first(struct replay *replay, struct error *error) {
     if (!replay->settings->control || replay->delivery.progress.examples != 1)
         return 0;
@@ -717,30 +712,29 @@ static int check_first(struct replay *replay, struct error *error) {
         return 0;
     if (replay->delivery.counts.outdated > 0)
         return error_set(error, EX_DATAERR,
-                         "the daemon has a greater epoch of that stream than entry %llu: only a "
-                         "greater --epoch, which gives all entries new numbers, has them learned",
+                         "already learned: the daemon has a greater epoch of this stream than "
+                         "entry %llu; pass a greater --epoch to learn these entries again",
                          (unsigned long long)replay->position);
     replay->repeated = true;
     return error_set(error, EX_DATAERR,
-                     "the daemon already has entry %llu, and perhaps the commands after it, "
-                     "which must not be carried out twice; if an earlier call stopped early, "
-                     "continue with the --from that it printed, else all is there",
+                     "the daemon already has entry %llu, and perhaps the commands after it, which "
+                     "must not run twice; if an earlier call stopped early, continue with the "
+                     "--from that it printed, otherwise everything was sent",
                      (unsigned long long)replay->position);
 }
 
 static int send_example(struct replay *replay, struct replay_entry *entry, struct error *error) {
     if (entry->header.flags & WIRE_LABEL && replay->settings->common.epoch_given)
         return error_set(error, EX_DATAERR,
-                         "%s: entry %llu is a label, which names its example by the number that it "
-                         "has in the journal, and --epoch gives examples new ones: replay without "
-                         "--epoch",
+                         "%s: entry %llu is a label for an example by its number in the journal, "
+                         "which --epoch changes; replay without --epoch",
                          replay->settings->path, (unsigned long long)entry->position);
     if (replay->settings->common.epoch_given && renumber(replay, entry, error) < 0)
         return -1;
     if (replay->settings->common.to.kind == RUNNEL_ROUTER && !entry->numbered)
         return error_set(error, EX_DATAERR,
-                         "%s: entry %llu has no number, which --socket router needs: --epoch gives "
-                         "all entries new numbers",
+                         "%s: entry %llu has no number, which --socket router requires; pass "
+                         "--epoch to renumber all entries",
                          replay->settings->path, (unsigned long long)entry->position);
     if (replay->settings->common.to.kind == RUNNEL_ROUTER &&
         !replay->settings->common.epoch_given && check_number(replay, entry, error) < 0)
@@ -769,7 +763,7 @@ static int send_example(struct replay *replay, struct replay_entry *entry, struc
     return check_first(replay, error);
 }
 
-/* The place of a broker's partition: it changes nothing of what is learned. */
+/* Whether it is a place of a broker's partition, which does not affect learning. */
 static bool is_place(const struct replay_entry *entry) {
     return entry->kind == JOURNAL_SKIP || entry->kind == JOURNAL_PARTITION;
 }
@@ -789,13 +783,13 @@ static int carry_out(const struct replay *replay, const struct replay_entry *ent
     return status;
 }
 
-/* A command comes after the example before it: what was sent must have been taken. */
+/* Sends a command after the daemon has received the examples before it. */
 static int send_command(struct replay *replay, const struct replay_entry *entry,
                         struct error *error) {
     if (!replay->settings->control) {
         replay->commands++;
-        feed_say("entry %llu is a command and is not sent: %.*s",
-                 (unsigned long long)entry->position, COMMAND_SHOWN, entry->command);
+        feed_print("entry %llu is a command and was not sent: %.*s",
+                   (unsigned long long)entry->position, COMMAND_SHOWN, entry->command);
         return 0;
     }
     if (delivery_settle(&replay->delivery, error) < 0)
@@ -811,7 +805,7 @@ static int send_entry(struct replay *replay, struct replay_entry *entry, struct 
     return entry->command ? send_command(replay, entry, error) : send_example(replay, entry, error);
 }
 
-/* When the entry is due: what lay between it and the one before, unless a clock was set back. */
+/* Waits until the entry is due: the time since the entry before, unless a clock was set back. */
 static int pace(struct replay *replay, const struct replay_entry *entry, struct error *error) {
     double speed = replay->settings->speed;
     if (isinf(speed)) {
@@ -839,21 +833,22 @@ static int send_all(struct replay *replay, struct error *error) {
     return 0;
 }
 
-/* Where another call continues: its new numbers start at 0 again, and need another epoch. */
-static void tell_position(const struct replay *replay) {
+/* Prints where another call continues. New numbers start at 0 again, so it needs another epoch. */
+static void print_position(const struct replay *replay) {
     char epoch[sizeof " with a greater --epoch"] = "";
     if (replay->settings->common.epoch_given)
         strcpy(epoch, " with a greater --epoch");
     if (replay->delivery.started && replay->position <= replay->last && !replay->repeated)
-        feed_say("stopped before entry %llu; --from %llu%s continues there",
-                 (unsigned long long)replay->position, (unsigned long long)replay->position, epoch);
+        feed_print("stopped before entry %llu; continue with --from %llu%s",
+                   (unsigned long long)replay->position, (unsigned long long)replay->position,
+                   epoch);
 }
 
-static void tell_again(const struct replay *replay, struct error *error) {
+static void print_repeat(const struct replay *replay, struct error *error) {
     size_t used = strlen(error->text);
     if (error->status == EX_TEMPFAIL && !replay->settings->control)
         snprintf(error->text + used, sizeof error->text - used,
-                 "; the same call has them learned, and nothing twice");
+                 "; to learn them, repeat the call (nothing is learned twice)");
 }
 
 static int replay_run(const struct replay_settings *settings, struct error *error) {
@@ -875,12 +870,12 @@ static int replay_run(const struct replay_settings *settings, struct error *erro
         bool stopped = status < 0;
         status = delivery_close(&replay.delivery, status, 0, error);
         if (stopped)
-            tell_position(&replay);
+            print_position(&replay);
         if (status < 0)
-            tell_again(&replay, error);
+            print_repeat(&replay, error);
         if (replay.commands)
-            feed_say("commands of the journal that were not sent: %llu; see --control",
-                     (unsigned long long)replay.commands);
+            feed_print("commands of the journal that were not sent: %llu; see --control",
+                       (unsigned long long)replay.commands);
     }
     streams_close(&replay.streams);
     replay_left_out_close(&replay.left_out);
@@ -888,13 +883,13 @@ static int replay_run(const struct replay_settings *settings, struct error *erro
     return status;
 }
 
-/* ---- The program ---- */
+/* ---- Program ---- */
 
 #define SPEED_MIN 1e-6
 #define SPEED_MAX 1e9
 
-static int take_speed(void *values, const struct option_row *row, const char *text,
-                      struct error *error) {
+static int parse_speed(void *values, const struct option_row *row, const char *text,
+                       struct error *error) {
     struct replay_settings *s = values;
     char *end;
     if (!strcmp(text, "full") || !strcmp(text, "original")) {
@@ -905,31 +900,27 @@ static int take_speed(void *values, const struct option_row *row, const char *te
     if (end != text && !*end && s->speed >= SPEED_MIN && s->speed <= SPEED_MAX)
         return 0;
     return error_set(error, EX_USAGE,
-                     "--%s: found '%s', expected full, original or a factor in %g..%g", row->name,
-                     text, SPEED_MIN, SPEED_MAX);
+                     "--%s: expected full, original or a factor in %g..%g, got '%s'", row->name,
+                     SPEED_MIN, SPEED_MAX, text);
 }
 
 static const struct option_row OPTIONS[] = {
     {"connect", 'c', "ENDPOINT", "the daemon's examples socket (default " WIRE_EXAMPLES ")",
      OPTION_TEXT(struct replay_settings, common.to.endpoint)},
     {"speed", 0, "SPEED", "full (default), original, or a factor: 10 is ten times as fast",
-     OPTION_TAKE(take_speed), .complete = COMPLETE_WORDS, .words = "full original"},
-    {"from", 0, "N", "first position (default: of the first entry that is there)",
+     OPTION_TAKE(parse_speed), .complete = COMPLETE_WORDS, .words = "full original"},
+    {"from", 0, "N", "first position (default: the first entry)",
      OPTION_COUNT(struct replay_settings, first, 1, INT64_MAX)},
-    {"to", 0, "N", "last position (default: of the last entry)",
+    {"to", 0, "N", "last position (default: the last entry)",
      OPTION_COUNT(struct replay_settings, last, 1, INT64_MAX)},
     FEED_CALL_EPOCH(struct replay_settings, common,
-                    "give examples new numbers, in this epoch (default: as in the journal)"),
-    FEED_CALL_PRODUCER(
-        struct replay_settings, common,
-        "give examples new numbers, of this producer: up to 16 hexadecimal digits; the "
-        "epoch is then 0 (default: as in the journal, none with --epoch)"),
+                    "renumber examples in this epoch (default: the journal's numbers)"),
+    FEED_CALL_PRODUCER(struct replay_settings, common,
+                       "renumber examples for this producer, up to 16 hexadecimal digits, with "
+                       "epoch 0 (default: the journal's; none with --epoch)"),
     {"control", 0, "ENDPOINT",
-     "send the journal's commands (set, reset, forget, adopt, import, normal, rollback) there, "
-     "each in its place; "
-     "with --socket "
-     "router only "
-     "(default: say that they are left out)",
+     "send the journal's commands (set, reset, forget, adopt, import, normal, rollback) to this "
+     "socket, in order; requires --socket router (default: only report them)",
      OPTION_TEXT(struct replay_settings, control)},
     FEED_CALL_OPTIONS(struct replay_settings, common),
     OPTIONS_LAST,
@@ -938,10 +929,10 @@ static const struct option_row OPTIONS[] = {
 static int replay(struct replay_settings *s, struct error *error) {
     if (s->control && s->common.to.kind != RUNNEL_ROUTER)
         return error_set(error, EX_USAGE,
-                         "--control: only with --socket router, whose acknowledgements say when "
-                         "the place of a command has come");
+                         "--control: requires --socket router, whose acknowledgements show when a "
+                         "command is due");
     if (s->last < s->first)
-        return error_set(error, EX_USAGE, "--to: found a position before that of --from");
+        return error_set(error, EX_USAGE, "--to: must not be before --from");
     if (feed_call_start(&s->common, "runnel-replay", true, error) < 0)
         return -1;
     s->common.epoch_given |= s->common.producer != NULL;

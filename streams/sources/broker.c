@@ -8,17 +8,17 @@
 #include "common/hash.h"
 #include "streams/feed.h"
 
-/* ---- messages to acknowledge ---- */
+/* ---- Messages to acknowledge ---- */
 
 enum { PENDING_FIRST = 64 };
 
 struct waiting {
     struct pending_id id;
-    uint64_t after; /* examples up to this message: it is settled when they are */
+    uint64_t after; /* the message is settled when this many examples are */
 };
 
 struct pending {
-    struct waiting *ring; /* (capacity,) `count` of them from `oldest` on */
+    struct waiting *ring; /* (capacity,) `count` messages from `oldest` on */
     size_t capacity, oldest, count;
     uint64_t examples, settled;
 };
@@ -94,14 +94,14 @@ const struct pending_id *pending_at(const struct pending *pending, size_t n) {
     return &at(pending, n)->id;
 }
 
-/* ---- names ---- */
+/* ---- Names ---- */
 
 uint64_t broker_producer(const char *first, ...) {
     uint64_t hash = HASH_BEGIN;
     va_list texts;
     va_start(texts, first);
     for (const char *text = first; text; text = va_arg(texts, const char *))
-        hash = hash_bytes(hash, text, strlen(text) + 1); /* with what ends it */
+        hash = hash_bytes(hash, text, strlen(text) + 1); /* including its terminator */
     va_end(texts);
     return hash ? hash : 1;
 }

@@ -1,6 +1,5 @@
-/* What the sources have in common that take examples from a broker: the ids of messages that wait
-   to be acknowledged, and whose numbers they are. A connection that breaks is feed.h's, what
-   is in a message payload.h's. */
+/* The common part of sources that read a broker: IDs of messages to acknowledge, and producers.
+   feed.h handles broken connections, payload.h the content of messages. */
 #ifndef RUNNEL_FEED_BROKER_H
 #define RUNNEL_FEED_BROKER_H
 
@@ -11,9 +10,9 @@
 struct error;
 struct source;
 
-/* ---- messages to acknowledge ---- */
+/* ---- Messages to acknowledge ---- */
 
-/* The name that a broker has given a message; what is in it, its source knows. */
+/* The broker's ID of a message; only the source interprets it. */
 struct pending_id {
     void *what;
     uint64_t first, second;
@@ -24,31 +23,32 @@ struct pending;
 int pending_open(struct pending **pending, struct error *error);
 void pending_close(struct pending **pending);
 
-/* The next message; `example`: it is handed on by the source's `next`, and settled once that says
-   so (struct source_type). Others, as bad ones, are settled with the example before. */
+/* Adds the next message. `example`: the source's `next` yields it, and struct source_type reports
+   when it is settled. Other messages, for example bad ones, are settled with the example before
+   them. */
 int pending_add(struct pending *pending, const struct pending_id *id, bool example,
                 struct error *error);
 
-/* The first `count` examples of all are settled. */
+/* Reports that the first `count` examples are settled. */
 void pending_settle(struct pending *pending, uint64_t count);
 
-/* The same of a source, as struct source_type has it. */
+/* The same for a source, for struct source_type. */
 void broker_settled(struct source *source, uint64_t count);
 
-/* Take off the oldest message if it is settled. */
+/* Removes the oldest message if it is settled. */
 bool pending_take(struct pending *pending, struct pending_id *id);
 
-/* How many wait, and how many of them are settled. */
+/* Returns the number of waiting messages, and how many of them are settled. */
 size_t pending_count(const struct pending *pending);
 size_t pending_settled(const struct pending *pending);
 
-/* Message n of those that wait, 0 the oldest. */
+/* Returns waiting message n; 0 is the oldest. */
 const struct pending_id *pending_at(const struct pending *pending, size_t n);
 
-/* ---- names ---- */
+/* ---- Names ---- */
 
-/* A producer that depends on these texts alone, the last one NULL: of the examples that a broker
-   numbers. Never 0. */
+/* Returns a producer, never 0, that depends only on these texts; the last one is NULL. Used for the
+   broker's numbers. */
 uint64_t broker_producer(const char *first, ...) __attribute__((sentinel));
 
 #endif

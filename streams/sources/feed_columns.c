@@ -14,7 +14,7 @@ enum { FOUND_MAX = 40, LISTED_SIZE = 512, NUMBER_SIZE = 24 };
 
 static const char BLANKS[] = " \t";
 
-/* Take blanks off both ends, in place. */
+/* Removes blanks from both ends, in place. */
 static char *trim(char *text) {
     text += strspn(text, BLANKS);
     size_t size = strlen(text);
@@ -80,7 +80,7 @@ static bool find_name(const struct columns *columns, const char *name, size_t si
     return false;
 }
 
-/* The columns first..last that an item names. */
+/* Finds the columns first..last of an item. */
 static bool find(const struct columns *columns, const char *item, size_t *first, size_t *last) {
     char *end;
     const char *dots = strstr(item, "..");
@@ -152,7 +152,7 @@ static int parse_factor(const char *option, const char *text, double *factor, st
     *factor = strtod(text, &end);
     if (end != text && !*end && !isnan(*factor))
         return 0;
-    return error_set(error, EX_USAGE, "%s: found '%s', expected a number", option, text);
+    return error_set(error, EX_USAGE, "%s: expected a number, got '%s'", option, text);
 }
 
 int columns_multiply(struct columns *columns, const char *option, const char *list,
@@ -164,7 +164,7 @@ int columns_multiply(struct columns *columns, const char *option, const char *li
         size_t index;
         if (!equals) {
             status =
-                error_set(error, EX_USAGE, "%s: found '%s', expected COLUMN=FACTOR", option, item);
+                error_set(error, EX_USAGE, "%s: expected COLUMN=FACTOR, got '%s'", option, item);
             break;
         }
         *equals = '\0';
@@ -193,7 +193,7 @@ bool cell_missing(const struct columns *columns, const char *cell) {
 }
 
 static bool expected(const char *cell, const char *what, char why[CELL_WHY_SIZE]) {
-    snprintf(why, CELL_WHY_SIZE, "found '%.*s', expected %s", FOUND_MAX, cell, what);
+    snprintf(why, CELL_WHY_SIZE, "expected %s, got '%.*s'", what, FOUND_MAX, cell);
     return false;
 }
 
@@ -211,7 +211,7 @@ bool cell_real(const struct columns *columns, size_t column, const char *cell, f
         *value = (float)parsed;
         return true;
     }
-    return expected(cell, number ? "a number that fits 32 bits" : "a number", why);
+    return expected(cell, number ? "a number in the range of float32" : "a number", why);
 }
 
 bool cell_class(const struct columns *columns, const char *cell, uint32_t *value,

@@ -20,11 +20,10 @@
 
 /* ---- File ----
 
-   The file that keeps templates' ids: "ID TEXT" a line, in the order in which templates were made
-   and changed; of several lines with the same id the last one counts. It is locked as long as it is
-   open. */
+   The file of the templates' IDs: lines "ID TEXT" in the order of creation and change; the last
+   line of an ID counts. It is locked while it is open. */
 
-/* Takes a line that was read: the text is terminated and may be written to. */
+/* Receives a line: the text is terminated and may be changed. */
 typedef int template_load(void *context, uint32_t id, char *text, struct error *error);
 
 struct template_file {
@@ -34,20 +33,20 @@ struct template_file {
 
 static int fail(const struct template_file *file, int status, const char *what,
                 struct error *error) {
-    return error_set(error, status, "%s: cannot be %s: %s", file->path, what, strerror(errno));
+    return error_set(error, status, "%s: cannot %s: %s", file->path, what, strerror(errno));
 }
 
-/* "17 Accepted password for <*>" */
+/* Parses "17 Accepted password for <*>". */
 static int read_line(char *line, template_load *take, void *context, struct error *error) {
     char *end;
     errno = 0;
     unsigned long long id = strtoull(line, &end, 10);
     if (end == line || *end != ' ' || errno || id > UINT32_MAX || *line == '-')
-        return error_set(error, EX_DATAERR, "found '%.40s', expected an id and a template", line);
+        return error_set(error, EX_DATAERR, "expected an id and a template, got '%.40s'", line);
     return take(context, (uint32_t)id, end + 1, error);
 }
 
-/* Read all that ends with a newline; `*good` says how many bytes that is. */
+/* Reads all lines that end with a newline; `*good` is their size in bytes. */
 static int read_lines(const struct template_file *file, FILE *from, template_load *take,
                       void *context, off_t *good, struct error *error) {
     char *line = NULL;
@@ -85,22 +84,22 @@ static int read_file(const struct template_file *file, template_load *take, void
     fclose(from);
     if (status < 0)
         return -1;
-    return ftruncate(file->fd, good) < 0 ? fail(file, EX_IOERR, "written", error) : 0;
+    return ftruncate(file->fd, good) < 0 ? fail(file, EX_IOERR, "write", error) : 0;
 }
 
 static int open_locked(struct template_file *file, struct error *error) {
     file->fd = open(file->path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (file->fd < 0)
-        return fail(file, EX_CANTCREAT, "opened", error);
+        return fail(file, EX_CANTCREAT, "open", error);
     struct stat status;
     if (fstat(file->fd, &status) < 0 || !S_ISREG(status.st_mode))
-        return error_set(error, EX_CANTCREAT, "%s: is no regular file", file->path);
+        return error_set(error, EX_CANTCREAT, "%s: not a regular file", file->path);
     if (flock(file->fd, LOCK_EX | LOCK_NB) == 0)
-        return sync_directory_of(file->path) < 0 ? fail(file, EX_IOERR, "synced", error) : 0;
+        return sync_directory_of(file->path) < 0 ? fail(file, EX_IOERR, "sync", error) : 0;
     if (errno != EWOULDBLOCK)
-        return fail(file, EX_IOERR, "locked", error);
+        return fail(file, EX_IOERR, "lock", error);
     return error_set(error, EX_TEMPFAIL,
-                     "%s: another process uses it; give each feeder a file of its own", file->path);
+                     "%s: in use by another process; give each feeder its own file", file->path);
 }
 
 static void template_file_close(struct template_file **pointer) {
@@ -113,8 +112,8 @@ static void template_file_close(struct template_file **pointer) {
     *pointer = NULL;
 }
 
-/* Open or make it, and hand on what is in it. A last line without newline, as a crash leaves it, is
-   cut off. Errors: as drain_open has them. */
+/* Opens or creates the file and passes on its lines. Cuts off a last line without a newline, which
+   a crash may leave. Fails as drain_open does. */
 static int template_file_open(struct template_file **result, const char *path, template_load *take,
                               void *context, struct error *error) {
     struct template_file *file = calloc(1, sizeof *file);
@@ -128,7 +127,7 @@ static int template_file_open(struct template_file **result, const char *path, t
     return -1;
 }
 
-/* Add a line; it is on the disk then. */
+/* Appends a line and waits for the disk. */
 static int template_file_append(struct template_file *file, uint32_t id, const char *text,
                                 struct error *error) {
     char *line;
@@ -140,24 +139,24 @@ static int template_file_append(struct template_file *file, uint32_t id, const c
     if (written >= 0 && written < size)
         errno = ENOSPC;
     if (written < size || fdatasync(file->fd) < 0)
-        return fail(file, EX_IOERR, "written", error);
+        return fail(file, EX_IOERR, "write", error);
     return 0;
 }
 
-#define SIMILARITY 0.4 /* share of words that a line has in common with its template */
+#define SIMILARITY 0.4 /* least share of words that a line has in common with its template */
 
 enum { CHILDREN_MAX = 100, LIST_FIRST = 4 };
 
 static const char WILD[] = "<*>", NUMBER[] = "<N>";
 
 struct template {
-    char **words; /* (count,) owned, but for WILD itself */
+    char **words; /* (count,) owned, except WILD itself */
     size_t count;
 };
 
-/* Lines of so many words that begin with that word. */
+/* Lines with so many words and this first word. */
 struct branch {
-    char *word; /* owned; NULL: all that have no branch of their own */
+    char *word; /* owned; NULL: for all words without a branch of their own */
     uint32_t *templates;
     size_t count, capacity;
 };
@@ -168,18 +167,18 @@ struct node {
 };
 
 struct drain {
-    struct template *templates; /* (count,) room for `shared` */
+    struct template *templates; /* (count,) with room for `shared` */
     uint32_t count, shared;
-    struct node nodes[DRAIN_WORDS_MAX + 1]; /* by the count of words */
+    struct node nodes[DRAIN_WORDS_MAX + 1]; /* by the number of words */
     struct template_file *file;             /* or NULL */
-    bool full_said;
-    char line[DRAIN_LINE_MAX];      /* the newest one, as it may be printed; */
-    char masked[DRAIN_MASKED_SIZE]; /* and without its numbers */
+    bool full_reported;
+    char line[DRAIN_LINE_MAX];      /* the newest line, printable */
+    char masked[DRAIN_MASKED_SIZE]; /* without its numbers */
     char *words[DRAIN_WORDS_MAX];   /* its words */
-    char *text;                     /* of a template: see drain_text */
+    char *text;                     /* text of a template, see drain_text */
 };
 
-/* --- words ---------------------------------------------------------------------------------- */
+/* ---- Words ---- */
 
 static bool is_digit(char c) {
     return c >= '0' && c <= '9';
@@ -189,13 +188,13 @@ static bool is_hexadecimal(char c) {
     return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
 }
 
-/* Letters as far as numbers are concerned: bytes of UTF-8 are some, too. */
+/* Whether it is a letter or digit; bytes of UTF-8 count as letters. */
 static bool is_alphanumeric(char c) {
     return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
            (unsigned char)c >= 0x80;
 }
 
-/* Whether the run of letters and digits is one number as a whole, of base 10 or 16. */
+/* Whether the whole run of letters and digits is a decimal or hexadecimal number. */
 static bool is_number(const char *run, size_t size) {
     enum { HEXADECIMAL_LEAST = 4 };
     size_t digits = 0, hexadecimal = 0;
@@ -217,7 +216,7 @@ static size_t run_size(const char *text) {
     return size;
 }
 
-/* What follows a number and belongs to it: ".1.2" and ":22" of an address, "-11-22" of a date. */
+/* Skips the rest of an address (".1.2", ":22") or date ("-11-22"). */
 static const char *skip_rest(const char *text) {
     while (*text && strchr(".,:-", *text)) {
         size_t size = run_size(text + 1);
@@ -228,7 +227,7 @@ static const char *skip_rest(const char *text) {
     return text;
 }
 
-/* Whether the newest byte is the sign of a number that follows. */
+/* Whether the last byte is the sign of the next number. */
 static bool is_sign(const char *masked, const char *to) {
     return to > masked && (to[-1] == '-' || to[-1] == '+') &&
            (to - 1 == masked || !is_alphanumeric(to[-2]));
@@ -239,7 +238,7 @@ static char *put_number(char *to) {
     return to + sizeof NUMBER - 1;
 }
 
-/* A run of letters and digits that is no number as a whole: its digits. */
+/* Masks the digits of a run of letters and digits that is not a number as a whole. */
 static char *mask_digits(const char *run, size_t size, char *to) {
     for (size_t i = 0; i < size; i++) {
         if (!is_digit(run[i]))
@@ -285,9 +284,9 @@ static bool is_wild(const char *word) {
     return strcmp(word, WILD) == 0;
 }
 
-/* --- the tree ------------------------------------------------------------------------------- */
+/* ---- Tree ---- */
 
-/* Room for one more element after `count`. */
+/* Makes room for one more element after `count`. */
 static bool grow(void **list, size_t count, size_t *capacity, size_t size) {
     if (count < *capacity)
         return true;
@@ -300,7 +299,7 @@ static bool grow(void **list, size_t count, size_t *capacity, size_t size) {
     return true;
 }
 
-/* The branch of that first word; else the shared one; else NULL. */
+/* Returns the branch of this first word, or the shared one, or NULL. */
 static struct branch *find_branch(struct node *node, const char *word) {
     struct branch *shared = NULL;
     for (size_t i = 0; i < node->count; i++) {
@@ -325,8 +324,8 @@ static struct branch *add_branch(struct node *node, const char *word) {
     return branch;
 }
 
-/* The branch that a new template with that first word goes to: one of its own as long as the shared
-   one and they are no more than CHILDREN_MAX, unless the word is known to vary. */
+/* Returns the branch for a new template with this first word: its own, up to CHILDREN_MAX branches,
+   unless the word is a variable; else the shared one. */
 static struct branch *branch_for(struct node *node, const char *word) {
     bool varies = is_wild(word);
     struct branch *found = find_branch(node, word);
@@ -378,8 +377,8 @@ static int add_template(struct drain *drain, char *const *words, size_t count,
     return 0;
 }
 
-/* The template of the branch that has the most words where the line has them; of several the one
-   with the most <*>. `shared` of the drain when none has enough. */
+/* Returns the branch's template with the most words in common; among equals, the one with the most
+   <*>. Returns the drain's `shared` if none is similar enough. */
 static uint32_t most_similar(const struct drain *drain, const struct branch *branch, size_t count) {
     size_t most = 0, most_wild = 0;
     uint32_t best = drain->shared;
@@ -402,7 +401,7 @@ static uint32_t most_similar(const struct drain *drain, const struct branch *bra
     return best;
 }
 
-/* Put <*> where the line has another word; whether there was one. */
+/* Replaces words that differ in the line by <*>; returns whether there were any. */
 static bool generalize(struct template *template, char *const *words) {
     bool changed = false;
     for (size_t k = 0; k < template->count; k++) {
@@ -415,7 +414,7 @@ static bool generalize(struct template *template, char *const *words) {
     return changed;
 }
 
-/* --- the file ------------------------------------------------------------------------------- */
+/* ---- File ---- */
 
 static int keep(struct drain *drain, uint32_t id, struct error *error) {
     const char *text = drain_text(drain, id);
@@ -424,23 +423,22 @@ static int keep(struct drain *drain, uint32_t id, struct error *error) {
     return drain->file ? template_file_append(drain->file, id, text, error) : 0;
 }
 
-/* One line of the file: a new template, or one as it has become. */
+/* Loads one line of the file: a new template or a changed one. */
 static int load(void *context, uint32_t id, char *text, struct error *error) {
     struct drain *drain = context;
     size_t count = split(text, drain->words);
     if (id > drain->count || count == 0)
-        return error_set(error, EX_DATAERR, "found %s %lu, expected a template of 0 to %lu",
-                         count ? "template" : "an empty template", (unsigned long)id,
-                         (unsigned long)drain->count);
+        return error_set(error, EX_DATAERR, "expected a template of 0 to %lu, got %s %lu",
+                         (unsigned long)drain->count, count ? "template" : "an empty template",
+                         (unsigned long)id);
     if (id >= drain->shared)
-        return error_set(error, EX_USAGE,
-                         "there are more than %lu templates; --templates must be greater",
+        return error_set(error, EX_USAGE, "more than %lu templates; set a larger --templates",
                          (unsigned long)drain->shared);
     if (id == drain->count)
         return add_template(drain, drain->words, count, error);
     if (count != drain->templates[id].count)
         return error_set(error, EX_DATAERR,
-                         "template %lu has %zu words here, and %zu in a line before",
+                         "template %lu has %zu words here, but %zu in an earlier line",
                          (unsigned long)id, count, drain->templates[id].count);
     struct template changed = {0};
     if (copy_words(&changed, drain->words, count) < 0)
@@ -485,7 +483,7 @@ void drain_close(struct drain **pointer) {
     *pointer = NULL;
 }
 
-/* --- lines ---------------------------------------------------------------------------------- */
+/* ---- Lines ---- */
 
 const char *drain_text(struct drain *drain, uint32_t id) {
     if (id >= drain->count)
@@ -517,11 +515,11 @@ int drain_id(struct drain *drain, const char *line, uint32_t *id, struct error *
         if (add_template(drain, drain->words, count, error) < 0 || keep(drain, *id, error) < 0)
             return -1;
         feed_detail("template %lu: %s", (unsigned long)*id, drain->text);
-    } else if (!drain->full_said) {
-        drain->full_said = true;
-        feed_say("there are %lu templates; lines that fit none of them share the id %lu; see "
-                 "--templates",
-                 (unsigned long)drain->count, (unsigned long)drain->shared);
+    } else if (!drain->full_reported) {
+        drain->full_reported = true;
+        feed_print(
+            "maximum of %lu templates reached; other lines share the id %lu; see --templates",
+            (unsigned long)drain->count, (unsigned long)drain->shared);
     }
     return 0;
 }

@@ -26,11 +26,11 @@ struct http {
     struct retry retry;
     char *answer; /* (capacity,) terminated */
     size_t size, capacity;
-    bool no_memory; /* for the answer */
+    bool no_memory; /* out of memory for the answer */
     char reason[CURL_ERROR_SIZE];
 };
 
-static size_t take_bytes(char *bytes, size_t size, size_t count, void *context) {
+static size_t append_bytes(char *bytes, size_t size, size_t count, void *context) {
     struct http *p = context;
     size_t more = size * count, needed = p->size + more + 1;
     if (needed > ANSWER_MAX)
@@ -50,7 +50,7 @@ static size_t take_bytes(char *bytes, size_t size, size_t count, void *context) 
     return more;
 }
 
-/* Not 0: give up. */
+/* Returns non-zero to give up. */
 static int look_after(void *context, curl_off_t down, curl_off_t downloaded, curl_off_t up,
                       curl_off_t uploaded) {
     struct error ignored;
@@ -65,7 +65,8 @@ static int set_token(struct http *p, const char *path, struct error *error) {
     if (file)
         fclose(file);
     if (!line)
-        return error_set(error, EX_NOINPUT, "--token-file %s: cannot be read, or is empty", path);
+        return error_set(error, EX_NOINPUT, "--token-file %s: cannot read it, or it is empty",
+                         path);
     size_t size = strcspn(token, "\r\n");
     if (size == strspn(token, " \t") || size == sizeof token - 1)
         return error_set(error, EX_USAGE,
@@ -78,7 +79,7 @@ static int set_token(struct http *p, const char *path, struct error *error) {
                : error_no_memory(error);
 }
 
-/* The URL, with what it lacks, and its name. */
+/* Completes the URL, and sets its name. */
 static int set_url(struct http *p, const char *text, const char *instead, struct error *error) {
     char *scheme = NULL, *path = NULL, *whole = NULL, *name = NULL;
     CURLU *url = curl_url();
@@ -87,8 +88,8 @@ static int set_url(struct http *p, const char *text, const char *instead, struct
         curl_url_get(url, CURLUPART_SCHEME, &scheme, 0) != CURLUE_OK ||
         (strcmp(scheme, "http") != 0 && strcmp(scheme, "https") != 0) ||
         curl_url_get(url, CURLUPART_PATH, &path, 0) != CURLUE_OK) {
-        error_set(error, EX_USAGE, "found '%s', expected a URL: http://127.0.0.1:9100%s", text,
-                  instead ? instead : "/");
+        error_set(error, EX_USAGE, "expected a URL such as http://127.0.0.1:9100%s, got '%s'",
+                  instead ? instead : "/", text);
         goto end;
     }
     if (instead && strcmp(path, "/") == 0)
@@ -118,7 +119,7 @@ int http_open(struct http **opened, const char *url, const char *path,
     if (!p)
         return error_no_memory(error);
     p->curl = curl_easy_init();
-    if (!p->curl || take_bytes("", 1, 0, p) != 0)
+    if (!p->curl || append_bytes("", 1, 0, p) != 0)
         return error_no_memory(error);
     curl_easy_setopt(p->curl, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(p->curl, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
@@ -128,10 +129,11 @@ int http_open(struct http **opened, const char *url, const char *path,
     curl_easy_setopt(p->curl, CURLOPT_ACCEPT_ENCODING, "");
     curl_easy_setopt(p->curl, CURLOPT_USERAGENT, "runnel-feed/" PACKAGE_VERSION);
     curl_easy_setopt(p->curl, CURLOPT_NOSIGNAL, 1L);
-    signal(SIGPIPE, SIG_IGN); /* which then falls to us: TLS writes also where a server has gone */
+    /* the program handles it: a TLS write to a closed connection raises it */
+    signal(SIGPIPE, SIG_IGN);
     curl_easy_setopt(p->curl, CURLOPT_TIMEOUT_MS, (long)(options->timeout * 1e3) + 1);
     curl_easy_setopt(p->curl, CURLOPT_ERRORBUFFER, p->reason);
-    curl_easy_setopt(p->curl, CURLOPT_WRITEFUNCTION, take_bytes);
+    curl_easy_setopt(p->curl, CURLOPT_WRITEFUNCTION, append_bytes);
     curl_easy_setopt(p->curl, CURLOPT_WRITEDATA, p);
     curl_easy_setopt(p->curl, CURLOPT_XFERINFOFUNCTION, look_after);
     curl_easy_setopt(p->curl, CURLOPT_NOPROGRESS, 0L);
@@ -155,14 +157,14 @@ const char *http_name(const struct http *http) {
     return http->name;
 }
 
-/* Asking again does not help. */
+/* Whether a retry does not help. */
 static bool is_final(CURLcode result) {
     return result == CURLE_UNSUPPORTED_PROTOCOL || result == CURLE_URL_MALFORMAT ||
            result == CURLE_SSL_CACERT_BADFILE || result == CURLE_SSL_CERTPROBLEM ||
            result == CURLE_SSL_CRL_BADFILE;
 }
 
-/* Ask once. 1: there is an answer. 0: there is none, and why. -1: there will be none. */
+/* Sends one request. Returns 1 with an answer, 0 with a reason without one, or -1 on an error. */
 static int ask_once(struct http *p, char why[WHY_SIZE], struct error *error) {
     long status = 0;
     p->size = 0;
@@ -175,8 +177,8 @@ static int ask_once(struct http *p, char why[WHY_SIZE], struct error *error) {
         return 1;
     if (result == CURLE_OK && (status == STATUS_UNAUTHORIZED || status == STATUS_FORBIDDEN))
         return error_set(error, EX_NOPERM,
-                         "%s: the server refuses user and password, or the token (it answered "
-                         "%ld); give http://USER:PASSWORD@HOST, ~/.netrc or --token-file",
+                         "%s: access denied: the server answered %ld; set "
+                         "http://USER:PASSWORD@HOST, ~/.netrc or --token-file",
                          p->name, status);
     if (result == CURLE_WRITE_ERROR && p->no_memory)
         return error_no_memory(error);
@@ -186,7 +188,7 @@ static int ask_once(struct http *p, char why[WHY_SIZE], struct error *error) {
     if (result == CURLE_OK)
         snprintf(why, WHY_SIZE, "the server answered %ld", status);
     else if (result == CURLE_WRITE_ERROR)
-        snprintf(why, WHY_SIZE, "the answer is longer than %d MiB", ANSWER_MAX >> 20);
+        snprintf(why, WHY_SIZE, "the answer is larger than %d MiB", ANSWER_MAX >> 20);
     else
         snprintf(why, WHY_SIZE, "%s", reason);
     return 0;

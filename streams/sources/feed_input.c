@@ -14,26 +14,26 @@
 #include "streams/feed.h"
 
 enum {
-    CHUNK_SIZE = 64 << 10, /* room for the newest read */
+    CHUNK_SIZE = 64 << 10, /* room for one read */
     LINE_MAX_SIZE = 64 << 20,
-    GZIP_FIRST = 0x1F, /* how a gzip file begins, RFC 1952 */
+    GZIP_FIRST = 0x1F, /* first bytes of a gzip file, RFC 1952 */
     GZIP_SECOND = 0x8B,
 };
 
 struct input {
     const char *name;
     int fd;
-    gzFile gz;        /* of a regular file, plain or compressed; NULL = a pipe, read from fd */
-    double file_size; /* of a regular file, as it lies on disk */
+    gzFile gz;        /* a regular file, plain or compressed; NULL = a pipe, read from fd */
+    double file_size; /* size of a regular file on disk */
 
-    char *buffer; /* buffer[start..end) has been read and not been handed on */
+    char *buffer; /* buffer[start..end) is read but not returned yet */
     size_t start, end, capacity;
-    size_t line_size; /* of the line handed out last, with its newline */
-    uint64_t lines;   /* newlines handed out before it, and those inside it */
+    size_t line_size; /* size of the last line, with its newline */
+    uint64_t lines;   /* newlines before the last line and inside it */
     uint64_t line_first;
 
-    double offset_before, offset; /* in the file on disk, before and after the newest read */
-    size_t newest;                /* bytes of the newest read */
+    double offset_before, offset; /* offsets on disk before and after the last read */
+    size_t newest;                /* bytes of the last read */
     bool over;
 };
 
@@ -43,13 +43,12 @@ static int open_descriptor(struct input *input, const char *path, struct error *
     input->fd =
         standard ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0) : open(path, O_RDONLY | O_CLOEXEC);
     if (input->fd < 0)
-        return error_set(error, EX_NOINPUT, "%s: cannot be opened: %s", input->name,
-                         strerror(errno));
+        return error_set(error, EX_NOINPUT, "%s: cannot open: %s", input->name, strerror(errno));
     struct stat status;
     if (fstat(input->fd, &status) < 0)
         return error_set(error, EX_NOINPUT, "%s: %s", input->name, strerror(errno));
     if (S_ISDIR(status.st_mode))
-        return error_set(error, EX_NOINPUT, "%s: is a directory, not a file", input->name);
+        return error_set(error, EX_NOINPUT, "%s: expected a file, got a directory", input->name);
     if (!S_ISREG(status.st_mode))
         return 0;
     input->file_size = (double)status.st_size;
@@ -67,7 +66,7 @@ int input_open(struct input **result, const char *path, struct error *error) {
         return error_no_memory(error);
     input->fd = -1;
     input->capacity = CHUNK_SIZE;
-    input->buffer = malloc(input->capacity + 1); /* a line may be terminated in place */
+    input->buffer = malloc(input->capacity + 1); /* room to terminate a line in place */
     if (input->buffer && open_descriptor(input, path, error) == 0)
         return 0;
     if (!input->buffer)
@@ -103,12 +102,11 @@ uint64_t input_line_number(const struct input *input) {
 
 static ssize_t read_failed(const struct input *input, int code, struct error *error) {
     if (code == Z_ERRNO)
-        return error_set(error, EX_IOERR, "%s: cannot be read: %s", input->name, strerror(errno));
+        return error_set(error, EX_IOERR, "%s: cannot read: %s", input->name, strerror(errno));
     if (code == Z_MEM_ERROR)
         return error_no_memory(error);
     return error_set(error, EX_DATAERR, "%s: the compressed data %s", input->name,
-                     code == Z_BUF_ERROR ? "ends in the middle; the file was cut short"
-                                         : "is damaged");
+                     code == Z_BUF_ERROR ? "ends too early; the file is truncated" : "is damaged");
 }
 
 static ssize_t read_file(struct input *input, void *data, size_t size, struct error *error) {
@@ -140,13 +138,13 @@ static ssize_t read_pipe(struct input *input, void *data, size_t size, struct er
     const unsigned char *bytes = data;
     if (input->offset == 0 && got >= 2 && bytes[0] == GZIP_FIRST && bytes[1] == GZIP_SECOND)
         return error_set(error, EX_DATAERR,
-                         "%s: is compressed; name the file, or unpack it on the way: zcat FILE | "
-                         "runnel-feed ... -",
+                         "%s: compressed standard input is not supported; name the file, or use: "
+                         "zcat FILE | runnel-feed ... -",
                          input->name);
     return got;
 }
 
-/* Read more after what the buffer holds. 1: there is more. 0: the end. */
+/* Reads more into the buffer. Returns 1, or 0 at the end. */
 static int fill(struct input *input, struct error *error) {
     if (input->over)
         return 0;
@@ -199,7 +197,7 @@ int input_read(struct input *input, void *data, size_t size, size_t *got, struct
     return *got > 0;
 }
 
-/* Room for more after the line that begins at `start`. */
+/* Makes room after the line that begins at `start`. */
 static int make_room(struct input *input, struct error *error) {
     if (input->start > 0) {
         memmove(input->buffer, input->buffer + input->start, input->end - input->start);
@@ -250,7 +248,7 @@ int input_line(struct input *input, bool more, char **line, size_t *size, struct
 
 int input_rewind(struct input *input, struct error *error) {
     if (!input->gz || gzrewind(input->gz) < 0)
-        return error_set(error, EX_IOERR, "%s: cannot be read a second time", input->name);
+        return error_set(error, EX_IOERR, "%s: cannot read it a second time", input->name);
     input->start = input->end = input->line_size = 0;
     input->lines = input->line_first = 0;
     input->offset = input->offset_before = 0;

@@ -15,14 +15,14 @@ enum { FIRST_CAPACITY = 256 };
 
 /* A label. */
 struct label_row {
-    uint64_t row;       /* that it is for, from 1 */
-    double due;         /* the number of a row, or a time */
-    double time;        /* its own, or 0 */
-    uint64_t line;      /* of the file */
+    uint64_t row;       /* the labelled row, from 1 */
+    double due;         /* a row number or a time */
+    double time;        /* the label's own time, or 0 */
+    uint64_t line;      /* line of the file */
     const void *values; /* (shape.count,) */
 };
 
-/* A row as it was sent. */
+/* A row that was sent. */
 struct sent_row {
     bool skipped;
     struct stream *stream;
@@ -42,7 +42,7 @@ struct labels {
 
     struct sent_row *sent; /* (rows,) in `sent_capacity` */
     size_t rows, sent_capacity;
-    uint64_t sequence; /* of the next example of the stream of --stream */
+    uint64_t sequence; /* number of the next example of the stream of --stream */
 };
 
 static int find_named(struct labels *labels, const char *name, size_t *index) {
@@ -53,7 +53,7 @@ static int find_named(struct labels *labels, const char *name, size_t *index) {
     return *index == NONE ? -1 : 0;
 }
 
-/* Without --targets all columns that have no other purpose. */
+/* Without --targets, selects all columns without another purpose. */
 static int select_others(struct labels *labels, struct error *error) {
     struct selection *targets = &labels->targets;
     targets->indices = malloc(labels->columns.count * sizeof *targets->indices);
@@ -63,7 +63,7 @@ static int select_others(struct labels *labels, struct error *error) {
         if (i != labels->row && i != labels->after && i != labels->time)
             targets->indices[targets->count++] = i;
     if (targets->count == 0)
-        return error_set(error, EX_DATAERR, "%s: there is no column of targets",
+        return error_set(error, EX_DATAERR, "%s: missing a column of targets",
                          labels->columns.file);
     return 0;
 }
@@ -73,19 +73,19 @@ static int select_columns(struct labels *labels, const struct labels_options *op
     const char *file = labels->columns.file;
     if (find_named(labels, "row", &labels->row))
         return error_set(error, EX_DATAERR,
-                         "%s: has no column 'row', the number of the row that a label is for",
-                         file);
+                         "%s: missing column 'row', the number of the labelled row", file);
     find_named(labels, "after", &labels->after);
     find_named(labels, "time", &labels->time);
     if ((labels->after == NONE) == (labels->time == NONE))
         return error_set(error, EX_DATAERR,
-                         "%s: expected a column 'after', the row after which a label comes, or a "
-                         "column 'time', when it comes",
+                         "%s: missing column 'after' (the row after which the label is sent) or "
+                         "'time' (its time)",
                          file);
     labels->timed = labels->time != NONE;
     if (labels->timed && !options->time)
         return error_set(error, EX_USAGE,
-                         "%s: its labels have times, but rows have none: see --time COLUMN", file);
+                         "%s: the labels have times, but the rows have none; set --time COLUMN",
+                         file);
     if (labels->timed)
         labels->reader = *options->time;
     if (options->targets && options->class_name)
@@ -96,7 +96,7 @@ static int select_columns(struct labels *labels, const struct labels_options *op
              : select_others(labels, error))
         return -1;
     if (options->class_name && labels->targets.count != 1)
-        return error_set(error, EX_USAGE, "--class: found '%s', expected one column", list);
+        return error_set(error, EX_USAGE, "--class: expected one column, got '%s'", list);
     labels->shape =
         (struct shape){options->class_name ? VALUE_CLASS : VALUE_REAL, labels->targets.count};
     return 0;
@@ -129,11 +129,11 @@ static bool read_number(const char *cell, double *number, char why[CELL_WHY_SIZE
     *number = strtod(cell, &end);
     if (end != cell && !*end && *number >= 1 && *number == floor(*number) && *number < 0x1p53)
         return true;
-    snprintf(why, CELL_WHY_SIZE, "found '%.40s', expected the number of a row, from 1", cell);
+    snprintf(why, CELL_WHY_SIZE, "expected a row number from 1, got '%.40s'", cell);
     return false;
 }
 
-/* Read the cells of a row. False: `why` says what is wrong, `*column` with which one. */
+/* Reads the cells of a row. Returns false with the error in `why` and its column in `*column`. */
 static bool read_cells(struct labels *labels, char **fields, size_t *column,
                        char why[CELL_WHY_SIZE]) {
     struct label_row *label = &labels->list[labels->count];
@@ -169,8 +169,8 @@ static int add(struct labels *labels, const struct row *row, struct error *error
         return error_set(error, EX_DATAERR, "%s:%llu: %s", file, line, row->wrong);
     if (row->count != labels->columns.count)
         return error_set(error, EX_DATAERR,
-                         "%s:%llu: found %zu fields, expected %zu as in the first line", file, line,
-                         row->count, labels->columns.count);
+                         "%s:%llu: expected %zu fields as in the first line, got %zu", file, line,
+                         labels->columns.count, row->count);
     if (make_room(labels, error))
         return -1;
     if (!read_cells(labels, row->fields, &column, why))
@@ -179,11 +179,11 @@ static int add(struct labels *labels, const struct row *row, struct error *error
     struct label_row *label = &labels->list[labels->count++];
     label->line = row->line;
     if (!labels->timed && label->due < (double)label->row)
-        return wrong(labels, label, "the label comes before its row", error);
+        return wrong(labels, label, "the label is due before its row", error);
     return 0;
 }
 
-/* By when they are due; those of one moment as they stand in the file. */
+/* Compares by due time; equal ones stay in the order of the file. */
 static int compare(const void *left, const void *right) {
     const struct label_row *a = left, *b = right;
     if (a->due != b->due)
@@ -261,7 +261,7 @@ int labels_row(struct labels *labels, uint64_t row, struct stream *stream, struc
     return 0;
 }
 
-/* The next label that is due before the row; NULL: there is none. */
+/* Returns the next label that is due before the row, or NULL. */
 static const struct label_row *due_before(struct labels *labels, uint64_t row, double time) {
     const struct label_row *label =
         labels->next < labels->count ? &labels->list[labels->next] : NULL;
@@ -275,11 +275,10 @@ int labels_next(struct labels *labels, uint64_t row, double time, struct step *s
         labels->next++;
         if (label->row > labels->rows)
             return wrong(labels, label,
-                         isinf(time) ? "there is no such row" : "the label comes before its row",
-                         error);
+                         isinf(time) ? "row not found" : "the label is due before its row", error);
         const struct sent_row *sent = &labels->sent[label->row - 1];
         if (sent->skipped) {
-            feed_detail("%s:%llu: the label of row %llu, which was skipped, is left out",
+            feed_detail("%s:%llu: ignored the label of row %llu, which was skipped",
                         labels->columns.file, (unsigned long long)label->line,
                         (unsigned long long)label->row);
             continue;

@@ -1,7 +1,6 @@
 /* Labels of a table's rows, from a table of their own (--label-file), in the order in which they
-   come. Its columns: `row`, the number of the row that the label is for, from 1; `after`, the
-   number of the row after which it comes, or `time`, when; all others are the targets. All of it is
-   in memory. */
+   are due. Columns: `row`, the number of the labelled row, from 1; `after`, the row after which it
+   is due, or `time`; all others are targets. The whole table is in memory. */
 #ifndef RUNNEL_FEED_LABELS_H
 #define RUNNEL_FEED_LABELS_H
 
@@ -15,8 +14,8 @@
 struct error;
 struct labels;
 
-/* What --delimiter, --missing, --targets and --class say; `time`: how times of rows are
-   written, and of labels; NULL: rows have none. */
+/* The options --delimiter, --missing, --targets and --class. `time`: format of the times of rows
+   and labels; NULL: rows have no times. */
 struct labels_options {
     const char *path;
     char delimiter;
@@ -24,25 +23,25 @@ struct labels_options {
     const struct time_reader *time;
 };
 
-/* Read the file; `y` is what a target is. Errors (EX_USAGE, EX_DATAERR, EX_NOINPUT) name file,
-   line and column. */
+/* Reads the file; `y` is the shape of a target. Errors (EX_USAGE, EX_DATAERR, EX_NOINPUT) name
+   file, line and column. */
 int labels_open(struct labels **labels, const struct labels_options *options, struct shape *y,
                 struct error *error);
 void labels_close(struct labels **labels);
 
-/* Back to the first. */
+/* Returns to the first label. */
 void labels_rewind(struct labels *labels);
 
-/* Row number `row`, from 1, is yielded now, as the next example of its stream; NULL: of the stream
-   of --stream. Rows left out are those that were skipped. */
+/* Notes that row number `row`, from 1, is yielded now as the next example of its stream; NULL: the
+   stream of --stream. Rows that are not noted were skipped. */
 int labels_row(struct labels *labels, uint64_t row, struct stream *stream, struct error *error);
 
-/* 1: `step` is the label that comes next, before row number `row`, whose time is `time`. 0: that
-   row is next. -1 (EX_DATAERR): the label is for a row that has not come. */
+/* Returns 1 and in `step` the next label due before row number `row` with the time `time`; 0 if the
+   row is next; -1 (EX_DATAERR) if the labelled row was not yielded yet. */
 int labels_next(struct labels *labels, uint64_t row, double time, struct step *step,
                 struct error *error);
 
-/* The name of target `k`. */
+/* Returns the name of target `k`. */
 const char *labels_target(const struct labels *labels, size_t k);
 
 #endif

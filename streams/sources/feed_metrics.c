@@ -19,7 +19,7 @@ static char *skip_blanks(char *text) {
     return text + strspn(text, BLANKS);
 }
 
-/* The end of the name that begins there, which is `text` itself when none does. */
+/* Returns the end of the name at the beginning of the text, or `text` without a name. */
 static char *name_end(char *text) {
     static const char LETTERS[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_:";
     size_t size = 0;
@@ -29,8 +29,8 @@ static char *name_end(char *text) {
     return text + size;
 }
 
-/* Undo the escapes of the text in quotes that begins there, in place and terminated; what follows
-   its last quote, or NULL when there is none. */
+/* Decodes the quoted text in place and terminates it; returns the text after it, or NULL if it is
+   invalid. */
 static char *unquote(char *text, char **value) {
     if (*text != '"')
         return NULL;
@@ -46,7 +46,7 @@ static char *unquote(char *text, char **value) {
     return text + 1;
 }
 
-/* One of a="b",...}; what follows it, after its comma. NULL: there is none in form. */
+/* Parses one of a="b",...}; returns the text after it and its comma, or NULL if it is invalid. */
 static char *read_label(char *text, struct label *label) {
     char *end = name_end(text), *rest = skip_blanks(end);
     if (end == text || *rest != '=')
@@ -60,7 +60,7 @@ static char *read_label(char *text, struct label *label) {
     return *text == ',' ? skip_blanks(text + 1) : *text == '}' ? text : NULL;
 }
 
-/* name{a="b",c="d"}; what follows, or NULL. */
+/* Parses name{a="b",c="d"}; returns the text after it, or NULL. */
 static char *read_series(char *text, struct series *series) {
     char *end = name_end(text), *rest = skip_blanks(end);
     if (end == text)
@@ -90,7 +90,7 @@ int selector_open(struct selector *selector, const char *text, const char **why)
     char *rest = read_series(skip_blanks(selector->copy), &series);
     if (!rest || *skip_blanks(rest)) {
         selector_close(selector);
-        *why = "expected a name and perhaps labels, as in http_requests_total{code=\"500\"}";
+        *why = "expected a name with optional labels, such as http_requests_total{code=\"500\"}";
         return -1;
     }
     selector->name = series.name;
@@ -124,7 +124,7 @@ static bool chooses(const struct selector *selector, const struct series *series
     return true;
 }
 
-/* name{labels} value [time] */
+/* Parses name{labels} value [time]. */
 static void add_line(char *line, const struct selector *const *selectors, double *sums,
                      size_t count) {
     struct series series;

@@ -40,7 +40,7 @@ void named_close(struct named **named) {
 }
 
 json_t *named_value(const char *cell, bool is_word) {
-    enum { WHOLE_DIGITS = 15 }; /* that are exact in JSON */
+    enum { WHOLE_DIGITS = 15 }; /* digits that JSON keeps exactly */
     char *end;
     double number = strtod(cell, &end);
     if (is_word || end == cell || *end || !isfinite(number))

@@ -1,6 +1,6 @@
-/* Rows of a table as JSON with names of columns: {"stream": .., "x": {"load": 0.7, "host":
-   "web-3"}, "y": "free"}. A cell that is a number is sent as one, unless its column is one of
-   words; every other is a word; what is missing is left out. */
+/* Rows of a table as JSON with column names: {"stream": .., "x": {"load": 0.7, "host": "web-3"},
+   "y": "free"}. A cell with a number is sent as a number unless its column is one of words; all
+   others are words. Missing cells are left out. */
 #ifndef RUNNEL_FEED_NAMED_H
 #define RUNNEL_FEED_NAMED_H
 
@@ -13,18 +13,18 @@
 
 struct named;
 
-/* A cell as JSON: a number, unless it is none or `is_word`. */
+/* Converts a cell to JSON: a number, or a word if it is not one or `is_word`. */
 json_t *named_value(const char *cell, bool is_word);
 
-/* Columns of x, of y (SIZE_MAX: none), and those whose cells are always words. `columns` and
-   `source` must outlive it. */
+/* Columns of x and y (SIZE_MAX: none), and columns that contain only words. `columns` and `source`
+   must outlive it. */
 int named_open(struct named **named, struct source *source, const struct columns *columns,
                const struct selection *x, size_t y, const struct selection *words,
                struct error *error);
 void named_close(struct named **named);
 
-/* The row as a step: 1, valid until the next call. 0: it is no example, which has been said. -1: an
-   error. */
+/* Converts a row to a step. Returns 1, valid until the next call; 0 if it is not an example, which
+   is reported; -1 on an error. */
 int named_step(struct named *named, const struct row *row, const char *key, double time,
                struct step *step, struct error *error);
 

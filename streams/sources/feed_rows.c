@@ -74,7 +74,7 @@ static int append(struct rows *rows, struct row *row, char *field, struct error 
     return 0;
 }
 
-/* Take the quotes off the field at `from`, in place; returns what follows it. */
+/* Removes the quotes of the field at `from`, in place; returns the text after it. */
 static char *unquote(char *from) {
     char *to = from++;
     while (from[0] != '"' || from[1] == '"') {
@@ -85,7 +85,7 @@ static char *unquote(char *from) {
     return from + 1;
 }
 
-/* Cut the text, whose quotes are all closed, into fields. */
+/* Splits the text, whose quotes are all closed, into fields. */
 static int split(struct rows *rows, char *text, char *end, struct row *row, struct error *error) {
     *end = '\0';
     for (;;) {
@@ -95,7 +95,7 @@ static int split(struct rows *rows, char *text, char *end, struct row *row, stru
         if (!next || next == end)
             break;
         if (*next != rows->delimiter) {
-            row->wrong = "there is text between a closing quote and the delimiter";
+            row->wrong = "text between a closing quote and the delimiter";
             break;
         }
         *next = '\0';
@@ -120,14 +120,14 @@ int rows_next(struct rows *rows, struct row *row, struct error *error) {
             if (status < 0)
                 return -1;
             if (status == 0) {
-                row->wrong = "the field's quote is never closed";
+                row->wrong = "missing closing quote of a field";
                 return 1;
             }
         }
         size -= size > 0 && text[size - 1] == '\r';
     } while (size == 0);
     if (memchr(text, '\0', size)) {
-        row->wrong = "there is a zero byte in it; is this a text file?";
+        row->wrong = "the line contains a zero byte; is this a text file?";
         return 1;
     }
     return split(rows, text, text + size, row, error) < 0 ? -1 : 1;

@@ -1,5 +1,5 @@
-/* Rows of a CSV file (RFC 4180): fields between delimiters, quoted ones with delimiters, newlines
-   and doubled quotes inside. Lines end with LF or CRLF; empty lines count for nothing. */
+/* Rows of a CSV file (RFC 4180). Quoted fields may contain delimiters, newlines and doubled quotes.
+   Lines end with LF or CRLF; empty lines are ignored. */
 #ifndef RUNNEL_FEED_ROWS_H
 #define RUNNEL_FEED_ROWS_H
 
@@ -14,15 +14,15 @@ void rows_close(struct rows **rows);
 
 struct input *rows_input(const struct rows *rows);
 
-/* The fields of the newest row, each terminated, until the next call. They may be written to. */
+/* Fields of the newest row, each terminated, valid until the next call and writable. */
 struct row {
     char **fields;
     size_t count;
-    uint64_t line;     /* of the file, where the row begins */
-    const char *wrong; /* what is wrong with its quotes: then there are no fields; or NULL */
+    uint64_t line;     /* line of the file where the row begins */
+    const char *wrong; /* the error in its quotes, then without fields; or NULL */
 };
 
-/* 1: a row. 0: the end. -1: the file cannot be read. */
+/* Returns 1 and a row, 0 at the end, or -1 if the file cannot be read. */
 int rows_next(struct rows *rows, struct row *row, struct error *error);
 
 #endif

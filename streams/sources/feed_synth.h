@@ -1,6 +1,6 @@
-/* Generated streams: what source_synth.c hands to the generators in feed_signals.c (signals, whose
-   next value is to be predicted: no y) and feed_tasks.c (tasks with a target). A generator's
-   numbers are a function of its settings and the seed alone. */
+/* Generated streams for source_synth.c: signals whose next value is predicted, without y
+   (feed_signals.c), and tasks with a target (feed_tasks.c). Their numbers depend only on the
+   settings and the seed. */
 #ifndef RUNNEL_FEED_SYNTH_H
 #define RUNNEL_FEED_SYNTH_H
 
@@ -10,7 +10,7 @@
 #include "common/random.h"
 #include "streams/feed.h"
 
-/* The settings that generators share; each generator has its own meaning for them. */
+/* The settings that generators share; each generator defines their meaning. */
 enum synth_setting {
     SYNTH_SIZE,
     SYNTH_LENGTH,
@@ -28,13 +28,13 @@ struct synth {
     double noise; /* standard deviation of normal noise on x (drift: on y) */
 
     uint64_t random;
-    uint64_t steps;            /* yielded so far */
-    float *x, *y;              /* the newest step of real numbers, sized by the source's shapes */
+    uint64_t steps;            /* steps so far */
+    float *x, *y;              /* the newest step of real numbers, in the source's shapes */
     uint32_t symbol, class_id; /* the newest step of classes */
-    void *state;               /* the generator's own; freed with free() */
+    void *state;               /* the generator's own state; freed with free() */
 };
 
-/* What a setting may be; `maximum` 0: the generator does not have it. */
+/* Range of a setting; `maximum` 0: the generator does not have it. */
 struct synth_range {
     uint64_t minimum, maximum, preset;
 };
@@ -42,9 +42,9 @@ struct synth_range {
 struct generator {
     const char *name;
     struct synth_range ranges[SYNTH_SETTINGS];
-    bool noisy; /* --noise means something */
+    bool noisy; /* supports --noise */
 
-    /* Set the shapes and allocate the state. */
+    /* Sets the shapes and allocates the state. */
     int (*open)(struct synth *synth, struct error *error);
     void (*next)(struct synth *synth, struct step *step);
 };

@@ -1,4 +1,4 @@
-/* Tasks: streams whose messages carry the target. */
+/* Tasks: streams with a target. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -6,14 +6,14 @@
 
 enum { LENGTH_MAX = 100000, SIZE_MAX_DRIFT = 1 << 16 };
 
-/* --- adding: remember two numbers
-   -----------------------------------------------------------------
+/* ---- Adding: remember two numbers ----
 
-   The adding problem, as Hochreiter and Schmidhuber (1997), experiment 4, state it. A sequence has
+   The adding problem of Hochreiter and Schmidhuber (1997), experiment 4. A sequence has
    T..T + T/10 steps (T: --length). x = (value uniform in -1..1, marker): the marker is 1 at two
    steps, one of the first ten and another one of the first T/2 - 1; it is -1 at the first and at
-   the last step, else 0. A first step that is chosen for a mark keeps its -1, and counts as 0. y is
-   0.5 + (X1 + X2) / 4, the X being the marked values: at the last step; before it NaN. */
+   the last step, else 0. If the first step is chosen for a mark, it
+   keeps its -1 and counts as 0. y is 0.5 + (X1 + X2) / 4 at the last step, where X1 and X2 are
+   the marked values, and NaN before. */
 
 enum { ADDING_INPUTS = 2, ADDING_FIRST_MARKS = 10, ADDING_LENGTH = 100 };
 
@@ -35,7 +35,7 @@ static void adding_begin(struct synth *synth, struct adding *adding) {
     adding->sum = 0;
     adding->length = shortest + random_below(&synth->random, shortest / 10 + 1);
     adding->first = random_below(&synth->random, ADDING_FIRST_MARKS);
-    /* One of the T/2 - 1 first steps that are not marked yet. */
+    /* One of the first T/2 - 1 steps that is not marked yet. */
     adding->second = random_below(&synth->random, shortest / 2 - 1);
     adding->second += adding->second >= adding->first;
 }
@@ -63,14 +63,12 @@ const struct generator generator_adding = {
     .next = adding_next,
 };
 
-/* --- copy: remember symbols
-   -----------------------------------------------------------------------
+/* ---- Copy: remember symbols ----
 
-   The copying task as in Arjovsky, Shah and Bengio (2016), after Hochreiter and Schmidhuber (1997).
-   A sequence is L random symbols out of 0..A-1, D - 1 blanks (symbol A), a delimiter (A + 1), L
-   blanks: 2 L + D steps (L: --length, D: --delay, A: --alphabet). y is no class but at the last L
-   steps, where it is the L symbols in their order. The model has input.size A + 2 and output.size
-   A. */
+   The copying task of Arjovsky, Shah and Bengio (2016), after Hochreiter and Schmidhuber (1997). A
+   sequence is L random symbols of 0..A-1, D - 1 blanks (symbol A), a delimiter (A + 1) and L
+   blanks: 2 L + D steps (L: --length, D: --delay, A: --alphabet). y is the L symbols in order at
+   the last L steps, and missing before. The model has input.size A + 2 and output.size A. */
 
 enum { COPY_LENGTH = 10, COPY_DELAY = 20, COPY_ALPHABET = 8 };
 
@@ -110,11 +108,10 @@ const struct generator generator_copy = {
     .next = copy_next,
 };
 
-/* --- drift: a concept that changes
-   ----------------------------------------------------------------
+/* ---- Drift: a concept that changes ----
 
-   y = w x + noise, x uniform in -1..1, w standard normal over sqrt(size): and another w after every
-   --change steps, all at once (an abrupt concept drift). --verbose announces each change. */
+   y = w x + noise, x uniform in -1..1, w standard normal over sqrt(size). w changes
+   every --change steps (an abrupt concept drift); --verbose reports each change. */
 
 enum { DRIFT_SIZE = 4, DRIFT_CHANGE = 1000 };
 
@@ -141,7 +138,7 @@ static void drift_next(struct synth *synth, struct step *step) {
     (void)step;
     if (change && synth->steps > 0 && synth->steps % change == 0) {
         drift_change(synth);
-        feed_detail("the concept changes with step %llu (change %llu)",
+        feed_detail("the concept changes at step %llu (change %llu)",
                     (unsigned long long)synth->steps + 1,
                     (unsigned long long)(synth->steps / change));
     }

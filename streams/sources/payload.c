@@ -12,11 +12,11 @@
 
 struct payload {
     struct source *source;
-    struct streams streams; /* that we number */
-    struct stream other;    /* of the newest example that the broker has numbered */
+    struct streams streams; /* streams that runnel-feed numbers */
+    struct stream other;    /* stream of the newest example that the broker has numbered */
     struct message_text text;
-    struct mapping *mapping; /* NULL: messages are examples as they are */
-    struct step *step;       /* that is being made */
+    struct mapping *mapping; /* NULL: messages are examples */
+    struct step *step;       /* the current step */
 };
 
 int payload_open(struct payload **result, struct source *source, struct error *error) {
@@ -38,12 +38,11 @@ void payload_close(struct payload **payload) {
     *payload = NULL;
 }
 
-/* ---- numbers ---- */
+/* ---- Numbers ---- */
 
-/* Whether numbers that it brings are such: the daemon must be able to say which example it means.
- */
+/* Whether the example's own numbers are valid. */
 static bool is_own(const json_t *value) {
-    static const json_int_t most = ((json_int_t)1 << 53) - 1; /* exact in any reader of JSON */
+    static const json_int_t most = ((json_int_t)1 << 53) - 1; /* exact in all JSON readers */
     const json_t *sequence = json_object_get(value, "sequence");
     const json_t *epoch = json_object_get(value, "epoch");
     const json_t *producer = json_object_get(value, "producer");
@@ -56,7 +55,7 @@ static bool is_own(const json_t *value) {
                           wire_producer_parse(json_string_value(producer), &number) == 0));
 }
 
-/* The stream's newest example has these. */
+/* Notes the numbers of the stream's newest example. */
 static void numbers_taken(struct held_stream *held, uint64_t producer, uint32_t epoch) {
     held->producer = producer;
     held->epoch = epoch;
@@ -64,7 +63,7 @@ static void numbers_taken(struct held_stream *held, uint64_t producer, uint32_t 
     held->labels = 0;
 }
 
-/* Of an example or label without a sequence: whose number it gets. */
+/* Numbers an example or label that has no sequence. */
 static int number_ours(struct payload *payload, struct held_stream *held, json_t *value,
                        struct message_number *number, struct step *step, struct error *error) {
     const struct source *source = payload->source;
@@ -82,12 +81,12 @@ static int number_ours(struct payload *payload, struct held_stream *held, json_t
     return 1;
 }
 
-/* Of one that has a sequence. */
+/* Checks an example or label with a sequence. */
 static int number_own(struct payload *payload, struct held_stream *held, json_t *value,
                       struct step *step, struct error *error) {
     bool label = json_object_get(value, "label_of");
     if (!is_own(value))
-        return error_set(error, EX_DATAERR, "its numbers are none (epoch, sequence, producer)");
+        return error_set(error, EX_DATAERR, "invalid epoch, sequence or producer");
     if ((label ? numbers_of_label(payload->source, held, value, error)
                : numbers_of_example(held, value, error)) < 0)
         return -1;
@@ -96,7 +95,7 @@ static int number_own(struct payload *payload, struct held_stream *held, json_t 
     return 0;
 }
 
-/* The stream and the number of the example: the broker's, its own (in JSON), or ours. */
+/* Sets stream and number of the example: the broker's, its own (in JSON), or new ones. */
 static int number_step(void *context, const struct message *message, json_t *value, const char *key,
                        size_t size, struct message_number *number, bool *sparse,
                        struct error *error) {
@@ -106,7 +105,7 @@ static int number_step(void *context, const struct message *message, json_t *val
     const json_t *own = value ? json_object_get(value, "sequence") : NULL;
     const char *bad = stream_name(&payload->other, key, size);
     if (bad)
-        return error_set(error, EX_DATAERR, "its stream is no name: %s", bad);
+        return error_set(error, EX_DATAERR, "invalid stream name: %s", bad);
     step->stream = &payload->other;
     if (message->number) {
         step->number = message->number;
@@ -123,23 +122,23 @@ static int number_step(void *context, const struct message *message, json_t *val
                : number_ours(payload, held, value, number, step, error);
 }
 
-/* ---- examples ---- */
+/* ---- Examples ---- */
 
-/* It is no example. */
+/* Handles a message that is not an example. */
 static int refuse(struct payload *payload, const struct message *message, char *why,
                   struct error *error) {
     struct source *source = payload->source;
     bool broker = source->type->settled;
     text_clean(why);
     if (source->strict)
-        return error_set(error, EX_DATAERR, "message %s is no example: %s%s (--strict)",
-                         message->id, why, broker ? "; it is left to the broker" : "");
+        return error_set(error, EX_DATAERR, "message %s is not an example: %s%s (--strict)",
+                         message->id, why, broker ? "; it stays at the broker" : "");
     if (source->skipped++ == 0)
-        feed_say("message %s is no example: %s. It is counted%s, and "
-                 "so are others; --verbose says which, --strict ends with the first",
-                 message->id, why, broker ? " and acknowledged to the broker" : "");
+        feed_print("message %s is not an example: %s. It is counted%s, and so are all others; "
+                   "--verbose lists them, --strict ends at the first",
+                   message->id, why, broker ? " and acknowledged to the broker" : "");
     else
-        feed_detail("message %s is no example: %s", message->id, why);
+        feed_detail("message %s is not an example: %s", message->id, why);
     return 0;
 }
 
@@ -173,7 +172,7 @@ int fields_open(struct mapping **mapping, const struct source *source, struct er
                                                   .format = fields->time_format,
                                                   .strict = source->strict,
                                                   .names = &NAMES,
-                                                  .say = feed_say},
+                                                  .say = feed_print},
                         error);
 }
 
@@ -195,8 +194,8 @@ static uint32_t epoch_of(const json_t *value) {
     return (uint32_t)json_integer_value(json_object_get(value, "epoch"));
 }
 
-/* Labels without numbers of their own have those after the newest example's: `number` may be one of
-   them. */
+/* Whether an earlier label without a number got `number`, one of those after the newest
+   example's. */
 static bool is_taken(const struct held_stream *held, uint64_t number) {
     uint64_t next = held->stream.sequence;
     return number < next && number + held->labels >= next;
@@ -208,8 +207,8 @@ int numbers_of_example(struct held_stream *held, const json_t *value, struct err
     uint32_t epoch = epoch_of(value);
     if (sequence && held->epoch == epoch && held->producer == producer && is_taken(held, number))
         return error_set(error, EX_DATAERR,
-                         "the \"sequence\" %" PRIu64 " was given to a label that had none: where "
-                         "examples have numbers of their own, give labels theirs in the same count",
+                         "\"sequence\" %" PRIu64 " is already the number of a label without one; "
+                         "number labels and examples in one sequence",
                          number);
     numbers_taken(held, producer, epoch);
     return 0;
@@ -235,8 +234,8 @@ int numbers_of_label(const struct source *source, struct held_stream *held, json
         return 0;
     if (!source->epoch_given)
         return error_set(error, EX_DATAERR,
-                         "a label without \"sequence\", of a stream of which this call has sent no "
-                         "example: give it a number, and its example's producer and epoch");
+                         "the label has no \"sequence\", and this call has sent no example of its "
+                         "stream; add a number, and the producer and epoch of its example");
     set_missing(value, "label_epoch", source->epoch);
     return 0;
 }

@@ -1,5 +1,4 @@
-/* Steps of what is in the messages of a broker (brokers/message.h), with numbers for those that the
-   broker does not number. */
+/* Converts messages of a broker (brokers/message.h) to steps, and numbers those without numbers. */
 #ifndef RUNNEL_FEED_PAYLOAD_H
 #define RUNNEL_FEED_PAYLOAD_H
 
@@ -18,33 +17,34 @@ struct payload;
 #define PAYLOAD_OPTIONS(type)                                                                      \
     FIELD_OPTIONS(type), {                                                                         \
         "strict", 0, NULL,                                                                         \
-            "end with a message that is no example, that has fields which no option names, or "    \
-            "that the daemon rejects, and leave it to the broker (default: count it, say so, and " \
+            "end at a message that is not an example, that has unknown fields, or that the "       \
+            "daemon rejects, and leave it at the broker (default: count it, report it, and "       \
             "acknowledge it)",                                                                     \
             OPTION_FLAG(type, source.strict)                                                       \
     }
 #define PAYLOAD_NOTES                                                                              \
-    "A message is one example: numbers (1.5 2 3 or 1.5,2,3), JSON that is its x ([1.5, 2, 3], or " \
-    "an object that names columns), or a line as of runnel-feed json. "
+    "A message is one example: numbers (1.5 2 3 or 1.5,2,3), JSON with its x ([1.5, 2, 3], or "    \
+    "an object with named columns), or a line as for runnel-feed json. "
 
-/* For the messages of `source`, which must outlive it. */
+/* Prepares messages of `source`, which must outlive it. */
 int payload_open(struct payload **payload, struct source *source, struct error *error);
 void payload_close(struct payload **payload);
 
-/* 1: the message is the example `step`, which is valid until the next call. 0: it is none; that
-   has been counted, and said, once and with --verbose of each. -1: out of memory; or EX_DATAERR,
-   with --strict. */
+/* Converts a message. Returns 1 and the example in `step`, valid until the next call. Returns 0 if
+   it is not an example: it is counted and reported, once or with --verbose always. Returns -1 if
+   out of memory, or with EX_DATAERR for --strict. */
 int payload_step(struct payload *payload, const struct message *message, struct step *step,
                  struct error *error);
 
 /* ---- Fields ----
 
-   --field COLUMN=PATH, --key-field and --time-field of sources of JSON: brokers/mapping.h. */
+   Options --field COLUMN=PATH, --key-field and --time-field of JSON sources, see
+   brokers/mapping.h. */
 
 /* Rows of a source's options: `type` is its struct, whose first field is a struct source named
    `source`. */
 #define FIELD_OPTION_HELP                                                                          \
-    "a column of x and where it is in JSON, as temperature=data.temperature; may be repeated "     \
+    "a column of x and its path in JSON, such as temperature=data.temperature; may be repeated "   \
     "(default: all members); other fields are ignored"
 #define FIELD_OPTION(type)                                                                         \
     {                                                                                              \
@@ -52,33 +52,33 @@ int payload_step(struct payload *payload, const struct message *message, struct 
             OPTION_LIST(type, source.fields.columns, OPTION_LIST_MAX)                              \
     }
 #define FIELD_OPTIONS(type)                                                                        \
-    {"key-field", 0, "PATH", "the field of JSON that names the stream",                            \
+    {"key-field", 0, "PATH", "the JSON field with the stream name",                                \
      OPTION_TEXT(type, source.fields.key)},                                                        \
         {"time-field", 0, "PATH",                                                                  \
-         "the field of JSON that is the time: Unix time, 2016-07-01T12:34:56Z or 31/12/2014",      \
+         "the JSON field with the time: Unix time, 2016-07-01T12:34:56Z or 31/12/2014",            \
          OPTION_TEXT(type, source.fields.time)},                                                   \
     {                                                                                              \
         "time-format", 0, "FORMAT", TIME_FORMAT_HELP, OPTION_TEXT(type, source.fields.time_format) \
     }
 
-/* What the options of `source`, which must outlive it, ask for; NULL: nothing. */
+/* Creates the mapping of the options of `source`, which must outlive it; NULL: no such options. */
 int fields_open(struct mapping **mapping, const struct source *source, struct error *error);
 
 /* ---- Numbers ----
 
-   Whose numbers examples of JSON have, so that labels among them name the same: the daemon looks
-   for the example of a label among those of the label's own key and producer. */
+   Producers of JSON examples and their labels: the daemon finds a label's example by key and
+   producer, so both must be equal. */
 
-/* "producer", in hexadecimal digits. */
+/* Sets "producer" in hexadecimal digits. */
 void numbers_set_producer(json_t *value, uint64_t producer);
 
-/* The same of an example that has all but its sequence, unless that is its own; before
-   the stream's is set to it. EX_DATAERR: a label was given its number. */
+/* Notes the numbers of an example that is complete except for its sequence, before the stream's
+   numbers are set to it. Fails with EX_DATAERR if a label has its number. */
 int numbers_of_example(struct held_stream *held, const json_t *value, struct error *error);
 
-/* Give the label what it lacks of "producer", "epoch" and "label_epoch": those of the stream's
-   newest example, or what the options of the call say. EX_DATAERR: it has no number, and nothing
-   says whose it would be. */
+/* Adds missing "producer", "epoch" and "label_epoch" to a label: those of the stream's newest
+   example, or of the options. Fails with EX_DATAERR if it has no number and no stream to take one
+   from. */
 int numbers_of_label(const struct source *source, struct held_stream *held, json_t *value,
                      struct error *error);
 

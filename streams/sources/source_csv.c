@@ -1,6 +1,6 @@
-/* Rows of a CSV file: some columns are x, others y; one may name the stream, one the sequence, one
-   the time. That a sequence ends is known only with the next row of its stream, so with --sequence
-   or --end each stream holds one row back. */
+/* Rows of a CSV file: columns for x and y, and optionally for stream, sequence and time. Only the
+   next row of a stream shows that its sequence ends. So with --sequence or --end, each stream holds
+   one row back. */
 #include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,18 +19,18 @@
 #include "streams/feed.h"
 #include "streams/feed_streams.h"
 
-/* ---- Rows of a table, read and checked ---- */
+/* ---- Rows ---- */
 
-/* No such column. */
+/* Not a column. */
 #define NONE SIZE_MAX
 
 enum { MOMENT_SIZE = 128 };
 
-/* What the rows so far had in a column. */
+/* Statistics of a column's cells so far. */
 struct cells {
-    bool good;    /* a cell that is not missing */
-    uint64_t bad; /* cells that became missing ones */
-    char *first;  /* the cell of the first row, where it is a word */
+    bool good;    /* some cell is not missing */
+    uint64_t bad; /* bad cells that became missing values */
+    char *first;  /* the first row's cell, if it is a word */
 };
 
 struct csv {
@@ -41,44 +41,45 @@ struct csv {
     char delimiter;
     bool header, end;
 
-    bool names; /* rows are sent as JSON, with names of columns: feed_named.c */
+    bool names;                      /* rows are sent as JSON with column names: feed_named.c */
     const char *word_list, *missing; /* as given, or NULL */
-    struct named *named;             /* NULL without */
+    struct named *named;             /* NULL without --names */
 
     struct rows *rows;
     struct row row;
-    bool row_waits; /* the first row was read when the columns were counted */
+    bool row_waits; /* the first row is already read, to count the columns */
     struct columns columns;
     struct cells *cells; /* (columns.count,) */
     struct selection x, y;
     size_t sequence, key;  /* indices of columns */
-    struct selection time; /* a column, or those of date and time of day */
+    struct selection time; /* one column, or those of date and time of day */
     struct time_reader times;
-    char moment[MOMENT_SIZE]; /* both of a row */
+    char moment[MOMENT_SIZE]; /* date and time of day of a row */
     uint64_t rows_timed;
-    uint64_t repeated, back; /* rows with the time of the stream's row before, or an earlier one */
-    bool reported;           /* how many rows and cells the notices are about */
+    /* rows whose time is equal to the row before in their stream, or earlier */
+    uint64_t repeated, back;
+    bool reported; /* the notices with the counts are printed */
 
     struct values values; /* of the newest row */
     struct streams streams;
-    size_t draining; /* after the last row: the next stream to give its row */
-    bool failed;     /* the last row was bad; `bad` says why */
+    size_t draining; /* after the last row: the next stream to release its row */
+    bool failed;     /* the last row was bad, see `bad` */
     struct error bad;
 
     struct labels *labels; /* NULL without --label-file */
-    struct step waiting;   /* the row after the labels that come before it */
-    bool waits, over;      /* there is one; there are no more */
-    uint64_t number;       /* of the row that waits */
+    struct step waiting;   /* the row after the labels that are due before it */
+    bool waits, over;      /* `waiting` is set; the rows are finished */
+    uint64_t number;       /* number of the waiting row */
 };
 
 enum { LISTED_SIZE = 512, SUGGESTION_SIZE = 200 };
 
-/* What the file is called in messages. */
+/* Returns the file's name for messages. */
 static const char *csv_file(const struct csv *csv) {
     return input_name(rows_input(csv->rows));
 }
 
-/* Read the first line, which is the header or shows how many columns there are. */
+/* Reads the first line: the header, or a row that shows the number of columns. */
 static int csv_read_first(struct csv *csv, struct error *error) {
     static const char MARK[] =
         "\xEF\xBB\xBF"; /* UTF-8's byte order mark, which some programs write */
@@ -86,7 +87,7 @@ static int csv_read_first(struct csv *csv, struct error *error) {
     if (status < 0)
         return -1;
     if (status == 0)
-        return error_set(error, EX_DATAERR, "%s: is empty", csv_file(csv));
+        return error_set(error, EX_DATAERR, "%s: empty file", csv_file(csv));
     if (csv->row.wrong)
         return error_set(error, EX_DATAERR, "%s:%llu: %s", csv_file(csv),
                          (unsigned long long)csv->row.line, csv->row.wrong);
@@ -96,7 +97,7 @@ static int csv_read_first(struct csv *csv, struct error *error) {
     return 0;
 }
 
-/* One column of the row. A bad cell of a column that has had a good one is missing. */
+/* Reads one cell of the row. A bad cell is a missing value if its column already had a good one. */
 static bool read_cell(struct csv *csv, size_t column, enum value_kind kind, union value *value,
                       char why[CELL_WHY_SIZE]) {
     const char *cell = csv->row.fields[column];
@@ -108,25 +109,26 @@ static bool read_cell(struct csv *csv, size_t column, enum value_kind kind, unio
     if (good || !cells->good || symbol)
         return good;
     if (cells->bad++ == 0)
-        feed_say("%s:%llu: column '%s': %s; this cell and others like it are missing (--missing)",
-                 csv_file(csv), (unsigned long long)csv->row.line, csv->columns.names[column], why);
+        feed_print("%s:%llu: column '%s': %s; such cells count as missing (--missing)",
+                   csv_file(csv), (unsigned long long)csv->row.line, csv->columns.names[column],
+                   why);
     return true;
 }
 
-/* With --names the cells of x and y are words as well as numbers. */
+/* With --names, the cells of x and y may also be words. */
 static bool read_names(const struct csv *csv, size_t *column, char why[CELL_WHY_SIZE]) {
     for (size_t i = 0; i < csv->x.count + csv->y.count; i++) {
         *column = i < csv->x.count ? csv->x.indices[i] : csv->y.indices[i - csv->x.count];
         const char *cell = csv->row.fields[*column];
         if (wire_is_utf8(cell, strlen(cell)))
             continue;
-        snprintf(why, CELL_WHY_SIZE, "found bytes that are not UTF-8: iconv makes it that");
+        snprintf(why, CELL_WHY_SIZE, "expected UTF-8 text; convert the file with iconv");
         return false;
     }
     return true;
 }
 
-/* The row's time as it stands, of one column or two. */
+/* Returns the row's time, of one column or two. */
 static const char *csv_moment(struct csv *csv) {
     const size_t *columns = csv->time.indices;
     if (csv->time.count == 1)
@@ -136,7 +138,8 @@ static const char *csv_moment(struct csv *csv) {
     return csv->moment;
 }
 
-/* Read x, y and time of the row. False: `why` says what is wrong, `*column` with which one. */
+/* Reads x, y and time of the row. Returns false with the error in `why` and its column in
+   `*column`. */
 static bool read_values(struct csv *csv, size_t *column, char why[CELL_WHY_SIZE]) {
     struct values *values = &csv->values;
     union value *number = values->numbers;
@@ -148,7 +151,7 @@ static bool read_values(struct csv *csv, size_t *column, char why[CELL_WHY_SIZE]
         if (!read_cell(csv, *column, csv->source.x.kind, number, why))
             return false;
         if (csv->symbol_name && number->id == WIRE_NO_CLASS) {
-            snprintf(why, CELL_WHY_SIZE, "found nothing, expected a symbol");
+            snprintf(why, CELL_WHY_SIZE, "expected a symbol, got an empty cell");
             return false;
         }
     }
@@ -163,7 +166,7 @@ static bool read_values(struct csv *csv, size_t *column, char why[CELL_WHY_SIZE]
     return time_read(&csv->times, csv_moment(csv), &values->time, why);
 }
 
-/* A time of day alone. */
+/* Whether it is a time of day without a date. */
 static bool is_clock(const char *cell) {
     cell += strspn(cell, " \t");
     size_t digits = strspn(cell, "0123456789");
@@ -177,8 +180,7 @@ static bool is_time(const char *cell) {
     return is_clock(cell) || time_read(&reader, cell, &time, why) || reader.unclear;
 }
 
-/* What to do about a bad cell: without --columns a column of x may be one that was not meant to be.
- */
+/* Suggests a fix for a bad cell: without --columns, x may include an unintended column. */
 static void find_way_out(const struct csv *csv, size_t column, char *text, size_t size) {
     const char *name = csv->columns.names[column], *cell = csv->row.fields[column];
     bool x = false;
@@ -186,17 +188,19 @@ static void find_way_out(const struct csv *csv, size_t column, char *text, size_
     for (size_t i = 0; !csv->columns_list && !csv->symbol_name && i < csv->x.count; i++)
         x |= csv->x.indices[i] == column;
     if (x && is_time(cell))
-        snprintf(text, size, "; give --time '%s' if it is the time, or --columns without it", name);
+        snprintf(text, size,
+                 "; if this is the time, use --time '%s'; otherwise leave it out with --columns",
+                 name);
     else if (x)
         snprintf(text, size,
-                 "; give --columns without it, --stream-column '%s' if it names streams, or "
-                 "--missing with its words of missing cells",
+                 "; leave it out with --columns, use --stream-column '%s' if it names streams, or "
+                 "add its words for missing cells to --missing",
                  name);
     else if (csv->time.count == 1 && csv->time.indices[0] == column && is_clock(cell))
-        snprintf(text, size, "; of two columns: --time DATE,'%s'", name);
+        snprintf(text, size, "; for two columns use --time DATE,'%s'", name);
 }
 
-/* Whether the row is good; else `error` says why it is not, and it may be skipped. */
+/* Whether the row is good; otherwise sets `error`, and the row may be skipped. */
 static bool check_row(struct csv *csv, struct error *error) {
     const struct row *row = &csv->row;
     char why[CELL_WHY_SIZE], way_out[SUGGESTION_SIZE];
@@ -205,8 +209,8 @@ static bool check_row(struct csv *csv, struct error *error) {
         error_set(error, EX_DATAERR, "%s:%llu: %s", csv_file(csv), (unsigned long long)row->line,
                   row->wrong);
     else if (row->count != csv->columns.count)
-        error_set(error, EX_DATAERR, "%s:%llu: found %zu fields, expected %zu as in the first line",
-                  csv_file(csv), (unsigned long long)row->line, row->count, csv->columns.count);
+        error_set(error, EX_DATAERR, "%s:%llu: expected %zu fields as in the first line, got %zu",
+                  csv_file(csv), (unsigned long long)row->line, csv->columns.count, row->count);
     else if (!read_values(csv, &column, why)) {
         find_way_out(csv, column, way_out, sizeof way_out);
         error_set(error, EX_DATAERR, "%s:%llu: column '%s': %s%s", csv_file(csv),
@@ -216,18 +220,18 @@ static bool check_row(struct csv *csv, struct error *error) {
     return false;
 }
 
-/* The column that may name the streams of a table of several: its first cell was a word, and this
-   row has another. */
+/* Suggests a column that may name several streams: a word in the first row, and another in this
+   row. */
 static void suggest_streams(const struct csv *csv, char *text, size_t size) {
     text[0] = '\0';
     for (size_t i = 0; csv->key == NONE && i < csv->columns.count; i++)
         if (csv->cells[i].first && strcmp(csv->cells[i].first, csv->row.fields[i]) != 0) {
             const char *name = csv->columns.names[i];
             if (csv->time.count == 1 && is_clock(csv->row.fields[i]))
-                snprintf(text, size, "; if '%s' is the time of day, give --time '%s,%s'", name,
+                snprintf(text, size, "; if '%s' is the time of day, use --time '%s,%s'", name,
                          csv->columns.names[csv->time.indices[0]], name);
             else
-                snprintf(text, size, "; if '%s' names streams, give --stream-column '%s'", name,
+                snprintf(text, size, "; if '%s' names streams, use --stream-column '%s'", name,
                          name);
             return;
         }
@@ -248,8 +252,8 @@ static int keep_first(struct csv *csv, struct error *error) {
     return 0;
 }
 
-/* Notice once that the time of the row is not after that of the stream's row before, and count.
-   -1: out of memory. */
+/* Counts rows whose time is not after the row before in their stream, and reports the first.
+   Returns -1 if out of memory. */
 static int csv_check_order(struct csv *csv, struct held_stream *stream, struct error *error) {
     double time = csv->values.time;
     bool back = stream->timed && time < stream->time,
@@ -259,17 +263,17 @@ static int csv_check_order(struct csv *csv, struct held_stream *stream, struct e
     if ((back && csv->back++ == 0) || (repeated && csv->repeated++ == 0)) {
         char streams[SUGGESTION_SIZE];
         suggest_streams(csv, streams, sizeof streams);
-        feed_say("%s:%llu: column '%s': %s%s%s", csv_file(csv), (unsigned long long)csv->row.line,
-                 csv->columns.names[csv->time.indices[0]],
-                 back ? "the time goes back" : "duplicate time",
-                 csv->key == NONE ? "" : " in stream", streams);
+        feed_print("%s:%llu: column '%s': %s%s%s", csv_file(csv), (unsigned long long)csv->row.line,
+                   csv->columns.names[csv->time.indices[0]],
+                   back ? "the time goes back" : "duplicate time",
+                   csv->key == NONE ? "" : " in stream", streams);
     }
     stream->time = time;
     stream->timed = true;
     return 0;
 }
 
-/* How many there were of what was noticed, once. */
+/* Reports the counts of the notices once. */
 static void report(struct csv *csv) {
     char listed[LISTED_SIZE] = "";
     size_t used = 0;
@@ -281,18 +285,19 @@ static void report(struct csv *csv) {
                                      used ? ", " : "", (unsigned long long)csv->cells[i].bad,
                                      csv->columns.names[i]);
     if (used)
-        feed_say("%s: missing because they are not numbers: %s%s", csv_file(csv), listed,
-                 used < sizeof listed ? "" : " ...");
+        feed_print("%s: cells that are not numbers count as missing: %s%s", csv_file(csv), listed,
+                   used < sizeof listed ? "" : " ...");
     if (csv->repeated > 1)
-        feed_say("%s: %llu rows have the time of the row before", csv_file(csv),
-                 (unsigned long long)csv->repeated);
+        feed_print("%s: %llu rows have the same time as the row before", csv_file(csv),
+                   (unsigned long long)csv->repeated);
     if (csv->back > 1)
-        feed_say("%s: the time goes back %llu times", csv_file(csv), (unsigned long long)csv->back);
+        feed_print("%s: the time goes back in %llu rows", csv_file(csv),
+                   (unsigned long long)csv->back);
     csv->reported = true;
 }
 
-/* The next good row, in csv->row and csv->values: 1; 0 at the end. A bad one is an error, or with
-   --skip-bad counted. */
+/* Reads the next good row into csv->row and csv->values. Returns 1, or 0 at the end. A bad row is
+   an error, or counted with --skip-bad. */
 static int csv_read_row(struct csv *csv, struct error *error) {
     struct error bad;
     for (;;) {
@@ -322,15 +327,15 @@ static struct source *create(void) {
     return &csv->source;
 }
 
-static int take_delimiter(void *values, const struct option_row *row, const char *value,
-                          struct error *error) {
+static int parse_delimiter(void *values, const struct option_row *row, const char *value,
+                           struct error *error) {
     struct csv *csv = values;
     if (strcmp(value, "tab") == 0 || strcmp(value, "\\t") == 0)
         csv->delimiter = '\t';
     else if (strlen(value) == 1 && !strchr("\"\r\n", value[0]))
         csv->delimiter = value[0];
     else
-        return error_set(error, EX_USAGE, "--%s: found '%s', expected one character or tab",
+        return error_set(error, EX_USAGE, "--%s: expected one character or tab, got '%s'",
                          row->name, value);
     return 0;
 }
@@ -338,40 +343,41 @@ static int take_delimiter(void *values, const struct option_row *row, const char
 static const struct option_row OPTIONS[] = {
     {"columns", 0, "LIST", "columns of x, " COLUMNS_LIST_HELP " (default: all others)",
      OPTION_TEXT(struct csv, columns_list)},
-    {"symbol", 0, "COLUMN", "x is one symbol a row, a whole number",
+    {"symbol", 0, "COLUMN", "column of x with one symbol per row, a whole number",
      OPTION_TEXT(struct csv, symbol_name)},
     {"targets", 0, "LIST", "columns of y", OPTION_TEXT(struct csv, targets_list)},
-    {"class", 0, "COLUMN", "y is a class, a whole number", OPTION_TEXT(struct csv, class_name)},
-    {"sequence", 0, "COLUMN", "rows with the same value are one sequence, which ends with the last",
+    {"class", 0, "COLUMN", "column of y with a class, a whole number",
+     OPTION_TEXT(struct csv, class_name)},
+    {"sequence", 0, "COLUMN",
+     "consecutive rows with the same value in this column are one sequence",
      OPTION_TEXT(struct csv, sequence_name)},
-    {"end", 0, NULL, "the end of the file ends a sequence", OPTION_FLAG(struct csv, end)},
-    {"stream-column", 0, "COLUMN", "names the stream of a row", OPTION_TEXT(struct csv, key_name)},
+    {"end", 0, NULL, "the end of the file ends the sequences", OPTION_FLAG(struct csv, end)},
+    {"stream-column", 0, "COLUMN", "column with the stream name of the row",
+     OPTION_TEXT(struct csv, key_name)},
     {"time", 0, "COLUMN",
-     "the time, sent in the header: Unix time, 2016-07-01 12:34:56 or 31/12/2014, UTC unless it "
-     "has a zone; DATE,TIME of two columns",
+     "column with the time for the header: Unix time, 2016-07-01 12:34:56 or 31/12/2014, in UTC "
+     "unless it has a zone; DATE,TIME for two columns",
      OPTION_TEXT(struct csv, time_list)},
     {"time-format", 0, "FORMAT", TIME_FORMAT_HELP, OPTION_TEXT(struct csv, times.format)},
     {"label-file", 0, "FILE",
-     "targets come later, from this table: columns row, after or time, and the targets",
+     "read later targets from this table: columns row, after or time, and the targets",
      OPTION_TEXT(struct csv, label_path), .complete = COMPLETE_FILE},
-    {"multiply", 0, "C=F,...", "multiply columns with constants: dx=0.01,dy=0.01",
+    {"multiply", 0, "C=F,...", "multiply columns by constants: dx=0.01,dy=0.01",
      OPTION_TEXT(struct csv, multiply_list)},
-    {"names", 0, NULL, "send x by the names of its columns, as JSON",
-     OPTION_FLAG(struct csv, names)},
-    {"words", 0, "LIST", "with --names: columns of words that may look like numbers",
+    {"names", 0, NULL, "send x as JSON with column names", OPTION_FLAG(struct csv, names)},
+    {"words", 0, "LIST", "with --names: columns of words, even those that look like numbers",
      OPTION_TEXT(struct csv, word_list)},
     {"missing", 0, "WORDS",
-     "words of missing cells, in upper or lower case, besides the empty cell "
-     "(default " MISSING_WORDS ")",
+     "words for missing cells, in any case, besides the empty cell (default " MISSING_WORDS ")",
      OPTION_TEXT(struct csv, missing)},
-    {"delimiter", 0, "C", "between fields: a character or tab (default ,)",
-     OPTION_TAKE(take_delimiter)},
-    {"no-header", 0, NULL, "the first line is a row like others; columns have numbers only",
+    {"delimiter", 0, "C", "character between fields, or tab (default ,)",
+     OPTION_TAKE(parse_delimiter)},
+    {"no-header", 0, NULL, "the first line is a row; columns have only numbers",
      OPTION_CLEAR(struct csv, header)},
     OPTIONS_END,
 };
 
-/* --- which columns ------------------------------------------------------------------------- */
+/* ---- Selection of columns ---- */
 
 static int find_optional(const struct csv *csv, const char *option, const char *name, size_t *index,
                          struct error *error) {
@@ -388,11 +394,11 @@ static int select_some(const struct csv *csv, const char *many, const char *list
     if (columns_select(&csv->columns, list ? many : one, list ? list : name, selection, error) < 0)
         return -1;
     if (name && selection->count != 1)
-        return error_set(error, EX_USAGE, "%s: found '%s', expected one column", one, name);
+        return error_set(error, EX_USAGE, "%s: expected one column, got '%s'", one, name);
     return 0;
 }
 
-/* Without --columns x is what no other option has named. */
+/* Without --columns, x has all columns without another purpose. */
 static int select_others(struct csv *csv, struct error *error) {
     csv->x.indices = malloc(csv->columns.count * sizeof *csv->x.indices);
     if (!csv->x.indices)
@@ -407,11 +413,11 @@ static int select_others(struct csv *csv, struct error *error) {
             csv->x.indices[csv->x.count++] = i;
     }
     if (csv->x.count == 0)
-        return error_set(error, EX_USAGE, "%s: there is no column left for x", csv->columns.file);
+        return error_set(error, EX_USAGE, "%s: no column left for x", csv->columns.file);
     return 0;
 }
 
-/* The columns of --time: one, or two. A name may have a comma. */
+/* Selects the one or two columns of --time. A name may contain a comma. */
 static int select_time(struct csv *csv, struct error *error) {
     const char *list = csv->time_list;
     struct error ignored;
@@ -419,10 +425,10 @@ static int select_time(struct csv *csv, struct error *error) {
     if (time_check(csv->times.format, error) < 0)
         return error_prefix(error, "--time-format");
     csv->times.option = "--time-format";
-    csv->times.say = feed_say;
+    csv->times.say = feed_print;
     if (!list)
         return csv->times.format
-                   ? error_set(error, EX_USAGE, "--time-format: only with --time COLUMN")
+                   ? error_set(error, EX_USAGE, "--time-format: requires --time COLUMN")
                    : 0;
     csv->times.name = list;
     if (strchr(list, ',') && columns_find(&csv->columns, "--time", list, &whole, &ignored) == 0) {
@@ -434,9 +440,9 @@ static int select_time(struct csv *csv, struct error *error) {
     }
     if (columns_select(&csv->columns, "--time", list, &csv->time, error) < 0)
         return -1;
-    return csv->time.count > 2 ? error_set(error, EX_USAGE,
-                                           "--time: found '%s', expected COLUMN or DATE,TIME", list)
-                               : 0;
+    return csv->time.count > 2
+               ? error_set(error, EX_USAGE, "--time: expected COLUMN or DATE,TIME, got '%s'", list)
+               : 0;
 }
 
 static int select_columns(struct csv *csv, struct error *error) {
@@ -457,7 +463,7 @@ static int select_columns(struct csv *csv, struct error *error) {
     return 0;
 }
 
-/* What --names cannot be with: JSON is sent row by row. */
+/* Checks the options that --names excludes, since JSON is sent row by row. */
 static int check_names(const struct csv *csv, struct error *error) {
     const struct {
         bool given;
@@ -466,7 +472,7 @@ static int check_names(const struct csv *csv, struct error *error) {
                   {csv->sequence_name, "--sequence"}, {csv->end, "--end"},
                   {csv->multiply_list, "--multiply"}, {!csv->header, "--no-header"}};
     if (csv->word_list && !csv->names)
-        return error_set(error, EX_USAGE, "--words: only with --names");
+        return error_set(error, EX_USAGE, "--words: requires --names");
     for (size_t n = 0; csv->names && n < sizeof others / sizeof *others; n++)
         if (others[n].given)
             return error_set(error, EX_USAGE, "--names and %s exclude each other",
@@ -489,9 +495,9 @@ static int open_names(struct csv *csv, struct error *error) {
     return status;
 }
 
-/* --- opening -------------------------------------------------------------------------------- */
+/* ---- Opening ---- */
 
-/* Their targets take the place of the rows'. */
+/* The labels' targets replace those of the rows. */
 static int open_labels(struct csv *csv, struct error *error) {
     const struct labels_options options = {.path = csv->label_path,
                                            .delimiter = csv->delimiter,
@@ -507,10 +513,10 @@ static int open_labels(struct csv *csv, struct error *error) {
     return labels_open(&csv->labels, &options, &csv->source.y, error);
 }
 
-/* Whether 02/03/2014 begins with the day, other rows say: those of a file are read for it first. */
+/* Other rows show whether 02/03/2014 begins with the day, so the file is read for it first. */
 static int find_order(struct csv *csv, struct error *error) {
     char why[TIME_WHY_SIZE], unclear[TIME_WHY_SIZE] = "";
-    struct error ignored; /* comes again when the rows are sent */
+    struct error ignored; /* the error returns when the rows are sent */
     uint64_t line = 0;
     double time;
     bool header = csv->header, decided = false;
@@ -557,7 +563,7 @@ static int open_csv(struct source *source, char **operands, struct error *error)
     return values_open(&csv->values, csv->streams.numbers, error);
 }
 
-/* --- steps ---------------------------------------------------------------------------------- */
+/* ---- Steps ---- */
 
 static int fill_step(const struct csv *csv, const struct values *values, struct held_stream *stream,
                      struct step *step) {
@@ -568,7 +574,7 @@ static int fill_step(const struct csv *csv, const struct values *values, struct 
     return 1;
 }
 
-/* The stream that the row belongs to; without --stream-column there is only one. */
+/* Returns the stream of the row; without --stream-column there is only one. */
 static struct held_stream *find_stream(struct csv *csv, struct error *error) {
     const char *key = csv->key == NONE ? "" : csv->row.fields[csv->key];
     struct held_stream *stream = streams_find(&csv->streams, key, error);
@@ -581,7 +587,7 @@ static struct held_stream *find_stream(struct csv *csv, struct error *error) {
     return NULL;
 }
 
-/* At the end of the file every sequence ends; at a bad row that is unknown. */
+/* At the end of the file, every sequence ends; at a bad row that is unknown. */
 static int drain(struct csv *csv, struct step *step, struct error *error) {
     while (csv->draining < csv->streams.count) {
         struct held_stream *stream = csv->streams.list[csv->draining++];
@@ -597,14 +603,14 @@ static int drain(struct csv *csv, struct step *step, struct error *error) {
     return -1;
 }
 
-/* The rows that are held back were good: they go first, then the error. */
+/* Returns the held rows, which are good, before the error. */
 static int fail_late(struct csv *csv, struct step *step, struct error *error) {
     csv->failed = true;
     csv->bad = *error;
     return drain(csv, step, error);
 }
 
-/* The next row as JSON. */
+/* Returns the next row as JSON. */
 static int next_named(struct csv *csv, struct step *step, struct error *error) {
     int status;
     while ((status = csv_read_row(csv, error)) > 0) {
@@ -646,7 +652,7 @@ static int next_row(struct csv *csv, struct step *step, struct error *error) {
     }
 }
 
-/* The next row waits until the labels that come before it have been yielded. */
+/* Keeps the next row until the labels due before it are returned. */
 static int read_ahead(struct csv *csv, struct error *error) {
     uint64_t skipped = csv->source.skipped;
     if (csv->waits || csv->over)
@@ -722,12 +728,11 @@ static const char *column(const struct source *source, bool y, size_t k) {
 }
 
 const struct source_type source_csv = {
-    .command = {"csv", "FILE", "the rows of a table", .complete = COMPLETE_FILE, .rows = OPTIONS},
-    .notes =
-        "A cell that is not a number is missing, too, once its column has had a number: the first "
-        "one is reported, the others are counted. With --names such a cell is a word, a missing "
-        "one is left out, --class names the column of y, a word or a number, and each row is an "
-        "example.",
+    .command = {"csv", "FILE", "rows of a CSV table", .complete = COMPLETE_FILE, .rows = OPTIONS},
+    .notes = "A cell that is not a number counts as missing if its column already had a number: "
+             "the first such cell is reported, the others are counted. With --names, such a cell "
+             "is a word, a missing one is left out, --class names the column of y (a word or a "
+             "number), and each row is an example.",
     .bundles = true,
     .create = create,
     .open = open_csv,

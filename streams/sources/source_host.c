@@ -1,16 +1,16 @@
-/* This machine's own load, eight numbers a step, from /proc:
+/* Load of this machine from /proc, eight numbers per step:
 
-     0  CPU busy share      1 - (idle + iowait) / all, over all CPUs, in 0..1
-     1  CPU system share    (system + irq + softirq) / all
-     2  memory used share   1 - MemAvailable / MemTotal
-     3  load per CPU        load average of one minute over the number of CPUs online
-     4  context switches    log1p(switches per second)
-     5  network in          log1p(bytes per second), all interfaces but lo
-     6  network out         likewise
-     7  disk                log1p(bytes per second read and written), whole disks only
+   0 CPU busy share: 1 - (idle + iowait) / all, over all CPUs
+   1 CPU system share: (system + irq + softirq) / all
+   2 memory used share: 1 - MemAvailable / MemTotal
+   3 load per CPU: load average of one minute / number of CPUs online
+   4 context switches: log1p(switches per second)
+   5 network in: log1p(bytes per second), all interfaces but lo
+   6 network out: log1p(bytes per second), all interfaces but lo
+   7 disk: log1p(bytes per second read and written), whole disks only
 
-   0, 1 and 4..7 are over the time since the sample before. Rates span many powers of ten and are
-   often zero, hence log1p: natural logarithm of 1 + rate, between 0 and about 23. A number that
+   0, 1 and 4..7 cover the time since the previous sample. log1p is the natural logarithm of 1 +
+   rate, between 0 and about 23: rates span many powers of ten and are often zero. A number that
    this machine does not report is NaN. Files stay open; a sample is one pread of each. */
 #include <errno.h>
 #include <fcntl.h>
@@ -32,7 +32,7 @@ static const char *const PATHS[FILES] = {"stat", "meminfo", "loadavg", "net/dev"
 static const char *const MEANING[FILES] = {"CPU shares and context switches", "memory used",
                                            "load average", "network bytes", "disk bytes"};
 
-/* Counters since boot; NAN where they are not reported. */
+/* Counters since boot; NAN if not reported. */
 struct counters {
     double time; /* CLOCK_MONOTONIC */
     double cpu_all, cpu_idle, cpu_system;
@@ -45,7 +45,7 @@ struct host {
     struct source source;
     const char *proc;
     int files[FILES]; /* -1 = missing */
-    char *text;       /* (TEXT_SIZE,) of the file that is being read */
+    char *text;       /* (TEXT_SIZE,) text of the current file */
     double cpus;
     struct counters before;
     float x[NUMBERS];
@@ -62,11 +62,12 @@ static struct source *create(void) {
 }
 
 static const struct option_row OPTIONS[] = {
-    {"proc", 0, "DIRECTORY", "read there instead of in /proc", OPTION_DIRECTORY(struct host, proc)},
+    {"proc", 0, "DIRECTORY", "read this directory instead of /proc",
+     OPTION_DIRECTORY(struct host, proc)},
     OPTIONS_END,
 };
 
-/* The file's text as it is now, or "" when it is missing. */
+/* Returns the current text of the file, or "" if it is missing. */
 static char *read_text(struct host *host, enum file file) {
     ssize_t size =
         host->files[file] < 0 ? 0 : pread(host->files[file], host->text, TEXT_SIZE - 1, 0);
@@ -74,7 +75,7 @@ static char *read_text(struct host *host, enum file file) {
     return host->text;
 }
 
-/* The text after `name` at the beginning of a line, or NULL. */
+/* Returns the text after `name` at the beginning of a line, or NULL. */
 static const char *find_line(const char *text, const char *name) {
     size_t size = strlen(name);
     while (text && strncmp(text, name, size) != 0) {
@@ -89,8 +90,8 @@ static double find_number(const char *text, const char *name) {
     return found ? strtod(found, NULL) : NAN;
 }
 
-/* "cpu  user nice system idle iowait irq softirq steal ..." in ticks; guest time is part of user.
- */
+/* Parses "cpu user nice system idle iowait irq softirq steal ..." in ticks; user includes guest
+   time. */
 static void read_cpu(struct host *host, struct counters *now) {
     enum { SYSTEM = 2, IDLE, IOWAIT, IRQ, SOFTIRQ, STEAL, COLUMNS };
     double ticks[COLUMNS] = {0};
@@ -110,7 +111,8 @@ static void read_cpu(struct host *host, struct counters *now) {
     now->cpu_system = ticks[SYSTEM] + ticks[IRQ] + ticks[SOFTIRQ];
 }
 
-/* "  eth0: received-bytes packets errs drop fifo frame compressed multicast sent-bytes ..." */
+/* Parses " eth0: received-bytes packets errs drop fifo frame compressed multicast sent-bytes
+   ...". */
 static void read_network(struct host *host, struct counters *now) {
     enum { BETWEEN = 7 };
     now->received = now->sent = now->interfaces = 0;
@@ -142,7 +144,7 @@ static bool is_partition(const char *name, const char *disk) {
     return *rest >= '0' && *rest <= '9';
 }
 
-/* Devices that hand on to others, or to memory: their bytes are counted there or are none. */
+/* Whether it is a layer over other devices, whose bytes are counted there, or memory. */
 static bool is_virtual(const char *name) {
     static const char *const VIRTUAL[] = {"loop", "ram", "zram", "dm-", "md", "fd", "sr"};
     for (size_t i = 0; i < sizeof VIRTUAL / sizeof VIRTUAL[0]; i++)
@@ -151,7 +153,7 @@ static bool is_virtual(const char *name) {
     return false;
 }
 
-/* "major minor name reads merged sectors ms writes merged sectors ..." */
+/* Parses "major minor name reads merged sectors ms writes merged sectors ...". */
 static void read_disks(struct host *host, struct counters *now) {
     char disk[DEVICE_NAME_SIZE] = "", name[DEVICE_NAME_SIZE];
     now->disk = now->disks = 0;
@@ -177,7 +179,7 @@ static void read_counters(struct host *host, struct counters *now) {
     read_disks(host, now);
 }
 
-/* `before` is kept when no time has passed, or a counter was reset. */
+/* Returns `before` if no time has passed or a counter was reset. */
 static float share(double part, double all, float before) {
     if (isnan(all))
         return NAN;
@@ -218,7 +220,7 @@ static void open_files(struct host *host) {
         snprintf(path, sizeof path, "%s/%s", host->proc, PATHS[i]);
         host->files[i] = open(path, O_RDONLY | O_CLOEXEC);
         if (host->files[i] < 0)
-            feed_say("%s: %s; %s will be missing (NaN)", path, strerror(errno), MEANING[i]);
+            feed_print("%s: %s; %s will be missing (NaN)", path, strerror(errno), MEANING[i]);
     }
 }
 
@@ -233,9 +235,9 @@ static int open_host(struct source *source, char **operands, struct error *error
     host->cpus = (double)sysconf(_SC_NPROCESSORS_ONLN);
     read_counters(host, &host->before);
     if (host->files[FILE_NETWORK] >= 0 && isnan(host->before.sent))
-        feed_say("there is no network interface but lo; network bytes will be missing (NaN)");
+        feed_print("no network interface except lo; network bytes will be missing (NaN)");
     if (host->files[FILE_DISK] >= 0 && isnan(host->before.disk))
-        feed_say("there is no disk of its own; disk bytes will be missing (NaN)");
+        feed_print("no disk found; disk bytes will be missing (NaN)");
     return 0;
 }
 
@@ -268,7 +270,7 @@ static const char *column(const struct source *source, bool y, size_t k) {
 }
 
 const struct source_type source_host = {
-    .command = {"host", "", "this machine's own load, 8 numbers", .rows = OPTIONS},
+    .command = {"host", "", "load of this machine, 8 numbers", .rows = OPTIONS},
     .notes = "CPU busy, CPU system, memory used (shares), load per CPU; and as log(1 + per "
              "second) context switches, network bytes in, network bytes out, disk bytes.",
     .rate = RATE_DEFAULT,

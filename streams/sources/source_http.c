@@ -1,6 +1,6 @@
-/* JSON that a server answers over HTTP: an object, a list of objects, or lines of JSON. Each object
-   is an example. Of a stream only those with a later time than all before are sent, so that an
-   answer that is given again, or a list that moves on, is learned once. */
+/* JSON from an HTTP server: an object, a list of objects, or JSON lines. Each object is an example.
+   In each stream, only examples with a later time than all previous ones are sent, so that repeated
+   answers are learned once. */
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #include "streams/feed_streams.h"
 
 #define INTERVAL_DEFAULT 15.0 /* seconds */
-#define STAMP_EXACT 1e-5      /* likewise: JSON has six decimals of our own */
+#define STAMP_EXACT 1e-5      /* seconds: numbers are printed with six decimals */
 
 enum { WHY_SIZE = 256, ID_SIZE = 48 };
 
@@ -24,11 +24,11 @@ struct http_source {
     double interval; /* seconds */
     struct http *http;
     struct payload *payload;
-    struct streams streams; /* held.time: the newest that was sent */
-    json_t *items;          /* of the newest answer, NULL: none yet; `next` comes next */
+    struct streams streams; /* held.time: the newest time that was sent */
+    json_t *items;          /* items of the newest answer, NULL: none; index of the next item */
     size_t next;
-    char *bytes;      /* of the newest item */
-    double due, time; /* of the next question, clock_seconds; Unix, of the newest answer */
+    char *bytes;      /* bytes of the newest item */
+    double due, time; /* clock_seconds of the next request; Unix time of the newest answer */
 };
 
 static struct source *create(void) {
@@ -41,14 +41,13 @@ static struct source *create(void) {
 }
 
 static const struct option_row OPTIONS[] = {
-    {"interval", 0, "SECONDS", "ask every so many seconds (default 15)",
+    {"interval", 0, "SECONDS", "seconds between requests (default 15)",
      OPTION_POSITIVE(struct http_source, interval, OPTION_SECONDS_MAX)},
     HTTP_OPTIONS(struct http_source),
     FIELD_OPTION(struct http_source),
     FIELD_OPTIONS(struct http_source),
     {"strict", 0, NULL,
-     "end with an object that is no example, that has fields which no option names, or that the "
-     "daemon rejects",
+     "end at an object that is not an example, that has unknown fields, or that the daemon rejects",
      OPTION_FLAG(struct http_source, source.strict)},
     OPTIONS_END,
 };
@@ -61,7 +60,7 @@ static int open_http(struct source *source, char **operands, struct error *error
                : http_open(&http->http, operands[0], NULL, &http->server, error);
 }
 
-/* ---- answers ---- */
+/* ---- Answers ---- */
 
 static bool has_objects(const json_t *list) {
     for (size_t n = 0; n < json_array_size(list); n++)
@@ -70,7 +69,7 @@ static bool has_objects(const json_t *list) {
     return json_is_array(list);
 }
 
-/* The values of the answer, one after the other. False: `why` says what is wrong. */
+/* Reads the values of the answer. Returns false with a reason in `why`. */
 static bool read_items(struct http_source *http, const char *answer, size_t size,
                        char why[WHY_SIZE]) {
     json_decref(http->items);
@@ -104,7 +103,7 @@ static bool read_items(struct http_source *http, const char *answer, size_t size
     return true;
 }
 
-/* Ask when it is time, until an answer is JSON. */
+/* Sends requests at their time, until an answer is JSON. */
 static int ask(struct http_source *http, struct error *error) {
     char why[WHY_SIZE], *answer;
     size_t size;
@@ -123,9 +122,10 @@ static int ask(struct http_source *http, struct error *error) {
     return -1;
 }
 
-/* ---- examples ---- */
+/* ---- Examples ---- */
 
-/* 1: the example has no time of its own, or one after all before of its stream. */
+/* Whether the example has no time of its own, or a later one than all before in its stream; -1: an
+   error. */
 static int is_later(struct http_source *http, const struct step *step, struct error *error) {
     json_t *example = json_loadb(step->json, step->json_size, 0, NULL);
     const char *key = json_string_value(json_object_get(example, "stream"));
@@ -141,7 +141,7 @@ static int is_later(struct http_source *http, const struct step *step, struct er
     return held ? later : -1;
 }
 
-/* The next item: 1; 0: it is no example, or was sent before. */
+/* Takes the next item. Returns 1, or 0 if it is not an example or was sent before. */
 static int take(struct http_source *http, struct step *step, struct error *error) {
     char id[ID_SIZE];
     snprintf(id, sizeof id, "%zu of the answer", http->next + 1);
@@ -184,11 +184,10 @@ static void close_http(struct source **source) {
 }
 
 const struct source_type source_http = {
-    .command = {"http", "URL", "JSON that a server answers, asked again and again",
-                .rows = OPTIONS},
-    .notes = "The answer is an object, a list of objects or lines of JSON; an object is an example "
-             "as of runnel-feed mqtt. With --time-field an object is sent only if its time is "
-             "later than those of its stream before; without, its time is that of the answer.",
+    .command = {"http", "URL", "JSON from an HTTP server, requested periodically", .rows = OPTIONS},
+    .notes = "The answer is an object, a list of objects or JSON lines; an object is an example as "
+             "for runnel-feed mqtt. With --time-field, an object is sent only if its time is later "
+             "than the previous times of its stream; otherwise, its time is that of the answer.",
     .live = true,
     .endless = true,
     .ready = true,

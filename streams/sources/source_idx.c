@@ -1,7 +1,8 @@
 /* Images and labels in the IDX format of MNIST (LeCun, Cortes and Burges): a magic number 0x00 0x00
-   TYPE DIMENSIONS, the dimensions as big-endian u32, the data row-major. Only TYPE 0x08, unsigned
-   bytes, is read. An example is one image: x its pixels over 255, in [0, 1]; y its label; and it is
-   a sequence of its own, so that no state goes from one image to the next. */
+   TYPE DIMENSIONS, the dimensions as big-endian u32, and the data in row-major order. Only TYPE
+   0x08, unsigned bytes, is supported. An example is one image: x is its pixels over 255, in [0, 1],
+   and y its label. It is a sequence of its own, so that no state passes from one image to the
+   next. */
 #include <stdlib.h>
 #include <sysexits.h>
 
@@ -30,9 +31,9 @@ struct idx {
     struct table images, labels;
     bool shuffle;
     uint64_t seed;
-    uint32_t *order; /* (count,) which image comes when */
+    uint32_t *order; /* (count,) order of the images */
     size_t position;
-    float greys[GREYS]; /* of a byte */
+    float greys[GREYS]; /* gray value of each byte */
     float *x;           /* (size,) */
     uint32_t y;
 };
@@ -43,7 +44,7 @@ static struct source *create(void) {
 }
 
 static const struct option_row OPTIONS[] = {
-    {"shuffle", 0, "SEED", "in a random order, another one in each pass",
+    {"shuffle", 0, "SEED", "random order, different in each pass",
      OPTION_COUNT(struct idx, seed, 0, UINT64_MAX), OPTION_GIVEN(struct idx, shuffle)},
     OPTIONS_END,
 };
@@ -52,42 +53,43 @@ static uint32_t big_endian(const unsigned char b[DIMENSION_SIZE]) {
     return (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
 }
 
-/* Read magic and dimensions: `count` of the first, `size` the product of the others. */
+/* Reads magic number and dimensions: `count` is the first dimension, `size` the product of the
+   others. */
 static int read_shape(struct table *table, struct input *input, struct error *error) {
     unsigned char magic[MAGIC_SIZE], dimension[DIMENSION_SIZE];
     size_t got;
     if (input_read(input, magic, sizeof magic, &got, error) < 0)
         return -1;
     if (got < sizeof magic || magic[0] || magic[1])
-        return error_set(error, EX_DATAERR,
-                         "%s: is no IDX file: it does not begin with two zero bytes, type and "
-                         "dimensions",
-                         table->path);
+        return error_set(
+            error, EX_DATAERR,
+            "%s: not an IDX file: it must begin with two zero bytes, type and dimensions",
+            table->path);
     if (magic[2] != IDX_UNSIGNED_BYTE)
         return error_set(error, EX_DATAERR,
-                         "%s: has numbers of type 0x%02X, expected 0x%02X "
-                         "(unsigned bytes)",
-                         table->path, magic[2], IDX_UNSIGNED_BYTE);
+                         "%s: expected numbers of type 0x%02X (unsigned bytes), got 0x%02X",
+                         table->path, IDX_UNSIGNED_BYTE, magic[2]);
     if (magic[3] < 1 || magic[3] > DIMENSIONS_MAX)
-        return error_set(error, EX_DATAERR, "%s: has %d dimensions, expected 1..%d", table->path,
-                         magic[3], DIMENSIONS_MAX);
+        return error_set(error, EX_DATAERR, "%s: expected 1..%d dimensions, got %d", table->path,
+                         DIMENSIONS_MAX, magic[3]);
     table->size = 1;
     for (int i = 0; i < magic[3]; i++) {
         if (input_read(input, dimension, sizeof dimension, &got, error) < 0)
             return -1;
         if (got < sizeof dimension)
-            return error_set(error, EX_DATAERR, "%s: ends within its dimensions", table->path);
+            return error_set(error, EX_DATAERR, "%s: the file ends within its dimensions",
+                             table->path);
         uint32_t length = big_endian(dimension);
         if (i == 0)
             table->count = length;
         else if (length == 0 || (table->size *= length) > PIXELS_MAX)
-            return error_set(error, EX_DATAERR, "%s: an image of no or more than %u numbers",
+            return error_set(error, EX_DATAERR, "%s: an image must have 1 to %u numbers",
                              table->path, PIXELS_MAX);
     }
     return 0;
 }
 
-/* Room grows with what is really there, not with what the dimensions announce. */
+/* Memory grows with the actual data, not with the announced dimensions. */
 static int read_bytes(struct table *table, struct input *input, struct error *error) {
     enum { ROOM_FIRST = 1 << 20 };
     size_t wanted = table->count * table->size, have = 0, room = 0, got = 1;
@@ -104,14 +106,13 @@ static int read_bytes(struct table *table, struct input *input, struct error *er
         have += got;
     }
     if (have < wanted)
-        return error_set(error, EX_DATAERR,
-                         "%s: ends early: it announces %zu x %zu bytes, found %zu", table->path,
+        return error_set(error, EX_DATAERR, "%s: expected %zu x %zu bytes, got %zu", table->path,
                          table->count, table->size, have);
     int more = input_read(input, &extra, 1, &got, error);
     if (more < 0)
         return -1;
     if (more > 0)
-        return error_set(error, EX_DATAERR, "%s: continues after the %zu x %zu bytes it announces",
+        return error_set(error, EX_DATAERR, "%s: expected %zu x %zu bytes, but the file is longer",
                          table->path, table->count, table->size);
     return 0;
 }
@@ -130,13 +131,13 @@ static int read_table(struct table *table, const char *path, struct error *error
 static int check(const struct idx *idx, struct error *error) {
     const struct table *images = &idx->images, *labels = &idx->labels;
     if (images->count == 0 || images->count > UINT32_MAX)
-        return error_set(error, EX_DATAERR, "%s: there is no image in it", images->path);
+        return error_set(error, EX_DATAERR, "%s: contains no images", images->path);
     if (!labels->path)
         return 0;
     if (labels->size != 1)
         return error_set(error, EX_DATAERR,
-                         "%s: has %zu numbers for each label, expected one; images come first, "
-                         "labels second",
+                         "%s: expected one number for each label, got %zu; name the images first, "
+                         "the labels second",
                          labels->path, labels->size);
     if (labels->count != images->count)
         return error_set(error, EX_DATAERR, "%s has %zu images, but %s has %zu labels",
@@ -144,7 +145,7 @@ static int check(const struct idx *idx, struct error *error) {
     return 0;
 }
 
-/* Pass number `pass`, in the order of the file or shuffled (Fisher and Yates). */
+/* Begins pass number `pass`, in the order of the file or shuffled (Fisher and Yates). */
 static int rewind_idx(struct source *source, uint64_t pass, struct error *error) {
     struct idx *idx = (struct idx *)source;
     uint64_t random = idx->seed;

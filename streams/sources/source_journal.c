@@ -1,9 +1,9 @@
-/* Entries of systemd's journal: chosen fields are the columns of an example, the template of
-   MESSAGE (feed_drain.h) among them; without fields, that template alone is its symbol.
+/* Entries of systemd's journal. Chosen fields are the columns of an example; MESSAGE becomes a
+   template (feed_drain.h). Without fields, the template of MESSAGE is a symbol.
 
-   The journal numbers its entries, and names who numbers them; both are in an entry's cursor. So an
-   entry's number is the example's, and what is sent a second time, as after a kill, is a duplicate.
-   The journal remembers no readers: how far all is settled is in the file of the cursor. */
+   The cursor of an entry has its number and the ID of its server, which become the example's number
+   and producer. So an entry that is sent again, for example after a kill, is a duplicate. The
+   journal does not store its readers' positions: the cursor file has the last settled entry. */
 #include <errno.h>
 #include <jansson.h>
 #include <math.h>
@@ -29,9 +29,10 @@
 
 /* ---- Cursor ----
 
-   A file with one line: how far a source has been read, as its server names the place. */
+   A file with one line: the source's position as its server prints it. */
 
-/* What is in it, to be freed; NULL where there is no such file. -1 (EX_NOINPUT, EX_DATAERR). */
+/* Reads the file, to be freed; NULL if it does not exist. Returns -1 on EX_NOINPUT or
+   EX_DATAERR. */
 static int cursor_read(const char *path, char **cursor, struct error *error) {
     size_t capacity = 0;
     FILE *file = fopen(path, "re");
@@ -49,11 +50,12 @@ static int cursor_read(const char *path, char **cursor, struct error *error) {
     }
     free(*cursor);
     *cursor = NULL;
-    return empty ? error_set(error, EX_DATAERR, "%s: it is empty; remove it to begin anew", path)
-                 : error_set(error, EX_NOINPUT, "%s: cannot be read: %s", path, strerror(problem));
+    return empty ? error_set(error, EX_DATAERR, "%s: empty file; remove it to begin from scratch",
+                             path)
+                 : error_set(error, EX_NOINPUT, "%s: cannot read: %s", path, strerror(problem));
 }
 
-/* Put it there: it is on the disk then, or that of before is still there (EX_IOERR). */
+/* Writes the file and waits for the disk; on an error, the old file remains (EX_IOERR). */
 static int cursor_write(const char *path, const char *cursor, struct error *error) {
     char *name;
     if (asprintf(&name, "%s.new", path) < 0)
@@ -69,17 +71,16 @@ static int cursor_write(const char *path, const char *cursor, struct error *erro
         good = false;
     }
     free(name);
-    return good ? 0
-                : error_set(error, EX_IOERR, "%s: cannot be written: %s", path, strerror(problem));
+    return good ? 0 : error_set(error, EX_IOERR, "%s: cannot write: %s", path, strerror(problem));
 }
 
 #define US_PER_SECOND 1e6
-#define JOURNAL_MESSAGE "MESSAGE" /* the field that becomes a template */
+#define JOURNAL_MESSAGE "MESSAGE" /* the field for the template */
 
 enum {
     JOURNAL_FIELDS_MAX = 256,
-    JOURNAL_FIELD_SIZE = 65,                /* a name, and its terminating zero */
-    JOURNAL_VALUE_MAX = 4 * DRAIN_LINE_MAX, /* bytes of a field that are looked at */
+    JOURNAL_FIELD_SIZE = 65,                /* name of a field with its terminator */
+    JOURNAL_VALUE_MAX = 4 * DRAIN_LINE_MAX, /* used bytes of a field */
 };
 
 struct journal_field {
@@ -88,38 +89,38 @@ struct journal_field {
 };
 
 struct journal {
-    struct source source; /* of `pending`, `what` is the cursor */
+    struct source source; /* in `pending`, `what` is the cursor */
     const char *directory, *since, *stream_field, *cursor_file, *file;
     struct option_list matches, units;
     uint64_t templates;
-    bool stop; /* at the newest entry */
+    bool stop; /* end at the newest entry */
 
     struct journal_field fields[JOURNAL_FIELDS_MAX]; /* (count,) */
     size_t count;
-    uint64_t filter;     /* what is matched, in any order: others' numbers are others' */
-    struct drain *drain; /* NULL: MESSAGE is not asked for */
+    uint64_t filter;     /* hash of all matches in any order; part of the producer */
+    struct drain *drain; /* NULL: MESSAGE is not used */
     sd_journal *journal;
-    char *cursor; /* where to begin: after this one; NULL: that is done, or there is none */
-    char *saved;  /* the newest that is settled, not yet in the file; or NULL */
+    char *cursor; /* the entry to begin after; NULL: done, or none */
+    char *saved;  /* the newest settled cursor that is not in the file yet, or NULL */
     double saved_at;
-    bool none_said;
+    bool none_reported;
     struct payload *payload;
     struct message_number number;
     char value[JOURNAL_VALUE_MAX + 1]; /* of the newest field */
 };
 
-/* "the journal cannot be WHAT", for what the library answers. */
+/* Sets the error "cannot WHAT the journal". */
 static int journal_fail(int code, const char *what, struct error *error) {
-    return error_set(error, EX_IOERR, "the journal cannot be %s: %s", what, strerror(-code));
+    return error_set(error, EX_IOERR, "cannot %s the journal: %s", what, strerror(-code));
 }
 
 enum {
-    SERVER_SIZE = 33,              /* who numbers entries: 32 hexadecimal digits */
-    WORD_SIZE = WIRE_WORD_MAX + 1, /* that of names of streams, too */
+    SERVER_SIZE = 33,              /* ID of the server: 32 hexadecimal digits */
+    WORD_SIZE = WIRE_WORD_MAX + 1, /* also of stream names */
 };
 
-/* The field of the entry, terminated, into `value`: at most JOURNAL_VALUE_MAX bytes of it. 1; 0: it
-   has none; -1. */
+/* Reads the entry's field into `value`, terminated, at most JOURNAL_VALUE_MAX bytes. Returns 1, 0
+   if it has none, or -1. */
 static int read_field(struct journal *journal, const char *name, struct error *error) {
     const void *data;
     size_t size, skip = strlen(name) + 1;
@@ -139,7 +140,7 @@ static int read_field(struct journal *journal, const char *name, struct error *e
     return 1;
 }
 
-/* The same as a word, or a name of a stream. */
+/* Reads a field as a word or stream name. */
 static int read_word(struct journal *journal, const char *name, struct error *error) {
     char word[WORD_SIZE];
     int has = read_field(journal, name, error);
@@ -162,7 +163,7 @@ static int read_template(struct journal *journal, json_t **id, struct error *err
     return 0;
 }
 
-/* A column as JSON, NULL and no error: it is missing. */
+/* Reads a column as JSON; NULL without an error: missing. */
 static int read_column(struct journal *journal, const struct journal_field *field, json_t **value,
                        struct error *error) {
     static const struct columns TABLE = {.missing = MISSING_WORDS};
@@ -179,7 +180,7 @@ static int read_column(struct journal *journal, const struct journal_field *fiel
     return 0;
 }
 
-/* The entry's x as JSON, NULL and no error: it has none. */
+/* Reads the entry's x as JSON; NULL without an error: missing. */
 static int read_x(struct journal *journal, json_t **x, struct error *error) {
     if (journal->count == 0)
         return read_template(journal, x, error);
@@ -199,7 +200,7 @@ static int read_x(struct journal *journal, json_t **x, struct error *error) {
     return 0;
 }
 
-/* The name of the entry's stream, until another field is read. */
+/* Returns the entry's stream name, valid until another field is read. */
 static int read_key(struct journal *journal, const char **key, struct error *error) {
     *key = journal->source.label;
     if (!journal->stream_field)
@@ -209,7 +210,8 @@ static int read_key(struct journal *journal, const char **key, struct error *err
     return has < 0 ? -1 : 0;
 }
 
-/* "s=SERVER;i=NUMBER;..": before its version 254 the library tells the number nowhere else. */
+/* Parses "s=SERVER;i=NUMBER;..": before version 254, the library has no other access to the
+   number. */
 static int number_entry(struct journal *journal, const char *cursor, struct error *error) {
     char server[SERVER_SIZE];
     unsigned long long number;
@@ -249,7 +251,7 @@ static int journal_example(struct journal *journal, const char *cursor, struct s
     return status;
 }
 
-#define SAVE_SECONDS 1.0 /* between two cursors that are saved */
+#define SAVE_SECONDS 1.0 /* seconds between two writes of the cursor file */
 
 enum { TEMPLATES_DEFAULT = 1000, TEMPLATES_MAX = 1 << 20 };
 
@@ -261,18 +263,18 @@ static struct source *create(void) {
     return &journal->source;
 }
 
-/* ---- options ---- */
+/* ---- Options ---- */
 
-/* --fields and --words, in this order or the other. */
-static int take_fields(void *values, const struct option_row *row, const char *text,
-                       struct error *error) {
+/* Parses --fields and --words, in any order. */
+static int parse_fields(void *values, const struct option_row *row, const char *text,
+                        struct error *error) {
     struct journal *journal = values;
     bool words = strcmp(row->name, "words") == 0;
     for (const char *name = text; *name; name += strcspn(name, ","), name += *name == ',') {
         size_t size = strcspn(name, ","), i = 0;
         if (size == 0 || size >= JOURNAL_FIELD_SIZE)
-            return error_set(error, EX_USAGE, "--%s: found '%s', expected names of fields",
-                             row->name, text);
+            return error_set(error, EX_USAGE, "--%s: expected field names, got '%s'", row->name,
+                             text);
         while (i < journal->count &&
                (strncmp(journal->fields[i].name, name, size) != 0 || journal->fields[i].name[size]))
             i++;
@@ -288,44 +290,45 @@ static int take_fields(void *values, const struct option_row *row, const char *t
 
 static const struct option_row OPTIONS[] = {
     {"fields", 0, "FIELD,...",
-     "columns of x: numbers, words, and of MESSAGE the template's id (default: x is that id alone)",
-     OPTION_TAKE(take_fields)},
+     "columns of x: numbers, words, and the template's id for MESSAGE (default: only that id)",
+     OPTION_TAKE(parse_fields)},
     {"words", 0, "FIELD,...",
-     "likewise, and they are words also where they look like numbers; - where an entry has none",
-     OPTION_TAKE(take_fields)},
-    {"stream-field", 0, "FIELD", "the field that names the stream (default: all are one, journal)",
+     "columns of x with words, even those that look like numbers; - if an entry has none",
+     OPTION_TAKE(parse_fields)},
+    {"stream-field", 0, "FIELD", "the field with the stream name (default: one stream, journal)",
      OPTION_TEXT(struct journal, stream_field)},
-    {"unit", 0, "UNIT", "only what this unit's processes have said; may be repeated",
+    {"unit", 0, "UNIT", "only entries of this unit's processes; may be repeated",
      OPTION_LIST(struct journal, units, OPTION_LIST_MAX)},
     {"match", 0, "FIELD=VALUE",
-     "only entries like this; repeated: one of a field's values, of each field that is named",
+     "only entries with this value; repeated: any of a field's values, for each field",
      OPTION_LIST(struct journal, matches, OPTION_LIST_MAX)},
     {"since", 0, "TIME",
-     "begin with entries of this time, now, 2026-11-23 12:00:00, 31.12.2026 or Unix time, UTC "
-     "unless it has a zone; not where there is a cursor (default: with the first)",
+     "without a cursor, begin with entries of this time: now, 2026-11-23 12:00:00, 31.12.2026 or "
+     "Unix time; UTC unless it has a zone (default: the first entry)",
      OPTION_TEXT(struct journal, since)},
-    {"cursor-file", 0, "FILE", "keep there how far the daemon has all, and begin after that",
+    {"cursor-file", 0, "FILE",
+     "file with the position up to which the daemon has all entries; begin after it",
      OPTION_FILE(struct journal, cursor_file)},
-    {"directory", 'D', "DIRECTORY", "the journal's files are there (default: this machine's)",
+    {"directory", 'D', "DIRECTORY", "directory of the journal's files (default: this machine's)",
      OPTION_DIRECTORY(struct journal, directory)},
-    {"no-follow", 0, NULL, "end with the newest entry, instead of waiting for others",
+    {"no-follow", 0, NULL, "end at the newest entry instead of waiting for more",
      OPTION_FLAG(struct journal, stop)},
     {"templates", 0, "N",
-     "ids of templates are below N; the last one is shared by what fits none of the first N - 1 "
+     "ids of templates are below N; entries that fit none of the first N - 1 share the last one "
      "(default 1000)",
      OPTION_COUNT(struct journal, templates, 2, TEMPLATES_MAX)},
-    {"templates-file", 0, "FILE", "keep templates there: another call gives the same ids",
+    {"templates-file", 0, "FILE", "file of the templates: later calls use the same ids",
      OPTION_FILE(struct journal, file)},
     PAYLOAD_OPTIONS(struct journal),
     OPTIONS_END,
 };
 
-/* ---- the journal ---- */
+/* ---- The journal ---- */
 
 static int add_match(struct journal *journal, const char *match, struct error *error) {
     int code = strchr(match, '=') ? sd_journal_add_match(journal->journal, match, 0) : -EINVAL;
     journal->filter += broker_producer("match", match, NULL);
-    return code < 0 ? error_set(error, EX_USAGE, "--match: found '%s', expected FIELD=VALUE", match)
+    return code < 0 ? error_set(error, EX_USAGE, "--match: expected FIELD=VALUE, got '%s'", match)
                     : 0;
 }
 
@@ -343,7 +346,7 @@ static int add_matches(struct journal *journal, struct error *error) {
     return 0;
 }
 
-/* The library has a rule for names of fields, and says so before there is an entry. */
+/* The library checks names of fields by its own rules, even before there is an entry. */
 static int check_field(struct journal *journal, const char *option, const char *name,
                        struct error *error) {
     const void *data;
@@ -351,8 +354,8 @@ static int check_field(struct journal *journal, const char *option, const char *
     if (sd_journal_get_data(journal->journal, name, &data, &size) != -EINVAL)
         return 0;
     return error_set(error, EX_USAGE,
-                     "%s: no field of the journal can be called '%s': expected capital letters, "
-                     "digits and _, as in PRIORITY, without __ at the beginning",
+                     "%s: invalid field name '%s': expected capital letters, digits and _, such as "
+                     "PRIORITY, without __ at the beginning",
                      option, name);
 }
 
@@ -368,23 +371,22 @@ static int check_fields(struct journal *journal, struct error *error) {
 }
 
 static int seek(struct journal *journal, struct error *error) {
-    struct time_reader reader = {.option = "or now", .name = "--since", .say = feed_say};
+    struct time_reader reader = {.option = "or now", .name = "--since", .say = feed_print};
     char why[TIME_WHY_SIZE];
     double time = clock_unix();
     const char *since = journal->since;
     if (since && strcmp(since, "now") != 0 && !time_read(&reader, since, &time, why))
-        return reader.unclear
-                   ? error_set(error, EX_USAGE,
-                               "--since: '%s' has two meanings: give now or a time as 2026-11-23 "
-                               "12:00:00, 31.12.2026 or Unix time",
-                               since)
-                   : error_set(error, EX_USAGE, "--since: %s", why);
+        return reader.unclear ? error_set(error, EX_USAGE,
+                                          "--since: ambiguous time '%s'; expected now or a time "
+                                          "such as 2026-11-23 12:00:00, 31.12.2026 or Unix time",
+                                          since)
+                              : error_set(error, EX_USAGE, "--since: %s", why);
     uint64_t begin = (uint64_t)fmin(fmax(time, 0) * US_PER_SECOND, (double)INT64_MAX);
     int code = journal->cursor ? sd_journal_seek_cursor(journal->journal, journal->cursor)
                : since         ? sd_journal_seek_realtime_usec(journal->journal, begin)
                                : sd_journal_seek_head(journal->journal);
     if (code == -EINVAL && journal->cursor)
-        return error_set(error, EX_DATAERR, "--cursor-file: what is in %s is no cursor",
+        return error_set(error, EX_DATAERR, "--cursor-file: invalid cursor in %s",
                          journal->cursor_file);
     return code < 0 ? journal_fail(code, "read", error) : 0;
 }
@@ -397,18 +399,18 @@ static int open_journal(struct source *source, char **operands, struct error *er
         template |= strcmp(journal->fields[i].name, JOURNAL_MESSAGE) == 0;
     if (template && journal->cursor_file && !journal->file)
         return error_set(error, EX_USAGE,
-                         "--cursor-file: the next call continues, and needs the same ids of "
-                         "templates: give --templates-file, too");
+                         "--cursor-file: requires --templates-file, so that later calls use the "
+                         "same template ids");
     int code = journal->directory
                    ? sd_journal_open_directory(&journal->journal, journal->directory, 0)
                    : sd_journal_open(&journal->journal, SD_JOURNAL_LOCAL_ONLY);
     if (code < 0)
-        return error_set(error, EX_NOINPUT, "%s: there is no journal that can be opened: %s",
+        return error_set(error, EX_NOINPUT, "%s: cannot open the journal: %s",
                          journal->directory ? journal->directory : "this machine", strerror(-code));
     source->once = true;
-    code = journal->stop ? 0 : sd_journal_get_fd(journal->journal); /* from now on it is watched */
+    code = journal->stop ? 0 : sd_journal_get_fd(journal->journal); /* it is watched from now on */
     if (code < 0)
-        return journal_fail(code, "watched", error);
+        return journal_fail(code, "watch", error);
     if (check_fields(journal, error) < 0 || add_matches(journal, error) < 0 ||
         (journal->cursor_file && cursor_read(journal->cursor_file, &journal->cursor, error) < 0) ||
         seek(journal, error) < 0 || pending_open(&journal->source.pending, error) < 0 ||
@@ -419,7 +421,7 @@ static int open_journal(struct source *source, char **operands, struct error *er
                : 0;
 }
 
-/* ---- how far it is ---- */
+/* ---- Progress ---- */
 
 static int save(struct journal *journal, struct error *error) {
     if (!journal->saved || !journal->cursor_file)
@@ -439,7 +441,7 @@ static void take_settled(struct journal *journal) {
     }
 }
 
-/* ---- from entry to entry ---- */
+/* ---- Entries ---- */
 
 static int take(struct journal *journal, struct step *step, struct error *error) {
     char *cursor;
@@ -457,18 +459,19 @@ static int take(struct journal *journal, struct step *step, struct error *error)
     return had ? 0 : -1;
 }
 
-/* Wait for entries, and meanwhile for the daemon's answers. */
+/* Waits for entries, and handles the daemon's answers meanwhile. */
 static int rest(struct journal *journal, struct error *error) {
     uint64_t bytes = 0;
     sd_journal_get_usage(journal->journal, &bytes);
-    if (bytes == 0 && !journal->none_said)
-        feed_say("there are no files of a journal that this user may read (see the group "
-                 "systemd-journal); waiting for some");
-    journal->none_said |= bytes == 0;
+    if (bytes == 0 && !journal->none_reported)
+        feed_print(
+            "no readable journal files (is this user in the group systemd-journal?); waiting "
+            "for some");
+    journal->none_reported |= bytes == 0;
     if (feed_await(sd_journal_get_fd(journal->journal), false, SAVE_SECONDS, error) < 0)
         return -1;
     int code = sd_journal_process(journal->journal);
-    return code < 0 ? journal_fail(code, "watched", error) : 0;
+    return code < 0 ? journal_fail(code, "watch", error) : 0;
 }
 
 static int next(struct source *source, struct step *step, struct error *error) {
@@ -495,9 +498,9 @@ static void close_journal(struct source **source) {
     if (journal->source.pending) {
         take_settled(journal);
         if (save(journal, &error) < 0)
-            feed_say("%s; the next call sends again what the daemon has, and it answers that as "
-                     "duplicates",
-                     error.text);
+            feed_print("%s; the next call sends entries again that the daemon has, which it treats "
+                       "as duplicates",
+                       error.text);
         pending_settle(journal->source.pending, UINT64_MAX);
         while (pending_take(journal->source.pending, &id))
             free(id.what);
@@ -514,8 +517,9 @@ static void close_journal(struct source **source) {
 
 const struct source_type source_journal = {
     .command = {"journal", "", "entries of systemd's journal", .rows = OPTIONS},
-    .notes = "Without --fields an entry is the template of its MESSAGE, as a line of runnel-feed "
-             "lines. An entry's number is the example's: what is sent again is not learned again.",
+    .notes = "Without --fields, an entry is the template of its MESSAGE, like a line of "
+             "runnel-feed lines. The number of an entry is the example's number, so entries that "
+             "are sent again are not learned again.",
     .endless = true,
     .ready = true,
     .create = create,

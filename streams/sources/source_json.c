@@ -1,8 +1,8 @@
-/* Lines of JSON, one example each, handed on as they are once they are known to be examples in
-   form: {"stream", "x", "y", "end", "learn", "producer", "epoch", "sequence", "time"}, of which x
-   is needed; or, a label, {"stream", "label_of", "label_epoch", "y", ..} without x. Only what
-   --stream names, and numbers where all examples have some, are added to lines without. What only
-   the daemon can know (how many numbers it expects) is the daemon's to check. */
+/* JSON lines, one example each: {"stream", "x", "y", "end", "learn", "producer", "epoch",
+   "sequence", "time"}, of which only x is required; or a label without x: {"stream", "label_of",
+   "label_epoch", "y", ..}. A line is sent unchanged after a check of its form. Lines get the stream
+   of --stream and numbers only if they have none. Only the daemon can check the number of
+   values. */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,14 +15,14 @@
 #include "streams/feed_streams.h"
 
 enum { WHY_SIZE = MESSAGE_WHY_SIZE };
-static const json_int_t SEQUENCE_MAX = ((json_int_t)1 << 53) - 1; /* exact in any reader of JSON */
+static const json_int_t SEQUENCE_MAX = ((json_int_t)1 << 53) - 1; /* exact in all JSON readers */
 
 struct json {
     struct source source;
     struct input *input;
-    struct streams streams;  /* that have been numbered */
-    char *written;           /* the newest line with what was added, or NULL */
-    struct mapping *mapping; /* NULL: lines are examples as they are */
+    struct streams streams;  /* streams that runnel-feed numbers */
+    char *written;           /* the newest line with added members, or NULL */
+    struct mapping *mapping; /* NULL: lines are examples */
 };
 
 static struct source *create(void) {
@@ -34,8 +34,7 @@ static const struct option_row OPTIONS[] = {
     FIELD_OPTION(struct json),
     FIELD_OPTIONS(struct json),
     {"strict", 0, NULL,
-     "a line with fields that no option names is bad; end with the first line that the daemon "
-     "rejects",
+     "lines with unknown fields are bad; end at the first line that the daemon rejects",
      OPTION_FLAG(struct json, source.strict)},
     OPTIONS_END,
 };
@@ -55,7 +54,8 @@ static bool is_value(const json_t *value) {
     return json_is_number(value) || json_is_null(value) || json_is_string(value);
 }
 
-/* Numbers, words and nulls, or columns by name, in lists down to `depth`. */
+/* Whether it has only numbers, words and nulls, or named columns, in lists of at most this
+   depth. */
 static bool is_numeric(json_t *value, int depth) {
     const char *name;
     json_t *member;
@@ -99,32 +99,31 @@ static bool is_of(const char *key, json_t *value) {
 }
 
 static const char *expected(const char *key) {
-    static const char *const KNOWN[][2] = {
-        {"stream", "a text of at most 255 bytes"},
-        {"x", "numbers, words, columns by name, or lists of them"},
-        {"y", "numbers, words, or lists of them"},
-        {"end", "true or false"},
-        {"learn", "true or false"},
-        {"sparse", "true or false"},
-        {"epoch", "a whole number from 0 to 2^32 - 1"},
-        {"sequence", "a whole number from 0 to 2^53 - 1"},
-        {"label_of", "a whole number from 0 to 2^53 - 1"},
-        {"label_epoch", "a whole number from 0 to 2^32 - 1"},
-        {"producer", "1 to 16 hexadecimal digits, as a text"},
-        {"time", "a number"},
-        {"note", "a text of at most 1000 bytes"}};
+    static const char *const KNOWN[][2] = {{"stream", "a text of at most 255 bytes"},
+                                           {"x", "numbers, words, named columns, or lists of them"},
+                                           {"y", "numbers, words, or lists of them"},
+                                           {"end", "true or false"},
+                                           {"learn", "true or false"},
+                                           {"sparse", "true or false"},
+                                           {"epoch", "a whole number from 0 to 2^32 - 1"},
+                                           {"sequence", "a whole number from 0 to 2^53 - 1"},
+                                           {"label_of", "a whole number from 0 to 2^53 - 1"},
+                                           {"label_epoch", "a whole number from 0 to 2^32 - 1"},
+                                           {"producer", "1 to 16 hexadecimal digits, as a text"},
+                                           {"time", "a number"},
+                                           {"note", "a text of at most 1000 bytes"}};
     for (size_t i = 0; i < sizeof KNOWN / sizeof KNOWN[0]; i++)
         if (strcmp(KNOWN[i][0], key) == 0)
             return KNOWN[i][1];
     return NULL;
 }
 
-/* Whether the value is an example in form; else `why` says what is wrong. */
+/* Whether the value has the form of an example; otherwise sets `why`. */
 static bool is_example(json_t *value, char why[WHY_SIZE]) {
     const char *key;
     json_t *member;
     if (!json_is_object(value)) {
-        snprintf(why, WHY_SIZE, "found no object, expected {\"stream\": .., \"x\": ..}");
+        snprintf(why, WHY_SIZE, "expected an object {\"stream\": .., \"x\": ..}");
         return false;
     }
     json_object_foreach(value, key, member) {
@@ -134,21 +133,21 @@ static bool is_example(json_t *value, char why[WHY_SIZE]) {
         if (wanted)
             snprintf(why, WHY_SIZE, "\"%s\": expected %s", key, wanted);
         else
-            snprintf(why, WHY_SIZE, "\"%.40s\" is no member of an example", key);
+            snprintf(why, WHY_SIZE, "unknown member \"%.40s\"", key);
         return false;
     }
     member = json_object_get(value, "x");
     bool x = member && !json_is_null(member), label = json_object_get(value, "label_of");
     if (x && label)
-        snprintf(why, WHY_SIZE, "there are \"x\" and \"label_of\": a label has no x");
+        snprintf(why, WHY_SIZE, "a label (\"label_of\") must not have \"x\"");
     else if (!x && !label)
-        snprintf(why, WHY_SIZE, "there is no \"x\"");
+        snprintf(why, WHY_SIZE, "missing \"x\"");
     return x != label;
 }
 
-/* Give the example the next number of its stream, unless it has one, from which its stream then
-   continues; a label gets what says whose number it names. 1: something was added. -1: an error; of
-   EX_DATAERR it is a bad line. */
+/* Gives an example without a number the next one of its stream; an example's own number continues
+   the stream. A label gets the missing parts of its number. Returns 1 if something was added, 0, or
+   -1 (EX_DATAERR: a bad line). */
 static int number(struct json *json, json_t *value, struct step *step, struct error *error) {
     const struct source *source = &json->source;
     const char *key = json_string_value(json_object_get(value, "stream"));
@@ -175,7 +174,7 @@ static int number(struct json *json, json_t *value, struct step *step, struct er
     return adds || !sequence || label;
 }
 
-/* Add to the example what it lacks, and hand it on as it then is. */
+/* Adds missing members to the example and sets the step. */
 static int complete(struct json *json, json_t *value, struct step *step, struct error *error) {
     bool named = json->source.forced && !json_object_get(value, "stream");
     if (named)
@@ -192,7 +191,7 @@ static int complete(struct json *json, json_t *value, struct step *step, struct 
     return 0;
 }
 
-/* Read the line into the step: 1. 0: `why` says what is wrong with it. -1: out of memory. */
+/* Reads a line. Returns 1, 0 with a reason in `why`, or -1 if out of memory. */
 static int take(struct json *json, const char *line, size_t size, struct step *step,
                 char why[WHY_SIZE], struct error *error) {
     json_error_t reason;
@@ -265,11 +264,11 @@ static void close_json(struct source **source) {
 }
 
 const struct source_type source_json = {
-    .command = {"json", "[FILE]", "lines of JSON, from standard input unless a file is named",
+    .command = {"json", "[FILE]", "JSON lines, from standard input unless a file is given",
                 .complete = COMPLETE_FILE, .rows = OPTIONS},
     .notes = "A line is one example: {\"stream\": \"a\", \"x\": [1, 2], \"y\": [3], \"end\": true, "
-             "\"learn\": false}; x alone is needed, null is a missing number. --stream names the "
-             "stream of lines that name none. Other JSON: see --field.",
+             "\"learn\": false}. Only x is required; null is a missing number. --stream names the "
+             "stream of lines without one. For other JSON, see --field.",
     .ready = true,
     .maps = true,
     .create = create,

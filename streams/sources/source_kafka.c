@@ -1,7 +1,7 @@
-/* Topics of Kafka through a consumer group: a message is an example, and its offset is committed
-   once the daemon has it on disk. The offset is the example's number, topic and partition are its
-   producer: what Kafka gives a second time, to this feeder or another one of the group, the daemon
-   answers as a duplicate. */
+/* Kafka topics through a consumer group. A message is an example; its offset is committed once the
+   daemon has it on disk. The offset is the example's number, and its producer is derived from topic
+   and partition. So a message that Kafka delivers again, to any feeder of the group, is a
+   duplicate. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,41 +17,41 @@
 #include "streams/sources/broker.h"
 #include "streams/sources/payload.h"
 
-#define COMMIT_SECONDS 1.0 /* between two commits, */
-#define PROBE_SECONDS 1.0  /* and between two questions whether a server is back */
-#define CLOSE_SECONDS 2.0  /* for the last commit */
+#define COMMIT_SECONDS 1.0 /* between two commits */
+#define PROBE_SECONDS 1.0  /* between two checks whether a server is available again */
+#define CLOSE_SECONDS 2.0  /* time limit of the last commit */
 
 enum { ID_SIZE = 320, NUMBER_SIZE = 16, PROBE_MS = 200 };
 
-/* A partition that messages have come from. */
+/* A partition with messages. */
 struct part {
     char *topic;
     int32_t partition;
     uint64_t producer;
-    int64_t next;  /* offset to commit: the one after the newest that is settled */
-    bool advanced; /* since the newest commit */
+    int64_t next;  /* offset to commit: after the newest settled message */
+    bool advanced; /* since the last commit */
 };
 
 struct kafka {
-    struct source source; /* of `pending`, `what` is the part, `first` the offset */
+    struct source source; /* in `pending`, `what` is the part, `first` the offset */
     struct kafka_options options;
     const char *group, *from;
     bool by_key;
 
     rd_kafka_t *client;
     rd_kafka_topic_partition_list_t *topics;
-    int event; /* readable when there is something for the client */
+    int event; /* readable if the client has an event */
     struct retry retry;
-    double committed, probed; /* when: clock_seconds */
+    double committed, probed; /* clock_seconds of the last commit and probe */
     struct part **parts;      /* (count,) */
     size_t count;
     struct payload *payload;
     struct message_number number;
-    rd_kafka_message_t *message; /* the newest one, or NULL */
+    rd_kafka_message_t *message; /* the newest message, or NULL */
     char id[ID_SIZE];            /* its name */
-    bool unknown_said;           /* that a topic is not there */
+    bool unknown_reported;       /* a missing topic was reported */
     struct error fatal;          /* text "": none */
-    char why[KAFKA_WHY_SIZE];    /* the newest that a server could not be reached for */
+    char why[KAFKA_WHY_SIZE];    /* the last reason why no server was reached */
 };
 
 static struct source *create(void) {
@@ -68,25 +68,24 @@ static struct source *create(void) {
 static const struct option_row OPTIONS[] = {
     KAFKA_OPTIONS(struct kafka, options),
     {"group", 0, "NAME", "the consumer group (default runnel)", OPTION_TEXT(struct kafka, group)},
-    {"from", 0, "WHERE",
-     "where a group begins that has committed nothing: earliest (default) or latest",
+    {"from", 0, "WHERE", "where a group without commits begins: earliest (default) or latest",
      OPTION_TEXT(struct kafka, from)},
-    {"by-key", 0, NULL, "a message's key names its stream (default: its topic)",
+    {"by-key", 0, NULL, "use a message's key as its stream (default: the topic)",
      OPTION_FLAG(struct kafka, by_key)},
     FIELD_OPTION(struct kafka),
     PAYLOAD_OPTIONS(struct kafka),
     OPTIONS_END,
 };
 
-/* ---- the client ---- */
+/* ---- Client ---- */
 
 static int refuse(struct kafka *kafka, rd_kafka_resp_err_t code, const char *topic, const char *why,
                   struct error *error) {
     const struct kafka_aim aim = {"Read", topic, kafka->group};
-    return kafka_say_refused(error, &kafka->options, code, &aim, why);
+    return kafka_report_refused(error, &kafka->options, code, &aim, why);
 }
 
-/* From within rd_kafka_consumer_poll. */
+/* Called within rd_kafka_consumer_poll. */
 static void on_error(rd_kafka_t *client, int code, const char *reason, void *context) {
     struct kafka *kafka = context;
     struct error away;
@@ -98,7 +97,7 @@ static void on_error(rd_kafka_t *client, int code, const char *reason, void *con
     }
     kafka_keep_why(kafka->why, (rd_kafka_resp_err_t)code, reason);
     if (code == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN || code == RD_KAFKA_RESP_ERR__RESOLVE) {
-        kafka_say_away(&away, &kafka->options, kafka->why);
+        kafka_report_away(&away, &kafka->options, kafka->why);
         retry_failed(&kafka->retry, away.text);
     } else if (code != RD_KAFKA_RESP_ERR__TRANSPORT) {
         feed_detail("%s: %s", kafka->options.servers, reason);
@@ -109,7 +108,7 @@ static int open_kafka(struct source *source, char **operands, struct error *erro
     struct kafka *kafka = (struct kafka *)source;
     const char *const settings[][2] = {
         {"enable.auto.commit", "false"},      {"enable.auto.offset.store", "false"},
-        {"max.poll.interval.ms", "86400000"}, /* a daemon may be away for long */
+        {"max.poll.interval.ms", "86400000"}, /* a daemon may be away for a long time */
         {"session.timeout.ms", "10000"},      {"group.id", kafka->group},
         {"auto.offset.reset", kafka->from},
     };
@@ -130,12 +129,12 @@ static int open_kafka(struct source *source, char **operands, struct error *erro
     return kafka_client(&kafka->client, RD_KAFKA_CONSUMER, conf, error);
 }
 
-/* Ask for messages; a daemon is there. */
+/* Subscribes to the topics; a daemon is connected. */
 static int subscribe(struct kafka *kafka, struct error *error) {
     static const uint64_t one = 1;
     kafka->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (kafka->event < 0)
-        return error_set(error, EX_OSERR, "there is no eventfd for Kafka");
+        return error_set(error, EX_OSERR, "cannot create an eventfd for Kafka");
     rd_kafka_poll_set_consumer(kafka->client);
     rd_kafka_queue_t *queue = rd_kafka_queue_get_consumer(kafka->client);
     rd_kafka_queue_io_event_enable(queue, kafka->event, &one, sizeof one);
@@ -146,7 +145,7 @@ static int subscribe(struct kafka *kafka, struct error *error) {
                 : 0;
 }
 
-/* ---- offsets ---- */
+/* ---- Offsets ---- */
 
 static struct part *find_part(struct kafka *kafka, const char *topic, int32_t partition) {
     for (size_t i = kafka->count; i > 0; i--)
@@ -169,8 +168,8 @@ static struct part *find_part(struct kafka *kafka, const char *topic, int32_t pa
     return kafka->parts[kafka->count++] = part;
 }
 
-/* What is settled, as offsets to commit; NULL: nothing is. */
-static rd_kafka_topic_partition_list_t *take_offsets(struct kafka *kafka) {
+/* Returns the settled offsets to commit, or NULL. */
+static rd_kafka_topic_partition_list_t *list_offsets(struct kafka *kafka) {
     struct pending_id id;
     size_t advanced = 0;
     while (pending_take(kafka->source.pending, &id)) {
@@ -193,12 +192,12 @@ static rd_kafka_topic_partition_list_t *take_offsets(struct kafka *kafka) {
     return list;
 }
 
-/* A commit that fails is made up for by the next one, or by duplicates. */
+/* A failed commit is replaced by the next one, or leads to duplicates. */
 static void commit(struct kafka *kafka) {
     double now = clock_seconds();
     if (now < kafka->committed + COMMIT_SECONDS)
         return;
-    rd_kafka_topic_partition_list_t *list = take_offsets(kafka);
+    rd_kafka_topic_partition_list_t *list = list_offsets(kafka);
     if (!list)
         return;
     rd_kafka_commit(kafka->client, list, 1);
@@ -206,9 +205,9 @@ static void commit(struct kafka *kafka) {
     kafka->committed = now;
 }
 
-/* The last commit; false: it is not known to have arrived. */
+/* Does the last commit. Returns false if it may not have arrived. */
 static bool commit_all(struct kafka *kafka) {
-    rd_kafka_topic_partition_list_t *list = take_offsets(kafka);
+    rd_kafka_topic_partition_list_t *list = list_offsets(kafka);
     if (!list)
         return true;
     rd_kafka_queue_t *answers = rd_kafka_queue_new(kafka->client);
@@ -223,9 +222,9 @@ static bool commit_all(struct kafka *kafka) {
     return good;
 }
 
-/* ---- messages ---- */
+/* ---- Messages ---- */
 
-/* 1: the message is an example. 0: it is none. -1. */
+/* Takes a message. Returns 1, 0 if it is not an example, or -1. */
 static int take(struct kafka *kafka, struct step *step, struct error *error) {
     const rd_kafka_message_t *m = kafka->message;
     const char *topic = rd_kafka_topic_name(m->rkt);
@@ -251,27 +250,27 @@ static int take(struct kafka *kafka, struct step *step, struct error *error) {
     return taken < 0 || pending_add(kafka->source.pending, &id, taken, error) < 0 ? -1 : taken;
 }
 
-/* A message that is an error. */
-static int judge(struct kafka *kafka, const rd_kafka_message_t *m, struct error *error) {
+/* Handles a message that reports an error. */
+static int check_message(struct kafka *kafka, const rd_kafka_message_t *m, struct error *error) {
     if (kafka_refuses(m->err))
         return refuse(kafka, m->err, m->rkt ? rd_kafka_topic_name(m->rkt) : NULL,
                       rd_kafka_message_errstr(m), error);
     bool unknown = m->err == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART ||
                    m->err == RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC;
-    if (unknown && !kafka->unknown_said)
-        feed_say("%s: %s; waiting for it", kafka->options.servers, rd_kafka_message_errstr(m));
-    kafka->unknown_said |= unknown;
+    if (unknown && !kafka->unknown_reported)
+        feed_print("%s: %s; waiting for it", kafka->options.servers, rd_kafka_message_errstr(m));
+    kafka->unknown_reported |= unknown;
     if (!unknown && m->err != RD_KAFKA_RESP_ERR__PARTITION_EOF)
         feed_detail("%s: %s", kafka->options.servers, rd_kafka_message_errstr(m));
     return 0;
 }
 
-/* Wait for messages, and meanwhile for the daemon's answers. */
+/* Waits for messages, and handles the daemon's answers meanwhile. */
 static int rest(struct kafka *kafka, struct error *error) {
     uint64_t count;
     int status = feed_await(kafka->event, false, COMMIT_SECONDS, error);
     if (status > 0 && read(kafka->event, &count, sizeof count) < 0)
-        status = 0; /* somebody else was faster */
+        status = 0; /* another thread has read it */
     if (status < 0)
         return -1;
     if (kafka->retry.since > 0 && clock_seconds() > kafka->probed + PROBE_SECONDS) {
@@ -296,22 +295,23 @@ static int next(struct source *source, struct step *step, struct error *error) {
             return -1;
         }
         int status = !kafka->message       ? rest(kafka, error)
-                     : kafka->message->err ? judge(kafka, kafka->message, error)
+                     : kafka->message->err ? check_message(kafka, kafka->message, error)
                                            : take(kafka, step, error);
         if (status)
             return status;
     }
 }
 
-/* Commit, leave the group, and close: in a few seconds, also when no server answers. */
+/* Commits, leaves the group and closes within a few seconds, even if no server answers. */
 static void close_client(struct kafka *kafka) {
     size_t settled_count = kafka->source.pending ? pending_settled(kafka->source.pending) : 0;
     if (kafka->message)
         rd_kafka_message_destroy(kafka->message);
     if (kafka->event >= 0 && kafka->source.pending && !commit_all(kafka))
-        feed_say("%s: the last commit was not confirmed; Kafka may give messages again that the "
-                 "daemon has (%zu), and it answers them as duplicates",
-                 kafka->options.servers, settled_count);
+        feed_print(
+            "%s: the last commit was not confirmed; Kafka may deliver %zu messages again that "
+            "the daemon has, which it treats as duplicates",
+            kafka->options.servers, settled_count);
     kafka_end(&kafka->client);
 }
 
@@ -335,8 +335,8 @@ static void close_kafka(struct source **source) {
 }
 
 const struct source_type source_kafka = {
-    .command = {"kafka", "TOPIC...", "topics of Kafka, through a consumer group", .rows = OPTIONS},
-    .notes = PAYLOAD_NOTES "Its stream is named as its topic, or with --by-key as its key.",
+    .command = {"kafka", "TOPIC...", "Kafka topics through a consumer group", .rows = OPTIONS},
+    .notes = PAYLOAD_NOTES "The stream of a message is its topic, or its key with --by-key.",
     .endless = true,
     .ready = true,
     .maps = true,

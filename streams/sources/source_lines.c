@@ -1,6 +1,5 @@
-/* The lines of a log as symbols: each line's id is that of its template (feed_drain.h), and its
-   time that which it begins with, or that of the line before. Lines without words count for
-   nothing. */
+/* Lines of a log as symbols: a line's id is that of its template (feed_drain.h). Its time is at its
+   beginning, or else that of the line before. Lines without words are ignored. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,12 +19,13 @@ struct lines {
     struct input *input;
     struct drain *drain;
     uint64_t templates; /* ids are below it */
-    uint64_t left_out;  /* words after the time that are no part of the line */
-    const char *file;   /* of templates, or NULL */
+    uint64_t left_out;  /* words after the time to ignore */
+    const char *file;   /* file of templates, or NULL */
     bool no_notes;
     char note[WIRE_NOTE_MAX + 1]; /* the newest line and its template */
-    double now, time;             /* Unix: of the start; of the newest line, 0 = none had one */
-    uint32_t id;                  /* the step's x */
+    /* Unix time of the start, and of the newest line with a time; 0 = none */
+    double now, time;
+    uint32_t id; /* the step's x */
 };
 
 static struct source *create(void) {
@@ -38,17 +38,16 @@ static struct source *create(void) {
 
 static const struct option_row OPTIONS[] = {
     {"templates", 0, "N",
-     "ids are below N, the model's input.size; the last one is shared by lines that fit none of "
-     "the "
-     "first N - 1 templates (default 1000)",
+     "ids are below N, the model's input.size; lines that fit none of the first N - 1 templates "
+     "share the last one (default 1000)",
      OPTION_COUNT(struct lines, templates, 2, TEMPLATES_MAX)},
-    {"templates-file", 0, "FILE", "keep templates there: another call gives the same ids",
+    {"templates-file", 0, "FILE", "file of the templates: later calls use the same ids",
      OPTION_FILE(struct lines, file)},
-    {"leave-out", 0, "N", "leave out N words after the time; 1 of syslog, the machine's name",
+    {"leave-out", 0, "N", "ignore N words after the time; with syslog, 1 is the host name",
      OPTION_COUNT(struct lines, left_out, 0, DRAIN_WORDS_MAX)},
     {"no-notes", 0, NULL,
-     "send ids alone, as a daemon of an earlier version needs it (default: each example has its "
-     "line and template as a note, which alarms show; not with --steps)",
+     "send only ids, for a daemon of an earlier version (default: each example has its line and "
+     "template as a note, which alarms show; not with --steps)",
      OPTION_FLAG(struct lines, no_notes)},
     OPTIONS_END,
 };
@@ -63,7 +62,7 @@ static int open_lines(struct source *source, char **operands, struct error *erro
     return drain_open(&lines->drain, (uint32_t)lines->templates, lines->file, error);
 }
 
-/* What the template is made of: the line after its time and the words that are left out. */
+/* Returns the text for the template: the line after its time and the ignored words. */
 static const char *content(struct lines *lines, const char *line) {
     static const char BLANKS[] = " \t\r";
     double time;
@@ -141,13 +140,11 @@ static void close_lines(struct source **source) {
 
 const struct source_type source_lines = {
     .command = {"lines", "[FILE]",
-                "lines of a log as templates, from standard input unless a file "
-                "is named",
+                "log lines as templates, from standard input unless a file is given",
                 .complete = COMPLETE_FILE, .rows = OPTIONS},
-    .notes =
-        "Lines that differ only in numbers and names have the same template and the same id. A "
-        "time at the front (ISO 8601, syslog, Unix seconds) goes into the header. A log that "
-        "grows: tail -n 0 -F FILE | runnel-feed lines",
+    .notes = "Lines that differ only in numbers and names have the same template and id. A time at "
+             "the beginning (ISO 8601, syslog, Unix seconds) goes into the header. To follow a "
+             "growing log: tail -n 0 -F FILE | runnel-feed lines",
     .bundles = true,
     .create = create,
     .open = open_lines,

@@ -1,13 +1,12 @@
-/* Topics of MQTT, with QoS 1 and a session that stays: a message is an example, and is acknowledged
+/* MQTT topics with QoS 1 and a persistent session. A message is an example and is acknowledged
    (PUBACK) once the daemon has it on disk.
 
-   libmosquitto acknowledges by itself, a PUBACK for each message that it reads; but its packets
-   wait until they are written. So they are written when all messages read so far are settled, and
-   no more is read than BATCH. What a broken connection has left unwritten, the broker sends again
-   on the next, under the same packet id: while this process lives, it is recognized. MQTT has no
-   other name for a message: what a feeder does not acknowledge may be learned twice, and so may
-   what was acknowledged to a broker that ended before it read that, since the library does not say
-   which messages come again. */
+   libmosquitto itself queues a PUBACK for each message that it reads, but sends it only in
+   mosquitto_loop_write. So that function is called when all messages read so far are settled, and
+   at most BATCH messages are read until then. After a broken connection, the broker sends
+   unacknowledged messages again with the same packet IDs, and this process recognizes them. MQTT
+   has no other number for a message. So a message may be learned twice if a feeder does not
+   acknowledge it, or if the broker ends before it reads the acknowledgement. */
 #include <mosquitto.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,22 +23,22 @@
 
 enum {
     BATCH = 256,     /* messages that wait for the daemon */
-    NAME_SIZE = 24,  /* of a client: no broker may refuse 23 bytes */
-    HOST_SIZE = 256, /* of a machine */
+    NAME_SIZE = 24,  /* every broker accepts client names of 23 bytes */
+    HOST_SIZE = 256, /* of a host name */
     QOS = 1,
-    REFUSED = 0x80, /* in place of a QoS */
+    REFUSED = 0x80, /* value in place of a QoS */
 };
 
 #define WAIT_SECONDS 1.0
 #define ANSWER_SECONDS 10.0
-#define LASTING_SECONDS 5.0 /* a connection that was worth making again at once */
+#define LASTING_SECONDS 5.0 /* shortest connection after which to reconnect at once */
 
-/* A message whose acknowledgement waits. */
+/* A message that is not acknowledged yet. */
 struct held {
-    int id;         /* its packet's */
+    int id;         /* packet ID */
     uint64_t hash;  /* of topic and payload */
-    uint64_t after; /* examples up to it: it is settled when they are */
-    bool answered;  /* its PUBACK stands in the queue of this connection */
+    uint64_t after; /* settled when this many examples are */
+    bool answered;  /* its PUBACK is queued on this connection */
 };
 
 struct mqtt {
@@ -49,16 +48,16 @@ struct mqtt {
     char own_name[NAME_SIZE];
     struct url url;
     struct retry retry;
-    char **topics; /* ended by NULL */
+    char **topics; /* terminated by NULL */
     struct mosquitto *client;
     bool begun, connected, subscribed;
-    int refusal;       /* of CONNECT, or REFUSED; 0 = none */
-    uint64_t events;   /* that callbacks have told of */
-    double since;      /* of this connection: clock_seconds */
+    int refusal;       /* refusal of CONNECT, or REFUSED; 0 = none */
+    uint64_t events;   /* number of events in callbacks */
+    double since;      /* clock_seconds when this connection began */
     struct held *held; /* (held_count,) of held_room */
     size_t held_count, held_room, answered;
     uint64_t examples, settled;
-    struct mosquitto_message newest; /* that was read and not handed on */
+    struct mosquitto_message newest; /* read, but not returned yet */
     bool has_newest;
     struct payload *payload;
 };
@@ -74,28 +73,26 @@ static const struct option_row OPTIONS[] = {
     {"url", 0, "URL", "the broker: " MQTT_URL_FORM " (default " MQTT_URL ")",
      OPTION_TEXT(struct mqtt, url_text)},
     {"user", 0, "NAME", "log in as NAME", OPTION_TEXT(struct mqtt, user)},
-    {"password-file", 0, "FILE", "log in with the first line of FILE",
+    {"password-file", 0, "FILE", "log in with the password in the first line of FILE",
      OPTION_FILE(struct mqtt, password_file)},
-    {"cafile", 0, "FILE",
-     "mqtts: who may have signed the broker's certificate (default: the "
-     "system's authorities)",
+    {"cafile", 0, "FILE", "mqtts: accept certificates of these authorities (default: the system's)",
      OPTION_FILE(struct mqtt, authorities)},
     {"client-id", 0, "NAME",
-     "the name under which the broker keeps what comes while nobody reads (default: one that "
-     "depends on this machine and the topics)",
+     "client name under which the broker keeps messages while nobody reads (default: derived from "
+     "this machine and the topics)",
      OPTION_TEXT(struct mqtt, name)},
-    {"retained", 0, NULL, "take the messages that topics retain, too, at each subscription",
+    {"retained", 0, NULL, "also take retained messages at each subscription",
      OPTION_FLAG(struct mqtt, retained)},
     FIELD_OPTION(struct mqtt),
     PAYLOAD_OPTIONS(struct mqtt),
     OPTIONS_END,
 };
 
-/* ---- what the broker says ---- */
+/* ---- Events of the broker ---- */
 
 static void on_connect(struct mosquitto *client, void *context, int code, int flags) {
     struct mqtt *mqtt = context;
-    bool resumed = flags & 1; /* the session was kept, and the subscriptions with it */
+    bool resumed = flags & 1; /* the session and its subscriptions still exist */
     mqtt->events++;
     mqtt->refusal = code;
     mqtt->connected = code == 0;
@@ -119,7 +116,7 @@ static void on_subscribe(struct mosquitto *client, void *context, int id, int co
             mqtt->refusal = REFUSED;
 }
 
-/* One at a time: nothing is read before it has been handed on. */
+/* One at a time: the next is read after this one is returned. */
 static void on_message(struct mosquitto *client, void *context,
                        const struct mosquitto_message *message) {
     struct mqtt *mqtt = context;
@@ -128,14 +125,15 @@ static void on_message(struct mosquitto *client, void *context,
     mqtt->has_newest = mosquitto_message_copy(&mqtt->newest, message) == MOSQ_ERR_SUCCESS;
 }
 
-/* ---- messages that wait ---- */
+/* ---- Waiting messages ---- */
 
 static uint64_t hash_of(const struct mosquitto_message *message) {
     uint64_t hash = hash_bytes(HASH_BEGIN, message->topic, strlen(message->topic) + 1);
     return hash_bytes(hash, message->payload, (size_t)message->payloadlen);
 }
 
-/* Whether the message came before, over a connection that could not acknowledge it. */
+/* Whether the message was received before, on a connection that broke before its
+   acknowledgement. */
 static bool recognize(struct mqtt *mqtt, const struct mosquitto_message *message) {
     for (size_t n = 0; n < mqtt->held_count; n++) {
         struct held *held = &mqtt->held[n];
@@ -148,7 +146,7 @@ static bool recognize(struct mqtt *mqtt, const struct mosquitto_message *message
     return false;
 }
 
-/* `taken`: it is an example, or is none, or (-1) must never be acknowledged. */
+/* `taken`: 1 for an example, 0 for another message, -1 for one that must never be acknowledged. */
 static int hold(struct mqtt *mqtt, const struct mosquitto_message *message, int taken,
                 struct error *error) {
     mqtt->examples += taken > 0;
@@ -167,7 +165,7 @@ static int hold(struct mqtt *mqtt, const struct mosquitto_message *message, int 
     return 0;
 }
 
-/* Whether there is something to acknowledge, and nothing that must not be. */
+/* Whether there is a message to acknowledge, and none that must not be. */
 static bool may_acknowledge(const struct mqtt *mqtt) {
     for (size_t n = 0; n < mqtt->held_count; n++)
         if (mqtt->held[n].answered && mqtt->held[n].after > mqtt->settled)
@@ -175,7 +173,7 @@ static bool may_acknowledge(const struct mqtt *mqtt) {
     return mqtt->answered > 0;
 }
 
-/* Write the acknowledgements. */
+/* Sends the acknowledgements. */
 static int acknowledge(struct mqtt *mqtt, struct error *error) {
     size_t kept = 0;
     do {
@@ -194,13 +192,13 @@ static int acknowledge(struct mqtt *mqtt, struct error *error) {
     return 0;
 }
 
-/* ---- the connection ---- */
+/* ---- Connection ---- */
 
 static int refuse(struct mqtt *mqtt, struct error *error) {
     if (mqtt->refusal == REFUSED)
-        return error_set(error, EX_NOPERM, "%s lets nobody under this name subscribe to %s",
+        return error_set(error, EX_NOPERM, "%s: access denied: this client may not subscribe to %s",
                          mqtt->url.name, mqtt->topics[0]);
-    return mqtt_judge(&mqtt->url, mqtt->refusal, error);
+    return mqtt_check_connack(&mqtt->url, mqtt->refusal, error);
 }
 
 static int begin(struct mqtt *mqtt, struct error *error) {
@@ -214,7 +212,7 @@ static int begin(struct mqtt *mqtt, struct error *error) {
     return mqtt_connect(mqtt->client, &mqtt->url, error);
 }
 
-/* There is no connection, or no more. One that has lasted is made again at once. */
+/* Handles a lost connection. Reconnects at once if it has lasted. */
 static int recover(struct mqtt *mqtt, struct error *error) {
     char why[ERROR_TEXT_SIZE];
     snprintf(why, sizeof why, "%s", error->text);
@@ -223,17 +221,17 @@ static int recover(struct mqtt *mqtt, struct error *error) {
     mqtt->begun = mqtt->connected = false;
     if (short_lived)
         snprintf(why, sizeof why,
-                 "%.200s, soon; if it does so again, another client may have the name %s "
-                 "(--client-id)",
+                 "%.200s, soon after the connection; if this repeats, another client may use the "
+                 "name %s (--client-id)",
                  error->text, mqtt->name);
     if (!lasted)
         return retry_wait(&mqtt->retry, why, error);
-    feed_detail("%s: %s; connecting again", mqtt->url.name, why);
+    feed_detail("%s: %s; reconnecting", mqtt->url.name, why);
     return 0;
 }
 
-/* Take in what has come, one packet. Whether it was something, `got` says. */
-static int hear(struct mqtt *mqtt, bool *got, struct error *error) {
+/* Reads one packet; `got`: whether there was one. */
+static int read_packet(struct mqtt *mqtt, bool *got, struct error *error) {
     uint64_t before = mqtt->events;
     bool was = mqtt->connected;
     int code = mosquitto_loop_read(mqtt->client, 1);
@@ -243,24 +241,24 @@ static int hear(struct mqtt *mqtt, bool *got, struct error *error) {
     if (mqtt_check(code, error) < 0)
         return -1;
     if (was)
-        return 0; /* CONNECT waits for the handshake of TLS; then SUBSCRIBE: */
+        return 0; /* CONNECT waits for the TLS handshake; SUBSCRIBE follows */
     return mqtt_check(mosquitto_loop_write(mqtt->client, 1), error);
 }
 
-/* Do what there is to do, or wait for something. */
+/* Does the next step, or waits. */
 static int advance(struct mqtt *mqtt, struct error *error) {
     bool got = false, room = mqtt->answered < BATCH;
     if (!mqtt->begun)
         return begin(mqtt, error);
     if (may_acknowledge(mqtt))
         return acknowledge(mqtt, error);
-    if (room && hear(mqtt, &got, error) < 0)
+    if (room && read_packet(mqtt, &got, error) < 0)
         return -1;
     if (got)
         return 0;
     double age = clock_seconds() - mqtt->since;
     if (!mqtt->connected && age > ANSWER_SECONDS)
-        return error_set(error, EX_TEMPFAIL, "it does not answer");
+        return error_set(error, EX_TEMPFAIL, "no answer");
     if (mqtt->connected && age > LASTING_SECONDS)
         retry_back(&mqtt->retry);
     if (mqtt->held_count == 0 && mqtt->connected &&
@@ -272,9 +270,9 @@ static int advance(struct mqtt *mqtt, struct error *error) {
                : 0;
 }
 
-/* ---- the source ---- */
+/* ---- Source ---- */
 
-/* A name that the same call has again: of the machine and the topics. */
+/* Derives a name from the machine and the topics, so that later calls have the same. */
 static void make_name(struct mqtt *mqtt) {
     char host[HOST_SIZE] = "";
     gethostname(host, sizeof host - 1);
@@ -290,8 +288,7 @@ static int open_mqtt(struct source *source, char **operands, struct error *error
     mqtt->topics = operands;
     for (size_t n = 0; operands[n]; n++)
         if (mosquitto_sub_topic_check(operands[n]) != MOSQ_ERR_SUCCESS)
-            return error_set(error, EX_USAGE, "'%s' is no topic of MQTT, with + or # or without",
-                             operands[n]);
+            return error_set(error, EX_USAGE, "invalid MQTT topic '%s'", operands[n]);
     if (!mqtt->name)
         make_name(mqtt);
     if (url_parse(&mqtt->url, "--url", mqtt->url_text, MQTT_URL_SCHEMES, MQTT_URL_FORM, error) <
@@ -308,7 +305,7 @@ static int open_mqtt(struct source *source, char **operands, struct error *error
     return 0;
 }
 
-/* The message as an example: 1, or 0: it is none, or none that counts. */
+/* Takes a message. Returns 1, or 0 if it is not an example or does not count. */
 static int take(struct mqtt *mqtt, struct step *step, struct error *error) {
     const struct mosquitto_message *newest = &mqtt->newest;
     char id[2 * HOST_SIZE];
@@ -346,16 +343,17 @@ static void settled(struct source *source, uint64_t count) {
     mqtt->settled = count;
 }
 
-/* What is not settled must not be acknowledged: then the connection is cut off. */
+/* Unsettled messages must not be acknowledged: with any, the connection is cut off. */
 static void close_mqtt(struct source **source) {
     struct mqtt *mqtt = (struct mqtt *)*source;
     struct error error;
     if (mqtt->client && mqtt->connected && !mqtt->has_newest && may_acknowledge(mqtt))
         acknowledge(mqtt, &error);
     if (mqtt->held_count > 0)
-        feed_say("%s: %zu messages are not acknowledged, and will come again; examples among them "
-                 "may be learned twice",
-                 mqtt->url.name, mqtt->held_count);
+        feed_print(
+            "%s: %zu messages are not acknowledged and will be sent again; some examples may "
+            "be learned twice",
+            mqtt->url.name, mqtt->held_count);
     else if (mqtt->client && mqtt->connected && !mqtt->has_newest &&
              mosquitto_disconnect(mqtt->client) == MOSQ_ERR_SUCCESS)
         mosquitto_loop_write(mqtt->client, 1);
@@ -371,8 +369,8 @@ static void close_mqtt(struct source **source) {
 }
 
 const struct source_type source_mqtt = {
-    .command = {"mqtt", "TOPIC...", "topics of MQTT, with + and #", .rows = OPTIONS},
-    .notes = PAYLOAD_NOTES "Its stream is named as its topic.",
+    .command = {"mqtt", "TOPIC...", "MQTT topics, with + and #", .rows = OPTIONS},
+    .notes = PAYLOAD_NOTES "The stream of a message is its topic.",
     .endless = true,
     .ready = true,
     .maps = true,

@@ -1,10 +1,9 @@
-/* A stream of NATS JetStream: a message is an example, and is acknowledged once the daemon has it
-   on disk. Its place in the stream is the example's number, so that what comes a second time is a
-   duplicate.
+/* A NATS JetStream stream. A message is an example and is acknowledged once the daemon has it on
+   disk. Its number in the stream is the example's, so that a repeated message is a duplicate.
 
-   Numbers must rise. But a consumer gives a message that was not acknowledged again after newer
-   ones. So with each connection the consumer is made anew: it begins after what it has
-   acknowledged, which is all that it is there to remember, and gives everything in order. */
+   Numbers must rise, but a consumer delivers unacknowledged messages again after newer ones. So the
+   consumer is created again for each connection, and begins after its acknowledged messages. It
+   only stores that position. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,19 +15,20 @@
 #include "streams/sources/broker.h"
 #include "streams/sources/payload.h"
 
-#define HEARTBEAT_SECONDS 5   /* of the server, when it has no message */
-#define SILENCE_SECONDS 20.0  /* then the consumer is gone, or the connection dead */
-#define ACK_WAIT_SECONDS 3600 /* nothing is given again before: see above */
+#define HEARTBEAT_SECONDS 5  /* of the server, while it has no message */
+#define SILENCE_SECONDS 20.0 /* after this time without any message, reconnect */
+/* longer than any connection waits, so that nothing is delivered again */
+#define ACK_WAIT_SECONDS 3600
 
 enum {
     ID_SIZE = 320,
-    IDLE_MS = FEED_TICK_MS, /* waiting for messages, */
-    BUSY_MS = 5,            /* and for answers, too */
+    IDLE_MS = FEED_TICK_MS, /* while waiting for messages */
+    BUSY_MS = 5,            /* while also waiting for answers */
     FLUSH_MS = 2000,
     UNACKNOWLEDGED_MAX = 10000,
 };
 
-/* What came over this connection and is not acknowledged, in order. */
+/* An unacknowledged message of this connection; a list in order. */
 struct delivered {
     struct delivered *next;
     natsMsg *message;
@@ -36,20 +36,20 @@ struct delivered {
 };
 
 struct nats {
-    struct source source; /* of `pending`, `first` is the number */
+    struct source source; /* in `pending`, `first` is the number */
     struct nats_options options;
     const char *consumer, *filter;
     uint64_t from;
     const char *stream;
 
     struct retry retry;
-    natsConnection *connection; /* NULL: there is none */
+    natsConnection *connection; /* NULL: not connected */
     jsCtx *jetstream;
     natsSubscription *subscription;
-    double heard;                     /* clock_seconds of the newest message */
-    uint64_t seen;                    /* number of the newest one that was taken, 0 = none */
-    uint64_t settled_to;              /* number up to which all are settled, 0 = none yet */
-    struct delivered *first, **after; /* list, and where the next one goes */
+    double received_at;               /* clock_seconds of the newest message */
+    uint64_t seen;                    /* number of the newest message taken, 0 = none */
+    uint64_t settled_to;              /* all messages up to this number are settled, 0 = none yet */
+    struct delivered *first, **after; /* the list, and its end */
     struct payload *payload;
     struct message_number number;
     char id[ID_SIZE];
@@ -68,12 +68,12 @@ static struct source *create(void) {
 static const struct option_row OPTIONS[] = {
     NATS_OPTIONS(struct nats, options),
     {"consumer", 0, "NAME",
-     "the durable consumer that remembers what is acknowledged; each feeder needs one of its own "
+     "the durable consumer, which stores the acknowledged position; each feeder needs its own "
      "(default runnel)",
      OPTION_TEXT(struct nats, consumer)},
-    {"filter", 0, "SUBJECT", "only messages of this subject, as sensors.> (default: all)",
+    {"filter", 0, "SUBJECT", "only messages of this subject, such as sensors.> (default: all)",
      OPTION_TEXT(struct nats, filter)},
-    {"from", 0, "NUMBER", "where a consumer begins that is new: this message (default: the first)",
+    {"from", 0, "NUMBER", "first message of a new consumer (default: the first in the stream)",
      OPTION_COUNT(struct nats, from, 0, UINT64_MAX)},
     FIELD_OPTION(struct nats),
     PAYLOAD_OPTIONS(struct nats),
@@ -90,7 +90,7 @@ static int open_nats(struct source *source, char **operands, struct error *error
     return payload_open(&nats->payload, source, error);
 }
 
-/* ---- the connection ---- */
+/* ---- Connection ---- */
 
 static void forget_delivered(struct nats *nats) {
     while (nats->first) {
@@ -112,17 +112,17 @@ static void disconnect(struct nats *nats) {
     nats->connection = NULL;
 }
 
-static int judge(struct nats *nats, natsStatus status, jsErrCode code, struct error *error) {
-    return nats_judge(&nats->options, status, code, error);
+static int check_status(struct nats *nats, natsStatus status, jsErrCode code, struct error *error) {
+    return nats_fail(&nats->options, status, code, error);
 }
 
-/* Whose numbers these are: the stream's, as it was made then. */
+/* Derives the producer from the stream and its time of creation. */
 static int identify(struct nats *nats, struct error *error) {
     jsStreamInfo *info = NULL;
     jsErrCode code = 0;
     natsStatus status = js_GetStreamInfo(&info, nats->jetstream, nats->stream, NULL, &code);
     if (status != NATS_OK)
-        return judge(nats, status, code, error);
+        return check_status(nats, status, code, error);
     nats->number.producer =
         broker_producer("nats", nats->stream, nats->filter ? nats->filter : "", NULL);
     nats->number.epoch = (uint32_t)((uint64_t)info->Created / NS_PER_SECOND);
@@ -130,7 +130,7 @@ static int identify(struct nats *nats, struct error *error) {
     return 0;
 }
 
-/* The message that the consumer shall begin with, after what is acknowledged: it is gone then. */
+/* Deletes the consumer; `begin` is the message after its acknowledged ones. */
 static int end_consumer(struct nats *nats, uint64_t *begin, struct error *error) {
     jsConsumerInfo *info = NULL;
     jsErrCode code = 0;
@@ -147,8 +147,8 @@ static int end_consumer(struct nats *nats, uint64_t *begin, struct error *error)
         status = js_DeleteConsumer(nats->jetstream, nats->stream, nats->consumer, NULL, &code);
     }
     if (status != NATS_OK && code != JSConsumerNotFoundErr)
-        return judge(nats, status, code, error);
-    if (nats->settled_to >= *begin) /* acknowledged, but that was lost with the connection */
+        return check_status(nats, status, code, error);
+    if (nats->settled_to >= *begin) /* acknowledged, but lost with the connection */
         *begin = nats->settled_to + 1;
     return 0;
 }
@@ -168,7 +168,7 @@ static int begin_consumer(struct nats *nats, const char *inbox, uint64_t begin,
     config.FilterSubject = nats->filter;
     config.Heartbeat = HEARTBEAT_SECONDS * (int64_t)NS_PER_SECOND;
     natsStatus status = js_AddConsumer(NULL, nats->jetstream, nats->stream, &config, NULL, &code);
-    return status == NATS_OK ? 0 : judge(nats, status, code, error);
+    return status == NATS_OK ? 0 : check_status(nats, status, code, error);
 }
 
 static int subscribe(struct nats *nats, struct error *error) {
@@ -179,18 +179,18 @@ static int subscribe(struct nats *nats, struct error *error) {
         status = natsInbox_Create(&inbox);
     if (status == NATS_OK)
         status = natsConnection_SubscribeSync(&nats->subscription, nats->connection, inbox);
-    if (status == NATS_OK) /* the consumer gives no more than are acknowledged */
+    if (status == NATS_OK) /* at most as many messages as can be acknowledged */
         status = natsSubscription_SetPendingLimits(nats->subscription, -1, -1);
-    int done = status == NATS_OK ? 0 : judge(nats, status, 0, error);
+    int done = status == NATS_OK ? 0 : check_status(nats, status, 0, error);
     if (done == 0 && (identify(nats, error) < 0 || end_consumer(nats, &begin, error) < 0 ||
                       begin_consumer(nats, inbox, begin, error) < 0))
         done = -1;
     natsInbox_Destroy(inbox);
-    nats->heard = clock_seconds();
+    nats->received_at = clock_seconds();
     return done;
 }
 
-/* Until there is a connection, and the consumer. */
+/* Tries until the connection and the consumer exist. */
 static int connect_again(struct nats *nats, struct error *error) {
     for (;;) {
         if (nats_connect(&nats->connection, &nats->options, error) == 0 &&
@@ -206,15 +206,15 @@ static int connect_again(struct nats *nats, struct error *error) {
     return 0;
 }
 
-/* The connection is of no use any more. */
+/* Drops the connection. */
 static void lose(struct nats *nats, const char *why) {
     disconnect(nats);
     retry_failed(&nats->retry, why);
 }
 
-/* ---- acknowledging ---- */
+/* ---- Acknowledgements ---- */
 
-/* Acknowledge all up to what is settled. */
+/* Acknowledges all messages up to the last settled one. */
 static natsStatus acknowledge(struct nats *nats) {
     struct pending_id id;
     struct delivered *newest = NULL;
@@ -239,9 +239,9 @@ static natsStatus acknowledge(struct nats *nats) {
     return status;
 }
 
-/* ---- messages ---- */
+/* ---- Messages ---- */
 
-/* Keep the message until it can be acknowledged; it is the list's. */
+/* Keeps the message in the list until it can be acknowledged. */
 static int keep(struct nats *nats, natsMsg *message, uint64_t sequence, struct error *error) {
     struct delivered *delivered = calloc(1, sizeof *delivered);
     if (!delivered) {
@@ -254,7 +254,7 @@ static int keep(struct nats *nats, natsMsg *message, uint64_t sequence, struct e
     return 0;
 }
 
-/* 1: the message is an example. 0: it is none, or came before. -1. */
+/* Takes a message. Returns 1, 0 if it is not an example or is a duplicate, or -1. */
 static int take(struct nats *nats, natsMsg *message, const jsMsgMetaData *data, struct step *step,
                 struct error *error) {
     uint64_t sequence = data->Sequence.Stream;
@@ -274,17 +274,16 @@ static int take(struct nats *nats, natsMsg *message, const jsMsgMetaData *data, 
                               .number = &nats->number};
     if (!content.bytes)
         content.bytes = "";
-    snprintf(nats->id, sizeof nats->id, "message %llu of %s", (unsigned long long)sequence,
-             nats->stream);
+    snprintf(nats->id, sizeof nats->id, "%llu of %s", (unsigned long long)sequence, nats->stream);
     int taken = payload_step(nats->payload, &content, step, error);
     const struct pending_id id = {NULL, sequence, 0};
     return taken < 0 || pending_add(nats->source.pending, &id, taken, error) < 0 ? -1 : taken;
 }
 
-/* A message of the consumer; heartbeats, and what others send to the inbox, have no data of it. */
+/* Handles a message; heartbeats and messages of other senders have no metadata of the consumer. */
 static int receive(struct nats *nats, natsMsg *message, struct step *step, struct error *error) {
     jsMsgMetaData *data = NULL;
-    nats->heard = clock_seconds();
+    nats->received_at = clock_seconds();
     if (natsMsg_GetMetaData(&data, message) != NATS_OK) {
         natsMsg_Destroy(message);
         return 0;
@@ -312,8 +311,8 @@ static int next(struct source *source, struct step *step, struct error *error) {
                 return taken;
         } else if (status != NATS_TIMEOUT) {
             lose(nats, natsStatus_GetText(status));
-        } else if (clock_seconds() > nats->heard + SILENCE_SECONDS) {
-            lose(nats, "it has been silent for too long");
+        } else if (clock_seconds() > nats->received_at + SILENCE_SECONDS) {
+            lose(nats, "no data from the server for too long");
         }
     }
 }
@@ -325,9 +324,10 @@ static void close_nats(struct source **source) {
     if (nats->connection && natsConnection_FlushTimeout(nats->connection, FLUSH_MS) != NATS_OK)
         good = left == 0;
     if (!good)
-        feed_say("%s: cannot acknowledge %zu messages that the daemon has: NATS will give them "
-                 "again, and it answers them as duplicates",
-                 nats->options.address.name, left);
+        feed_print(
+            "%s: cannot acknowledge %zu messages that the daemon has; NATS will deliver them "
+            "again, and it treats them as duplicates",
+            nats->options.address.name, left);
     disconnect(nats);
     nats_Close();
     pending_close(&nats->source.pending);
@@ -337,8 +337,8 @@ static void close_nats(struct source **source) {
 }
 
 const struct source_type source_nats = {
-    .command = {"nats", "STREAM", "a stream of NATS JetStream", .rows = OPTIONS},
-    .notes = PAYLOAD_NOTES "Its stream is named as its subject.",
+    .command = {"nats", "STREAM", "a NATS JetStream stream", .rows = OPTIONS},
+    .notes = PAYLOAD_NOTES "The stream of a message is its subject.",
     .endless = true,
     .ready = true,
     .maps = true,

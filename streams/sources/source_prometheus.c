@@ -1,5 +1,5 @@
-/* Metrics that a server offers to Prometheus: chosen series, or their rates, are the numbers of x.
-   A server that does not answer gives no steps; a series that is missing is NaN. */
+/* Metrics in Prometheus format: x has the values of chosen series, or their rates. Without an
+ * answer of the server, the source yields no step; a missing series is NaN. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,23 +10,23 @@
 #include "feed_metrics.h"
 #include "streams/feed.h"
 
-#define RATE_DEFAULT (1.0 / 15) /* Prometheus's own */
+#define RATE_DEFAULT (1.0 / 15) /* Prometheus's default */
 
 enum { COLUMNS_MAX = 1024 };
 
 struct column {
     bool rate;
-    double value, time; /* the newest one and when it came: CLOCK_MONOTONIC; NAN = none yet */
-    bool missing_said;
+    double value, time; /* the newest value and its time (CLOCK_MONOTONIC); NAN = none */
+    bool missing_reported;
 };
 
 struct prometheus {
     struct source source;
     struct http_options server;
 
-    struct column columns[COLUMNS_MAX]; /* (count,), and their */
+    struct column columns[COLUMNS_MAX]; /* (count,) */
     struct selector *selectors;
-    const struct selector *chosen[COLUMNS_MAX]; /* the same */
+    const struct selector *chosen[COLUMNS_MAX]; /* the selectors of the columns */
     double sums[COLUMNS_MAX];
     float x[COLUMNS_MAX];
     size_t count;
@@ -42,8 +42,8 @@ static struct source *create(void) {
     return &prometheus->source;
 }
 
-static int take_column(void *values, const struct option_row *row, const char *text,
-                       struct error *error) {
+static int add_column(void *values, const struct option_row *row, const char *text,
+                      struct error *error) {
     struct prometheus *p = values;
     const char *why;
     if (p->count == COLUMNS_MAX)
@@ -53,7 +53,7 @@ static int take_column(void *values, const struct option_row *row, const char *t
         return error_no_memory(error);
     p->selectors = grown;
     if (selector_open(&p->selectors[p->count], text, &why) < 0)
-        return why ? error_set(error, EX_USAGE, "--%s: found '%s', %s", row->name, text, why)
+        return why ? error_set(error, EX_USAGE, "--%s: %s, got '%s'", row->name, why, text)
                    : error_no_memory(error);
     p->columns[p->count++] =
         (struct column){.rate = strcmp(row->name, "rate-of") == 0, .value = NAN};
@@ -62,11 +62,11 @@ static int take_column(void *values, const struct option_row *row, const char *t
 
 static const struct option_row OPTIONS[] = {
     {"series", 0, "SERIES",
-     "a number of x: the value of node_load1 or http_requests_total{code=\"500\"}; the sum where "
-     "several have that name and these labels; may be repeated",
-     OPTION_TAKE(take_column)},
-    {"rate-of", 0, "SERIES", "likewise how much a counter grows per second",
-     OPTION_TAKE(take_column)},
+     "a number of x: the value of node_load1 or http_requests_total{code=\"500\"}; the sum if "
+     "several series match; may be repeated",
+     OPTION_TAKE(add_column)},
+    {"rate-of", 0, "SERIES", "a number of x: the increase of a counter per second; may be repeated",
+     OPTION_TAKE(add_column)},
     HTTP_OPTIONS(struct prometheus),
     OPTIONS_END,
 };
@@ -74,17 +74,16 @@ static const struct option_row OPTIONS[] = {
 static int open_prometheus(struct source *source, char **operands, struct error *error) {
     struct prometheus *p = (struct prometheus *)source;
     if (p->count == 0)
-        return error_set(error, EX_USAGE, "name the series that are x: --series or --rate-of");
+        return error_set(error, EX_USAGE, "no series for x: set --series or --rate-of");
     for (size_t k = 0; k < p->count; k++)
         p->chosen[k] = &p->selectors[k];
     source->x = (struct shape){VALUE_REAL, p->count};
     return http_open(&p->http, operands[0], "/metrics", &p->server, error);
 }
 
-/* --- numbers -----------------------------------------------------------------------------------
- */
+/* ---- Numbers ---- */
 
-/* How much a counter has grown per second; one that has begun anew has grown from 0. */
+/* Returns the increase of a counter per second; a counter that restarts begins at 0. */
 static double rate(const struct column *column, double value, double time) {
     double grown = value < column->value ? value : value - column->value;
     return time > column->time ? grown / (time - column->time) : NAN;
@@ -95,15 +94,15 @@ static float as_float(double value) {
     return isfinite(narrow) ? narrow : NAN;
 }
 
-static void take_numbers(struct prometheus *p, char *answer, double time) {
+static void read_numbers(struct prometheus *p, char *answer, double time) {
     metrics_sum(answer, p->chosen, p->sums, p->count);
     for (size_t k = 0; k < p->count; k++) {
         struct column *column = &p->columns[k];
         double value = p->sums[k];
-        if (isnan(value) && !column->missing_said)
-            feed_say("%s: there is no number of %s; it is missing (NaN)", http_name(p->http),
-                     p->selectors[k].text);
-        column->missing_said = isnan(value);
+        if (isnan(value) && !column->missing_reported)
+            feed_print("%s: no number found for %s; it is missing (NaN)", http_name(p->http),
+                       p->selectors[k].text);
+        column->missing_reported = isnan(value);
         p->x[k] = as_float(column->rate ? rate(column, value, time) : value);
         if (!isnan(value)) {
             column->value = value;
@@ -119,7 +118,7 @@ static int next(struct source *source, struct step *step, struct error *error) {
     if (http_ask(p->http, &answer, &size, error) < 0)
         return -1;
     http_accept(p->http);
-    take_numbers(p, answer, clock_seconds());
+    read_numbers(p, answer, clock_seconds());
     step->x = p->x;
     step->time = clock_unix();
     return 1;
@@ -141,9 +140,10 @@ static void close_prometheus(struct source **source) {
 }
 
 const struct source_type source_prometheus = {
-    .command = {"prometheus", "URL", "metrics that a server offers to Prometheus", .rows = OPTIONS},
-    .notes = "Asks every 15 seconds, or as --every says. A URL without a path gets /metrics. The "
-             "numbers of x are in the order of --series and --rate-of; what is missing is NaN.",
+    .command = {"prometheus", "URL", "metrics of a server in Prometheus format", .rows = OPTIONS},
+    .notes = "Sends a request every 15 seconds, or as set by --every. A URL without a path gets "
+             "/metrics. The numbers of x are in the order of --series and --rate-of; a missing "
+             "series is NaN.",
     .rate = RATE_DEFAULT,
     .live = true,
     .endless = true,

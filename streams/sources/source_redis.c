@@ -1,10 +1,10 @@
-/* Streams of Redis through a consumer group: an entry is an example, and is acknowledged (XACK)
-   once the daemon has it on disk. What a feeder was given and did not acknowledge is given again,
-   with the same id: so the id is the example's number, and what the daemon has had is a duplicate.
+/* Redis streams through a consumer group. An entry is an example and is acknowledged (XACK) once
+   the daemon has it on disk. Redis delivers unacknowledged entries again with the same ID. The ID
+   is the example's number, so such an entry is a duplicate.
 
-   Numbers of one producer rise. Redis gives the entries of a stream to one consumer in the order of
-   their ids, but not to several: a consumer is a producer. What another consumer has not
-   acknowledged is read in its name: it stays the same producer's. */
+   The numbers of one producer must rise. Redis delivers the entries of a stream in the order of
+   their IDs to one consumer, but not to several; so each consumer is a producer. Entries that
+   another consumer has not acknowledged are read in its name and keep its producer. */
 #include <hiredis.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -27,24 +27,23 @@
 
 /* ---- Reader ----
 
-   Reads entries of a consumer group of Redis, and acknowledges them: over a connection that is made
-   again when it breaks. First comes what the group has for this consumer and was not acknowledged,
-   then what other consumers have not acknowledged, then what is new. */
+   Reads and acknowledges entries of a Redis consumer group, and reconnects after failures. It first
+   reads this consumer's unacknowledged entries, then those of other consumers, then new ones. */
 
 struct redis_topic {
     const char *name;
-    uint64_t first, second; /* id of the newest entry that came for this consumer */
+    uint64_t first, second; /* ID of the newest entry delivered to this consumer */
 };
 
-/* One that has not acknowledged all that it was given. */
+/* Another consumer with unacknowledged entries. */
 struct redis_other {
     struct redis_topic *topic;
     char *consumer;
-    uint64_t first, second; /* as far as it was read */
+    uint64_t first, second; /* ID up to which it was read */
 };
 
 struct redis_reader {
-    struct url url; /* set these before reader_open: */
+    struct url url; /* Set these before reader_open. */
     const char *group, *consumer, *from;
     uint64_t batch;
     double take_over; /* seconds */
@@ -54,43 +53,43 @@ struct redis_reader {
     size_t count;
     redisContext *context;
     bool ready;                 /* the connection is set up */
-    bool closing;               /* nobody else is listened to */
+    bool closing;               /* events of the daemon are not handled any more */
     bool any;                   /* the newest reply had entries */
     size_t owed;                /* replies that nobody waits for any more */
-    size_t read;                /* topics whose entries of before have been read */
-    struct redis_other *others; /* (other_count,) from the last one on */
+    size_t read;                /* number of topics whose old entries are read */
+    struct redis_other *others; /* (other_count,) read from the last one */
     size_t other_count;
     bool others_known; /* of topics[read] */
 
-    redisReply *reply;             /* of which these are handed out: */
-    const redisReply *entries;     /* of one topic, */
-    struct redis_topic *topic;     /* this one */
-    size_t topic_at, at;           /* the next topic in the reply, the next entry */
-    const char *reply_of;          /* whose entries they are */
-    struct redis_other *read_from; /* likewise; NULL: this consumer's */
+    redisReply *reply;             /* The reply whose entries are returned now. */
+    const redisReply *entries;     /* entries of one topic */
+    struct redis_topic *topic;     /* this topic */
+    size_t topic_at, at;           /* the next topic in the reply, and its next entry */
+    const char *reply_of;          /* the consumer of the entries */
+    struct redis_other *read_from; /* the other consumer that is read; NULL: this one */
 };
 
 struct redis_entry {
     struct redis_topic *topic;
-    const char *stream, *consumer; /* whose it is */
-    uint64_t first, second;        /* its id */
-    const redisReply *fields;      /* a list: name, value, ..; NULL: the entry was deleted */
+    const char *stream, *consumer; /* the entry's stream and consumer */
+    uint64_t first, second;        /* its ID */
+    const redisReply *fields;      /* a list: name, value, ...; NULL: the entry was deleted */
 };
 
-#define ANSWER_SECONDS 30.0 /* without an answer the connection is dead */
+#define ANSWER_SECONDS 30.0 /* without an answer for this time, reconnect */
 
 enum {
-    BLOCK_MS = 2000, /* of a read that finds nothing */
+    BLOCK_MS = 2000, /* time limit of a read */
     CLOSE_SECONDS = 3,
     ENTRY_ID_SIZE = 48,
-    WORDS_FIXED = 10, /* of a command, beside those that are repeated */
-    ACK_MAX = 500,    /* ids in one command */
+    WORDS_FIXED = 10, /* words of a command, besides the repeated ones */
+    ACK_MAX = 500,    /* IDs in one command */
     NAME_SIZE = 256,
 };
 
-/* ---- commands ---- */
+/* ---- Commands ---- */
 
-/* Drop the connection; what it still owes goes with it. */
+/* Drops the connection and its pending replies. */
 static void disconnect(struct redis_reader *reader) {
     if (reader->context)
         redisFree(reader->context);
@@ -99,7 +98,7 @@ static void disconnect(struct redis_reader *reader) {
     reader->owed = 0;
 }
 
-/* Wait for the next reply, listening to the daemon meanwhile. */
+/* Waits for the next reply, and handles the daemon's answers meanwhile. */
 static redisReply *receive(struct redis_reader *reader, struct error *error) {
     double until = clock_seconds() + ANSWER_SECONDS;
     void *reply = NULL;
@@ -123,8 +122,7 @@ static redisReply *receive(struct redis_reader *reader, struct error *error) {
     return reply;
 }
 
-/* The reply to a command; NULL with the error, which EX_TEMPFAIL calls a reason to connect again.
- */
+/* Returns the reply to a command, or NULL; EX_TEMPFAIL means to reconnect. */
 static redisReply *ask(struct redis_reader *reader, int count, const char **words,
                        struct error *error) {
     int sent = 0;
@@ -136,14 +134,14 @@ static redisReply *ask(struct redis_reader *reader, int count, const char **word
     redisReply *reply = receive(reader, error);
     if (!reply || reply->type != REDIS_REPLY_ERROR)
         return reply;
-    redis_judge(&reader->url, reply->str, error);
+    redis_fail(&reader->url, reply->str, error);
     freeReplyObject(reply);
     return NULL;
 }
 
-/* ---- connecting ---- */
+/* ---- Connecting ---- */
 
-/* A group for the stream; both are made where they are missing. */
+/* Creates the group, and the stream if it is missing. */
 static int make_group(struct redis_reader *reader, const struct redis_topic *topic,
                       struct error *error) {
     const char *words[] = {"XGROUP",      "CREATE",     topic->name,
@@ -152,14 +150,14 @@ static int make_group(struct redis_reader *reader, const struct redis_topic *top
     if (!reply)
         return redis_lost(reader->context, error);
     int status = reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "BUSYGROUP", 9) != 0
-                     ? redis_judge(&reader->url, reply->str, error)
+                     ? redis_fail(&reader->url, reply->str, error)
                      : 0;
     freeReplyObject(reply);
     return status;
 }
 
-/* Whether a line of CLIENT LIST, "id=3 addr=.. name=NAME ..", is an older connection with the name.
- */
+/* Whether a line of CLIENT LIST, "id=3 addr=.. name=NAME ..", is an older connection with this
+   name. */
 static bool is_older(const char *line, const char *name, long long id) {
     const char *end = strchr(line, '\n'), *at = strstr(line, " name=");
     size_t size = strlen(name);
@@ -167,9 +165,9 @@ static bool is_older(const char *line, const char *name, long long id) {
            strncmp(at + 6, name, size) == 0 && at[6 + size] == ' ';
 }
 
-/* Two feeders that read as one consumer would give numbers out of their order, and what came late
-   would be a duplicate: the second one waits. A server that does not say who is there is not asked
-   again. */
+/* Two feeders with one consumer name would send numbers out of order, and later ones would be
+   duplicates. So the second feeder waits. If the server cannot list its clients, this is not
+   checked again. */
 static int check_alone(struct redis_reader *reader, struct error *error) {
     char name[NAME_SIZE];
     snprintf(name, sizeof name, "runnel-feed/%s/%s", reader->group, reader->consumer);
@@ -191,8 +189,8 @@ static int check_alone(struct redis_reader *reader, struct error *error) {
     freeReplyObject(list);
     return alone ? 0
                  : error_set(error, EX_TEMPFAIL,
-                             "another feeder reads as consumer %s of group %s: give each a "
-                             "--consumer of its own",
+                             "another feeder reads as consumer %s of group %s: give each its own "
+                             "--consumer",
                              reader->consumer, reader->group);
 }
 
@@ -210,7 +208,7 @@ static int reader_connect(struct redis_reader *reader, struct error *error) {
     return 0;
 }
 
-/* ---- reading ---- */
+/* ---- Reading ---- */
 
 static void drop_reply(struct redis_reader *reader) {
     freeReplyObject(reader->reply);
@@ -219,7 +217,7 @@ static void drop_reply(struct redis_reader *reader) {
     reader->topic_at = reader->at = 0;
 }
 
-/* Read entries of `consumer` that were given before, after that id. */
+/* Reads entries delivered to `consumer` before, after this ID. */
 static int read_before(struct redis_reader *reader, const struct redis_topic *topic,
                        const char *consumer, uint64_t first, uint64_t second, struct error *error) {
     char id[ENTRY_ID_SIZE], batch[ENTRY_ID_SIZE];
@@ -232,7 +230,7 @@ static int read_before(struct redis_reader *reader, const struct redis_topic *to
     return reader->reply ? 0 : -1;
 }
 
-/* Read new entries of all topics; wait for them if nothing waits for an answer of the daemon. */
+/* Reads new entries of all topics; waits for them unless entries wait for the daemon's answer. */
 static int read_new(struct redis_reader *reader, bool block, struct error *error) {
     const char *words[WORDS_FIXED + 2 * OPTION_LIST_MAX];
     char batch[ENTRY_ID_SIZE], wait[ENTRY_ID_SIZE];
@@ -264,7 +262,7 @@ static void forget_others(struct redis_reader *reader) {
     reader->others = NULL;
 }
 
-/* Who has not acknowledged all that it was given. */
+/* Finds consumers with unacknowledged entries. */
 static int find_others(struct redis_reader *reader, struct redis_topic *topic,
                        struct error *error) {
     const char *words[] = {"XINFO", "CONSUMERS", topic->name, reader->group};
@@ -284,7 +282,7 @@ static int find_others(struct redis_reader *reader, struct redis_topic *topic,
         char *consumer = strdup(name->str);
         if (consumer)
             reader->others[reader->other_count++] = (struct redis_other){topic, consumer, 0, 0};
-        feed_detail("%s: takes over %lld entries that consumer %s has left", topic->name,
+        feed_detail("%s: taking over %lld entries left by consumer %s", topic->name,
                     waiting->integer, name->str);
     }
     freeReplyObject(list);
@@ -292,7 +290,7 @@ static int find_others(struct redis_reader *reader, struct redis_topic *topic,
     return reader->others ? 0 : error_no_memory(error);
 }
 
-/* Ask for what comes next. */
+/* Requests the next entries. */
 static int read_more(struct redis_reader *reader, const struct pending *pending,
                      struct error *error) {
     if (reader->read == reader->count)
@@ -311,7 +309,7 @@ static int read_more(struct redis_reader *reader, const struct pending *pending,
                        reader->read_from->second, error);
 }
 
-/* The reply has no entries (more): what was read is read. */
+/* Handles the end of a reply: the last read is finished. */
 static int finish_read(struct redis_reader *reader, bool any, struct error *error) {
     drop_reply(reader);
     if (any || reader->read == reader->count)
@@ -330,7 +328,7 @@ static struct redis_topic *topic_of(struct redis_reader *reader, const redisRepl
     return NULL;
 }
 
-/* The entry's id, after which reading resumes. */
+/* Notes the entry's ID, after which reading resumes. */
 static void note(struct redis_reader *reader, struct redis_entry *entry, const char *id) {
     const struct redis_id parsed = redis_id_parse(id);
     entry->first = parsed.first;
@@ -341,8 +339,8 @@ static void note(struct redis_reader *reader, struct redis_entry *entry, const c
     *second = entry->second;
 }
 
-/* The next entry of the reply: [[stream, [[id, [field, value, ..]], ..]], ..], or nil. False: there
-   are no more. */
+/* Takes the next entry of the reply: [[stream, [[id, [field, value, ..]], ..]], ..], or nil.
+   Returns false at the end. */
 static bool take_entry(struct redis_reader *reader, struct redis_entry *entry) {
     const redisReply *reply = reader->reply, *found = NULL;
     while (!found || found->elements != 2 || !found->element[0]->str) {
@@ -366,9 +364,9 @@ static bool take_entry(struct redis_reader *reader, struct redis_entry *entry) {
     return true;
 }
 
-/* ---- acknowledging ---- */
+/* ---- Acknowledgements ---- */
 
-/* Acknowledge the oldest entries that are settled: as many as are of one stream. */
+/* Acknowledges the oldest settled entries, as many as belong to one stream. */
 static int acknowledge(struct redis_reader *reader, struct pending *pending, struct error *error) {
     const char *words[ACK_MAX + WORDS_FIXED];
     char ids[ACK_MAX][ENTRY_ID_SIZE];
@@ -392,15 +390,15 @@ static int acknowledge(struct redis_reader *reader, struct pending *pending, str
     return reply ? 0 : -1;
 }
 
-/* ---- the reader ---- */
+/* ---- Reader ---- */
 
-/* `operands`: names of the streams, ended by NULL. */
+/* `operands`: names of the streams, terminated by NULL. */
 static int reader_open(struct redis_reader *reader, char **operands, struct error *error) {
     reader->retry.server = reader->url.name;
     while (operands[reader->count])
         reader->count++;
     if (reader->count > OPTION_LIST_MAX)
-        return error_set(error, EX_USAGE, "%zu streams: at most %d can be read by one feeder",
+        return error_set(error, EX_USAGE, "%zu streams: one feeder can read at most %d",
                          reader->count, OPTION_LIST_MAX);
     reader->topics = calloc(reader->count, sizeof *reader->topics);
     if (!reader->topics)
@@ -410,7 +408,7 @@ static int reader_open(struct redis_reader *reader, char **operands, struct erro
     return 0;
 }
 
-/* There is no connection, or no more. One that worked is made again at once. */
+/* Handles a lost connection. Reconnects at once if it has worked. */
 static int recover(struct redis_reader *reader, struct error *error) {
     char why[ERROR_TEXT_SIZE];
     snprintf(why, sizeof why, "%s", error->text);
@@ -419,11 +417,11 @@ static int recover(struct redis_reader *reader, struct error *error) {
     disconnect(reader);
     if (!worked)
         return retry_wait(&reader->retry, why, error);
-    feed_detail("%s: %s; connecting again", reader->url.name, why);
+    feed_detail("%s: %s; reconnecting", reader->url.name, why);
     return 0;
 }
 
-/* The next thing to be done over the connection. */
+/* Does the next step on the connection. */
 static int advance(struct redis_reader *reader, struct pending *pending, struct error *error) {
     if (reader->reply) {
         bool idle = !reader->any && reader->read == reader->count && pending_count(pending) > 0;
@@ -439,8 +437,9 @@ static int advance(struct redis_reader *reader, struct pending *pending, struct 
     return read_more(reader, pending, error);
 }
 
-/* The next entry: 1, valid until the next call. Meanwhile what is settled of `pending` (with the
-   topic as `what`) is acknowledged. -1: FEED_INTERRUPTED; EX_NOPERM, EX_UNAVAILABLE. */
+/* Returns 1 and the next entry, valid until the next call. Meanwhile it acknowledges settled
+   entries of `pending` (`what` is the topic). Returns -1 on FEED_INTERRUPTED, EX_NOPERM or
+   EX_UNAVAILABLE. */
 static int reader_next(struct redis_reader *reader, struct pending *pending,
                        struct redis_entry *entry, struct error *error) {
     while (!reader->reply || !take_entry(reader, entry))
@@ -451,12 +450,12 @@ static int reader_next(struct redis_reader *reader, struct pending *pending,
     return 1;
 }
 
-/* Acknowledge what is settled, and nothing else, so that nobody is asked twice. */
+/* Acknowledges settled entries and handles no other events. */
 static int settle_all(struct redis_reader *reader, struct pending *pending, struct error *error) {
     const struct timeval limit = {.tv_sec = CLOSE_SECONDS};
     reader->closing = true;
     if (!reader->ready)
-        return error_set(error, EX_TEMPFAIL, "it is not there");
+        return error_set(error, EX_TEMPFAIL, "not connected");
     redisSetTimeout(reader->context, limit);
     for (; reader->owed > 0; reader->owed--) {
         redisReply *late = receive(reader, error);
@@ -470,13 +469,13 @@ static int settle_all(struct redis_reader *reader, struct pending *pending, stru
     return 0;
 }
 
-/* Acknowledge what is settled, for some seconds at most, and close. */
+/* Acknowledges settled entries within a few seconds, and closes. */
 static void reader_close(struct redis_reader *reader, struct pending *pending) {
     struct error error;
     if (pending && pending_settled(pending) > 0 && settle_all(reader, pending, &error) < 0)
-        feed_say("%s: %s; it will give %zu entries again that the daemon has, and answers as "
-                 "duplicates",
-                 reader->url.name, error.text, pending_settled(pending));
+        feed_print("%s: %s; Redis will deliver %zu entries again that the daemon has, which it "
+                   "treats as duplicates",
+                   reader->url.name, error.text, pending_settled(pending));
     drop_reply(reader);
     disconnect(reader);
     forget_others(reader);
@@ -491,7 +490,7 @@ struct redis {
     const char *url, *user, *password_file, *field;
     struct payload *payload;
     struct message_number number;
-    char id[ID_SIZE]; /* of the newest entry, for sentences */
+    char id[ID_SIZE]; /* ID of the newest entry, for messages */
     char *object;     /* its fields as JSON */
 };
 
@@ -508,8 +507,8 @@ static struct source *create(void) {
     return &redis->source;
 }
 
-static int take_field(void *values, const struct option_row *row, const char *text,
-                      struct error *error) {
+static int set_field(void *values, const struct option_row *row, const char *text,
+                     struct error *error) {
     struct redis *redis = values;
     struct option_list *columns = &redis->source.fields.columns;
     if (!strchr(text, '='))
@@ -526,26 +525,25 @@ static const struct option_row OPTIONS[] = {
     {"url", 0, "URL", "the server: " REDIS_URL_FORM " (default " REDIS_URL ")",
      OPTION_TEXT(struct redis, url)},
     {"user", 0, "NAME", "log in as NAME", OPTION_TEXT(struct redis, user)},
-    {"password-file", 0, "FILE", "log in with the first line of FILE",
+    {"password-file", 0, "FILE", "log in with the password in the first line of FILE",
      OPTION_FILE(struct redis, password_file)},
-    {"group", 0, "NAME", "the consumer group, which is made if there is none (default runnel)",
+    {"group", 0, "NAME", "the consumer group, created if it does not exist (default runnel)",
      OPTION_TEXT(struct redis, reader.group)},
     {"consumer", 0, "NAME",
-     "the consumer in it; each of several feeders needs a name of its own, which it keeps (default "
-     "runnel-feed)",
+     "the consumer; each of several feeders needs its own permanent name (default runnel-feed)",
      OPTION_TEXT(struct redis, reader.consumer)},
     {"from", 0, "ID",
-     "where a group begins that is made: after this entry, 0 for the first, $ for those to come "
-     "(default 0)",
+     "first entry of a new group: after this ID, 0 for the first, $ for future entries (default 0)",
      OPTION_TEXT(struct redis, reader.from)},
     {"field", 0, "NAME",
-     "the field of an entry that holds the example (default: the only one; several are an object); "
-     "as COLUMN=PATH " FIELD_OPTION_HELP,
-     OPTION_TAKE(take_field)},
-    {"batch", 0, "N", "entries to ask for at once (default 500)",
+     "the field of an entry with the example (default: the only field; several fields are an "
+     "object); as COLUMN=PATH " FIELD_OPTION_HELP,
+     OPTION_TAKE(set_field)},
+    {"batch", 0, "N", "entries per request (default 500)",
      OPTION_COUNT(struct redis, reader.batch, 1, 100000)},
     {"take-over", 0, "SECONDS",
-     "at the start, send what other consumers of the group have left for so long (default 60)",
+     "at the start, send entries that other consumers have not acknowledged for so many seconds "
+     "(default 60)",
      OPTION_SECONDS(struct redis, reader.take_over)},
     PAYLOAD_OPTIONS(struct redis),
     OPTIONS_END,
@@ -564,21 +562,21 @@ static int open_redis(struct source *source, char **operands, struct error *erro
     return 0;
 }
 
-/* ---- an entry ---- */
+/* ---- Entries ---- */
 
 static int number_entry(struct redis *redis, const struct redis_entry *entry, struct error *error) {
     const struct redis_reader *reader = &redis->reader;
     if (!redis_id_number((struct redis_id){entry->first, entry->second}, &redis->number))
-        return error_set(error, EX_DATAERR,
-                         "entry %s: the second part of its id is above %lu, so that it cannot be "
-                         "told apart from the next: let Redis make the ids",
-                         redis->id, (1UL << REDIS_SECOND_BITS) - 1);
+        return error_set(
+            error, EX_DATAERR,
+            "entry %s: the second part of its id is greater than %lu; let Redis generate the ids",
+            redis->id, (1UL << REDIS_SECOND_BITS) - 1);
     redis->number.producer = broker_producer("redis", reader->url.name, entry->stream,
                                              reader->group, entry->consumer, NULL);
     return 0;
 }
 
-/* 1: the entry is an example. 0: it is none. -1. */
+/* Takes an entry. Returns 1, 0 if it is not an example, or -1. */
 static int take(struct redis *redis, const struct redis_entry *entry, struct step *step,
                 struct error *error) {
     struct message message = {.id = redis->id,
@@ -591,7 +589,8 @@ static int take(struct redis *redis, const struct redis_entry *entry, struct ste
     if (number_entry(redis, entry, error) < 0)
         return -1;
     message.time = redis_id_time((struct redis_id){entry->first, entry->second});
-    if (!entry->fields) /* deleted from the stream, but not from the list of what was given */
+    /* deleted from the stream, but still in the list of unacknowledged entries */
+    if (!entry->fields)
         return 0;
     redis_payload(entry->fields, redis->field, &message, &redis->object);
     return payload_step(redis->payload, &message, step, error);
@@ -623,11 +622,9 @@ static void close_redis(struct source **source) {
 }
 
 const struct source_type source_redis = {
-    .command = {"redis", "STREAM...", "streams of Redis, through a consumer group",
-                .rows = OPTIONS},
-    .notes = PAYLOAD_NOTES
-    "Its stream is named as that of Redis. An entry with several fields is an object "
-    "that names columns.",
+    .command = {"redis", "STREAM...", "Redis streams through a consumer group", .rows = OPTIONS},
+    .notes = PAYLOAD_NOTES "The stream of an entry is its Redis stream. An entry with several "
+                           "fields is an object with named columns.",
     .endless = true,
     .ready = true,
     .maps = true,

@@ -14,7 +14,7 @@ enum { GENERATOR_COUNT = sizeof GENERATORS / sizeof GENERATORS[0] };
 #define NOISE_MAX 1e6
 #define NOT_GIVEN UINT64_MAX
 
-/* What was given on the command line, before the kind was known. */
+/* The options, before the kind is known. */
 struct source_synth {
     struct synth synth;
     bool noise_given;
@@ -32,7 +32,7 @@ static struct source *create(void) {
 
 #define SETTING(which) OPTION_COUNT(struct source_synth, synth.settings[which], 0, NOT_GIVEN - 1)
 
-/* The first rows are the settings, in their order. */
+/* The first rows are the settings, in the order of the enum. */
 static const struct option_row OPTIONS[] = {
     {"size", 0, "N", "numbers in x: sine (default 1), drift (default 4)", SETTING(SYNTH_SIZE)},
     {"length", 0, "N", "adding: shortest sequence (100); copy: symbols to remember (10)",
@@ -42,7 +42,7 @@ static const struct option_row OPTIONS[] = {
     {"alphabet", 0, "N", "copy: different symbols (8); input.size is N + 2, output.size N",
      SETTING(SYNTH_ALPHABET)},
     {"change", 0, "N", "drift: steps between two changes, 0 = never (1000)", SETTING(SYNTH_CHANGE)},
-    {"seed", 0, "N", "the same seed, the same bytes (default 1)",
+    {"seed", 0, "N", "the same seed gives the same bytes (default 1)",
      OPTION_COUNT(struct source_synth, synth.seed, 0, UINT64_MAX)},
     {"noise", 0, "SD", "normal noise on x (sine, mackey-glass, lorenz) or y (drift)",
      OPTION_REAL(struct source_synth, synth.noise, 0, NOISE_MAX),
@@ -55,14 +55,13 @@ static int find_generator(struct synth *synth, const char *name, struct error *e
         if (strcmp(GENERATORS[i]->name, name) == 0)
             synth->generator = GENERATORS[i];
     if (!synth->generator)
-        return error_set(error, EX_USAGE,
-                         "there is no kind '%s'; expected sine, mackey-glass, lorenz, adding, copy "
-                         "or drift",
-                         name);
+        return error_set(
+            error, EX_USAGE,
+            "unknown kind '%s'; expected sine, mackey-glass, lorenz, adding, copy or drift", name);
     return 0;
 }
 
-/* Every setting must be one of the kind, and within its range. */
+/* Checks that the kind has every given setting, and its range. */
 static int settle(struct source_synth *own, struct error *error) {
     struct synth *synth = &own->synth;
     for (int i = 0; i < SYNTH_SETTINGS; i++) {
@@ -72,16 +71,15 @@ static int settle(struct source_synth *own, struct error *error) {
         if (*value == NOT_GIVEN)
             *value = range->preset;
         else if (range->maximum == 0)
-            return error_set(error, EX_USAGE, "--%s is no option of %s", name,
+            return error_set(error, EX_USAGE, "--%s: not supported by %s", name,
                              synth->generator->name);
         else if (*value < range->minimum || *value > range->maximum)
-            return error_set(error, EX_USAGE, "--%s: found %llu, %s takes %llu..%llu", name,
-                             (unsigned long long)*value, synth->generator->name,
-                             (unsigned long long)range->minimum,
-                             (unsigned long long)range->maximum);
+            return error_set(error, EX_USAGE, "--%s: expected %llu to %llu for %s, got %llu", name,
+                             (unsigned long long)range->minimum, (unsigned long long)range->maximum,
+                             synth->generator->name, (unsigned long long)*value);
     }
     if (own->noise_given && !synth->generator->noisy)
-        return error_set(error, EX_USAGE, "--noise is no option of %s", synth->generator->name);
+        return error_set(error, EX_USAGE, "--noise: not supported by %s", synth->generator->name);
     return 0;
 }
 

@@ -1,6 +1,6 @@
-/* The bytes of a file as symbols, one step each: as their own value 0..255, or as their place
-   among the distinct bytes of an alphabet. There is no target: a model of `target: next` learns to
-   predict the byte that follows. */
+/* Bytes of a file as symbols, one step each: their value 0..255, or their index among the distinct
+   bytes of an alphabet. The stream has no target: a model with `target: next` learns to predict the
+   next byte. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,10 +16,10 @@ struct text {
     struct input *input;
     const char *alphabet; /* NULL: every byte is a symbol; "auto"; or a file */
     bool end;             /* the last byte ends the sequence */
-    int symbols[BYTES];   /* of a byte, or NOT_A_SYMBOL */
+    int symbols[BYTES];   /* symbol of each byte, or NOT_A_SYMBOL */
     const unsigned char *chunk;
-    size_t left;     /* bytes in the chunk */
-    uint64_t offset; /* of the next byte in the file */
+    size_t left;     /* remaining bytes of the chunk */
+    uint64_t offset; /* offset of the next byte in the file */
     uint64_t line;
     uint32_t symbol; /* the step's x */
 };
@@ -31,14 +31,14 @@ static struct source *create(void) {
 
 static const struct option_row OPTIONS[] = {
     {"alphabet", 0, "FILE",
-     "number the distinct bytes of that file 0..n-1; auto: of the file that is sent, and say how "
-     "many they are (default: a byte's own value, an alphabet of 256)",
+     "number the distinct bytes of this file 0..n-1; auto: of the input file, and print the "
+     "alphabet (default: a byte's own value, an alphabet of 256)",
      OPTION_FILE(struct text, alphabet)},
     {"end", 0, NULL, "the last byte of the file ends the sequence", OPTION_FLAG(struct text, end)},
     OPTIONS_END,
 };
 
-/* Number the distinct bytes of what is left of the input, in the order of their values. */
+/* Numbers the distinct bytes of the rest of the input by value. */
 static int learn_alphabet(struct text *text, struct input *input, struct error *error) {
     const unsigned char *chunk;
     size_t size;
@@ -52,9 +52,10 @@ static int learn_alphabet(struct text *text, struct input *input, struct error *
     for (int byte = 0; byte < BYTES; byte++)
         text->symbols[byte] = seen[byte] ? count++ : NOT_A_SYMBOL;
     if (count == 0)
-        return error_set(error, EX_DATAERR, "%s: is empty, so it has no alphabet",
+        return error_set(error, EX_DATAERR, "%s: empty file; an alphabet needs at least one byte",
                          input_name(input));
-    feed_say("alphabet of %d symbols from %s: the model's input.size", count, input_name(input));
+    feed_print("alphabet of %d symbols from %s; set the model's input.size to this number", count,
+               input_name(input));
     for (int byte = 0; byte < BYTES; byte++)
         if (seen[byte])
             feed_detail(isgraph(byte) ? "symbol %d is byte %d, '%c'" : "symbol %d is byte %d",
@@ -70,7 +71,7 @@ static int open_alphabet(struct text *text, struct error *error) {
     if (strcmp(text->alphabet, "auto") == 0) {
         if (text->source.once)
             return error_set(error, EX_USAGE,
-                             "--alphabet auto: a pipe cannot be read twice; name a file instead");
+                             "--alphabet auto: cannot read a pipe twice; use a file instead");
         return learn_alphabet(text, text->input, error) < 0 ? -1 : input_rewind(text->input, error);
     }
     struct input *input;
@@ -117,8 +118,8 @@ static int next(struct source *source, struct step *step, struct error *error) {
         symbol = text->symbols[byte];
         if (symbol == NOT_A_SYMBOL && !source->skip_bad)
             return error_set(error, EX_DATAERR,
-                             "%s:%llu: byte number %llu is 0x%02X, which is not in the alphabet of "
-                             "%s; --skip-bad skips such bytes",
+                             "%s:%llu: byte %llu is 0x%02X, which is not in the alphabet of %s; "
+                             "use --skip-bad to skip such bytes",
                              input_name(text->input), (unsigned long long)text->line,
                              (unsigned long long)text->offset, byte, text->alphabet);
         source->skipped += symbol == NOT_A_SYMBOL;

@@ -1,42 +1,45 @@
-/* The sources that this build leaves out, since their libraries were not there: only their names,
-   and what is missing. */
+/* Sources that this build lacks, because a library was missing: only their names and the way to add
+   them. */
 #include "build-config.h"
 #include "streams/feed.h"
 
-#define WITHOUT(what, sentence, library)                                                           \
+#define WITHOUT(source, sentence, library, package, option)                                        \
     {                                                                                              \
-        .command = {what, "...", sentence " (not in this build)"},                                 \
-        .missing = "this runnel-feed was built without " library ", which it needs for " what      \
+        .command = {source, "...", sentence " (not in this build)"},                               \
+        .missing = source ": this runnel-feed was built without " library "; install " package     \
+                          " and build with configure " option                                      \
     }
 
 #ifndef RUNNEL_MQTT
 const struct source_type source_mqtt =
-    WITHOUT("mqtt", "topics of MQTT, with + and #", "libmosquitto (libmosquitto-dev)");
+    WITHOUT("mqtt", "MQTT topics, with + and #", "libmosquitto", "libmosquitto-dev", "--with-mqtt");
 #endif
 
 #ifndef RUNNEL_REDIS
-const struct source_type source_redis =
-    WITHOUT("redis", "streams of Redis, through a consumer group", "hiredis (libhiredis-dev)");
+const struct source_type source_redis = WITHOUT("redis", "Redis streams through a consumer group",
+                                                "hiredis", "libhiredis-dev", "--with-redis");
 #endif
 
 #ifndef RUNNEL_KAFKA
-const struct source_type source_kafka =
-    WITHOUT("kafka", "topics of Kafka, through a consumer group", "librdkafka (librdkafka-dev)");
+const struct source_type source_kafka = WITHOUT("kafka", "Kafka topics through a consumer group",
+                                                "librdkafka", "librdkafka-dev", "--with-kafka");
 #endif
 
 #ifndef RUNNEL_CURL
-const struct source_type source_prometheus = WITHOUT(
-    "prometheus", "metrics that a server offers to Prometheus", "libcurl (libcurl4-openssl-dev)");
-const struct source_type source_http = WITHOUT(
-    "http", "JSON that a server answers, asked again and again", "libcurl (libcurl4-openssl-dev)");
+const struct source_type source_prometheus =
+    WITHOUT("prometheus", "metrics of a server in Prometheus format", "libcurl",
+            "libcurl4-openssl-dev", "--with-curl");
+const struct source_type source_http =
+    WITHOUT("http", "JSON from an HTTP server, requested periodically", "libcurl",
+            "libcurl4-openssl-dev", "--with-curl");
 #endif
 
 #ifndef RUNNEL_NATS
 const struct source_type source_nats =
-    WITHOUT("nats", "a stream of NATS JetStream", "libnats (libnats-dev)");
+    WITHOUT("nats", "a NATS JetStream stream", "libnats", "libnats-dev", "--with-nats");
 #endif
 
 #ifndef RUNNEL_SYSTEMD
-const struct source_type source_journal =
-    WITHOUT("journal", "entries of systemd's journal", "libsystemd (libsystemd-dev)");
+const struct source_type source_journal = WITHOUT("journal", "entries of systemd's journal",
+                                                  "libsystemd", "libsystemd-dev", "--with-systemd");
 #endif

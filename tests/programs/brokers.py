@@ -268,10 +268,10 @@ def check_learned(directory, process, feed=None):
 def check_json(directory, feed, process):
     """The third has no sensor and is counted."""
     check_learned(directory, process, feed)
-    said = await_text(feed, "is no example")
+    said = await_text(feed, "is not an example")
     status, err = finish(feed)
     said += err
-    assert status == 0 and "field 'sensor': not found" in said, (status, said)
+    assert status == 0 and "field 'sensor': stream name not found" in said, (status, said)
     assert said.count("ignored field") == 1 and ": data.unit, site (--field" in said, said
 
 

@@ -1,4 +1,4 @@
-"""What the tests of a daemon that reads a broker itself share."""
+"""Common functions of tests of a daemon that reads a broker."""
 import json
 import struct
 
@@ -16,11 +16,12 @@ def fnv1a(text):
 
 
 def partition_of(key, count):
-    """As docs/reference/brokers.md has it: FNV-1a of 64 bits of the key, modulo the number of partitions."""
+    """The rule of docs/reference/brokers.md: 64-bit FNV-1a of the key, modulo the number of
+    partitions."""
     return fnv1a(key) % count
 
 
-# A stream as if it had never been: KEYS[1], the id of its first entry, and its fields.
+# Creates a stream again: KEYS[1], the ID of its first entry, and its fields.
 MAKE_AGAIN = "redis.call('DEL', KEYS[1]) return redis.call('XADD', KEYS[1], unpack(ARGV))"
 
 
@@ -32,23 +33,23 @@ def config(directory, examples):
 
 
 def json_daemon(directory, broker, more=""):
-    """One that takes brokers.JSON_MESSAGES as they are."""
+    """A daemon that reads brokers.JSON_MESSAGES."""
     text = config(directory, "{" + broker + ", json: {field: [t=data.temperature, load=load], key_field: sensor, "
                   "time_field: ts" + more + "}}")
     return running.Daemon(directory, brokers.with_names(text))
 
 
 def ends(daemon, code, *words):
-    """A daemon that ends by itself, and what it says."""
+    """Checks that a daemon ends, its exit code and words of its output."""
     with daemon as d:
         assert d.process.wait(running.LIMIT) == code, (d.process.returncode, d.text())
-        said = d.text()
+        output = d.text()
     for word in words:
-        assert word in said, (word, said)
+        assert word in output, (word, output)
 
 
 def plain(directory, learned):
-    """The parameters of a daemon that is sent the same examples over its socket, one after the other."""
+    """The parameters of a daemon that gets the same examples in order over its socket."""
     directory.mkdir()
     with brokers.daemon(directory, "pull") as d, d.socket(running.zmq.PUSH, "examples") as socket:
         socket.setsockopt(running.zmq.SNDHWM, 0)
@@ -59,7 +60,7 @@ def plain(directory, learned):
 
 
 def skips(directory):
-    """The places that the journal left, in their order."""
+    """The places that the journal has skipped, in order."""
     found = brokers.rows(directory, "SELECT command FROM entries WHERE kind > 1 ORDER BY position")
     return [json.loads(text)["place"] for text, in found if json.loads(text)["command"] == "skip"]
 
@@ -69,7 +70,7 @@ def consumer(daemon):
 
 
 def wait_kept(daemon, count):
-    """The status of a daemon that has learned so many examples and has all of its journal on disk."""
+    """The status of a daemon that has learned so many examples and has its whole journal on disk."""
     running.wait_learned(daemon, count)
     brokers.until(lambda: (s := daemon.ask("status")["journal"])["durable"] == s["position"])
     return daemon.ask("status")

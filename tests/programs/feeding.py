@@ -1,4 +1,4 @@
-"""What the tests of runnel-feed share: run it, receive what it sends, decode the bytes."""
+"""Common functions of runnel-feed's tests: run it, receive what it sends, and decode it."""
 import collections
 import os
 import pathlib
@@ -18,7 +18,7 @@ except ImportError:
 
 PROGRAM = str(pathlib.Path(os.environ.get("builddir", "."), "runnel-feed"))
 OK, USAGE, BAD_DATA, NO_INPUT, UNAVAILABLE = 0, 64, 65, 66, 69
-LIMIT = 60  # seconds: no wait here depends on it, it ends a test that hangs
+LIMIT = 60  # seconds: only ends a test that hangs
 END, DO_NOT_LEARN = 1, 2
 NO_CLASS = 0xFFFFFFFF
 
@@ -28,7 +28,7 @@ Fed = collections.namedtuple("Fed", "status out err examples")
 
 
 def decode(frames, x_type="<f4", y_type="<f4"):
-    """An example as the binary message of docs/reference/protocol.md has it; y and header are None when absent."""
+    """Decodes a binary message of docs/reference/protocol.md; y and header are None if absent."""
     header = None
     if len(frames) > 3:
         header = Header(*struct.unpack("<BBHIQd", frames[3][:24]))
@@ -39,7 +39,7 @@ def decode(frames, x_type="<f4", y_type="<f4"):
 
 
 class Receiver:
-    """A PULL socket on an endpoint of its own."""
+    """A PULL socket with its own endpoint."""
 
     def __init__(self, directory, name="examples", queue=1000):
         self.context = zmq.Context()
@@ -56,7 +56,7 @@ class Receiver:
         return self
 
     def take(self, milliseconds=1000 * LIMIT):
-        """The next message's frames, or None when none came in time."""
+        """The next message's frames, or None after the time limit."""
         return self.socket.recv_multipart() if self.socket.poll(milliseconds) else None
 
     def connected(self):
@@ -66,8 +66,8 @@ class Receiver:
         return self.connections > 0
 
     def take_all(self, process):
-        """The frames of all messages that still come until the process, the only sender, has ended: the
-        end of its connections comes after what it sent over them, however late that is read."""
+        """The frames of all messages until the process, the only sender, has ended: its connections
+        close after their last message, even if it is read late."""
         frames, end, ended = [], time.monotonic() + LIMIT, False
         while not ended or self.connected():
             ended = process.poll() is not None
@@ -88,25 +88,25 @@ class Receiver:
 
 
 def start(*arguments, **options):
-    """Its pipes are unbuffered: what readline leaves is there for communicate."""
+    """Unbuffered pipes, so that communicate gets the rest after readline."""
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "bufsize": 0, **options}
     return subprocess.Popen([PROGRAM, *map(str, arguments)], **options)
 
 
 def run(*arguments, stdin=b""):
-    """Without a receiver: for errors and --print."""
+    """Runs it without a receiver: for errors and --print."""
     done = subprocess.run([PROGRAM, *map(str, arguments)], input=stdin, capture_output=True,
                           timeout=LIMIT, check=False)
     return Fed(done.returncode, done.stdout.decode(), done.stderr.decode(), [])
 
 
 def feed(*arguments, stdin=b"", x_type="<f4", y_type="<f4"):
-    """Run it to its end against a receiver: everything it sent, in order."""
+    """Runs it to its end with a receiver, and returns everything it sent in order."""
     with tempfile.TemporaryDirectory() as directory, Receiver(directory) as receiver:
         receiver.bind()
         process = start(*arguments, "--connect", receiver.endpoint,
                         stdin=subprocess.PIPE if stdin else None)
-        if stdin: # less than a pipe holds
+        if stdin: # fits into a pipe
             process.stdin.write(stdin)
             process.stdin.close()
             process.stdin = None
@@ -117,12 +117,12 @@ def feed(*arguments, stdin=b"", x_type="<f4", y_type="<f4"):
 
 
 def good(*arguments, **options):
-    """The examples of a run that must end well."""
+    """The examples of a run that must succeed."""
     fed = feed(*arguments, **options)
     assert fed.status == OK, (arguments, fed.status, fed.err)
     return fed.examples
 
 
 def ends(examples):
-    """Which of the examples end their sequence."""
+    """Indices of the examples that end their sequence."""
     return [i for i, e in enumerate(examples) if e.header and e.header.flags & END]

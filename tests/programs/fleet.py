@@ -1,5 +1,5 @@
-"""Daemons that share streams of Redis, or a topic of Kafka, for tests and figures: to start and to kill them, and to find what
-became of each message in all their journals."""
+"""Fleets on Redis or Kafka for tests and figures: start and kill daemons, and find in their
+journals what became of each message."""
 import contextlib
 import json
 import os
@@ -39,14 +39,14 @@ state: {{directory: {d}/state, checkpoint: {{examples: {every}, seconds: 1}}, jo
 
 
 class Kafka(kafka.Kafka):
-    """A cluster with the topics of a fleet; down and up stand for an end and a start."""
+    """A cluster with the topics of a fleet; down and up act as a stop and a start."""
     topic, group = "s", "fleet"
-    away = 0.3  # seconds at most, after a kill
+    away = 0.3  # maximum seconds after a kill
 
     def __init__(self, parts=4, lease=3.5, speed=2):
-        """The mock lets a new member wait for nearly as long as a session, and ends a shorter one meanwhile, by its
-        clock. It answers a fetch after its time, whatever comes; and never who waits to join when it ends that
-        session, as it may after it was stopped: then the time for polls has to pass."""
+        """The mock lets a new member wait for nearly a whole session, and meanwhile ends a shorter session by its clock. It
+        answers a fetch only after its wait time. It never answers a member that waits to join when it ends that session,
+        which may happen after a stop: then the poll timeout has to pass."""
         super().__init__(speed=speed)
         self.lease, self.speed = lease, speed
         self.settings = ("fetch.wait.max.ms=10", "reconnect.backoff.max.ms=100",
@@ -66,10 +66,10 @@ class Kafka(kafka.Kafka):
 
 
 class RealKafka(kafka.Kafka):
-    """A cluster that runs, with a topic and a group of this run's own. Nodes are killed and started by commands,
-    whose {} is a node's name; what is loaded is written by and by, as soon as servers take it."""
-    away = 12  # seconds at most, after a kill: for more than a node's session
-    lease = 6  # seconds: group.min.session.timeout.ms as clusters have it
+    """A running cluster, with a topic and a group for this run. Commands kill and start nodes, where {} is a node's name;
+    messages are loaded once servers accept them."""
+    away = 12  # maximum seconds after a kill: longer than a node's session
+    lease = 6  # seconds: default group.min.session.timeout.ms of clusters
     settings = ("reconnect.backoff.max.ms=1000",)
 
     def __init__(self, servers, parts, seed, nodes=(), kill="", start=""):
@@ -104,7 +104,7 @@ class RealKafka(kafka.Kafka):
             assert process.wait() == 0, f"exit {process.returncode}: {command.replace('{}', node)}"
 
     def kill(self):
-        """One node, or several: then a topic has too few of them for a while."""
+        """Kills one node or several: then a topic has too few of them for a while."""
         count = self.chance.choice([1, 1, 1, 2, len(self.nodes)])
         self.dead = self.chance.sample(self.nodes, min(count, len(self.nodes)))
         what = f"{len(self.dead)} of {len(self.nodes)} nodes"
@@ -145,7 +145,7 @@ def text(directory, broker, name, parts=4, lease=None, every=100, average=0, mor
 
 
 class Member(running.Daemon):
-    """One daemon of the fleet, in a directory of its own; it is started again with the same state."""
+    """One daemon of the fleet in its own directory; it is started again with the same state."""
 
     def __init__(self, directory, broker, name, **options):
         mine = pathlib.Path(directory) / name
@@ -159,7 +159,7 @@ class Member(running.Daemon):
                                         stderr=self.log, env=self.environment)
 
     def stop(self):
-        """As people do: its exit code."""
+        """Stops it as users do, and returns its exit code."""
         return self.end(signal.SIGTERM)
 
     def kill(self):
@@ -167,7 +167,7 @@ class Member(running.Daemon):
 
 
 def add(redis, numbers, keys, parts):
-    """Message n is key n % keys, with the number n, in the partition of its key."""
+    """Message n has key n % keys and the number n, in the partition of its key."""
     if is_kafka(redis):
         redis.load(redis.topic, [(kafka.partition_of(key, parts), key, json.dumps({"stream": key, "x": [n]}))
                          for n in numbers for key in [f"key-{n % keys}"]])
@@ -178,7 +178,7 @@ def add(redis, numbers, keys, parts):
 
 
 def place(broker):
-    """What a Member is given."""
+    """The options of a Member."""
     return broker if is_kafka(broker) else broker.url
 
 
@@ -194,7 +194,7 @@ def group_of(broker, group):
 
 
 def look(redis, group=None):
-    """What runnel-fleet says."""
+    """The JSON of runnel-fleet."""
     done = subprocess.run([TOOL, "status", "--json", *where(redis), "--group", group_of(redis, group)],
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=running.LIMIT,
                           check=False)
@@ -202,7 +202,7 @@ def look(redis, group=None):
 
 
 def act(redis, *words, group=None):
-    """Exit status and what it says."""
+    """Exit status and output."""
     done = subprocess.run([TOOL, *words, *where(redis), "--group", group_of(redis, group)], text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=running.LIMIT,
                           check=False)
@@ -210,13 +210,13 @@ def act(redis, *words, group=None):
 
 
 def owners(redis, group=None):
-    """Which daemon has which partition."""
+    """The owner of each partition."""
     seen = look(redis, group)
     return [part["daemon"] or "" for part in seen["partitions"]] if seen else []
 
 
 def entries(directory):
-    """Its journal: (position, kind, stream, x or command, producer, epoch, sequence)."""
+    """The journal's entries: (position, kind, stream, x or command, producer, epoch, sequence)."""
     with contextlib.closing(sqlite3.connect(f"file:{directory}/state/journal.sqlite?mode=ro",
                                             uri=True)) as file:
         return file.execute("SELECT position, kind, stream, x, command, producer, epoch, sequence "
@@ -228,8 +228,8 @@ def signed(number):
 
 
 def learned(directory):
-    """(key, n) of each message that counts in the daemon's journal, in its order: without what its
-    rollbacks leave out."""
+    """(key, n) of each message that counts in the daemon's journal, in order, without those that
+    rollbacks have removed."""
     rows = entries(directory)
     backs = [(row[0], json.loads(row[4])) for row in rows if row[1] == ROLLBACK]
 
@@ -250,8 +250,8 @@ def left_out(directory):
 
 
 def once(members, count, keys):
-    """Every message is learned once, by one daemon, and those of a stream in their order: none is
-    missing. Returns how many each has."""
+    """Checks that one daemon learned each message once, in order within each stream. Returns how
+    many each has learned."""
     found = {member.name: learned(member.directory) for member in members}
     all_of_them = sorted(n for mine in found.values() for _, n in mine)
     seen = set(all_of_them)
@@ -268,7 +268,7 @@ def once(members, count, keys):
 
 
 def alone(member, directory, from_the_beginning):
-    """A daemon with a copy of the member's state, which has its configuration, but is in no fleet: it
+    """A daemon with a copy of the member's state and configuration, but outside the fleet: it
     resumes, or learns the whole journal again."""
     copy = pathlib.Path(directory) / f"{'again' if from_the_beginning else 'last'}-{member.name}"
     copy.mkdir()
@@ -286,13 +286,13 @@ def alone(member, directory, from_the_beginning):
 
 
 def bits(daemon, keys):
-    """Its parameters, and the state of each stream that it has."""
+    """Its parameters, and the state of each of its streams."""
     states = [daemon.request("export", stream=f"key-{key}")[1:] for key in range(keys)]
     return daemon.export(), states
 
 
 def same_bits(member, directory, keys):
-    """What it has learned is what its journal says."""
+    """Checks that a replay of its journal leads to the same state."""
     with alone(member, directory, True) as again:
         expected = bits(again, keys)
     with alone(member, directory, False) as last:
@@ -300,8 +300,8 @@ def same_bits(member, directory, keys):
 
 
 def sent_again(member, directory, keys):
-    """runnel-replay sends the journal of the member, which has ended, to a daemon that is in no fleet: that
-    one has learned the same in the end."""
+    """runnel-replay sends the journal of the ended member to a daemon outside the fleet, which
+    learns the same."""
     other = pathlib.Path(directory) / f"sent-{member.name}"
     other.mkdir()
     plain = member.path.read_text(encoding="utf-8").replace(str(member.directory), str(other))
@@ -320,8 +320,8 @@ def sent_again(member, directory, keys):
 
 
 def two_copies(directory, broker, keys, parts):
-    """A daemon, and one with its name and a copy of its state directory: the first that has been displaced for the
-    third time ends, and the other learns all that there is."""
+    """A daemon, and another with the same name and a copy of its state directory: the first to be
+    displaced three times ends, and the other learns everything."""
     add(broker, range(100), keys, parts)
     with Member(directory, place(broker), "anna") as anna:
         until(lambda: lag(broker) == 0, "learned", [anna])
@@ -333,8 +333,8 @@ def two_copies(directory, broker, keys, parts):
             until(lambda: anna.process.poll() is not None or copy.process.poll() is not None, "one ends")
             ended, stays = (anna, copy) if anna.process.poll() is not None else (copy, anna)
             assert ended.process.wait() == 78, ended.text()
-            assert "another daemon of the name anna is in the fleet fleet, with a copy" in ended.text(), ended.text()
-            assert "this one joins again" in stays.text(), stays.text()
+            assert "another daemon with the name anna is in the fleet fleet, with a copy" in ended.text(), ended.text()
+            assert "this daemon joins again" in stays.text(), stays.text()
             add(broker, range(100, 200), keys, parts)
             until(lambda: lag(broker) == 0 and len(learned(stays.directory)) == 200, "all learned", [stays])
             once([stays], 200, keys)
@@ -342,7 +342,7 @@ def two_copies(directory, broker, keys, parts):
 
 @contextlib.contextmanager
 def emptied(directory, broker, keys, parts):
-    """A daemon that was killed, and whose state directory is gone, with messages that wait."""
+    """A daemon that was killed and has lost its state directory, with waiting messages."""
     with Member(directory, place(broker), "anna", lease=lease_of(broker, 5)) as anna:
         add(broker, range(100), keys, parts)
         all_learned(broker, [anna], ["anna"])
@@ -353,7 +353,8 @@ def emptied(directory, broker, keys, parts):
 
 
 def stopped_alone(directory, broker, keys, parts, turns=4):
-    """A daemon that is stopped for longer than its lease, again and again, is no copy of itself."""
+    """A daemon that is repeatedly stopped for longer than its lease does not count as a copy of
+    itself."""
     with Member(directory, place(broker), "anna", lease=lease_of(broker, 0.5)) as anna:
         for turn in range(turns):
             add(broker, range(20 * turn, 20 * turn + 20), keys, parts)
@@ -362,7 +363,7 @@ def stopped_alone(directory, broker, keys, parts, turns=4):
             until(lambda: look(broker)["daemons"][0]["state"] == "gone", "gone")
             anna.process.send_signal(signal.SIGCONT)
             until(lambda: look(broker)["daemons"][0]["state"] != "gone", "back", [anna])
-        assert "another daemon of the name" not in anna.text(), anna.text()
+        assert "another daemon with the name" not in anna.text(), anna.text()
         once([anna], 20 * turns, keys)
 
 
@@ -408,7 +409,7 @@ class Changed(Member):
 
 
 def ends(directory, broker, name, code, *words, **options):
-    """Who is no member ends with that exit code, and says why."""
+    """Checks the exit code and message of a daemon that cannot join."""
     with Changed(directory, place(broker), name, **options) as member:
         assert member.process.wait(running.LIMIT) == code, (member.process.returncode, member.text())
         for word in words:
@@ -416,7 +417,7 @@ def ends(directory, broker, name, code, *words, **options):
 
 
 def averaged_once(members, count):
-    """Both have learned so many, and have the same parameters then; they are ended."""
+    """Both daemons have learned so many and then have the same parameters; they are stopped."""
     until(lambda: all(status(member)["averages"] == 1 for member in members), "average", members)
     for member in members:
         assert member.ask("status")["examples"] == count
@@ -425,14 +426,14 @@ def averaged_once(members, count):
         member.kill()
 
 
-def says(broker, *words):
-    """Wait until runnel-fleet says all of it, to people."""
+def waits_for(broker, *words):
+    """Waits until runnel-fleet prints all of the words."""
     until(lambda: all(word in act(broker, "status")[1] for word in words), words)
 
 
-def said_in_words(broker, anna, bert):
-    """What learns with another clip, and that nothing is learned any more. They have two partitions each, and none is
-    left of them."""
+def status_table(broker, anna, bert):
+    """runnel-fleet names daemons with another clip, and partitions without a daemon. Both daemons
+    have two partitions each; both are killed."""
     halves = ["anna", "anna", "bert", "bert"]
     shared(broker, [anna, bert], halves)
     head, *rows = act(broker, "status", "--partitions")[1].splitlines()[2:]
@@ -440,18 +441,18 @@ def said_in_words(broker, anna, bert):
         ["anna", "learning", "2"], ["bert", "learning", "2"], ["all", "4"]], rows
     assert sorted(row.split()[1] for row in rows[5:9]) == halves, rows
     anna.ask("set", key="learning.clip", value=2)
-    until(lambda: "anna learns with learning.clip 2, and this daemon with 0" in bert.text(), "bert", [anna, bert])
-    until(lambda: "bert learns with learning.clip 0, and this daemon with 2" in anna.text(), "anna", [anna, bert])
-    says(broker, "learning.clip differs: 2 with anna, 0 with bert;")
+    until(lambda: "anna has learning.clip 2, this daemon 0" in bert.text(), "bert", [anna, bert])
+    until(lambda: "bert has learning.clip 0, this daemon 2" in anna.text(), "anna", [anna, bert])
+    waits_for(broker, "learning.clip differs: 2 (anna), 0 (bert);")
     bert.ask("set", key="learning.clip", value=2)
     until(lambda: "differs" not in act(broker, "status")[1], "alike", [anna, bert])
-    assert [member.text().count(" learns with ") for member in (anna, bert)] == [1, 1]
+    assert [member.text().count(" has learning.clip ") for member in (anna, bert)] == [1, 1]
     assert act(broker, "drain", "anna")[0] == 0
     shared(broker, [anna, bert], ["bert"] * 4)
     assert act(broker, "drain", "bert")[0] == 0
-    with contextlib.suppress(AssertionError):  # the last one that is drained goes on, also after a while
+    with contextlib.suppress(AssertionError):  # the last drained daemon continues
         until(lambda: owners(broker) != ["bert"] * 4, "given up", limit=2)
-    assert owners(broker) == ["bert"] * 4 and "by nobody" not in act(broker, "status")[1]
+    assert owners(broker) == ["bert"] * 4 and "without a daemon" not in act(broker, "status")[1]
     if is_kafka(broker):
         assert act(broker, "rebalance")[0] == 0
         shared(broker, [anna, bert], halves)
@@ -459,14 +460,14 @@ def said_in_words(broker, anna, bert):
         bert.kill()
     else:
         bert.kill()
-        says(broker, "4 partitions are learned by nobody: the only daemon that is there is drained; runnel-fleet")
+        waits_for(broker, "4 partitions without a daemon: the only running daemon is drained; run runnel-fleet")
     anna.kill()
-    says(broker, "4 partitions are learned by nobody: no daemon is there;")
+    waits_for(broker, "4 partitions without a daemon: no daemon is running;")
 
 
 class Kills:
-    """Random kills of a fleet's daemons and of its broker, while messages are added. As a context it ends the
-    daemons."""
+    """Random kills of a fleet's daemons and its broker, while messages are added. As a context
+    manager it stops the daemons."""
 
     def __init__(self, directory, redis, names, seed, parts=8, keys=40, lease=None, **options):
         self.directory, self.redis = pathlib.Path(directory), redis
@@ -489,16 +490,16 @@ class Kills:
         self.added += count
 
     def some_progress(self):
-        """Until the fleet has committed something more, or a while has passed: what is killed should have
-        something to lose, but nothing depends on it."""
+        """Waits until the fleet has committed something, or for a while: a kill should lose some
+        work, but nothing depends on it."""
         end, begin = time.monotonic() + self.chance.random() * 2 * self.pause, lag(self.redis)
         while time.monotonic() < end and lag(self.redis) == begin:
             time.sleep(0.01)
 
     def one(self):
-        """One kill, and what comes after it."""
-        # A real cluster is killed and started by commands; the mock aborts where a member repeats what it asked
-        # while the mock was stopped (its assertion `!member->resp`).
+        """One kill, and the recovery after it."""
+        # A real cluster is killed and started by commands. The mock aborts (assertion
+        # `!member->resp`) if a member repeats a request that it sent while the mock was stopped.
         more = [] if is_kafka(self.redis) else ["broker stopped"]
         kind = self.chance.choice(["kill", "kill", "kill away", "stopped", "broker", *more, "term", "together"])
         member = self.chance.choice(self.members)
@@ -514,7 +515,7 @@ class Kills:
                 if kind.endswith("kill"):
                     member.kill()
                     member.start()
-                elif kind.endswith("term"):  # it ends all the same
+                elif kind.endswith("term"):  # it still ends
                     self.term(member)
         elif kind == "together":
             self.redis.kill()
@@ -534,7 +535,7 @@ class Kills:
 
     @staticmethod
     def term(member):
-        """What was started just now may not take signals yet, and would end of this one."""
+        """A new process may not handle signals yet, and would be killed."""
         member.ask("status")
         status = member.stop()
         assert status == 0, (status, member.text()[-3000:])
@@ -542,7 +543,7 @@ class Kills:
 
     @contextlib.contextmanager
     def stopped(self, process):
-        """It does nothing for shorter or longer than the lease, and does not know of it."""
+        """Stops it for less or more than its lease, without its knowledge."""
         process.send_signal(signal.SIGSTOP)
         try:
             yield
@@ -551,7 +552,8 @@ class Kills:
             process.send_signal(signal.SIGCONT)
 
     def settle(self):
-        """All of it is learned, by daemons that are all there; they end. How many each has."""
+        """Waits until everything is learned with all daemons running, and stops them. Returns how
+        many each has learned."""
         names = {member.name for member in self.members}
         until(lambda: lag(self.redis) == 0 and names <= set(owners(self.redis)), "all learned",
               self.members, limit=4 * running.LIMIT)

@@ -1,5 +1,5 @@
-"""A cluster of Kafka for tests: librdkafka's mock in a process of its own (tests/support/mock_kafka.c),
-which keeps its messages in memory. It ends with the test, whatever becomes of it."""
+"""A Kafka cluster for tests: librdkafka's mock in its own process (tests/support/mock_kafka.c),
+with messages in memory. It ends with the test, even after a crash."""
 import os
 import pathlib
 import subprocess
@@ -7,7 +7,8 @@ import subprocess
 from brokers import die_with_parent
 
 PROGRAM = str(pathlib.Path(os.environ.get("builddir", "."), "tests/support/mock_kafka").resolve())
-# The mock lets the first member of a group wait for 3 seconds, and others for so long, less a second.
+# The mock lets the first member of a group wait for 3 seconds, and others for the session's length
+# minus a second.
 QUICK = ("--setting", "session.timeout.ms=3400", "--setting", "heartbeat.interval.ms=500")
 
 
@@ -15,7 +16,8 @@ MURMUR, MASK = 0x5BD1E995, 0xFFFFFFFF
 
 
 def partition_of(key, count):
-    """As clients in Java choose it: murmur2 of the key, without its sign, modulo the number of partitions."""
+    """The rule of Java clients: murmur2 of the key without its sign, modulo the number of
+    partitions."""
     data = key.encode()
     value = 0x9747B28C ^ len(data)
     whole = len(data) // 4 * 4
@@ -31,7 +33,8 @@ def partition_of(key, count):
 
 
 class Kafka:
-    """The mock, whose clock is so fast, or with `servers` a client of a real cluster: its topics stay there."""
+    """The mock with a faster clock or, with `servers`, a client of a real cluster, whose topics
+    stay."""
 
     def __init__(self, *servers, speed=1):
         self.process = subprocess.Popen([PROGRAM, *servers], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -42,7 +45,7 @@ class Kafka:
         assert self.servers
 
     def ask(self, line):
-        """What it prints before its "ok"."""
+        """Its output before "ok"."""
         self.process.stdin.write(line + "\n")
         lines = []
         while (line := self.process.stdout.readline().rstrip("\n")) != "ok":

@@ -1,5 +1,4 @@
-"""A server of NATS with JetStream for tests, on a port of the loopback that stays its own, with what it
-keeps on disk."""
+"""A NATS server with JetStream for tests, on its own loopback port, with its own files."""
 import json
 import re
 import socket
@@ -30,25 +29,25 @@ class Nats(brokers.Server):
             return False
 
     def talk(self, text, done):
-        """What the server says to it, until that is enough."""
+        """Collects the server's output until done() is true."""
         with socket.create_connection(("127.0.0.1", self.port), running.LIMIT) as link:
             options = json.dumps({"verbose": False, "pedantic": False, **self.login})
             link.sendall(b"CONNECT " + options.encode() + b"\r\n" + text)
-            said = b""
-            while not done(said):
+            output = b""
+            while not done(output):
                 more = link.recv(1 << 20)
                 if not more:
-                    raise OSError(said)
-                said += more
-        return said
+                    raise OSError(output)
+                output += more
+        return output
 
     def ask(self, subject, request=None, missing=False):
-        """The reply of JetStream's API; `missing`: None where there is no such thing."""
+        """The reply of JetStream's API; `missing`: None if it does not exist."""
         body = json.dumps(request).encode() if request else b""
-        said = self.talk(b"SUB reply 1\r\nPUB %s reply %d\r\n%s\r\n" %
+        output = self.talk(b"SUB reply 1\r\nPUB %s reply %d\r\n%s\r\n" %
                          (f"$JS.API.{subject}".encode(), len(body), body),
                          lambda text: re.search(rb"MSG reply 1 .*\r\n.*\r\n", text))
-        reply = json.loads(re.search(rb"MSG reply 1 .*\r\n(.*)\r\n", said)[1])
+        reply = json.loads(re.search(rb"MSG reply 1 .*\r\n(.*)\r\n", output)[1])
         if missing and reply.get("error", {}).get("code") == 404:
             return None
         assert "error" not in reply, reply
@@ -58,15 +57,16 @@ class Nats(brokers.Server):
         self.ask(f"STREAM.CREATE.{name}", {"name": name, "subjects": subjects, "storage": "file"})
 
     def publish(self, pairs):
-        """(subject, payload) in order; returns once all are in the stream."""
+        """Publishes (subject, payload) in order; returns when all are in the stream."""
         pairs = list(pairs)
-        for start in range(0, len(pairs), 1000):  # as much as a socket takes
+        for start in range(0, len(pairs), 1000):  # fits into a socket
             part = pairs[start:start + 1000]
             text = b"".join(b"PUB %s reply %d\r\n%s\r\n" % (subject.encode(), len(body), body)
                             for subject, body in part)
-            self.talk(b"SUB reply 1\r\n" + text, lambda said, n=len(part): said.count(b'"seq"') >= n)
+            self.talk(b"SUB reply 1\r\n" + text, lambda output, n=len(part): output.count(b'"seq"') >= n)
 
     def acknowledged(self, stream, name="runnel"):
-        """The number up to which the consumer has acknowledged all; a feeder may be making it anew."""
+        """The number up to which the consumer has acknowledged all messages; a feeder may be
+        creating it again."""
         found = self.ask(f"CONSUMER.INFO.{stream}.{name}", missing=True)
         return found["ack_floor"]["stream_seq"] if found else 0

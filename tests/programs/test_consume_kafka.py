@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""A daemon that reads a topic of Kafka itself: each message is learned once, though cluster and daemon go
-away; what is no example is a dead letter; what is wrong is said."""
+"""A daemon that reads a Kafka topic learns each message once, even if cluster and daemon stop.
+Other messages become dead letters; errors are reported."""
 import contextlib
 import json
 import random
@@ -38,8 +38,8 @@ def topic(parts=1, *messages):
 
 
 def test_kills(directory):
-    """The daemon is killed, and the cluster goes away, at random moments: each message is learned once, in the
-    order of its partition, and the parameters are those of a daemon that nobody disturbed."""
+    """Daemon and cluster stop at random moments: each message is learned once, in the order of its
+    partition, and the parameters are those of an undisturbed daemon."""
     chance = random.Random(5)
     part, turns = 400, 5
     with topic(2) as cluster, daemon(directory, cluster) as d:
@@ -50,7 +50,7 @@ def test_kills(directory):
                 cluster.ask("down")
                 d.until(lambda: "no server answers" in d.text())
                 cluster.ask("up")
-                d.until(lambda: "back after" in d.text())
+                d.until(lambda: "available again after" in d.text())
             else:
                 d.end(signal.SIGKILL)
                 d.start()
@@ -67,8 +67,8 @@ def test_kills(directory):
 
 
 def test_stopped(directory):
-    """The cluster is stopped (SIGSTOP), and answers no commit: the daemon ends meanwhile when it is asked to, and
-    nothing is lost or twice."""
+    """The cluster is stopped (SIGSTOP) and answers no commit: the daemon still ends on request, and
+    nothing is lost or learned twice."""
     with topic(1, "fill s 0 0 2000") as cluster, daemon(directory, cluster) as d:
         running.wait_learned(d, 10)
         cluster.process.send_signal(signal.SIGSTOP)
@@ -86,8 +86,8 @@ def test_stopped(directory):
 
 
 def test_dead_letters(directory):
-    """What is in messages is as runnel-feed has it; what is no example is written to the topic of dead letters
-    with its key, and left."""
+    """Messages have the same forms as in runnel-feed; others are written to the topic of dead
+    letters with their key."""
     with topic() as cluster:
         for key, value in [("a", "1 2"), ("b", "[3, 4]"), ("a", "nonsense"), ("b", "[3, 4, 5]"),
                            ("a", json.dumps({"x": [5, 6], "stream": "c"})), ("größe", "7,8")]:
@@ -106,7 +106,7 @@ def test_dead_letters(directory):
 
 
 def test_json(directory):
-    """A device's JSON as it is."""
+    """A device's JSON without changes."""
     with topic() as cluster:
         with consuming.json_daemon(directory, f'kafka: {{brokers: "{cluster.servers}", topic: s}}') as d:
             for text in brokers.JSON_MESSAGES:
@@ -116,14 +116,14 @@ def test_json(directory):
 
 
 def test_hostile_messages(directory):
-    """Messages that are made to stop the reader do not: keys that are no UTF-8, no value at all, a dead letter
-    that is too large for a message, or whose topic is not there yet."""
+    """Hostile messages do not stop the reader: keys that are not UTF-8, a missing value, a dead
+    letter that is too large or whose topic is missing."""
     with topic(1, "put s 0 \\xff\\xfe 1 2", "none s 0 b", "put s 0 b 1 2") as cluster:
         cluster.ask("put s 0 b " + "x" * 3000)
         cluster.ask("put s 0 b 3 4")
         cluster.ask(f"wrong s.dead {NO_TOPIC}")
         with daemon(directory, cluster, "topic: s, by_key: true, settings: [message.max.bytes=1500]") as d:
-            d.until(lambda: "cannot be written to s.dead: there is no such topic: make it" in d.text())
+            d.until(lambda: "cannot write a dead letter to s.dead: topic not found; create it" in d.text())
             cluster.ask("wrong s.dead 0")
             wait_kept(d, 2)
             assert consumer(d)["dead"] == 3
@@ -133,13 +133,13 @@ def test_hostile_messages(directory):
         commands = [json.loads(text) for text, in brokers.rows(
             directory, "SELECT command FROM entries WHERE kind > 1 ORDER BY position")]
         reasons = [command["reason"] for command in commands if command["command"] == "skip"]
-    assert "no text of UTF-8" in reasons[0] and reasons[1] == "it has no value: a tombstone", reasons
+    assert "not UTF-8 text" in reasons[0] and reasons[1] == "a tombstone: the message has no value", reasons
     assert journal(directory) == [("b", (1, 2)), ("b", (3, 4))]
 
 
 def test_latest(directory):
-    """`latest` is for a group that is new: a partition that had nothing until the daemon ended, or comes later,
-    loses nothing by it."""
+    """`latest` applies to a new group: a partition that was empty until the daemon ended, or is
+    added later, loses nothing."""
     with topic(2, "fill s 0 0 5", "fill s 1 0 5") as cluster:
         with daemon(directory, cluster, "topic: s, from: latest") as d:
             until(lambda: consumer(d)["partitions"] == 2)
@@ -163,8 +163,8 @@ def learn_ten(directory, cluster):
 
 
 def test_where_it_begins(directory):
-    """The group knows what is durable: a daemon without a journal begins there, another group as `from`
-    says."""
+    """A daemon without a journal begins at the durable place of its group; a new group begins as
+    `from` requests."""
     with kafka.Kafka() as cluster:
         learn_ten(directory, cluster)
         cluster.ask("fill s 0 10 12")
@@ -179,36 +179,37 @@ def test_where_it_begins(directory):
         late.mkdir()
         with daemon(late, cluster, "topic: s, group: late, from: latest") as d:
             until(lambda: consumer(d)["partitions"] == 1)
-            # It has asked where the topic ends before it can know that nothing is left.
+            # The daemon has asked for the end of the topic before it knows that nothing is left.
             until(lambda: consumer(d)["lag"] == 0)
             assert d.ask("status")["examples"] == 0
 
 
 def test_the_group_is_beyond_the_end(directory):
-    """Where the topic was made again, a daemon without a journal does not take its messages for those that the
-    group has had."""
+    """If the topic was created again, a daemon without a journal does not confuse its messages with
+    the group's."""
     with topic(1, "fill s 0 0 5", "commit runnel s 0 9") as cluster:
         consuming.ends(daemon(directory, cluster), UNAVAILABLE, "examples.kafka.group",
-                       "s[0] ends at offset 5, before 9, up to which the group runnel has learned it")
-        cluster.ask("fill s 0 5 10")  # a leader that had lagged: nothing is lost or twice
+                       "s[0] ends at offset 5, but the group runnel has learned it up to 9")
+        cluster.ask("fill s 0 5 10")  # a lagging leader: nothing is lost or learned twice
         with daemon(directory, cluster) as d:
             wait_kept(d, 1)
     assert [x[0] for _, x in journal(directory)] == [9]
 
 
 def test_missing(directory):
-    """A cluster that is not there at the start, then a topic that is not: both are said, and waited for."""
+    """A cluster or topic that is missing at the start is reported, and the daemon waits for it."""
     with topic(1, f"wrong s {NO_TOPIC}", "down") as cluster, daemon(directory, cluster) as d:
         d.until(lambda: "no server answers" in d.text())
         cluster.ask("up")
-        d.until(lambda: "back after" in d.text() and "there is no topic s" in d.text())
+        d.until(lambda: "available again after" in d.text() and "topic s not found" in d.text())
         cluster.ask("wrong s 0")
         cluster.ask("fill s 0 0 3")
         running.wait_learned(d, 3)
 
 
 def test_lost(directory):
-    """What was gone before it was read is counted, and said; what is there is learned."""
+    """Messages that were deleted before they were read are counted and reported; the others are
+    learned."""
     count, part = 2500, 500
     with kafka.Kafka() as cluster:
         learn_ten(directory, cluster)
@@ -217,39 +218,40 @@ def test_lost(directory):
         with daemon(directory, cluster) as d:
             until(lambda: (c := consumer(d))["places"].get("s[0]") == str(count - 1) and c["lag"] == 0)
             lost = consumer(d)["lost"]
-            assert f"what s[0] had from offset 10 to {lost + 9} was gone before it was read" in d.text(), d.text()
+            assert f"s[0]: offsets 10 to {lost + 9} were deleted before they were read" in d.text(), d.text()
     assert lost > 0
     assert [x[0] for _, x in journal(directory)] == [*range(10), *range(lost + 10, count)]
 
 
 def test_who_is_not_admitted(directory):
-    """To a topic, to a group: a sentence says what the user needs. Of dead letters it is said, and tried again."""
+    """Denied access to a topic or group: the message has the missing permission. For dead letters
+    it is reported and retried."""
     with topic(1, f"wrong s {TOPIC_REFUSED}") as cluster:
         consuming.ends(daemon(directory, cluster), NO_PERMISSION,
-                       "--operation Read --topic s), or see examples.kafka.user")
+                       "--operation Read --topic s); see examples.kafka.user")
         cluster.ask("wrong s 0")
         cluster.ask("put s 0 a nonsense")
         cluster.ask("put s 0 a 1 2")
         cluster.ask(f"refuse {PRODUCE} {TOPIC_REFUSED} 1")
         with daemon(directory, cluster) as d:
-            d.until(lambda: "--operation Write --topic s.dead), or see examples.kafka.user" in d.text())
+            d.until(lambda: "--operation Write --topic s.dead); see examples.kafka.user" in d.text())
             wait_kept(d, 1)
             assert d.end() == 0
         cluster.ask(f"refuse {FIND_COORDINATOR} {GROUP_REFUSED}")
         consuming.ends(daemon(directory, cluster, "topic: s, group: other"), NO_PERMISSION,
-                       "--operation Read --group other), or see examples.kafka.user")
+                       "--operation Read --group other); see examples.kafka.user")
 
 
 def test_wrong(directory):
-    """Who is not admitted; settings that librdkafka does not know; a topic that ends before what is learned, or
+    """Denied access, settings unknown to librdkafka, and a topic that ends before the learned place or
     has fewer partitions."""
     (directory / "secret").write_text("secret\n", encoding="utf-8")
     with kafka.Kafka() as cluster:
-        for more, key, said in [("settings: [no.such=1]", "settings", "no.such"),
-                                ("password_file: none", "password_file", "cannot be read"),
-                                ("user: u", "user", "examples.kafka.password_file names a file"),
-                                (f"password_file: {directory}/secret", "password_file", "without examples.kafka.user")]:
-            consuming.ends(daemon(directory, cluster, f"topic: s, {more}"), CONFIGURATION, said,
+        for more, key, output in [("settings: [no.such=1]", "settings", "no.such"),
+                                ("password_file: none", "password_file", "cannot read"),
+                                ("user: u", "user", "set examples.kafka.password_file to a file"),
+                                (f"password_file: {directory}/secret", "password_file", "set examples.kafka.user")]:
+            consuming.ends(daemon(directory, cluster, f"topic: s, {more}"), CONFIGURATION, output,
                            f"examples.kafka.{key}: ")
         cluster.ask("topic s 2")
         cluster.ask("fill s 1 0 10")
@@ -257,14 +259,14 @@ def test_wrong(directory):
             running.wait_learned(d, 10)
             assert d.end() == 0
     with topic(2, "fill s 1 0 5") as cluster:
-        consuming.ends(daemon(directory, cluster), UNAVAILABLE, "s[1] ends at offset 5, before 10", "made again")
+        consuming.ends(daemon(directory, cluster), UNAVAILABLE, "s[1] ends at offset 5, but", "up to 10", "created again")
     with topic() as cluster:
         consuming.ends(daemon(directory, cluster), CONFIGURATION,
-                       "has read s[1], which the topic, as it is now, leaves out")
+                       "has read partition s[1], but the topic does not include it")
     with topic(2, "topic t 1") as cluster, daemon(directory, cluster, "topic: t") as d:
         cluster.ask("fill t 0 10 11")
         running.wait_learned(d, 11)
-        assert "has read kafka:s[1], which is not read any more" in d.text(), d.text()
+        assert "partition kafka:s[1] of the journal is not configured any more" in d.text(), d.text()
 
 
 if __name__ == "__main__":

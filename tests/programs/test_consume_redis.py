@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""A daemon that reads streams of Redis itself: each entry is learned once, whoever is killed; what is no
-example is a dead letter; what is wrong is said."""
+"""A daemon that reads Redis streams learns each entry once, even after kills. Other entries become
+dead letters; errors are reported."""
 import contextlib
 import json
 import random
@@ -27,14 +27,14 @@ def daemon(directory, more="stream: s"):
 
 
 def with_model(directory, model):
-    """One that reads s, with another model."""
+    """A daemon that reads s, with another model."""
     text = consuming.config(directory, f'{{redis: {{url: "unix://{directory}/redis.socket", stream: s}}}}')
     begin, end = text.index("model:"), text.index("examples:")
     return running.Daemon(directory, text[:begin] + model + text[end:])
 
 
 def refused(directory, *words, more="stream: s", code):
-    """A daemon that ends, and what it says; a word of it after the other."""
+    """Checks that a daemon ends, and words of its output."""
     consuming.ends(daemon(directory, more), code, *words)
 
 
@@ -50,8 +50,8 @@ def spread(redis, numbers, count):
 
 
 def test_kills(directory):
-    """Daemon and Redis are killed at random moments while entries are added: each is learned once, in the
-    order of its partition, and the parameters are those of a daemon that nobody disturbed."""
+    """Daemon and Redis are killed at random moments while entries are added: each is learned once,
+    in the order of its partition, and the parameters are those of an undisturbed daemon."""
     chance = random.Random(4)
     count, parts = 2400, 3
     with brokers.Redis(directory) as redis, daemon(directory, f"stream: s, partitions: {parts}") as d:
@@ -79,8 +79,8 @@ def test_kills(directory):
 
 
 def test_dead_letters(directory):
-    """What is no example has its place in the journal, and is in the stream of dead letters once, with what
-    it was: also when the daemon is killed between both."""
+    """Another entry has its place in the journal, and is copied once to the stream of dead letters,
+    even if the daemon is killed in between."""
     with brokers.Redis(directory) as redis, daemon(directory) as d:
         add(redis, ["1 2", "hello", "1 2 3", "3 4"])
         redis.ask("XADD", "s", "*", "load", "7", "host", "a")
@@ -90,7 +90,7 @@ def test_dead_letters(directory):
         status = wait_kept(d, 2)
         assert status["rejected"] == 4 and status["rejected_by"]["x_size"] == 1, status
         d.end(signal.SIGKILL)
-        # As if the journal had been behind: what it had noted comes again, to a new one.
+        # As if the journal had been behind: the skipped entries are read again by a new daemon.
         ids = consuming.skips(directory)
         assert len(ids) == 4
         for file in (directory / "state").iterdir():
@@ -99,11 +99,11 @@ def test_dead_letters(directory):
         d.start()
         running.wait_learned(d, 2)
         until(lambda: len(consuming.skips(directory)) == 4)
-        # A byte that is no UTF-8 is read as such by Redis's answer, too: only counted here.
+        # Redis's answer has the byte that is not UTF-8, so they are only counted here.
         assert redis.ask("XLEN", "s.dead") == 4
         first = letters(redis)[0]
     assert first["dead.stream"] == "s" and first["dead.id"] == ids[0], first
-    assert "neither numbers nor JSON" in first["dead.reason"] and first["payload"] == "hello", first
+    assert "expected numbers or JSON" in first["dead.reason"] and first["payload"] == "hello", first
     assert consuming.skips(directory) == ids
 
 
@@ -112,15 +112,15 @@ def letters(redis):
 
 
 def test_reasons(directory):
-    """Each dead letter says what is wrong with the message itself; the good ones around it are learned."""
-    member = "; those of an example are stream, x, y, end, learn, time, note, label_of, label_epoch and numbers"
-    wrong = [("", "it is empty"), (" \n", "it is empty"),
-             (json.dumps({"strem": "a", "x": [1, 2]}), "it has an unknown member 'strem'" + member),
-             (json.dumps({"stream": "a", "X": [1, 2]}), "it has an unknown member 'X'" + member),
-             (json.dumps({"stream": "a", "y": [1, 2]}), "it has neither x nor label_of"),
-             ("1 2".encode("utf-16"), "it is no text of UTF-8: it is binary, or has another encoding"),
-             ("grün".encode("latin-1"), "it is no text of UTF-8: it is binary, or has another encoding"),
-             ("true", "it is neither numbers nor an example")]
+    """Each dead letter has the reason of its message; the good messages between them are learned."""
+    member = "; an example has stream, x, y, end, learn, time, note, label_of, label_epoch and numbers"
+    wrong = [("", "empty message"), (" \n", "empty message"),
+             (json.dumps({"strem": "a", "x": [1, 2]}), "unknown member 'strem'" + member),
+             (json.dumps({"stream": "a", "X": [1, 2]}), "unknown member 'X'" + member),
+             (json.dumps({"stream": "a", "y": [1, 2]}), "expected x or label_of"),
+             ("1 2".encode("utf-16"), "not UTF-8 text (binary, or another encoding)"),
+             ("grün".encode("latin-1"), "not UTF-8 text (binary, or another encoding)"),
+             ("true", "expected numbers or an example")]
     with brokers.Redis(directory) as redis, daemon(directory) as d:
         add(redis, ["1 2"])
         for message, _ in wrong:
@@ -133,15 +133,16 @@ def test_reasons(directory):
 
 
 def test_json(directory):
-    """A device's JSON as it is, in one field of an entry or as its fields; each dead letter names its field."""
+    """A device's JSON without changes, in one field of an entry or as its fields; each dead letter
+    names its field."""
     messages = [*brokers.JSON_MESSAGES, "[7]", '{"sensor":"a","ts":1,"load":[1],"data":{}}',
                 json.dumps({"sensor": "a", "ts": "\x1b[2J" + "ö" * 30}), '{"ö\x07']
-    reasons = ["field 'sensor': not found; it names the stream (examples.json.key_field)",
-               "expected an object of JSON (examples.json.field)",
+    reasons = ["field 'sensor': stream name not found (examples.json.key_field)",
+               "expected a JSON object (examples.json.field)",
                "field 'load': expected a number or a text",
                f"field 'ts': found '?[2J{'ö' * 18}', expected a time: 2016-07-01 12:34:56, 31/12/2014 or Unix time "
                "(examples.json.time_format)",
-               "expected an object of JSON (column 3: control character 0x7 near '\"ö')"]
+               "expected a JSON object (column 3: control character 0x7 near '\"ö')"]
     with brokers.Redis(directory) as redis:
         url = f'redis: {{url: "{redis.url}", stream: s}}'
         with consuming.json_daemon(directory, url) as d:
@@ -163,15 +164,15 @@ def test_json(directory):
 
 
 def test_a_date_with_two_meanings(directory):
-    """As the first it ends the daemon, until a format is given: then it is learned. After others it is a dead letter,
-    which ends nothing."""
+    """If it is first, it ends the daemon until a format is set; then it is learned. After others it
+    is a dead letter, and ends nothing."""
     unclear = '{"sensor":"a","ts":"01/02/2014","load":1,"data":{"temperature":2}}'
-    said = ("field 'ts': day and month of '01/02/2014' cannot be told apart: give examples.json.time_format "
+    output = ("field 'ts': day and month of '01/02/2014' cannot be told apart: give examples.json.time_format "
             "'%d/%m/%Y' or '%m/%d/%Y'")
     with brokers.Redis(directory) as redis:
         url = f'redis: {{url: "{redis.url}", stream: s}}'
         redis.ask("XADD", "s", "*", "e", unclear)
-        consuming.ends(consuming.json_daemon(directory, url), CONFIGURATION, said)
+        consuming.ends(consuming.json_daemon(directory, url), CONFIGURATION, output)
         with consuming.json_daemon(directory, url, ", time_format: '%d/%m/%Y'") as d:
             wait_kept(d, 1)
             assert d.end() == 0 and redis.ask("EXISTS", "s.dead") == 0, d.text()
@@ -182,12 +183,13 @@ def test_a_date_with_two_meanings(directory):
             redis.ask("XADD", "s", "*", "e", brokers.JSON_MESSAGES[0])
             wait_kept(d, 3)
             assert d.end() == 0 and redis.ask("XLEN", "s.dead") == 1, d.text()
-            assert said == letters(redis)[0]["dead.reason"], letters(redis)
+            assert output == letters(redis)[0]["dead.reason"], letters(redis)
 
 
 def test_hostile_entries(directory):
-    """Entries that are made to stop the reader do not: more fields than Lua's stack, ids that are no numbers
-    of examples, and a reason that is cut within a character. Large ones are read, too."""
+    """Hostile entries do not stop the reader: more fields than Lua's stack, IDs that are not
+    numbers of examples, and a reason that is cut within a character. Large entries are read, too.
+    """
     columns = [f"{'a' * 30}{n}" for n in range(8)]
     model = f"""model:
   input: {{columns: [{', '.join(f'{{name: {name}}}' for name in columns)}]}}
@@ -220,11 +222,12 @@ def test_hostile_entries(directory):
 
 
 def test_a_wrong_key_of_dead_letters(directory):
-    """A key that is in the way of dead letters is named; nothing is lost meanwhile."""
+    """A key in place of the dead letters' stream is named in the message; nothing is lost
+    meanwhile."""
     with brokers.Redis(directory) as redis, daemon(directory) as d:
         redis.ask("SET", "s.dead", "text")
         add(redis, ["1 2", "nothing", "3 4"])
-        d.until(lambda: "a dead letter cannot be written: s.dead is no stream" in d.text())
+        d.until(lambda: "cannot write a dead letter: s.dead is not a stream" in d.text())
         assert d.ask("status")["examples"] == 1
         redis.ask("DEL", "s.dead")
         wait_kept(d, 2)
@@ -232,7 +235,8 @@ def test_a_wrong_key_of_dead_letters(directory):
 
 
 def test_refused_words(directory):
-    """What the learning thread refuses, as a word beyond a full vocabulary, is a dead letter, too."""
+    """An example that the learning thread rejects, such as a word beyond a full vocabulary, is a
+    dead letter, too."""
     model = """model:
   input: {kind: symbol, vocabulary: {capacity: 4, unknown: reject}}
   layers: [{cell: dense, size: 2, activation: tanh}]
@@ -252,7 +256,7 @@ def test_refused_words(directory):
 
 
 def test_stops(directory):
-    """Paused, nothing is learned; stopped and started again it resumes; a rollback takes back what was
+    """Nothing is learned while paused; after a stop it resumes; a rollback removes what was
     learned, and does not read it again."""
     with brokers.Redis(directory) as redis, daemon(directory) as d:
         add(redis, [f"{n} {-n}" for n in range(50)])
@@ -280,7 +284,8 @@ def test_stops(directory):
 
 
 def test_gone(directory):
-    """Entries that were trimmed before they were read are counted and said; the rest is learned."""
+    """Entries that were trimmed before they were read are counted and reported; the others are
+    learned."""
     with brokers.Redis(directory) as redis, daemon(directory) as d:
         add(redis, [f"{n} {n}" for n in range(100)])
         running.wait_learned(d, 100)
@@ -290,13 +295,13 @@ def test_gone(directory):
         d.start()
         wait_kept(d, 130)
         until(lambda: consumer(d)["lost"] == 70)
-        assert "70 entries of s were gone" in d.text(), d.text()
+        assert "70 entries of s were deleted" in d.text(), d.text()
     assert [x[0] for _, x in journal(directory)] == [*range(100), *range(170, 200)]
 
 
 def test_made_again(directory):
-    """A stream that is deleted and made again with lower ids: what comes there is not read, which ends the daemon;
-    with ids as Redis makes them all of it is."""
+    """A stream is created again with lower IDs: its entries are not read, and the daemon ends; with
+    Redis's own IDs, all are read."""
     with brokers.Redis(directory) as redis, daemon(directory) as d:
         add(redis, ["1 1"])
         wait_kept(d, 1)
@@ -304,17 +309,18 @@ def test_made_again(directory):
         add(redis, ["2 2"])
         wait_kept(d, 2)
         redis.ask("EVAL", consuming.MAKE_AGAIN, "1", "s", "1-1", "p", "3 3")
-        d.until(lambda: "s ends at 1-1, before" in d.text() and "the group runnel has learned it" in d.text())
+        d.until(lambda: "s ends at 1-1, but the group runnel has learned it up to" in d.text())
         redis.ask("XADD", "s", "1-2", "p", "4 4")
         assert d.process.wait(running.LIMIT) == UNAVAILABLE, d.text()
-        assert "entries come to s" in d.text() and "examples.redis.group" in d.text(), d.text()
+        assert "cannot read new entries of s:" in d.text() and "examples.redis.group" in d.text(), d.text()
     assert [x[0] for _, x in journal(directory)] == [1, 2]
 
 
 def test_a_stream_that_comes_later(directory):
-    """What waits is known from the first entry on, also of a stream that was not there at the start."""
+    """The number of waiting entries is known from the first one on, even for a stream that was
+    missing at the start."""
     with brokers.Redis(directory) as redis, daemon(directory) as d:
-        until(lambda: "there is no stream s yet" in d.text())
+        until(lambda: "stream not found: s;" in d.text())
         add(redis, ["1 2", "3 4", "nothing"])
         wait_kept(d, 2)
         until(lambda: consumer(d)["lag"] == 0)
@@ -322,7 +328,7 @@ def test_a_stream_that_comes_later(directory):
 
 
 def test_from(directory):
-    """A group that is new begins as `from` says; one that the broker knows where that stands."""
+    """A new group begins as `from` requests; an existing one at its place at the broker."""
     with brokers.Redis(directory) as redis:
         add(redis, ["1 1", "2 2"])
         with daemon(directory, "stream: s, from: latest") as d:
@@ -342,7 +348,8 @@ def test_from(directory):
 
 
 def test_from_is_for_all_streams_together(directory):
-    """`latest` is where a new group begins. A stream that comes later has nothing before that."""
+    """`latest` is the place where a new group begins. A stream that appears later has no entries
+    before it."""
     with brokers.Redis(directory) as redis:
         redis.ask("XADD", "s.0", "*", "p", "1 1")
         with daemon(directory, "stream: s, partitions: 2, from: latest") as d:
@@ -358,8 +365,8 @@ def test_from_is_for_all_streams_together(directory):
 
 
 def test_stopped(directory):
-    """Redis is stopped, and continued (SIGSTOP, SIGCONT): nothing is lost or twice, and the daemon ends
-    meanwhile when it is asked to."""
+    """Redis is stopped and continued (SIGSTOP, SIGCONT): nothing is lost or learned twice, and the
+    daemon still ends on request."""
     with brokers.Redis(directory) as redis, daemon(directory) as d:
         add(redis, [f"{n} {-n}" for n in range(100)])
         running.wait_learned(d, 10)
@@ -380,15 +387,15 @@ def test_stopped(directory):
 
 
 def test_away(directory):
-    """A server that is not there is said once, also at the start, and that it is back; a stream that is not
-    there is waited for."""
+    """A missing server is reported once, also at the start, and so is its return; the daemon waits
+    for a missing stream."""
     with brokers.Redis(directory) as redis:
         redis.end()
         with daemon(directory) as d:
             d.until(lambda: "trying again until it answers" in d.text())
             d.until(lambda: consumer(d)["away"] > 0)
             redis.start()
-            d.until(lambda: "back after" in d.text() and "there is no stream s yet" in d.text())
+            d.until(lambda: "available again after" in d.text() and "stream not found: s;" in d.text())
             add(redis, ["1 2"])
             running.wait_learned(d, 1)
             assert d.text().count("trying again") == 1, d.text()
@@ -396,39 +403,40 @@ def test_away(directory):
 
 
 def test_mistaken(directory):
-    """Streams of another number than the daemon reads: it says which one is there, and the key of the configuration."""
+    """Streams with another number of partitions than configured: the message has the existing
+    stream and the key of the configuration."""
     with brokers.Redis(directory) as redis:
         redis.ask("XADD", "s", "*", "p", "1 2")
         with daemon(directory, "stream: s, partitions: 2") as d:
-            d.until(lambda: "there is a stream s, which is not read: examples.redis.partitions is set" in d.text())
+            d.until(lambda: "stream s exists, but is not read: examples.redis.partitions is set" in d.text())
     with brokers.Redis(directory) as redis:
         redis.ask("DEL", "s")
         redis.ask("XADD", "s.0", "*", "p", "1 2")
         with daemon(directory) as d:
-            d.until(lambda: "there is a stream s.0, which is not read: examples.redis.partitions is not set" in d.text())
+            d.until(lambda: "stream s.0 exists, but is not read: examples.redis.partitions is not set" in d.text())
 
 
 def test_wrong(directory):
-    """Each mistake has its sentence: the key that is no stream, who is not let in, streams that would be read
-    no more, a file that is not there."""
+    """Each error has its message: a key that is not a stream, denied access, streams that would not
+    be read any more, a missing file."""
     with brokers.Redis(directory) as redis:
         redis.ask("SET", "s", "text")
-        refused(directory, "the key s is no stream", "examples.redis.stream", code=UNAVAILABLE)
+        refused(directory, "key s is not a stream", "examples.redis.stream", code=UNAVAILABLE)
         redis.ask("DEL", "s")
         redis.ask("ACL", "SETUSER", "known", "on", ">secret", "~*", "&*", "+@all")
         (directory / "secret").write_text("wrong\n")
         login = "stream: s, user: known, password_file: secret"
-        refused(directory, "does not let this client in", "examples.redis.password_file",
+        refused(directory, "access denied", "examples.redis.password_file",
                 more=login, code=77)
-        refused(directory, "examples.redis.password_file: ", "none cannot be opened", code=CONFIGURATION,
+        refused(directory, "examples.redis.password_file: cannot open ", "/none: ", code=CONFIGURATION,
                 more="stream: s, user: known, password_file: none")
         (directory / "secret").write_text("secret\n")
         with daemon(directory, login + ", partitions: 3") as d:
-            d.until(lambda: "there are no streams s.0, s.1, s.2 yet; each is read" in d.text())
+            d.until(lambda: "streams not found: s.0, s.1, s.2; reading begins" in d.text())
             redis.ask("XADD", "s.2", "*", "p", "1 2")
             running.wait_learned(d, 1)
             assert d.end() == 0
-        refused(directory, "has read s.2, which examples.redis.partitions leaves out", "state.directory",
+        refused(directory, "has read partition s.2, but examples.redis.partitions does not include it", "state.directory",
                 more=login + ", partitions: 2", code=CONFIGURATION)
         with daemon(directory, login + ", partitions: 4") as d:
             redis.ask("XADD", "s.3", "*", "p", "1 2")
@@ -437,11 +445,11 @@ def test_wrong(directory):
         with daemon(directory, "stream: other") as d:
             redis.ask("XADD", "other", "*", "p", "1 2")
             running.wait_learned(d, 3)
-            assert "has read redis:s.2, which is not read any more" in d.text(), d.text()
+            assert "partition redis:s.2 of the journal is not configured any more" in d.text(), d.text()
 
 
 def test_damage(directory):
-    """A place that is not what was written is damage of the journal: nothing is read from a wrong one."""
+    """A changed place is damage of the journal: nothing is read from a wrong place."""
     with brokers.Redis(directory) as redis:
         with daemon(directory) as d:
             add(redis, ["1 2"])
@@ -453,7 +461,7 @@ def test_damage(directory):
 
 
 def test_labels(directory):
-    """A label names its example by the numbers that its id is."""
+    """A label names its example by the numbers in its ID."""
     text = consuming.config(directory, f'{{redis: {{url: "unix://{directory}/redis.socket", stream: s}}}}')
     with brokers.Redis(directory) as redis, \
             running.Daemon(directory, text.replace("target: next", "target: later")) as d:

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""runnel-feed's way to the daemon: nothing lost, waiting, signals, progress, exit codes."""
+"""Delivery by runnel-feed: nothing is lost; waits, signals, progress and exit codes."""
 import contextlib
 import os
 import pty
@@ -13,31 +13,31 @@ from feeding import *  # noqa: F403  pylint: disable=wildcard-import
 
 
 def numbers(directory, count):
-    """A table whose row n says n."""
+    """A table whose row n contains n."""
     path = directory / "numbers.csv"
     path.write_text("n\n" + "".join(f"{i}\n" for i in range(count)), encoding="ascii")
     return path
 
 
 def finish(process):
-    """Exit status and what stood on stderr."""
+    """Exit status and stderr."""
     _, err = process.communicate(timeout=LIMIT)
     return process.returncode, err.decode()
 
 
 def line_with(process, text):
-    """The next line on stderr that has the text."""
+    """The next line on stderr that contains the text."""
     line, end = "", time.monotonic() + LIMIT
     while text not in line:
         left = max(0, end - time.monotonic())
         assert select.select([process.stderr], [], [], left)[0], f"it does not say: {text}"
         line = process.stderr.readline().decode()
-        assert line, f"it never said: {text}"
+        assert line, f"it never output: {text}"
     return line
 
 
 def wait_until_it_sleeps(process):
-    """It sends without pause, until its queue is full."""
+    """Waits until it has filled its queue and sleeps."""
     asleep, end = 0, time.monotonic() + LIMIT
     while asleep < 10:
         assert time.monotonic() < end, "its queue is never full"
@@ -47,7 +47,7 @@ def wait_until_it_sleeps(process):
 
 
 def wait_until_it_keeps_connections(process):
-    """It is closing, and holds its connections by copies of their descriptors."""
+    """Waits until it closes, and keeps its connections open by copies of their descriptors."""
     until = time.monotonic() + LIMIT
     while time.monotonic() < until:
         sockets = []
@@ -62,7 +62,7 @@ def wait_until_it_keeps_connections(process):
 
 
 def test_slow_receiver_loses_nothing(directory):
-    """More than all queues hold, to somebody who reads only now and then, or late."""
+    """More examples than all queues hold, for a receiver that reads rarely or late."""
     count = 60000
     path = numbers(directory, count)
     for endpoint in [f"ipc://{directory}/slow", "tcp://127.0.0.1:*"]:
@@ -70,11 +70,11 @@ def test_slow_receiver_loses_nothing(directory):
             receiver.socket.bind(endpoint)
             endpoint = receiver.socket.last_endpoint.decode()
             process = start("csv", path, "--connect", endpoint)
-            assert receiver.socket.poll(1000 * LIMIT) # it is there, and nobody reads yet
+            assert receiver.socket.poll(1000 * LIMIT) # it has arrived, but is not read yet
             try:
                 process.wait(0.5)
             except subprocess.TimeoutExpired:
-                pass # blocked, or not yet done: both are fine
+                pass # blocked or not finished: both are fine
             for i in range(count):
                 assert decode(receiver.take()).x[0] == i
             status, err = finish(process)
@@ -94,8 +94,8 @@ def test_receiver_comes_later(directory):
         assert finish(process)[0] == OK
 
 
-def test_waiting_is_said(directory):
-    """Also where no terminal shows it, and once; --quiet is quiet."""
+def test_waiting_is_reported(directory):
+    """It is printed once without a terminal, and not with --quiet."""
     with Receiver(directory) as receiver:
         process = start("csv", numbers(directory, 3), "--connect", receiver.endpoint)
         assert process.stderr.readline().decode() == (
@@ -117,7 +117,7 @@ def test_binding(directory):
 
 
 def test_endpoint_by_name(directory):
-    """localhost is 127.0.0.1, where a daemon listens, also on a machine where it is ::1 as well."""
+    """localhost is 127.0.0.1, where a daemon listens, even on a machine where it is also ::1."""
     with Receiver(directory) as receiver:
         port = receiver.socket.bind_to_random_port("tcp://127.0.0.1")
         process = start("csv", numbers(directory, 3), "--wait", LIMIT, "--connect",
@@ -140,11 +140,11 @@ def test_nobody_there(directory):
 
 
 def test_signals(directory):
-    """A signal ends it cleanly: what was sent arrives, and is counted in the summary."""
+    """A signal ends it normally: sent examples arrive and are counted in the summary."""
     for number in [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]:
         for options in [["synth", "sine", "--steps", 256], ["host", "--rate", 100],
                         ["synth", "sine", "--rate", 0.1]]:
-            with Receiver(directory, queue=100) as receiver: # little enough for five seconds
+            with Receiver(directory, queue=100) as receiver: # few enough for five seconds
                 process = start(*options, "--connect", receiver.bind().endpoint)
                 received = [receiver.take()]
                 process.send_signal(number)
@@ -155,7 +155,7 @@ def test_signals(directory):
 
 
 def test_signal_while_blocked(directory):
-    """The daemon is there but does not read: the second signal ends the wait for delivery."""
+    """The daemon does not read: the second signal ends the wait for delivery."""
     with Receiver(directory, queue=1) as receiver:
         process = start("synth", "sine", "--steps", 4096, "--connect", receiver.bind().endpoint)
         receiver.take()
@@ -171,8 +171,8 @@ def test_signal_while_blocked(directory):
 
 
 def test_guests_that_are_no_daemon(directory):
-    """At a bound socket, who comes and goes without being a receiver takes nobody's place: a signal
-    still waits until the receiver has got everything."""
+    """At a bound socket, visitors that are not receivers do not matter: after a signal it still
+    waits until the receiver has everything."""
     count, line = 60, b'{"x": [%s]}\n' % b",".join([b"0"] * 10000)
     with Receiver(directory, queue=1) as receiver:
         receiver.socket.connect(receiver.endpoint)
@@ -185,7 +185,7 @@ def test_guests_that_are_no_daemon(directory):
         with receiver.context.socket(zmq.SUB) as guest, \
                 guest.get_monitor_socket(zmq.EVENT_DISCONNECTED) as monitor:
             guest.connect(receiver.endpoint)
-            assert monitor.poll(1000 * LIMIT) # sent away
+            assert monitor.poll(1000 * LIMIT) # disconnected
         process.send_signal(signal.SIGTERM)
         received += receiver.take_all(process)
         status, err = finish(process)
@@ -193,8 +193,8 @@ def test_guests_that_are_no_daemon(directory):
 
 
 def test_guest_that_leaves_at_the_end(directory):
-    """Somebody without a handshake who leaves while a bound feeder waits for its receiver has taken
-    nothing along."""
+    """A visitor without a handshake that leaves while a bound feeder waits for its receiver gets
+    nothing."""
     line = b'{"x": [%s]}\n' % b",".join([b"0"] * 10000)
     with Receiver(directory, queue=1) as receiver, socket.socket(socket.AF_UNIX) as guest:
         receiver.socket.connect(receiver.endpoint)
@@ -203,10 +203,10 @@ def test_guest_that_leaves_at_the_end(directory):
             process.stdin.write(line)
         received = [receiver.take()]
         guest.connect(receiver.endpoint.removeprefix("ipc://"))
-        assert guest.recv(1) # libzmq's greeting: the feeder knows of it
+        assert guest.recv(1) # libzmq's greeting: the feeder has accepted it
         process.send_signal(signal.SIGTERM)
         wait_until_it_keeps_connections(process)
-        guest.close() # with most of the greeting unread: a reset
+        guest.close() # most of the greeting is unread: a reset
         received += receiver.take_all(process)
         status, err = finish(process)
         assert status == OK and f"sent {len(received)} examples" in err, (status, err)
@@ -214,37 +214,37 @@ def test_guest_that_leaves_at_the_end(directory):
 
 
 def test_receiver_goes(directory):
-    """The daemon left: a signal does not wait for it to come back."""
+    """The daemon has ended: after a signal it does not wait for it."""
     receiver = Receiver(directory).bind()
     process = start("host", "--rate", 100, "--connect", receiver.endpoint)
     receiver.take()
     receiver.__exit__()
-    line_with(process, "the daemon went away; examples")
+    line_with(process, "the daemon closed the connection; examples")
     process.send_signal(signal.SIGTERM)
     status, err = finish(process)
     assert status == UNAVAILABLE and "were not delivered" in err, (status, err)
 
 
 def test_receiver_comes_back(directory):
-    """What was in transit to a daemon that ended may be lost: it says so, and continues."""
-    for options, heard in [([], "per second"), (["--quiet"], "the daemon went away once")]:
+    """Examples on their way to a daemon that has ended may be lost: it reports this and continues."""
+    for options, expected in [([], "per second"), (["--quiet"], "the daemon closed the connection once")]:
         first = Receiver(directory).bind()
         process = start("csv", numbers(directory, 60000), "--connect", first.endpoint, *options)
         first.take()
         first.__exit__()
-        said = line_with(process, "went away; examples that were on their way")
-        assert first.endpoint in said
+        output = line_with(process, "the connection; examples on their way")
+        assert first.endpoint in output
         with Receiver(directory) as second:
             second.bind()
             while decode(second.take()).x[0] != 59999:
                 pass
             status, err = finish(process)
-        assert status == 74 and heard in err and ("--quiet" not in options or "per second" not in err), (
+        assert status == 74 and expected in err and ("--quiet" not in options or "per second" not in err), (
             status, err)
-        assert "the daemon went away once: examples that were on their way then may be lost" in err
+        assert "the daemon closed the connection once; examples on their way may be lost" in err
 
 def on_terminal(*arguments):
-    """Start it with a terminal as stderr; returns the process and the terminal's other side."""
+    """Starts it with a terminal as stderr; returns the process and the other side of the terminal."""
     ours, theirs = pty.openpty()
     process = start(*arguments, stderr=theirs)
     os.close(theirs)
@@ -271,7 +271,7 @@ def test_progress_on_a_terminal(directory):
         receiver.bind()
         seen = read_until(terminal, b"ETA")
         assert b"examples" in seen and b"/s" in seen and b"%" in seen and b"\r" in seen
-        process.send_signal(signal.SIGINT) # it would go on for minutes
+        process.send_signal(signal.SIGINT) # it would run for minutes
         seen = read_until(terminal, b"per second", read_until(terminal, b"sent ", seen))
         assert process.wait(LIMIT) == OK
         process.communicate()
@@ -279,11 +279,11 @@ def test_progress_on_a_terminal(directory):
 
 
 def test_silence_elsewhere(directory):
-    """No terminal: nothing but the summary; --quiet: nothing at all."""
+    """Without a terminal it prints only the summary; with --quiet nothing."""
     fed = feed("csv", numbers(directory, 30), "--rate", 50)
-    # That it waits is said after a second.
-    said = [line for line in fed.err.splitlines() if "waiting for" not in line]
-    assert len(said) == 1 and said[0].startswith("runnel-feed: sent 30 examples in "), fed.err
+    # It reports the wait after a second.
+    output = [line for line in fed.err.splitlines() if "waiting for" not in line]
+    assert len(output) == 1 and output[0].startswith("runnel-feed: sent 30 examples in "), fed.err
     fed = feed("csv", numbers(directory, 30), "--quiet")
     assert fed.status == OK and fed.err == "" and len(fed.examples) == 30
 
@@ -336,9 +336,8 @@ def test_help_and_version(directory):
 
 
 def test_knows_nothing_of_the_daemon(directory):
-    """Feeders include headers of their own, that of the client library, what every program shares, and
-    what sources and runnel-relay have of message brokers; runnel-replay the format of the journal's
-    file."""
+    """Feeders include only their own headers, the client library's, the common ones, and what
+    sources and runnel-relay share for brokers; runnel-replay also includes the journal's format."""
     top = pathlib.Path(os.environ.get("srcdir", "."))
     sources = [p for p in (top / "streams").rglob("*.[ch]")]
     assert len(sources) > 6

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""runnel-feed takes JSON and times as people have them: fields by their paths, ISO 8601, Unix time of any
-unit, days before months and months before days."""
+"""runnel-feed reads common forms of JSON and times: fields by their paths, ISO 8601, Unix time in
+any unit, and dates in both orders."""
 import json
 
 import cases
@@ -27,7 +27,7 @@ def of_line(*words, line=None):
     return found[0], err
 
 
-# --- JSON ---
+# ---- JSON ----
 
 def test_fields():
     found, err = of_line("--key-field", "sensor", "--time-field", "ts", "--field", "t=temperature")
@@ -39,7 +39,7 @@ def test_fields():
                          "--field", "d=dotted.name", "--field", "w=site", "--field", "absent=a.b.c")
     assert found["x"] == {"on": 1, "v": 7, "n": None, "d": 3, "w": "x"}, found
     assert "ignored fields: sensor, ts, temperature (" in err, err
-    found, err = of_line("--key-field", "sensor")  # then all members that are numbers or texts
+    found, err = of_line("--key-field", "sensor")  # all members that are numbers or texts
     assert found["x"] == {"ts": 1700000000123, "temperature": 21.5, "site": "x", "dotted.name": 3}
     assert "ignored field: data (" in err, err
 
@@ -50,7 +50,7 @@ def test_unknown_fields_are_reported_once():
     assert [one["x"]["t"] for one in found] == list(range(50)) and err.count("ignored") == 1, err
     fails(BAD_DATA, ":1: unknown field u: no --field names it", "json", "--field", "t=t", "--strict",
           stdin=lines.encode())
-    for line in ({"t": 1, "n" * 300: 1}, {"t": [{"a": 1, "n" * 80: 2}]}):  # a path that no option can have, in a list
+    for line in ({"t": 1, "n" * 300: 1}, {"t": [{"a": 1, "n" * 80: 2}]}):  # paths too long for an option, also in a list
         fails(BAD_DATA, f"unknown field {'t.0.' * isinstance(line['t'], list)}{'n' * 80}", "json", "--field", "t=t",
               "--field", "a=t.0.a", "--strict", stdin=json.dumps(line).encode())
     found, err = of_line("--field", "a=t.0.a", "--strict", line={"t": [{"a": 1}, {"b": 2}, 3]})
@@ -61,40 +61,40 @@ def test_unknown_fields_are_reported_once():
 
 
 def test_what_is_no_example():
-    for line, words, said in (
+    for line, words, output in (
             ({"t": [1]}, (), "field 't': expected a number or a text"),
-            ({"u": 1}, (), "no field of x found"),
-            ([1, 2], (), "expected an object of JSON"),
-            ({"t": 1}, ("--key-field", "k"), "field 'k': not found; it names the stream (--key-field)"),
+            ({"u": 1}, (), "found no field for x"),
+            ([1, 2], (), "expected a JSON object"),
+            ({"t": 1}, ("--key-field", "k"), "field 'k': stream name not found (--key-field)"),
             ({"t": 1, "k": [1]}, ("--key-field", "k"), "field 'k': expected a text"),
             ({"t": 1, "k": "x" * 256}, ("--key-field", "k"), "field 'k': expected a text"),
-            ({"t": 1}, ("--time-field", "k"), "field 'k': not found; it is the time (--time-field)"),
+            ({"t": 1}, ("--time-field", "k"), "field 'k': time not found (--time-field)"),
             ({"t": 1, "k": None}, ("--time-field", "k"), "field 'k': expected a number or a text"),
             ({"t": 1, "k": "noon"}, ("--time-field", "k"), "field 'k': found 'noon', expected a time")):
         lines = json.dumps(line).encode() + b'\n{"t": 5, "k": "5"}\n'
-        fails(BAD_DATA, f"standard input:1: {said}", "json", "--field", "t=t", *words, stdin=lines)
+        fails(BAD_DATA, f"standard input:1: {output}", "json", "--field", "t=t", *words, stdin=lines)
         found, err = printed("json", "--field", "t=t", *words, "--skip-bad", stdin=lines)
         assert [one["x"] for one in found] == [{"t": 5}] and "1 bad line" in err, err
 
 
 def test_options_that_are_wrong():
-    for words, said in ((("--field", "t"), "expected COLUMN=PATH"), (("--field", "=t"), "COLUMN=PATH"),
+    for words, output in ((("--field", "t"), "expected COLUMN=PATH"), (("--field", "=t"), "COLUMN=PATH"),
                         (("--field", "\udcff=t"), "COLUMN=PATH"),
                         (("--field", "t=a..b"), "COLUMN=PATH"), (("--key-field", "."), "a field of JSON"),
                         (("--field", "t=a", "--field", "t=b"), "column 't' given twice"),
                         (("--time-format", "%s"), "only with --time-field"),
                         (("--time-field", "t", "--time-format", "x"), "strptime")):
-        fails(USAGE, said, "json", *words, stdin=b"{}")
+        fails(USAGE, output, "json", *words, stdin=b"{}")
     fails(USAGE, "field 'k': day and month of '01/02/2014' cannot be told apart: give --time-format",
           "json", "--time-field", "k", stdin=b'{"t": 1, "k": "01/02/2014"}')
     found, _ = of_line("--time-field", "k", "--time-format", "%m/%d/%Y", line={"t": 1, "k": "01/02/2014"})
     assert found["time"] == 1388620800, found
 
 
-# --- time ---
+# ---- Times ----
 
 def times(directory, texts, *words, header="t,v"):
-    """The times of a file's rows, and what was said."""
+    """The times of a file's rows, and the messages."""
     path = directory / "t.csv"
     path.write_text(header + "\n" + "".join(f"{text},1\n" for text in texts), encoding="utf-8")
     found, err = printed("csv", path, "--time", header.rpartition(",")[0], *words)
@@ -130,7 +130,8 @@ def test_unix_times_by_magnitude(directory):
 
 
 def test_day_and_month(directory):
-    """A later row decides; where none does, or rows contradict each other, an option is named."""
+    """A later row decides; if none does, or rows contradict each other, the message names an
+    option."""
     found, err = times(directory, ["01/02/2014 10:00", "02/02/2014 10:00", "13/02/2014 10:00"])
     assert found == [1391248800, 1391335200, 1392285600] and "begin with the day" in err, (found, err)
     found, err = times(directory, ["01/02/2014", "01/13/2014"], "--repeat", 2)
@@ -139,7 +140,7 @@ def test_day_and_month(directory):
     path.write_text("t,v\n01/02/2014 10:00,1\n02/02/2014 10:00,2\n", encoding="utf-8")
     fails(USAGE, "t.csv:2: column 't': day and month of '01/02/2014 10:00' cannot be told apart: give "
           "--time-format '%d/%m/%Y %H:%M' or '%m/%d/%Y %H:%M'", "csv", path, "--time", "t", "--skip-bad")
-    # A pipe cannot be read for it first.
+    # A pipe cannot be read in advance.
     fails(BAD_DATA, "cannot be told apart", "csv", "-", "--time", "t", "--skip-bad",
           stdin=b"t,v\n01/02/2014,1\n13/02/2014,2\n")
     path.write_text("t,v\n13/02/2014,1\n02/13/2014,2\n", encoding="utf-8")
@@ -156,7 +157,7 @@ def test_time_format(directory):
     fails(BAD_DATA, "expected a time like '%d' (--time-format)", "csv", path, "--time", "t",
           "--time-format", "%d")
     fails(USAGE, "strptime", "csv", path, "--time", "t", "--time-format", "iso")
-    fails(USAGE, "--time-format: only with --time", "csv", path, "--time-format", "%d")
+    fails(USAGE, "--time-format: requires --time", "csv", path, "--time-format", "%d")
 
 
 def test_two_columns(directory):
@@ -165,7 +166,7 @@ def test_two_columns(directory):
     path = directory / "t.csv"
     path.write_text('"a,b",v,w\n2014-12-31,1,2\n', encoding="utf-8")
     assert printed("csv", path, "--time", "a,b")[0][0]["x"] == [1, 2]  # a name with a comma
-    fails(USAGE, "--time: found '1-3', expected COLUMN or DATE,TIME", "csv", path, "--time", "1-3")
+    fails(USAGE, "--time: expected COLUMN or DATE,TIME, got '1-3'", "csv", path, "--time", "1-3")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""runnel-feed http against a server that answers JSON of all forms, the same again, nonsense, and not at all."""
+"""runnel-feed http with a server that sends all forms of JSON, repeated answers, invalid ones, and
+none."""
 import json
 import signal
 import socket
@@ -37,13 +38,13 @@ def take(receiver, count=1):
 
 def finish(process):
     process.send_signal(signal.SIGINT)
-    said = process.communicate()[1].decode()
-    assert process.returncode == OK, said
-    return said
+    output = process.communicate()[1].decode()
+    assert process.returncode == OK, output
+    return output
 
 
 def test_forms(directory):
-    """An object, a list and lines of JSON; what was sent before is not sent again."""
+    """An object, a list and JSON lines; objects that were sent before are not sent again."""
     with Answers(json.dumps(reading(0))).start() as server, Receiver(directory).bind() as receiver:
         process = ask(server, receiver, *FIELDS)
         assert take(receiver) == [example(0)]
@@ -58,14 +59,14 @@ def test_forms(directory):
         brokers.until(lambda: len(server.asked) > asked + 3)
         server.text = json.dumps(reading(4))
         assert take(receiver) == [example(4)]
-        said = finish(process)
-        assert set(server.asked) == {"/status"} and said.count("ignored field: site (--field") == 1, said
-        assert "message 2 of the answer is no example: field 'sensor': not found" in said, said
-        assert "It is counted, and so are others" in said, said
+        output = finish(process)
+        assert set(server.asked) == {"/status"} and output.count("ignored field: site (--field") == 1, output
+        assert "message 2 of the answer is not an example: field 'sensor': stream name not found" in output, output
+        assert "It is counted, and so are all others" in output, output
 
 
 def test_without_times(directory):
-    """Each answer is an example, with the time when it came."""
+    """Each answer is an example with the time of its arrival."""
     with Answers('{"load": 0.5, "host": "web-3"}').start() as server, Receiver(directory).bind() as receiver:
         process = ask(server, receiver, "--stream", "web")
         first, second = take(receiver, 2)
@@ -75,7 +76,7 @@ def test_without_times(directory):
 
 
 def test_numbers(directory):
-    """Over a router what is left out leaves no gap."""
+    """With a router, ignored answers leave no gap in the numbers."""
     with Answers(json.dumps([reading(n // 2) for n in range(6)])).start() as server, brokers.named(directory) as d:
         process = start("http", f"http://127.0.0.1:{server.port}", "--interval", .02, *FIELDS, "--field",
                         "load=temperature", "--socket", "router", "--connect",
@@ -88,22 +89,22 @@ def test_numbers(directory):
 
 
 def test_what_goes_wrong(directory):
-    """Each trouble is reported once, with its reason, and asked for again."""
+    """Each failure is reported once, with its reason, and retried."""
     with Answers(json.dumps(reading(0)), 503).start() as server, Receiver(directory).bind() as receiver:
         process = ask(server, receiver, *FIELDS)
         name = f"http://127.0.0.1:{server.port}/status: "
         await_text(process, name + "the server answered 503; trying again until it answers")
         server.status = 200
         assert take(receiver) == [example(0)]
-        await_text(process, name + "back after")
+        await_text(process, name + "available again after")
         server.text = "<html>"
         await_text(process, name + "the answer is not JSON (byte 1: ")
         server.text = json.dumps(reading(1)) + '{"sensor'
         asked = len(server.asked)
         brokers.until(lambda: len(server.asked) > asked + 1)
         server.text = json.dumps(reading(2))
-        assert take(receiver) == [example(2)]  # none of the answer that was cut off
-        await_text(process, name + "back after")
+        assert take(receiver) == [example(2)]  # nothing of the truncated answer
+        await_text(process, name + "available again after")
         server.stop()
         await_text(process, "trying again until it answers")
         assert "trying again" not in finish(process)
@@ -114,15 +115,15 @@ def test_what_goes_wrong(directory):
 
 
 def test_how_it_is_called(directory):
-    for said, arguments in [("--interval", ["--interval", 0]), ("--repeat", ["--repeat", 2]),
+    for output, arguments in [("--interval", ["--interval", 0]), ("--repeat", ["--repeat", 2]),
                             ("expected COLUMN=PATH", ["--field", "t"]), ("--token-file no:", ["--token-file", "no"])]:
         fed = run("http", "http://127.0.0.1:1", "--print", *arguments)
-        assert fed.status in (USAGE, NO_INPUT) and said in fed.err, fed
+        assert fed.status in (USAGE, NO_INPUT) and output in fed.err, fed
     fed = run("http", "http://", "--print")
-    assert fed.status == USAGE and "expected a URL: http://127.0.0.1:9100/" in fed.err, fed
+    assert fed.status == USAGE and "expected a URL such as http://127.0.0.1:9100/" in fed.err, fed
     for url in ("ftp://127.0.0.1/", "ftp.localhost", "file:///etc/hosts", "htp://127.0.0.1"):
         fed = run("http", url, "--print")
-        assert fed.status == USAGE and f"found '{url}', expected a URL: http://127.0.0.1:9100/" in fed.err, fed
+        assert fed.status == USAGE and f"expected a URL such as http://127.0.0.1:9100/, got '{url}'" in fed.err, fed
     with Answers("", 302).start() as server:
         server.location = "ftp://127.0.0.1:1/"
         fed = run("http", f"http://127.0.0.1:{server.port}", "--print")

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""runnel-feed journal against files that systemd-journal-remote writes: what becomes of fields, and
-that each entry is learned once, though daemon and feeder are killed and files are rotated."""
+"""runnel-feed journal with files of systemd-journal-remote: fields, and entries that are learned
+once although daemon and feeder are killed and files are rotated."""
 import datetime
 import json
 import os
@@ -24,7 +24,7 @@ BOOT = "0123456789abcdef0123456789abcdef"
 
 
 def exported(number, fields):
-    """An entry in the format of exported ones."""
+    """An entry in the export format."""
     text = (f"__REALTIME_TIMESTAMP={FIRST + number * 1000}\n__MONOTONIC_TIMESTAMP={number * 1000 + 1}\n"
             f"_BOOT_ID={BOOT}\n").encode()
     for name, value in fields.items():
@@ -35,7 +35,7 @@ def exported(number, fields):
 
 
 def write(path, entries):
-    """(number, fields) into a file of the journal, in order: into a new one, or after what it has."""
+    """Writes (number, fields) to a journal file in order, a new one or after its entries."""
     subprocess.run([REMOTE, "-o", path, "-"], input=b"".join(exported(*e) for e in entries), check=True,
                    capture_output=True, timeout=LIMIT)
 
@@ -45,7 +45,7 @@ def numbers(first, last):
 
 
 def shown(directory, *words, status=OK):
-    """What it prints of all that is there."""
+    """Its output for all entries."""
     fed = run("journal", "--print", "--no-follow", "-D", directory, *words)
     assert fed.status == status, fed.err
     return [json.loads(line) for line in fed.out.splitlines()]
@@ -87,21 +87,21 @@ def test_what_is_in_entries(directory):
     both = [["--match", "PRIORITY=6", "--match", "_SYSTEMD_UNIT=x.service"],
             ["--match", "_SYSTEMD_UNIT=x.service", "--match", "PRIORITY=6"]]
     first, second = (shown(directory, *words) for words in both)
-    assert len(first) == 1 and first == second  # also who numbers it
+    assert len(first) == 1 and first == second  # also the same producer
     assert shown(directory, "--since", "1960-01-01T00:00:00Z") == plain
     units = shown(directory, "--fields", "_SYSTEMD_UNIT")  # the second entry has none
     assert [e["sequence"] for e in units] == [whole[n]["sequence"] for n in (0, 2, 3)]
 
 
 def test_missing_words(directory):
-    """As in a table, unless the field is one of words."""
+    """Missing words are the same as in a table, unless the field is one of words."""
     write(directory / "a.journal", [(n, {"LOAD": load, "N": n}) for n, load in enumerate((1, "NA", "nan", "-", 2))])
     assert [e["x"].get("LOAD") for e in shown(directory, "--fields", "LOAD,N")] == [1, None, None, None, 2]
     assert [e["x"]["LOAD"] for e in shown(directory, "--words", "LOAD")] == ["1", "NA", "nan", "-", "2"]
 
 
 def test_entries_without_any_of_the_fields_are_passed(directory):
-    """The next call does not look at them again: it begins after them."""
+    """The next call begins after them."""
     write(directory / "a.journal", numbers(0, 3))
     words = ["--fields", "ABSENT", "--cursor-file", directory / "cursor"]
     assert shown(directory, *words) == []
@@ -109,7 +109,7 @@ def test_entries_without_any_of_the_fields_are_passed(directory):
 
 
 def test_files_of_several_servers(directory):
-    """Each numbers its own: however their entries alternate, none is a duplicate."""
+    """Each server has its own numbers: entries in any order are not duplicates."""
     log = directory / "entries"
     log.mkdir()
     for part in range(2):
@@ -135,8 +135,8 @@ CONFIG = brokers.CONFIG.replace("{{kind: real, size: 2}}", "{{columns: [{{name: 
 
 
 def test_daemon_and_feeder_go_away(directory):
-    """Nothing is lost or learned twice; entries come as they are written, also to another file; and the
-    next feeder begins where the cursor is."""
+    """Nothing is lost or learned twice; new entries arrive, also in another file; and the next
+    feeder begins at the cursor."""
     part = 1500
     log = directory / "entries"
     log.mkdir()
@@ -165,7 +165,7 @@ def test_daemon_and_feeder_go_away(directory):
         _, err = feed.communicate(timeout=LIMIT)
         assert feed.returncode == OK and b"1 acknowledged (0 duplicates)" in err, err
         feed = feeder(directory, "--no-follow")
-        assert feed.wait(LIMIT) == OK  # with nothing new
+        assert feed.wait(LIMIT) == OK  # without new entries
         assert d.end() == OK
     assert values(directory) == list(range(4 * part + 2))
 
@@ -175,17 +175,17 @@ def test_without_a_cursor_it_is_all_duplicates(directory):
     log.mkdir()
     write(log / "a.journal", numbers(0, 500))
     with running.Daemon(directory, CONFIG.format(d=directory, kind="router")) as d:
-        for said in (b"500 acknowledged (0 duplicates)", b"500 acknowledged (500 duplicates)"):
+        for output in (b"500 acknowledged (0 duplicates)", b"500 acknowledged (500 duplicates)"):
             feed = start("journal", "-D", log, "--fields", "N,MINUS", "--no-follow",
                          "--connect", f"ipc://{directory}/examples")
             _, err = feed.communicate(timeout=LIMIT)
-            assert feed.returncode == OK and said in err, err
+            assert feed.returncode == OK and output in err, err
         assert d.end() == OK
     assert values(directory) == list(range(500))
 
 
 def test_templates_outlive_a_kill(directory):
-    """The cursor goes with a file of templates: an id means the same to the next call."""
+    """A cursor requires a file of templates: an id means the same in the next call."""
     log = directory / "entries"
     log.mkdir()
     fed = run("journal", "--print", "-D", log, "--cursor-file", directory / "cursor")
@@ -210,24 +210,24 @@ def test_templates_outlive_a_kill(directory):
 def test_how_it_is_called(directory):
     (directory / "cursor").write_text("nonsense\n")
     (directory / "empty").write_text("")
-    for status, said, words in [
+    for status, output, words in [
             (USAGE, "--since: found 'then', expected a time: 2016-07-01 12:34:56, 31/12/2014 or Unix time (or now)",
              ["--since", "then"]),
-            (USAGE, "--since: '02/03/2026' has two meanings: give now or a time as 2026-11-23 12:00:00",
+            (USAGE, "--since: ambiguous time '02/03/2026'; expected now or a time such as 2026-11-23 12:00:00",
              ["--since", "02/03/2026"]),
             (USAGE, "expected FIELD=VALUE", ["--match", "PRIORITY"]),
-            (USAGE, "expected names of fields", ["--fields", "A,,B"]),
-            (USAGE, "--fields: no field of the journal can be called 'message'", ["--fields", "message"]),
-            (USAGE, "--stream-field: no field of the journal", ["--stream-field", "unit"]),
+            (USAGE, "expected field names", ["--fields", "A,,B"]),
+            (USAGE, "--fields: invalid field name 'message'", ["--fields", "message"]),
+            (USAGE, "--stream-field: invalid field name", ["--stream-field", "unit"]),
             (USAGE, "--repeat", ["--repeat", 2]),
             (BAD_DATA, "is no cursor", ["--fields", "A", "--cursor-file", directory / "cursor"]),
             (BAD_DATA, "is empty", ["--fields", "A", "--cursor-file", directory / "empty"])]:
         fed = run("journal", "--print", "-D", directory, *words)
-        assert fed.status == status and said in fed.err, fed
+        assert fed.status == status and output in fed.err, fed
     fed = run("journal", "--print", "-D", directory / "none")
-    assert fed.status == NO_INPUT and "no journal that can be opened" in fed.err, fed
+    assert fed.status == NO_INPUT and "cannot open the journal" in fed.err, fed
     waiting = start("journal", "--print", "-D", directory)
-    await_text(waiting, "no files of a journal that this user may read")
+    await_text(waiting, "no readable journal files")
     write(directory / "a.journal", numbers(0, 1))
     waiting.kill()
 

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""runnel-feed lines: templates of log lines against a second form of the algorithm, and what becomes
-of their ids when the feeder ends in any way and starts again."""
+"""runnel-feed lines: templates of log lines compared with a second implementation, and their ids
+after any end of the feeder."""
 import json
 import random
 import resource
@@ -47,13 +47,13 @@ class Drain:
 
 
 def word(draw, many):
-    """One of so many words without digits, common ones first."""
+    """One of `many` words without digits, common ones first."""
     number = min(int(draw.expovariate(1) * many / 5), many - 1)
     return "".join("abcdefghijklmnopqrstuvwxyz"[number // 26 ** k % 26] for k in range(4))
 
 
 def log(count, seed=1, first=300):
-    """Lines of 1 to 8 words, which begin with one of more words than have branches."""
+    """Lines of 1 to 8 words, with more first words than branches."""
     draw = random.Random(seed)
     return [" ".join([word(draw, first)] + [word(draw, 40) for _ in range(draw.randrange(8))])
             for _ in range(count)]
@@ -66,7 +66,7 @@ def ids(lines, *arguments, status=OK):
 
 
 def saved(path):
-    """The templates of a file: of several lines with one id the last counts."""
+    """The templates of a file: the last line of an id counts."""
     found = {}
     for line in path.read_text().splitlines():
         number, text = line.split(" ", 1)
@@ -85,7 +85,7 @@ def test_templates_are_those_of_the_algorithm(directory):
 
 
 def test_ids_survive_the_feeder(directory):
-    """Cut anywhere, by a kill too, and even in the middle of a line of the file: the same ids."""
+    """The ids stay the same after a kill at any moment, even within a line of the file."""
     lines, path = log(2000), directory / "templates"
     whole = ids(lines, "--templates", 100000)
     found = ids(lines[:700], "--templates", 100000, "--templates-file", path)
@@ -114,10 +114,10 @@ def test_the_rest_shares_an_id(directory):
     path = directory / "templates"
     assert ids(lines, "--templates", 4, "--templates-file", path) == [0, 1, 2, 3, 3, 1, 0]
     fed = run("lines", "--print", "--templates", 4, stdin="\n".join(lines).encode())
-    assert fed.err.count("lines that fit none of them share the id 3; see --templates") == 1
+    assert fed.err.count("other lines share the id 3; see --templates") == 1
     assert ids(["four four four"], "--templates", 10, "--templates-file", path) == [3]
     fed = run("lines", "--print", "--templates", 4, "--templates-file", path, stdin=b"x\n")
-    assert fed.status == USAGE and f"{path}:4: there are more than 3 templates" in fed.err
+    assert fed.status == USAGE and f"{path}:4: more than 3 templates" in fed.err
 
 
 def test_times_and_streams(directory):
@@ -140,7 +140,7 @@ def test_times_and_streams(directory):
 
 
 def test_a_line_goes_along_as_a_note(directory):
-    """With its template, as text of bounded size that a terminal can show; not where nobody asked for it."""
+    """With its template, as a text of limited size that is safe for a terminal; only on request."""
     lines = ["2016-07-01T12:34:56Z disk sda1 failed", "disk sdb2 failed", "café \x1b[1m \u202e" + 4000 * "é"]
     data = "\n".join(lines).encode() + b"\n\xff\0\xfe one\n"
     notes = []
@@ -170,19 +170,19 @@ def test_a_line_leaves_when_it_comes(directory):
 
 def test_files_of_templates_that_are_none(directory):
     path = directory / "templates"
-    for text, said in [("x\n", ":1: found 'x', expected an id and a template"),
-                       ("0 a b\n2 c\n", ":2: found template 2, expected a template of 0 to 1"),
-                       ("0 a b\n0 c\n", ":2: template 0 has 1 words here, and 2"),
-                       ("0  \n", ":1: found an empty template"),
-                       ("-1 a\n", ":1: found '-1 a'"), ("99999999999 a\n", ":1: found")]:
+    for text, output in [("x\n", ":1: expected an id and a template, got 'x'"),
+                       ("0 a b\n2 c\n", ":2: expected a template of 0 to 1, got template 2"),
+                       ("0 a b\n0 c\n", ":2: template 0 has 1 words here, but 2"),
+                       ("0  \n", ":1: expected a template of 0 to 0, got an empty template 0"),
+                       ("-1 a\n", ":1: expected an id and a template, got '-1 a'"), ("99999999999 a\n", ":1: expected")]:
         path.write_text(text)
         fed = run("lines", "--print", "--templates-file", path, stdin=b"x\n")
-        assert fed.status == BAD_DATA and f"{path}{said}" in fed.err, (text, fed)
+        assert fed.status == BAD_DATA and f"{path}{output}" in fed.err, (text, fed)
         assert path.read_text() == text
     fed = run("lines", "--print", "--templates-file", directory / "no" / "x", stdin=b"x\n")
-    assert fed.status == 73 and "cannot be opened: No such file" in fed.err
+    assert fed.status == 73 and "cannot open: No such file" in fed.err
     fed = run("lines", "--print", "--templates-file", "/dev/zero", stdin=b"x\n")
-    assert fed.status == 73 and "/dev/zero: is no regular file" in fed.err
+    assert fed.status == 73 and "/dev/zero: not a regular file" in fed.err
     path.write_text("")
     holder = start("lines", "--print", "--templates-file", path, stdin=subprocess.PIPE)
     holder.stdin.write(b"x\n")
@@ -191,18 +191,18 @@ def test_files_of_templates_that_are_none(directory):
         assert time.monotonic() < end
         time.sleep(.01)
     fed = run("lines", "--print", "--templates-file", path, stdin=b"x\n")
-    assert fed.status == 75 and "another process uses it" in fed.err
+    assert fed.status == 75 and "in use by another process" in fed.err
     holder.communicate()
 
 
 def test_a_full_disk(directory):
-    """An id that cannot be kept is not sent."""
+    """An id that cannot be saved is not sent."""
     path = directory / "templates"
     limits = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (12, 12)),
               "restore_signals": False, "stdin": subprocess.PIPE}
     process = start("lines", "--print", "--templates-file", path, **limits)
     out, err = process.communicate(b"x\ny z\nw w w\n", timeout=LIMIT)
-    assert process.returncode == 74 and f"{path}: cannot be written: " in err.decode(), err
+    assert process.returncode == 74 and f"{path}: cannot write: " in err.decode(), err
     assert out.count(b"\n") == 2
     assert ids(["y z", "x", "w w w"], "--templates-file", path) == [1, 0, 2]
 

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""runnel-feed prometheus against a server of metrics that stops, comes back, refuses and answers
-nonsense, and against runnel-web."""
+"""runnel-feed prometheus with a metrics server that stops, returns, denies access and sends invalid
+answers, and with runnel-web."""
 import math
 import pathlib
 import signal
@@ -15,7 +15,7 @@ NO_PERMISSION = 77
 
 
 def x_of(receiver, wanted):
-    """The first of the next examples whose x is as wanted."""
+    """The first of the next examples whose x matches."""
     seen = []
     while not seen or not wanted(seen[-1]):
         frames = receiver.take()
@@ -37,12 +37,12 @@ def test_series_are_columns(directory):
         x_of(receiver, lambda x: x[1] == 0)
         metrics.text = text.replace("4", "5") + "none 1\n"
         assert x_of(receiver, lambda x: x[1] > 0 or x[4] == 1)[2] == 15
-        metrics.text = text.replace("4", "2")  # the counter has begun again
+        metrics.text = text.replace("4", "2")  # the counter has restarted
         assert x_of(receiver, lambda x: x[1] > 0 and x[2] == 12)[0] == .5
         process.send_signal(signal.SIGINT)
-        said = process.communicate()[1].decode()
+        output = process.communicate()[1].decode()
         assert process.returncode == OK and set(metrics.asked) == {"/metrics"}
-        assert 1 <= said.count("there is no number of none; it is missing (NaN)") <= 2
+        assert 1 <= output.count("no number found for none; it is missing (NaN)") <= 2
 
 
 def near_nan(found, expected):
@@ -54,24 +54,24 @@ def test_a_server_that_stops_and_comes_back(directory):
         process = start("prometheus", f"http://user:secret@127.0.0.1:{metrics.port}", "--every", .02,
                         "--series", "a", "--connect", receiver.bind().endpoint)
         name = f"http://127.0.0.1:{metrics.port}/metrics"
-        said = await_text(process, "trying again until it answers")
+        output = await_text(process, "trying again until it answers")
         metrics.start()
         assert x_of(receiver, lambda x: True) == [1]
-        said += await_text(process, f"{name}: back after ")
+        output += await_text(process, f"{name}: available again after ")
         metrics.stop()
-        said += await_text(process, "trying again until it answers")
+        output += await_text(process, "trying again until it answers")
         metrics.text = "a 2\n"
         metrics.start()
         assert x_of(receiver, lambda x: x != [1]) == [2]
-        said += await_text(process, f"{name}: back after ")
+        output += await_text(process, f"{name}: available again after ")
         metrics.status = 503
-        said += await_text(process, f"{name}: the server answered 503; trying again")
+        output += await_text(process, f"{name}: the server answered 503; trying again")
         process.send_signal(signal.SIGTERM)
-        said += process.communicate()[1].decode().splitlines()
-        assert process.returncode == OK, said
-        assert sum("trying again" in line for line in said) == 3
-        assert sum("back after" in line for line in said) == 2
-        assert not any("secret" in line for line in said), said
+        output += process.communicate()[1].decode().splitlines()
+        assert process.returncode == OK, output
+        assert sum("trying again" in line for line in output) == 3
+        assert sum("available again after" in line for line in output) == 2
+        assert not any("secret" in line for line in output), output
 
 
 def test_who_is_not_admitted(directory):
@@ -83,7 +83,7 @@ def test_who_is_not_admitted(directory):
         assert fed.status == OK and '"x": [1]' in fed.out
         for wrong in [[], ["--token-file", write(directory / "wrong", "x")]]:
             fed = run(*arguments, *wrong)
-            assert fed.status == NO_PERMISSION and "the server refuses user and password" in fed.err
+            assert fed.status == NO_PERMISSION and "access denied" in fed.err
         assert run(*arguments, "--token-file", directory / "no").status == NO_INPUT
         metrics.wanted = "Basic dXNlcjpzZWNyZXQ="
         fed = run("prometheus", f"user:secret@127.0.0.1:{metrics.port}/m?a=b", *arguments[2:])
@@ -96,19 +96,19 @@ def write(path, text):
 
 
 def test_how_it_is_called(directory):
-    for said, arguments in [("name the series", []), ("'a{', expected a name", ["--series", "a{"]),
-                            ("--rate-of: found ''", ["--rate-of", ""]),
+    for output, arguments in [("no series for x", []), ("expected a name", ["--series", "a{"]),
+                            ("with optional labels", ["--rate-of", ""]),
                             ("--timeout", ["--series", "a", "--timeout", 0]),
                             ("--repeat", ["--series", "a", "--repeat", 2]),
-                            ("found 0, expected", ["--series", "a", "--rate", 0])]:
+                            ("per second, got 0", ["--series", "a", "--rate", 0])]:
         fed = run("prometheus", "http://127.0.0.1:1", "--print", *arguments)
-        assert fed.status == USAGE and said in fed.err, fed
+        assert fed.status == USAGE and output in fed.err, fed
     fed = run("prometheus", "http://", "--print", "--series", "a")
     assert fed.status == USAGE and "expected a URL" in fed.err
 
 
 def test_metrics_of_runnel_web(directory):
-    """What runnel-web tells of a daemon is fed to another one."""
+    """runnel-web's metrics of one daemon are fed to another."""
     if not pathlib.Path(PROGRAM).with_name("runnel-web").exists():
         return
     import web_testing

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""runnel-feed --socket router: everything is learned exactly once, whatever happens to either side."""
+"""runnel-feed --socket router: everything is learned exactly once, whatever happens to either side.
+"""
 import contextlib
 import json
 import signal
@@ -13,7 +14,7 @@ from feeding import *  # noqa: F403  pylint: disable=wildcard-import
 import running
 
 TRY_AGAIN = 75
-WINDOW = 10000 # examples, as runnel-feed(1) says
+WINDOW = 10000 # examples, see runnel-feed(1)
 
 
 def to(directory):
@@ -21,7 +22,7 @@ def to(directory):
 
 
 def table(directory, count, streams=1, columns=("a", "b")):
-    """Row n says n in its columns, and belongs to stream n modulo `streams`."""
+    """Row n contains n, and belongs to stream n modulo `streams`."""
     path = directory / "table.csv"
     path.write_text(f"stream,{','.join(columns)}\n" + "".join(
         f"s{i % streams}{f',{i}' * len(columns)}\n" for i in range(count)), encoding="ascii")
@@ -34,7 +35,7 @@ def finish(process):
 
 
 def journal(directory):
-    """Its examples in the order of learning: (stream, epoch, sequence, first number)."""
+    """The examples in the order of learning: (stream, epoch, sequence, first number)."""
     file = sqlite3.connect(f"file:{directory}/state/journal.sqlite?mode=ro", uri=True)
     rows = file.execute("SELECT position, stream, epoch, sequence, x FROM entries WHERE kind = 1 "
                         "ORDER BY position").fetchall()
@@ -44,14 +45,14 @@ def journal(directory):
 
 
 def test_kills(directory):
-    """The daemon is killed again and again while it is fed at full speed."""
+    """The daemon is killed repeatedly while it is fed at full speed."""
     count, streams, parts = 60000, 3, 4
     with daemon(directory) as d:
         rows = table(directory, count, streams)[1].read_bytes().splitlines(keepends=True)
         process = start("csv", "-", "--stream-column", "stream", *to(directory), "--epoch", 5,
                         stdin=subprocess.PIPE, bufsize=-1)
         for part in range(parts):
-            if part:  # much of what was written is not acknowledged: however slow this test is
+            if part:  # many written examples are unacknowledged, even if this test is slow
                 d.process.kill()
                 d.process.wait()
                 d.start()
@@ -71,7 +72,8 @@ def test_kills(directory):
 
 
 def test_starting_again(directory):
-    """The same epoch and numbers: what the daemon has is a duplicate, and it continues after that."""
+    """The same epoch and numbers: examples that the daemon has are duplicates, and it continues
+    after them."""
     rows = table(directory, 500, 2)
     with daemon(directory):
         first = run(*rows, *to(directory), "--epoch", 7, "--count", 300)
@@ -84,11 +86,11 @@ def test_starting_again(directory):
 
 
 def test_another_socket(directory):
-    """A control socket takes DEALERs, too, and what a feeder sends there is no request."""
+    """A control socket accepts DEALERs, too, but a feeder's messages are not requests."""
     with daemon(directory) as d:
         d.ask("status")
         rows = table(directory, 5)
-        # A frame that ends an envelope is the key, what stands for y, or none.
+        # The empty frame that ends an envelope may be the key, y, or missing.
         for words in (rows, [*rows, "--targets", "b"],
                       ["csv", rows[1], "--columns", "a,b", "--stream", ""]):
             fed = run(*words, "--socket", "router", "--connect", d.endpoint("control"))
@@ -97,16 +99,16 @@ def test_another_socket(directory):
 
 
 def test_interrupted(directory):
-    """Whoever interrupts it is told how to have the rest learned."""
+    """An interrupted call prints how to learn the rest."""
     with daemon(directory) as d:
-        count = 5000  # at that rate they take longer than any stop of this test
+        count = 5000  # they take longer than any pause of this test
         rows = table(directory, count)
         process = start(*rows, *to(directory), "--rate", 50)
         while d.ask("status")["examples"] < 5:
             assert process.poll() is None
         process.send_signal(signal.SIGINT)
         status, err = finish(process)
-        assert status == OK and "the same call with --producer" in err, (status, err)
+        assert status == OK and "repeat the call with --producer" in err, (status, err)
         words = err[err.index("--producer"):].split()[:4]
         fed = run(*rows, *to(directory), *words)
         assert fed.status == OK and f"{count} acknowledged" in fed.err, fed
@@ -114,7 +116,7 @@ def test_interrupted(directory):
 
 
 def test_json(directory):
-    """Lines get numbers unless they have some; a rejection is that of its line."""
+    """Lines get numbers unless they have some; a rejection belongs to its line."""
     lines = b"""{"stream": "a", "x": [1, 1]}
 {"stream": "a", "x": [2]}
 {"x": [3, 3]}
@@ -134,20 +136,21 @@ def test_json(directory):
 
 
 def test_rejections(directory):
-    """They are counted, and an error in the end; what is good between them is learned."""
+    """Rejections are counted and are an error at the end; the good examples between them are
+    learned."""
     with daemon(directory):
         path = directory / "gaps.csv"
         path.write_text("a,b\n1,1\nnan,2\n3,3\n4,\n5,5\n", encoding="ascii")
         fed = run("csv", path, *to(directory))
         assert fed.status == BAD_DATA, fed
-        assert "rejects an example: x_value (stream csv, number 1)" in fed.err, fed.err
+        assert "rejected an example: x_value (stream csv, number 1)" in fed.err, fed.err
         assert "sent 5 examples" in fed.err and "3 acknowledged (0 duplicates), 2 rejected" in fed.err
-        assert "rejected 2 examples; the first one: x_value" in fed.err, fed.err
+        assert "rejected 2 examples; the first: x_value" in fed.err, fed.err
         assert [row[3] for row in journal(directory)] == [1, 3, 5]
 
 
 def test_notes_for_an_older_daemon(directory):
-    """Its rejection names no example: the error names the option that leaves notes out."""
+    """Its rejection names no example: the error names the option that leaves out notes."""
     with Router(directory) as router:
         process = start("lines", *to(directory), stdin=subprocess.PIPE)
         process.stdin.write(b"a line\n" * 20)
@@ -162,17 +165,17 @@ def test_notes_for_an_older_daemon(directory):
 
 
 def test_other_sockets(directory):
-    """Kinds that do not match: it ends and says what is there, since waiting would not help."""
-    for kind, options, said in (("pull", ["--socket", "router"], "use --socket push, or set examples.socket: router"),
+    """Sockets of different kinds: it ends with an error, since waiting would not help."""
+    for kind, options, output in (("pull", ["--socket", "router"], "use --socket push, or set examples.socket: router"),
                                 ("router", [], "try --socket router")):
         with daemon(directory, kind):
             fed = run(*table(directory, 3), "--connect", f"ipc://{directory}/examples", *options)
-            assert fed.status == UNAVAILABLE and said in fed.err.splitlines()[-1], fed
+            assert fed.status == UNAVAILABLE and output in fed.err.splitlines()[-1], fed
             assert f"a {'PULL' if kind == 'pull' else 'ROUTER'} socket" in fed.err, fed
 
 
 def test_lower_epoch(directory):
-    """What the daemon takes for old was never learned: that is no success."""
+    """Examples that the daemon treats as outdated were not learned: that is an error."""
     rows = table(directory, 4, 2)
     with daemon(directory):
         assert run(*rows, *to(directory), "--epoch", 8).status == OK
@@ -183,7 +186,7 @@ def test_lower_epoch(directory):
         again = run(*rows, *to(directory), "--epoch", 8)
         assert again.status == OK and "(4 duplicates)" in again.err, again
         assert "greater" not in again.err, again
-        # A file with epochs of its own is sent again from its beginning.
+        # A file with its own epochs is sent again from its beginning.
         lines = b"".join(b'{"x": [1, 1], "sequence": 0, "epoch": %d}\n' % n for n in (1, 2))
         for duplicates in 0, 2:
             sent = run("json", *to(directory), stdin=lines)
@@ -191,7 +194,7 @@ def test_lower_epoch(directory):
 
 
 class Router:
-    """A daemon's socket whose answers the test chooses."""
+    """A daemon's socket with answers chosen by the test."""
 
     def __init__(self, directory):
         self.context = zmq.Context()
@@ -207,7 +210,7 @@ class Router:
         self.context.destroy(0)
 
     def take(self, count):
-        """That many messages: (peer, key, sequence)."""
+        """Receives so many messages: (peer, key, sequence)."""
         taken = []
         while len(taken) < count:
             assert self.socket.poll(1000 * LIMIT), (len(taken), count)
@@ -226,7 +229,7 @@ def sequences(taken):
 
 
 def test_window(directory):
-    """It waits when so many are not acknowledged, and continues for each that is."""
+    """It waits while so many are unacknowledged, and continues with each acknowledgement."""
     with Router(directory) as router:
         process = start(*table(directory, WINDOW + 500), *to(directory))
         taken = router.take(WINDOW)
@@ -241,15 +244,16 @@ def test_window(directory):
 
 
 def test_sent_again(directory):
-    """A new connection begins with the oldest that is not answered, in order, without the others."""
+    """A new connection begins with the oldest unanswered example, in order, without the answered
+    ones."""
     count = WINDOW + 1
     with Router(directory) as router:
         process = start(*table(directory, count), *to(directory))
         taken = router.take(WINDOW)
         assert sequences(taken) == list(range(WINDOW))
-        router.answer([(taken[0][0], b"unknown", taken[0][2])]) # passed over
+        router.answer([(taken[0][0], b"unknown", taken[0][2])]) # ignored
         router.answer([taken[n] for n in (5, 2, 0)])
-        router.take(1) # it has read them: there is room for one more
+        router.take(1) # it has read them: one more fits
     with Router(directory) as router:
         taken = router.take(count - 3)
         assert sequences(taken) == [1, 3, 4, *range(6, count)]
@@ -260,7 +264,7 @@ def test_sent_again(directory):
 
 
 def test_silent_input(directory):
-    """What waits is sent again also while no new line comes."""
+    """Unanswered examples are sent again even while no new line arrives."""
     with Router(directory) as router:
         process = start("json", *to(directory), stdin=subprocess.PIPE)
         process.stdin.write(b'{"x": [1, 2]}\n')
@@ -279,16 +283,16 @@ def test_silent_input(directory):
 
 
 def test_a_schema_that_nothing_is_refused_by(directory):
-    """Without answers a daemon's refusal reaches nobody: that is said."""
+    """Without answers, a daemon's rejection cannot arrive: a warning is printed."""
     with daemon(directory, "pull"):
         fed = run(*table(directory, 3), "--schema", "--connect", f"ipc://{directory}/examples")
-        assert fed.status == OK and "with --socket router it refuses them" in fed.err, fed
-    told = run("csv", "--help").out.partition("--schema")[2].partition("--no-learn")[0]
-    assert "with --socket router" in " ".join(told.split()), told
+        assert fed.status == OK and "with --socket router, it rejects them" in fed.err, fed
+    text = run("csv", "--help").out.partition("--schema")[2].partition("--no-learn")[0]
+    assert "with --socket router" in " ".join(text.split()), text
 
 
 def test_a_schema_that_does_not_fit(directory):
-    """It is told whenever its answer comes: also while the feeder waits for its input."""
+    """The rejection is reported whenever it arrives, even while the feeder waits for input."""
     words = b"x has two columns, but this model takes one"
     with Router(directory) as router:
         process = start("csv", "-", "--schema", *to(directory), stdin=subprocess.PIPE)
@@ -297,7 +301,7 @@ def test_a_schema_that_does_not_fit(directory):
         peer, text = router.socket.recv_multipart()
         assert b"schema" in text, text
         router.socket.send_multipart([peer, b"", struct.pack("<BBHIQQ", 1, 2, 13, 0, 0, 0), words])
-        time.sleep(1)  # in which it hears that
+        time.sleep(1)  # time for the rejection
         with contextlib.suppress(BrokenPipeError):
             process.stdin.write(b"3,4\n")
         process.stdin.close()
@@ -307,7 +311,7 @@ def test_a_schema_that_does_not_fit(directory):
 
 
 def test_signals(directory):
-    """It waits for what it has sent; when it must not, it says how much is missing and what to do."""
+    """It waits for the answers; if it must not, it prints how many are missing and the way out."""
     with daemon(directory) as d:
         process = start("synth", "sine", "--size", 2, "--rate", 2000, "--epoch", 3, *to(directory))
         while d.ask("status")["examples"] < 1000:
@@ -328,7 +332,7 @@ def test_signals(directory):
 
 
 def test_signal_without_a_daemon(directory):
-    """It waits for nobody, and says what is not acknowledged, if anything was sent."""
+    """It does not wait, and reports unacknowledged examples, if any."""
     process = start("synth", "sine", "--size", 2, *to(directory))
     while "waiting for" not in process.stderr.readline().decode():
         assert process.poll() is None
@@ -338,7 +342,7 @@ def test_signal_without_a_daemon(directory):
     with Router(directory) as router:
         process = start("synth", "sine", "--size", 2, "--count", 20, *to(directory))
         router.take(20)
-    while "the connection has ended" not in process.stderr.readline().decode():
+    while "connection closed" not in process.stderr.readline().decode():
         assert process.poll() is None
     process.send_signal(signal.SIGTERM)
     status, err = finish(process)
@@ -346,7 +350,7 @@ def test_signal_without_a_daemon(directory):
 
 
 def test_answers_again(directory):
-    """What a router repeats, mixes up or makes up counts once, and nothing is dropped for it."""
+    """Answers that a router repeats, swaps or invents count once, and drop nothing."""
     with Router(directory) as router:
         process = start("synth", "sine", "--size", 2, "--count", 20, "--epoch", 3, *to(directory))
         taken = router.take(20)
@@ -371,7 +375,7 @@ def test_linger(directory):
 
 
 def test_keys(directory):
-    """Encrypted, as with any other socket; a stranger learns what is missing."""
+    """Encrypted, as with any other socket; an unknown client gets the reason."""
     keygen = pathlib.Path(PROGRAM).with_name("runnel-keygen")
     secret = directory / "daemon"
     subprocess.run([keygen, secret], check=True, capture_output=True, timeout=LIMIT)

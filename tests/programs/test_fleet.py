@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Daemons that share the streams of a Redis: each message is learned once, by one of them, whoever is
-killed; streams move with their states; who does not belong to the fleet is told why."""
+"""Fleets on Redis: one daemon learns each message, once, even after kills; streams move with their
+states; daemons that cannot join get the reason."""
 import contextlib
 import json
 import os
@@ -23,7 +23,7 @@ KEYS, PARTS = 20, 4
 
 
 def learn(redis, numbers, *members):
-    """Messages, until these daemons have learned them, each some, and committed that."""
+    """Adds messages until these daemons have learned them, each some, and committed them."""
     fleet.add(redis, numbers, KEYS, PARTS)
     fleet.all_learned(redis, members, [member.name for member in members])
 
@@ -41,27 +41,27 @@ def half_each(*members):
 
 
 def killed_once(count, *members):
-    """They are killed, and have learned each message once."""
+    """The daemons are killed; each message was learned once."""
     for member in members:
         member.kill()
     fleet.once(members, count, KEYS)
 
 
 def written(redis):
-    """The file in which the server has what it has answered, and its size."""
+    """The server's file of acknowledged data, and its size."""
     file = max(redis.directory.glob("appendonlydir/*.incr.aof"))
     return file, file.stat().st_size
 
 
 def put_back(redis, file, size):
-    """The server is back with so much of its file."""
+    """The server restarts with only a part of its file."""
     redis.kill()
     os.truncate(file, size)
     redis.start()
 
 
 def learn_meanwhile(redis, numbers, anna):
-    """What the server has written when the messages are there and nobody has learned them; then she does."""
+    """The size of the server's file with messages that nobody has learned; then anna learns them."""
     anna.ask("pause")
     fleet.add(redis, numbers, KEYS, PARTS)
     before = written(redis)
@@ -84,8 +84,8 @@ def test_kills(directory):
 
 
 def test_what_the_dead_one_has_learned(directory):
-    """It is stopped after it has learned more than it has committed; another goes on from what is
-    committed. When it comes back it leaves out what the other has learned, too."""
+    """A daemon is stopped after it has learned more than it has committed; another continues from
+    its commit. When it returns, it rolls back what the other has learned."""
     with brokers.Redis(directory) as redis:
         anna = fleet.Member(directory, redis.url, "anna", every=0, lease=2)
         anna.path.write_text(anna.path.read_text().replace("seconds: 1", "seconds: 0"))
@@ -94,13 +94,13 @@ def test_what_the_dead_one_has_learned(directory):
         anna.ask("checkpoint")
         fleet.all_learned(redis, [anna], ["anna"])
         anna.stop()
-        anna.start()  # with checkpoints when it is asked alone
+        anna.start()  # with checkpoints only on request
         fleet.shared(redis, [anna], ["anna"] * PARTS)
         fleet.add(redis, range(100, 200), KEYS, PARTS)
         running.wait_learned(anna, 200)
         assert fleet.lag(redis) == 100
         fleet.until(lambda: {name: fleet.look(redis)["daemons"][0][name] for name in ("waiting", "uncommitted")}
-                    == {"waiting": 0, "uncommitted": 100}, "told", [anna])
+                    == {"waiting": 0, "uncommitted": 100}, "committed", [anna])
         anna.process.send_signal(signal.SIGSTOP)
         with fleet.Member(directory, redis.url, "bert", lease=2) as bert:
             fleet.all_learned(redis, [bert], ["bert"])
@@ -124,14 +124,15 @@ def test_what_the_dead_one_has_learned(directory):
 
 
 def test_drained_and_back(directory):
-    """A daemon that joins gets its part, with the states; one that is drained gives all up, and comes back."""
+    """A daemon that joins gets its share with the states; a drained one hands over everything, and
+    takes part again later."""
     with brokers.Redis(directory) as redis:
-        code, said = fleet.act(redis, "status")
-        assert code == UNAVAILABLE and "no fleet fleet" in said, said
+        code, output = fleet.act(redis, "status")
+        assert code == UNAVAILABLE and "fleet not found: fleet" in output, output
         for words in ("rebalance",), ("drain", "anna"):
-            code, said = fleet.act(redis, *words)
-            assert code == UNAVAILABLE and "no fleet fleet" in said, said
-        assert redis.ask("KEYS", "runnel:*") == []  # asking leaves nothing behind
+            code, output = fleet.act(redis, *words)
+            assert code == UNAVAILABLE and "fleet not found: fleet" in output, output
+        assert redis.ask("KEYS", "runnel:*") == []  # queries leave no keys
         with fleet.Member(directory, redis.url, "anna") as anna:
             learn(redis, range(200), anna)
             with fleet.Member(directory, redis.url, "bert") as bert:
@@ -144,8 +145,8 @@ def test_drained_and_back(directory):
                 assert fleet.status(anna)["daemons"] == 2 and fleet.status(anna)["round"] is None
                 fleet.until(lambda: all(member.ask("status")["consumer"]["lag"] == 0 for member in (anna, bert)),
                             "the lag of its own", [anna, bert])
-                code, said = fleet.act(redis, "drain", "anna")
-                assert code == 0, said
+                code, output = fleet.act(redis, "drain", "anna")
+                assert code == 0, output
                 fleet.shared(redis, [anna, bert], ["bert"] * PARTS)
                 lines = fleet.act(redis, "status")[1].splitlines()
                 assert lines[3].split()[:3] == ["anna", "drained", "0"], lines
@@ -158,14 +159,14 @@ def test_drained_and_back(directory):
                 assert fleet.status(bert)["members"]["anna"]["state"] == "drained", fleet.status(bert)
                 fleet.add(redis, range(200, 300), KEYS, PARTS)
                 fleet.all_learned(redis, [anna, bert], ["bert"])
-                code, said = fleet.act(redis, "drain", "bert")
-                assert code == 0 and "keeps its 4" in said, said
-                code, said = fleet.act(redis, "rebalance")
-                assert code == 0 and "anna was drained, and takes part again\n" in said, said
-                assert "4 partitions are shared out among 2 daemons" in said, said
+                code, output = fleet.act(redis, "drain", "bert")
+                assert code == 0 and "keeps its 4" in output, output
+                code, output = fleet.act(redis, "rebalance")
+                assert code == 0 and "anna takes partitions again\n" in output, output
+                assert "4 partitions are distributed among 2 daemons" in output, output
                 fleet.shared(redis, [anna, bert], ["anna", "anna", "bert", "bert"])
-                code, said = fleet.act(redis, "drain", "carl")
-                assert code == USAGE and "no daemon carl" in said, said
+                code, output = fleet.act(redis, "drain", "carl")
+                assert code == USAGE and "daemon not found: carl" in output, output
                 assert bert.stop() == 0
                 fleet.shared(redis, [anna], ["anna"] * PARTS)
                 assert [d["name"] for d in fleet.look(redis)["daemons"]] == ["anna"]
@@ -183,7 +184,7 @@ return rows"""
 
 
 def published(redis):
-    """What Redis has of each stream: where it stands among those of its partition, and the state."""
+    """Redis's data of each stream: its rank within the partition, and its state."""
     found = {}
     for part in range(PARTS):
         rows = redis.ask("EVAL", HEX, "1", f"runnel:{{fleet}}:states:{part}")
@@ -194,7 +195,7 @@ def published(redis):
 
 
 def is_published(redis, members):
-    """All that the daemons know of their streams after a checkpoint, and no more."""
+    """Whether Redis has exactly the daemons' states after a checkpoint."""
 
     def committed():
         for member in members:
@@ -213,7 +214,7 @@ def is_published(redis, members):
 
 
 def quiet(member, *words):
-    """It writes checkpoints only when it is asked."""
+    """A daemon that writes checkpoints only on request."""
     member.kill()
     member.path.write_text(member.path.read_text().replace("seconds: 1", "seconds: 0"))
     member.arguments = words
@@ -222,8 +223,8 @@ def quiet(member, *words):
 
 
 def test_changed_states(directory):
-    """A commit brings Redis the states that have changed, and takes away those of streams that are
-    forgotten; with a restart, a rollback and a hand-over in between all are what the daemons have."""
+    """A commit sends the changed states to Redis and deletes those of forgotten streams; after a
+    restart, a rollback and a hand-over Redis has the daemons' states."""
     few = ("--set", "learning.max_streams=15")
     with brokers.Redis(directory) as redis, contextlib.ExitStack() as stack:
         anna = quiet(stack.enter_context(fleet.Member(directory, redis.url, "anna", every=0)), *few)
@@ -243,7 +244,7 @@ def test_changed_states(directory):
         assert len(is_published(redis, [anna])) == 14
         anna.ask("rollback", without=[sorted(before)[4]])
         assert sorted(before)[4] not in is_published(redis, [anna])
-        fleet.add(redis, range(100, 140), KEYS, PARTS)  # others are forgotten, and come back
+        fleet.add(redis, range(100, 140), KEYS, PARTS)  # the others are forgotten, and return
         is_published(redis, [anna])
         anna.kill()
         anna.start()
@@ -258,38 +259,38 @@ def test_changed_states(directory):
 
 
 def test_strangers(directory):
-    """Who has another configuration, stream or number of partitions, or another's name, ends with a
-    sentence; the fleet goes on."""
+    """A daemon with another configuration, stream, number of partitions, or the name of another
+    ends with an error; the fleet continues."""
     with brokers.Redis(directory) as redis, fleet.Member(directory, redis.url, "anna", lease=10) as anna:
         fleet.shared(redis, [anna], ["anna"] * PARTS)
         fleet.ends(directory, redis, "bert", CONFIGURATION, "another configuration", "digest",
                    change=("size: 4", "size: 5"))
-        fleet.ends(directory, redis, "carl", CONFIGURATION, "two fleets need two groups",
+        fleet.ends(directory, redis, "carl", CONFIGURATION, "use one group per fleet",
                    change=("stream: s,", "stream: other,"))
-        fleet.ends(directory, redis, "dora", CONFIGURATION, "has 4 partitions, and not 8", parts=8)
-        fleet.ends(directory, redis, "fred", CONFIGURATION, "fleet.average.every 0, and not 50",
+        fleet.ends(directory, redis, "dora", CONFIGURATION, "has 4 partitions, not 8", parts=8)
+        fleet.ends(directory, redis, "fred", CONFIGURATION, "fleet.average.every 0, not 50",
                    change=("{lease: 1}", "{lease: 1, average: {every: 50}}"))
-        fleet.ends(directory, redis, "emil", CONFIGURATION, "another daemon of the name anna",
+        fleet.ends(directory, redis, "emil", CONFIGURATION, "another daemon with the name anna",
                    change=("name: emil", "name: anna"))
         redis.ask("XADD", "s.0", "*", "example", json.dumps({"stream": "key-0", "x": [1]}))
         redis.ask("XADD", f"s.{(consuming.partition_of('key-0', PARTS) + 1) % PARTS}", "*", "example",
                   json.dumps({"stream": "key-0", "x": [1]}))
         redis.ask("XADD", "s.1", "*", "example", json.dumps({"stream": "s.1", "x": [1]}))
         home = consuming.partition_of("key-0", PARTS)
-        astray = 2 if home else 1  # of the three, those that were not written to their own
+        astray = 2 if home else 1  # those of the three that are in the wrong partition
         fleet.until(lambda: anna.ask("status")["consumer"]["dead"] == astray, "dead letters", [anna])
         fleet.until(lambda: anna.ask("status")["examples"] == 3 - astray, "examples", [anna])
-        assert "its stream belongs to s." in anna.text()
+        assert "the stream belongs to partition s." in anna.text()
 
 
 def test_copies(directory):
-    """Two daemons with one name and one state directory, of which one is a copy: one of them ends."""
+    """Two daemons with one name and a copied state directory: one of them ends."""
     with brokers.Redis(directory) as redis:
         fleet.two_copies(directory, redis, KEYS, PARTS)
 
 
 def test_an_emptied_directory(directory):
-    """Its daemon waits until the lease of its earlier life is over."""
+    """The daemon waits for the end of its earlier process's lease."""
 
     def lease(seconds):
         redis.ask("ZADD", "runnel:{fleet}:leases", str(int(1000 * (time.time() + seconds))), "anna")
@@ -297,31 +298,33 @@ def test_an_emptied_directory(directory):
     with brokers.Redis(directory) as redis, fleet.emptied(directory, redis, KEYS, PARTS) as anna:
         lease(100)
         anna.start()
-        fleet.until(lambda: re.search(r"waiting for \d+ s until its lease is over", anna.text()), "said", [anna])
+        fleet.until(lambda: re.search(r"waiting \d+ s for the end of its lease", anna.text()), "reported", [anna])
         lease(0)
         fleet.all_learned(redis, [anna], ["anna"])
         assert fleet.status(anna)["adopted"] == KEYS and len(fleet.learned(anna.directory)) == 100
 
 
 def test_stopped_alone(directory):
-    """Longer than the lease: it goes on."""
+    """Stopped for longer than the lease, it continues."""
     with brokers.Redis(directory) as redis:
         fleet.stopped_alone(directory, redis, KEYS, PARTS)
 
 
 def test_made_again(directory):
-    """Streams that were made again with lower ids: who reads there ends with the fleet's group and a way out."""
+    """Streams that were created again with lower IDs: their readers end, and name the group and a
+    way out."""
     with one_that_learned(directory) as (redis, anna):
         redis.ask("EVAL", consuming.MAKE_AGAIN, "1", "s.1", "1-1", "example", json.dumps({"stream": "s.1", "x": [1]}))
-        fleet.until(lambda: "s.1 ends at 1-1, before" in anna.text(), "said", [anna])
+        fleet.until(lambda: "s.1 ends at 1-1, but" in anna.text(), "reported", [anna])
         redis.ask("XADD", "s.1", "1-2", "example", json.dumps({"stream": "s.1", "x": [2]}))
         assert anna.process.wait(running.LIMIT) == UNAVAILABLE, anna.text()
-        assert "the group fleet has learned it" in anna.text(), anna.text()
-        assert "begin with another examples.redis.group" in anna.text(), anna.text()
+        assert "the group fleet has learned" in anna.text(), anna.text()
+        assert "use another examples.redis.group" in anna.text(), anna.text()
 
 
 def test_the_state_of_another_stream(directory):
-    """A state that Redis has under the name of another stream is not adopted: that may be another daemon's."""
+    """A state that Redis has under another stream's name is not adopted: it may belong to another
+    daemon."""
     with brokers.Redis(directory) as redis:
         with fleet.Member(directory, redis.url, "anna") as anna:
             learn(redis, range(100), anna)
@@ -332,12 +335,12 @@ def test_the_state_of_another_stream(directory):
         with fleet.Member(directory, redis.url, "bert") as bert:
             fleet.until(lambda: fleet.status(bert)["partitions"] == PARTS, "read", [bert])
             assert fleet.status(bert)["adopted"] == KEYS - 1
-            assert f"stream '{other}' begins anew here: the state is another stream's" in bert.text(), bert.text()
+            assert f"stream '{other}' starts from scratch here: the state belongs to another stream" in bert.text(), bert.text()
             assert not bert.request("export", stream=other)[0]["ok"] and bert.request("export", stream=mine)[0]["ok"]
 
 
 def test_alone_before(directory):
-    """What a daemon has learned alone it does not learn again, when it is started as one of a fleet."""
+    """A daemon in a fleet does not learn again what it has learned before without a fleet."""
     mine = pathlib.Path(directory) / "anna"
     mine.mkdir()
     with brokers.Redis(directory) as redis:
@@ -346,13 +349,13 @@ def test_alone_before(directory):
         with running.Daemon(mine, lone) as anna:
             running.wait_learned(anna, 50)
             fleet.until(lambda: (j := anna.ask("status")["journal"])["durable"] == j["position"], "on disk", [anna])
-        for _ in range(2):  # nothing of the first try lets the second in
-            fleet.ends(directory, redis, "anna", CONFIGURATION, "would learn all of it once more")
-        assert fleet.owners(redis) == []  # of no fleet: it has not joined
+        for _ in range(2):  # the first attempt must not help the second
+            fleet.ends(directory, redis, "anna", CONFIGURATION, "would learn all of it again")
+        assert fleet.owners(redis) == []  # it has not joined
 
 
 def test_a_lone_daemon_that_may_not_ask_for_the_time(directory):
-    """It takes no lease that is over for one that lasts."""
+    """It does not mistake an ended lease for a running one."""
     with brokers.Redis(directory) as redis:
         fleet.add(redis, range(50), KEYS, PARTS)
         redis.ask("HSET", "runnel:{fleet}:fleet", "stream", "s")
@@ -363,11 +366,11 @@ def test_a_lone_daemon_that_may_not_ask_for_the_time(directory):
 
 
 def test_a_lone_daemon(directory):
-    """With the group of a fleet that runs it is refused, or warned if it came first; after the fleet it begins where
-    that has ended."""
+    """With the group of a running fleet it is rejected, or warned if it was first; after the fleet
+    it begins at the fleet's end."""
     alone = {"change": ("fleet: {lease: 1}", "")}
     with one_that_learned(directory, lease=100) as (redis, anna):
-        fleet.ends(directory, redis, "bert", CONFIGURATION, "the daemon anna of the fleet fleet reads this stream",
+        fleet.ends(directory, redis, "bert", CONFIGURATION, "daemon anna of the fleet fleet reads this stream",
                    "examples.redis.group", **alone)
         assert anna.stop() == 0
         with fleet.Changed(directory, redis.url, "bert", **alone) as bert:
@@ -376,7 +379,7 @@ def test_a_lone_daemon(directory):
             fleet.until(lambda: sorted(n for _, n in fleet.learned(bert.directory)) == list(range(100, 150)),
                         "in the journal", [bert])
             anna.start()
-            fleet.until(lambda: "the daemon anna of the fleet" in bert.text(), "warned", [anna, bert])
+            fleet.until(lambda: "daemon anna of the fleet" in bert.text(), "warned", [anna, bert])
             fleet.add(redis, range(150, 200), KEYS, PARTS)
             running.wait_learned(bert, 100)
 
@@ -401,18 +404,18 @@ def test_adopted_by_hand(directory):
 
         assert control(has, "export", file, "key-0")[0] == 0
         assert control(has, "adopt", file) == (0, "adopted stream 'key-0'\n")
-        code, said = control(has_not, "adopt", file)
-        assert code != 0 and "is not this daemon's in the fleet fleet" in said, said
+        code, output = control(has_not, "adopt", file)
+        assert code != 0 and "this daemon does not own in the fleet fleet" in output, output
 
 
 def test_broker(directory):
-    """A server that is not there yet, and one that wants a password."""
+    """A server that is not available yet, and one that requires a password."""
     with brokers.Redis(directory, "--requirepass", "secret") as redis:
         fleet.ends(directory, redis, "anna", NO_PERMISSION, "examples.redis.password_file")
     with brokers.Redis(directory) as redis:
         redis.kill()
         with fleet.Member(directory, redis.url, "bert") as bert:
-            fleet.until(lambda: "does not serve the fleet" in bert.text(), "said", [bert])
+            fleet.until(lambda: "fleet is not available" in bert.text(), "reported", [bert])
             assert fleet.status(bert)["partitions"] == 0
             redis.start()
             learn(redis, range(50), bert)
@@ -422,11 +425,11 @@ def test_broker(directory):
             fleet.add(redis, range(50, 100), KEYS, PARTS)
             running.wait_learned(bert, 100)
             fleet.until(lambda: fleet.status(bert)["away"] == 0, "back", [bert])
-            assert bert.text().count("is back for the fleet") == 2
+            assert bert.text().count("fleet is available again") == 2
 
 
 def test_what_its_user_may_not_do(directory):
-    """Whether a renewal or a job finds out first, the daemon ends with one exit code."""
+    """Whether a renewal or a job fails first, the daemon ends with the same exit code."""
     for n, command in enumerate(("evalsha", "hget", "hset")):
         place = directory / str(n)
         place.mkdir()
@@ -439,28 +442,30 @@ def test_what_its_user_may_not_do(directory):
 
 
 def test_leases_that_differ(directory):
-    """Who takes over when depends on whose lease it was: the others and runnel-fleet report it."""
+    """The end of a lease depends on the daemon whose lease it is: the others and runnel-fleet
+    report it."""
     with brokers.Redis(directory) as redis, fleet.Member(directory, redis.url, "anna", lease=2) as anna, \
             fleet.Member(directory, redis.url, "bert", lease=1) as bert:
-        fleet.until(lambda: "anna learns with fleet.lease 2, and this daemon with 1" in bert.text(), "said", [anna, bert])
-        fleet.says(redis, "fleet.lease differs: 2 with anna, 1 with bert")
+        fleet.until(lambda: "anna has fleet.lease 2, this daemon 1" in bert.text(), "reported", [anna, bert])
+        fleet.waits_for(redis, "fleet.lease differs: 2 (anna), 1 (bert)")
 
 
 def test_a_state_that_is_missing(directory):
-    """And a dead owner: who takes the partition goes on without it, and no daemon after the other ends."""
+    """With a dead owner: the new owner continues without the state, and no daemon ends."""
     with one_that_learned(directory) as (redis, anna):
         anna.kill()
         keys = redis.ask("HKEYS", "runnel:{fleet}:states:1")
         assert redis.ask("HDEL", "runnel:{fleet}:states:1", keys[0]) == 1
         with fleet.Member(directory, redis.url, "bert") as bert:
             learn(redis, range(100, 200), bert)
-            assert f"{len(keys) - 1} of the {len(keys)} states" in bert.text()
+            assert f"{len(keys) - 1} of {len(keys)} states" in bert.text()
             killed_once(200, anna, bert)
             assert len(redis.ask("HKEYS", "runnel:{fleet}:states:1")) == len(keys)
 
 
 def test_another_name(directory):
-    """A state directory whose daemon has another name now: neither was it away, nor has Redis lost anything."""
+    """A state directory whose daemon has another name now: this is neither an absence nor a loss of
+    data."""
     with one_that_learned(directory, lease=5) as (redis, anna):
         anna.kill()
         with fleet.Changed(directory, redis.url, "anna", lease=5, change=("name: anna", "name: bert")) as bert:
@@ -468,11 +473,11 @@ def test_another_name(directory):
             fleet.all_learned(redis, [bert], ["bert"])
             killed_once(200, bert)
             assert "is no longer assigned to this daemon" in bert.text()
-            assert "lost what it had" not in bert.text() and "away for longer" not in bert.text(), bert.text()
+            assert "has lost acknowledged data" not in bert.text() and "away for longer" not in bert.text(), bert.text()
 
 
 def test_what_is_deleted_waits_no_more(directory):
-    """Entries that are gone before they are read, whether all of them or the newest one alone."""
+    """Entries that are deleted before they are read: all of them, or the newest one."""
     with one_that_learned(directory) as (redis, anna):
         for gone in ("XTRIM", "s.1", "MAXLEN", "0"), ("XDEL", "s.2", "9999999999999-3"):
             redis.ask("EVAL", "for n = 1, 3 do redis.call('XADD', KEYS[1], '9999999999999-' .. n, 'example', '[1]') end "
@@ -490,7 +495,8 @@ def nothing_waits(redis, anna):
 
 
 def test_what_was_numbered_anew_waits_no_more(directory):
-    """Streams that are made again with higher ids and with lower ones, and others whose ids and counts are set."""
+    """Streams that are created again with higher or lower IDs, and others whose IDs and counts are
+    set."""
     with one_that_learned(directory) as (redis, anna):
         again = ("redis.call('DEL', KEYS[1]) for n = 1, 200 do "
                  "redis.call('XADD', KEYS[1], ARGV[1] .. n, 'example', '{\"x\": [1]}') end return 1")
@@ -508,7 +514,7 @@ def test_what_was_numbered_anew_waits_no_more(directory):
 
 
 def test_a_stream_that_is_deleted_waits_no_more(directory):
-    """With entries that nobody has read."""
+    """With unread entries."""
     with brokers.Redis(directory) as redis, fleet.Member(directory, redis.url, "anna") as anna:
         anna.ask("pause")
         redis.pipeline([("XADD", "s.1", "*", "example", json.dumps({"x": [n]})) for n in range(3000)])
@@ -519,59 +525,59 @@ def test_a_stream_that_is_deleted_waits_no_more(directory):
 
 
 def test_a_broker_that_forgets(directory):
-    """Who joins says that the server will lose the fleet, before it does; of one that keeps all, nothing."""
+    """A warning at the join that the server does not keep its data; no warning for one that does."""
     with brokers.Redis(directory) as redis, fleet.Member(directory, redis.url, "anna") as anna:
-        fleet.until(lambda: "learned here from now on" in anna.text(), "said", [anna])
+        fleet.until(lambda: "learned here from now on" in anna.text(), "reported", [anna])
         assert "appendonly" not in anna.text() and "noeviction" not in anna.text()
         redis.ask("CONFIG", "SET", "appendonly", "no")
         redis.ask("CONFIG", "SET", "maxmemory", "100mb")
         redis.ask("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
         with fleet.Member(directory, redis.url, "bert") as bert:
             fleet.until(lambda: "appendonly yes" in bert.text() and "policy noeviction" in bert.text(),
-                        "said", [anna, bert])
+                        "reported", [anna, bert])
         redis.ask("CONFIG", "SET", "maxmemory-policy", "noeviction")
         redis.ask("CONFIG", "SET", "maxmemory", "1")
-        fleet.until(lambda: "it is full" in anna.text(), "full", [anna])
+        fleet.until(lambda: "server is full" in anna.text(), "full", [anna])
         redis.ask("CONFIG", "SET", "maxmemory", "0")
-        fleet.until(lambda: "is back for the fleet" in anna.text(), "back", [anna])
+        fleet.until(lambda: "fleet is available again" in anna.text(), "back", [anna])
 
 
 def test_how_it_is_called(directory):
-    """What would be ignored is refused; half of a login says where the other half is expected."""
-    for said, words in [("--url is a server of Redis", ["--kafka", "127.0.0.1:1", "--url", "unix:///none"]),
-                        ("wants --kafka", ["--setting", "acks=all"])]:
+    """Options without effect are rejected; a missing half of a login is named."""
+    for output, words in [("exclude each other", ["--kafka", "127.0.0.1:1", "--url", "unix:///none"]),
+                        ("requires --kafka", ["--setting", "acks=all"])]:
         done = subprocess.run([fleet.TOOL, *words], capture_output=True, text=True, timeout=running.LIMIT, check=False)
-        assert done.returncode == USAGE and said in done.stderr, done
+        assert done.returncode == USAGE and output in done.stderr, done
     with brokers.Redis(directory, "--requirepass", "secret") as redis:
-        code, said = fleet.act(redis, "--user", "anna")
-        assert code == 77 and "see --user and --password-file" in said, said
+        code, output = fleet.act(redis, "--user", "anna")
+        assert code == 77 and "see --user and --password-file" in output, output
 
 
 def test_which_fleets_there_are(directory):
-    """Who names none of them, or a wrong one, is told a few."""
+    """Without a group, or with an unknown one, the message names some groups."""
     with brokers.Redis(directory) as redis:
-        assert "no daemon has joined it; --group names another" in fleet.act(redis, "status")[1]
+        assert "no daemon has joined it; set another --group" in fleet.act(redis, "status")[1]
         redis.ask("HSET", "runnel:{pumps}:fleet", "stream", "x")
         redis.ask("HSET", "runnel:{pumps}:fleet:other", "stream", "x")
-        assert fleet.act(redis, "status") == (UNAVAILABLE, "runnel-fleet: there is no fleet fleet: no daemon has joined "
-                                              "it; there is pumps: --group names one\n")
+        assert fleet.act(redis, "status") == (UNAVAILABLE, "runnel-fleet: fleet not found: fleet: no daemon has joined "
+                                              "it; existing fleet: pumps (set --group)\n")
         for n in range(6):
             redis.ask("HSET", f"runnel:{{tanks{n}}}:fleet", "stream", "x")
-        said = fleet.act(redis, "drain", "anna")[1]
-        assert re.search(r"there are (\w+, ){5}\.\.\.: --group names one$", said), said
+        output = fleet.act(redis, "drain", "anna")[1]
+        assert re.search(r"existing fleets: (\w+, ){5}\.\.\. \(set --group\)$", output), output
 
 
 def pinned(member, cpus):
-    """Those of its threads that may not run anywhere."""
+    """Its threads that are pinned to CPUs."""
     found = []
     for thread in os.listdir(f"/proc/{member.process.pid}/task"):
-        with contextlib.suppress(ProcessLookupError):  # it has ended since
+        with contextlib.suppress(ProcessLookupError):  # it has ended
             found += [int(thread)] if os.sched_getaffinity(int(thread)) != cpus else []
     return found
 
 
 def test_pinned(directory):
-    """Only what learns stays on its CPU, also where it has learned, from the journal, before others begin."""
+    """Only the learning thread is pinned, even if it has replayed the journal before others start."""
     cpus = os.sched_getaffinity(0)
     with brokers.Redis(directory) as redis, fleet.Member(directory, redis.url, "anna", every=0) as anna:
         anna.kill()
@@ -588,10 +594,10 @@ def test_pinned(directory):
 
 
 def test_server_that_lost_all(directory):
-    """Whoever is there begins anew with it, as what it has says, and joins again."""
+    """All daemons start with the server again, report it, and join again."""
     with one_that_learned(directory) as (redis, anna):
         redis.ask("FLUSHALL")
-        fleet.until(lambda: "it joins again" in anna.text(), "said", [anna])
+        fleet.until(lambda: "joining again" in anna.text(), "reported", [anna])
         fleet.shared(redis, [anna], ["anna"] * PARTS)
         fleet.until(lambda: anna.ask("status")["examples"] == 0, "left out", [anna])
         learn(redis, range(100), anna)
@@ -599,7 +605,7 @@ def test_server_that_lost_all(directory):
 
 
 def comes_back(redis, anna, bert, count):
-    """Bert has learned again what the server has lost, and goes on; anna comes back late."""
+    """Bert has learned again what the server has lost, and continues; anna returns late."""
     fleet.all_learned(redis, [bert], ["bert"])
     anna.start()
     half_each(anna, bert)
@@ -608,8 +614,9 @@ def comes_back(redis, anna, bert, count):
 
 
 def test_the_newest_writes_are_lost(directory):
-    """A server that is back with less of its file than it had answered, while the daemon that learned is away."""
-    for part in 0, 0.5, 0.9:  # of what the daemon wrote stays
+    """The server restarts with less than it had acknowledged, while the daemon that learned is
+    away."""
+    for part in 0, 0.5, 0.9:  # share of the written data that remains
         place = directory / str(part)
         place.mkdir()
         with brokers.Redis(place) as redis:
@@ -624,11 +631,11 @@ def test_the_newest_writes_are_lost(directory):
 
 
 def test_a_fleet_whose_keys_are_lost(directory):
-    """Twice, of which the second comes after partitions had moved: nothing is learned twice, and no number of a
-    claim names another partition's."""
+    """Twice, the second time after partitions have moved: nothing is learned twice, and no claim
+    has the number of another partition's."""
     with one_that_learned(directory, 300) as (redis, anna):
         assert anna.stop() == 0
-        anna.start()  # its claims begin where it ended
+        anna.start()  # its claims begin at its end
         learn(redis, range(300, 400), anna)
         anna.kill()
         redis.ask("DEL", *redis.ask("KEYS", "runnel:{fleet}:*"))
@@ -637,7 +644,8 @@ def test_a_fleet_whose_keys_are_lost(directory):
 
 
 def test_handed_over_before_a_loss(directory):
-    """Partitions that a daemon had handed over, when Redis loses that, or all: who learned of them leaves it out."""
+    """Redis loses partitions that a daemon had handed over, or everything: their former owner rolls
+    back."""
     for lost in "all", "the newest":
         place = directory / lost
         place.mkdir()
@@ -657,7 +665,8 @@ def test_handed_over_before_a_loss(directory):
 
 
 def test_stopped_while_it_leaves_out(directory):
-    """What Redis has lost of partitions that were handed over: after a stop in the middle the next start does it."""
+    """Handed-over partitions that Redis has lost: after a stop in the middle, the next start
+    completes the rollback."""
     count = 20000
     with one_that_learned(directory, 200, lease=10) as (redis, anna):
         before = learn_meanwhile(redis, range(200, count), anna)
@@ -665,7 +674,7 @@ def test_stopped_while_it_leaves_out(directory):
             half_each(anna, bert)
             bert.kill()
             put_back(redis, *before)
-            fleet.until(lambda: "partitions that this daemon had handed over" in anna.text(), "said", [anna])
+            fleet.until(lambda: "partitions that this daemon had handed over" in anna.text(), "reported", [anna])
             assert anna.stop() == 0, anna.text()
             anna.start()
             bert.start()
@@ -674,7 +683,8 @@ def test_stopped_while_it_leaves_out(directory):
 
 
 def test_a_commit_that_is_lost(directory):
-    """The daemon whose claims Redis still has commits once more, with all states that have changed since."""
+    """The daemon whose claims Redis still has commits again, with all states that have changed
+    since."""
     with one_that_learned(directory, 200, lease=10) as (redis, anna):
         put_back(redis, *learn_meanwhile(redis, range(200, 300), anna))
         fleet.all_learned(redis, [anna], ["anna"])
@@ -682,8 +692,8 @@ def test_a_commit_that_is_lost(directory):
 
 
 def test_a_commit_on_one_that_is_lost(directory):
-    """One waits for Redis, with the states that have changed since the one before, and Redis comes back without that:
-    what waited is not laid over older states; the daemon sends all of them."""
+    """A commit waits for Redis with the states changed since the previous one, which Redis then
+    loses: the states are not applied to older ones, and the daemon sends all of them."""
     with brokers.Redis(directory) as redis, fleet.Member(directory, redis.url, "anna", lease=10) as member:
         anna = quiet(member)
         fleet.add(redis, range(200), KEYS, PARTS)
@@ -710,13 +720,13 @@ def test_a_commit_on_one_that_is_lost(directory):
 
 
 def averaging(directory, redis, name, lease):
-    """A daemon that averages each 50 examples."""
+    """A daemon that averages every 50 examples."""
     return fleet.Member(directory, redis.url, name, parts=2, lease=lease, average=50)
 
 
 def test_idle_daemon(directory):
-    """Who has nothing to read lets the others go on, long before the lease is over: within 20 s instead of
-    40, where an eighth of it would do."""
+    """A daemon without messages lets the others continue long before its lease ends: within 20 s
+    instead of 40; an eighth of that would do."""
     with brokers.Redis(directory) as redis:
         members = [averaging(directory, redis, name, lease=40) for name in ("anna", "bert")]
         fleet.shared(redis, members, ["anna", "bert"])
@@ -728,8 +738,8 @@ def test_idle_daemon(directory):
 
 
 def test_average(directory):
-    """After the same count of examples both daemons have the same parameters, and a replay of each journal
-    leads to them, too."""
+    """After the same count of examples both daemons have the same parameters, and a replay of each
+    journal leads to them."""
     keys = [next(n for n in range(100) if consuming.partition_of(f"key-{n}", 2) == part)
             for part in range(2)]
     with brokers.Redis(directory) as redis:
@@ -746,15 +756,15 @@ def test_average(directory):
             fleet.sent_again(member, directory, 100)
 
 
-def test_said_in_words(directory):
+def test_status_table(directory):
     with brokers.Redis(directory) as redis:
         with fleet.Member(directory, redis.url, "anna") as anna, fleet.Member(directory, redis.url, "bert") as bert:
-            fleet.said_in_words(redis, anna, bert)
+            fleet.status_table(redis, anna, bert)
         redis.ask("HSET", "runnel:{fleet}:daemons", "carl", json.dumps({"lease": 1000}))
         redis.ask("ZADD", "runnel:{fleet}:leases", str(int(1000 * (time.time() + 400))), "carl")
         redis.ask("HSET", "runnel:{fleet}:owners", "0", "99 carl")
-        said = fleet.act(redis, "status")[1]
-        assert re.search(r"carl has been silent for 10 min.* its lease ends in 6 min.* its 1 partition is for", said), said
+        output = fleet.act(redis, "status")[1]
+        assert re.search(r"no data from carl for 10 min.* its lease ends in 6 min.* take its 1 partition$", output), output
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Daemons that share a topic of Kafka, through librdkafka's mock cluster: each message is learned once, by one of
-them, whoever is killed; streams move with their states; who does not belong to the fleet is told why."""
+"""Fleets on Kafka, with librdkafka's mock cluster: one daemon learns each message, once, even after
+kills; streams move with their states; daemons that cannot join get the reason."""
 import json
 import signal
 
@@ -16,7 +16,8 @@ KEYS, PARTS = 20, 4
 
 
 def test_kills(directory):
-    """Three daemons are killed, stopped and ended at random moments, and the cluster is away now and then."""
+    """Three daemons are killed, stopped and ended at random moments, and the cluster is sometimes
+    away."""
     with fleet.Kafka() as cluster:
         kills = fleet.Kills(directory, cluster, ["anna", "bert", "carl"], seed=5, parts=PARTS)
         kills.add(300)
@@ -29,7 +30,8 @@ def test_kills(directory):
 
 
 def test_drained_and_back(directory):
-    """A daemon that joins gets its part, with the states; one that is drained gives all up, and comes back."""
+    """A daemon that joins gets its share with the states; a drained one hands over everything, and
+    takes part again later."""
     with fleet.Kafka() as cluster, fleet.Member(directory, cluster, "anna") as anna:
         fleet.add(cluster, range(200), KEYS, PARTS)
         fleet.all_learned(cluster, [anna], ["anna"])
@@ -39,21 +41,21 @@ def test_drained_and_back(directory):
             owners = fleet.owners(cluster)
             moved = [key for key in range(KEYS) if owners[kafka.partition_of(f"key-{key}", PARTS)] == "bert"]
             assert fleet.status(bert)["adopted"] == len(moved), fleet.status(bert)
-            code, said = fleet.act(cluster, "drain", "carl")
-            assert code == USAGE and "no daemon carl" in said, said
+            code, output = fleet.act(cluster, "drain", "carl")
+            assert code == USAGE and "daemon not found: carl" in output, output
             fleet.add(cluster, range(200, 300), KEYS, PARTS)
-            fleet.said_in_words(cluster, anna, bert)
+            fleet.status_table(cluster, anna, bert)
             fleet.once([anna, bert], 300, KEYS)
 
 
 def test_what_the_dead_one_has_learned(directory):
-    """It is stopped before it has committed a message; another begins at the first message. When it comes back it
-    leaves all out."""
+    """A daemon is stopped before it has committed a message; another begins at the first message.
+    When it returns, it rolls everything back."""
     with fleet.Kafka() as cluster:
-        # With checkpoints when it is asked for them alone.
+        # It writes checkpoints only on request.
         anna = fleet.Changed(directory, cluster, "anna", every=0, change=("seconds: 1", "seconds: 0"))
         fleet.shared(cluster, [anna], ["anna"] * PARTS)
-        anna.ask("checkpoint")  # that nothing is learned is known, and not taken for the first message
+        anna.ask("checkpoint")  # "nothing learned" is stored, and not confused with the first message
         fleet.add(cluster, range(100), KEYS, PARTS)
         running.wait_learned(anna, 100)
         anna.process.send_signal(signal.SIGSTOP)
@@ -80,19 +82,20 @@ def litter(cluster):
 
 
 def test_strangers(directory):
-    """Who has another configuration, topic or name ends with a sentence; a message in the wrong partition is a
-    dead letter; one without a key is of its partition. Whatever else is in the topic of claims changes nothing."""
+    """A daemon with another configuration, topic or name ends with an error; a message in the wrong
+    partition is a dead letter; one without a key belongs to its partition. Other records in the
+    topic of claims have no effect."""
     with fleet.Kafka() as cluster, fleet.Member(directory, cluster, "anna") as anna:
         litter(cluster)
         cluster.ask(f"topic other {PARTS}")
         fleet.shared(cluster, [anna], ["anna"] * PARTS)
         fleet.ends(directory, cluster, "bert", CONFIGURATION, "another configuration", "digest",
                    change=("size: 4", "size: 5"))
-        fleet.ends(directory, cluster, "carl", CONFIGURATION, "two fleets need two groups",
+        fleet.ends(directory, cluster, "carl", CONFIGURATION, "use one group per fleet",
                    change=("topic: s,", "topic: other,"))
         fleet.ends(directory, cluster, "dora", CONFIGURATION, "another configuration", "crc32",
                    change=("topic: s,", "topic: s, partitioner: crc32,"))
-        fleet.ends(directory, cluster, "emil", CONFIGURATION, "another daemon of the name anna",
+        fleet.ends(directory, cluster, "emil", CONFIGURATION, "another daemon with the name anna",
                    change=("name: emil", "name: anna"))
         litter(cluster)
         home = kafka.partition_of("key-0", PARTS)
@@ -101,19 +104,19 @@ def test_strangers(directory):
                            (2, "any", json.dumps({"x": [1]}))])
         fleet.until(lambda: anna.ask("status")["consumer"]["dead"] == 1, "dead letters", [anna])
         running.wait_learned(anna, 2)
-        assert f"its stream belongs to s[{home}]" in anna.text()
+        assert f"the stream belongs to partition s[{home}]" in anna.text()
         assert anna.request("export", stream="s[2]")[0]["ok"]
         assert [daemon["name"] for daemon in fleet.look(cluster)["daemons"]] == ["anna"]
 
 
 def test_copies(directory):
-    """Two daemons with one name and one state directory, of which one is a copy: one of them ends."""
+    """Two daemons with one name and a copied state directory: one of them ends."""
     with fleet.Kafka() as cluster:
         fleet.two_copies(directory, cluster, KEYS, PARTS)
 
 
 def test_an_emptied_directory(directory):
-    """Its daemon waits until the lease of its earlier life is over."""
+    """The daemon waits for the end of its earlier process's lease."""
     with fleet.Kafka() as cluster, fleet.emptied(directory, cluster, KEYS, PARTS) as anna:
         anna.start()
         fleet.all_learned(cluster, [anna], ["anna"])
@@ -121,7 +124,7 @@ def test_an_emptied_directory(directory):
 
 
 def test_stopped_alone(directory):
-    """Longer than the lease: it goes on."""
+    """Stopped for longer than the lease, it continues."""
     with fleet.Kafka() as cluster:
         fleet.stopped_alone(directory, cluster, KEYS, PARTS, turns=1)
 
@@ -136,8 +139,8 @@ def records(cluster, group):
 
 
 def learned_by_zoe(cluster, group, part, learned, **members):
-    """As she would have written it in the fleet of another topic: the partition is learned up to there, and
-    nobody's. A message."""
+    """A record of zoe in the fleet of another topic: the partition is learned up to there and has
+    no owner."""
     before = records(cluster, group).get(f"p{part}") or {"claim": 0, "serial": 0}
     record = before | {"claim": before["claim"] + 1, "seen": before["claim"], "base": before["serial"], "serial": 1,
                        "learned": learned, "offset": learned - 1, "streams": 0, "free": True, "daemon": "zoe",
@@ -146,9 +149,9 @@ def learned_by_zoe(cluster, group, part, learned, **members):
 
 
 def test_beyond_the_end(directory):
-    """A record that names offsets which the topic of examples, or that of states, does not have: they were made
-    again. Who takes the partition ends with a sentence, and has learned nothing twice. Who reads already, and takes
-    that one, too, waits: it may be so for a moment."""
+    """A record has offsets that the topic of examples or states does not have, since it was created
+    again. A daemon that takes the partition ends with an error and has learned nothing twice. A
+    running daemon waits: the state may be temporary."""
     with fleet.Kafka() as cluster:
         fleet.add(cluster, range(100), KEYS, PARTS)
         ends = [len([n for n in range(100) if kafka.partition_of(f"key-{n % KEYS}", PARTS) == part])
@@ -166,25 +169,26 @@ def test_beyond_the_end(directory):
             message = learned_by_zoe(cluster, "fleet", part, ends[part] + 2)
             bert.kill()
             cluster.load("fleet.claims", [message])
-            fleet.until(lambda: f"s[{part}] ends at offset {ends[part]}, before {ends[part] + 2}, " in anna.text(),
+            fleet.until(lambda: f"s[{part}] ends at offset {ends[part]}, but the group fleet has learned it up to "
+                        f"{ends[part] + 2}:" in anna.text(),
                         "waits", [anna])
             key = next(key for key in range(KEYS) if kafka.partition_of(f"key-{key}", PARTS) == part)
             fleet.add(cluster, [key + KEYS * n for n in range(5, 8)], KEYS, PARTS)  # it learns the third
             fleet.until(lambda: (f"key-{key}", key + 7 * KEYS) in fleet.learned(anna.directory), "goes on", [anna])
             fleet.once([anna, bert], 100, KEYS)
             assert carl.process.wait(running.LIMIT) == UNAVAILABLE, carl.text()
-            assert (f"s[0] ends at offset {ends[0]}, before 1001, up to which the group plant has learned it"
+            assert (f"s[0] ends at offset {ends[0]}, but the group plant has learned it up to 1001"
                     in carl.text()), carl.text()
-            assert "begin with another examples.kafka.group" in carl.text(), carl.text()
+            assert "use another examples.kafka.group" in carl.text(), carl.text()
             assert fleet.learned(carl.directory) == []
             assert dora.process.wait(running.LIMIT) == UNAVAILABLE, dora.text()
-            assert ("the topic wide.streams no longer has, in partition 0, all that the fleet wide wrote"
+            assert ("topic wide.streams, partition 0 has lost messages of the fleet wide"
                     in dora.text()), dora.text()
             assert "use another examples.kafka.group" in dora.text(), dora.text()
 
 
 def test_moved(directory):
-    """A fleet that an older version kept goes on after what that had committed, once it is moved, and not before."""
+    """A fleet of an older version continues after its commits once it is moved, and not before."""
     with fleet.Kafka() as cluster:
         fleet.add(cluster, range(100), KEYS, PARTS)
         cluster.ask("topic fleet.fleet 1")
@@ -192,10 +196,10 @@ def test_moved(directory):
         for part in range(PARTS):
             cluster.ask(f"commit fleet s {part} {homes.count(part)}")
         fleet.ends(directory, cluster, "anna", CONFIGURATION, "an older runnel", "--group fleet move s once")
-        code, said = fleet.act(cluster, "move", "s")
-        assert code == 0 and "4 partitions of s" in said, said
-        code, said = fleet.act(cluster, "move", "s")
-        assert code == USAGE and "nothing to move" in said, said
+        code, output = fleet.act(cluster, "move", "s")
+        assert code == 0 and "4 partitions of s" in output, output
+        code, output = fleet.act(cluster, "move", "s")
+        assert code == USAGE and "nothing to move" in output, output
         assert '"v":99' in cluster.ask("dump fleet.fleet 1")[-1]  # a daemon of the older version ends
         with fleet.Member(directory, cluster, "anna") as anna:
             fleet.add(cluster, range(100, 140), KEYS, PARTS)
@@ -204,13 +208,13 @@ def test_moved(directory):
 
 
 def test_topics(directory):
-    """The fleet's topics: without them there is no fleet; not for everybody; with other partitions they are
-    another fleet's; not with any name."""
+    """Without its topics a fleet does not exist; access can be denied; other partition counts
+    belong to another fleet; names are checked."""
     with fleet.Kafka() as cluster:
-        code, said = fleet.act(cluster, "status", group="none")
-        assert code == UNAVAILABLE and "no fleet none" in said, said
+        code, output = fleet.act(cluster, "status", group="none")
+        assert code == UNAVAILABLE and "fleet not found: none" in output, output
         cluster.ask("wrong plant.claims 29")  # TOPIC_AUTHORIZATION_FAILED
-        fleet.ends(directory, cluster, "anna", NO_PERMISSION, "does not admit this user to the topic plant.claims", "examples.kafka.user",
+        fleet.ends(directory, cluster, "anna", NO_PERMISSION, "access denied to the topic plant.claims", "examples.kafka.user",
                    change=("group: fleet", "group: plant"))
         cluster.ask("topic wide.claims 2")
         fleet.ends(directory, cluster, "bert", CONFIGURATION, "wide.claims has 2 partitions",
@@ -220,9 +224,9 @@ def test_topics(directory):
 
 
 def test_away(directory):
-    """A cluster that is away is said once, and waited for. One that is stopped (SIGSTOP) answers nothing: a daemon
-    ends meanwhile when it is asked to. Nothing is lost or twice. One that does not admit this user any more ends it,
-    and the daemon says what is missing."""
+    """A cluster that is away is reported once, and the daemon waits. While the cluster is stopped
+    (SIGSTOP), a daemon still ends on request. Nothing is lost or learned twice. If access is denied
+    later, the daemon ends and names the missing permission."""
     with fleet.Kafka() as cluster, fleet.Member(directory, cluster, "bert") as bert:
         fleet.add(cluster, range(50), KEYS, PARTS)
         fleet.all_learned(cluster, [bert], ["bert"])
@@ -232,7 +236,7 @@ def test_away(directory):
         fleet.add(cluster, range(50, 100), KEYS, PARTS)
         running.wait_learned(bert, 100)
         fleet.until(lambda: fleet.status(bert)["away"] == 0, "back", [bert])
-        assert bert.text().count("is back for the fleet") == 1
+        assert bert.text().count("fleet is available again") == 1
         fleet.add(cluster, range(100, 400), KEYS, PARTS)
         running.wait_learned(bert, 110)
         cluster.process.send_signal(signal.SIGSTOP)
@@ -245,13 +249,13 @@ def test_away(directory):
         fleet.all_learned(cluster, [bert], ["bert"])
         cluster.ask("refuse 1 29")  # Fetch, TOPIC_AUTHORIZATION_FAILED
         assert bert.process.wait(running.LIMIT) == NO_PERMISSION, (bert.process.returncode, bert.text())
-        assert "to the topic fleet.claims: it needs the operation Read on it" in bert.text(), bert.text()
+        assert "to the topic fleet.claims: the user needs the operation Read" in bert.text(), bert.text()
         fleet.once([bert], 500, KEYS)
 
 
 def test_average(directory):
-    """After the same count of examples both daemons have the same parameters, and a replay of each journal
-    leads to them, too."""
+    """After the same count of examples both daemons have the same parameters, and a replay of each
+    journal leads to them."""
     keys = [next(n for n in range(100) if kafka.partition_of(f"key-{n}", 2) == part) for part in range(2)]
     with fleet.Kafka(2) as cluster:
         members = [fleet.Member(directory, cluster, name, parts=2, average=50)

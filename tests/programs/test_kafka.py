@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""runnel-feed kafka: each message is learned once, though cluster, daemon and feeder go away; what is no
-example stops nobody."""
+"""runnel-feed kafka learns each message once, although cluster, daemon and feeder stop; other
+messages stop nothing."""
 import json
 
 import brokers
@@ -22,38 +22,38 @@ def feeder(directory, cluster, *words):
 
 
 def test_cluster_daemon_and_feeder_go_away(directory):
-    """Every message is learned once and in the order of its partition: though the cluster is away at the
-    start, then it and the daemon, and the feeder is killed."""
+    """Each message is learned once, in the order of its partition: the cluster is away at the
+    start, later it and the daemon stop, and the feeder is killed."""
     part = 1000
     with kafka.Kafka() as cluster, daemon(directory) as d:
-        back = f"{cluster.servers}: back after "
+        back = f"{cluster.servers}: available again after "
         cluster.ask("topic s 2")
         cluster.ask(f"fill s 0 0 {2 * part}")
         cluster.ask("down")
         feed = feeder(directory, cluster, "s")
-        said = await_text(feed, "no server answers")
+        output = await_text(feed, "no server answers")
         cluster.ask("up")
-        said += await_text(feed, back)
+        output += await_text(feed, back)
         running.wait_learned(d, part)
         cluster.ask("down")
         d.process.kill()
         d.process.wait()
-        said += await_text(feed, "no server answers")
+        output += await_text(feed, "no server answers")
         d.start()
         cluster.ask("up")
-        said += await_text(feed, back)
+        output += await_text(feed, back)
         cluster.ask(f"fill s 1 {2 * part} {3 * part}")
         running.wait_learned(d, 5 * part // 2)
         feed.kill()
-        said += feed.communicate()[1].decode()
-        assert said.count("trying again") >= 2 and said.count(back) >= 2, said
+        output += feed.communicate()[1].decode()
+        assert output.count("trying again") >= 2 and output.count(back) >= 2, output
         cluster.ask(f"fill s 0 {3 * part} {4 * part}")
         feed = feeder(directory, cluster, "s")
         running.wait_learned(d, 4 * part)
         status, err = finish(feed)
         assert status == OK and "0 rejected" in err, err
         cluster.ask(f"fill s 0 {4 * part} {4 * part + 1}")
-        feed = feeder(directory, cluster, "s", "--count", 1)  # from where the group is
+        feed = feeder(directory, cluster, "s", "--count", 1)  # from the group's offset
         _, err = feed.communicate(timeout=LIMIT)
         assert feed.returncode == OK and b"1 acknowledged (0 duplicates)" in err, err
         assert running.wait_learned(d, 4 * part + 1)["examples"] == 4 * part + 1
@@ -67,7 +67,7 @@ def test_cluster_daemon_and_feeder_go_away(directory):
 
 
 def test_what_is_in_messages(directory):
-    """Numbers, lists and lines of JSON; keys name streams; what is none is counted and passed over."""
+    """Numbers, lists and JSON lines; keys name streams; other messages are counted and skipped."""
     with kafka.Kafka() as cluster, daemon(directory) as d:
         cluster.ask("topic s 1")
         for key, value in [("a", "1 2"), ("b", "[3, 4]"), ("a", "nonsense"), ("b", "[3, 4, 5]"),
@@ -85,7 +85,7 @@ def test_what_is_in_messages(directory):
 
 
 def test_json(directory):
-    """A device's JSON as it is, with the fields that options name."""
+    """A device's JSON without changes, with the fields of options."""
     with kafka.Kafka() as cluster, brokers.named(directory) as d:
         cluster.ask("topic s 1")
         for text in brokers.JSON_MESSAGES:
@@ -98,19 +98,19 @@ def test_who_is_not_admitted():
         cluster.ask("topic s 1")
         cluster.ask(f"refuse {JOIN_GROUP} {GROUP_REFUSED}")
         fed = run("kafka", "s", "--servers", cluster.servers, "--print", *kafka.QUICK)
-        assert fed.status == NO_PERMISSION and "does not admit this user to the group runnel" in fed.err, fed
+        assert fed.status == NO_PERMISSION and "access denied to the group runnel" in fed.err, fed
 
 
 def test_how_it_is_called(directory):
-    for said, words in [("--setting: found 'x', expected NAME=VALUE", ["--setting", "x"]),
+    for output, words in [("--setting: expected NAME=VALUE, got 'x'", ["--setting", "x"]),
                         ("setting no.such", ["--setting", "no.such=1"]),
                         ("auto.offset.reset", ["--from", "somewhere"]), ("--repeat", ["--repeat", 2])]:
         fed = run("kafka", "s", "--print", *words)
-        assert fed.status == USAGE and said in fed.err, fed
+        assert fed.status == USAGE and output in fed.err, fed
     fed = run("kafka", "s", "--print", "--user", "u", "--password-file", directory / "none")
-    assert fed.status == 66 and "none cannot be read" in fed.err, fed
+    assert fed.status == 66 and "cannot read " in fed.err, fed
     fed = run("kafka", "s", "--print", "--user", "u")
-    assert fed.status == USAGE and "--user: found without a password: --password-file names a file" in fed.err, fed
+    assert fed.status == USAGE and "--user: missing password: set --password-file to a file" in fed.err, fed
 
 
 cases.run(globals())

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""runnel-feed mqtt: every message is learned at least once, whoever is stopped, and once while the feeder
-lives; numbers that the messages bring have it learned once."""
+"""runnel-feed mqtt learns each message at least once after any stop, and once while the feeder
+runs; messages with their own numbers are learned once."""
 import collections
 import json
 import signal
@@ -30,7 +30,7 @@ def lines(numbers):
 
 
 def subscribe(directory, *topics):
-    """A feeder's session begins when it is first there: what comes before is nobody's."""
+    """A feeder's session begins with its first connection; earlier messages are lost."""
     with daemon(directory) as d:
         feed = feeder(directory, *topics)
         broker = feed.args[feed.args.index("--url") + 1].removeprefix("unix://")
@@ -41,7 +41,7 @@ def subscribe(directory, *topics):
                                   check=True)
 
         brokers.until(lambda: publish("0 0") and d.ask("status")["examples"] > 0, feed)
-        # What was published before that one has been learned with it.
+        # Messages published before this one were learned with it.
         publish("0 1")
         brokers.until(lambda: newest(directory) == [(0, 1)], feed)
         examples = d.ask("status")["examples"]
@@ -50,7 +50,7 @@ def subscribe(directory, *topics):
 
 
 def arrives(broker, feed, d, *message):
-    """A feeder's session begins when it is first there: until one is learned."""
+    """A feeder's session begins with its first connection: publishes until one message is learned."""
     brokers.until(lambda: broker.publish("s", message[:1], *message[1:]) or d.ask("status")["examples"] > 0, feed)
 
 
@@ -59,7 +59,7 @@ def learned_numbers(directory):
 
 
 def test_daemon_killed(directory):
-    """The daemon is killed while feeder and broker run: every message is learned once."""
+    """The daemon is killed while feeder and broker run: each message is learned once."""
     count = 2400
     with brokers.Mosquitto(directory) as broker:
         first = subscribe(directory, "s")
@@ -77,7 +77,7 @@ def test_daemon_killed(directory):
 
 
 def test_stops(directory):
-    """The broker is stopped, the feeder is killed: nothing is lost."""
+    """The broker is stopped and the feeder is killed: nothing is lost."""
     count = 2400
     with brokers.Mosquitto(directory) as broker:
         first = subscribe(directory, "s")
@@ -94,13 +94,13 @@ def test_stops(directory):
                 feed = feeder(directory, "s")
             brokers.until(lambda: len(learned_numbers(directory)) == count, feed)
             status, err = finish(feed)
-            # The feeders before it may have left nothing to do, and so it is ended as it begins.
-            assert status in (OK, -signal.SIGTERM) or "nobody was connected" in err, (status, err)
+            # The earlier feeders may have left nothing to do, so that it is ended while it starts.
+            assert status in (OK, -signal.SIGTERM) or "no daemon was connected" in err, (status, err)
     assert set(learned_numbers(directory)) == set(range(count))
 
 
 def test_numbered(directory):
-    """Messages that bring their own numbers are learned once, even where a feeder is killed."""
+    """Messages with their own numbers are learned once, even if a feeder is killed."""
     count = 600
     def numbered(n):
         return json.dumps({"x": [n, -n], "producer": "77", "epoch": 1, "sequence": n})
@@ -123,8 +123,7 @@ def test_numbered(directory):
 
 
 def test_topics(directory):
-    """A topic is a stream; what topics retain is left out unless it is asked for; what is no example is
-    counted."""
+    """A topic is a stream; retained messages are skipped by default; other messages are counted."""
     with brokers.Mosquitto(directory) as broker:
         broker.publish("plant/old", ["7 7"], "-r")
         first = subscribe(directory, "plant/+", "other")
@@ -134,7 +133,7 @@ def test_topics(directory):
             feed = feeder(directory, "plant/+", "other")
             running.wait_learned(d, first + 3)
             status, err = finish(feed)
-            assert status == OK and "of plant/a is no example" in err, (status, err)
+            assert status == OK and "of plant/a is not an example" in err, (status, err)
             assert "1 bad line was skipped" in err, err
             assert sorted(journal(directory)[first:]) == [
                 ("named", (5, 6)), ("plant/a", (1, 2)), ("plant/a", (3, 4))]
@@ -145,7 +144,7 @@ def test_topics(directory):
 
 
 def test_labels(directory):
-    """A label names the number that its example got from the feeder, or brought."""
+    """A label has the number that its example got from the feeder, or had itself."""
     with brokers.Mosquitto(directory) as broker, brokers.later(directory) as d:
         feed = feeder(directory, "s")
 
@@ -164,7 +163,7 @@ def test_labels(directory):
 
 
 def test_json(directory):
-    """A device's JSON as it is, with the fields that options name."""
+    """A device's JSON without changes, with the fields of options."""
     with brokers.Mosquitto(directory) as broker, brokers.named(directory) as d:
         feed = feeder(directory, "s", *brokers.JSON_WORDS)
 
@@ -174,7 +173,7 @@ def test_json(directory):
 
 
 def test_daemon_away(directory):
-    """Nothing is acknowledged that the daemon does not have."""
+    """A message is not acknowledged before the daemon has it."""
     with brokers.Mosquitto(directory) as broker:
         first = subscribe(directory, "s")
         with daemon(directory) as d:
@@ -199,18 +198,18 @@ def test_strict(directory):
         with daemon(directory) as d:
             feed = feeder(directory, "s", "--strict")
             _, err = feed.communicate(timeout=LIMIT)
-            assert feed.returncode == BAD_DATA and b"is no example" in err, err
+            assert feed.returncode == BAD_DATA and b"is not an example" in err, err
             feed = feeder(directory, "s")
-            # The first may have been acknowledged before it ended, or comes once more.
+            # The first may have been acknowledged before it ended, or arrives once more.
             brokers.until(lambda: newest(directory) == [(2, 2)], feed)
             status, err = finish(feed)
-            assert status == OK and "is no example" in err, (status, err)
+            assert status == OK and "is not an example" in err, (status, err)
             learned = [x[0] for _, x in journal(directory)[first:]]
             assert learned in ([1, 2], [1, 1, 2]), learned
 
 
 def test_permission(directory):
-    """Wrong credentials end it with a sentence; a broker that is not there is said once."""
+    """Wrong credentials end it with an error; a missing broker is reported once."""
     secret, wrong = directory / "secret", directory / "wrong"
     secret.write_text("open sesame\n", encoding="ascii")
     wrong.write_text("open barley\n", encoding="ascii")
@@ -223,16 +222,16 @@ def test_permission(directory):
                 feed = feeder(directory, "s", *more, url=url)
                 _, err = feed.communicate(timeout=LIMIT)
                 assert feed.returncode == NO_PERMISSION, (feed.returncode, err)
-                assert b"does not let this client in" in err and b"--password-file" in err, err
+                assert b"access denied" in err and b"--password-file" in err, err
         broker.end()
         feed = feeder(directory, "s", "--user", "ali", "--password-file", secret,
                       url=f"mqtt://127.0.0.1:{broker.port}")
-        said = brokers.await_text(feed, "trying again")
-        assert f"127.0.0.1:{broker.port}" in said, said
+        output = brokers.await_text(feed, "trying again")
+        assert f"127.0.0.1:{broker.port}" in output, output
         broker.start()
         arrives(broker, feed, d, "1 1", "-u", "ali", "-P", "open sesame")
         status, err = finish(feed)
-        assert status == OK and "back after" in err, (status, err)
+        assert status == OK and "available again after" in err, (status, err)
 
 
 if __name__ == "__main__":

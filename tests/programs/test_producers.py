@@ -300,7 +300,7 @@ def test_two_feeders_with_one_identity(directory):
             assert status == 0 and f"{ROWS} acknowledged" in err, err
             status, err = ended(feeder(home, paths[1], *identity))
             assert status == 65 and "stream host, number 0 of epoch" in err, (status, err)
-            assert "another example with that number" in err and "--producer" in err, err
+            assert "another example with this number" in err and "--producer" in err, err
             assert d.ask("status")["journal"]["conflicts"] > 0
             status, err = ended(feeder(home, paths[0], *identity))  # the same data again
             assert status == 0 and f"{ROWS} acknowledged ({ROWS} duplicates)" in err, err
@@ -321,7 +321,7 @@ def test_identity_that_somebody_has_used(directory):
             producers.add(producer)
             socket.send_multipart([peer, key, answer.pack(1, 1, 0, epoch, sequence, 5)])
         status, err = ended(process)
-        assert status == 65 and "stream host, number 0" in err and "never sent" in err, (status, err)
+        assert status == 65 and "stream host, number 0" in err and "before this call sent it" in err, (status, err)
         assert len(producers) == 1 and producers != {0}
 
 
@@ -332,8 +332,8 @@ def test_resuming(directory):
         socket.linger = 0
         socket.bind(f"ipc://{directory}/examples")
         status, err = ended(feeder(directory, rows, "--linger", "0.1"))
-    assert status == 75 and "the same call with --producer " in err, err
-    words = err.split("the same call with ")[1].split(" has them")[0].split()
+    assert status == 75 and "repeat the call with --producer " in err, err
+    words = err.split("repeat the call with ")[1].split(" (nothing")[0].split()
     assert words[0] == "--producer" and words[2] == "--epoch", words
     with daemon(directory):
         for duplicates in (0, ROWS):

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""The Python package `runnel` (streams/python) against running daemons: nothing is lost and nothing learned twice, what
-is wrong is said before it is sent, and what a daemon publishes and answers arrives."""
+"""The Python package `runnel` (streams/python) with running daemons: nothing is lost or learned
+twice, errors are raised before anything is sent, and statistics and replies arrive."""
 import asyncio
 import json
 import os
@@ -33,7 +33,7 @@ import runnel  # noqa: E402  pylint: disable=wrong-import-position
 from runnel import errors, wire  # noqa: E402  pylint: disable=wrong-import-position
 
 LIMIT = running.LIMIT
-NOBODY = 0.3  # seconds to wait for who never comes
+NOBODY = 0.3  # seconds to wait for a peer that never connects
 CONFIG = """
 name: python
 model:
@@ -59,7 +59,7 @@ def client(one, **options):
 
 
 def raises(kind, call, *words):
-    """The exception of that kind that it raises, whose sentence has the words."""
+    """Checks that it raises this kind of exception with these words, and returns it."""
     try:
         call()
     except kind as error:
@@ -69,7 +69,7 @@ def raises(kind, call, *words):
 
 
 def journal(directory):
-    """Its examples in the order of learning: (stream, first number of x)."""
+    """The examples in the order of learning: (stream, first number of x)."""
     file = sqlite3.connect(f"file:{directory}/state/journal.sqlite?mode=ro", uri=True)
     rows = file.execute("SELECT stream, x FROM entries WHERE kind = 1 ORDER BY position").fetchall()
     file.close()
@@ -94,7 +94,7 @@ def test_examples_arrive_in_order(directory):
 
 
 def test_kills(directory):
-    """The daemon is killed again and again under a client, which sees nothing of it but the time."""
+    """The daemon is killed repeatedly during a client's calls, which only take longer."""
     count = 30000
     rows = np.stack([np.arange(count), np.zeros(count)], axis=1).astype("<f4")
     with daemon(directory) as one:
@@ -113,7 +113,8 @@ def test_kills(directory):
 
 
 def test_one_identity_started_again(directory):
-    """The same producer sends the same examples again: they are duplicates, and others a conflict."""
+    """The same producer sends the same examples again: they are duplicates, and others are a
+    conflict."""
     with daemon(directory) as one:
         for _ in range(2):
             with client(one, producer=77) as c:
@@ -124,21 +125,21 @@ def test_one_identity_started_again(directory):
             assert refused.reason == "conflict" and refused.sequence == 1
 
 
-def test_what_is_wrong_is_said(directory):
-    """Before it is sent: the daemon hears of none of these."""
+def test_errors_before_sending(directory):
+    """Errors are raised before anything is sent to the daemon."""
     with daemon(directory) as one, client(one) as c:
         for x, kind, words in (([1, 2, 3], ValueError, "(3,)"), ([[[1, 2]]], ValueError, "(1, 1, 2)"),
-                               ([1e300, 1], ValueError, "1e+300, which float32 cannot hold"), (3.0, ValueError, "()"),
-                               (np.zeros((5000, 2)), ValueError, "1 to 4096"), (object(), TypeError, "no list of numbers"),
+                               ([1e300, 1], ValueError, "1e+300, which is outside the range of float32"), (3.0, ValueError, "()"),
+                               (np.zeros((5000, 2)), ValueError, "1 to 4096"), (object(), TypeError, "must be a list of numbers"),
                                ([1j, 2], TypeError, "complex"), (np.zeros((2, 3)), ValueError, "(2, 3)")):
             raises(kind, lambda x=x: c.learn(x), words)
-        raises(ValueError, lambda: c.learn([1, 2], [1, 2]), "send no y")
+        raises(ValueError, lambda: c.learn([1, 2], [1, 2]), "y is not allowed")
         raises(ValueError, lambda: c.learn([1, 2], stream="s" * 256), "255")
         raises(ValueError, lambda: c.learn([1, 2], time=float("nan")), "Unix time")
         raises(TypeError, lambda: c.learn([1, 2], time="noon"), "time", "'noon'")
-        raises(ValueError, lambda: c.learn_many([[1, 2, 3]]), "give (n, 2)")
+        raises(ValueError, lambda: c.learn_many([[1, 2, 3]]), "pass (n, 2)")
         raises(TypeError, lambda: c.label(5, [1]), "Number")
-        raises(ValueError, lambda: c.learn_many([[1, 2]], times=[1, 2]), "2 times")
+        raises(ValueError, lambda: c.learn_many([[1, 2]], times=[1, 2]), "got 2")
         assert one.ask("status")["rejected"] == 0
     for bad in ({"endpoint": "nowhere"}, {"socket": "dealer"}, {"window": 0}, {"producer": 0}, {"epoch": -1},
                 {"key": directory / "k"}, {"server_key": directory / "none"}):
@@ -146,12 +147,13 @@ def test_what_is_wrong_is_said(directory):
 
 
 def test_refused(directory):
-    """What only the daemon can know comes back as Refused, with its words, and the rest is learned."""
+    """Errors that only the daemon can find are raised as Refused with its message; the other
+    examples are learned."""
     with daemon(directory) as one:
         with client(one) as c:
             refused = raises(runnel.Refused, lambda: c.learn([float("nan"), 1], wait=True), "x_value", "example 1")
             assert isinstance(refused, ValueError) and refused.reason == "x_value"
-            one.ask("pause")  # no answer comes between them, which the second would raise
+            one.ask("pause")  # no answer may arrive in between: the second call would raise it
             c.learn([float("nan"), 1])
             c.learn([1, float("nan")])
             one.ask("resume")
@@ -159,11 +161,11 @@ def test_refused(directory):
             assert refused.sequence == 2 and refused.more == 1
             c.flush()
             c.learn([1, 1])
-        heard = []
-        with client(one, on_refused=heard.append, check=False) as c:
+        refusals = []
+        with client(one, on_refused=refusals.append, check=False) as c:
             c.learn([1, 2, 3])
             c.learn([1, 2])
-        assert [one.reason for one in heard] == ["x_size"] and "12 bytes" in heard[0].sentence, heard
+        assert [one.reason for one in refusals] == ["x_size"] and "12 bytes" in refusals[0].sentence, refusals
         assert one.ask("status")["examples"] == 2
 
 
@@ -173,12 +175,12 @@ def test_symbols_and_classes(directory):
             c.learn(4, 2)
             c.learn([0, 1, 2], [0, None, 2])
             c.learn_many([1, 2, 3], [0, 1, 2])
-            said = c.predict(1, 1)
-            assert said.label == said.values.argmax() and list(said.probabilities) == [0, 1, 2]
-            assert said.probabilities[2] == said.values[2]
-            assert said.names is None and said.values.shape == (3,) and abs(said.values.sum() - 1) < 1e-5 and said.loss > 0
-            assert (said := c.predict([1, 2])).values.shape == (2, 3) and said.label == said.values[1].argmax()
-            raises(ValueError, lambda: c.learn(0.5), "a symbol is a whole number")
+            shown = c.predict(1, 1)
+            assert shown.label == shown.values.argmax() and list(shown.probabilities) == [0, 1, 2]
+            assert shown.probabilities[2] == shown.values[2]
+            assert shown.names is None and shown.values.shape == (3,) and abs(shown.values.sum() - 1) < 1e-5 and shown.loss > 0
+            assert (shown := c.predict([1, 2])).values.shape == (2, 3) and shown.label == shown.values[1].argmax()
+            raises(ValueError, lambda: c.learn(0.5), "a symbol must be a whole number")
             raises(ValueError, lambda: c.learn(-1), "-1")
             raises(ValueError, lambda: c.learn([1, 2], [1]), "2 steps", "for 1")
             assert raises(runnel.Refused, lambda: c.learn(5, wait=True)).reason == "x_value"
@@ -195,13 +197,14 @@ def test_labels(directory):
             loss = c.submit_label(c.learn([1, 1]), 3.0, result=True).wait().loss
             assert loss is not None and loss >= 0
             raises(ValueError, lambda: c.label(numbers[0], [[1.0, 2.0]]), "(1, 2)")
-            c.label(numbers[0], [3.0], wait=True)  # twice: counted, and accepted all the same
+            c.label(numbers[0], [3.0], wait=True)  # a second time: counted and accepted
             assert one.ask("status")["rejected_by"] == {"label": 1}
         assert one.ask("status")["updates"] > 0
 
 
 def test_json(directory):
-    """What has names travels as JSON: acknowledged, sent again, and answered with a prediction, as the rest."""
+    """Examples with names are sent as JSON: acknowledged, sent again, and answered with a
+    prediction, like others."""
     with daemon(directory) as one:
         with client(one, stream="s") as c:
             named = raises(runnel.Refused, lambda: c.learn({"load": 1.0, "host": "web"}, wait=True), "an object")
@@ -217,7 +220,8 @@ def test_json(directory):
 
 
 def test_words(directory):
-    """Words over a router, through a kill of the daemon; one too many is refused by its name."""
+    """Words over a router, with a kill of the daemon; a word beyond the vocabulary is rejected by
+    name."""
     with daemon(directory, "{kind: symbol, vocabulary: {capacity: 2, unknown: reject}}",
                 "{loss: softmax, target: given, vocabulary: {capacity: 2}}") as one:
         with client(one) as c:
@@ -226,10 +230,10 @@ def test_words(directory):
             one.process.wait()
             one.start()
             c.learn(["web", "db"], ["free", "busy"], wait=True)
-            said = c.predict("web", "free")
-            assert said.values.shape == (3,) and said.values[0] == max(said.values) and said.loss < 1
-            assert said.names == ["free", "busy", None], said.names  # which came after the client had asked
-            assert said.label == "free" and list(said.probabilities) == ["free", "busy"], said.probabilities
+            shown = c.predict("web", "free")
+            assert shown.values.shape == (3,) and shown.values[0] == max(shown.values) and shown.loss < 1
+            assert shown.names == ["free", "busy", None], shown.names  # which appeared after the client had asked
+            assert shown.label == "free" and list(shown.probabilities) == ["free", "busy"], shown.probabilities
             refused = raises(runnel.Refused, lambda: c.learn("mail", "free", wait=True), "mail")
             assert refused.reason == "vocabulary", refused
             refused = raises(runnel.Refused, lambda: c.learn({"host": "web"}, "free", wait=True), "x ")
@@ -239,7 +243,8 @@ def test_words(directory):
 
 
 def test_names_of_classes(directory):
-    """Those of a moment ago, where a class takes the id of one that was forgotten; none, where classes are numbers."""
+    """Names of the moment, if a class takes the id of a forgotten one; without names, classes are
+    numbers."""
     with daemon(directory, y="{loss: softmax, target: given, vocabulary: {capacity: 2, forget: lru}}") as one:
         with client(one) as c:
             assert c.predict([1, 2], "free", learn=True).names == ["free", None, None]
@@ -254,7 +259,7 @@ def test_names_of_classes(directory):
 
 
 def test_names_of_targets(directory):
-    """Of columns that are predicted, and of those that y has; classes by number keep theirs."""
+    """Names of predicted columns and of y; numbered classes keep their numbers."""
     columns = "{columns: [{name: load}, {name: host, kind: symbol, size: 4}, {name: oil}]}"
     step = {"load": 1.0, "host": 2, "oil": 3.0}
     for n, (y, names, classes) in enumerate((
@@ -267,10 +272,10 @@ def test_names_of_targets(directory):
             ("{loss: softmax, size: 2, target: later}", None, [0, 1]))):
         (directory / str(n)).mkdir()
         with daemon(directory / str(n), columns, y) as one, client(one) as c:
-            said = c.predict(step)
-            assert said.names == names and said.values.shape == (len(names or classes),), (y, said)
-            assert (list(said.probabilities) if classes else said.probabilities) == classes, (y, said)
-            assert said.label in (classes or [None]), (y, said)
+            shown = c.predict(step)
+            assert shown.names == names and shown.values.shape == (len(names or classes),), (y, shown)
+            assert (list(shown.probabilities) if classes else shown.probabilities) == classes, (y, shown)
+            assert shown.label in (classes or [None]), (y, shown)
     (directory / "forecast").mkdir()
     more = "preset: forecast\n"
     with daemon(directory / "forecast", "{columns: [{name: a}, {name: b}]}", "{}", more=more) as one, client(one) as c:
@@ -283,12 +288,12 @@ def test_names_of_targets_in_asyncio(directory):
             return await c.predict({"a": 1.0, "b": 2.0})
 
     with daemon(directory, "{columns: [{name: a}, {name: b}]}", "{loss: squared, target: next}") as one:
-        said = asyncio.run(ask(one.endpoint("examples")))
-        assert said.names == ["a", "b"] and said.label is None and said.probabilities is None
+        shown = asyncio.run(ask(one.endpoint("examples")))
+        assert shown.names == ["a", "b"] and shown.label is None and shown.probabilities is None
 
 
 def test_mixed_columns(directory):
-    """Numbers beside symbols travel as JSON, by their places or by their names."""
+    """Numbers and symbols together are sent as JSON, by place or by name."""
     columns = "{columns: [{name: load, kind: real}, {name: host, kind: symbol, vocabulary: {capacity: 4}}]}"
     with daemon(directory, columns, "{loss: squared, size: 1, target: given}") as one:
         with client(one) as c:
@@ -304,7 +309,8 @@ def test_mixed_columns(directory):
 
 
 def test_data_frames(directory):
-    """By name where the columns have names, else in the order of its columns; a row of one likewise."""
+    """By name if the columns have names, otherwise in the order of the columns; the same for a
+    single row."""
     try:
         import pandas  # pylint: disable=import-outside-toplevel
     except ImportError:
@@ -330,7 +336,7 @@ def test_data_frames(directory):
 
 
 def test_reasons_are_those_of_the_daemon(_):
-    """By their numbers, which travel; each has a meaning in words."""
+    """The numbers that are sent; each has a text."""
     text = (SOURCE / "src/sockets/frames.c").read_text(encoding="utf-8")
     names = re.findall(r'"(\w+)"', re.search(r"names\[REJECT_REASONS\] = \{(.*?)\}", text, re.DOTALL)[1])
     assert list(wire.REASONS[1:]) == names[1:] and set(names[1:]) <= set(errors.REASONS), names
@@ -372,7 +378,7 @@ def test_a_daemon_that_is_away(directory):
 
 
 def test_a_program_that_does_not_close(directory):
-    """Its end waits, and says what is not safe."""
+    """Its end waits, and reports what is not safe."""
     text = (f"import sys; sys.path.insert(0, {str(SOURCE / 'streams/python')!r}); import runnel\n"
             f"client = runnel.Client('ipc://{directory}/examples', timeout={LIMIT})\n"
             "client.learn_many([[n, 0] for n in range(3000)])\n")
@@ -407,7 +413,7 @@ def test_keys(directory):
         (directory / "feeder.secret").chmod(0o644)
         raises(ValueError, lambda: client(one, **feeder), "chmod 600")
         (directory / "feeder.public").write_text("# nothing\n")
-        raises(ValueError, lambda: client(one, server_key=directory / "feeder.public"), "no key in it")
+        raises(ValueError, lambda: client(one, server_key=directory / "feeder.public"), "expected one key")
     finally:
         one.__exit__(None)
 
@@ -446,7 +452,8 @@ def test_control(directory):
 
 
 def test_watcher(directory):
-    """Losses, predictions beside their truths, events: all that a daemon published since `ready`."""
+    """Losses, predictions with their truths, events: everything that a daemon has published since
+    `ready`."""
     with daemon(directory) as one, client(one, stream="s") as c:
         with runnel.Watcher(one.endpoint("statistics"), timeout=LIMIT).ready() as watcher:
             c.learn_many([[n, 0] for n in range(41)], times=range(1, 42))
@@ -469,13 +476,13 @@ def test_watcher(directory):
             one.ask("set", key="learning.clip", value=1)
             assert any(message["kind"] == "set" for message in watcher.events())
             raises(ValueError, watcher.predictions, "does not watch prediction")
-    raises(ValueError, lambda: runnel.Watcher(topics=["news"]), "'news' is no topic")
+    raises(ValueError, lambda: runnel.Watcher(topics=["news"]), "unknown topic 'news'")
     with runnel.Watcher(f"ipc://{directory}/nobody", timeout=NOBODY) as nobody:
-        raises(runnel.Unavailable, nobody.next, "nothing came for")
+        raises(runnel.Unavailable, nobody.next, "no message for")
 
 
 def test_watcher_sees_gaps(directory):
-    """Numbers that are left out were lost; another run begins anew."""
+    """Gaps in the numbers are lost messages; another run starts again."""
     context, endpoint = zmq.Context(), f"ipc://{directory}/statistics"
     with context.socket(zmq.XPUB) as publisher:
         publisher.bind(endpoint)
@@ -495,7 +502,7 @@ def test_watcher_sees_gaps(directory):
 
 
 def mine(number):
-    """A configuration of its own for `run` and Daemon."""
+    """A configuration for `run` and Daemon."""
     return {"name": f"run-{number}", "model": {"input": {"kind": "real", "size": 2},
                                                "layers": [{"cell": "gru", "size": 4}],
                                                "output": {"loss": "squared", "size": 2, "target": "next"}}}
@@ -532,7 +539,7 @@ def test_a_daemon_of_ones_own(directory):
         pass
     gone(one.process.pid)
     assert (directory / "kept/state").exists()
-    error = raises(runnel.RunnelError, lambda: runnel.Daemon({"name": "x", "modle": {}}), "has not started")
+    error = raises(runnel.RunnelError, lambda: runnel.Daemon({"name": "x", "modle": {}}), "failed to start")
     assert "modle" in str(error), error
     raises(runnel.Unavailable, lambda: runnel.Daemon(mine(1), runneld="/no/runneld"), "/no/runneld")
 

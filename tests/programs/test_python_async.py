@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""AsyncClient of the Python package (streams/python) against running daemons: what Client does, awaited, by several tasks,
-through a kill of the daemon."""
+"""AsyncClient of the Python package (streams/python) with running daemons: like Client, but
+awaited, with several tasks and a kill of the daemon."""
 import asyncio
 import json
 import os
@@ -25,7 +25,7 @@ sys.path.insert(0, str(SOURCE / "streams/python"))
 import runnel  # noqa: E402  pylint: disable=wrong-import-position
 
 LIMIT = running.LIMIT
-NOBODY = 0.3  # seconds to wait for who never comes
+NOBODY = 0.3  # seconds to wait for a peer that never connects
 CONFIG = """
 name: async
 model:
@@ -53,7 +53,7 @@ def client(one, **options):
 
 
 def journal(directory):
-    """Its examples in the order of learning: (stream, first number of x)."""
+    """The examples in the order of learning: (stream, first number of x)."""
     file = sqlite3.connect(f"file:{directory}/state/journal.sqlite?mode=ro", uri=True)
     rows = file.execute("SELECT stream, x FROM entries WHERE kind = 1 ORDER BY position").fetchall()
     file.close()
@@ -61,7 +61,7 @@ def journal(directory):
 
 
 async def raises(kind, awaited, *words):
-    """The exception of that kind that it raises, whose sentence has the words."""
+    """Checks that it raises this kind of exception with these words, and returns it."""
     try:
         await awaited
     except kind as error:
@@ -79,8 +79,8 @@ def test_asyncio(directory):
             one.process.kill()
             one.process.wait()
             one.start()
-        said = await c.predict([500, 0], stream=name)
-        assert said.values.shape == (2,) and said.number == (name, 501, 0)
+        shown = await c.predict([500, 0], stream=name)
+        assert shown.values.shape == (2,) and shown.number == (name, 501, 0)
 
     async def main(one):
         async with client(one, window=100) as c:
@@ -99,7 +99,8 @@ def test_asyncio(directory):
 
 
 def test_many(directory):
-    """Arrays, by two tasks at once and more than the window holds, through a kill: each stream in its order."""
+    """Arrays, by two tasks at once and more than the window holds, with a kill: each stream in its
+    order."""
     count = 3000
 
     async def feed(c, name, first):
@@ -114,7 +115,7 @@ def test_many(directory):
             one.process.wait()
             one.start()
             await c.learn_many([[1, 2]] * 3, times=[1.0, 2.0, 3.0], stream="c")
-            await raises(ValueError, c.learn_many([[1, 2]] * 3, times=[1.0]), "3 xs", "1 times")
+            await raises(ValueError, c.learn_many([[1, 2]] * 3, times=[1.0]), "expected 3 times", "got 1")
             await raises(ValueError, c.learn_many([[1, 2, 3]] * 3), "(3, 3)")
         assert c.counts.acknowledged == 2 * count + 3 and c.counts.refused == 0, c.counts
 
@@ -126,14 +127,14 @@ def test_many(directory):
 
 
 def test_words(directory):
-    """Words and classes, one by one and many; what is refused raises, or is handed to on_refused."""
+    """Words and classes, one by one and many; a rejection is raised, or passed to on_refused."""
     refused = []
 
     async def main(one):
         async with client(one, on_refused=refused.append) as c:
             await c.learn_many(["web", "db"] * 20, ["free", "busy"] * 20)
-            said = await c.predict("web", "free")
-            assert said.values.shape == (3,) and said.loss > 0 and said.names == ["free", "busy", None], said
+            shown = await c.predict("web", "free")
+            assert shown.values.shape == (3,) and shown.loss > 0 and shown.names == ["free", "busy", None], shown
             error = await raises(runnel.Refused, c.learn("mail", "free", wait=True), "mail")
             assert error.reason == "vocabulary"
             await c.learn("mail", "free")
@@ -148,7 +149,7 @@ def test_words(directory):
 
 
 def test_columns(directory):
-    """Rows by name, and by place with numbers beside words."""
+    """Rows by name, and by place with numbers and words."""
     async def main(one):
         async with client(one) as c:
             number = await c.learn_many([{"load": 0.1, "host": "web"}, {"host": "db", "load": np.float32(0.2)}], [1.0, 2.0])

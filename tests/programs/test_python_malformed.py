@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""The Python package against what is no daemon, or means harm: one exception, Malformed, and nothing is accepted
-silently; no text of a stranger reaches a terminal with control characters."""
+"""The Python package with peers that are not daemons or are hostile: one exception, Malformed;
+nothing is accepted silently, and no control character reaches a terminal."""
 import asyncio
 import contextlib
 import json
@@ -31,8 +31,8 @@ LIMIT = running.LIMIT
 GOOD = {"dtype": "float32", "columns": 2, "target_dtype": None, "targets": 0, "target": "next"}
 ESCAPES = "\x1b[2J\x07\r\nroot: \u202eall is well\x9b"
 DEEP = b'{"a":' + b"[" * 100000 + b"]" * 100000 + b"}"
-NESTED = b'{%s,"a":' + b"[" * 70 + b"]" * 70 + b"}"  # which Python's own reader takes
-# No JSON of a daemon, whatever its members: each %s stands for some that are good.
+NESTED = b'{%s,"a":' + b"[" * 70 + b"]" * 70 + b"}"  # Python's own parser accepts it
+# Invalid JSON for any members: each %s stands for valid ones.
 WRONG_JSON = (b"", b"[]", b'"text"', b"no JSON", b"\xff{%s}", DEEP, NESTED, b'{%s,"a":1e999}', b'{%s,"a":-1e999}',
               b'{%s,"a":NaN}', b'{%s,"a":Infinity}', b'{%s,"a":123456789012345678901}', b'{%s,"a":1,"a":2}', b'{%s,"a":"\\ud800"}',
               b'{%s,"a":"\xed\xa0\x80"}', b'{%s}}', b'{%s,"a":"\x1b"}')
@@ -45,7 +45,7 @@ def wrong_json(**members):
 
 
 class Stranger:
-    """Answers each message of a socket with the messages that a function makes of it."""
+    """Answers each message of a socket with the messages of a function."""
 
     def __init__(self, directory, kind, answers):
         self.endpoint, self.answers, self.over = f"ipc://{directory}/stranger", answers, False
@@ -73,7 +73,7 @@ class Stranger:
 
 
 def malformed(call, *words):
-    """Its sentence: it raises Malformed and nothing else."""
+    """The message of Malformed; no other exception is raised."""
     try:
         result = call()
     except Exception as error:  # pylint: disable=broad-except
@@ -89,7 +89,7 @@ def acknowledgement(numbers=bytes(12), status=0, reason=0):
 
 
 def examples(answer, schema=GOOD):
-    """Of an examples socket: the schema, and what `answer(key, numbers)` makes of an example."""
+    """An examples socket: the schema, and the result of `answer(key, numbers)` for an example."""
     text = schema if isinstance(schema, bytes) else json.dumps(schema).encode()
 
     def answers(identity, *frames):
@@ -101,7 +101,7 @@ def examples(answer, schema=GOOD):
 
 @contextlib.contextmanager
 def client(stranger):
-    """One that does not wait for the rest at its end."""
+    """A client that does not wait at its end."""
     one = runnel.Client(stranger.endpoint, timeout=LIMIT)
     try:
         yield one
@@ -122,7 +122,7 @@ WRONG_SCHEMAS = [{**GOOD, **wrong} for wrong in (
 
 
 def test_schemas(directory):
-    """Of both clients; the next call asks again, and does not go on without."""
+    """For both clients; the next call asks again instead of continuing without."""
     for schema in WRONG_SCHEMAS + wrong_json(**GOOD):
         with Stranger(directory, zmq.ROUTER, examples(lambda key, numbers: [], schema)) as stranger:
             with client(stranger) as c:
@@ -143,18 +143,18 @@ def test_schemas(directory):
 
 
 def test_acknowledgements(directory):
-    """What is not one acknowledges nothing."""
-    for said in ([acknowledgement(status=3)[:4]], [acknowledgement(status=255)[:4]], [acknowledgement(reason=7)[:4]],
+    """An invalid acknowledgement acknowledges nothing."""
+    for output in ([acknowledgement(status=3)[:4]], [acknowledgement(status=255)[:4]], [acknowledgement(reason=7)[:4]],
                  [acknowledgement(status=1, reason=2)[:4]], [acknowledgement(status=2)[:4]], [b"\x02\0\0\0"], None):
         for extra in b"", b"!":
-            def answer(key, numbers, said=said, extra=extra):
-                whole = None if said is None else said[0] + numbers + bytes(8) + extra
+            def answer(key, numbers, output=output, extra=extra):
+                whole = None if output is None else output[0] + numbers + bytes(8) + extra
                 return [[key] if whole is None else [key, whole]]
 
             with Stranger(directory, zmq.ROUTER, examples(answer)) as stranger, client(stranger) as c:
                 malformed(lambda c=c: c.learn([1, 2], wait=True), stranger.endpoint)
                 assert c.counts.acknowledged == c.counts.refused == 0, c.counts
-    # One that is too long is none, also of an example that nobody waits for.
+    # One that is too long is invalid, even for an example that nobody waits for.
     too_long = examples(lambda key, numbers: [[key, acknowledgement(numbers) + b"!"]])
     with Stranger(directory, zmq.ROUTER, too_long) as stranger, client(stranger) as c:
         c.learn([1, 2])
@@ -178,7 +178,7 @@ def test_a_rejection_that_comes_again(directory):
 
 
 def test_predictions(directory):
-    """Damaged ones: the example is safe, and no number is made up."""
+    """Damaged predictions: the example is safe, and no number is invented."""
     for sizes in (7, 0), (8,), (0, 0), (8, 8), (8, 4, 0), (12, 0):
         rest = [bytes(size) for size in sizes]
 
@@ -191,7 +191,7 @@ def test_predictions(directory):
 
 
 def test_texts_of_a_stranger(directory):
-    """Of exceptions: no control characters, whatever was sent; the attribute has them as they came."""
+    """Texts of exceptions have no control characters; the attribute has the original text."""
     def answer(key, numbers):
         return [[key, acknowledgement(numbers, 2, 5), ESCAPES.encode()]]
 
@@ -233,7 +233,7 @@ def file_of(header, body=b"\0" * 24):
 
 
 def test_exports():
-    """Safetensors files: a good one, and each that is damaged in one place."""
+    """Safetensors files: a good one, and each kind of damage."""
     matrix = {"dtype": "F32", "shape": [2, 2], "data_offsets": [0, 16]}
     rest = {"dtype": "I64", "shape": [1], "data_offsets": [16, 24]}
     none = {"dtype": "F32", "shape": [0, 5], "data_offsets": [16, 16]}
@@ -253,7 +253,7 @@ def test_exports():
 
 
 def test_watcher(directory):
-    """A message that is none raises, and the next is read."""
+    """An invalid message is raised, and the next one is read."""
     with contextlib.ExitStack() as stack:
         context = stack.enter_context(zmq.Context())
         publisher = stack.enter_context(context.socket(zmq.XPUB))
@@ -276,13 +276,13 @@ def test_watcher(directory):
             publisher.send_multipart([b"prediction", json.dumps({**good, "stream": "s", "scored": wrong}).encode()])
             malformed(lambda: next(watcher.join()), "prediction")
         publisher.send_multipart([b"prediction", json.dumps({**good, "scored": scored}).encode()])
-        malformed(lambda: next(watcher.join()))  # of no stream
+        malformed(lambda: next(watcher.join()))  # without a stream
         publisher.send_multipart([b"prediction", json.dumps({**good, "stream": "s", "scored": scored}).encode()])
         assert next(watcher.join()).loss == 0.5
 
 
 def test_good_json():
-    """What a daemon may send is read as it is."""
+    """Valid messages are read unchanged."""
     text = '{"a":[1e308,-0.0,18446744073709551615,-9223372036854775808,"\\u001b\\ud83d\\ude00é",null,true,{"b":{}}]}'
     assert runnel.reading.json_object(text.encode(), "it") == json.loads(text)
     assert wire.ACKNOWLEDGEMENT.size == len(acknowledgement())

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""The Python package as users have it: the programs of docs/reference/python.md, docs/how-to/notebook.md
-and README.md run, it is typed, pip installs it,
-and a notebook, a recording and River get what they ask for."""
+"""The Python package as users see it: the programs of docs/reference/python.md,
+docs/how-to/notebook.md and README.md run, it is typed, pip installs it, and a notebook, a
+recording and River work."""
 import ast
 import contextlib
 import importlib.util
@@ -28,7 +28,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(PACKAGE))
 os.environ.update(RUNNELD=str(BUILD / "runneld"), PYTHONPATH=str(PACKAGE), PYTHONDONTWRITEBYTECODE="1")
 
-LIMIT = 120  # seconds: no result depends on it, it ends a test that hangs
+LIMIT = 120  # seconds: only ends a test that hangs
 SOCKETS = {5570: "examples", 5571: "statistics", 5572: "control"}
 README_LINES = 5
 RIVERS = (os.environ.get("RUNNEL_RIVER_PYTHON"), str(BUILD.parent / "river/bin/python"), sys.executable)
@@ -60,13 +60,13 @@ def daemon(directory, name="waves", socket="router"):
 
 
 def elsewhere(text, directory):
-    """The same program on sockets of this test's own."""
+    """The same program on sockets of this test."""
     return re.sub(r"tcp://127\.0\.0\.1:(557[012])",
                   lambda found: f"ipc://{directory}/{SOCKETS[int(found[1])]}", text)
 
 
 def programs(text, *words):
-    """Its Python programs, one that has all of the words where some are given."""
+    """The Python programs of a page, or the one that has all of the words."""
     found = [block for block in re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
              if all(word in block for word in words)]
     assert not words or len(found) == 1, (words, len(found))
@@ -80,7 +80,7 @@ def start(text, directory, output, python=sys.executable):
 
 
 def result(text, directory, python=sys.executable):
-    """What it prints."""
+    """Its output."""
     process = start(text, directory, "printed", python)
     status = process.wait(LIMIT)
     printed = (directory / "printed").read_text(encoding="utf-8")
@@ -89,7 +89,7 @@ def result(text, directory, python=sys.executable):
 
 
 def feed_until(feeder, directory, path, pattern):
-    """Run the feeder again until a program that watches has printed that."""
+    """Runs the feeder until a watching program has printed the pattern."""
     end = time.monotonic() + LIMIT
     while not re.search(pattern, path.read_text(encoding="utf-8"), re.MULTILINE):
         assert time.monotonic() < end, path.read_text(encoding="utf-8")
@@ -103,7 +103,7 @@ def test_the_page_feeds_and_asks(directory):
         printed = result(programs(PAGE, "said.values, said.loss"), directory)
         assert re.search(r"^\[ *\S+ +\S+\] \d", printed), printed
         printed = result(programs(PAGE, "print(error)"), directory)
-        assert printed == "x has the shape (3,), but a step of this model has 2 numbers: give (2,), or (steps, 2)\n"
+        assert printed == "x has the shape (3,), but a step of this model has 2 numbers: pass (2,), or (steps, 2)\n"
         printed = result(programs(PAGE, "asyncio.run"), directory)
         assert printed.startswith("["), printed
         printed = result(programs(PAGE, "control.export()"), directory)
@@ -134,7 +134,7 @@ def test_the_page_watches(directory):
         feed_until(feeder, directory, directory / "joined",
                    r"^wave \d+ \[\S+ \S+\] \[\S+ \S+\] \[\[\S+ \S+\], \[\S+ \S+\]\] \d\S*$")
         joined.kill()
-        # A daemon that ends waits for no slow subscriber.
+        # A daemon that ends does not wait for a slow subscriber.
         running.wait_learned(one, newest := one.ask("status")["examples"])
         end = time.monotonic() + LIMIT
         while not re.search(f"^{newest - newest % 100} ", (directory / "losses").read_text(encoding="utf-8"), re.MULTILINE):
@@ -153,7 +153,7 @@ def test_the_readme(directory):
 
 
 def test_every_program_is_run(_):
-    """So many are named above and below."""
+    """The tests above and below name all programs."""
     assert len(programs(PAGE)) == 12 and all("runnel" in text for text in programs(PAGE))
 
 
@@ -180,7 +180,7 @@ def test_a_notebook(directory):
     config["model"]["output"]["target"] = "later"
     assert runnel.run(config, [([0.0], 0), ([1.0], 1)] * 5)["loss"].notna().all()
 
-    # Of a model of one column a list is steps; what is surely a table of two columns is none of steps.
+    # With a model of one column, a list is steps; a table that surely has two columns is not.
     import numpy as np
     import pandas
     one = {**config, "model": {**config["model"], "output": {"loss": "squared", "size": 1, "target": "next"}}}
@@ -190,7 +190,7 @@ def test_a_notebook(directory):
             runnel.run(one, table)
             raise AssertionError("no exception")
         except ValueError as error:
-            assert "rows of 2, but a step of this model has 1 number: give (n, 1)" in str(error), error
+            assert "expected rows of 1 number: pass (n, 1), one row per item, got rows of 2" in str(error), error
     assert len(runnel.run(one, pandas.DataFrame({"a": [1.0, 2.0]}))) == len(runnel.run(one, np.ones((2, 1)))) == 2
 
     words = {"loss": "softmax", "target": "given", "vocabulary": {"capacity": 2}}
@@ -200,7 +200,7 @@ def test_a_notebook(directory):
                           output={"loss": "squared", "size": 2, "target": "next"})
     assert len(runnel.run(named, pandas.DataFrame({"oil": [1.0, 2.0], "load": [3.0, 4.0]}))) == 2
 
-    # Targets that have names: those of x, or of y.
+    # Targets with names: those of x, or of y.
     frame = pandas.DataFrame({"oil": [1.0, 2.0], "load": [3.0, 4.0], "x": [5.0, 6.0]})
     named["model"]["input"]["columns"].append({"name": "x"})
     named["model"]["output"] = {"loss": "squared", "target": "next", "columns": ["x", "oil"]}
@@ -208,7 +208,7 @@ def test_a_notebook(directory):
     named["model"]["output"].update(loss="gaussian", columns=["oil"])
     assert list(runnel.run(named, frame)) == ["stream", "prediction_oil_0", "prediction_oil_1", "loss"]
 
-    # Times: of the column that is named, else of the only one of dates, else of the index.
+    # Times: of the named column, else of the only one of dates, else of the index.
     dates, days = pandas.to_datetime(["2024-01-01 00:00:01.5", "2024-01-02"]), [1704067201.5, 1704153600.0]
     values = pandas.DataFrame({"a": [1.0, 2.0]})
     for frame, time_of in ((values.assign(at=dates), None), (values.assign(at=dates), "at"), (values.set_index(dates), None),
@@ -221,8 +221,8 @@ def test_a_notebook(directory):
     assert "time" not in runnel.run(one, values)
     lacks = values.assign(at=dates.where([True, False]))
     for frame, time_of, words in ((lacks, None, "row 1: column 'at' has no time"), (values.set_index(lacks["at"]), None, "row 1: the index"),
-                                  (values.assign(at=[0.0, math.nan]), "at", "row 1"), (values, "at", "time is 'at'"),
-                                  ([[1.0]], "at", "time is 'at'"), (values.assign(at=["noon", "x"]), "at", "column 'at' has no times"),
+                                  (values.assign(at=[0.0, math.nan]), "at", "row 1"), (values, "at", "time='at'"),
+                                  ([[1.0]], "at", "time='at'"), (values.assign(at=["noon", "x"]), "at", "column 'at' has no times"),
                                   (values.assign(at=[1.5, None]).astype({"at": object}), "at", "expected Unix times"),
                                   (values.assign(at=dates, to=dates), None, "columns 'at', 'to' are dates")):
         try:
@@ -246,7 +246,7 @@ def test_a_notebook(directory):
 
 
 def child(path):
-    """Whether that is a process of this one's, and no zombie."""
+    """Whether it is a child process of this one, and not a zombie."""
     try:
         words = (path / "stat").read_text(encoding="utf-8").rpartition(") ")[2].split()
         return int(words[1]) == os.getpid() and words[0] != "Z"
@@ -267,7 +267,7 @@ def test_a_recording(directory):
             result(feeder, directory)
             try:
                 losses = runnel.read_recording(directory / "waves.db")
-            except (FileNotFoundError, ValueError):  # it, or its tables, are not there yet
+            except (FileNotFoundError, ValueError):  # the file or its tables do not exist yet
                 pass
         assert "examples" in result(programs(PAGE, "read_recording"), directory)
         recorder.terminate()
@@ -294,7 +294,7 @@ def test_a_recording(directory):
             print(runnel.read_recording(directory / f"{name}.db"))
             raise AssertionError(name)
         except ValueError as error:
-            assert f"{name}.db: this is no recording" in str(error), error
+            assert f"{name}.db: not a recording" in str(error), error
     for path, table, kind in (("none", "losses", FileNotFoundError), ("text", "losses", ValueError), ("view.db", "losses", ValueError),
                               ("waves.db", "tables", ValueError)):
         try:
@@ -338,7 +338,7 @@ def test_pip(directory):
 
 
 def python_of_river():
-    """A Python that has River and pyzmq."""
+    """A Python with River and pyzmq."""
     for python in filter(None, RIVERS):
         if pathlib.Path(python).exists() and not subprocess.run(
                 [python, "-c", "import river, zmq, numpy"], capture_output=True, check=False).returncode:
@@ -354,7 +354,7 @@ import runnel
 def score(model, data, metric, **options):
     return evaluate.progressive_val_score(data, model, metric, **options).get()
 
-# The truth is that of the x before: what a recurrent network can know, and a linear model cannot.
+# The truth is that of the previous x: a recurrent network can learn it, a linear model cannot.
 def shifted():
     before = 0
     for i in range(600):

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""runnel-feed redis: each entry is learned once, whoever is killed; what is no example stops nobody."""
+"""runnel-feed redis learns each entry once, even after kills; other entries stop nothing."""
 import json
 import signal
 import socket
@@ -24,7 +24,7 @@ def fill(redis, stream, numbers):
 
 
 def parameters(directory, count, name="plain"):
-    """What a daemon has learned that nobody disturbed."""
+    """The parameters of an undisturbed daemon."""
     plain = directory / name
     plain.mkdir()
     with daemon(plain) as d:
@@ -38,8 +38,8 @@ def parameters(directory, count, name="plain"):
 
 
 def test_kills(directory):
-    """Redis, the daemon and the feeder are killed while it runs: every entry is learned once, and
-    acknowledged once it is safe."""
+    """Redis, the daemon and the feeder are killed: each entry is learned once, and acknowledged
+    once it is safe."""
     count = 2400
     with brokers.Redis(directory) as redis, daemon(directory) as d:
         fill(redis, "s", range(count // 2))
@@ -72,7 +72,7 @@ def test_kills(directory):
 
 
 def test_daemon_away(directory):
-    """Nothing is acknowledged to Redis that the daemon does not have."""
+    """An entry is not acknowledged before the daemon has it."""
     with brokers.Redis(directory) as redis, daemon(directory) as d:
         feed = feeder(directory, "s")
         fill(redis, "s", range(10))
@@ -93,21 +93,21 @@ def test_daemon_away(directory):
 
 
 def test_away(directory):
-    """A server that is not there is said once, and that it is back."""
+    """A missing server is reported once, and so is its return."""
     with daemon(directory) as d, brokers.Redis(directory) as redis:
         redis.end()
         feed = feeder(directory, "s")
-        said = await_text(feed, "trying again")
-        assert "redis.socket" in said, said
+        output = await_text(feed, "trying again")
+        assert "redis.socket" in output, output
         redis.start()
         fill(redis, "s", range(3))
         running.wait_learned(d, 3)
         status, err = finish(feed)
-        assert status == OK and err.count("back after") == 1 and "trying again" not in err, err
+        assert status == OK and err.count("available again after") == 1 and "trying again" not in err, err
 
 
-def test_a_server_that_hears_no_more(directory):
-    """What is written to a connection that has just ended is no reason to end."""
+def test_a_closed_connection(directory):
+    """A write to a connection that has just closed does not end it."""
     with daemon(directory), socket.socket(socket.AF_UNIX) as server:
         server.settimeout(LIMIT)
         server.bind(str(directory / "redis.socket"))
@@ -115,7 +115,7 @@ def test_a_server_that_hears_no_more(directory):
         feed = feeder(directory, "s")
         link = server.accept()[0]
         with link:
-            assert link.recv(100)  # it has to log in, or asks whether it has to
+            assert link.recv(100)  # it logs in, or asks whether it has to
             link.shutdown(socket.SHUT_RD)
             link.sendall(b"+PONG\r\n")
             await_text(feed, "trying again")
@@ -123,7 +123,7 @@ def test_a_server_that_hears_no_more(directory):
 
 
 def test_permission(directory):
-    """Wrong credentials end it with a sentence, over TCP too; the right ones come from a file."""
+    """Wrong credentials end it with an error, also over TCP; the right ones are read from a file."""
     secret, wrong = directory / "secret", directory / "wrong"
     secret.write_text("open sesame\n", encoding="ascii")
     wrong.write_text("open barley\n", encoding="ascii")
@@ -134,7 +134,7 @@ def test_permission(directory):
                 feed = feeder(directory, "s", *more, url=url)
                 _, err = feed.communicate(timeout=LIMIT)
                 assert feed.returncode == NO_PERMISSION, (feed.returncode, err)
-                assert b"does not let this client in" in err and b"--password-file" in err, err
+                assert b"access denied" in err and b"--password-file" in err, err
         redis.pipeline([("AUTH", "open sesame"), ("XADD", "s", "*", "x", "[1, 2]")])
         feed = feeder(directory, "s", "--password-file", secret,
                       url=f"redis://127.0.0.1:{redis.port}")
@@ -143,7 +143,7 @@ def test_permission(directory):
 
 
 def test_payloads(directory):
-    """What an entry may hold, and what it may not."""
+    """Allowed and invalid contents of an entry."""
     good = [(("p", "1.5 -2"), (1.5, -2)), (("p", "1.5,-2e1"), (1.5, -20)), (("p", "[1, 2]"), (1, 2)),
             (("p", ' {"x": [3, 4], "stream": "other"}'), (3, 4)),
             (("p", f"0.5{'0' * 300} {'0' * 40}4.25"), (0.5, 4.25)),
@@ -162,15 +162,15 @@ def test_payloads(directory):
         brokers.until(lambda: redis.ask("XINFO", "GROUPS", "s")[0][7] ==
                       redis.ask("XINFO", "STREAM", "s")[7] and redis.waiting("s") == 0, feed)
         status, err = finish(feed)
-        assert status == BAD_DATA and "rejected 1 example; the first one: x_size" in err, err
-        assert err.count("is no example") == 1 and f"{len(bad)} bad lines were skipped" in err, err
-        assert "of s is no example: it is neither numbers nor JSON" in err, err
+        assert status == BAD_DATA and "rejected 1 example; the first: x_size" in err, err
+        assert err.count("is not an example") == 1 and f"{len(bad)} bad lines were skipped" in err, err
+        assert "of s is not an example: expected numbers or JSON" in err, err
     assert [x for _, x in journal(directory)] == [x for _, x in good]
     assert [key for key, _ in journal(directory)].count("other") == 1
 
 
 def test_json(directory):
-    """A device's JSON as it is, in one field of an entry or as its fields."""
+    """A device's JSON without changes, in one field of an entry or as its fields."""
     with brokers.Redis(directory) as redis, brokers.named(directory) as d:
         feed = feeder(directory, "s", *brokers.JSON_WORDS, "--field", "p")
         redis.pipeline([("XADD", "s", "*", "p", text) for text in brokers.JSON_MESSAGES])
@@ -182,15 +182,15 @@ def test_json(directory):
         assert status == OK and "ignored field: site" in err, (status, err)
         stream, x = journal(directory)[-1]
         assert stream == "b" and x == (4, 1), (stream, x)
-        feed = feeder(directory, "v")  # without options the rejection names them
+        feed = feeder(directory, "v")  # without options, the rejection names them
         redis.ask("XADD", "v", "*", "t", "4", "load", "1", "site", "x")
-        said = await_text(feed, "rejects an example")
+        output = await_text(feed, "rejected an example")
         finish(feed)
-        assert "unknown column 'site'" in said and "--field COLUMN=PATH sends only" in said, said
+        assert "unknown column 'site'" in output and "--field COLUMN=PATH sends only" in output, output
 
 
 def test_labels(directory):
-    """A label names the number that its example's id is; epoch and producer are the broker's."""
+    """A label has the number of its example's ID; epoch and producer are the broker's."""
     with brokers.later(directory) as d, brokers.Redis(directory) as redis:
         feed = feeder(directory, "s")
         for time, more in (1795385175500, []), (1795385175501, ["label_epoch", "418"]):
@@ -205,8 +205,8 @@ def test_labels(directory):
 
 
 def test_strict(directory):
-    """--strict ends with the first bad one, which stays with the broker."""
-    for bad, why in (("free", "is no example"), ("1 2 3", "rejects an example: x_size")):
+    """--strict ends at the first bad entry, which stays at the broker."""
+    for bad, why in (("free", "is not an example"), ("1 2 3", "rejected an example: x_size")):
         home = directory / bad[0]
         home.mkdir()
         with daemon(home) as d, brokers.Redis(home) as redis:
@@ -222,13 +222,13 @@ def test_strict(directory):
 
 
 def test_consumers(directory):
-    """Two feeders share a group; what one has not acknowledged another takes over, and nothing is learned
-    twice, nor is a feeder under a name that is taken."""
+    """Two feeders share a group; one takes over the other's unacknowledged entries, and nothing is
+    learned twice. A feeder waits for a name that is in use."""
     with daemon(directory) as d, brokers.Redis(directory) as redis:
         fill(redis, "s", range(20))
         fill(redis, "t", range(20, 30))
         redis.ask("XGROUP", "CREATE", "s", "runnel", "0")
-        # A consumer that was given five entries and has gone before it sent them.
+        # A consumer that got five entries, and ended before it sent them.
         redis.ask("XREADGROUP", "GROUP", "runnel", "gone", "COUNT", "5", "STREAMS", "s", ">")
         feed = feeder(directory, "s", "t", "--take-over", 0)
         running.wait_learned(d, 30)

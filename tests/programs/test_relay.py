@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""runnel-relay: what a daemon predicts comes to a broker, with its truth, at least once, also when the
-broker is away for a while."""
+"""runnel-relay writes a daemon's predictions with their truths to a broker at least once, even
+after a failure of the broker."""
 import base64
 import contextlib
 import json
@@ -44,7 +44,7 @@ def send(socket, key, n):
 
 
 class Stream:
-    """What has come to Redis."""
+    """The messages in Redis."""
 
     def __init__(self, broker):
         self.broker = broker
@@ -59,15 +59,15 @@ class Stream:
 
 
 class Topics:
-    """What has come to a subscriber of MQTT, whose session the broker keeps."""
+    """The messages of an MQTT subscriber with a session at the broker."""
 
     def __init__(self, broker):
         self.broker = broker
-        self.path = pathlib.Path(broker.directory, "heard")
-        with open(self.path, "wb") as heard:
+        self.path = pathlib.Path(broker.directory, "received")
+        with open(self.path, "wb") as received:
             self.process = subprocess.Popen(
                 [brokers.program("mosquitto_sub"), "--unix", broker.path, "-q", "1", "-c", "-i",
-                 "test", "-t", "runnel/brokers/+", "-t", "retained"], stdout=heard)
+                 "test", "-t", "runnel/brokers/+", "-t", "retained"], stdout=received)
         broker.publish("retained", ["{}"], "-r")
         brokers.until(lambda: self.lines() > 0, self.process)
 
@@ -84,7 +84,7 @@ class Topics:
 
 
 class Partitions:
-    """What has come to a topic of Kafka."""
+    """The messages of a Kafka topic."""
     COUNT = 3
 
     def __init__(self, cluster, topic="runnel.prediction"):
@@ -104,7 +104,7 @@ class Partitions:
 
 
 class Cluster(kafka.Kafka):
-    """It cannot be reached instead of being ended."""
+    """A cluster that becomes unreachable instead of being ended."""
 
     def __init__(self, _):
         super().__init__()
@@ -117,7 +117,7 @@ class Cluster(kafka.Kafka):
 
 
 class Subjects:
-    """What JetStream has of a subject, with the headers that let it drop what comes twice."""
+    """JetStream's messages of a subject, with the headers against duplicates."""
 
     def __init__(self, broker):
         self.broker = broker
@@ -147,7 +147,8 @@ if not BROKERS:
 
 
 def warm_up(d, socket, reader, process):
-    """Until the first prediction has come: then the relay is subscribed, and connected."""
+    """Sends examples until the first prediction arrives: then the relay is subscribed and
+    connected."""
     count, end = 0, time.monotonic() + running.LIMIT
     while not any(message["stream"] == "warm" for message in reader.messages()):
         send(socket, b"warm", count)
@@ -161,7 +162,7 @@ def warm_up(d, socket, reader, process):
 
 @contextlib.contextmanager
 def relayed(home, broker, reader_of, *words):
-    """A daemon and what sends it examples, and what has come from it to the broker: so many by now."""
+    """A daemon, a feeder, and the messages that have arrived at the broker so far."""
     with broker, daemon(home) as d, d.socket(zmq.PUSH, "examples") as socket:
         reader = reader_of(broker)
         process = relay(home, *reader.words(), *words)
@@ -169,7 +170,7 @@ def relayed(home, broker, reader_of, *words):
 
 
 def test_predictions(directory):
-    """Each prediction comes, with the time of its example and its truth, in spite of a broker that is
+    """Each prediction arrives with the time of its example and its truth, although the broker is
     stopped and started again."""
     count = 300
     for name, server, reader_of in BROKERS:
@@ -201,12 +202,12 @@ def test_predictions(directory):
                 if n:
                     assert message["scored"]["target"] == [n, -n], message
             status, err = finish(process)
-            assert status == OK and "back after" in err, (name, status, err)
-            assert "0 were dropped, 0 are left" in err, err
+            assert status == OK and "available again after" in err, (name, status, err)
+            assert "0 dropped, 0 not written" in err, err
 
 
 def test_columns_are_named(directory):
-    """What is a list by place has the names of the places beside it, in each message by itself."""
+    """Each message has the names of the columns next to its lists."""
     name, server, reader_of = BROKERS[-1]
     config = CONFIG.replace("{{kind: real, size: 2}}", "{{columns: [{{name: load}}, {{name: oil}}]}}").replace(
         "size: 2, target: next", "target: next")
@@ -220,7 +221,7 @@ def test_columns_are_named(directory):
 
 
 def test_streams_that_are_no_topics(directory):
-    """What a stream may be called and a topic of MQTT may not ends nothing."""
+    """Stream names that are invalid in MQTT topics end nothing."""
     brokers.need("mqtt")
     with relayed(directory, brokers.Mosquitto(directory), Topics, "--topic", "runnel/brokers/{stream}") as (
             d, socket, reader, process, before):
@@ -233,12 +234,12 @@ def test_streams_that_are_no_topics(directory):
 
 
 def short(topic):
-    """As Kafka takes it: with FNV-1a of all of it at the end."""
+    """As Kafka requires: with the FNV-1a hash of the whole at the end."""
     return f"{topic[:249 - 17]}-{consuming.fnv1a(topic):016x}"
 
 
 def test_streams_that_are_no_topics_of_kafka(directory):
-    """It takes 249 bytes, and neither "." nor ".."; two long names stay two topics."""
+    """At most 249 bytes, and neither "." nor ".."; two long names stay two topics."""
     brokers.need("kafka")
     long = [255 * "k", 254 * "k" + "j"]
     for mark, names in ("{stream}", {".": "_", "..": "__", **{name: short(name) for name in long}}), \
@@ -261,7 +262,7 @@ def test_streams_that_are_no_topics_of_kafka(directory):
 
 
 def test_predictions_that_are_too_large(directory):
-    """They are counted, said once, and left out; all others come."""
+    """They are counted, reported once and skipped; all others arrive."""
     for name, server, reader_of in BROKERS:
         if name not in ("kafka", "nats"):
             continue
@@ -276,12 +277,12 @@ def test_predictions_that_are_too_large(directory):
             brokers.until(lambda at=reader: {"s", "t"} <= {message["stream"] for message in at.messages()},
                           process)
             status, err = finish(process)
-            assert status == TRY_AGAIN and "0 are left, 2 were too large" in err, (name, status, err)
-            assert err.count("takes no message of") == 1, err
+            assert status == TRY_AGAIN and "0 not written, 2 too large" in err, (name, status, err)
+            assert err.count("rejects messages of") == 1, err
 
 
 def test_a_batch_that_is_too_large(directory):
-    """What Kafka refuses at once it is given one by one."""
+    """A batch that Kafka rejects as a whole is sent message by message."""
     brokers.need("kafka")
     cluster = kafka.Kafka()
     with relayed(directory, cluster, Partitions) as (d, socket, reader, process, before):
@@ -294,11 +295,11 @@ def test_a_batch_that_is_too_large(directory):
             return {message["data_time"] for message in reader.messages() if message["stream"] == "s"}
         brokers.until(lambda: len(found()) == 100, process)
         status, err = finish(process)
-        assert status == OK and "0 were too large" in err, (status, err)
+        assert status == OK and "0 too large" in err, (status, err)
 
 
 def test_ids_that_are_no_headers(directory):
-    """What a daemon says of itself brings no header of its own; without a name of the run there is none."""
+    """The daemon's texts cannot add headers; without a run, messages have no ID."""
     brokers.need("nats")
     with nats.Nats(directory) as broker, publishing.Publisher(directory) as publisher:
         broker.stream("P", "runnel.>")
@@ -314,7 +315,7 @@ def test_ids_that_are_no_headers(directory):
 
 
 def test_buffer(directory):
-    """While the broker is away, the newest are kept, and what is dropped is said."""
+    """While the broker is away, the newest messages are kept, and dropped ones are reported."""
     _, server, reader_of = BROKERS[-1]
     broker = server(directory)
     with relayed(directory, broker, reader_of, "--buffer", 10) as (d, socket, reader, process, before):
@@ -322,16 +323,16 @@ def test_buffer(directory):
         for n in range(600):
             send(socket, b"s", n)
         running.wait_learned(d, before + 600)
-        brokers.await_text(process, "the oldest are dropped", "trying again")
+        brokers.await_text(process, "dropping the oldest", "trying again")
         broker.start()
         brokers.until(lambda: any(message["stream"] == "s" and message["data_time"] == 1599.5
                                   for message in reader.messages()), process)
         status, err = finish(process)
-        assert status == TRY_AGAIN and "back after" in err and "0 are left" in err, (status, err)
+        assert status == TRY_AGAIN and "available again after" in err and "0 not written" in err, (status, err)
 
 
 def test_the_section_publish(directory):
-    """A daemon's own file says where its predictions go; paths are relative to it."""
+    """A daemon's configuration sets the destination of its predictions; paths are relative to it."""
     brokers.need("redis")
     (directory / "secret").write_text("right\n")
     with brokers.Redis(directory, "--requirepass", "right") as broker:
@@ -354,7 +355,8 @@ def test_the_section_publish(directory):
 
 
 def test_sections_that_are_wrong(directory):
-    """The daemon says where, and what is allowed, as runnel-relay does; passwords are never shown."""
+    """The daemon prints the place and the allowed values, as runnel-relay does; passwords are never
+    printed."""
     base = CONFIG.format(d=directory, kind="pull")
     path = directory / "config.yaml"
     for daemons, relays, section in [
@@ -367,19 +369,19 @@ def test_sections_that_are_wrong(directory):
             ("publish.settings: found the secret ssl.key.pem;", None, "{kafka: h, settings: [ssl.key.pem=hidden]}"),
             ("publish.settings: found \"sasl.jaas.config=...\"", None,
              f"{{kafka: h, settings: [sasl.jaas.config=hidden{128 * 'x'}]}}"),
-            ("publish.password_file: found a list", "publish.password_file: found a list",
+            ("publish.password_file: found a list", "publish.password_file: expected one value, got a list",
              "{redis: 'redis://h', password_file: [a, b]}"),
-            ("publish.password_file:", "publish.password_file: found twice",
+            ("publish.password_file:", "publish.password_file: duplicate key",
              "{redis: 'redis://h', password_file: a, password_file: b}"),
-            ("publish.redis: found beside publish.mqtt", "publish.redis: --redis: there is a broker already",
+            ("publish.redis: found beside publish.mqtt", "publish.redis: --redis: excludes --mqtt",
              "{mqtt: 'mqtt://h', redis: 'redis://h'}"),
-            ("publish.nats: found \"http://h\"", "found 'http://h'", "{nats: 'http://h'}"),
+            ("publish.nats: found \"http://h\"", "got 'http://h'", "{nats: 'http://h'}"),
             ("publish.kafka: found \"http://h\"; allowed is HOST:PORT", None, "{kafka: 'http://h'}"),
-            ("publish.topic: found without a broker", "a broker is needed", "{topic: a}"),
+            ("publish.topic: found without a broker", "missing broker", "{topic: a}"),
             ("publish.keep: found without publish.redis", None, "{mqtt: 'mqtt://h', keep: 3}"),
-            ("publish.messages: found \"x\"", "publish.messages: --publish: found 'x'",
+            ("publish.messages: found \"x\"", "publish.messages: --publish: expected one of",
              "{mqtt: 'mqtt://h', messages: [x]}"),
-            ("publish.nonsense: unknown key", "publish.nonsense: there is no such key", "{nonsense: 1}")]:
+            ("publish.nonsense: unknown key", "publish.nonsense: unknown key", "{nonsense: 1}")]:
         path.write_text(f"{base}publish: {section}\n")
         done = subprocess.run([running.PROGRAM, "--config", path, "--check-config"], capture_output=True,
                               check=False, text=True)
@@ -395,13 +397,13 @@ def test_sections_that_are_wrong(directory):
     path.write_text(base + "publish: {mqtt: 'unix:///run/a@b'}\n")
     subprocess.run([running.PROGRAM, "--config", path, "--check-config"], check=True, capture_output=True)
     path.write_text(base)
-    for status, said, name in [(78, "there is no section publish", path), (66, "cannot be opened", "none")]:
+    for status, output, name in [(78, "missing section publish", path), (66, "cannot open", "none")]:
         done = subprocess.run([RELAY, "--config", name], capture_output=True, check=False, text=True)
-        assert done.returncode == status and said in done.stderr, done
+        assert done.returncode == status and output in done.stderr, done
 
 
 def test_refused(directory):
-    """Wrong credentials end it with a sentence; one broker must be named."""
+    """Wrong credentials end it with an error; one broker is required."""
     for words in [], ["--redis", "redis://127.0.0.1", "--nats", "nats://127.0.0.1"], \
             ["--redis", "http://u:hidden@h"], ["--redis", "redis://u:1/hidden@h"]:
         done = subprocess.run([RELAY, *words], capture_output=True, check=False, timeout=running.LIMIT)
@@ -409,22 +411,23 @@ def test_refused(directory):
     if brokers.knows("kafka"):
         words = ["--kafka", "127.0.0.1:1", "--password-file", directory / "none"]
         done = subprocess.run([RELAY, *words], capture_output=True, check=False, timeout=running.LIMIT)
-        assert done.returncode == NO_INPUT and b"none cannot be read" in done.stderr, done
+        assert done.returncode == NO_INPUT and b"cannot read " in done.stderr, done
     with daemon(directory):
         if brokers.knows("redis"):
             with brokers.Redis(directory, "--requirepass", "secret") as broker:
                 process = relay(directory, "--redis", broker.url)
                 _, err = process.communicate(timeout=running.LIMIT)
-                assert process.returncode == NO_PERMISSION and b"does not let this client in" in err, err
+                assert process.returncode == NO_PERMISSION and b"access denied" in err, err
         if brokers.knows("nats"):
             with nats.Nats(directory, "authorization { user: u, password: right }") as broker:
                 process = relay(directory, "--nats", broker.url, "--user", "x")
                 _, err = process.communicate(timeout=running.LIMIT)
-                assert process.returncode == NO_PERMISSION and b"does not admit this user" in err, err
+                assert process.returncode == NO_PERMISSION and b"access denied" in err, err
 
 
 def test_another_broker_than_that_of_the_file(directory):
-    """It does not get the file's login, whatever stands first; the file's own does."""
+    """Another broker does not get the file's login, in any order of the options; the file's own
+    broker does."""
     brokers.need("redis")
     (directory / "secret").write_text("right\n")
     with brokers.Redis(directory, "--requirepass", "right") as broker:
@@ -443,11 +446,11 @@ def test_another_broker_than_that_of_the_file(directory):
                 assert finish(process)[0] == OK
             else:
                 _, err = process.communicate(timeout=running.LIMIT)
-                assert process.returncode == NO_PERMISSION and b"does not let this client in" in err, err
+                assert process.returncode == NO_PERMISSION and b"access denied" in err, err
 
 
 def test_refused_by_kafka(directory):
-    """Who may not write to a topic learns it with the first message."""
+    """Without write permission for a topic, the first message fails."""
     brokers.need("kafka")
     with kafka.Kafka() as cluster, daemon(directory) as d, d.socket(zmq.PUSH, "examples") as socket:
         cluster.ask("topic runnel.prediction 1")
@@ -461,22 +464,22 @@ def test_refused_by_kafka(directory):
             d.alive()
             running.wait_learned(d, count)
         _, err = finish(process)
-        assert process.returncode == NO_PERMISSION and "does not admit this user" in err, err
+        assert process.returncode == NO_PERMISSION and "access denied" in err, err
 
 
 def test_a_stream_that_is_made_later(directory):
-    """What no stream of JetStream takes waits for one."""
+    """Messages wait for a JetStream stream that takes them."""
     brokers.need("nats")
     with nats.Nats(directory) as broker, daemon(directory) as d, d.socket(zmq.PUSH, "examples") as socket:
         process = relay(directory, "--nats", broker.url, "--topic", "of.{stream}")
-        said, count, end = b"", 0, time.monotonic() + running.LIMIT
-        while b"of.a_b_c yet; trying again until it answers" not in said:
-            assert process.poll() is None and time.monotonic() < end, said
+        output, count, end = b"", 0, time.monotonic() + running.LIMIT
+        while b"of.a_b_c yet; trying again until it answers" not in output:
+            assert process.poll() is None and time.monotonic() < end, output
             send(socket, b"a b.c", count)
             count += 1
             running.wait_learned(d, count)
             if select.select([process.stderr], [], [], 0.01)[0]:
-                said += os.read(process.stderr.fileno(), 1 << 16)
+                output += os.read(process.stderr.fileno(), 1 << 16)
         broker.stream("P", "of.*")
         brokers.until(lambda: broker.ask("STREAM.INFO.P")["state"]["messages"] > 0, process)
         assert finish(process)[0] == OK

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""runnel-replay: another daemon that is fed a journal learns the same, bit for bit."""
+"""runnel-replay: a daemon that gets another daemon's journal learns the same, bit for bit."""
 import contextlib
 import pathlib
 import random
@@ -40,7 +40,7 @@ def daemon(directory, name, kind="router", keep="all"):
 
 
 def examples(count, numbered=True):
-    """Messages as a client sends them: four streams for three places, targets that lack, marks."""
+    """Messages as a client sends them: four streams for three places, missing targets, flags."""
     r = random.Random(count)
     messages, sequence = [], {}
     for _ in range(count):
@@ -57,7 +57,7 @@ def examples(count, numbered=True):
 
 
 def teach(d, messages):
-    """Send them and wait until they are learned, and on disk."""
+    """Sends them, and waits until they are learned and on disk."""
     before = d.ask("status")["examples"]
     kind = zmq.DEALER if "socket: router" in d.path.read_text(encoding="utf-8") else zmq.PUSH
     with d.socket(kind, "examples") as socket:
@@ -143,7 +143,7 @@ def test_producers(directory):
 
 
 def test_commands(directory):
-    """Reported, or carried out in their places; a second call does not carry them out again."""
+    """Reported, or executed in order; a second call does not execute them again."""
     with daemon(directory, "a") as a, daemon(directory, "b") as b, daemon(directory, "c") as c:
         parts = examples(300)
         teach(a, parts[:100])
@@ -160,12 +160,12 @@ def test_commands(directory):
         assert b.export() == a.export() and b.ask("status")["examples"] == 200
         status, err = run(journal(a), *to(c))
         assert status == OK and "of the journal that were not sent: 2;" in err, (status, err)
-        assert 'entry 101 is a command and is not sent: {"command":"reset"}' in err, err
+        assert 'entry 101 is a command and was not sent: {"command":"reset"}' in err, err
         assert c.export() != a.export() and c.ask("status")["examples"] == 300
 
 
 def test_rollback(directory):
-    """It is a command: the other daemon leaves the same entries out."""
+    """It is a command: the other daemon leaves out the same entries."""
     with daemon(directory, "a") as a, daemon(directory, "b") as b:
         parts = examples(200)
         teach(a, parts[:150])
@@ -177,13 +177,13 @@ def test_rollback(directory):
 
 
 def test_other_sockets(directory):
-    """Kinds that do not match: it ends and says so."""
+    """Sockets of different kinds: it ends with an error."""
     with daemon(directory, "a") as a, daemon(directory, "b", "pull") as b:
         teach(a, examples(3))
-        for d, socket, said in ((a, "push", "try --socket router"),
+        for d, socket, output in ((a, "push", "try --socket router"),
                                 (b, "router", "use --socket push, or set examples.socket: router")):
             status, err = run(journal(a), *to(d, socket))
-            assert status == UNAVAILABLE and said in err.splitlines()[-1], (status, err)
+            assert status == UNAVAILABLE and output in err.splitlines()[-1], (status, err)
 
 
 def test_lower_epoch(directory):
@@ -197,7 +197,7 @@ def test_lower_epoch(directory):
 
 
 def test_numbers(directory):
-    """A journal without numbers gets some, the same ones in each call."""
+    """A journal without numbers gets the same ones in each call."""
     with daemon(directory, "a", "pull") as a, daemon(directory, "b") as b:
         teach(a, examples(200, numbered=False))
         status, err = run(journal(a), *to(b))
@@ -210,7 +210,7 @@ def test_numbers(directory):
 
 
 def test_numbers_used_twice(directory):
-    """A pull socket takes them; a router would leave examples out."""
+    """A pull socket accepts them; a router would skip examples."""
     with daemon(directory, "a", "pull") as a, daemon(directory, "b") as b, \
             daemon(directory, "c") as c:
         messages = examples(20)
@@ -218,7 +218,7 @@ def test_numbers_used_twice(directory):
             message[3] = struct.pack("<BBHIQd", 1, 0, 0, 0, 0, 0)
         teach(a, messages)
         status, err = run(journal(a), *to(b))
-        assert status == BAD_DATA and "has no higher number" in err and "--epoch" in err, err
+        assert status == BAD_DATA and "does not have a higher number" in err and "--epoch" in err, err
         status, err = run(journal(a), *to(c), "--epoch", 1)
         assert status == OK and "20 acknowledged (0 duplicates)" in err, (status, err)
         assert c.export() == a.export()
@@ -234,29 +234,30 @@ def test_positions(directory):
             "SELECT stream, x FROM entries ORDER BY position").fetchall()
         assert rows == [(m[0], m[1]) for m in parts[10:30]]
         status, err = run(journal(a), *to(b), "--from", 31, "--to", 60)
-        assert status == OK and "30 examples" not in err and "it ends at entry 50" in err, err
+        assert status == OK and "30 examples" not in err and "the last entry is 50" in err, err
         status, err = run(journal(a), *to(b), "--from", 51)
-        assert status == BAD_DATA and "nothing to replay: it ends at entry 50" in err, err
+        assert status == BAD_DATA and "nothing to replay: the last entry is 50" in err, err
 
 
 def test_pruned(directory):
-    """What is not there any more is said."""
+    """Pruned entries are reported."""
     with daemon(directory, "a", keep="checkpoint") as a, daemon(directory, "b") as b:
         parts = examples(90)
         for n in range(0, 90, 30):
             teach(a, parts[n:n + 30])
             a.ask("checkpoint")
-        oldest = 61 # after the checkpoint before the newest
+        oldest = 61 # after the second newest checkpoint
         wait_for(a, lambda: a.ask("status")["journal"]["oldest"] == oldest)
         status, err = run(journal(a), *to(b), "--epoch", 1)
         assert status == BAD_DATA and f"--from {oldest}" in err, (status, err)
         status, err = run(journal(a), *to(b), "--quiet")
-        assert status == OK and f"entries 1 to {oldest - 1} are missing" in err, (status, err)
+        assert status == OK and f"entries 1 to {oldest - 1} were pruned" in err, (status, err)
         assert b.ask("status")["examples"] == 91 - oldest
 
 
 def test_speed(directory):
-    """At the journal's own, it takes as long as learning took; a signal ends it at a place it names."""
+    """At the original speed it takes as long as learning did; a signal ends it at a position that
+    it prints."""
     with daemon(directory, "a") as a, daemon(directory, "b") as b:
         parts = examples(4)
         teach(a, parts[:3])
@@ -277,7 +278,7 @@ def test_speed(directory):
             process.send_signal(signal.SIGTERM)
             _, err = process.communicate(timeout=LIMIT)
         assert process.returncode == OK and "sent 1 example " in err, (process.returncode, err)
-        assert "stopped before entry 4; --from 4 with a greater --epoch continues" in err, err
+        assert "stopped before entry 4; continue with --from 4 with a greater --epoch" in err, err
 
 
 def change(path, sql):

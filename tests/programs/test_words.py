@@ -896,7 +896,7 @@ def test_a_table_of_words_is_learned_with_one_command():
         feed = subprocess.run([program("runnel-feed"), "csv", table, "--names", "--class", "class", "--quiet",
                                "--socket", "router", "--connect", daemon.endpoint("examples")],
                               stderr=subprocess.PIPE, timeout=running.LIMIT)
-        assert feed.returncode == os.EX_DATAERR and b"column 'w1': found bytes" in feed.stderr, feed.stderr
+        assert feed.returncode == os.EX_DATAERR and b"column 'w1': expected UTF-8 text" in feed.stderr, feed.stderr
         daemon.end()
 
 

@@ -1,4 +1,4 @@
-/* Who is to have which partition: everybody as many, and as few moves as there must be. */
+/* Assignment of partitions: equal shares with the fewest moves. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -27,8 +27,7 @@ static void count(size_t partitions, const int *to, size_t has[DAEMONS_MAX]) {
             has[to[p]]++;
 }
 
-/* What must leave a daemon that has too much, wherever it goes: all above the share, but that so
-   many daemons may have one more. */
+/* Partitions above the share of their daemon must move; some daemons may have one more. */
 static size_t moves_needed(size_t partitions, size_t daemons, const size_t *has) {
     size_t least = partitions / daemons, more = partitions % daemons, needed = 0;
     for (size_t d = 0; d < daemons; d++)
@@ -65,8 +64,8 @@ static void fair_with_few_moves(void **state) {
     }
 }
 
-/* While some have given up what they are to give up, and some have not yet, everybody still comes
-   to the same end: nobody takes what another is to have. */
+/* While only some daemons have released their surplus, all still compute the same assignment, and
+   nobody takes another's partitions. */
 static void the_same_end_on_the_way(void **state) {
     for (size_t n = 0; n < CASES; n++) {
         int owner[PARTITIONS_MAX], end[PARTITIONS_MAX], to[PARTITIONS_MAX];
@@ -116,7 +115,7 @@ static void known(void **state) {
     assert_memory_equal(to, joined, sizeof to);
 }
 
-/* 0 is drained, 1 is dead: what they have goes to the others. */
+/* 0 is drained, 1 is dead: their partitions go to the others. */
 static void those_who_take_part(void **state) {
     struct fleet_daemon daemons[] = {
         {.living = true, .draining = true}, {.living = false}, {.living = true}, {.living = true}};
@@ -136,7 +135,7 @@ static void those_who_take_part(void **state) {
     daemons[3].living = false;
     assert_int_equal(fleet_assign_view(&view, &error), 0);
     for (size_t p = 0; p < 6; p++)
-        assert_int_equal(partitions[p].to, partitions[p].owner); /* nobody could take them */
+        assert_int_equal(partitions[p].to, partitions[p].owner); /* nobody can take them */
 }
 
 int main(void) {

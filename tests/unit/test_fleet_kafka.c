@@ -1,5 +1,5 @@
-/* Records, rounds and states of a fleet on Kafka: librdkafka's mock cluster, in this process, which
-   shows to everybody what of a transaction is written. */
+/* Records, rounds and states of a fleet on Kafka, with librdkafka's mock cluster in this process,
+   which shows open transactions to everybody. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -27,7 +27,7 @@ static struct error error;
 static unsigned char large[1 << 20];
 static char text[TEXT_SIZE];
 
-/* What was not answered in time, on a busy machine, is asked again: fleet_link.h. */
+/* On a busy machine an answer may be late: then the call is repeated, see fleet_link.h. */
 #define good(call)                                                                                 \
     for (double end = clock_seconds() + WAIT_MS / 1e3; (call);)                                    \
         if (error.status != EX_TEMPFAIL || clock_seconds() > end)                                  \
@@ -99,7 +99,7 @@ static void the_late_one_changes_nothing(void **unused) {
     open_both("late");
     put(&anna, "p0", record("anna", 0, 0, 5, 0, 10));
     put(&anna, "p0", record("anna", 5, 0, 5, 1, 20));
-    put(&bert, "p0", record("bert", 5, 0, 6, 0, 10)); /* that is what he had read */
+    put(&bert, "p0", record("bert", 5, 0, 6, 0, 10)); /* he had read this record */
     is_held(&anna, 0, "anna", 20);
     is_held(&bert, 0, "anna", 20);
     put(&bert, "p0", record("bert", 5, 1, 6, 0, 20));
@@ -135,7 +135,7 @@ static void the_first_close_counts(void **unused) {
     good(claims_follow_all(&bert.claims, &error));
     const json_t *members = json_object_get(bert.claims.closed[1], "members");
     assert_non_null(json_object_get(members, "bert"));
-    assert_non_null(json_object_get(members, "anna")); /* she had come by then */
+    assert_non_null(json_object_get(members, "anna")); /* she had arrived by then */
     assert_null(json_object_get(members, "dora"));
     assert_null(claims_find(&bert.claims, "a", "anna"));
     assert_null(claims_find(&bert.claims, "a", "carl"));
@@ -183,7 +183,7 @@ static int write_spans(struct kafka_span spans[2]) {
     for (size_t n = 0; n < 2; n++) {
         const size_t span = kafka_span_new(own, 0), strange = kafka_span_new(other, 0);
         if (stage(own, span, "a", n ? "2" : "1", 1) || stage(other, strange, "a", "stranger", 8) ||
-            stage(own, span, n ? "b" : "c", n ? NULL : "1", !n) || /* b is forgotten */
+            stage(own, span, n ? "b" : "c", n ? NULL : "1", !n) || /* b is deleted */
             stage(other, strange, "z", "stranger", 8) ||
             stage(own, span, n ? "d" : "b", n ? large : (const void *)"1", n ? sizeof large : 1))
             return -1;
@@ -220,7 +220,7 @@ static void states_of_spans(void **unused) {
     good(kafka_read_rows(&bert.claims.client, 0, spans, 2, 4, note, NULL, &error) == 0 ||
          error.status == EX_TEMPFAIL);
     assert_int_equal(error.status, EX_UNAVAILABLE);
-    assert_non_null(strstr(error.text, "the topic states.streams no longer has, in partition 0"));
+    assert_non_null(strstr(error.text, "topic states.streams, partition 0 has lost messages"));
     close_both();
 }
 

@@ -1,7 +1,6 @@
-/* Three hundred members of one fleet at a real Redis, each with what it sees and what it computes
-   of that: who has which partition when most of them come at once, and when a third of them go; and
-   that what a member asks for costs no more in a large fleet than in a small one. What counts is
-   commands and bytes: nothing here depends on how fast anything is. */
+/* Three hundred members of one fleet on a real Redis: the assignment when most of them join at once
+   and when a third leaves; and the cost of calls, which must not grow with the fleet. Only commands
+   and bytes count, not times. */
 
 #include <inttypes.h>
 #include <stdbool.h>
@@ -17,7 +16,7 @@ enum {
     GONE = 100,
     PARTS = 700,
     NOBODY = -1,
-    LATE_ROUNDS = 5, /* in which some act by what they saw before */
+    LATE_ROUNDS = 5, /* in which some act on an earlier view */
     ROUNDS_MAX = 10,
     NAME_SIZE = 16,
 };
@@ -31,11 +30,11 @@ struct member {
 };
 
 static struct member members[MEMBERS], guest;
-static int holder[PARTS];          /* who has been given it, and has not given it back */
-static uint64_t claimed[PARTS];    /* by the holder */
-static uint64_t position[PARTS];   /* that is committed */
-static size_t taken, released;     /* since somebody looked */
-static uint64_t seed = 1, serials; /* serials: that commits have had */
+static int holder[PARTS];          /* the owner, until it releases the partition */
+static uint64_t claimed[PARTS];    /* the owner's claim */
+static uint64_t position[PARTS];   /* of the last commit */
+static size_t taken, released;     /* since the last check */
+static uint64_t seed = 1, serials; /* serials of commits */
 
 static bool one_in(size_t count) {
     seed = seed * 6364136223846793005u + 1442695040888963407u;
@@ -109,7 +108,7 @@ static void claim_some(struct member *member, struct fleet_claim *claims, size_t
     taken += got;
 }
 
-/* Each some further than before. */
+/* Each a bit further than before. */
 static void commit_some(struct member *member, struct fleet_commit *commits, size_t count,
                         bool release) {
     for (size_t n = 0; n < count; n++) {
@@ -129,7 +128,7 @@ static void commit_some(struct member *member, struct fleet_commit *commits, siz
     released += release ? count : 0;
 }
 
-/* What each computes: as src/cluster/fleet.c does, of those who live. */
+/* Computes the assignment of the living members, as src/cluster/fleet.c does. */
 static void assign(const struct fleet_view *view, int *to) {
     static int number[MEMBERS + 1], names[MEMBERS + 1];
     static size_t room[2 * (MEMBERS + 1)];
@@ -145,7 +144,7 @@ static void assign(const struct fleet_view *view, int *to) {
         to[p] = to[p] == FLEET_NOBODY ? FLEET_NOBODY : names[to[p]];
 }
 
-/* What it has too much goes, or else what it is to have comes. False: all is as it should be. */
+/* Releases the surplus, or takes missing partitions. Returns false if nothing is to be done. */
 static bool act(struct member *member) {
     const struct fleet_view *view = &member->view;
     static struct fleet_claim claims[PARTS];
@@ -170,8 +169,8 @@ static bool act(struct member *member) {
     return leaving || coming;
 }
 
-/* All act by what they have seen before any of them did, and some by what they saw earlier; until
-   nobody has anything to do. */
+/* All act on a view from before the round, and some on an earlier one, until nobody has anything to
+   do. */
 static void settle(void) {
     bool busy = true;
     for (int round = 0; busy; round++) {
@@ -189,7 +188,7 @@ static void settle(void) {
     }
 }
 
-/* Each partition is one member's who is there, all have their share, and everybody knows it. */
+/* Each partition belongs to one member, all have their share, and all know it. */
 static void all_is_shared_out(size_t count) {
     static size_t has[MEMBERS];
     memset(has, 0, sizeof has);
@@ -227,7 +226,7 @@ static void commit_all(void) {
 /* ---- Costs ---- */
 
 struct cost {
-    uint64_t commands, bytes; /* commands: with those that scripts call */
+    uint64_t commands, bytes; /* commands, including those in scripts */
 };
 
 static uint64_t number_after(const char *text, const char *what) {
@@ -236,17 +235,17 @@ static uint64_t number_after(const char *text, const char *what) {
     return strtoull(found + strlen(what), NULL, 10);
 }
 
-/* Since the server was told to count anew. */
+/* Since the statistics of the server were reset. */
 static struct cost spent(void) {
-    redisReply *told = redis_ask("INFO all");
-    struct cost cost = {.bytes = number_after(told->str, "total_net_input_bytes:") +
-                                 number_after(told->str, "total_net_output_bytes:")};
-    const char *at = told->str;
+    redisReply *info = redis_ask("INFO all");
+    struct cost cost = {.bytes = number_after(info->str, "total_net_input_bytes:") +
+                                 number_after(info->str, "total_net_output_bytes:")};
+    const char *at = info->str;
     while ((at = strstr(at, "\r\ncmdstat_"))) {
         cost.commands += number_after(at, "calls=");
         at++;
     }
-    freeReplyObject(told);
+    freeReplyObject(info);
     return cost;
 }
 
@@ -266,7 +265,7 @@ static void a_commit(void) {
     commit_some(&members[0], &one, 1, false);
 }
 
-/* From the first to the first, since that changes no share; the second sees it. */
+/* From the first to the first, which changes no share; the second sees it. */
 static void a_partition_moves(void) {
     size_t p = 0;
     while (holder[p] != 0)
@@ -285,7 +284,7 @@ static void somebody_comes_and_goes(void) {
     see(&members[0]);
 }
 
-/* With what it still has. */
+/* With its partitions. */
 static void somebody_leaves_too_soon(void) {
     struct fleet_claim claim, again;
     size_t p = 0, got;
@@ -332,7 +331,7 @@ static void measure(struct cost cost[ASKED]) {
     for (size_t n = 0; n < FEW; n++)
         see(&members[n]);
     for (size_t n = 0; n < ASKED; n++) {
-        asked[n].happens(); /* the first time the server is given scripts */
+        asked[n].happens(); /* the first call loads scripts */
         see(&members[0]);
         see(&members[1]);
         redis_do("CONFIG RESETSTAT");
@@ -344,8 +343,8 @@ static void measure(struct cost cost[ASKED]) {
         see(&members[n]);
 }
 
-/* As many commands to the last one, and as many bytes but for numbers that have more digits; and
-   none is for each partition. */
+/* The same number of commands, and the same bytes except for longer numbers; none for each
+   partition. */
 static void costs_the_same(const struct cost few[ASKED], const struct cost many[ASKED]) {
     for (size_t n = 0; n < ASKED; n++)
         if (many[n].commands > TIMES * COMMANDS_MAX || few[n].commands != many[n].commands ||
@@ -356,9 +355,9 @@ static void costs_the_same(const struct cost few[ASKED], const struct cost many[
                      many[n].bytes, MEMBERS);
 }
 
-/* ---- The test ---- */
+/* ---- Test ---- */
 
-/* Every other one says so, and the rest are not heard of any more. What they had. */
+/* Every other one leaves, the rest just stop. Returns their claims. */
 static size_t a_third_is_gone(struct fleet_ended gone[PARTS]) {
     size_t lost = 0;
     for (size_t n = 0; n < MEMBERS; n += MEMBERS / GONE) {
@@ -377,7 +376,7 @@ static size_t a_third_is_gone(struct fleet_ended gone[PARTS]) {
     return lost;
 }
 
-/* How the claims of those who are gone have ended. */
+/* Checks the ends of their claims. */
 static void all_have_ended(const struct fleet_ended *gone, size_t count) {
     for (size_t n = 0; n < count; n++) {
         struct fleet_ended one = ended(members[1].link, gone[n].partition, gone[n].claim);
@@ -405,7 +404,7 @@ static void many_come_and_many_go(void **unused) {
         enter(&members[n]);
     taken = released = 0;
     settle();
-    /* What the few have too much has gone to the others, and nothing else has moved. */
+    /* The surplus of the few members has moved to the others, and nothing else has moved. */
     assert_in_range(released, PARTS - FEW * (PARTS / MEMBERS + 1), PARTS - FEW * (PARTS / MEMBERS));
     assert_int_equal(taken, released);
     all_is_shared_out(MEMBERS);
@@ -418,11 +417,11 @@ static void many_come_and_many_go(void **unused) {
     redis_do("CONFIG RESETSTAT");
     settle();
     const struct cost cost = spent();
-    assert_int_equal(released, 0); /* who is there keeps what it has */
+    assert_int_equal(released, 0); /* the remaining members keep their partitions */
     assert_int_equal(taken, lost);
     all_is_shared_out(MEMBERS - GONE);
     all_have_ended(gone, lost);
-    /* Each reads what has changed, and not all of the fleet each time. */
+    /* Each reads only the changes, not the whole fleet each time. */
     const uint64_t changes = GONE + 2 * lost, left = MEMBERS - GONE;
     assert_in_range(cost.bytes, left, left * changes * BYTES_OF_A_CHANGE);
 }

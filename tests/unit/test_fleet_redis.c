@@ -1,4 +1,4 @@
-/* A fleet at a real Redis: its members, what they see, have, commit, and average. */
+/* A fleet on a real Redis: members, views, claims, commits and averages. */
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 static struct fleet_self bert;
 static struct fleet_link *a, *b;
 
-/* cmocka's setup and teardown of a test: an empty server; both have joined, with begin_joined. */
+/* Setup and teardown of a test: an empty server; with begin_joined, both have joined. */
 static int pair_begin(void **unused) {
     redis_do("FLUSHALL");
     a = fleet_redis_link(&anna);
@@ -44,7 +44,7 @@ static struct fleet_view look(struct fleet_link *link) {
     return view;
 }
 
-/* Claims of `count` partitions from the first, as that daemon sees them; how many it got. */
+/* Claims `count` partitions from `first` on, by this daemon's view; returns how many it got. */
 static size_t take(struct fleet_link *link, struct fleet_claim *claims, size_t first,
                    size_t count) {
     struct fleet_view view = look(link);
@@ -57,7 +57,7 @@ static size_t take(struct fleet_link *link, struct fleet_claim *claims, size_t f
     return taken;
 }
 
-/* Stage one state, NULL: the stream is forgotten. `rows` of the commit counts it. */
+/* Stages one state; NULL deletes the stream. Counts it in `rows` of the commit. */
 static void stage(struct fleet_link *link, struct fleet_commit *commit, const char *key,
                   const char *state) {
     const struct fleet_row row = {key, state, strlen(key), state ? strlen(state) : 0};
@@ -89,7 +89,7 @@ static int by_text(const void *one, const void *other) {
     return strcmp(one, other);
 }
 
-/* "key=state " of all that is committed, by the key. */
+/* "key=state " for all committed states, by key. */
 static const char *states(struct fleet_link *link, size_t partition) {
     static char text[ROWS_MAX * ROW_SIZE + 1];
     struct found found = {.count = 0};
@@ -132,7 +132,7 @@ static void members_see_each_other(void **unused) {
     assert_true(view.daemons[0].lease > 0 && view.daemons[0].lease <= 3600);
     assert_int_equal(view.partitions[0].owner, -1);
 
-    end_lease("bert"); /* who renews next notices */
+    end_lease("bert"); /* the next to renew notices it */
     good(a->ops->renew(a, "{}", &after, &error));
     assert_true(after > before);
     good(a->ops->look(a, &view, &error));
@@ -146,7 +146,7 @@ static void members_see_each_other(void **unused) {
     fleet_view_free(&view);
 }
 
-/* A daemon that does not belong to the fleet, and what it is told. */
+/* A daemon that cannot join, and its error. */
 static void is_refused(struct fleet_self self, int status, const char *text) {
     struct fleet_link *link = fleet_redis_link(&self);
     assert_int_equal(link->ops->join(link, "{}", &error), -1);
@@ -159,22 +159,22 @@ static void is_refused(struct fleet_self self, int status, const char *text) {
 static void strangers_are_refused(void **unused) {
     struct fleet_self self = anna;
     self.id = "3";
-    is_refused(self, EX_CONFIG, "another daemon of the name anna");
+    is_refused(self, EX_CONFIG, "another daemon with the name anna");
     self = bert;
     self.stream = "other";
-    is_refused(self, EX_CONFIG, "learns the stream s, and not other");
+    is_refused(self, EX_CONFIG, "learns the stream s, not other");
     self = bert;
     self.partitions = 8;
-    is_refused(self, EX_CONFIG, "has 4 partitions, and not 8");
+    is_refused(self, EX_CONFIG, "has 4 partitions, not 8");
     self = bert;
     self.digest = "e";
-    is_refused(self, EX_CONFIG, "another configuration (its digest is d, and this daemon's e)");
+    is_refused(self, EX_CONFIG, "another configuration (digest d, this daemon's e)");
     self = bert;
     self.every = 50;
-    is_refused(self, EX_CONFIG, "fleet.average.every 100, and not 50");
+    is_refused(self, EX_CONFIG, "fleet.average.every 100, not 50");
     self = bert;
     self.stream = "other";
-    self.group = "h"; /* of another group it is */
+    self.group = "h"; /* it belongs to another group */
     struct fleet_link *link = fleet_redis_link(&self);
     good(link->ops->join(link, "{}", &error));
     link->ops->close(&link);
@@ -205,7 +205,8 @@ static void a_name_has_another_daemon_once_the_first_is_gone(void **unused) {
     self.id = "3";
     struct fleet_link *link = fleet_redis_link(&self);
     good(link->ops->join(link, "{}", &error));
-    assert_true(ended(link, 0, claims[0].claim).is_over); /* what the first had is nobody's */
+    /* the first daemon's claims have no owner */
+    assert_true(ended(link, 0, claims[0].claim).is_over);
     assert_int_equal(a->ops->renew(a, "{}", &known, &error), -1);
     assert_int_equal(error.status, EX_CONFIG);
     link->ops->close(&link);
@@ -228,13 +229,13 @@ static void a_partition_is_one_daemons(void **unused) {
     fleet_view_free(&view);
 }
 
-/* Who has seen an older claim of a partition is too late for that one alone. */
+/* An older claim of a partition is too late only for that partition. */
 static void a_take_names_what_it_has_seen(void **unused) {
     struct fleet_claim mine, theirs[2] = {{.partition = 0}, {.partition = 1}};
     size_t taken;
     assert_int_equal(take(a, &mine, 0, 1), 1);
     struct fleet_commit nothing = learned(&mine, 1);
-    commit(a, &nothing, true); /* it is nobody's again */
+    commit(a, &nothing, true); /* it has no owner again */
     good(b->ops->take(b, theirs, 2, &taken, &error));
     assert_int_equal(taken, 1);
     assert_true(theirs[0].partition == SIZE_MAX);
@@ -256,7 +257,7 @@ static void dead_before_anything_was_committed(void **unused) {
     assert_false(over.is_known);
 }
 
-/* Who leaves has nothing any more, though it could not release it. */
+/* A daemon that leaves owns nothing any more, though it could not release it. */
 static void leaving_ends_claims(void **unused) {
     struct fleet_claim mine, theirs;
     take(a, &mine, 2, 1);
@@ -289,8 +290,8 @@ static void is_same(const struct fleet_view *one, const struct fleet_view *other
     }
 }
 
-/* Members, who come and go before and after the first by name, drains, claims: what has changed
-   since makes the same view as all of it. */
+/* Members before and after the first by name, drains and claims: the changes lead to the same view
+   as a whole look. */
 static void what_has_changed_is_all_that_is_needed(void **unused) {
     struct fleet_view known = {0};
     struct fleet_self self = anna;
@@ -340,7 +341,7 @@ static void is_known_no_more(struct fleet_link *link) {
     good(link->ops->join(link, "{}", &error));
 }
 
-/* The time that is left of a lease counts, also when the server's clock goes back an hour. */
+/* The remaining time of a lease stays, even if the server's clock goes back an hour. */
 static void a_clock_that_goes_back(void **unused) {
     uint64_t version;
     good(a->ops->renew(a, "{}", &version, &error));
@@ -357,8 +358,8 @@ static void a_clock_that_goes_back(void **unused) {
     fleet_view_free(&view);
 }
 
-/* What a server has lost is asked for by who had it, and by others: a number names one claim of one
-   partition, and whoever is not known joins again. */
+/* Claims that the server has lost: former owners and others ask for them; a number names one claim
+   of one partition, and unknown members join again. */
 static void a_claim_that_was_lost_is_no_others(void **unused) {
     struct fleet_claim lost, mine, next;
     uint64_t version;
@@ -384,7 +385,7 @@ static void a_claim_that_was_lost_is_no_others(void **unused) {
     commit(b, &late, false);
     struct fleet_ended one = ended(a, 0, lost.claim);
     assert_true(one.is_lost && !one.is_over &&
-                !one.is_known); /* the first of them had begun anew */
+                !one.is_known); /* the first of them had begun again */
     assert_false(ended(b, 0, mine.claim).is_lost);
     one = ended(a, 0, mine.claim - 1);
     assert_true(one.is_lost && one.is_known);
@@ -395,7 +396,7 @@ static void a_claim_that_was_lost_is_no_others(void **unused) {
     assert_int_equal(ended(a, 3, lost.claim).offset.sequence, 20);
 }
 
-/* Another's version of the same number is another view. */
+/* A version with the same number on another server is a new view. */
 static void a_server_that_lost_something_is_looked_at_anew(void **unused) {
     struct fleet_view known = look(a);
     struct fleet_claim claims[2];
@@ -412,7 +413,7 @@ static void a_server_that_lost_something_is_looked_at_anew(void **unused) {
     fleet_view_free(&known);
 }
 
-/* ---- People ---- */
+/* ---- Commands of runnel-fleet ---- */
 
 static void drained_and_back(void **unused) {
     struct fleet_view view = look(a);
@@ -427,7 +428,7 @@ static void drained_and_back(void **unused) {
     fleet_view_free(&view);
     assert_int_equal(b->ops->drain(b, "carl", &error), -1);
     assert_int_equal(error.status, EX_USAGE);
-    assert_non_null(strstr(error.text, "no daemon carl"));
+    assert_non_null(strstr(error.text, "daemon not found: carl"));
 }
 
 /* ---- The server ---- */
@@ -439,7 +440,7 @@ static void a_server_that_was_away(void **unused) {
     assert_int_equal(error.status, EX_TEMPFAIL);
     assert_int_equal(a->ops->renew(a, "{}", &known, &error), -1);
     assert_int_equal(error.status, EX_TEMPFAIL);
-    redis_start_anew(); /* it knows no script any more */
+    redis_start_anew(); /* it has lost its scripts */
     good(a->ops->join(a, "{}", &error));
     good(a->ops->renew(a, "{}", &known, &error));
     redis_do("SCRIPT FLUSH");
@@ -448,10 +449,10 @@ static void a_server_that_was_away(void **unused) {
 
 static void something_else_has_the_key(void **unused) {
     redis_do("SET runnel:{g}:fleet text");
-    is_refused(anna, EX_UNAVAILABLE, "something else under runnel:{g}:");
+    is_refused(anna, EX_UNAVAILABLE, "keys runnel:{g}: are not a fleet");
 }
 
-/* What of a fleet is damaged or lost is a sentence, and nobody goes on with it. */
+/* Damaged or missing data of a fleet is an error for everybody. */
 /* Numbers that no script has written. */
 static void damaged_numbers(void) {
     static const char *const offsets[] = {"-1 2 3 4", "4294967296 2 3 4",          "1 -2 3 4",
@@ -474,20 +475,20 @@ static void damaged_numbers(void) {
     fleet_view_free(&view);
 }
 
-static void damage_is_told(void **unused) {
+static void damage_is_reported(void **unused) {
     static const char *const fields[] = {"partitions", "stream", "every",
                                          "digest",     "round",  "version"};
     for (size_t n = 0; n < sizeof fields / sizeof *fields; n++) {
         struct fleet_view view = {0};
-        bool is_number = n >= 4; /* that only has to be one */
+        bool is_number = n >= 4; /* it only has to be a number */
         redis_do("FLUSHALL");
         good(a->ops->join(a, "{}", &error));
         if (is_number)
             redis_do("HSET runnel:{g}:fleet %s x", fields[n]);
         else
             redis_do("HDEL runnel:{g}:fleet %s", fields[n]);
-        is_refused(bert, EX_UNAVAILABLE, "something else under runnel:{g}:");
-        if (!strcmp(fields[n], "every")) /* who looks does not need it */
+        is_refused(bert, EX_UNAVAILABLE, "keys runnel:{g}: are not a fleet");
+        if (!strcmp(fields[n], "every")) /* a look does not need it */
             continue;
         assert_int_equal(a->ops->look(a, &view, &error), -1);
         assert_int_equal(error.status, EX_UNAVAILABLE);
@@ -495,7 +496,7 @@ static void damage_is_told(void **unused) {
     redis_do("FLUSHALL");
     good(a->ops->join(a, "{}", &error));
     redis_do("HSET runnel:{g}:fleet partitions 0");
-    is_refused(bert, EX_CONFIG, "has 0 partitions, and not 4");
+    is_refused(bert, EX_CONFIG, "has 0 partitions, not 4");
     struct fleet_view view = {0};
     assert_int_equal(a->ops->look(a, &view, &error), -1);
     redis_do("HSET runnel:{g}:fleet partitions 4");
@@ -505,10 +506,10 @@ static void damage_is_told(void **unused) {
     size_t taken;
     assert_int_equal(a->ops->take(a, &claim, 1, &taken, &error), -1);
     assert_int_equal(error.status, EX_UNAVAILABLE);
-    assert_non_null(strstr(error.text, "something else"));
+    assert_non_null(strstr(error.text, "are not a fleet"));
 }
 
-/* A fleet of the form before this one, of which carl had partition 1 of 4. */
+/* A fleet of the older version, in which carl owned partition 1 of 4. */
 static void make_a_fleet_of_before(const char *lease) {
     redis_do("FLUSHALL");
     redis_do("HSET runnel:{g}:fleet stream s partitions 4 digest d round 3 version 9 claim 5");
@@ -520,7 +521,7 @@ static void make_a_fleet_of_before(const char *lease) {
     redis_do("HSET runnel:{g}:states:1:5:77 x one y two");
 }
 
-/* Once all its daemons have ended it goes on where it was. */
+/* Once all its daemons have ended, it continues. */
 static void a_fleet_of_before_goes_on(void **unused) {
     struct fleet_claim mine;
     make_a_fleet_of_before("99999999999999");
@@ -540,19 +541,19 @@ static void a_fleet_of_before_goes_on(void **unused) {
     assert_string_equal(states(a, 1), "x=one y=two ");
 }
 
-/* ---- What the owner of a partition commits, with the states of its streams ---- */
+/* ---- Commits of partitions, with the states of their streams ---- */
 
 enum { ROWS = 1000, KEY_SIZE = 16 };
 
-/* So many keys of states are there, with what is staged. */
+/* There are so many keys of states, including staged ones. */
 static void has_keys(size_t count) {
     redisReply *keys = redis_ask("KEYS runnel:{g}:states:*");
     assert_int_equal(keys->elements, count);
     freeReplyObject(keys);
 }
 
-/* A commit of so many examples, after which there are so many states; those of `rows`, "x=1 y=2 z",
-   are staged for it: z is forgotten. */
+/* A commit of so many examples and states; stages those of `rows`, "x=1 y=2 z", where z is
+   deleted. */
 static struct fleet_commit staged(const struct fleet_claim *claim, uint64_t sequence,
                                   uint64_t streams, const char *rows) {
     struct fleet_commit one = learned(claim, sequence);
@@ -577,9 +578,10 @@ static void handed_over_in_order(void **unused) {
     assert_false(one.refused || one.incomplete);
     mine.offset = one.offset;
     one = staged(&mine, 20, 1, "x=twenty");
-    assert_string_equal(states(b, 2), "x=ten "); /* what is staged does not count yet */
-    for (int again = 0; again < 2; again++) {    /* the answer may be lost: the second says so */
-        if (again) {                             /* it was staged again, too */
+    assert_string_equal(states(b, 2), "x=ten "); /* staged states do not count yet */
+    /* the answer may be lost: the second call has the same result */
+    for (int again = 0; again < 2; again++) {
+        if (again) { /* it was staged again, too */
             one.rows = 0;
             stage(a, &one, "x", "twenty");
         }
@@ -614,22 +616,22 @@ static void the_dead_one_is_refused(void **unused) {
     assert_int_equal(take(b, &theirs, 0, 1), 1);
     assert_int_equal(theirs.offset.sequence, 10);
 
-    late[0] = staged(&mine[0], 30, 1, "x=late"); /* beyond what counts */
+    late[0] = staged(&mine[0], 30, 1, "x=late"); /* beyond the commit */
     late[1] = learned(&mine[1], 40);             /* still its own: nobody has taken it */
     good(a->ops->commit(a, late, 2, false, &error));
     assert_true(late[0].refused);
     assert_false(late[1].refused);
     assert_string_equal(states(b, 0), "");
-    commit(a, late, true); /* nor in order */
+    commit(a, late, true); /* a regular release neither */
     assert_true(late[0].refused);
     struct fleet_ended over = ended(a, 0, mine[0].claim);
     assert_true(over.is_over && over.is_known);
     assert_int_equal(over.offset.sequence, 10);
     assert_false(ended(a, 1, mine[1].claim).is_over);
-    has_keys(0); /* what it had staged is gone */
+    has_keys(0); /* its staged states are gone */
 }
 
-/* Streams change, come and are forgotten: only that is staged. */
+/* Streams change, appear and are deleted: only they are staged. */
 static void states_are_laid_over_those_before(void **unused) {
     struct fleet_claim mine;
     take(a, &mine, 0, 1);
@@ -650,7 +652,7 @@ static void states_are_laid_over_those_before(void **unused) {
     commit(a, &one, false);
     assert_false(one.incomplete);
     assert_string_equal(states(a, 0), "w=2 y=2 z=1 ");
-    one = learned(&mine, 40); /* all are forgotten */
+    one = learned(&mine, 40); /* all are deleted */
     one.whole = true;
     commit(a, &one, true);
     assert_false(one.incomplete);
@@ -658,7 +660,7 @@ static void states_are_laid_over_those_before(void **unused) {
     has_keys(0);
 }
 
-/* The count of streams proves that none is missing; else nothing is changed. */
+/* The number of streams proves that none is missing; otherwise nothing changes. */
 static void what_is_missing_is_not_committed(void **unused) {
     struct fleet_claim mine, theirs;
     take(a, &mine, 0, 1);
@@ -683,14 +685,14 @@ static void what_is_missing_is_not_committed(void **unused) {
     assert_string_equal(states(b, 0), "x=2 y=2 z=2 ");
 }
 
-/* A server that has lost the commit before: as many streams, and one of them is older. */
+/* A server that has lost the previous commit has as many streams, but one of them is older. */
 static void what_is_lost_is_not_built_upon(void **unused) {
     struct fleet_claim mine;
     take(a, &mine, 0, 1);
     struct fleet_commit one = staged(&mine, 10, 2, "x=1 y=1");
     one.whole = true;
     commit(a, &one, false);
-    mine.offset.sequence = 20; /* of which the server knows nothing; x was changed */
+    mine.offset.sequence = 20; /* unknown to the server; x was changed */
     for (int release = 0; release < 2; release++) {
         one = staged(&mine, 30, 2, "y=3");
         commit(a, &one, release);
@@ -720,11 +722,11 @@ static void states_that_are_gone_are_not_committed(void **unused) {
     redisReply *left = redis_ask("TTL runnel:{g}:states:0");
     assert_int_equal(left->integer, -1); /* they stay */
     freeReplyObject(left);
-    redis_do("DEL runnel:{g}:states:0");   /* as a server does that runs out of memory */
-    assert_string_equal(states(a, 0), ""); /* who takes the partition begins them anew */
+    redis_do("DEL runnel:{g}:states:0");   /* as a server does that is out of memory */
+    assert_string_equal(states(a, 0), ""); /* the next owner starts them from scratch */
 }
 
-/* Some partitions are good, and others' states are not: each for itself. */
+/* Some partitions are complete and others are not: each is committed on its own. */
 static void partitions_are_committed_each_for_itself(void **unused) {
     struct fleet_claim mine[3];
     struct fleet_commit all[3];
@@ -775,7 +777,7 @@ static void many_states(void **unused) {
     }
 }
 
-/* ---- Rounds of averages: who is in them, and when they are closed ---- */
+/* ---- Rounds of averages ---- */
 
 /* Both have a partition. */
 static int begin_round(void **unused) {
@@ -786,14 +788,14 @@ static int begin_round(void **unused) {
     return 0;
 }
 
-/* Its round. */
+/* Returns its round. */
 static uint64_t arrive(struct fleet_link *link, uint64_t serial, const char *text) {
     uint64_t round;
     good(link->ops->arrive(link, serial, text, strlen(text), &round, &error));
     return round;
 }
 
-/* Who is in it, "" while it is open. */
+/* Checks the members of a round, "" while it is open. */
 static void is_round(struct fleet_link *link, uint64_t round, const char *expected) {
     char *names;
     good(link->ops->round(link, round, &names, &error));
@@ -826,7 +828,7 @@ static void a_round_is_closed_when_all_are_there(void **unused) {
     assert_int_equal(error.status, EX_UNAVAILABLE);
 }
 
-/* A daemon that was started again has forgotten in which rounds it was: it is in the open one. */
+/* A restarted daemon does not know its earlier rounds: it is in the open one. */
 static void a_round_that_is_over_does_not_come_again(void **unused) {
     arrive(a, 1, "of a");
     arrive(b, 1, "of b");
@@ -854,11 +856,11 @@ static void who_passes_is_not_waited_for(void **unused) {
     good(a->ops->pass(a, 1, &error));          /* and is over now */
     is_round(b, 2, "");
     good(a->ops->pass(a, 2, &error));
-    assert_int_equal(arrive(a, 1, "of a"), 2); /* but it can come all the same */
+    assert_int_equal(arrive(a, 1, "of a"), 2); /* it can arrive all the same */
     is_round(b, 2, "anna\nbert\n");
 }
 
-/* Who has no partition is not waited for, whoever gives and takes. */
+/* Rounds do not wait for members without partitions, even after changes. */
 static void who_has_nothing_is_not_waited_for(void **unused) {
     struct fleet_view view = look(a);
     struct fleet_claim theirs = {.partition = 1, .claim = view.partitions[1].claim}, both[2];
@@ -907,7 +909,7 @@ int main(void) {
         joined(drained_and_back),
         joined(a_server_that_was_away),
         alone(something_else_has_the_key),
-        alone(damage_is_told),
+        alone(damage_is_reported),
         alone(a_fleet_of_before_goes_on),
         joined(handed_over_in_order),
         joined(the_dead_one_is_refused),

@@ -1,4 +1,4 @@
-/* The queue of runnel-relay: what is lost before it is written is counted. */
+/* The queue of runnel-relay counts messages that are lost before they are written. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* runnel-fleet: the daemons that share a stream of Redis, or a topic of Kafka. See runnel-fleet(1).
- */
+/* runnel-fleet: shows and moves the partitions of a fleet on Redis or Kafka. See
+   runnel-fleet(1). */
 #include "build-config.h"
 
 #include <inttypes.h>
@@ -25,9 +25,9 @@
 
 /* ---- Notes ----
 
-   What people should know of a fleet beside who has what. */
+   Warnings below the table. */
 
-/* A lease is renewed several times: with this much of it over, some renewals have failed. */
+/* Share of the lease after which a daemon is reported: several renewals have failed by then. */
 #define LATE 0.5
 
 enum { TEXT_SIZE = 256, NAMES_SHOWN = 3, VALUES_SHOWN = 4 };
@@ -38,7 +38,7 @@ struct notes {
     bool begun;
 };
 
-/* An empty line before the first. */
+/* Prints an empty line before the first note. */
 static void begin(struct notes *notes) {
     if (!notes->begun)
         putchar('\n');
@@ -52,7 +52,7 @@ static size_t count_owned(const struct fleet_view *view, size_t daemon) {
     return count;
 }
 
-/* ---- Who is silent ---- */
+/* ---- Late daemons ---- */
 
 static void print_silent(struct notes *notes, size_t d) {
     const struct fleet_daemon *daemon = &notes->view->daemons[d];
@@ -63,14 +63,14 @@ static void print_silent(struct notes *notes, size_t d) {
         daemon->lease > LATE * lease)
         return;
     begin(notes);
-    printf("%s has been silent for %s: its lease ends in %s, and its %zu partition%s %s for others "
-           "then\n",
+    printf("no data from %s for %s: its lease ends in %s, and other daemons then take its %zu "
+           "partition%s\n",
            text_copy(name, sizeof name, daemon->name),
            format_duration(silent, lease - daemon->lease), format_duration(left, daemon->lease),
-           owned, text_s(owned), owned == 1 ? "is" : "are");
+           owned, text_s(owned));
 }
 
-/* ---- What nobody learns ---- */
+/* ---- Partitions without a daemon ---- */
 
 static void print_nobodys(struct notes *notes) {
     const struct fleet_view *view = notes->view;
@@ -86,19 +86,19 @@ static void print_nobodys(struct notes *notes) {
     if (taking > 0 || partitions == 0)
         return;
     begin(notes);
-    printf("%zu partition%s %s learned by nobody: ", partitions, text_s(partitions),
-           partitions == 1 ? "is" : "are");
+    printf("%zu partition%s without a daemon: ", partitions, text_s(partitions));
     if (there == 0)
-        puts("no daemon is there; start one");
+        puts("no daemon is running; start one");
     else
-        printf("%s drained; runnel-fleet rebalance lets %s take part again, or start another\n",
-               there == 1 ? "the only daemon that is there is" : "all daemons that are there are",
+        printf("%s drained; run runnel-fleet rebalance to use %s again, or start another daemon\n",
+               there == 1 ? "the only running daemon is" : "all running daemons are",
                there == 1 ? "it" : "them");
 }
 
-/* ---- Who learns with what ---- */
+/* ---- Differing rates ---- */
 
-/* A daemon that is there says this of the key, and none before it: *count that do. */
+/* Whether this running daemon is the first with its value of the key; *count: how many have the
+   value. */
 static bool is_first(const struct notes *notes, const char *key, size_t d, size_t *count) {
     double value = fleet_rate(notes->infos[d], key);
     *count = 0;
@@ -113,20 +113,20 @@ static bool is_first(const struct notes *notes, const char *key, size_t d, size_
     return true;
 }
 
-/* " worker-1, worker-2 and 3 more", those with the value of this daemon. */
+/* Prints "worker-1, worker-2 and 3 more": the daemons with the same value. */
 static void print_names(const struct notes *notes, const char *key, size_t d, size_t count) {
     double value = fleet_rate(notes->infos[d], key);
     char name[TEXT_SIZE];
     size_t shown = 0;
     for (size_t n = d; n < notes->view->daemon_count && shown < NAMES_SHOWN; n++)
         if (notes->view->daemons[n].living && fleet_rate(notes->infos[n], key) == value)
-            printf("%s%s", shown++ ? ", " : " ",
+            printf("%s%s", shown++ ? ", " : "",
                    text_copy(name, sizeof name, notes->view->daemons[n].name));
     if (count > shown)
         printf(" and %zu more", count - shown);
 }
 
-/* "learning.clip differs: 1 with worker-1, 2 with worker-2; ..." */
+/* Prints "learning.clip differs: 1 (worker-1), 2 (worker-2); ...". */
 static void print_key(struct notes *notes, const char *key) {
     size_t values = 0, count;
     char text[FORMAT_SIZE], clean[TEXT_SIZE];
@@ -140,16 +140,16 @@ static void print_key(struct notes *notes, const char *key) {
     for (size_t d = 0; d < notes->view->daemon_count && shown < VALUES_SHOWN; d++) {
         if (!is_first(notes, key, d, &count))
             continue;
-        printf("%s%s with", shown++ ? ", " : "",
-               format_exact(text, fleet_rate(notes->infos[d], key)));
+        printf("%s%s (", shown++ ? ", " : "", format_exact(text, fleet_rate(notes->infos[d], key)));
         print_names(notes, key, d, count);
+        putchar(')');
     }
     if (values > shown)
         printf(" and %zu more values", values - shown);
     puts("; give all daemons the same value");
 }
 
-/* Of the first daemon that is there and says its own: whoever else says has the same keys. */
+/* Uses the keys of the first running daemon that reports its rates; all others have the same. */
 static void print_rates(struct notes *notes) {
     for (size_t d = 0; d < notes->view->daemon_count; d++) {
         json_t *rates = json_object_get(notes->infos[d], FLEET_RATES), *value;
@@ -161,8 +161,8 @@ static void print_rates(struct notes *notes) {
     }
 }
 
-/* A line for each, after an empty one; nothing where all is well. `infos` is (daemon_count,), what
-   each daemon says of itself; NULL: nothing. */
+/* Prints all notes. `infos` is (daemon_count,), the daemons' reports about themselves; NULL:
+   none. */
 static void fleet_print_notes(const struct fleet_view *view, json_t *const *infos) {
     struct notes notes = {.view = view, .infos = infos};
     for (size_t d = 0; d < view->daemon_count; d++)
@@ -171,28 +171,29 @@ static void fleet_print_notes(const struct fleet_view *view, json_t *const *info
     print_rates(&notes);
 }
 
-/* ---- Print ----
+/* ---- Output ----
 
-   A fleet, for people and for programs. */
+   A fleet as a table or JSON. */
 
 enum { DIGEST_SHOWN = 12 };
 
-/* What of a partition is still to be done, in messages. */
+/* The remaining messages of a partition. */
 struct rest {
     bool lag_known, split_known;
     uint64_t lag;         /* not committed: waiting or uncommitted */
-    uint64_t waiting;     /* learned by nobody yet */
+    uint64_t waiting;     /* not learned yet */
     uint64_t uncommitted; /* learned by the owner since its last commit */
 };
 
 struct status {
     const struct fleet_view *view;
     const uint64_t *ends;
-    json_t **infos;     /* (daemon_count,), what each says of itself; NULL: nothing */
+    json_t **infos;     /* (daemon_count,) the daemons' reports; NULL: none */
     struct rest *rests; /* (partition_count,) */
 };
 
-/* What nobody has, or a daemon whose lease is over, is learned again from what is committed. */
+/* Without an owner, or if its lease has ended, all messages after the last commit are learned
+   again. */
 static bool waiting_of(const struct status *s, size_t p, uint64_t lag, uint64_t *waiting) {
     int owner = s->view->partitions[p].owner;
     char number[FORMAT_SIZE];
@@ -240,7 +241,7 @@ static void status_close(struct status *s) {
 
 enum { OF_NOBODY = -1, OF_ALL = -2 };
 
-/* Of the partitions of one daemon, or of nobody, or of all. */
+/* Adds up the partitions of one daemon, of none, or all. */
 static size_t sum_of(const struct status *s, int owner, struct rest *sum) {
     size_t count = 0;
     *sum = (struct rest){.lag_known = true, .split_known = true};
@@ -267,7 +268,7 @@ static const char *state_of(const struct fleet_daemon *daemon, const json_t *inf
                                                    : "joining";
 }
 
-/* ---- For people ---- */
+/* ---- Table ---- */
 
 static const char *count_or_unknown(char text[FORMAT_SIZE], bool known, uint64_t count) {
     if (!known)
@@ -275,7 +276,7 @@ static const char *count_or_unknown(char text[FORMAT_SIZE], bool known, uint64_t
     return format_grouped(text, (double)count);
 }
 
-/* As state_of; who is to hand over what it has, and has some left, is not drained yet. */
+/* As state_of, but a daemon that has to hand over is draining until its last partition is gone. */
 static const char *state_for_people(const struct fleet_daemon *daemon, const json_t *info,
                                     size_t partitions) {
     return daemon->living && daemon->draining && partitions > 0 ? "draining"
@@ -314,9 +315,9 @@ static int print_daemons(const struct status *s) {
     struct rest sum;
     struct grid grid;
     size_t row = s->view->daemon_count;
-    if (grid_open(&grid, row + 2, 0,
-                  "-daemon\t-state\tpartitions\texamples\tper s\twaiting\t"
-                  "uncommitted\t-control"))
+    if (grid_open(
+            &grid, row + 2, 0,
+            "-daemon\t-state\tpartitions\texamples\texamples/s\twaiting\tuncommitted\t-control"))
         return -1;
     for (size_t d = 0; d < row; d++)
         put_daemon(&grid, s, d);
@@ -354,7 +355,7 @@ static int print_partitions(const struct status *s) {
     return 0;
 }
 
-/* Where there are averages: how many there have been, and who waits for the next. */
+/* Prints the number of averages, and how many daemons wait for the next one. */
 static void print_averages(const struct fleet_view *view) {
     if (view->round > 1 || view->arrived > 0)
         printf(", %" PRIu64 " average%s of parameters", view->round - 1, text_s(view->round - 1));
@@ -363,7 +364,7 @@ static void print_averages(const struct fleet_view *view) {
                view->arrived == 1 ? "s" : "");
 }
 
-/* `partitions`: a line for each of these, too. 0, or -1. */
+/* `partitions`: prints a line for each partition, too. Returns 0, or -1. */
 static int fleet_print(const char *group, const struct status *s, bool partitions,
                        struct error *error) {
     const struct fleet_view *view = s->view;
@@ -380,7 +381,7 @@ static int fleet_print(const char *group, const struct status *s, bool partition
     return 0;
 }
 
-/* ---- For programs ---- */
+/* ---- JSON ---- */
 
 static void add_rest(json_t *object, const struct rest *rest) {
     const struct {
@@ -441,7 +442,7 @@ static int fleet_print_json(const char *group, const struct status *s, struct er
     return 0;
 }
 
-/* ---- The program ---- */
+/* ---- Program ---- */
 
 #ifdef RUNNEL_KAFKA
 #    include "cluster/fleet_kafka.h"
@@ -449,45 +450,47 @@ static int fleet_print_json(const char *group, const struct status *s, struct er
 
 struct options {
     const char *url, *group;
-    struct kafka_options kafka; /* user and password are Redis's, too */
+    struct kafka_options kafka; /* user and password also apply to Redis */
     bool json, partitions;
 };
 
 static const struct option_row rows[] = {
     {"url", 'u', "URL", "the server: " REDIS_URL_FORM " (default " REDIS_URL ")",
      OPTION_TEXT(struct options, url)},
-    {"kafka", 'k', "HOST:PORT,...", "in place of Redis, servers of a cluster of Kafka",
+    {"kafka", 'k', "HOST:PORT,...", "servers of a Kafka cluster, instead of Redis",
      OPTION_TEXT(struct options, kafka.servers)},
     {"group", 'g', "NAME", "the fleet: the group of its daemons (default runnel)",
      OPTION_TEXT(struct options, group)},
     {"user", 0, "NAME", "log in as NAME", OPTION_TEXT(struct options, kafka.user)},
-    {"password-file", 0, "FILE", "log in with the first line of FILE",
+    {"password-file", 0, "FILE", "log in with the password in the first line of FILE",
      OPTION_FILE(struct options, kafka.password_file)},
     {"setting", 0, "NAME=VALUE",
-     "with --kafka: a setting of librdkafka's, as security.protocol=ssl; may be repeated",
+     "with --kafka: a librdkafka setting, such as security.protocol=ssl; may be repeated",
      OPTION_LIST(struct options, kafka.settings, OPTION_LIST_MAX)},
-    {"partitions", 'p', NULL, "status: a line for each partition, too",
+    {"partitions", 'p', NULL, "status: also print a line for each partition",
      OPTION_FLAG(struct options, partitions)},
-    {"json", 'j', NULL, "status: print one line of JSON, with all of it",
+    {"json", 'j', NULL, "status: print everything as one line of JSON",
      OPTION_FLAG(struct options, json)},
     OPTIONS_LAST,
 };
 
 static const struct command_row status_row = {
-    .name = "status", .operands = "", .summary = "who is in the fleet, and who has what"};
+    .name = "status",
+    .operands = "",
+    .summary = "list the daemons of the fleet and their partitions"};
 static const struct command_row drain_row = {
     .name = "drain",
     .operands = "NAME",
-    .summary = "a daemon hands over all that it has, in order, and takes nothing more"};
+    .summary = "let a daemon hand over all its partitions and take no more"};
 static const struct command_row rebalance_row = {
     .name = "rebalance",
     .operands = "",
-    .summary = "drained daemons take part again: partitions are shared out among all"};
-static const struct command_row move_row = {.name = "move",
-                                            .operands = "TOPIC",
-                                            .summary =
-                                                "once, of a fleet on Kafka that an older runnel "
-                                                "began: this version goes on where it ended"};
+    .summary = "use drained daemons again, and distribute the partitions among all daemons"};
+static const struct command_row move_row = {
+    .name = "move",
+    .operands = "TOPIC",
+    .summary =
+        "once, for a Kafka fleet of an older runnel: let this version continue from its commits"};
 static const struct command_row *const commands[] = {&status_row, &drain_row, &rebalance_row,
                                                      &move_row, NULL};
 
@@ -506,7 +509,7 @@ static int print_status(const struct options *options, struct fleet_link *link,
     return result;
 }
 
-/* How many can have partitions, without the one of that name (NULL: with all). */
+/* Counts the daemons that can take partitions, without the named one (NULL: all). */
 static size_t count_taking(const struct fleet_view *view, const char *without) {
     size_t count = 0;
     for (size_t d = 0; d < view->daemon_count; d++) {
@@ -527,14 +530,14 @@ static int drain(struct fleet_link *link, const struct fleet_view *view, const c
         return -1;
     text_copy(clean, sizeof clean, name);
     if (others == 0)
-        printf("%s is drained, but no other daemon takes partitions now: until one does it keeps "
+        printf("%s is drained, but no other daemon can take partitions: until one can, it keeps "
                "its %zu and learns them\n",
                clean, partitions);
     else if (which >= 0 && view->daemons[which].draining)
-        printf("%s was drained already, and has %zu partition%s left\n", clean, partitions,
+        printf("%s was already drained; %zu partition%s left\n", clean, partitions,
                text_s(partitions));
     else
-        printf("%s hands over its %zu partition%s: status shows when it has none left\n", clean,
+        printf("%s is handing over its %zu partition%s; status shows when none are left\n", clean,
                partitions, text_s(partitions));
     return 0;
 }
@@ -546,18 +549,18 @@ static int rebalance(struct fleet_link *link, const struct fleet_view *view, str
         return -1;
     for (size_t d = 0; d < view->daemon_count; d++)
         if (view->daemons[d].living && view->daemons[d].draining)
-            printf("%s was drained, and takes part again\n",
+            printf("%s takes partitions again\n",
                    text_copy(clean, sizeof clean, view->daemons[d].name));
     if (there == 0)
-        puts("no daemon is there now: partitions are shared out when some are");
+        puts("no daemon is running; partitions are distributed when daemons join");
     else
-        printf("%zu partition%s %s shared out among %zu daemon%s\n", view->partition_count,
+        printf("%zu partition%s %s distributed among %zu daemon%s\n", view->partition_count,
                text_s(view->partition_count), view->partition_count == 1 ? "is" : "are", there,
                text_s(there));
     return 0;
 }
 
-/* Which there are in place of the one that is not: a broker that does not say changes nothing. */
+/* Names the existing fleets, if the broker can list them. */
 static int no_fleet(const struct options *options, struct fleet_link *link, struct error *error) {
     struct fleet_groups groups = {0};
     struct error unsaid;
@@ -568,31 +571,29 @@ static int no_fleet(const struct options *options, struct fleet_link *link, stru
         used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", n ? ", " : "",
                                  groups.names[n]);
     text_copy(clean, sizeof clean, names);
-    return groups.count ? error_set(error, EX_UNAVAILABLE,
-                                    "there is no fleet %s: no daemon has joined it; there %s %s%s: "
-                                    "--group names one",
-                                    options->group, groups.count == 1 ? "is" : "are", clean,
-                                    groups.more ? ", ..." : "")
-                        : error_set(error, EX_UNAVAILABLE,
-                                    "there is no fleet %s: no daemon has joined it; --group "
-                                    "names another",
-                                    options->group);
+    return groups.count
+               ? error_set(error, EX_UNAVAILABLE,
+                           "fleet not found: %s: no daemon has joined it; existing fleet%s: %s%s "
+                           "(set --group)",
+                           options->group, text_s(groups.count), clean, groups.more ? ", ..." : "")
+               : error_set(error, EX_UNAVAILABLE,
+                           "fleet not found: %s: no daemon has joined it; set another --group",
+                           options->group);
 }
 
 static int move(const struct options *options, struct fleet_link *link, const char *stream,
                 struct error *error) {
     size_t count;
     if (!link->ops->move)
-        return error_set(error, EX_USAGE, "move: only a fleet on Kafka (--kafka) is to be moved");
+        return error_set(error, EX_USAGE, "move: requires a fleet on Kafka (--kafka)");
     if (link->ops->move(link, stream, &count, error))
         return -1;
-    printf("the fleet %s goes on after what was committed of the %zu partition%s of %s: start its "
-           "daemons\n",
+    printf("the fleet %s continues after the commits of %zu partition%s of %s: start its daemons\n",
            options->group, count, text_s(count), stream);
     return 0;
 }
 
-/* What the command does in a fleet that has been. */
+/* Runs the command on an existing fleet. */
 static int command_run(const struct options *options, const struct command_row *command,
                        char **operands, struct fleet_link *link, struct error *error) {
     struct fleet_view view = {0};
@@ -610,15 +611,14 @@ static int command_run(const struct options *options, const struct command_row *
 
 static int open_link(const struct options *options, const struct fleet_self *self, struct url *url,
                      struct fleet_link **link, struct error *error) {
-    (void)self, (void)link; /* of a build that knows neither broker */
+    (void)self, (void)link; /* for a build without both brokers */
     if (options->kafka.servers) {
 #ifdef RUNNEL_KAFKA
         return fleet_kafka_open(link, &options->kafka, self, error);
 #else
-        return error_set(
-            error, EX_UNAVAILABLE,
-            "this runnel-fleet was built without librdkafka: build it with librdkafka-dev "
-            "and configure --with-kafka");
+        return error_set(error, EX_UNAVAILABLE,
+                         "--kafka: this runnel-fleet was built without librdkafka; install "
+                         "librdkafka-dev and build with configure --with-kafka");
 #endif
     }
     if (url_parse(url, "--url", options->url, REDIS_URL_SCHEMES, REDIS_URL_FORM, error) ||
@@ -629,18 +629,17 @@ static int open_link(const struct options *options, const struct fleet_self *sel
 #else
     return error_set(
         error, EX_UNAVAILABLE,
-        "this runnel-fleet was built without hiredis: for a fleet on Kafka use --kafka HOST:PORT, "
-        "for one on Redis build it with libhiredis-dev and configure --with-redis");
+        "this runnel-fleet was built without hiredis; for a fleet on Kafka use --kafka HOST:PORT, "
+        "for one on Redis install libhiredis-dev and build with configure --with-redis");
 #endif
 }
 
-/* What would be ignored. */
+/* Rejects options that would have no effect. */
 static int check_broker(struct options *options) {
     if (options->kafka.servers && options->url)
-        return complain_usage("--url is a server of Redis, and --kafka are servers of Kafka: a "
-                              "fleet is at one of them, give that alone");
+        return complain_usage("--url (a Redis server) and --kafka exclude each other");
     if (!options->kafka.servers && options->kafka.settings.count > 0)
-        return complain_usage("--setting is for librdkafka, and wants --kafka, which is not given");
+        return complain_usage("--setting: requires --kafka");
     if (!options->url)
         options->url = REDIS_URL;
     return OPTIONS_GO_ON;
@@ -652,7 +651,7 @@ static int act(const struct options *options, const struct command_row *command,
     struct fleet_link *link;
     const struct fleet_self self = {.group = options->group};
     if (strlen(options->group) > FLEET_GROUP_MAX)
-        return error_set(error, EX_USAGE, "--group: a name has at most %d bytes", FLEET_GROUP_MAX);
+        return error_set(error, EX_USAGE, "--group: may have at most %d bytes", FLEET_GROUP_MAX);
     if (open_link(options, &self, &url, &link, error))
         return -1;
     int result = command_run(options, command, operands, link, error);
@@ -660,7 +659,7 @@ static int act(const struct options *options, const struct command_row *command,
     if (result && error->status == EX_TEMPFAIL) {
         bool kafka = options->kafka.servers != NULL;
         error->status = EX_UNAVAILABLE;
-        error_prefix(error, "%s is not there (%s names another)",
+        error_prefix(error, "%s: server not available (%s names another)",
                      kafka ? options->kafka.servers : url.name, kafka ? "--kafka" : "--url");
     }
     return result;
@@ -671,10 +670,9 @@ int main(int argc, char **argv) {
     struct command_line line = {
         .name = "runnel-fleet",
         .operands = "[COMMAND [ARGUMENT]...]",
-        .summary = "Show and move what the daemons of a fleet have (default: status).",
-        .ending =
-            "Exit status: 0 done, 64 usage, 69 no server or no fleet, 77 wrong credentials, 78 "
-            "a wrong --setting.",
+        .summary = "Show and move the partitions of a fleet's daemons (default: status).",
+        .ending = "Exit status: 0 done, 64 usage, 69 no server or fleet found, 77 access denied, "
+                  "78 invalid --setting.",
         .commands_heading = "Commands",
         .commands = commands,
         .groups = {{NULL, rows, &options}},

@@ -1,5 +1,4 @@
-/* runnel-relay: what a daemon says of its examples, written to a message broker. See
-   runnel-relay(1). */
+/* runnel-relay: writes a daemon's messages to a message broker. See runnel-relay(1). */
 #include "build-config.h"
 
 #include <errno.h>
@@ -35,27 +34,28 @@
 
 /* ---- Options ----
 
-   What runnel-relay is told: a daemon, a broker, and what goes from one to the other. */
+   The daemon, the broker, and the messages to relay. */
 
 struct options {
-    const char *config; /* a file whose section `publish` comes before the other options, or NULL */
-    const char *endpoint; /* "": the file does not say it */
+    const char *config;   /* a file whose section `publish` sets options, or NULL */
+    const char *endpoint; /* "": not in the file */
     struct key_options keys;
-    const char *broker;                  /* "mqtt": the kind, with target.address */
-    struct sink_options target, of_file; /* of_file: with the login of the file's broker */
+    /* "mqtt": the kind of broker; its address is target.address */
+    const char *broker;
+    struct sink_options target, of_file; /* of_file: the file's broker with its login */
     const char *topic;
     bool published[TOPICS];
-    bool from_file; /* the broker: an option may name another */
+    bool from_file; /* the broker is from the file and may be replaced */
     bool published_from_file;
     uint64_t buffer, count;
     double silence;
 
-    const struct sink_type *type; /* set by options_check, as target.url and name */
+    const struct sink_type *type; /* set by relay_options_check, like target.url and name */
 };
 
 enum { BUFFER_MAX = 100000000, BUFFER_DEFAULT = 100000, KEEP_DEFAULT = 100000 };
 
-/* Another broker must not learn what the file logs in with. */
+/* Another broker must not get the file's login. */
 static void drop_login(struct options *o) {
     const struct sink_options *file = &o->of_file;
     struct sink_options *target = &o->target;
@@ -67,12 +67,12 @@ static void drop_login(struct options *o) {
         target->credentials = NULL;
 }
 
-static int take_broker(void *values, const struct option_row *row, const char *text,
-                       struct error *error) {
+static int set_broker(void *values, const struct option_row *row, const char *text,
+                      struct error *error) {
     struct options *o = values;
     if (o->broker && !o->from_file)
-        return error_set(error, EX_USAGE, "--%s: there is a broker already, that of --%s",
-                         row->name, o->broker);
+        return error_set(error, EX_USAGE, "--%s: excludes --%s; set one broker", row->name,
+                         o->broker);
     bool same =
         o->broker && strcmp(o->broker, row->name) == 0 && strcmp(o->target.address, text) == 0;
     if (o->from_file && !same)
@@ -83,12 +83,12 @@ static int take_broker(void *values, const struct option_row *row, const char *t
     return 0;
 }
 
-static int take_topic_kind(void *values, const struct option_row *row, const char *text,
-                           struct error *error) {
+static int add_topic_kind(void *values, const struct option_row *row, const char *text,
+                          struct error *error) {
     struct options *o = values;
     enum topic topic = topic_find(text, strlen(text));
     if (topic == TOPICS)
-        return error_set(error, EX_USAGE, "--%s: found '%s', expected one of:" TOPIC_WORDS,
+        return error_set(error, EX_USAGE, "--%s: expected one of:" TOPIC_WORDS ", got '%s'",
                          row->name, text);
     if (o->published_from_file)
         memset(o->published, 0, sizeof o->published);
@@ -99,51 +99,53 @@ static int take_topic_kind(void *values, const struct option_row *row, const cha
 
 static const struct option_row relay_options[] = {
     {"config", 'f', "FILE",
-     "do what the section publish of a daemon's configuration says; other options come first, and "
-     "another broker gets no login of the file's",
+     "read options from the section publish of a daemon's configuration; other options override "
+     "it, and another broker does not get its login",
      OPTION_FILE(struct options, config)},
     {"connect", 'c', "ENDPOINT", "the daemon's statistics socket (default " WIRE_STATISTICS ")",
      OPTION_TEXT(struct options, endpoint)},
     KEY_OPTIONS(struct options, keys),
-    {"mqtt", 0, "URL", "write to topics of MQTT: mqtt://HOST[:PORT], mqtts://.., unix:///PATH",
-     OPTION_TAKE(take_broker)},
-    {"redis", 0, "URL", "write to streams of Redis: redis://HOST[:PORT][/DATABASE], unix:///PATH",
-     OPTION_TAKE(take_broker)},
-    {"kafka", 0, "HOST:PORT,...", "write to topics of Kafka", OPTION_TAKE(take_broker)},
-    {"nats", 0, "URL", "write to streams of NATS JetStream: nats://HOST[:PORT], tls://..",
-     OPTION_TAKE(take_broker)},
+    {"mqtt", 0, "URL", "write to MQTT topics: mqtt://HOST[:PORT], mqtts://.., unix:///PATH",
+     OPTION_TAKE(set_broker)},
+    {"redis", 0, "URL", "write to Redis streams: redis://HOST[:PORT][/DATABASE], unix:///PATH",
+     OPTION_TAKE(set_broker)},
+    {"kafka", 0, "HOST:PORT,...", "write to Kafka topics", OPTION_TAKE(set_broker)},
+    {"nats", 0, "URL", "write to NATS JetStream streams: nats://HOST[:PORT], tls://..",
+     OPTION_TAKE(set_broker)},
     {"user", 0, "NAME", "log in to the broker as NAME", OPTION_TEXT(struct options, target.user)},
-    {"password-file", 0, "FILE", "log in with the first line of FILE",
+    {"password-file", 0, "FILE", "log in with the password in the first line of FILE",
      OPTION_FILE(struct options, target.password_file)},
-    {"credentials", 0, "FILE", "nats: log in with the user's JWT and key in FILE",
+    {"credentials", 0, "FILE", "nats: log in with the JWT and the key of the user in FILE",
      OPTION_FILE(struct options, target.credentials)},
     {"cafile", 0, "FILE",
-     "with TLS: who may have signed the broker's certificate (default: those of the system; nats: "
-     "beside them)",
+     "with TLS: accept certificates of these authorities (default: the system's; nats: in addition "
+     "to those)",
      OPTION_FILE(struct options, target.authorities)},
     {"setting", 0, "NAME=VALUE",
-     "kafka: a setting of librdkafka's, as security.protocol=ssl; may be repeated",
+     "kafka: a librdkafka setting, such as security.protocol=ssl; may be repeated",
      OPTION_LIST(struct options, target.settings, OPTION_LIST_MAX)},
     {"topic", 't', "NAME",
-     "where messages go; {stream}, {daemon} and {topic} are replaced (default: mqtt "
+     "topic of the messages; {stream}, {daemon} and {topic} are replaced (default: mqtt "
      "runnel/{daemon}/{topic}, redis runnel:{topic}, kafka runnel.{topic}, nats "
      "runnel.{daemon}.{topic})",
      OPTION_TEXT(struct options, topic)},
     {"publish", 'p', "TOPIC",
-     "which messages, may be repeated:" TOPIC_WORDS " (default: prediction)",
-     OPTION_TAKE(take_topic_kind), .complete = COMPLETE_WORDS, .words = TOPIC_WORDS},
-    {"keep", 'k', "N", "redis: about so many entries a stream keeps, 0 = all (default 100000)",
+     "kinds of messages, may be repeated:" TOPIC_WORDS " (default: prediction)",
+     OPTION_TAKE(add_topic_kind), .complete = COMPLETE_WORDS, .words = TOPIC_WORDS},
+    {"keep", 'k', "N",
+     "redis: maximum entries per stream, approximately; 0 = no limit (default 100000)",
      OPTION_COUNT(struct options, target.keep, 0, UINT32_MAX)},
-    {"buffer", 0, "N", "messages that wait while the broker is away (default 100000)",
+    {"buffer", 0, "N", "maximum queued messages while the broker is away (default 100000)",
      OPTION_COUNT(struct options, buffer, 1, BUFFER_MAX)},
-    {"count", 'n', "N", "end when N messages have been written",
+    {"count", 'n', "N", "end after N messages are written",
      OPTION_COUNT(struct options, count, 1, UINT64_MAX)},
-    {"silence", 's', "SECONDS", "say so when no message comes for so long; 0 = never (default 15)",
+    {"silence", 's', "SECONDS",
+     "warn if no message arrives for so many seconds; 0 = never (default 15)",
      OPTION_SECONDS(struct options, silence)},
     OPTIONS_LAST,
 };
 
-/* The values without options. */
+/* Sets the defaults of the options. */
 static void relay_options_default(struct options *options) {
     *options = (struct options){.endpoint = WIRE_STATISTICS,
                                 .silence = HEALTH_SILENCE,
@@ -151,7 +153,7 @@ static void relay_options_default(struct options *options) {
                                 .target.keep = KEEP_DEFAULT};
 }
 
-/* Those that this build knows. */
+/* The brokers of this build. */
 static const struct sink_type *const sink_types[] = {
 #ifdef RUNNEL_MQTT
     &sink_mqtt,
@@ -167,7 +169,7 @@ static const struct sink_type *const sink_types[] = {
 #endif
     NULL};
 
-/* The kind of broker of an option, if this build knows it. */
+/* Returns the kind of broker of an option, or NULL if this build lacks it. */
 static const struct sink_type *find_sink(const char *name) {
     const struct sink_type *const *type = sink_types;
     while (*type && strcmp((*type)->name, name) != 0)
@@ -175,21 +177,35 @@ static const struct sink_type *find_sink(const char *name) {
     return *type;
 }
 
-/* OPTIONS_GO_ON, or an exit status: after a complaint. */
+static int complain_missing(const char *broker) {
+    static const char *const libraries[][2] = {{"mqtt", "libmosquitto"},
+                                               {"redis", "libhiredis"},
+                                               {"kafka", "librdkafka"},
+                                               {"nats", "libnats"}};
+    const char *library = "its library";
+    for (size_t n = 0; n < sizeof libraries / sizeof *libraries; n++)
+        if (strcmp(libraries[n][0], broker) == 0)
+            library = libraries[n][1];
+    return complain(EX_UNAVAILABLE,
+                    "--%s: this runnel-relay was built without %s; install %s-dev and build with "
+                    "configure --with-%s",
+                    broker, library, library, broker);
+}
+
+/* Returns OPTIONS_GO_ON, or an exit status after an error message. */
 static int relay_options_check(struct options *o) {
     struct sink_options *target = &o->target;
     struct error error;
     if (!o->broker)
         return complain_usage(
-            "a broker is needed: --mqtt, --redis, --kafka or --nats, or --config");
+            "missing broker: set --mqtt, --redis, --kafka or --nats, or --config");
     if (!*o->endpoint)
-        return complain_usage("%s: the daemon connects its statistics socket; name where that is "
-                              "bound with --connect",
+        return complain_usage("%s: the daemon connects its statistics socket; set --connect to the "
+                              "address where it is bound",
                               o->config);
     o->type = find_sink(o->broker);
     if (!o->type)
-        return complain(EX_UNAVAILABLE, "--%s: this runnel-relay was built without its library",
-                        o->broker);
+        return complain_missing(o->broker);
     if (!o->topic)
         o->topic = o->type->topic;
     target->name = o->type->schemes ? target->url.name : target->address;
@@ -207,10 +223,10 @@ static int relay_options_check(struct options *o) {
 
 /* ---- Config ----
 
-   The section `publish` of a daemon's configuration, as options of runnel-relay: a key is the
-   option of its name. The daemon checks the section; what is wrong with it is said here, too. */
+   The section `publish` of a daemon's configuration as options of runnel-relay; each key is an
+   option. The daemon checks the section, but so does this program. */
 
-/* Keys of publish and the options that they are. */
+/* Keys of publish and their options. */
 static const struct {
     const char *key, *option;
     bool path, list;
@@ -236,7 +252,7 @@ struct relay_config {
     yaml_document_t document;
     bool loaded;
     bool given[KEYS_COUNT];
-    char *paths[KEYS_COUNT]; /* that stood relative to the file */
+    char *paths[KEYS_COUNT]; /* paths that are relative to the file */
     char *endpoint;
 };
 
@@ -257,8 +273,7 @@ static int load(struct relay_config *config, struct error *error) {
     yaml_parser_t parser;
     FILE *file = fopen(config->path, "re");
     if (!file)
-        return error_set(error, EX_NOINPUT, "%s: cannot be opened: %s", config->path,
-                         strerror(errno));
+        return error_set(error, EX_NOINPUT, "%s: cannot open: %s", config->path, strerror(errno));
     if (!yaml_parser_initialize(&parser)) {
         fclose(file);
         return error_no_memory(error);
@@ -266,7 +281,7 @@ static int load(struct relay_config *config, struct error *error) {
     yaml_parser_set_input_file(&parser, file);
     config->loaded = yaml_parser_load(&parser, &config->document);
     if (!config->loaded)
-        error_set(error, EX_CONFIG, "%s:%zu: is no YAML: %s", config->path,
+        error_set(error, EX_CONFIG, "%s:%zu: invalid YAML: %s", config->path,
                   parser.problem_mark.line + 1, parser.problem ? parser.problem : "");
     yaml_parser_delete(&parser);
     fclose(file);
@@ -277,7 +292,7 @@ static const char *text_of(const yaml_node_t *node) {
     return node && node->type == YAML_SCALAR_NODE ? (const char *)node->data.scalar.value : NULL;
 }
 
-/* The value of the key, or NULL. */
+/* Returns the value of the key, or NULL. */
 static yaml_node_t *member(struct relay_config *config, const yaml_node_t *node, const char *key) {
     if (!node || node->type != YAML_MAPPING_NODE)
         return NULL;
@@ -290,8 +305,8 @@ static yaml_node_t *member(struct relay_config *config, const yaml_node_t *node,
     return NULL;
 }
 
-/* As the daemon has it: "~/" is the home directory, and a relative path begins where the file is.
-   NULL: out of memory. */
+/* Expands "~/" to the home directory, and relative paths to the file's directory, as the daemon
+   does. Returns NULL if out of memory. */
 static const char *whole_path(struct relay_config *config, size_t key, const char *text) {
     const char *slash = strrchr(config->path, '/'), *home = getenv("HOME");
     int size = 0;
@@ -307,12 +322,12 @@ static const char *whole_path(struct relay_config *config, size_t key, const cha
     return config->paths[key];
 }
 
-static int take_text(struct relay_config *config, size_t key, const yaml_node_t *node,
-                     struct options *options, struct error *error) {
+static int set_text(struct relay_config *config, size_t key, const yaml_node_t *node,
+                    struct options *options, struct error *error) {
     const char *text = text_of(node);
     struct error reason;
     if (!text)
-        return fail(config, node, error, "publish.%s: found no text and no number", KEYS[key].key);
+        return fail(config, node, error, "publish.%s: expected a text or a number", KEYS[key].key);
     if (KEYS[key].path && !(text = whole_path(config, key, text)))
         return error_no_memory(error);
     if (option_set(relay_options, options, KEYS[key].option, text, &reason) == 0)
@@ -320,38 +335,37 @@ static int take_text(struct relay_config *config, size_t key, const yaml_node_t 
     return fail(config, node, error, "publish.%s: %s", KEYS[key].key, reason.text);
 }
 
-/* A value, or a list of them. */
+/* Takes a value or a list of values. */
 static int take(struct relay_config *config, const char *name, yaml_node_t *node,
                 struct options *options, struct error *error) {
     size_t key = 0;
     while (key < KEYS_COUNT && strcmp(KEYS[key].key, name) != 0)
         key++;
     if (key == KEYS_COUNT)
-        return fail(config, node, error, "publish.%s: there is no such key; see runnel.yaml(5)",
-                    name);
+        return fail(config, node, error, "publish.%s: unknown key; see runnel.yaml(5)", name);
     if (config->given[key])
-        return fail(config, node, error, "publish.%s: found twice", name);
+        return fail(config, node, error, "publish.%s: duplicate key", name);
     config->given[key] = true;
     if (node->type == YAML_SEQUENCE_NODE && !KEYS[key].list)
-        return fail(config, node, error, "publish.%s: found a list; allowed is one value", name);
+        return fail(config, node, error, "publish.%s: expected one value, got a list", name);
     if (node->type != YAML_SEQUENCE_NODE)
-        return take_text(config, key, node, options, error);
+        return set_text(config, key, node, options, error);
     for (const yaml_node_item_t *item = node->data.sequence.items.start;
          item < node->data.sequence.items.top; item++)
-        if (take_text(config, key, yaml_document_get_node(&config->document, *item), options,
-                      error) < 0)
+        if (set_text(config, key, yaml_document_get_node(&config->document, *item), options,
+                     error) < 0)
             return -1;
     return 0;
 }
 
-/* Where the daemon publishes: what it binds, on this machine. */
-static int take_endpoint(struct relay_config *config, const yaml_node_t *root,
-                         struct options *options, struct error *error) {
+/* Sets the endpoint that the daemon binds, on this machine. */
+static int set_endpoint(struct relay_config *config, const yaml_node_t *root,
+                        struct options *options, struct error *error) {
     static const char *const EVERYWHERE[] = {"tcp://*:", "tcp://0.0.0.0:", "tcp://[::]:"};
     const yaml_node_t *statistics = member(config, root, "statistics");
     const char *endpoint = text_of(member(config, statistics, "bind"));
     if (member(config, statistics, "connect"))
-        endpoint = ""; /* --connect has to say where that is bound */
+        endpoint = ""; /* then --connect is required */
     for (size_t n = 0; endpoint && n < sizeof EVERYWHERE / sizeof *EVERYWHERE; n++) {
         size_t size = strlen(EVERYWHERE[n]);
         if (strncmp(endpoint, EVERYWHERE[n], size) != 0)
@@ -367,8 +381,8 @@ static int take_endpoint(struct relay_config *config, const yaml_node_t *root,
     return 0;
 }
 
-/* Put what the file says into the options, the daemon's statistics socket included. The options
-   point into what has been read, which must outlive them. EX_NOINPUT, EX_CONFIG. */
+/* Sets the options from the file, including the daemon's statistics socket. The options point into
+   `*result`, which must outlive them. Fails with EX_NOINPUT or EX_CONFIG. */
 static int relay_config_open(struct relay_config **result, const char *path,
                              struct options *options, struct error *error) {
     struct relay_config *config = *result = calloc(1, sizeof *config);
@@ -381,7 +395,7 @@ static int relay_config_open(struct relay_config **result, const char *path,
     yaml_node_t *publish = member(config, root, "publish");
     if (!publish || publish->type != YAML_MAPPING_NODE)
         return fail(config, publish, error,
-                    "there is no section publish, which says to which broker; see runnel.yaml(5)");
+                    "missing section publish, which sets the broker; see runnel.yaml(5)");
     for (const yaml_node_pair_t *pair = publish->data.mapping.pairs.start;
          pair < publish->data.mapping.pairs.top; pair++) {
         const char *name = text_of(yaml_document_get_node(&config->document, pair->key));
@@ -391,7 +405,7 @@ static int relay_config_open(struct relay_config **result, const char *path,
     }
     options->from_file = options->published_from_file = true;
     options->of_file = options->target;
-    return take_endpoint(config, root, options, error);
+    return set_endpoint(config, root, options, error);
 }
 
 static void relay_config_close(struct relay_config **pointer) {
@@ -411,7 +425,7 @@ static void relay_config_close(struct relay_config **pointer) {
 #define TICK_SECONDS 1.0
 
 enum {
-    MESSAGES_AT_ONCE = 1000, /* between two looks at signals and the clock */
+    MESSAGES_AT_ONCE = 1000, /* between two checks of signals and the time */
     TOPIC_SIZE = 1024,
     DAEMON_SIZE = 65,
     ID_SIZE = 128,
@@ -424,20 +438,19 @@ struct relay {
     struct link *link;
     struct health health;
     char name[DAEMON_SIZE]; /* of the daemon */
-    char *target_names;     /* JSON: a list; NULL: they have none */
-    bool refused, no_predictions_said, hindrance_said;
-    uint64_t taken; /* messages given to the queue */
+    char *target_names;     /* JSON list of the targets' names; NULL: none */
+    bool refused, no_predictions_reported, hindrance_reported;
+    uint64_t taken; /* messages added to the queue */
 };
 
-/* ---- messages ---- */
+/* ---- Messages ---- */
 
 static void note(void *context, const char *text) {
     (void)context;
     complain(EX_OK, "%s", text);
 }
 
-/* Put `word` at the end of the topic; what ends one, or a level of it, or is a wildcard there, is
-   replaced, and so is what does not print. */
+/* Appends `word` to the topic. Replaces separators, wildcards and unprintable characters. */
 static size_t put_word(const struct sink_type *type, char *topic, size_t used, const char *text) {
     char copy[WIRE_KEY_MAX + 1];
     for (const char *word = text_copy(copy, sizeof copy, text); *word && used + 1 < TOPIC_SIZE;
@@ -448,7 +461,7 @@ static size_t put_word(const struct sink_type *type, char *topic, size_t used, c
     return used;
 }
 
-/* A topic that is too long for the broker ends with a hash of all of it. */
+/* Cuts a topic that is too long for the broker, and ends it with a hash of the whole. */
 static void fit_topic(const struct sink_type *type, char *topic) {
     enum { HASH_SIZE = 17 }; /* "-0123456789abcdef" */
     size_t size = strlen(topic);
@@ -461,7 +474,7 @@ static void fit_topic(const struct sink_type *type, char *topic) {
         memset(topic, '_', size);
 }
 
-/* The message's topic: that of the options, with the names in it. */
+/* Makes the message's topic from the option's pattern. */
 static void make_topic(const struct relay *r, const struct message *message,
                        char topic[TOPIC_SIZE]) {
     static const char *const MARKS[] = {"{stream}", "{daemon}", "{topic}"};
@@ -484,8 +497,8 @@ static void make_topic(const struct relay *r, const struct message *message,
     fit_topic(r->options.type, topic);
 }
 
-/* As `status` has them, with commas between, but as a list. */
-static void take_names(struct relay *r, const char *names) {
+/* Takes names from `status`, separated by commas, as a list. */
+static void set_names(struct relay *r, const char *names) {
     json_t *list = json_array();
     size_t length;
     const char *name;
@@ -496,7 +509,7 @@ static void take_names(struct relay *r, const char *names) {
     json_decref(list);
 }
 
-/* A last member of the message: the names of the columns that its lists have by place. */
+/* Adds a last member to the message: the names of the columns in its lists. */
 static void add_names(const struct relay *r, struct message *message) {
     static const char form[] = ",\"target_names\":%s}";
     bool has_lists = message->topic == TOPIC_PREDICTION || message->topic == TOPIC_LOSS;
@@ -515,19 +528,19 @@ static void add_names(const struct relay *r, struct message *message) {
 static void take_status(struct relay *r, const json_t *body) {
     const char *name = member_string(body, "name");
     const json_t *predictions = json_object_get(body, "predictions");
-    take_names(r, member_string(body, fields_of_status[STATUS_target_names].key));
+    set_names(r, member_string(body, fields_of_status[STATUS_target_names].key));
     if (name)
         snprintf(r->name, sizeof r->name, "%s", name);
     bool none = json_is_false(predictions) && r->options.published[TOPIC_PREDICTION];
-    if (none && !r->no_predictions_said)
+    if (none && !r->no_predictions_reported)
         complain(EX_OK,
-                 "%s publishes no predictions; set statistics.predictions: true in its "
+                 "%s does not publish predictions; set statistics.predictions: true in its "
                  "configuration",
                  r->name);
-    r->no_predictions_said = none;
+    r->no_predictions_reported = none;
 }
 
-/* What no other message has; false: the daemon has not said which it is, in what prints. */
+/* Makes a unique ID. Returns false if the daemon's message has no printable run and sequence. */
 static bool make_id(const struct message *message, char id[ID_SIZE]) {
     const char *run = member_string(message->body, "run");
     double sequence = 0;
@@ -553,14 +566,14 @@ static void take_message(struct relay *r, struct message *message) {
     add_names(r, message);
     const char *stream = member_string(message->body, "stream");
     queue_add(r->queue, topic, stream, named ? id : NULL, message->text);
-    message->text = NULL; /* the queue's now */
+    message->text = NULL; /* owned by the queue now */
     r->taken++;
 }
 
 static void take_change(struct relay *r, enum runnel_kind change) {
-    bool hindered = change == RUNNEL_HINDERED && !r->hindrance_said;
+    bool hindered = change == RUNNEL_HINDERED && !r->hindrance_reported;
     r->refused |= change == RUNNEL_REFUSED;
-    r->hindrance_said |= hindered;
+    r->hindrance_reported |= hindered;
     if (hindered || change == RUNNEL_REFUSED)
         complain(EX_OK, "%s", link_refusal(r->link));
     health_changed(&r->health, change);
@@ -586,7 +599,7 @@ static void take_messages(struct relay *r) {
     }
 }
 
-/* ---- the loop ---- */
+/* ---- Main loop ---- */
 
 static int run(struct relay *r) {
     bool broken = false;
@@ -600,18 +613,19 @@ static int run(struct relay *r) {
         health_tick(&r->health, false);
     }
     health_tick(&r->health, true);
-    return r->refused ? complain(EX_UNAVAILABLE, "the daemon does not admit this program") : EX_OK;
+    return r->refused ? complain(EX_UNAVAILABLE, "access denied: this key may not subscribe (see "
+                                                 "security.allow in the daemon's configuration)")
+                      : EX_OK;
 }
 
-/* Everything that was taken is written, or what is not is said. With --count there is time for it.
- */
+/* Waits until the queue is written, and reports the counts; with --count without a time limit. */
 static int finish(struct relay *r, int status) {
     struct queue_counts counts;
     struct error error;
     int refused = queue_close(&r->queue, is_done(r) ? INFINITY : LINGER_SECONDS, &counts, &error);
     complain(EX_OK,
-             "wrote %llu messages; %llu did not come from the daemon, %llu were dropped, "
-             "%llu are left, %llu were too large",
+             "wrote %llu messages; %llu lost before they arrived here, %llu dropped, %llu not "
+             "written, %llu too large",
              (unsigned long long)counts.written, (unsigned long long)r->health.missed_total,
              (unsigned long long)counts.dropped, (unsigned long long)counts.left,
              (unsigned long long)counts.too_large);
@@ -655,11 +669,10 @@ int main(int argc, char **argv) {
     const struct command_line line = {
         .name = "runnel-relay",
         .operands = "",
-        .summary = "Write what a running daemon says of its examples to a message broker.",
+        .summary = "Write a running daemon's predictions and other messages to a message broker.",
         .ending =
-            "Ends on Ctrl-C. Exit status: 0 ended as asked, 64 usage, 69 no daemon admits it, "
-            "or the broker refuses, 75 messages were dropped or are left, 77 wrong "
-            "credentials.",
+            "Ends on Ctrl-C. Exit status: 0 ended normally, 64 usage, 69 daemon or broker denied "
+            "access, 75 messages dropped or not written, 77 wrong login at the broker.",
         .groups = {{NULL, relay_options, &r.options}},
     };
     char **operands;
@@ -669,7 +682,8 @@ int main(int argc, char **argv) {
     relay_options_default(&r.options);
     int status = options_parse(&line, argc, argv, &operands);
     const char *file = r.options.config;
-    if (status == OPTIONS_GO_ON && file) { /* then the command line once more, which comes first */
+    /* then the command line again, since it takes precedence */
+    if (status == OPTIONS_GO_ON && file) {
         relay_options_default(&r.options);
         if (relay_config_open(&config, file, &r.options, &error) < 0)
             status = complain_error(&error);

@@ -16,7 +16,7 @@
 
 enum { BATCH = 200 };
 
-/* Seconds between two tries. */
+/* Seconds between two attempts. */
 #define PAUSE_FIRST 0.25
 #define PAUSE_MAX 30.0
 #define TEND_SECONDS 1.0
@@ -27,24 +27,24 @@ struct queue {
     const char *broker;
     pthread_t thread;
     bool started;
-    int event; /* eventfd: refused */
+    int event; /* eventfd: the broker has failed for good */
     bool memory_reported, room_reported;
 
-    pthread_mutex_t mutex; /* of all that follows */
+    pthread_mutex_t mutex; /* protects all following fields */
     pthread_cond_t changed;
-    struct sink_message *ring; /* (room,) `count` of them from `oldest` on */
+    struct sink_message *ring; /* (room,) `count` messages from `oldest` on */
     size_t room, oldest, count;
     struct queue_counts counts;
     bool closing;
-    double until; /* then also what is not written is given up: clock_seconds */
+    double until; /* clock_seconds after which unwritten messages are given up */
     bool refused;
-    struct error error; /* why */
+    struct error error; /* the failure */
 
-    /* The thread's own: */
+    /* Fields of the thread. */
     struct sink_message batch[BATCH];
     size_t batch_count;
     bool connected;
-    double lost_at, pause; /* lost_at 0: the broker is there */
+    double lost_at, pause; /* lost_at 0: the broker is available */
 };
 
 static void clear(struct sink_message *message) {
@@ -55,9 +55,9 @@ static void clear(struct sink_message *message) {
     *message = (struct sink_message){0};
 }
 
-/* ---- the thread ---- */
+/* ---- Thread ---- */
 
-/* Wait on the condition, with the mutex; not longer than so many seconds. */
+/* Waits on the condition for at most so many seconds. Locked. */
 static void wait_changed(struct queue *queue, double seconds) {
     double until = clock_seconds() + seconds;
     struct timespec limit = {.tv_sec = (time_t)until};
@@ -65,7 +65,7 @@ static void wait_changed(struct queue *queue, double seconds) {
     pthread_cond_timedwait(&queue->changed, &queue->mutex, &limit);
 }
 
-/* Take the next batch off the ring. False: the end. */
+/* Takes the next batch from the ring. Returns false at the end. */
 static bool take_batch(struct queue *queue) {
     pthread_mutex_lock(&queue->mutex);
     if (queue->batch_count == 0 && queue->count == 0 && !queue->closing)
@@ -80,10 +80,9 @@ static bool take_batch(struct queue *queue) {
     return !over;
 }
 
-static void say_too_large(const struct queue *queue, const struct sink_message *message) {
+static void report_too_large(const struct queue *queue, const struct sink_message *message) {
     complain(EX_OK,
-             "%s takes no message of %zu bytes (see its %s): what is too large is skipped from now "
-             "on",
+             "%s rejects messages of %zu bytes (see its %s); such messages are skipped from now on",
              queue->broker, message->size, queue->type->size_limit);
 }
 
@@ -91,7 +90,7 @@ static void finish_batch(struct queue *queue) {
     size_t too_large = 0;
     for (size_t n = 0; n < queue->batch_count; n++) {
         if (queue->batch[n].too_large && too_large++ + queue->counts.too_large == 0)
-            say_too_large(queue, &queue->batch[n]);
+            report_too_large(queue, &queue->batch[n]);
         clear(&queue->batch[n]);
     }
     pthread_mutex_lock(&queue->mutex);
@@ -101,13 +100,14 @@ static void finish_batch(struct queue *queue) {
     queue->batch_count = 0;
 }
 
-static void say_back(struct queue *queue) {
+static void report_available(struct queue *queue) {
     if (queue->lost_at > 0)
-        complain(EX_OK, "%s: back after %.1f s", queue->broker, clock_seconds() - queue->lost_at);
+        complain(EX_OK, "%s: available again after %.1f s", queue->broker,
+                 clock_seconds() - queue->lost_at);
     queue->lost_at = queue->pause = 0;
 }
 
-/* Connect where that is due, and write. */
+/* Connects if it is time, and writes. */
 static int work(struct queue *queue, struct error *error) {
     if (!queue->connected && queue->type->connect(queue->sink, error) < 0)
         return -1;
@@ -116,12 +116,13 @@ static int work(struct queue *queue, struct error *error) {
         return queue->type->tend ? queue->type->tend(queue->sink, error) : 0;
     if (queue->type->write(queue->sink, queue->batch, queue->batch_count, error) < 0)
         return -1;
-    say_back(queue);
+    report_available(queue);
     finish_batch(queue);
     return 0;
 }
 
-/* The broker is away: said once, and tried again later; at once where it was there. */
+/* Handles a lost broker: reports it once and retries later, or at once after a working
+   connection. */
 static void pause_work(struct queue *queue, const char *why) {
     bool worked = queue->connected;
     queue->type->disconnect(queue->sink);
@@ -150,7 +151,7 @@ static void refuse(struct queue *queue, const struct error *error) {
     queue->error = *error;
     pthread_mutex_unlock(&queue->mutex);
     if (write(queue->event, &one, sizeof one) < 0)
-        return; /* it is readable already */
+        return; /* it is already readable */
 }
 
 static void *run(void *context) {
@@ -169,7 +170,7 @@ static void *run(void *context) {
     return NULL;
 }
 
-/* ---- the queue ---- */
+/* ---- Queue ---- */
 
 static int start(struct queue *queue, struct error *error) {
     sigset_t all, before;
@@ -179,11 +180,11 @@ static int start(struct queue *queue, struct error *error) {
     pthread_cond_init(&queue->changed, &attributes);
     pthread_condattr_destroy(&attributes);
     pthread_mutex_init(&queue->mutex, NULL);
-    sigfillset(&all); /* signals are the main thread's */
+    sigfillset(&all); /* the main thread handles signals */
     pthread_sigmask(SIG_BLOCK, &all, &before);
     queue->started = pthread_create(&queue->thread, NULL, run, queue) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return queue->started ? 0 : error_set(error, EX_OSERR, "no thread can be started");
+    return queue->started ? 0 : error_set(error, EX_OSERR, "cannot start a thread");
 }
 
 int queue_open(struct queue **result, const struct sink_type *type, struct sink *sink,
@@ -208,7 +209,7 @@ static void drop(struct queue *queue, struct sink_message *message) {
     queue->counts.dropped++;
     pthread_mutex_unlock(&queue->mutex);
     if (!queue->memory_reported)
-        complain(EX_OK, "out of memory: messages are dropped");
+        complain(EX_OK, "out of memory: dropping messages");
     queue->memory_reported = true;
 }
 
@@ -237,10 +238,10 @@ void queue_add(struct queue *queue, const char *topic, const char *key, const ch
     pthread_mutex_unlock(&queue->mutex);
     clear(&oldest);
     if (first)
-        complain(EX_OK,
-                 "%s: %zu messages wait, which is all that --buffer lets: the oldest are "
-                 "dropped from now on",
-                 queue->broker, queue->room);
+        complain(
+            EX_OK,
+            "%s: %zu messages queued, the maximum of --buffer; dropping the oldest from now on",
+            queue->broker, queue->room);
 }
 
 int queue_descriptor(const struct queue *queue) {

@@ -1,6 +1,6 @@
-/* A broker that messages are written to. A kind of broker is one struct sink_type in a file of its
-   own, sink_NAME.c. Its functions are called by one thread, the queue's (relay_queue.h), and may
-   wait for some seconds. */
+/* The interface to a broker for writing. Each kind of broker is one struct sink_type in its own
+   file, sink_NAME.c. Only the queue's thread (relay_queue.h) calls its functions, which may wait
+   for some seconds. */
 #ifndef RUNNEL_RELAY_SINK_H
 #define RUNNEL_RELAY_SINK_H
 
@@ -14,50 +14,54 @@
 struct error;
 struct sink;
 
-/* A message of a daemon, and where it goes. */
+/* A message of a daemon and its destination. */
 struct sink_message {
-    char *topic; /* of the broker: a topic, a subject, or the key of a stream */
-    char *key;   /* the stream that the message is of; NULL: of none */
-    char *id;    /* no other message has it: printable; NULL: there is none */
+    char *topic; /* a topic, a subject, or the key of a stream */
+    char *key;   /* the message's stream; NULL: none */
+    char *id;    /* a unique printable ID; NULL: none */
     char *text;  /* JSON, (size,) */
     size_t size;
-    bool too_large; /* the broker takes none of that size: not written */
+    bool too_large; /* not written: too large for the broker */
 };
 
-/* What does not concern a kind of broker is not there. */
+/* Options; those of other kinds of broker are not set. */
 struct sink_options {
     const char *address, *user, *password_file; /* as given */
-    struct url url;                             /* the same, where the type has schemes */
-    const char *name;                           /* what sentences call the broker */
-    const char *authorities;                    /* a file; NULL: the system's */
-    const char *credentials;                    /* nats: a file */
-    struct option_list settings;                /* kafka: NAME=VALUE */
-    uint64_t keep; /* messages that the broker keeps of a topic; 0 = all */
+    struct url url;                             /* the parsed address, if the type has schemes */
+    const char *name;                           /* name of the broker for messages */
+    /* file of certificate authorities; NULL: the system's */
+    const char *authorities;
+    const char *credentials;     /* nats: a file */
+    struct option_list settings; /* kafka: NAME=VALUE */
+    uint64_t keep;               /* messages that the broker keeps per topic; 0 = all */
 };
 
 struct sink_type {
-    const char *name;    /* "mqtt": also the option */
-    const char *schemes; /* of its addresses, between blanks; NULL: they are no URLs */
-    const char *form;    /* what its addresses look like */
-    const char *topic;   /* where messages go unless --topic says another */
+    const char *name;    /* "mqtt": also the name of the option */
+    const char *schemes; /* schemes of its addresses, separated by blanks; NULL: not URLs */
+    const char *form;    /* form of its addresses */
+    const char *topic;   /* default of --topic */
 
-    /* Of a stream's or a daemon's name in a topic, these bytes become '_'; or all but these. */
+    /* Bytes of a stream's or daemon's name that become '_' in a topic, or all bytes except
+       these. */
     const char *replaced, *kept;
-    size_t topic_max; /* bytes of a topic, which may not be "." or ".." either; 0: no such rules */
-    const char *size_limit; /* what says how large a message may be; NULL: none is too large */
+    /* maximum bytes of a topic, which must not be "." or ".."; 0: no such rules */
+    size_t topic_max;
+    const char *size_limit; /* setting for the size limit of messages; NULL: no limit */
 
     int (*open)(struct sink **sink, const struct sink_options *options, struct error *error);
-    /* Connect. EX_TEMPFAIL: not now, with a clause that says why; else there is no use in trying
-       again. */
+    /* Connects. Fails with EX_TEMPFAIL and a clause if it should be retried; after other errors a
+       retry does not help. */
     int (*connect)(struct sink *sink, struct error *error);
-    /* Write the messages in their order: 0 when the broker has confirmed all of them that are not
-       too large. EX_TEMPFAIL: the connection is over, and all of them will be written again. */
+    /* Writes the messages in order. Returns 0 once the broker has confirmed all that are not too
+       large. EX_TEMPFAIL: the connection is lost, and all of them will be written again. */
     int (*write)(struct sink *sink, struct sink_message *messages, size_t count,
                  struct error *error);
-    /* Nothing has been written for a second: keep the connection. As write. May be NULL. */
+    /* Keeps the connection alive after a second without messages; returns as `write` does. May be
+       NULL. */
     int (*tend)(struct sink *sink, struct error *error);
     void (*disconnect)(struct sink *sink);
-    /* What else there is, before the sink is freed. May be NULL. */
+    /* Frees the rest before the sink itself is freed. May be NULL. */
     void (*close)(struct sink *sink);
 };
 

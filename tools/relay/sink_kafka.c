@@ -1,5 +1,5 @@
-/* Topics of Kafka: confirmed by all replicas that are in sync. A message's key is its stream, so
-   that one partition has all of a stream, in order. */
+/* Kafka topics: confirmed by all in-sync replicas. The key of a message is its stream, so that one
+   partition has all messages of a stream in order. */
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,35 +15,35 @@ enum { TICK_MS = 100, PROBE_MS = 1000 };
 
 struct sink {
     struct kafka_options login;
-    rd_kafka_conf_t *settings; /* that a client begins with */
-    rd_kafka_t *client;        /* a new one for each connection: none sends again by itself */
-    bool down;                 /* no server answers, as the client says */
-    size_t settled;            /* of the messages being written: confirmed, or too large */
-    struct error failed;       /* text "": nothing has */
-    char why[KAFKA_WHY_SIZE];  /* the newest that a server could not be reached for */
+    rd_kafka_conf_t *settings; /* settings of a new client */
+    rd_kafka_t *client;        /* one per connection: it never resends by itself */
+    bool down;                 /* the client reports that no server answers */
+    size_t settled;            /* messages of the batch that are confirmed or too large */
+    struct error failed;       /* text "": none */
+    char why[KAFKA_WHY_SIZE];  /* the last reason why no server was reached */
 };
 
-/* From within rd_kafka_poll, as those that follow. */
+/* This and the following callbacks are called within rd_kafka_poll. */
 static void on_error(rd_kafka_t *client, int code, const char *reason, void *context) {
     struct sink *sink = context;
     (void)client;
     if (kafka_refuses((rd_kafka_resp_err_t)code))
-        kafka_say_refused(&sink->failed, &sink->login, (rd_kafka_resp_err_t)code,
-                          &(struct kafka_aim){"Write", NULL, NULL}, reason);
+        kafka_report_refused(&sink->failed, &sink->login, (rd_kafka_resp_err_t)code,
+                             &(struct kafka_aim){"Write", NULL, NULL}, reason);
     else
         kafka_keep_why(sink->why, (rd_kafka_resp_err_t)code, reason);
     sink->down |= code == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN || code == RD_KAFKA_RESP_ERR__RESOLVE;
 }
 
-/* Why the message has no place in the topic. */
-static void judge(const struct sink *sink, const char *topic, rd_kafka_resp_err_t code,
-                  struct error *error) {
+/* Sets the error for a message that was not written. */
+static void set_failure(const struct sink *sink, const char *topic, rd_kafka_resp_err_t code,
+                        struct error *error) {
     const char *why = rd_kafka_err2str(code);
     if (kafka_refuses(code))
-        kafka_say_refused(error, &sink->login, code, &(struct kafka_aim){"Write", topic, NULL},
-                          why);
+        kafka_report_refused(error, &sink->login, code, &(struct kafka_aim){"Write", topic, NULL},
+                             why);
     else if (code == RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION)
-        error_set(error, EX_USAGE, "--topic: nothing can be published to '%s'", topic);
+        error_set(error, EX_USAGE, "--topic: cannot write to '%s'", topic);
     else
         error_set(error, EX_TEMPFAIL, "%s: %s", topic, why);
 }
@@ -56,14 +56,14 @@ static void on_delivery(rd_kafka_t *client, const rd_kafka_message_t *message, v
     if (!message->err || written->too_large)
         sink->settled++;
     else if (!*sink->failed.text)
-        judge(sink, rd_kafka_topic_name(message->rkt), message->err, &sink->failed);
+        set_failure(sink, rd_kafka_topic_name(message->rkt), message->err, &sink->failed);
 }
 
 static int open_kafka(struct sink **result, const struct sink_options *options,
                       struct error *error) {
     const char *const settings[][2] = {
         {"acks", "all"},
-        {"enable.idempotence", "true"}, /* no order is lost when it sends again */
+        {"enable.idempotence", "true"}, /* resending keeps the order */
         {"linger.ms", "5"},
         {"message.timeout.ms", "10000"},
         {"ssl.ca.location", options->authorities},
@@ -93,13 +93,13 @@ static void disconnect_kafka(struct sink *sink) {
     sink->client = NULL;
 }
 
-/* What the client has to say. -1: it is of no use any more. */
+/* Handles the client's events. Returns -1 if the client is unusable. */
 static int turn(struct sink *sink, int milliseconds, struct error *error) {
     rd_kafka_poll(sink->client, milliseconds);
     if (*sink->failed.text)
         *error = sink->failed;
     else if (sink->down && !kafka_answers(sink->client, PROBE_MS))
-        kafka_say_away(error, &sink->login, sink->why);
+        kafka_report_away(error, &sink->login, sink->why);
     else {
         sink->down = false;
         return 0;
@@ -135,7 +135,7 @@ static int publish(struct sink *sink, struct sink_message *message, struct error
         return 0;
     }
     if (code)
-        judge(sink, message->topic, code, error);
+        set_failure(sink, message->topic, code, error);
     return code ? -1 : 0;
 }
 
@@ -151,7 +151,7 @@ static int write_together(struct sink *sink, struct sink_message *messages, size
     return 0;
 }
 
-/* A server refuses what is sent at once, of which each message may be small enough. */
+/* A server rejects a batch as a whole, even if each message is small enough. */
 static int write_kafka(struct sink *sink, struct sink_message *messages, size_t count,
                        struct error *error) {
     if (write_together(sink, messages, count, error) < 0)

@@ -1,4 +1,4 @@
-/* Topics of MQTT, with QoS 1: confirmed by PUBACK. */
+/* MQTT topics with QoS 1: confirmed by PUBACK. */
 #include <mosquitto.h>
 #include <poll.h>
 #include <stdbool.h>
@@ -16,10 +16,10 @@ enum { QOS = 1, TICK_MS = 250 };
 
 struct sink {
     struct sink_options options;
-    struct mosquitto *client; /* a new one for each connection: none sends again by itself */
-    size_t answered;          /* 1: CONNECT was, with `code` */
+    struct mosquitto *client; /* one per connection: it never resends by itself */
+    size_t answered;          /* 1: CONNECT is answered, with `code` */
     int code;
-    size_t confirmed; /* of the messages being written */
+    size_t confirmed; /* messages of the batch that are confirmed */
 };
 
 static void on_connect(struct mosquitto *client, void *context, int code) {
@@ -54,7 +54,7 @@ static void disconnect_mqtt(struct sink *sink) {
     sink->client = NULL;
 }
 
-/* Let packets go and come, waiting for a moment. */
+/* Sends and receives packets, and waits for a moment. */
 static int turn(struct sink *sink, int milliseconds, struct error *error) {
     short room = mosquitto_want_write(sink->client) ? POLLOUT : 0;
     struct pollfd item = {.fd = mosquitto_socket(sink->client), .events = (short)(POLLIN | room)};
@@ -66,10 +66,11 @@ static int turn(struct sink *sink, int milliseconds, struct error *error) {
         code = mosquitto_loop_write(sink->client, 1);
     if (code == MOSQ_ERR_SUCCESS && !sink->code)
         code = mosquitto_loop_misc(sink->client);
-    return sink->code ? mqtt_judge(&sink->options.url, sink->code, error) : mqtt_check(code, error);
+    return sink->code ? mqtt_check_connack(&sink->options.url, sink->code, error)
+                      : mqtt_check(code, error);
 }
 
-/* Until `*what` is at least `goal`, or there is an error. */
+/* Waits until `*what` is at least `goal`, or until an error. */
 static int await_count(struct sink *sink, const size_t *what, size_t goal, struct error *error) {
     double until = clock_seconds() + ANSWER_SECONDS;
     for (size_t before = *what; *what < goal; before = *what) {
@@ -102,7 +103,7 @@ static int send(struct sink *sink, const struct sink_message *message, const cha
                              false);
 }
 
-/* A stream's name may have what is a character elsewhere, but none in MQTT, such as U+FFFF. */
+/* A stream's name may contain characters that are invalid in MQTT, such as U+FFFF. */
 static int send_plain(struct sink *sink, const struct sink_message *message) {
     char *topic = strdup(message->topic);
     if (!topic)
@@ -120,8 +121,7 @@ static int publish(struct sink *sink, const struct sink_message *message, struct
     if (code == MOSQ_ERR_MALFORMED_UTF8)
         code = send_plain(sink, message);
     if (code == MOSQ_ERR_INVAL || code == MOSQ_ERR_MALFORMED_UTF8)
-        return error_set(error, EX_USAGE, "--topic: nothing can be published to '%s'",
-                         message->topic);
+        return error_set(error, EX_USAGE, "--topic: cannot write to '%s'", message->topic);
     return mqtt_check(code, error);
 }
 

@@ -1,6 +1,5 @@
-/* Subjects of NATS that a stream of JetStream takes: confirmed by the answer of JetStream. A
-   message has the header Nats-Msg-Id, so that JetStream drops what is written a second time soon
-   after. */
+/* NATS subjects of a JetStream stream: confirmed by JetStream's answer. The header Nats-Msg-Id lets
+   JetStream drop a message that is soon written again. */
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
@@ -16,8 +15,8 @@ enum { ANSWER_MS = 10000 };
 
 struct sink {
     struct nats_options options;
-    natsConnection *connection; /* NULL: there is none */
-    natsSubscription *answers;  /* to what is written, in */
+    natsConnection *connection; /* NULL: not connected */
+    natsSubscription *answers;  /* subscription and inbox of the answers */
     natsInbox *inbox;
 };
 
@@ -41,8 +40,8 @@ static void disconnect_nats(struct sink *sink) {
     sink->connection = NULL;
 }
 
-static int judge(struct sink *sink, natsStatus status, struct error *error) {
-    return status == NATS_OK ? 0 : nats_judge(&sink->options, status, 0, error);
+static int check_status(struct sink *sink, natsStatus status, struct error *error) {
+    return status == NATS_OK ? 0 : nats_fail(&sink->options, status, 0, error);
 }
 
 static int connect_nats(struct sink *sink, struct error *error) {
@@ -51,7 +50,7 @@ static int connect_nats(struct sink *sink, struct error *error) {
     natsStatus status = natsInbox_Create(&sink->inbox);
     if (status == NATS_OK)
         status = natsConnection_SubscribeSync(&sink->answers, sink->connection, sink->inbox);
-    return judge(sink, status, error);
+    return check_status(sink, status, error);
 }
 
 static int publish(struct sink *sink, struct sink_message *message, struct error *error) {
@@ -64,43 +63,42 @@ static int publish(struct sink *sink, struct sink_message *message, struct error
         status = natsConnection_PublishMsg(sink->connection, out);
     natsMsg_Destroy(out);
     if (status == NATS_INVALID_SUBJECT)
-        return error_set(error, EX_USAGE, "--topic: nothing can be published to '%s'",
-                         message->topic);
+        return error_set(error, EX_USAGE, "--topic: cannot write to '%s'", message->topic);
     message->too_large = status == NATS_MAX_PAYLOAD;
     if (message->too_large)
         return 0;
-    return judge(sink, status, error);
+    return check_status(sink, status, error);
 }
 
-/* {"stream": .., "seq": ..}, or {"error": {"description": ..}}. */
-static int judge_answer(natsMsg *answer, const char *subject, struct error *error) {
+/* Parses {"stream": .., "seq": ..} or {"error": {"description": ..}}. */
+static int check_answer(natsMsg *answer, const char *subject, struct error *error) {
     json_t *body =
         json_loadb(natsMsg_GetData(answer), (size_t)natsMsg_GetDataLength(answer), 0, NULL);
     const json_t *wrong = json_object_get(body, "error");
     const char *why = member_string(wrong, "description");
     int status = 0;
     if (wrong || !member_string(body, "stream"))
-        status = error_set(error, EX_TEMPFAIL, "JetStream does not take %s: %s", subject,
-                           why ? why : "it does not say why");
+        status = error_set(error, EX_TEMPFAIL, "JetStream rejects %s: %s", subject,
+                           why ? why : "no reason given");
     json_decref(body);
     return status;
 }
 
-/* The next answer; `subject` is for sentences. */
-static int take_answer(struct sink *sink, const char *subject, struct error *error) {
+/* Receives the next answer; `subject` is for messages. */
+static int receive_answer(struct sink *sink, const char *subject, struct error *error) {
     natsMsg *answer = NULL;
     natsStatus status = natsSubscription_NextMsg(&answer, sink->answers, ANSWER_MS);
-    int judged;
+    int result;
     if (status == NATS_TIMEOUT)
-        judged = error_set(error, EX_TEMPFAIL, "no answer for %d s", ANSWER_MS / 1000);
+        result = error_set(error, EX_TEMPFAIL, "no answer for %d s", ANSWER_MS / 1000);
     else if (status == NATS_NO_RESPONDERS || (answer && natsMsg_IsNoResponders(answer)))
-        judged = error_set(error, EX_TEMPFAIL, "no stream of JetStream takes %s yet", subject);
+        result = error_set(error, EX_TEMPFAIL, "no JetStream stream for subject %s yet", subject);
     else if (status != NATS_OK)
-        judged = judge(sink, status, error);
+        result = check_status(sink, status, error);
     else
-        judged = judge_answer(answer, subject, error);
+        result = check_answer(answer, subject, error);
     natsMsg_Destroy(answer);
-    return judged;
+    return result;
 }
 
 static int write_nats(struct sink *sink, struct sink_message *messages, size_t count,
@@ -109,14 +107,14 @@ static int write_nats(struct sink *sink, struct sink_message *messages, size_t c
         if (publish(sink, &messages[n], error) < 0)
             return -1;
     for (size_t n = 0; n < count; n++)
-        if (!messages[n].too_large && take_answer(sink, messages[n].topic, error) < 0)
+        if (!messages[n].too_large && receive_answer(sink, messages[n].topic, error) < 0)
             return -1;
     return 0;
 }
 
 static int tend_nats(struct sink *sink, struct error *error) {
     return natsConnection_IsClosed(sink->connection)
-               ? error_set(error, EX_TEMPFAIL, "the connection has ended")
+               ? error_set(error, EX_TEMPFAIL, "connection closed")
                : 0;
 }
 

@@ -1,4 +1,4 @@
-/* Streams of Redis: XADD, confirmed by the server's answer. */
+/* Redis streams: XADD, confirmed by the server's answer. */
 #include <hiredis.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,13 +45,13 @@ static void append(struct sink *sink, const struct sink_message *message) {
                            message->size);
 }
 
-static int take_reply(struct sink *sink, struct error *error) {
+static int receive_reply(struct sink *sink, struct error *error) {
     void *got = NULL;
     if (redisGetReply(sink->context, &got) != REDIS_OK)
         return redis_lost(sink->context, error);
     redisReply *reply = got;
     int status =
-        reply->type == REDIS_REPLY_ERROR ? redis_judge(&sink->options.url, reply->str, error) : 0;
+        reply->type == REDIS_REPLY_ERROR ? redis_fail(&sink->options.url, reply->str, error) : 0;
     freeReplyObject(reply);
     return status;
 }
@@ -61,7 +61,7 @@ static int write_redis(struct sink *sink, struct sink_message *messages, size_t 
     for (size_t n = 0; n < count; n++)
         append(sink, &messages[n]);
     for (size_t n = 0; n < count; n++)
-        if (take_reply(sink, error) < 0)
+        if (receive_reply(sink, error) < 0)
             return -1;
     return 0;
 }

@@ -13,12 +13,12 @@
 enum { WHY_SIZE = 512, NAME_SIZE = 128, SECRET_SIZE = 1024 };
 enum { END_SECONDS = 1, END_POLL_MS = 100 };
 
-/* How librdkafka ends a reason: "(after 2ms in state CONNECT, 1 identical error(s) suppressed)". */
+/* librdkafka ends a reason so: "(after 2ms in state CONNECT, 1 identical error(s) suppressed)". */
 #define WHY_TAIL " (after "
 
-/* A server whose number is known has been talked to: what librdkafka supposes when it has gone is
-   for those that it knows from the configuration alone, "HOST:PORT/bootstrap: Disconnected: ...".
- */
+/* librdkafka assumes a cause when a server closes the connection ("HOST:PORT/bootstrap:
+   Disconnected: ..."). That cause applies only to servers that it knows from the configuration
+   alone. */
 #define UNKNOWN_SERVER "/bootstrap: "
 #define GONE "Disconnected"
 
@@ -26,15 +26,15 @@ static int set(rd_kafka_conf_t *conf, const char *name, const char *value, struc
     char why[WHY_SIZE];
     return rd_kafka_conf_set(conf, name, value, why, sizeof why) == RD_KAFKA_CONF_OK
                ? 0
-               : error_set(error, EX_USAGE, "librdkafka's setting %s: %s", name, why);
+               : error_set(error, EX_USAGE, "librdkafka setting %s: %s", name, why);
 }
 
-/* What it has to tell is told by its errors. */
+/* librdkafka's errors already report the same. */
 static void on_log(const rd_kafka_t *client, int level, const char *facility, const char *text) {
     (void)client, (void)level, (void)facility, (void)text;
 }
 
-/* Whether there is a setting whose name begins so. */
+/* Whether a setting begins with this name. */
 static bool is_named(const struct kafka_options *options, const char *name) {
     for (size_t i = 0; i < options->settings.count; i++)
         if (strncmp(options->settings.values[i], name, strlen(name)) == 0)
@@ -49,7 +49,7 @@ static int set_login(rd_kafka_conf_t *conf, const struct kafka_options *options,
     if (options->password_file && (!file || !fgets(secret, sizeof secret, file))) {
         if (file)
             fclose(file);
-        return error_set(error, EX_NOINPUT, "%s: %s cannot be read, or is empty",
+        return error_set(error, EX_NOINPUT, "%s: cannot read %s, or it is empty",
                          broker_key(key, options->section, "password-file"),
                          options->password_file);
     }
@@ -75,7 +75,7 @@ static int set_pair(rd_kafka_conf_t *conf, const struct kafka_options *options, 
     char name[NAME_SIZE], key[BROKER_KEY_SIZE];
     const char *equals = strchr(pair, '=');
     if (!equals || equals == pair || equals - pair >= NAME_SIZE)
-        return error_set(error, EX_USAGE, "%s: found '%.*s', expected NAME=VALUE",
+        return error_set(error, EX_USAGE, "%s: expected NAME=VALUE, got '%.*s'",
                          setting_key(key, options), (int)strcspn(pair, "=: "), pair);
     memcpy(name, pair, (size_t)(equals - pair));
     name[equals - pair] = '\0';
@@ -84,7 +84,7 @@ static int set_pair(rd_kafka_conf_t *conf, const struct kafka_options *options, 
                : 0;
 }
 
-/* Whether what is set wants both a name and a password. */
+/* Whether the settings require both a name and a password. */
 static bool wants_password(const rd_kafka_conf_t *conf) {
     char protocol[NAME_SIZE] = "", mechanism[NAME_SIZE] = "";
     size_t protocol_size = sizeof protocol, mechanism_size = sizeof mechanism;
@@ -94,7 +94,7 @@ static bool wants_password(const rd_kafka_conf_t *conf) {
            (strcmp(mechanism, "PLAIN") == 0 || strncmp(mechanism, "SCRAM-", strlen("SCRAM-")) == 0);
 }
 
-/* Half of a login: librdkafka's own sentence does not know where the other half would stand. */
+/* librdkafka's own message does not name the option for the missing half of a login. */
 static int check_login(const rd_kafka_conf_t *conf, const struct kafka_options *options,
                        struct error *error) {
     char user[BROKER_KEY_SIZE], file[BROKER_KEY_SIZE];
@@ -103,17 +103,17 @@ static int check_login(const rd_kafka_conf_t *conf, const struct kafka_options *
     if (!wants_password(conf))
         return 0;
     if (options->user && !options->password_file && !is_named(options, "sasl.password"))
-        return error_set(error, EX_USAGE,
-                         "%s: found without a password: %s names a file whose first line is that "
-                         "of %s",
-                         user, file, options->user);
+        return error_set(
+            error, EX_USAGE,
+            "%s: missing password: set %s to a file whose first line is the password of %s", user,
+            file, options->user);
     if (options->password_file && !options->user && !is_named(options, "sasl.username"))
-        return error_set(error, EX_USAGE, "%s: found without %s, which says whose password it is",
-                         file, user);
+        return error_set(error, EX_USAGE,
+                         "%s: missing user name: set %s to the user of this password", file, user);
     return 0;
 }
 
-/* What the options say, after what the program has set. */
+/* Applies the options after the program's own settings. */
 static int configure(rd_kafka_conf_t *conf, const struct kafka_options *options,
                      struct error *error) {
     rd_kafka_conf_set_log_cb(conf, on_log);
@@ -142,15 +142,15 @@ rd_kafka_conf_t *kafka_settings(const char *const (*settings)[2], size_t count,
 int kafka_client(rd_kafka_t **client, rd_kafka_type_t type, rd_kafka_conf_t *conf,
                  struct error *error) {
     char why[WHY_SIZE];
-    signal(SIGPIPE, SIG_IGN); /* TLS writes also where a server has gone */
+    signal(SIGPIPE, SIG_IGN); /* a TLS write to a closed connection raises it */
     *client = rd_kafka_new(type, conf, why, sizeof why);
     if (*client)
         return 0;
     rd_kafka_conf_destroy(conf);
-    return error_set(error, EX_USAGE, "librdkafka does not take these settings: %s", why);
+    return error_set(error, EX_USAGE, "invalid settings for librdkafka: %s", why);
 }
 
-/* What its group takes back is given: a consumer does not close before. */
+/* Accepts a rebalance: otherwise the consumer does not close. */
 static void end_event(rd_kafka_t *client, rd_kafka_event_t *event) {
     if (event && rd_kafka_event_type(event) == RD_KAFKA_EVENT_REBALANCE)
         rd_kafka_error_destroy(
@@ -158,7 +158,7 @@ static void end_event(rd_kafka_t *client, rd_kafka_event_t *event) {
     rd_kafka_event_destroy(event);
 }
 
-/* A consumer is closed first: librdkafka would wait in a loop that takes a whole core. */
+/* Closes a consumer first: rd_kafka_destroy would wait in a busy loop. */
 static void *end_client(void *context) {
     rd_kafka_t *client = context;
     rd_kafka_queue_t *events = rd_kafka_queue_new(client);
@@ -202,29 +202,29 @@ static int length_of(const char *why) {
     return (int)(tail ? (size_t)(tail - why) : strlen(why));
 }
 
-/* What an access list has to have. */
-static int say_forbidden(struct error *error, const struct kafka_options *options,
-                         const char *operation, const char *kind, const char *name) {
+/* Reports the access rule that is missing. */
+static int report_forbidden(struct error *error, const struct kafka_options *options,
+                            const char *operation, const char *kind, const char *name) {
     char user[BROKER_KEY_SIZE], setting[BROKER_KEY_SIZE];
     const char *who = options->user ? options->user : "NAME";
-    return error_set(error, EX_NOPERM,
-                     "%s: Kafka does not admit this user to the %s %s: it needs the operation %s "
-                     "on it (kafka-acls.sh --add --allow-principal User:%s --operation %s --%s "
-                     "%s), or see %s and %s",
-                     options->servers, kind, name, operation, who, operation, kind, name,
-                     broker_key(user, options->section, "user"), setting_key(setting, options));
+    return error_set(
+        error, EX_NOPERM,
+        "%s: access denied to the %s %s: the user needs the operation %s (kafka-acls.sh --add "
+        "--allow-principal User:%s --operation %s --%s %s); see %s and %s",
+        options->servers, kind, name, operation, who, operation, kind, name,
+        broker_key(user, options->section, "user"), setting_key(setting, options));
 }
 
-int kafka_say_refused(struct error *error, const struct kafka_options *options,
-                      rd_kafka_resp_err_t code, const struct kafka_aim *aim, const char *why) {
+int kafka_report_refused(struct error *error, const struct kafka_options *options,
+                         rd_kafka_resp_err_t code, const struct kafka_aim *aim, const char *why) {
     char user[BROKER_KEY_SIZE], file[BROKER_KEY_SIZE], setting[BROKER_KEY_SIZE];
     if (code == RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED && aim->topic)
-        return say_forbidden(error, options, aim->operation, "topic", aim->topic);
+        return report_forbidden(error, options, aim->operation, "topic", aim->topic);
     if (code == RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED && aim->group)
-        return say_forbidden(error, options, "Read", "group", aim->group);
+        return report_forbidden(error, options, "Read", "group", aim->group);
     return error_set(
-        error, EX_NOPERM, "%s: Kafka does not admit this user: %.*s; see %s, %s and %s",
-        options->servers, length_of(why), why, broker_key(user, options->section, "user"),
+        error, EX_NOPERM, "%s: access denied: %.*s; see %s, %s and %s", options->servers,
+        length_of(why), why, broker_key(user, options->section, "user"),
         broker_key(file, options->section, "password-file"), setting_key(setting, options));
 }
 
@@ -233,8 +233,8 @@ void kafka_keep_why(char kept[KAFKA_WHY_SIZE], rd_kafka_resp_err_t code, const c
         snprintf(kept, KAFKA_WHY_SIZE, "%.*s", length_of(why), why);
 }
 
-int kafka_say_away(struct error *error, const struct kafka_options *options,
-                   const char kept[KAFKA_WHY_SIZE]) {
+int kafka_report_away(struct error *error, const struct kafka_options *options,
+                      const char kept[KAFKA_WHY_SIZE]) {
     char setting[BROKER_KEY_SIZE];
     bool secure = strstr(kept, "security.protocol") || strstr(kept, "SSL");
     return error_set(error, EX_TEMPFAIL, "no server answers%s%s%s%s", *kept ? ": " : "", kept,
@@ -258,8 +258,7 @@ bool kafka_answers(rd_kafka_t *client, int milliseconds) {
     return true;
 }
 
-/* RD_KAFKA_OFFSET_BEGINNING, RD_KAFKA_OFFSET_END: Kafka takes them where a time is asked for, too.
- */
+/* RD_KAFKA_OFFSET_BEGINNING and RD_KAFKA_OFFSET_END are valid as times, too. */
 static rd_kafka_resp_err_t ask_offset(rd_kafka_t *client, const char *topic, int32_t partition,
                                       int64_t which, int64_t *offset, int milliseconds) {
     rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(1);

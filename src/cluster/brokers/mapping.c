@@ -15,11 +15,11 @@ enum { LISTED_SIZE = 512, NUMBER_SIZE = 32 };
 
 struct mapping {
     struct mapping_options options;
-    char **names; /* (options.count,) of columns */
+    char **names; /* (options.count,) column names */
     struct time_reader time;
-    bool timed; /* a time has been read: another form is one message's fault */
-    bool ignored_said;
-    char *text; /* of the newest message */
+    bool timed; /* a time has been read: a later message of another form is rejected */
+    bool ignored_reported;
+    char *text; /* memory of the newest message */
 };
 
 int mapping_open(struct mapping **result, const struct mapping_options *options,
@@ -59,7 +59,7 @@ void mapping_close(struct mapping **pointer) {
     *pointer = NULL;
 }
 
-/* ---- paths ---- */
+/* ---- Paths ---- */
 
 static json_t *find_element(const json_t *list, const char *number, size_t size) {
     char *end;
@@ -72,7 +72,7 @@ static const char *path_of(const char *field) {
     return strchr(field, '=') + 1;
 }
 
-/* What is at the path, or NULL. A name of a member may have dots itself. */
+/* Finds the value at a path, or returns NULL. A member name may contain dots. */
 static json_t *find(const json_t *value, const char *path) {
     while (value) {
         size_t size = strcspn(path, ".");
@@ -88,7 +88,7 @@ static json_t *find(const json_t *value, const char *path) {
     return NULL;
 }
 
-/* Whether the path is named by an option, or with `inside` leads to one that is. */
+/* Whether an option names the path or, with `inside`, a path below it. */
 static bool is_named(const struct mapping *mapping, const char *path, bool inside) {
     const struct mapping_options *options = &mapping->options;
     const char *others[] = {options->key, options->time};
@@ -101,7 +101,7 @@ static bool is_named(const struct mapping *mapping, const char *path, bool insid
     return false;
 }
 
-/* ---- fields that nothing names ---- */
+/* ---- Fields that no option names ---- */
 
 struct ignored {
     char listed[LISTED_SIZE];
@@ -114,7 +114,7 @@ static void list(struct ignored *ignored, const char *path) {
     text_copy(copy, sizeof copy, path);
     size_t more = strlen(comma) + strlen(copy);
     if (ignored->used + more + sizeof ", ..." > sizeof ignored->listed) {
-        ignored->used = sizeof ignored->listed; /* nothing after it */
+        ignored->used = sizeof ignored->listed; /* the list ends here */
         return;
     }
     ignored->used += (size_t)snprintf(ignored->listed + ignored->used,
@@ -124,7 +124,7 @@ static void list(struct ignored *ignored, const char *path) {
 static void find_ignored(const struct mapping *mapping, json_t *value, const char *prefix, bool all,
                          struct ignored *ignored);
 
-/* `used`: it need not be named. A path that does not fit cannot be. */
+/* With `used`, no option needs to name the member. A path that does not fit cannot be named. */
 static void check_member(const struct mapping *mapping, json_t *member, const char *prefix,
                          const char *name, bool used, struct ignored *ignored) {
     char path[MAPPING_PATH_SIZE];
@@ -139,8 +139,8 @@ static void check_member(const struct mapping *mapping, json_t *member, const ch
     }
 }
 
-/* `all`: without --field the members of the object itself are columns. Elements of a list are not
-   fields, but have some where an option leads into them. */
+/* With `all` (no --field), the members of the object are columns. List elements are not fields, but
+   may contain some if an option's path leads into them. */
 static void find_ignored(const struct mapping *mapping, json_t *value, const char *prefix, bool all,
                          struct ignored *ignored) {
     const char *name;
@@ -156,10 +156,10 @@ static void find_ignored(const struct mapping *mapping, json_t *value, const cha
     }
 }
 
-/* 0: --strict allows none. */
+/* Returns 0 if --strict rejects a field. */
 static int check_ignored(struct mapping *mapping, json_t *value, char why[MESSAGE_WHY_SIZE]) {
     struct ignored ignored = {.used = 0};
-    if (mapping->ignored_said && !mapping->options.strict)
+    if (mapping->ignored_reported && !mapping->options.strict)
         return 1;
     find_ignored(mapping, value, "", mapping->options.count == 0, &ignored);
     if (ignored.count == 0)
@@ -171,14 +171,15 @@ static int check_ignored(struct mapping *mapping, json_t *value, char why[MESSAG
                  ignored.count == 1 ? "it" : "them");
         return 0;
     }
-    mapping->options.say("ignored field%s: %s%s (%s COLUMN=PATH sends a field, %s refuses others)",
-                         text_s(ignored.count), ignored.listed, more, mapping->options.names->field,
-                         mapping->options.names->strict);
-    mapping->ignored_said = true;
+    mapping->options.say(
+        "ignored field%s: %s%s (%s COLUMN=PATH sends a field, %s rejects unknown fields)",
+        text_s(ignored.count), ignored.listed, more, mapping->options.names->field,
+        mapping->options.names->strict);
+    mapping->ignored_reported = true;
     return 1;
 }
 
-/* ---- examples ---- */
+/* ---- Examples ---- */
 
 static int __attribute__((format(printf, 3, 4)))
 wrong(char why[MESSAGE_WHY_SIZE], const char *path, const char *format, ...) {
@@ -191,12 +192,12 @@ wrong(char why[MESSAGE_WHY_SIZE], const char *path, const char *format, ...) {
     return 0;
 }
 
-/* Likewise 1; the value becomes the object's. */
+/* Adds the value, which the object then owns. Returns 1. */
 static int put(json_t *object, const char *name, json_t *value, struct error *error) {
     return json_object_set_new(object, name, value) == 0 ? 1 : error_no_memory(error);
 }
 
-/* A number or a text; a truth is 1 or 0. NULL: none of these. */
+/* Converts a value to a number or text; true is 1, false is 0. Returns NULL for other types. */
 static json_t *value_of(json_t *value) {
     if (json_is_boolean(value))
         return json_integer(json_is_true(value));
@@ -211,11 +212,11 @@ static int map_key(const struct mapping *mapping, const json_t *value, json_t *e
     if (!path)
         return 1;
     if (!key)
-        return wrong(why, path, "not found; it names the stream (%s)", mapping->options.names->key);
+        return wrong(why, path, "stream name not found (%s)", mapping->options.names->key);
     if (json_is_string(key) && json_string_length(key) <= WIRE_KEY_MAX)
         return put(example, "stream", json_incref(key), error);
     if (!json_is_integer(key))
-        return wrong(why, path, "expected a text of at most 255 bytes, or a whole number");
+        return wrong(why, path, "expected a text of at most 255 bytes or a whole number");
     snprintf(number, sizeof number, "%" JSON_INTEGER_FORMAT, json_integer_value(key));
     return put(example, "stream", json_string(number), error);
 }
@@ -229,7 +230,7 @@ static int map_time(struct mapping *mapping, const json_t *value, json_t *exampl
     if (!path)
         return 1;
     if (!time)
-        return wrong(why, path, "not found; it is the time (%s)", mapping->options.names->time);
+        return wrong(why, path, "time not found (%s)", mapping->options.names->time);
     if (json_is_integer(time))
         snprintf(number, sizeof number, "%" JSON_INTEGER_FORMAT, json_integer_value(time));
     else if (json_is_real(time))
@@ -246,7 +247,7 @@ static int map_time(struct mapping *mapping, const json_t *value, json_t *exampl
     return wrong(why, path, "%s", what);
 }
 
-/* Columns that --field names; one that is not found is missing. */
+/* Fills the columns that --field names. A field that is not found is a missing value. */
 static int map_columns(const struct mapping *mapping, const json_t *value, json_t *x,
                        char why[MESSAGE_WHY_SIZE], struct error *error) {
     for (size_t n = 0; n < mapping->options.count; n++) {
@@ -275,7 +276,7 @@ static int map_members(const struct mapping *mapping, json_t *value, json_t *x,
 int mapping_apply(struct mapping *mapping, json_t *value, json_t **example,
                   char why[MESSAGE_WHY_SIZE], struct error *error) {
     if (!json_is_object(value))
-        return snprintf(why, MESSAGE_WHY_SIZE, "expected an object of JSON (%s)",
+        return snprintf(why, MESSAGE_WHY_SIZE, "expected a JSON object (%s)",
                         mapping->options.names->field),
                0;
     json_t *made = json_object(), *x = json_object();
@@ -288,7 +289,7 @@ int mapping_apply(struct mapping *mapping, json_t *value, json_t **example,
         status = mapping->options.count ? map_columns(mapping, value, x, why, error)
                                         : map_members(mapping, value, x, error);
     if (status > 0 && json_object_size(x) == 0) {
-        snprintf(why, MESSAGE_WHY_SIZE, "no field of x found");
+        snprintf(why, MESSAGE_WHY_SIZE, "found no field for x");
         status = 0;
     }
     if (json_object_set_new(made, "x", x) < 0 && status >= 0)
@@ -308,8 +309,8 @@ int mapping_message(struct mapping *mapping, struct message *message, char why[M
     json_t *example = NULL,
            *value = json_loadb(message->bytes, message->size, JSON_REJECT_DUPLICATES, &reason);
     if (!value) {
-        snprintf(why, MESSAGE_WHY_SIZE, "expected an object of JSON (column %d: %.160s)",
-                 reason.column, reason.text);
+        snprintf(why, MESSAGE_WHY_SIZE, "expected a JSON object (column %d: %.160s)", reason.column,
+                 reason.text);
         text_clean(why);
         return 0;
     }

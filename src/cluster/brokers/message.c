@@ -14,13 +14,13 @@
 
 enum {
     TEXT_FIRST = 256,
-    NUMBER_SIZE = 32, /* of a number that we write, */
-    TOKEN_SIZE = 512, /* and of one that somebody has written */
+    NUMBER_SIZE = 32, /* size of a number that this file prints */
+    TOKEN_SIZE = 512, /* size of a number in a message */
     PRODUCER_SIZE = sizeof "0123456789abcdef",
-    MEANT_OTHERWISE = 2, /* an example with a mistake */
+    MEANT_OTHERWISE = 2, /* the text is meant as an example, but has an error */
 };
 
-/* ---- the text ---- */
+/* ---- Text ---- */
 
 void message_text_free(struct message_text *text) {
     free(text->text);
@@ -67,7 +67,7 @@ put_format(struct message_text *to, const char *format, ...) {
     put(to, text, size < (int)sizeof text ? (size_t)size : sizeof text - 1);
 }
 
-/* ---- what is in it ---- */
+/* ---- Content ---- */
 
 static int wrong(char why[MESSAGE_WHY_SIZE], const char *text) {
     snprintf(why, MESSAGE_WHY_SIZE, "%.*s", MESSAGE_WHY_SIZE - 1, text);
@@ -78,7 +78,8 @@ static bool is_between(char c) {
     return isspace((unsigned char)c) || c == ',' || c == ';';
 }
 
-/* Numbers between blanks, commas or semicolons, as a list of JSON: 1. "nan" is a missing one. */
+/* Converts numbers between blanks, commas or semicolons to a JSON list. Returns 1 on success. "nan"
+   is a missing value. */
 static int put_numbers(struct message_text *to, const char *text, size_t size) {
     size_t count = 0;
     put_text(to, "[");
@@ -106,9 +107,9 @@ static int put_numbers(struct message_text *to, const char *text, size_t size) {
     return count > 0;
 }
 
-#define MEMBERS_SAID "stream, x, y, end, learn, time, note, label_of, label_epoch and numbers"
+#define MEMBER_NAMES "stream, x, y, end, learn, time, note, label_of, label_epoch and numbers"
 
-/* The members of an example, as docs/reference/protocol.md has them. */
+/* Whether the name is a member of an example (docs/reference/protocol.md). */
 static bool is_member(const char *name) {
     static const char *const NAMES[] = {"stream", "x",        "y",          "end",      "learn",
                                         "epoch",  "time",     "sparse",     "sequence", "producer",
@@ -119,7 +120,7 @@ static bool is_member(const char *name) {
     return false;
 }
 
-/* Whether the object is an example, and not the columns of its x. */
+/* Whether the object is an example, rather than the columns of its x. */
 static bool is_example(json_t *value) {
     const char *name;
     json_t *member;
@@ -133,8 +134,8 @@ static bool is_example(json_t *value) {
     return true;
 }
 
-/* What is meant as an example, and has a member that none has: the columns of an x have numbers and
-   texts alone. 0: `why` says so. */
+/* Checks an object that is meant as an example: the columns of an x have only numbers and texts.
+   Returns 0 on an unknown member, see `why`. */
 static int check_members(json_t *value, char why[MESSAGE_WHY_SIZE]) {
     const char *name, *unknown = NULL;
     json_t *member;
@@ -149,29 +150,29 @@ static int check_members(json_t *value, char why[MESSAGE_WHY_SIZE]) {
     if (!known || !lists)
         return 1;
     if (unknown)
-        snprintf(why, MESSAGE_WHY_SIZE, "it has an unknown member %s; those of an example are %s",
-                 text_quote(quoted, unknown, strlen(unknown)), MEMBERS_SAID);
+        snprintf(why, MESSAGE_WHY_SIZE, "unknown member %s; an example has %s",
+                 text_quote(quoted, unknown, strlen(unknown)), MEMBER_NAMES);
     else
-        snprintf(why, MESSAGE_WHY_SIZE, "it has neither x nor label_of");
+        snprintf(why, MESSAGE_WHY_SIZE, "expected x or label_of");
     return 0;
 }
 
-/* Why it is not even JSON. */
+/* Explains why the text is not JSON. */
 static int wrong_text(const struct message *message, const json_error_t *reason,
                       char why[MESSAGE_WHY_SIZE]) {
     size_t blanks = 0;
     while (blanks < message->size && isspace((unsigned char)message->bytes[blanks]))
         blanks++;
     if (blanks == message->size)
-        return wrong(why, "it is empty");
+        return wrong(why, "empty message");
     if (!wire_is_utf8(message->bytes, message->size))
-        return wrong(why, "it is no text of UTF-8: it is binary, or has another encoding");
-    snprintf(why, MESSAGE_WHY_SIZE, "it is neither numbers nor JSON (column %d: %s)",
-             reason->column, reason->text);
+        return wrong(why, "not UTF-8 text (binary, or another encoding)");
+    snprintf(why, MESSAGE_WHY_SIZE, "expected numbers or JSON (column %d: %s)", reason->column,
+             reason->text);
     return 0;
 }
 
-/* ---- numbers ---- */
+/* ---- Numbers ---- */
 
 static void put_number(struct message_text *to, const struct message_number *number, bool sparse) {
     char producer[PRODUCER_SIZE];
@@ -204,9 +205,9 @@ int message_broker_number(void *context, const struct message *message, json_t *
     return 1;
 }
 
-/* ---- examples ---- */
+/* ---- Examples ---- */
 
-/* What the example is made from. */
+/* The parts of an example. */
 struct making {
     struct message_text *to;
     const struct message *message;
@@ -216,11 +217,12 @@ struct making {
 };
 
 static int wrong_key(struct error *error) {
-    return error_set(error, EX_DATAERR,
-                     "its key is no text of UTF-8 without NUL, and it names no stream itself");
+    return error_set(
+        error, EX_DATAERR,
+        "the key is not UTF-8 text without NUL, and the message does not name its stream");
 }
 
-/* A whole example gets what it lacks. */
+/* Adds the members that a whole example lacks. */
 static int complete(const struct making *making, json_t *value, struct error *error) {
     const struct message *message = making->message;
     const json_t *named = json_object_get(value, "stream");
@@ -230,7 +232,7 @@ static int complete(const struct making *making, json_t *value, struct error *er
     struct message_number number;
     bool sparse = false;
     if (!key)
-        return error_set(error, EX_DATAERR, "its \"stream\" is no text");
+        return error_set(error, EX_DATAERR, "\"stream\" must be a text");
     if (!named && !wire_is_utf8(key, size))
         return wrong_key(error);
     int adds =
@@ -247,7 +249,7 @@ static int complete(const struct making *making, json_t *value, struct error *er
     return 1;
 }
 
-/* The message is an example's x: `value`, or numbers that are no JSON. 0: nor that. */
+/* Wraps an x (`value`, or plain numbers) into an example. Returns 0 if the message is not an x. */
 static int wrap(const struct making *making, const json_t *value, struct error *error) {
     const struct message *message = making->message;
     const char *forced = making->forced, *key = forced ? forced : message->key;
@@ -292,7 +294,7 @@ int message_example(struct message_text *text, const struct message *message, co
     text->failed = false;
     if (value && !is_x(value)) {
         json_decref(value);
-        return wrong(why, "it is neither numbers nor an example");
+        return wrong(why, "expected numbers or an example");
     }
     int status = is_example(value)           ? complete(&making, value, error)
                  : check_members(value, why) ? wrap(&making, value, error)

@@ -21,20 +21,19 @@ int mqtt_check(int code, struct error *error) {
         return 0;
     return error_set(error, EX_TEMPFAIL, "%s",
                      code == MOSQ_ERR_ERRNO       ? strerror(errno)
-                     : code == MOSQ_ERR_CONN_LOST ? "the connection has ended"
+                     : code == MOSQ_ERR_CONN_LOST ? "connection closed"
                                                   : mosquitto_strerror(code));
 }
 
-int mqtt_judge(const struct url *url, int code, struct error *error) {
+int mqtt_check_connack(const struct url *url, int code, struct error *error) {
     if (code == 0)
         return 0;
     if (code == CONNACK_BAD_LOGIN || code == CONNACK_FORBIDDEN)
-        return error_set(error, EX_NOPERM,
-                         "%s does not let this client in: %s; see --user and --password-file",
+        return error_set(error, EX_NOPERM, "%s: access denied: %s; see --user and --password-file",
                          url->name, mosquitto_connack_string(code));
     if (code == CONNACK_UNAVAILABLE)
-        return error_set(error, EX_TEMPFAIL, "it says that it is not available");
-    return error_set(error, EX_UNAVAILABLE, "%s refuses: %s", url->name,
+        return error_set(error, EX_TEMPFAIL, "the broker reports that it is not available");
+    return error_set(error, EX_UNAVAILABLE, "%s: connection refused: %s", url->name,
                      mosquitto_connack_string(code));
 }
 
@@ -45,21 +44,22 @@ int mqtt_open(struct mosquitto **client, const struct url *url, const char *name
     if (!*client)
         return errno == ENOMEM
                    ? error_no_memory(error)
-                   : error_set(error, EX_USAGE, "--client-id: '%s' is no name of a client", name);
+                   : error_set(error, EX_USAGE, "--client-id: invalid client name '%s'", name);
     mosquitto_threaded_set(*client, true);
     if (*url->user &&
         mosquitto_username_pw_set(*client, url->user, *url->password ? url->password : NULL))
-        return error_set(error, EX_USAGE, "--user: '%s' is no name of a user", url->user);
+        return error_set(error, EX_USAGE, "--user: invalid user name '%s'", url->user);
     if (authorities && !is_secure(url))
-        return error_set(error, EX_USAGE, "--cafile: the address does not begin with mqtts://");
+        return error_set(error, EX_USAGE,
+                         "--cafile: requires an address that begins with mqtts://");
     if (!is_secure(url))
         return 0;
     int code = authorities ? mosquitto_tls_set(*client, authorities, NULL, NULL, NULL, NULL)
                            : mosquitto_int_option(*client, MOSQ_OPT_TLS_USE_OS_CERTS, 1);
-    return code == MOSQ_ERR_SUCCESS
-               ? 0
-               : error_set(error, EX_USAGE, "--cafile: %s: %s",
-                           authorities ? authorities : "the system's", mosquitto_strerror(code));
+    return code == MOSQ_ERR_SUCCESS ? 0
+                                    : error_set(error, EX_USAGE, "--cafile: %s: %s",
+                                                authorities ? authorities : "system certificates",
+                                                mosquitto_strerror(code));
 }
 
 int mqtt_connect(struct mosquitto *client, const struct url *url, struct error *error) {

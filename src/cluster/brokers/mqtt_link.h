@@ -1,5 +1,5 @@
-/* Clients of MQTT 3.1.1, whose packets leave when mosquitto_loop_write is called and at no other
-   time: so an acknowledgement can wait until it is true. */
+/* Clients of MQTT 3.1.1. They send packets only in mosquitto_loop_write, so that an acknowledgement
+   can wait until the daemon has the message. */
 #ifndef RUNNEL_MQTT_LINK_H
 #define RUNNEL_MQTT_LINK_H
 
@@ -14,21 +14,21 @@ struct url;
 #define MQTT_URL_SCHEMES "mqtt mqtts unix"
 #define MQTT_URL_FORM "mqtt://HOST[:PORT], mqtts://HOST[:PORT] or unix:///PATH"
 
-/* A client that is not connected, with the login of the address; `authorities`: the file of those
-   that may have signed the broker's certificate, NULL: the system's. `context` is what callbacks
-   get. EX_USAGE, EX_OSERR. */
+/* Creates a client with the login of the address, not yet connected. `authorities` is the file of
+   accepted certificate authorities; NULL: the system's. Callbacks receive `context`. Returns -1
+   with EX_USAGE or EX_OSERR. */
 int mqtt_open(struct mosquitto **client, const struct url *url, const char *name, bool clean,
               const char *authorities, void *context, struct error *error);
 
-/* Begin a connection: CONNECT is on its way when this returns. EX_TEMPFAIL: it is not there, with a
-   clause that says why. */
+/* Starts a connection: on return, CONNECT is being sent. Fails with EX_TEMPFAIL and a clause as
+   reason. */
 int mqtt_connect(struct mosquitto *client, const struct url *url, struct error *error);
 
-/* What a broker answers to CONNECT, 0 for yes: EX_TEMPFAIL; EX_NOPERM or EX_UNAVAILABLE with a
-   sentence. */
-int mqtt_judge(const struct url *url, int code, struct error *error);
+/* Checks the broker's answer to CONNECT: 0 is success. Fails with EX_TEMPFAIL, or with EX_NOPERM or
+   EX_UNAVAILABLE and a whole sentence. */
+int mqtt_check_connack(const struct url *url, int code, struct error *error);
 
-/* What a function of mosquitto's has returned: 0, or EX_TEMPFAIL with its reason. */
+/* Checks the result of a mosquitto function. Returns 0, or -1 with EX_TEMPFAIL and the reason. */
 int mqtt_check(int code, struct error *error);
 
 #endif

@@ -23,26 +23,24 @@ static bool is_secure(const struct nats_options *options) {
 
 int nats_check_files(const struct nats_options *options, struct error *error) {
     if (options->authorities && !is_secure(options))
-        return error_set(error, EX_USAGE, "--cafile: the address does not begin with tls://");
+        return error_set(error, EX_USAGE, "--cafile: requires an address that begins with tls://");
     if (options->authorities && access(options->authorities, R_OK) < 0)
-        return error_set(error, EX_NOINPUT, "--cafile: %s cannot be read", options->authorities);
+        return error_set(error, EX_NOINPUT, "--cafile: cannot read %s", options->authorities);
     if (options->credentials && access(options->credentials, R_OK) < 0)
-        return error_set(error, EX_NOINPUT, "--credentials: %s cannot be read",
-                         options->credentials);
+        return error_set(error, EX_NOINPUT, "--credentials: cannot read %s", options->credentials);
     return 0;
 }
 
-int nats_judge(const struct nats_options *options, natsStatus status, jsErrCode code,
-               struct error *error) {
+int nats_fail(const struct nats_options *options, natsStatus status, jsErrCode code,
+              struct error *error) {
     natsStatus newest;
     const char *why = nats_GetLastError(&newest);
     if (status == NATS_CONNECTION_AUTH_FAILED || status == NATS_NOT_PERMITTED)
         return error_set(error, EX_NOPERM,
-                         "%s: NATS does not admit this user: %s; see --user, --password-file and "
-                         "--credentials",
+                         "%s: access denied: %s; see --user, --password-file and --credentials",
                          options->address.name, why ? why : natsStatus_GetText(status));
     if (code == JSStreamNotFoundErr)
-        return error_set(error, EX_TEMPFAIL, "there is no such stream of JetStream yet");
+        return error_set(error, EX_TEMPFAIL, "JetStream stream not found");
     return error_set(error, EX_TEMPFAIL, "%s", why && *why ? why : natsStatus_GetText(status));
 }
 
@@ -74,5 +72,5 @@ int nats_connect(natsConnection **connection, const struct nats_options *options
     if (status == NATS_OK)
         status = natsConnection_Connect(connection, settings);
     natsOptions_Destroy(settings);
-    return status == NATS_OK ? 0 : nats_judge(options, status, 0, error);
+    return status == NATS_OK ? 0 : nats_fail(options, status, 0, error);
 }

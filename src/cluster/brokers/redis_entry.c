@@ -7,8 +7,8 @@
 #include <strings.h>
 
 enum {
-    EPOCH_SHIFT = 32,        /* of the milliseconds: the epoch */
-    STAMP_LEAST = 100000000, /* milliseconds * 1000: ids below are no times */
+    EPOCH_SHIFT = 32,        /* shift of the milliseconds for the epoch */
+    STAMP_LEAST = 100000000, /* milliseconds * 1000: smaller IDs are not times */
 };
 
 struct redis_id redis_id_parse(const char *text) {
@@ -42,7 +42,7 @@ double redis_id_time(struct redis_id id) {
     return id.first / 1000 >= STAMP_LEAST ? (double)id.first / 1000 : 0;
 }
 
-/* A value as JSON: numbers, lists and objects are such, and the marks of an example; all else is a
+/* Converts a value to JSON: numbers, lists, objects and the flags of an example stay; all else is a
    text. */
 static json_t *value_of(const char *name, const redisReply *value) {
     bool mark = strcmp(name, "end") == 0 || strcmp(name, "learn") == 0;
@@ -54,7 +54,7 @@ static json_t *value_of(const char *name, const redisReply *value) {
     return json_stringn(value->str, (size_t)value->len);
 }
 
-/* Fields as an object of JSON; NULL: they are not UTF-8. */
+/* Converts fields to a JSON object. Returns NULL if they are not UTF-8. */
 static char *object_of(const redisReply *fields) {
     json_t *object = json_object();
     bool good = object;

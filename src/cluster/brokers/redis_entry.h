@@ -1,4 +1,4 @@
-/* Entries of Redis's streams as messages: what their ids and fields mean. */
+/* Entries of Redis streams as messages: their IDs and fields. */
 #ifndef RUNNEL_REDIS_ENTRY_H
 #define RUNNEL_REDIS_ENTRY_H
 
@@ -10,31 +10,31 @@
 
 enum { REDIS_ID_SIZE = 48, REDIS_SECOND_BITS = 21 };
 
-/* "MILLISECONDS-SECOND" */
+/* Parses "MILLISECONDS-SECOND". */
 struct redis_id redis_id_parse(const char *text);
 const char *redis_id_print(char text[REDIS_ID_SIZE], struct redis_id id);
 
-/* Below 0, 0, or above. */
+/* Returns a number below, equal to or above 0. */
 int redis_id_compare(struct redis_id a, struct redis_id b);
 
-/* The id as epoch and sequence: 53 bits of it, and the epoch above them; they rise as ids do.
-   False: its second part has more than REDIS_SECOND_BITS bits. And back. */
+/* Converts an ID to an epoch and a sequence of 53 bits, in the same order, and back. Returns false
+   if the second part has more than REDIS_SECOND_BITS bits. */
 bool redis_id_number(struct redis_id id, struct message_number *number);
 struct redis_id redis_id_of(uint32_t epoch, uint64_t sequence);
 
-/* Its Unix time; 0 when it is none. */
+/* Returns the ID's Unix time, or 0 if the ID is not a time. */
 double redis_id_time(struct redis_id id);
 
-/* Where in the fields (a list: name, value, ..) the example is: in `field`, or with NULL in the
-   only one; several are an object of JSON. False: nowhere. `*object`, before NULL, is freed with
-   the message. */
+/* Finds the example in the fields (a list: name, value, ...). `field` names its field. With NULL it
+   is the only field, or all fields as a JSON object. Returns false if it is not there. `*object` is
+   NULL before, and freed with the message. */
 bool redis_payload(const redisReply *fields, const char *field, struct message *message,
                    char **object);
 
-/* Whether it is a list, and of texts alone. */
+/* Whether the reply is a list that contains only texts. */
 bool redis_are_texts(const redisReply *list);
 
-/* The value of a name in a list of names and values; NULL: there is none. */
+/* Returns the value of a name in a list of names and values, or NULL. */
 const redisReply *redis_member(const redisReply *list, const char *name);
 
 #endif

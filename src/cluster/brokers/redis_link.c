@@ -16,7 +16,7 @@ static bool begins(const char *text, const char *word) {
     return strncmp(text, word, strlen(word)) == 0;
 }
 
-int redis_judge(const struct url *url, const char *text, struct error *error) {
+int redis_fail(const struct url *url, const char *text, struct error *error) {
     static const char *const FORBIDDEN[] = {"NOAUTH",
                                             "WRONGPASS",
                                             "NOPERM",
@@ -39,32 +39,32 @@ int redis_judge(const struct url *url, const char *text, struct error *error) {
     char user[BROKER_KEY_SIZE], file[BROKER_KEY_SIZE];
     for (size_t n = 0; n < sizeof FORBIDDEN / sizeof *FORBIDDEN; n++)
         if (begins(text, FORBIDDEN[n]) || strstr(text, "The user executing the script"))
-            return error_set(error, EX_NOPERM, "%s does not let this client in: %s; see %s and %s",
-                             url->name, text, broker_key(user, url->section, "user"),
+            return error_set(error, EX_NOPERM, "%s: access denied: %s; see %s and %s", url->name,
+                             text, broker_key(user, url->section, "user"),
                              broker_key(file, url->section, "password-file"));
     if (begins(text, "OOM"))
-        return error_set(error, EX_TEMPFAIL, "it is full: its data has reached its maxmemory");
+        return error_set(error, EX_TEMPFAIL, "the server is full: its data has reached maxmemory");
     for (size_t n = 0; n < sizeof FOR_NOW / sizeof *FOR_NOW; n++)
         if (begins(text, FOR_NOW[n]))
-            return error_set(error, EX_TEMPFAIL, "it says %s", text);
-    return error_set(error, EX_UNAVAILABLE, "%s refuses: %s", url->name, text);
+            return error_set(error, EX_TEMPFAIL, "server error: %s", text);
+    return error_set(error, EX_UNAVAILABLE, "%s: server error: %s", url->name, text);
 }
 
 int redis_lost(const redisContext *context, struct error *error) {
     bool late = context->err == REDIS_ERR_IO && errno == EAGAIN;
     return error_set(error, EX_TEMPFAIL, "%s",
-                     late                            ? "it does not answer"
-                     : context->err == REDIS_ERR_EOF ? "the connection has ended"
+                     late                            ? "no answer"
+                     : context->err == REDIS_ERR_EOF ? "connection closed"
                                                      : context->errstr);
 }
 
-/* The reply to a command of words; it must be none of an error. */
+/* Sends a command and returns the reply; an error reply fails. */
 static int ask(redisContext *context, const struct url *url, int count, const char **words,
                struct error *error) {
     redisReply *reply = redisCommandArgv(context, count, words, NULL);
     if (!reply)
         return redis_lost(context, error);
-    int status = reply->type == REDIS_REPLY_ERROR ? redis_judge(url, reply->str, error) : 0;
+    int status = reply->type == REDIS_REPLY_ERROR ? redis_fail(url, reply->str, error) : 0;
     freeReplyObject(reply);
     return status;
 }
@@ -78,7 +78,8 @@ int redis_log_in(redisContext *context, const struct url *url, struct error *err
     if (!*url->user && *url->password && ask(context, url, 2, without, error) < 0)
         return -1;
     const char *known[] = {"PING"};
-    bool anonymous = !*url->user && !*url->password; /* whether it wants to know is found out */
+    /* then the server's reply shows whether it requires a login */
+    bool anonymous = !*url->user && !*url->password;
     if (anonymous && ask(context, url, 1, known, error) < 0)
         return -1;
     bool database = *url->host && strlen(url->path) > 1;
@@ -86,7 +87,7 @@ int redis_log_in(redisContext *context, const struct url *url, struct error *err
 }
 
 redisContext *redis_reach(const struct url *url, struct error *error) {
-    signal(SIGPIPE, SIG_IGN); /* hiredis writes also where the server has gone */
+    signal(SIGPIPE, SIG_IGN); /* hiredis raises it when it writes to a closed connection */
     struct timeval connect = {.tv_sec = CONNECT_SECONDS}, answer = {.tv_sec = ANSWER_SECONDS};
     redisContext *context =
         *url->host ? redisConnectWithTimeout(url->host, url->port ? url->port : PORT, connect)

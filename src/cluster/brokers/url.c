@@ -11,8 +11,9 @@
 
 enum { PORT_MAX = 65535, HEXADECIMAL = 16 };
 
-/* Copy the bytes, with %41 as A where they are `quoted`. -1: too long, or a bad %. */
-static int take(char part[URL_PART_MAX], const char *text, size_t size, bool quoted) {
+/* Copies the bytes; if `quoted`, %41 becomes A. Returns -1 if they are too long or have an invalid
+   %. */
+static int copy_part(char part[URL_PART_MAX], const char *text, size_t size, bool quoted) {
     size_t used = 0;
     for (size_t n = 0; n < size; n++) {
         char digits[3] = "", *end = digits;
@@ -40,8 +41,8 @@ static bool is_one_of(const char *word, const char *words) {
     return false;
 }
 
-/* "host:port", "[::1]:port". */
-static int take_host(struct url *url, const char *text, size_t size) {
+/* Parses "host:port" or "[::1]:port". */
+static int parse_host(struct url *url, const char *text, size_t size) {
     const char *end = text + size, *close = NULL, *colon = NULL;
     if (size > 0 && *text == '[' && !(close = memchr(text, ']', size)))
         return -1;
@@ -52,20 +53,20 @@ static int take_host(struct url *url, const char *text, size_t size) {
         return -1;
     const char *first = close ? text + 1 : text;
     const char *last = close ? close : colon ? colon : end;
-    if (take(url->host, first, (size_t)(last - first), false))
+    if (copy_part(url->host, first, (size_t)(last - first), false))
         return -1;
     if (!colon)
         return 0;
     char digits[URL_PART_MAX], *rest;
-    if (take(digits, colon + 1, (size_t)(end - colon - 1), false))
+    if (copy_part(digits, colon + 1, (size_t)(end - colon - 1), false))
         return -1;
     long port = strtol(digits, &rest, 10);
     url->port = (int)port;
     return *digits < '0' || *digits > '9' || *rest || port < 1 || port > PORT_MAX ? -1 : 0;
 }
 
-/* What follows "SCHEME://". */
-static int take_rest(struct url *url, const char *text) {
+/* Parses the part after "SCHEME://". */
+static int parse_rest(struct url *url, const char *text) {
     size_t host = strcspn(text, "/");
     const char *at = NULL;
     for (size_t n = 0; n < host; n++)
@@ -74,34 +75,34 @@ static int take_rest(struct url *url, const char *text) {
     if (at) {
         const char *colon = memchr(text, ':', (size_t)(at - text));
         const char *user = colon ? colon : at;
-        if (take(url->user, text, (size_t)(user - text), true) ||
-            (colon && take(url->password, colon + 1, (size_t)(at - colon - 1), true)))
+        if (copy_part(url->user, text, (size_t)(user - text), true) ||
+            (colon && copy_part(url->password, colon + 1, (size_t)(at - colon - 1), true)))
             return -1;
         host -= (size_t)(at + 1 - text);
         text = at + 1;
     }
     const char *path = text + host;
-    bool slash = host > 0 && strchr(path, '@'); /* of a password: it has to be %2F */
-    return slash || take_host(url, text, host) || take(url->path, path, strlen(path), false) ? -1
-                                                                                             : 0;
+    bool slash = host > 0 && strchr(path, '@'); /* a slash in a password must be %2F */
+    return slash || parse_host(url, text, host) || copy_part(url->path, path, strlen(path), false)
+               ? -1
+               : 0;
 }
 
-/* A password must not be shown, wherever it stands. */
-static int complain_form(const char *option, const char *text, const char *form,
-                         struct error *error) {
+/* Shows only the part after '@': a message must not contain a password. */
+static int fail_form(const char *option, const char *text, const char *form, struct error *error) {
     const char *at = strrchr(text, '@');
-    return error_set(error, EX_USAGE, "%s: found '%s%s', expected %s", option, at ? "..." : "",
-                     at ? at : text, form);
+    return error_set(error, EX_USAGE, "%s: expected %s, got '%s%s'", option, form, at ? "..." : "",
+                     at ? at : text);
 }
 
 int url_parse(struct url *url, const char *option, const char *text, const char *schemes,
               const char *form, struct error *error) {
     const char *colon = strstr(text, "://");
     *url = (struct url){.port = 0};
-    if (!colon || take(url->scheme, text, (size_t)(colon - text), false) ||
-        !is_one_of(url->scheme, schemes) || take_rest(url, colon + 3) ||
+    if (!colon || copy_part(url->scheme, text, (size_t)(colon - text), false) ||
+        !is_one_of(url->scheme, schemes) || parse_rest(url, colon + 3) ||
         (!*url->host && !*url->path))
-        return complain_form(option, text, form, error);
+        return fail_form(option, text, form, error);
     bool six = strchr(url->host, ':');
     int used = snprintf(url->name, sizeof url->name, "%s://%s%s%s", url->scheme, six ? "[" : "",
                         url->host, six ? "]" : "");
@@ -121,20 +122,20 @@ const char *broker_key(char name[BROKER_KEY_SIZE], const char *section, const ch
 
 int url_login(struct url *url, const char *user, const char *file, struct error *error) {
     char key[BROKER_KEY_SIZE];
-    if (user && (*user || !url->section) && take(url->user, user, strlen(user), false))
-        return error_set(error, EX_USAGE, "%s: the name is longer than %d bytes",
+    if (user && (*user || !url->section) && copy_part(url->user, user, strlen(user), false))
+        return error_set(error, EX_USAGE, "%s: user name is longer than %d bytes",
                          broker_key(key, url->section, "user"), URL_PART_MAX - 1);
     if (!file || (!*file && url->section))
         return 0;
     FILE *stream = fopen(file, "re");
     if (!stream)
-        return error_set(error, EX_NOINPUT, "%s: %s cannot be opened: %s",
+        return error_set(error, EX_NOINPUT, "%s: cannot open %s: %s",
                          broker_key(key, url->section, "password-file"), file, strerror(errno));
     char *line = fgets(url->password, sizeof url->password, stream);
     fclose(stream);
     if (!line || strlen(line) + 1 == sizeof url->password)
         return error_set(error, EX_USAGE,
-                         "%s: the first line of %s is no password of 1 to %d bytes",
+                         "%s: the first line of %s must be a password of 1 to %d bytes",
                          broker_key(key, url->section, "password-file"), file, URL_PART_MAX - 2);
     url->password[strcspn(url->password, "\r\n")] = '\0';
     return 0;

@@ -1,5 +1,5 @@
-/* Addresses of brokers: SCHEME://[USER[:PASSWORD]@]HOST[:PORT][/PATH], or SCHEME:///PATH of a
-   socket in the file system. */
+/* Broker addresses: SCHEME://[USER[:PASSWORD]@]HOST[:PORT][/PATH], or SCHEME:///PATH for a Unix
+   socket. */
 #ifndef RUNNEL_URL_H
 #define RUNNEL_URL_H
 
@@ -18,21 +18,22 @@ struct url {
     int port;                                        /* 0 = none */
     char path[URL_PART_MAX];                         /* after the host, with its '/'; or "" */
     char name[2 * URL_PART_MAX];                     /* the address without user and password */
-    const char *section;                             /* as broker_key: whose keys say who logs in */
+    /* prefix of the keys for the login, see broker_key */
+    const char *section;
 };
 
-/* What the user calls an option, "password-file": "examples.redis.password_file" in a section of
-   the configuration, "--password-file" with NULL. Returns `name`. */
+/* Prints the name of an option for messages: "examples.redis.password_file" for the section
+   "examples.redis", "--password-file" for NULL. Returns `name`. */
 enum { BROKER_KEY_SIZE = 128 };
 const char *broker_key(char name[BROKER_KEY_SIZE], const char *section, const char *option);
 
-/* Read the address that `option` was given; %41 is A in user and password. `schemes` are those that
-   there may be, between blanks; `form` says what is expected. EX_USAGE. */
+/* Parses the address of `option`; %41 is A in user and password. `schemes` lists the accepted
+   schemes, separated by blanks; `form` describes them. Fails with EX_USAGE. */
 int url_parse(struct url *url, const char *option, const char *text, const char *schemes,
               const char *form, struct error *error);
 
-/* Take the user, and the first line of the file as the password; both may be NULL. Of a section, ""
-   is none, too. EX_NOINPUT, EX_USAGE. */
+/* Sets the user, and the first line of the file as the password; both may be NULL. In a section, ""
+   means none, too. Fails with EX_NOINPUT or EX_USAGE. */
 int url_login(struct url *url, const char *user, const char *file, struct error *error);
 
 #endif

@@ -1,13 +1,13 @@
-"""Feed, watch and command runneld, a daemon that learns online from a live stream.
+"""Feed, watch and control runneld, a daemon that learns online from a live stream.
 
     import runnel
     with runnel.Client("tcp://127.0.0.1:5570") as client:
         for x in stream:
             client.learn(x)
 
-Client and AsyncClient feed, Watcher watches, Control asks and commands; read_recording reads what
-runnel-record wrote, run starts a daemon for a notebook, runnel.river has models as River has them.
-The manual is docs/reference/python.md."""
+Client and AsyncClient send examples, Watcher receives statistics, Control sends commands.
+read_recording reads files of runnel-record, run starts a daemon for a notebook, and runnel.river
+has models for River. The manual is docs/reference/python.md."""
 from .aio import AsyncClient
 from .client import Client, Pending
 from .control import Control, Tensors, read_safetensors

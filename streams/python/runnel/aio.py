@@ -1,4 +1,4 @@
-"""Feed a daemon from asyncio: `AsyncClient`."""
+"""Send examples to a daemon with asyncio: `AsyncClient`."""
 from __future__ import annotations
 
 import asyncio
@@ -13,13 +13,14 @@ from .session import Answer, Frames, Session
 from .shapes import Time
 from .wire import Number
 
-PAUSE = 0.02  # seconds between two looks while something is to come
+PAUSE = 0.02  # seconds between two looks for events
 
 
 class AsyncClient(Feeder):
-    """`Client` for asyncio, over a router: the same arguments, methods and exceptions, which are awaited. A task
-    of its own reads the answers and connects again, also while nobody calls. Tasks may share it; examples
-    travel in the order of the calls. Use it as `async with`, or `await` its `close`."""
+    """`Client` for asyncio, over a router: the same arguments, methods and exceptions, with
+    awaitable methods. A background task reads the answers and reconnects. Tasks may share a client;
+    examples are sent in the order of the calls. Use it with `async with`, or `await` its `close`.
+    """
 
     def __init__(self, endpoint: str = wire.EXAMPLES, *, stream: str = "", window: int = WINDOW,
                  timeout: Optional[float] = TIMEOUT, server_key: Optional[Path] = None,
@@ -35,11 +36,11 @@ class AsyncClient(Feeder):
         self._failed: Optional[BaseException] = None
         self._asking: "Optional[asyncio.Lock]" = None
 
-    # ---- sending ----
+    # ---- Sending ----
 
     async def learn(self, x: Any, y: Any = None, *, stream: Optional[str] = None, time: Time = None,
                     end: bool = False, learn: bool = True, wait: bool = False) -> Number:
-        """As Client.learn. Waits only while the window is full, or with `wait`."""
+        """See Client.learn. Waits only while the window is full, or with `wait`."""
         number, _, answers = await self._example(x, y, stream, time, flags_of(end, learn), wait)
         if wait:
             await self._answer(answers)
@@ -47,16 +48,16 @@ class AsyncClient(Feeder):
 
     async def predict(self, x: Any, y: Any = None, *, stream: Optional[str] = None, time: Time = None,
                       end: bool = False, learn: bool = False) -> Prediction:
-        """As Client.predict."""
+        """See Client.predict."""
         number, steps, answers = await self._example(x, y, stream, time, flags_of(end, learn, result=True), True)
-        said = self._prediction(await self._answer(answers), number, steps)
-        if self._shapes.lacks_names(said.values):
+        prediction = self._prediction(await self._answer(answers), number, steps)
+        if self._shapes.lacks_names(prediction.values):
             await self._ask(again=True)
-        return said._replace(names=self._shapes.names(said.values.shape[-1]))
+        return prediction._replace(names=self._shapes.names(prediction.values.shape[-1]))
 
     async def label(self, of: Number, y: Any, *, learn: bool = True, end: bool = False,
                     wait: bool = False) -> Number:
-        """As Client.label."""
+        """See Client.label."""
         await self._begin()
         number, ident, frames = self._examples.label(of, y, flags_of(end, learn))
         answers = self._post(ident, frames, wait)
@@ -66,7 +67,7 @@ class AsyncClient(Feeder):
 
     async def learn_many(self, xs: Any, ys: Any = None, *, stream: Optional[str] = None,
                          times: Optional[Sequence[float]] = None, learn: bool = True) -> Optional[Number]:
-        """As Client.learn_many. What other tasks send of the stream meanwhile comes between."""
+        """See Client.learn_many. Examples of other tasks may be sent in between."""
         await self._begin(BATCH)
         number, messages = None, self._many(xs, ys, stream, times, learn)
         for number, posts in messages:
@@ -82,7 +83,7 @@ class AsyncClient(Feeder):
         return number, steps, self._post(ident, frames, wanted)
 
     def _post(self, ident: bytes, frames: Frames, wanted: bool) -> List[Answer]:
-        """Nothing awaits between the number of an example and this: so they travel in order."""
+        """Must not await after an example has its number, so that examples are sent in order."""
         answers: List[Answer] = []
         if wanted:
             self._session.wanted[ident] = answers.append
@@ -96,10 +97,10 @@ class AsyncClient(Feeder):
             raise refused
         return answers[0]
 
-    # ---- waiting ----
+    # ---- Waiting ----
 
     async def flush(self, timeout: Optional[float] = None) -> None:
-        """As Client.flush."""
+        """See Client.flush."""
         self._start()
         await self._wait(lambda: not self._session.waiting, timeout)
         self._raise_refused()
@@ -139,12 +140,12 @@ class AsyncClient(Feeder):
 
     def _start(self) -> None:
         if self._closed:
-            raise RunnelError("this client is closed")
+            raise RunnelError("the client is closed")
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def _begin(self, count: int = 1) -> None:
-        """Until so many more may be sent."""
+        """Wait until the window has room for so many examples."""
         self._start()
         self._raise_refused()
         if self._check and not self._shapes.asked:
@@ -166,13 +167,13 @@ class AsyncClient(Feeder):
         self._watched = []
 
     async def _run(self) -> None:
-        """Read, connect and send again, until it is cancelled."""
+        """Read, connect and send again until cancelled."""
         session, loop = self._session, asyncio.get_running_loop()
         try:
             while not self._closed:
                 self._watch()
                 idle = session.connected and not session.waiting
-                # Not wait_for: before Python 3.12 it may lose a cancellation.
+                # wait_for may lose a cancellation before Python 3.12.
                 tick = loop.call_later(TICK if idle else PAUSE, self._readable.set)
                 await self._readable.wait()
                 tick.cancel()
@@ -180,7 +181,7 @@ class AsyncClient(Feeder):
                 session.turn()
                 self._turned.set()
                 self._turned = asyncio.Event()
-        except Exception as error:  # for who waits
+        except Exception as error:  # stored for the callers that wait
             self._failed = error
             self._turned.set()
 
@@ -191,9 +192,9 @@ class AsyncClient(Feeder):
             if self._failed is not None:
                 raise self._failed
             if self._closed:
-                raise RunnelError("this client was closed meanwhile")
+                raise RunnelError("the client was closed")
             patience.left()
-            await self._turned.wait()  # by the task, at least every TICK
+            await self._turned.wait()  # set by the task, at least every TICK
 
     async def _ask(self, again: bool = False) -> None:
         if self._asking is None:

@@ -1,4 +1,4 @@
-"""Feed a daemon: `Client`."""
+"""Send examples to a daemon: `Client`."""
 from __future__ import annotations
 
 import atexit
@@ -22,10 +22,10 @@ from .session import Answer, Frames, Session
 from .shapes import Time
 from .wire import Number
 
-LOOK = 0.02  # seconds after which `learn` looks at answers and connection again
+LOOK = 0.02  # seconds between two looks of `learn` at answers and the connection
 IN, OUT = int(zmq.POLLIN), int(zmq.POLLOUT)
 
-_open: "weakref.WeakSet[Client]" = weakref.WeakSet()  # clients that the end of the program closes
+_open: "weakref.WeakSet[Client]" = weakref.WeakSet()  # clients to close at the end of the program
 
 
 @atexit.register
@@ -39,18 +39,19 @@ def _close_all() -> None:
 
 
 class Pending:
-    """An example whose answer has not been waited for yet."""
+    """An example whose answer may not have arrived yet."""
 
     def __init__(self, client: "Client", number: Number, steps: int) -> None:
         self.number, self.steps = number, steps
         self.answer: Optional[Answer] = None
         self._client = client
 
-    def _tell(self, answer: Answer) -> None:
+    def _set_answer(self, answer: Answer) -> None:
         self.answer = answer
 
     def wait(self) -> Answer:
-        """Its answer. Refused: the daemon did not take it. Unavailable: no answer in the client's time."""
+        """Return the answer. Raises Refused if the daemon rejected the example, Unavailable after
+        the client's timeout."""
         self._client._wait(lambda: self.answer is not None)
         assert self.answer is not None
         if self.answer.refused is not None:
@@ -58,32 +59,35 @@ class Pending:
         return self.answer
 
     def prediction(self) -> Prediction:
-        """The same where a prediction was asked for."""
+        """Return the prediction, if one was requested."""
         return self._client._named(self._client._prediction(self.wait(), self.number, self.steps))
 
 
 class Client(Feeder):
-    """Sends examples, each acknowledged by the daemon once it is safe on disk. What is not acknowledged is
-    kept and sent again on the next connection, and the daemon learns it once: nothing is lost while this
-    program lives, and nothing is learned twice. Belongs to one thread at a time.
+    """Sends examples; the daemon acknowledges each once it is on disk. Unacknowledged examples are
+    kept and sent again on the next connection, and the daemon learns each one once: nothing is lost
+    while this program runs. A client belongs to one thread at a time.
 
-    endpoint     of the examples; the daemon's configuration says `examples: {socket: router}`
-    socket       "router", or "push" for a daemon with `socket: pull`: then nothing is acknowledged, and what is
-                 on its way when the daemon ends is lost
-    stream       of examples that name none
-    window       examples that may wait for their answers; when there are more, `learn` waits
-    timeout      seconds that a call waits for the daemon before it raises Unavailable; None: without end
-    server_key   the daemon's public key (a file or its 40 characters), where it has keys
+    endpoint     the daemon's examples socket; its configuration has `examples: {socket: router}`
+    socket       "router", or "push" for a daemon with `socket: pull`: without acknowledgements;
+                 examples on their way are lost when the daemon ends
+    stream       default stream of examples
+    window       maximum number of unanswered examples; `learn` waits while the window is full
+    timeout      seconds that a call waits for the daemon before it raises Unavailable; None: no
+                 limit
+    server_key   the daemon's public key (a file or its 40 characters), if it has keys
     key          the file with your own secret key
-    control      endpoint of the control socket, which a push asks once what the model takes; a router is asked itself
-    check        False: do not ask what the model takes; numbers are sent as float32 unless they are uint32
-    producer     whose numbers those of the examples are. A program that is started again to send the same
-                 examples in the same order keeps it, and nothing is learned twice; else a random one is drawn
-    epoch        grows when a producer starts its numbers again
+    control      the daemon's control socket; a push client reads the model's shapes from it once
+    check        False: do not ask for the model's shapes; send numbers as float32 unless they are
+                 uint32
+    producer     producer of the examples' numbers. A program that sends the same examples in the
+                 same order again keeps its producer, so that nothing is learned twice. Default: a
+                 random producer
+    epoch        greater each time a producer starts its numbers again
     on_refused   called with each Refused of an example that nobody waits for, instead of raising it
 
-    Refused is raised by the call that waits for that example, or else by the next call of any kind; what is
-    wrong with types and shapes raises TypeError or ValueError before it is sent.
+    The call that waits for an example raises its Refused; otherwise the next call does. Wrong types
+    and shapes raise TypeError or ValueError before anything is sent.
     """
 
     def __init__(self, endpoint: str = wire.EXAMPLES, *, socket: str = "router", stream: str = "",
@@ -92,7 +96,7 @@ class Client(Feeder):
                  producer: Optional[int] = None, epoch: int = 0,
                  on_refused: Optional[Callable[[Refused], None]] = None) -> None:
         if socket not in ("router", "push"):
-            raise ValueError(f"socket is {socket!r}; it is 'router' or 'push'")
+            raise ValueError(f"socket must be 'router' or 'push', got {socket!r}")
         super().__init__(stream, window, timeout, producer, epoch, on_refused)
         self._check = check and (socket == "router" or control is not None)
         peer = Peer(endpoint, server_key, key)
@@ -104,20 +108,21 @@ class Client(Feeder):
         self._looked = 0.0
         _open.add(self)
 
-    # ---- sending ----
+    # ---- Sending ----
 
     def learn(self, x: Any, y: Any = None, *, stream: Optional[str] = None, time: Time = None,
               end: bool = False, learn: bool = True, wait: bool = False) -> Number:
-        """Send one example, and hand back its number. It is on its way then; `flush`, the end of `with`, or
-        `wait=True` say that it is safe.
+        """Send one example and return its number. It may still be on its way: `flush`, the end of
+        `with`, and `wait=True` wait until it is safe.
 
-        x      one step: (columns,) numbers, or a number of one column; several: (steps, columns). Symbols are
-               ids, (steps,). A dict of columns by name, or a word, travels as JSON. A row of a data frame (a series)
-               is a dict where the model's columns have names
-        y      its targets likewise; classes are ids (or names); None, NaN: not observed
-        time   at which it was made, Unix time or a datetime
-        end    it ends its sequence: the stream's state is forgotten after it
-        learn  False: its targets are predicted and scored, but not learned from; the state moves on all the same
+        x      one step: (columns,) numbers, or a number for one column; several steps: (steps,
+               columns). Symbols are ids, (steps,). Dicts of columns by name, and words, are sent as
+               JSON; so is a row of a data frame (a series), if the model's columns have names
+        y      its targets in the same form; classes are ids or names; None, NaN: not observed
+        time   time of the example, Unix time or a datetime
+        end    True: the last example of its sequence; the stream's state is reset after it
+        learn  False: predict and score the targets without learning; the recurrent state still
+               advances
         """
         pending = self.submit(x, y, stream=stream, time=time, end=end, learn=learn, wanted=wait)
         if wait and self._session:
@@ -126,25 +131,24 @@ class Client(Feeder):
 
     def predict(self, x: Any, y: Any = None, *, stream: Optional[str] = None, time: Time = None,
                 end: bool = False, learn: bool = False) -> Prediction:
-        """Send an example, wait, and hand back what the daemon says of it. Unless `learn` is True nothing is
-        learned from the targets that it brings. It is an example all the same: a recurrent network's state
-        moves by it, so do not send x again to learn from it. To say y later: `label`, or give it here with
-        learn=True."""
+        """Send an example and wait for its prediction. Its targets are learned only if `learn` is
+        True. The recurrent state advances in any case, so do not send x again to learn from it. To
+        add y later, use `label`, or pass y here with learn=True."""
         return self.submit(x, y, stream=stream, time=time, end=end, learn=learn, result=True).prediction()
 
     def label(self, of: Number, y: Any, *, learn: bool = True, end: bool = False, wait: bool = False) -> Number:
-        """Say the targets of an earlier example of this client (`target: later`): `of` is what learn() handed
-        back, or a prediction's number. One that changes nothing is accepted all the same, counted by the
-        daemon as `label` and announced."""
+        """Send the targets of an earlier example of this client (`target: later`). `of` is the
+        Number that learn() returned, or a prediction's number. A label without effect is accepted,
+        too; the daemon counts it as `label` and reports it."""
         return self.submit_label(of, y, learn=learn, end=end, wanted=wait and self._session is not None,
                                  wait=wait).number
 
     def submit(self, x: Any, y: Any = None, *, stream: Optional[str] = None, time: Time = None, end: bool = False,
                learn: bool = True, result: bool = False, wanted: bool = True) -> Pending:
-        """Send an example without waiting for its answer, which the object handed back has later; with
-        `result` it asks for prediction and loss."""
+        """Send an example and return at once; the returned object gets its answer later. With
+        `result` it requests the prediction and loss."""
         if result and not self._session:
-            raise ValueError("a pull socket says no predictions: use socket='router', or watch the topic prediction")
+            raise ValueError("a push client gets no predictions: use socket='router', or watch the topic prediction")
         self._begin()
         self._ask()
         number, ident, frames, steps = self._examples.example(x, y, self._stream(stream), time,
@@ -153,7 +157,7 @@ class Client(Feeder):
 
     def submit_label(self, of: Number, y: Any, *, learn: bool = True, end: bool = False, result: bool = False,
                      wanted: bool = True, wait: bool = False) -> Pending:
-        """`label`, as `submit` is to `learn`; with `result` the answer has a loss."""
+        """Send a label as `submit` sends an example; with `result` the answer has a loss."""
         self._begin()
         self._ask()
         number, ident, frames = self._examples.label(of, y, flags_of(end, learn, result))
@@ -164,13 +168,14 @@ class Client(Feeder):
 
     def learn_many(self, xs: Any, ys: Any = None, *, stream: Optional[str] = None,
                    times: Optional[Sequence[float]] = None, learn: bool = True) -> Optional[Number]:
-        """Send many examples of one step each, in their order: much faster than as many calls of `learn`.
+        """Send many examples of one step each in order, much faster than single calls of `learn`.
 
-        xs      (examples, columns); of one column, or symbols, (examples,). Or a list of dicts, or a data frame of
-                pandas: by its names where the model's columns have names, else in the order of its columns
-        ys      (examples, targets) or (examples,) likewise; None: without targets
+        xs      (examples, columns); (examples,) for one column or symbols; a list of dicts; or a
+                pandas data frame: by column names if the model has them, otherwise in the order of
+                its columns
+        ys      (examples, targets) or (examples,) in the same form; None: no targets
         times   (examples,) Unix times
-        The number of the last one; None: there was none.
+        Returns the number of the last example; None without examples.
         """
         self._begin()
         self._ask()
@@ -179,17 +184,18 @@ class Client(Feeder):
             self._post_many(posts)
         return number
 
-    # ---- waiting ----
+    # ---- Waiting ----
 
     def flush(self, timeout: Optional[float] = None) -> None:
-        """Wait until everything is answered. Unavailable: for `timeout` seconds (the client's, where None is
-        given) nothing was; Refused: an example was not taken. A push has no answers: see `close`."""
+        """Wait until all examples are answered. Raises Unavailable without any answer for `timeout`
+        seconds (default: the client's), and Refused for a rejected example. A push client has no
+        answers: see `close`."""
         if self._session:
             self._wait(lambda: not self._waiting(), timeout)
             self._raise_refused()
 
     def close(self) -> None:
-        """Flush, and close the sockets. A push waits until all is sent."""
+        """Flush, and close the sockets. A push client waits until everything is sent."""
         if self._closed:
             return
         try:
@@ -205,7 +211,7 @@ class Client(Feeder):
         if kind is None:
             self.close()
             return
-        try:  # what was sent before the exception is good
+        try:  # examples sent before the exception are valid
             if issubclass(kind, Exception) and not issubclass(kind, Unavailable):
                 self.flush(LEAVE)
         except RunnelError:
@@ -223,7 +229,7 @@ class Client(Feeder):
 
     def _begin(self) -> None:
         if self._closed:
-            raise RunnelError("this client is closed")
+            raise RunnelError("the client is closed")
         if self._session:
             now = clock.monotonic()
             waiting = len(self._session.waiting)
@@ -240,7 +246,7 @@ class Client(Feeder):
             if len(session.waiting) >= self.window:
                 self._wait(lambda: self._waiting() < self.window)
             if wanted:
-                session.wanted[ident] = pending._tell
+                session.wanted[ident] = pending._set_answer
             session.post(ident, frames)
         return pending
 
@@ -260,7 +266,8 @@ class Client(Feeder):
         self._begin()
 
     def _wait(self, done: Callable[[], bool], timeout: Optional[float] = None) -> None:
-        """Until it is so. Unavailable: nothing came from the daemon for so many seconds."""
+        """Wait until done() is true. Raises Unavailable if nothing arrives from the daemon for so
+        many seconds."""
         session = self._session
         assert session
         patience = Patience(session, self.timeout if timeout is None else timeout)
@@ -277,35 +284,37 @@ class Client(Feeder):
         zmq.zmq_poll([(session.socket, IN | OUT if session.unsent else IN), (session.monitor, IN)],
                      milliseconds(seconds))
 
-    # ---- what the model takes ----
+    # ---- Shapes of the model ----
 
-    def _named(self, said: Prediction) -> Prediction:
-        if self._shapes.lacks_names(said.values):
+    def _named(self, prediction: Prediction) -> Prediction:
+        if self._shapes.lacks_names(prediction.values):
             self._wait(self._schema())
-        return said._replace(names=self._shapes.names(said.values.shape[-1]))
+        return prediction._replace(names=self._shapes.names(prediction.values.shape[-1]))
 
     def _items(self, values: Any) -> Any:
-        """The rows of a data frame or an array, each as `x` of a dict; anything else as it is. ValueError: rows of another
-        width, which a model of one column would take for that many steps."""
+        """Convert the rows of a data frame or an array to dicts with `x`; leave anything else
+        unchanged. Raises ValueError for rows of another width, which a model of one column would
+        treat as several steps."""
         if not hasattr(values, "ndim"):
             return values
         self._ask()
         width, columns = values.shape[1] if values.ndim == 2 else None, self._shapes.columns
         if width is not None and columns is not None and width != columns and not self._shapes.by_name:
-            raise ValueError(f"the items are rows of {width}, but a step of this model has {columns} "
-                             f"number{'s' if columns != 1 else ''}: give (n, {columns}), a row an item"
+            raise ValueError(f"expected rows of {columns} "
+                             f"number{'s' if columns != 1 else ''}: pass (n, {columns}), one row per item, got "
+                             f"rows of {width}"
                              + ("; list(items) makes each row that many steps" if columns == 1 else ""))
         return [{"x": row} for row in self._unframed(values, self._shapes.by_name)]
 
     def _names(self, width: int) -> List[str]:
-        """Those of a prediction of so many numbers, in columns of a data frame: words of classes that have come, where each
-        keeps its id, or targets; else numbers."""
+        """Return the column names of predictions with so many numbers, for a data frame: the words
+        of known classes if their ids stay the same, the names of targets, or numbers."""
         shapes, numbers = self._shapes, [f"prediction_{k}" for k in range(width)] if width != 1 else ["prediction"]
         if self._session and shapes.words is not None:
             self._wait(self._schema())
         names = None if shapes.forgets else shapes.names(width)
         group = len(shapes.target_names) or width
-        several = shapes.words is None and width > group  # horizons, or deviations
+        several = shapes.words is None and width > group  # horizons or deviations
         named = [numbers[k] if name is None else f"prediction_{name}" + f"_{k // group}" * several
                  for k, name in enumerate(names or [None] * width)]
         return named if len(set(named)) == width else numbers  # a word may be a number

@@ -1,4 +1,4 @@
-"""A daemon of one's own, for a notebook or a test: `Daemon`, and `run`."""
+"""A local daemon for a notebook or a test: `Daemon` and `run`."""
 from __future__ import annotations
 
 import datetime
@@ -29,32 +29,33 @@ if TYPE_CHECKING:
 Config = Union[Mapping[str, Any], str, "os.PathLike[str]"]
 
 SOCKETS = ("examples", "statistics", "control")
-MEMBERS = {"x", "y", "stream", "time", "end", "learn"}  # of a dict that says more than columns
-START = 60.0  # seconds within which a daemon answers
-END = 20.0  # seconds within which it ends
-LOG = 2000  # characters of its log in a sentence
+MEMBERS = {"x", "y", "stream", "time", "end", "learn"}  # members of a dict other than columns
+START = 60.0  # seconds until the daemon answers
+END = 20.0  # seconds until it ends
+LOG = 2000  # characters of its log in an error message
 
 
 def find_runneld(runneld: Optional[str] = None) -> str:
-    """The program: `runneld`, or the environment's RUNNELD, or in PATH. Unavailable: it is not there."""
+    """Return the program: `runneld`, the environment variable RUNNELD, or runneld in PATH. Raises
+    Unavailable if it is not found."""
     name = runneld or os.environ.get("RUNNELD") or "runneld"
     found = shutil.which(name)
     if not found:
-        raise Unavailable(f"there is no program {name}: install runnel, put runneld into PATH, or name it with "
-                          "runneld= or the environment's RUNNELD")
+        raise Unavailable(f"program not found: {name}: install runnel, add runneld to PATH, or set "
+                          "runneld= or the environment variable RUNNELD")
     return os.path.abspath(found)
 
 
 def _has_ended(process: "subprocess.Popen[bytes]") -> bool:
-    """As its poll() says. But an interruption (Ctrl-C) in the middle of poll() leaves a lock of its own taken, and
-    wait() never returns then."""
+    """Whether poll() reports an exit. After an interruption (Ctrl-C), poll() may keep a lock, and
+    wait() would then never return."""
     if process.returncode is not None:
         return True
     return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 def _end(process: "subprocess.Popen[bytes]", guard: "subprocess.Popen[bytes]", directory: Optional[str]) -> None:
-    """End both, whatever happens, and remove the directory."""
+    """End both processes and remove the directory."""
     try:
         if not _has_ended(process):
             process.terminate()
@@ -74,14 +75,15 @@ def _end(process: "subprocess.Popen[bytes]", guard: "subprocess.Popen[bytes]", d
 
 
 class Daemon:
-    """Starts runneld on sockets in a directory of its own, and ends it: at the end of `with`, with `close`, when
-    the object goes, and when this program ends, in whatever way.
+    """Starts runneld with sockets in its own directory. It ends with `with` or `close`, when the
+    object is deleted, or when this program ends, even by a kill.
 
-    config      a dict as in conf/reference.yaml, the text of such a file, or its path. Where its sockets are, and
-                where its state is, is overruled
-    runneld     the program; None: the environment's RUNNELD, or that in PATH
-    directory   for state, sockets and log, kept afterwards: a later daemon of the same configuration resumes
-                there. None: a temporary one, and nothing waits for its disk
+    config      a dict as in conf/reference.yaml, the text of such a file, or its path. Sockets and
+                state directory are replaced
+    runneld     the program; None: the environment variable RUNNELD, or runneld in PATH
+    directory   for state, sockets and log, kept afterwards: a later daemon with the same
+                configuration resumes from it. None: a temporary directory, without waiting for the
+                disk
     """
 
     def __init__(self, config: Config, *, runneld: Optional[str] = None, directory: Optional[str] = None) -> None:
@@ -101,7 +103,7 @@ class Daemon:
         with open(self.directory / "log", "wb") as log:
             process = subprocess.Popen([program, "--config", str(path), *(word for one in sets for word in ("--set", one))],
                                        stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        # Its input ends when this program does, however it ends.
+        # The guard's input ends with this program.
         guard = subprocess.Popen(["sh", "-c", f"read _; kill {process.pid}"], stdin=subprocess.PIPE,
                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.process = process
@@ -116,37 +118,37 @@ class Daemon:
         end = time.monotonic() + START
         while True:
             if _has_ended(self.process):
-                raise RunnelError(f"runneld has not started:\n{self.log()}")
+                raise RunnelError(f"runneld failed to start:\n{self.log()}")
             try:
                 with self.control(timeout=0.25) as control:
                     control.status()
                 return
             except Unavailable:
                 if time.monotonic() > end:
-                    raise Unavailable(f"runneld does not answer after {START:g} s:\n{self.log()}") from None
+                    raise Unavailable(f"runneld did not answer within {START:g} s:\n{self.log()}") from None
 
     def endpoint(self, name: str) -> str:
-        """Of "examples", "statistics" or "control"."""
+        """Return the endpoint of "examples", "statistics" or "control"."""
         return f"ipc://{self.directory}/{name}"
 
     def log(self) -> str:
-        """The end of what it has said."""
+        """Return the end of the daemon's log."""
         return (self.directory / "log").read_text(encoding="utf-8", errors="replace")[-LOG:]
 
     def client(self, **options: Any) -> Client:
-        """A Client of it."""
+        """Return a Client of the daemon."""
         return Client(self.endpoint("examples"), **options)
 
     def control(self, **options: Any) -> Control:
-        """A Control of it."""
+        """Return a Control of the daemon."""
         return Control(self.endpoint("control"), **options)
 
     def watcher(self, topics: Optional[List[str]] = None, **options: Any) -> Watcher:
-        """A Watcher of it."""
+        """Return a Watcher of the daemon."""
         return Watcher(self.endpoint("statistics"), topics, **options)
 
     def close(self) -> None:
-        """End it: what it was sent is learned, and a checkpoint is written."""
+        """End the daemon after it has learned what was sent and written a checkpoint."""
         self._finish()
 
     def __enter__(self) -> "Daemon":
@@ -158,18 +160,19 @@ class Daemon:
 
 
 def _members(item: Any) -> Dict[str, Any]:
-    """The arguments of `submit` that an item of `run` stands for."""
+    """Convert an item of `run` to arguments of `submit`."""
     if isinstance(item, Mapping) and "x" in item and set(item) <= MEMBERS:
         return dict(item)
     if isinstance(item, tuple):
         if len(item) != 2:
-            raise ValueError(f"a tuple of {len(item)}: an item is x, (x, y), or a dict; x alone is a list or an array")
+            raise ValueError(f"expected x, (x, y) or a dict as an item, got a tuple of {len(item)}; "
+                             "pass x as a list or an array")
         return {"x": item[0], "y": item[1]}
     return {"x": item}
 
 
 class _Rows:
-    """What was sent, and in the end what came back."""
+    """The items sent and their results."""
 
     def __init__(self, client: Client, later: bool) -> None:
         self.client, self.later = client, later
@@ -185,7 +188,7 @@ class _Rows:
     def frame(self) -> "pandas.DataFrame":
         pandas = need_pandas()
         if not self.sent:
-            raise ValueError("there are no items to learn from; is the iterable a generator that has ended?")
+            raise ValueError("no items to learn from; is the iterable an exhausted generator?")
         rows, losses = [], []
         for example, label, _ in self.sent:
             answer, scored = example.wait(), label.wait() if label else None
@@ -203,15 +206,15 @@ class _Rows:
 
 
 def _take_times(frame: Any, name: Optional[Hashable]) -> Tuple[Any, Optional[List[float]]]:
-    """What a frame has beside its column of times, and these as Unix times; None: it has none."""
+    """Return the frame without its time column, and the Unix times; None: no times."""
     pandas, index = need_pandas(), getattr(frame, "index", None)
     kinds = list(frame.dtypes.items()) if isinstance(frame, pandas.DataFrame) else []
     if name is not None and [one for one, _ in kinds].count(name) != 1:
-        raise ValueError(f"time is {name!r:.60}, but the items are not a data frame with one column of this name")
+        raise ValueError(f"time={name!r:.60}: the items are not a data frame with exactly one column of this name")
     dates = [one for one, kind in kinds if pandas.api.types.is_datetime64_any_dtype(kind)]
     if name is None and len(dates) > 1:
-        raise ValueError(f"columns {', '.join(map(repr, dates))} are dates: say with time= which one has the times, and "
-                         "leave out the others")
+        raise ValueError(f"columns {', '.join(map(repr, dates))} are dates: set time= to one of them, and "
+                         "drop the others")
     name = dates[0] if name is None and dates else name
     if name is not None:
         values, frame, what = frame[name], frame.drop(columns=[name]), f"column {name!r:.60}"
@@ -222,7 +225,7 @@ def _take_times(frame: Any, name: Optional[Hashable]) -> Tuple[Any, Optional[Lis
     if not pandas.api.types.is_numeric_dtype(values):
         try:
             if not all(isinstance(value, (str, datetime.date)) for value in values.dropna()):
-                raise ValueError("expected Unix times, or dates")
+                raise ValueError("expected Unix times or dates")
             dates = pandas.to_datetime(values, utc=True)
         except (OverflowError, TypeError, ValueError) as error:
             raise ValueError(f"{what} has no times: {error}") from None
@@ -230,30 +233,33 @@ def _take_times(frame: Any, name: Optional[Hashable]) -> Tuple[Any, Optional[Lis
     times = [float(value) for value in values]
     bad = next((row for row, value in enumerate(times) if not math.isfinite(value)), None)
     if bad is not None:
-        raise ValueError(f"row {bad}: {what} has no time there")
+        raise ValueError(f"row {bad}: {what} has no time")
     return frame, times
 
 
 def run(config: Config, iterable: Iterable[Any], *, stream: str = "", time: Optional[Hashable] = None,
         runneld: Optional[str] = None, directory: Optional[str] = None) -> "pandas.DataFrame":
-    """Have a daemon of its own learn from all items, and hand back what it said: a data frame with a row for each
-    item, in their order. The daemon is ended in any case.
+    """Let a new daemon learn all items, and return a data frame with a row for each item, in order.
+    The daemon ends in any case.
 
-    config      as of Daemon
-    iterable    a data frame, of x alone; or of x; of (x, y), a tuple; or of dicts: columns by name, or x and some of y, stream, time, end, learn.
-                x is as for Client.learn: of a model of one column [1, 2] are two steps of one example, as are [[1], [2]],
-                and a row; rows of a frame or an array are one step each, and are refused in another width
-    stream      of items that name none
-    time        of a data frame the column that has the time of each row: Unix times, or dates, also as texts (UTC where
-                they have no zone); it is not part of x. None: its only column of dates, else its index where that has dates
+    config      see Daemon
+    iterable    a data frame with x; or x; (x, y) tuples; or dicts: columns by name, or x with some
+                of y, stream, time, end, learn. x is as for Client.learn: with a model of one
+                column, [1, 2] is one example of two steps, as is [[1], [2]]. Rows of a frame or an
+                array are one step each, and rejected if their width differs
+    stream      default stream of the items
+    time        for a data frame, the column with the times: Unix times or dates, also as texts (UTC
+                unless they have a zone). It is not part of x. None: the only column of dates, or
+                else the index if it has dates
 
-    Columns: `stream`; `time` where one has it; `prediction`, or `prediction_0`, `prediction_1`, ... (of the last
-    step), and `loss`. With `target: given` and `later` a row's prediction is that of its own y, made before it was
-    learned, and its loss that of this prediction. With `next` the prediction is that of the stream's next x, and the
-    loss that of the prediction made before (`ahead` rows of that stream earlier). With `gaussian` the first half of
-    the columns are means, the second deviations; with `softmax` they are probabilities. With names they are
-    `prediction_NAME`: of targets that have names (`prediction_NAME_0`, `_1` for horizons, or means and deviations), and
-    of classes that are words (by number of those that have not come, and with `forget: lru`).
+    Columns: `stream`; `time` if some item has one; `prediction`, or `prediction_0`, `prediction_1`,
+    ... (of the last step); and `loss`. With `target: given` and `later`, the prediction is that of
+    the row's own y, made before it was learned, and the loss is its loss. With `next`, the
+    prediction is that of the stream's next x, and the loss that of the prediction made `ahead` rows
+    earlier in the stream. With `gaussian`, the first half of the columns are means, the second half
+    deviations; with `softmax` they are probabilities. Named columns are `prediction_NAME`: for
+    named targets (`prediction_NAME_0`, `_1` for horizons, or means and deviations), and for classes
+    that are words (a number for classes without a word yet, and with `forget: lru`).
     """
     frame, times = _take_times(iterable, time)
     with Daemon(config, runneld=runneld, directory=directory) as daemon:

@@ -1,4 +1,4 @@
-"""From the arguments of `learn`, `label` and `predict` to messages, the same for both clients."""
+"""Convert arguments of `learn`, `label` and `predict` to messages, for both clients."""
 from __future__ import annotations
 
 import collections.abc
@@ -17,19 +17,19 @@ Posts = List[Tuple[bytes, Frames]]  # idents and messages
 
 
 class Numbers:
-    """Whose numbers, and the newest of each stream: they count from 1."""
+    """The producer, and the newest number of each stream, from 1."""
 
     def __init__(self, producer: Optional[int], epoch: int) -> None:
         if producer is not None and not 0 < producer < 1 << 64:
-            raise ValueError(f"producer is {producer}; it is a number of 64 bits and not 0")
+            raise ValueError(f"producer must be a 64-bit number and not 0, got {producer}")
         if not 0 <= epoch < 1 << 32:
-            raise ValueError(f"epoch is {epoch}; it is a number of 32 bits")
+            raise ValueError(f"epoch must be a 32-bit number, got {epoch}")
         self.producer = producer if producer is not None else secrets.randbits(64) or 1
         self.epoch = epoch
         self._newest: Dict[bytes, int] = {}
 
     def number(self, key: bytes, count: int = 1) -> int:
-        """The first of the next so many."""
+        """Reserve so many numbers and return the first."""
         newest = self._newest.get(key, 0)
         self._newest[key] = newest + count
         return newest + 1
@@ -43,7 +43,7 @@ class Examples:
 
     def example(self, x: object, y: object, stream: str, time: Time,
                 flags: int) -> "Tuple[Number, bytes, Frames, int]":
-        """Number, ident, frames and steps."""
+        """Return number, ident, frames and steps."""
         key = wire.key_bytes(stream)
         when = shapes.seconds(time)
         x, y = shapes.unframed(x, self.shapes.by_name), shapes.unframed(y, self.shapes.y_by_name)
@@ -58,16 +58,17 @@ class Examples:
         return number, key + header[4:16], (key, x_bytes, y_bytes, header), steps
 
     def _steps(self, x: object) -> int:
-        """Of an x that travels as JSON: a list of lists, of dicts, or of words where a step is one."""
+        """Count the steps of an x that is sent as JSON: a list of lists, of dicts, or of words if a
+        step is one word."""
         if not isinstance(x, (list, tuple, np.ndarray)) or len(x) == 0:
             return 1
         nested = isinstance(x[0], (list, tuple, np.ndarray, collections.abc.Mapping))
         return len(x) if nested or (not self.shapes.mixed and shapes.is_named(x)) else 1
 
     def label(self, of: Number, y: object, flags: int) -> "Tuple[Number, bytes, Frames]":
-        """Likewise, of a label."""
+        """Return number, ident and frames of a label."""
         if not isinstance(of, tuple) or len(of) != len(Number._fields):
-            raise TypeError(f"a label is of an example's Number, as learn() hands it back, not of {of!r:.60}")
+            raise TypeError(f"label() expects the Number that learn() returned, got {of!r:.60}")
         of = Number(*of)
         key = wire.key_bytes(of.stream)
         y = shapes.unframed(y, self.shapes.y_by_name)
@@ -81,7 +82,8 @@ class Examples:
 
     def rows(self, xs: Array, ys: Optional[Array], stream: str, times: Optional[Sequence[float]],
              flags: int) -> "Tuple[Number, Posts]":
-        """An example of one step for each row; xs (rows, columns), ys (rows, targets). The number of the last."""
+        """Make an example of one step for each row: xs (rows, columns), ys (rows, targets). Return
+        the last number and the messages."""
         key = wire.key_bytes(stream)
         x_size, x_bytes = xs.itemsize * xs.shape[1], xs.tobytes()
         y_size, y_bytes = (0, b"") if ys is None else (ys.itemsize * ys.shape[1], ys.tobytes())
@@ -106,7 +108,7 @@ class Examples:
         members.update({name: value for name, (flag, value) in named.items() if flags & flag})
         if when:
             members["time"] = when
-        shapes.json_bytes(members)  # what cannot be sent takes no number
+        shapes.json_bytes(members)  # an example that cannot be sent must not use a number
         number = Number(stream, self.numbers.number(key), epoch)
         members.update(producer=f"{producer:x}", epoch=epoch, sequence=number.sequence)
         ident = key + wire.NUMBERS.pack(epoch, number.sequence)

@@ -1,4 +1,4 @@
-"""What `Client` and `AsyncClient` share: their arguments, their messages, and how long a call waits. Nothing here
+"""The common part of `Client` and `AsyncClient`: arguments, messages and time limits. Nothing here
 waits."""
 from __future__ import annotations
 
@@ -17,28 +17,29 @@ from .session import Answer, Counts, Session
 from .shapes import Array, Shapes
 from .wire import Number
 
-WINDOW = 10000  # examples that may wait for their answers
+WINDOW = 10000  # maximum number of unanswered examples
 TIMEOUT = 30.0  # seconds
-TICK = 0.25  # seconds that one wait lasts at most
-BATCH = 256  # rows that learn_many sends between two looks at the answers
-LEAVE = 5.0  # seconds that the end of `with` waits after an exception, and that of a program
+TICK = 0.25  # seconds of one wait, at most
+BATCH = 256  # rows of learn_many between two looks at the answers
+LEAVE = 5.0  # seconds to wait at the end of `with` after an exception, or of the program
 
 
 Class = Union[str, int]  # a word, or an id
 
 
 class Prediction(NamedTuple):
-    """What the daemon said of an example.
+    """The daemon's prediction for an example.
 
-    values   float32 (outputs,), of several steps (steps, outputs): what the topic `prediction` has, in one
-             row; with loss gaussian means and then deviations. With `target: given` and `later` of its own y,
-             made before it was learned; with `next` of the stream's next x
-    loss     of the targets that this example brought, nats or squared error; None: it brought none
+    values   float32 (outputs,), of several steps (steps, outputs): as in the topic `prediction`;
+             with loss gaussian means, then deviations. With `target: given` and `later`, of its own
+             y, made before it was learned; with `next`, of the stream's next x
+    loss     of the targets in this example, nats or squared error; None: it had no targets
     number   of the example
-    names    of each value of a step. Of classes that are words: the word, None for those that have not come and for
-             the last, the unknown. Of targets with names: the column's name, again for each horizon and for
-             deviations. None: they have no names
-    classes  the target is a class, and the values are probabilities: see `label` and `probabilities`
+    names    of each value of a step. Classes that are words: the word, None for classes without a
+             word yet and for the last one, the unknown. Named targets: the column's name, repeated
+             for horizons and deviations. None: no names
+    classes  the target is a class, and the values are probabilities: see `label` and
+             `probabilities`
     """
 
     values: NDArray[np.float32]
@@ -49,7 +50,8 @@ class Prediction(NamedTuple):
 
     @property
     def probabilities(self) -> Optional[Dict[Class, float]]:
-        """Of the last step that of each class, by its word or number, without the unknown. None: no classes."""
+        """Return the last step's probability of each class, by word or number, without the unknown.
+        None: no classes."""
         last = self.values if self.values.ndim == 1 else self.values[-1]
         named: Sequence[Optional[Class]] = range(len(last)) if self.names is None else self.names
         found = {one: float(value) for one, value in zip(named, last) if one is not None}
@@ -57,25 +59,25 @@ class Prediction(NamedTuple):
 
     @property
     def label(self) -> Optional[Class]:
-        """Of the last step the most probable of these. None: no class, or none has come yet."""
+        """Return the most probable class of the last step. None: no classes, or no class yet."""
         found = self.probabilities
         return max(found, key=found.__getitem__) if found else None
 
 
 def flags_of(end: bool, learn: bool, result: bool = False) -> int:
-    """Those of a header."""
+    """Return the flags of a header."""
     return (wire.END if end else 0) | (0 if learn else wire.DO_NOT_LEARN) | (wire.RESULT if result else 0)
 
 
 class Patience:
-    """How long a call waits: so many seconds after the newest answer; None: without end."""
+    """A time limit that starts again with each answer; None: no limit."""
 
     def __init__(self, session: Session, timeout: Optional[float]) -> None:
         self._session, self._timeout = session, timeout
         self._seen, self._since = session.answers, clock.monotonic()
 
     def left(self) -> float:
-        """Seconds, or Unavailable."""
+        """Return the seconds left, or raise Unavailable."""
         if self._timeout is None:
             return math.inf
         if self._session.answers != self._seen:
@@ -87,14 +89,14 @@ class Patience:
 
 
 class Feeder:
-    """Of both clients the base."""
+    """The base of both clients."""
 
-    _session: Optional[Session]  # None: nothing is acknowledged
+    _session: Optional[Session]  # None: without acknowledgements
 
     def __init__(self, stream: str, window: int, timeout: Optional[float], producer: Optional[int], epoch: int,
                  on_refused: Optional[Callable[[Refused], None]]) -> None:
         if window < 1:
-            raise ValueError(f"window is {window}; at least one example is on its way")
+            raise ValueError(f"window must be at least 1, got {window}")
         wire.key_bytes(stream)
         self.stream, self.window, self.timeout = stream, window, timeout
         self._on_refused = on_refused
@@ -104,12 +106,12 @@ class Feeder:
 
     @property
     def counts(self) -> Counts:
-        """What has become of the examples of a router."""
+        """Counts of the examples of a router."""
         return self._session.counts if self._session else Counts()
 
     @property
     def producer(self) -> int:
-        """Whose numbers they are."""
+        """The producer of the examples."""
         return self._examples.numbers.producer
 
     def _stream(self, stream: Optional[str]) -> str:
@@ -128,7 +130,8 @@ class Feeder:
                     self._on_refused(one)
 
     def _schema(self) -> Callable[[], bool]:
-        """What asks the daemon what its model takes, and says whether it has answered."""
+        """Ask the daemon for the model's shapes; return a function that checks whether it has
+        answered."""
         assert self._session
         ask, what = self._session.ask, f"{self._session.peer.endpoint}: the schema"
         answers: List[Optional[bytes]] = [None]
@@ -144,28 +147,30 @@ class Feeder:
         return answered
 
     def _prediction(self, answer: Answer, number: Number, steps: int) -> Prediction:
-        """RunnelError: the example is safe, but what was said of it is not known."""
+        """Return the prediction. Raises RunnelError if it was lost, although the example is safe.
+        """
         what, values = f"example {number.sequence} of stream {number.stream!r}", answer.prediction
         if values is None:
-            raise RunnelError(f"{what} is safe, but its prediction was lost with a connection: the daemon says each "
-                              "one once")
+            raise RunnelError(f"{what} is safe, but its prediction was lost with a connection: the daemon sends each "
+                              "one only once")
         if len(values) == 0 or len(values) % steps:
-            raise Malformed(f"{what}: a prediction of {len(values)} numbers is not one of {steps} steps")
+            raise Malformed(f"{what}: invalid prediction: {len(values)} numbers for {steps} steps")
         return Prediction(values.reshape(steps, -1) if steps > 1 else values, answer.loss, number,
                           classes=self._shapes.classes)
 
-    # ---- many examples ----
+    # ---- Many examples ----
 
     def _many(self, xs: Any, ys: Any, stream: Optional[str], times: Optional[Sequence[float]],
               learn: bool) -> Iterator[Tuple[Number, Posts]]:
-        """The messages of examples of one step each, some at a time, and the number of the last. They have their
-        numbers when they are asked for: until they are sent, nothing else of the stream may be."""
+        """Yield messages of examples of one step each, in batches, with the number of the last.
+        Numbers are assigned when a batch is yielded: send it before any other example of the
+        stream."""
         xs, ys = self._unframed(xs, self._shapes.by_name), self._unframed(ys, self._shapes.y_by_name)
         xs = xs if isinstance(xs, (np.ndarray, list, tuple)) else list(xs)
         ys = ys if ys is None or isinstance(ys, (np.ndarray, list, tuple)) else list(ys)
         for name, values in (("ys", ys), ("times", times)):
             if values is not None and len(values) != len(xs):
-                raise ValueError(f"there are {len(xs)} xs, but {len(values)} {name}")
+                raise ValueError(f"expected {len(xs)} {name}, one for each of xs, got {len(values)}")
         stream, flags = self._stream(stream), flags_of(False, learn)
         when = None if times is None else [shapes.seconds(time) for time in times]
         if self._is_named(xs) or self._is_named(ys):
@@ -182,7 +187,8 @@ class Feeder:
 
     @staticmethod
     def _unframed(values: Any, names: bool) -> Any:
-        """Of an example each: a series has a number (or word) of each, whatever its index is called."""
+        """Convert a value for each example: a series has one number or word per example, whatever
+        its index."""
         return shapes.unframed(values, names and hasattr(values, "columns"))
 
     def _is_named(self, values: Any) -> bool:
@@ -190,9 +196,9 @@ class Feeder:
 
     @staticmethod
     def _rows(values: Any, what: str, array: Callable[[Any], Array]) -> Array:
-        """All of them, checked before the first is sent."""
+        """Convert all rows, and check them before the first is sent."""
         rows = np.concatenate([array(values[i:i + wire.STEPS_MAX]) for i in range(0, len(values), wire.STEPS_MAX)])
         if len(rows) != len(values):
-            raise ValueError(f"{len(values)} {what} of one step each have {len(rows)} steps")
+            raise ValueError(f"expected one step for each of {len(values)} {what}, got {len(rows)} steps")
         return rows
 

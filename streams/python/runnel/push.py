@@ -1,4 +1,4 @@
-"""A PUSH socket, for a daemon with `examples.socket: pull`: nobody tells what becomes of an example."""
+"""A PUSH socket, for a daemon with `examples.socket: pull`, without acknowledgements."""
 from __future__ import annotations
 
 import math
@@ -13,12 +13,12 @@ from .session import QUEUE, Frames
 
 
 def milliseconds(seconds: Optional[float]) -> Optional[int]:
-    """For a poll; None: without end."""
+    """Convert seconds for a poll; None: no limit."""
     return None if seconds is None else max(0, math.ceil(1000 * seconds))
 
 
 class Push:
-    """Sends, and waits while nobody takes it."""
+    """Sends examples, and waits while no daemon takes them."""
 
     def __init__(self, peer: Peer) -> None:
         self.peer = peer
@@ -29,7 +29,7 @@ class Push:
         peer.connect(self.socket)
 
     def send(self, frames: Frames, timeout: Optional[float]) -> None:
-        """Unavailable: nobody has taken it within so many seconds; it is not sent."""
+        """Send; raises Unavailable without sending if no daemon takes it within so many seconds."""
         end = math.inf if timeout is None else time.monotonic() + timeout
         while True:
             try:
@@ -40,12 +40,13 @@ class Push:
                 if left <= 0:
                     raise Unavailable(
                         f"{self.peer.endpoint}: no daemon took an example within {timeout:g} s; is runneld "
-                        "running, is it paused, and is this its examples.bind, with examples.socket: pull? If not, "
+                        "running, is it paused, and is this its examples.bind with examples.socket: pull? "
+                        "Otherwise use "
                         "socket='router'") from None
                 self.socket.poll(milliseconds(min(left, 1.0)), zmq.POLLOUT)
 
     def close(self, linger: Optional[float]) -> None:
-        """Wait at most so many seconds until everything has been sent."""
+        """Wait at most so many seconds until everything is sent."""
         wait = milliseconds(linger)
         self.socket.close(-1 if wait is None else wait)
         self._context.term()

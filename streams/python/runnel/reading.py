@@ -1,4 +1,5 @@
-"""What a daemon sends as JSON, read as from a stranger: what is not plain JSON of bounded depth is refused whole."""
+"""Parse JSON from a daemon that is not trusted: anything but plain JSON of limited depth is
+rejected."""
 from __future__ import annotations
 
 import json
@@ -6,8 +7,8 @@ from typing import Any, Dict, List, NoReturn, Tuple
 
 from .errors import Malformed, printable
 
-DEPTH = 64  # objects and lists within each other; a daemon sends a tenth of that
-DIGITS = 20  # of a whole number of 64 bits, or its sign
+DEPTH = 64  # nested objects and lists; a daemon sends a tenth of that
+DIGITS = 20  # digits of a 64-bit number with its sign
 INFINITY = float("inf")
 
 
@@ -45,8 +46,9 @@ def _check_depth(value: Any) -> None:
 
 
 def json_object(body: bytes, what: str) -> Dict[str, Any]:
-    """The members of one JSON object. Malformed: `what` is none, has a name twice, a number that is infinite or
-    larger than 64 bits, half of a surrogate pair, or is too deep."""
+    """Return the members of a JSON object. Raises Malformed if `what` is not an object, has a
+    duplicate name, a number that is infinite or larger than 64 bits, half of a surrogate pair, or
+    too much depth."""
     try:
         text = body.decode("utf-8")
         value = _decode(text)

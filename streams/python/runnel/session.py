@@ -1,7 +1,7 @@
-"""One conversation with a daemon's ROUTER socket: what was sent and is not answered yet, and the
-connection. It never waits; `Client` and `AsyncClient` do, each in its own way.
+"""One session with a daemon's ROUTER socket: the unanswered examples and the connection. It never
+waits; `Client` and `AsyncClient` do.
 
-What is not answered is kept in `waiting`, in its order, and sent again on the next connection, from the
+Unanswered examples are kept in order in `waiting`, and sent again on the next connection from the
 oldest on: the daemon learns each number of a producer once."""
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from .peer import Peer
 
 Frames = Tuple[bytes, ...]
 
-QUEUE = 1000  # messages in libzmq's own
-RETRY_FIRST, RETRY_MAX = 0.1, 2.0  # seconds from a connection's end to the next try
-NEVER_MS = 2147483647  # libzmq is not to connect again by itself: it would leave out what was lost
-SILENCE = 60.0  # seconds without an answer after which a connection may be dead without a sign of it
-FRUITLESS = 5  # connections without an answer after which it is the examples' fault
+QUEUE = 1000  # messages in libzmq's queue
+RETRY_FIRST, RETRY_MAX = 0.1, 2.0  # seconds from the end of a connection to the next attempt
+NEVER_MS = 2147483647  # libzmq must not reconnect by itself: it would skip lost messages
+SILENCE = 60.0  # seconds without an answer after which to reconnect
+FRUITLESS = 5  # connections without an answer until Unavailable
 GET_EVENTS, GET_MORE, POLLIN = int(zmq.EVENTS), int(zmq.RCVMORE), int(zmq.POLLIN)
 NOWAIT, MORE = int(zmq.NOBLOCK), int(zmq.NOBLOCK | zmq.SNDMORE)
 OVER = (zmq.EVENT_CLOSED | zmq.EVENT_DISCONNECTED | zmq.EVENT_CONNECT_RETRIED |
@@ -33,22 +33,23 @@ FAILED = (zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL 
           zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL)
 EVENTS = OVER | FAILED | zmq.EVENT_HANDSHAKE_SUCCEEDED
 FLOAT = 4  # bytes
-SCHEMA = bytes(wire.NUMBERS.size)  # the ident of the answer to a schema; examples begin with 1
+SCHEMA = bytes(wire.NUMBERS.size)  # ident of the answer to a schema; examples begin with 1
 
 
 class Answer(NamedTuple):
-    """What has become of an example that somebody waits for."""
+    """The daemon's answer to an example."""
 
     position: int  # in the journal
-    duplicate: bool  # the daemon had it before
-    prediction: Optional[NDArray[np.float32]]  # (numbers,), where it was asked for and came
-    loss: Optional[float]  # likewise, where something was scored
-    refused: Optional[RunnelError]  # Refused, or Malformed: it is safe, but its prediction is damaged
+    duplicate: bool  # the daemon already had it
+    prediction: Optional[NDArray[np.float32]]  # (numbers,), if requested and received
+    loss: Optional[float]  # if requested and scored
+    # Refused, or Malformed: the example is safe, but its prediction is damaged
+    refused: Optional[RunnelError]
 
 
 class Counts:
-    """sent, acknowledged (safe on disk; of these `duplicates`, which the daemon had before), refused,
-    and connections that were lost with examples on their way."""
+    """sent, acknowledged (safe on disk; `duplicates` of these were already at the daemon), refused,
+    and connections lost with examples on their way."""
 
     def __init__(self) -> None:
         self.sent = self.acknowledged = self.duplicates = self.refused = self.reconnects = 0
@@ -58,28 +59,29 @@ class Counts:
 
 
 class Session:
-    """See above. `turn` does all that can be done without waiting."""
+    """See the module. `turn` does everything that does not need to wait."""
 
     def __init__(self, peer: Peer) -> None:
         self.peer = peer
         self.counts = Counts()
-        self.waiting: Dict[bytes, Frames] = {}  # key + epoch and sequence, as in header and answer
-        self.wanted: Dict[bytes, Callable[[Answer], None]] = {}  # who waits for the answer
+        # by key + epoch and sequence, as in header and answer
+        self.waiting: Dict[bytes, Frames] = {}
+        self.wanted: Dict[bytes, Callable[[Answer], None]] = {}  # callbacks for answers
         self.refused: List[Refused] = []  # not raised yet
-        self.answers = 0  # of all kinds: what progress is seen by
+        self.answers = 0  # number of answers of all kinds, which shows progress
         self.connected = False
-        self.ending: Optional[Callable[[], None]] = None  # called before sockets are closed
-        self.why = ""  # nobody is there, as far as it is known
+        self.ending: Optional[Callable[[], None]] = None  # called before the sockets are closed
+        self.why = ""  # why no daemon is connected, if known
         self._unsent: Deque[bytes] = collections.deque()
         self._schema: Optional[Callable[[Optional[bytes]], None]] = None
         self._retry_at, self._retry, self._fruitless = 0.0, RETRY_FIRST, 0
-        self._heard = time.monotonic()
+        self._read_monitord = time.monotonic()
         self._context: "zmq.Context[zmq.Socket[bytes]]" = zmq.Context()
         self.socket: "Optional[zmq.Socket[bytes]]" = None
         self.monitor: "Optional[zmq.Socket[bytes]]" = None
         self._connect()
 
-    # ---- the connection ----
+    # ---- Connection ----
 
     def _connect(self) -> None:
         socket = self._context.socket(zmq.DEALER)
@@ -88,7 +90,7 @@ class Session:
         socket.reconnect_ivl = NEVER_MS
         socket.tcp_keepalive, socket.tcp_keepalive_idle = 1, 60
         self.socket, self.monitor = socket, socket.get_monitor_socket(EVENTS)
-        # Past pyzmq's checks of arguments, which cost more than sending does.
+        # Skips pyzmq's checks of arguments, which take longer than sending.
         self._send: Callable[..., Any] = super(zmq.Socket, socket).send
         self._receive: Callable[..., Any] = super(zmq.Socket, socket).recv
         self._more: Callable[[int], Any] = super(zmq.Socket, socket).get
@@ -107,7 +109,7 @@ class Session:
         self.connected = False
 
     def _drop(self) -> None:
-        """The connection is over; the next one begins with the oldest example."""
+        """Drop the connection; the next one begins with the oldest example."""
         if self.connected and self.waiting:
             self.counts.reconnects += 1
             self._fruitless += 1
@@ -120,19 +122,19 @@ class Session:
         self._retry = min(2 * self._retry, RETRY_MAX)
 
     def close(self) -> None:
-        """What is not answered by now is not sent again."""
+        """Close; unanswered examples are not sent again."""
         self._end()
         self._context.term()
 
-    def _hear(self) -> bool:
-        """Take in what the monitor says; whether the connection is over."""
+    def _read_monitor(self) -> bool:
+        """Handle the monitor's events; return whether the connection is lost."""
         over = False
         while self.monitor is not None and self._events(GET_EVENTS) & POLLIN:
             event = parse_monitor_message(self.monitor.recv_multipart())
             kind, value = int(event["event"]), int(event["value"])
             if kind == zmq.EVENT_HANDSHAKE_SUCCEEDED:
                 self.connected, self.why = True, ""
-                self._heard = time.monotonic()
+                self._read_monitord = time.monotonic()
             elif kind & FAILED:
                 self.why = self.peer.handshake_failed(kind, value, "examples socket of a daemon with "
                                                       "examples.socket: router (for pull: socket='push')")
@@ -141,10 +143,10 @@ class Session:
                 over = True
         return over
 
-    # ---- answers ----
+    # ---- Answers ----
 
     def _read(self) -> None:
-        """Take in all answers that are there."""
+        """Read all available answers."""
         receive, waiting, wanted = self._receive, self.waiting, self.wanted
         plain, size, count = wire.PLAIN, wire.ACKNOWLEDGEMENT.size, 0
         key: Optional[bytes] = None
@@ -160,9 +162,9 @@ class Session:
                 else:
                     self._take(key, answer, self._rest())
                 if not waiting and self._schema is None:
-                    break  # nothing else is to come: to find that out costs more than an answer
+                    break  # no other events: a check would cost more than an answer
         except zmq.Again:
-            if key is not None:  # frames of one message come together
+            if key is not None:  # all frames of one message arrive together
                 self._take(key, b"", [])
         finally:
             if count:
@@ -177,12 +179,12 @@ class Session:
 
     def _progress(self, count: int) -> None:
         self.answers += count
-        self._heard, self._fruitless, self._retry = time.monotonic(), 0, RETRY_FIRST
+        self._read_monitord, self._fruitless, self._retry = time.monotonic(), 0, RETRY_FIRST
 
     def _take(self, key: bytes, answer: bytes, rest: List[bytes]) -> None:
         at = self.peer.endpoint
         if len(answer) != wire.ACKNOWLEDGEMENT.size or answer[0] != 1:
-            raise Malformed(f"{at}: what is there is not the examples socket of a daemon (examples.bind of its "
+            raise Malformed(f"{at}: the peer is not the examples socket of a daemon (examples.bind of its "
                             "configuration)")
         a = wire.Acknowledgement(*wire.ACKNOWLEDGEMENT.unpack(answer))
         if not {wire.ACCEPTED: a.reason == 0, wire.DUPLICATE: a.reason <= wire.OLD_EPOCH,
@@ -198,8 +200,9 @@ class Session:
             schema(rest[0] if rest and a.status == wire.ACCEPTED else b"{}")
             return
         if self.waiting.pop(ident, None) is None:
-            if a.status == wire.REJECTED and not a.epoch and not a.sequence:  # else it was answered before
-                raise RunnelError(f"{at}: the daemon refuses an example ({reason}) and does not say which: "
+            # otherwise it was answered before
+            if a.status == wire.REJECTED and not a.epoch and not a.sequence:
+                raise RunnelError(f"{at}: the daemon rejected an unknown example ({reason}): "
                                   f"{printable(sentence) or 'see its log'}")
             return
         if a.status == wire.DUPLICATE and a.reason == wire.OLD_EPOCH:
@@ -215,8 +218,8 @@ class Session:
         else:
             self.counts.acknowledged += 1
             self.counts.duplicates += a.status == wire.DUPLICATE
-        tell = self.wanted.pop(ident, None)
-        if tell is None:
+        report = self.wanted.pop(ident, None)
+        if report is None:
             if refused is not None:
                 self.refused.append(refused)
             return
@@ -229,12 +232,12 @@ class Session:
             else:
                 prediction = np.frombuffer(rest[0], "<f4")
                 loss = float(np.frombuffer(rest[1], "<f4")[0]) if rest[1] else None
-        tell(Answer(a.position, a.status == wire.DUPLICATE, prediction, loss, problem))
+        report(Answer(a.position, a.status == wire.DUPLICATE, prediction, loss, problem))
 
-    # ---- sending ----
+    # ---- Sending ----
 
     def _try(self, frames: Frames) -> bool:
-        """Send a message, if the queue takes it."""
+        """Send a message; return whether the queue had room."""
         send = self._send
         try:
             for frame in frames[:-1]:
@@ -245,19 +248,19 @@ class Session:
             return False
 
     def post(self, ident: bytes, frames: Frames) -> None:
-        """Send an example now or as soon as can be, and keep it until it is answered."""
+        """Send an example now or as soon as possible, and keep it until it is answered."""
         if not self.waiting:
-            self._heard = time.monotonic()
+            self._read_monitord = time.monotonic()
         self.waiting[ident] = frames
         self.counts.sent += 1
         if self._unsent or not self.connected or not self._try(frames):
             self._unsent.append(ident)
 
-    def ask(self, tell: Callable[[Optional[bytes]], None]) -> None:
-        """Ask for the model's own schema, unless that is under way; `tell` gets its JSON ("{}" of a
-        daemon that does not say it); None: the connection has ended."""
+    def ask(self, report: Callable[[Optional[bytes]], None]) -> None:
+        """Ask for the model's schema, unless already asked; `report` gets its JSON ("{}" from a
+        daemon that does not support it), or None after a lost connection."""
         if self.connected and self._schema is None and self._try((b'{"schema":{}}',)):
-            self._schema = tell
+            self._schema = report
 
     def _pump(self) -> None:
         unsent, waiting = self._unsent, self.waiting
@@ -268,45 +271,46 @@ class Session:
             unsent.popleft()
 
     def descriptors(self) -> List[int]:
-        """Readable, once, when there may be something to do. (libzmq's own: edges, no levels.)"""
+        """Descriptors that become readable once when there may be work (edge-triggered, from
+        libzmq)."""
         return [cast(int, socket.getsockopt(zmq.FD)) for socket in (self.socket, self.monitor) if socket is not None]
 
     @property
     def unsent(self) -> bool:
-        """Whether there is something that the queue had no room for."""
+        """Whether the queue had no room for some messages."""
         return self.connected and bool(self._unsent)
 
     def turn(self) -> None:
-        """Do all that can be done without waiting."""
-        over = self._hear()
+        """Do everything that does not need to wait."""
+        over = self._read_monitor()
         if self.socket is not None:
             self._read()
-        silent = self.connected and self.waiting and time.monotonic() - self._heard > SILENCE
+        silent = self.connected and self.waiting and time.monotonic() - self._read_monitord > SILENCE
         if over or silent:
             self._drop()
         if self.socket is None and time.monotonic() >= self._retry_at:
             self._connect()
         self._pump()
 
-    # ---- what went wrong ----
+    # ---- Errors ----
 
     def unavailable(self, waited: float) -> Unavailable:
-        """A sentence for who has waited so many seconds in vain."""
+        """Return the exception for a wait of so many seconds without success."""
         at = f"{self.peer.endpoint}: "
-        kept = f"; {len(self.waiting)} examples are kept and sent again by the next call" if self.waiting else ""
+        kept = f"; {len(self.waiting)} examples are kept; the next call sends them again" if self.waiting else ""
         if self._fruitless >= FRUITLESS:
-            return Unavailable(f"{at}connections end again and again without an answer, as when examples are "
-                               f"larger than any that the daemon takes{kept}")
+            return Unavailable(f"{at}the daemon repeatedly closes the connection without an answer; are examples "
+                               f"too large for it?{kept}")
         if self.why:
             return Unavailable(f"{at}{self.why}{kept}")
         if self.connected:
-            return Unavailable(f"{at}the daemon has not answered for {waited:g} s; is it paused, or replaying "
+            return Unavailable(f"{at}no answer for {waited:g} s; is the daemon paused, or replaying "
                                f"its journal?{kept}")
-        return Unavailable(f"{at}no daemon was there within {waited:g} s; is runneld running, and is this its "
-                           f"examples.bind, with examples.socket: router? If not, socket='push'{kept}")
+        return Unavailable(f"{at}no daemon connected within {waited:g} s; is runneld running, and is this its "
+                           f"examples.bind with examples.socket: router? Otherwise use socket='push'{kept}")
 
     def raise_refused(self) -> None:
-        """Raise the first refusal that was not raised yet, once."""
+        """Raise the first rejection that was not raised yet."""
         if self.refused:
             first = self.refused[0]
             first.more = len(self.refused) - 1

@@ -1,5 +1,5 @@
-"""From what a program has (lists, arrays, dictionaries) to the bytes of x and y, and what the daemon's
-model takes, as far as it has said so. ValueError and TypeError say what is wrong before it is sent."""
+"""Convert lists, arrays and dictionaries to the bytes of x and y, with the shapes of the daemon's
+model if they are known. Raises ValueError or TypeError before anything is sent."""
 from __future__ import annotations
 
 import collections.abc
@@ -16,7 +16,7 @@ from . import wire
 from .errors import Malformed
 from .reading import texts, whole
 
-COLUMNS_MAX = 1 << 24  # numbers in a step: many times what a daemon allows
+COLUMNS_MAX = 1 << 24  # numbers in a step, more than a daemon allows
 PLAIN = {float, int, np.ndarray, np.float32, np.float64}
 FLOAT, WHOLE = np.dtype("<f4"), np.dtype("<u4")
 Array = NDArray[Any]
@@ -24,21 +24,21 @@ Time = Union[float, datetime.datetime, None]
 
 
 def seconds(time: Time) -> float:
-    """Unix time; 0 = none."""
+    """Convert to Unix time; 0 = none."""
     if time is None:
         return 0.0
     try:
         value = time.timestamp() if isinstance(time, datetime.datetime) else float(time)
     except (TypeError, ValueError):
-        raise TypeError(f"time is {time!r:.60}; it is Unix time in seconds, or a datetime") from None
+        raise TypeError(f"time must be Unix time in seconds or a datetime, got {time!r:.60}") from None
     if not math.isfinite(value):
-        raise ValueError(f"time is {value}; it is Unix time in seconds, or a datetime")
+        raise ValueError(f"time must be Unix time in seconds or a datetime, got {value}")
     return value
 
 
 def unframed(value: Any, names: bool) -> Any:
-    """A data frame of pandas as its rows, a series as its values: by their names as dicts, else as numbers (or words).
-    Anything else as it is."""
+    """Convert a pandas data frame to its rows, and a series to its values: dicts by name, or
+    numbers (or words). Leave anything else unchanged."""
     if not hasattr(value, "to_dict") or not hasattr(value, "to_numpy"):
         return value
     if names:
@@ -48,7 +48,7 @@ def unframed(value: Any, names: bool) -> Any:
 
 
 def is_named(value: object) -> bool:
-    """Whether x or y can travel as JSON only: columns by name, words, classes by name."""
+    """Whether x or y must be sent as JSON: columns by name, words, classes by name."""
     if value is None or type(value) in PLAIN:
         return False
     if isinstance(value, (list, tuple)):
@@ -60,7 +60,7 @@ def is_named(value: object) -> bool:
 
 
 def plain(value: object) -> object:
-    """As JSON has it: numpy's numbers and arrays become Python's, what is missing null."""
+    """Convert to types of JSON: numpy's numbers and arrays become Python's, missing values null."""
     if isinstance(value, collections.abc.Mapping):
         return {str(name): plain(one) for name, one in value.items()}
     if isinstance(value, (list, tuple)):
@@ -71,28 +71,28 @@ def plain(value: object) -> object:
         return None
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
-    raise TypeError(f"a {type(value).__name__} cannot be sent; numbers, strings and None can")
+    raise TypeError(f"cannot send a {type(value).__name__}; expected numbers, strings or None")
 
 
 def json_bytes(message: Mapping[str, object]) -> bytes:
-    """One frame of JSON. ValueError: an infinite number."""
+    """Return one frame of JSON. Raises ValueError for an infinite number."""
     try:
         return json.dumps(message, ensure_ascii=False, allow_nan=False,
                           separators=(",", ":")).encode("utf-8")
     except ValueError:
-        raise ValueError("a number is infinite; send None for what is missing") from None
+        raise ValueError("cannot send an infinite number; use None for missing values") from None
 
 
 def _array(value: object, name: str) -> Array:
-    """Numbers of whatever type."""
+    """Convert to an array of numbers of any type."""
     try:
         array = np.asarray(value)
-        if array.dtype == object:  # None among numbers is what is missing
+        if array.dtype == object:  # None among numbers is a missing value
             array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
-        raise TypeError(f"{name} is no list of numbers: {str(value)[:60]}") from None
+        raise TypeError(f"{name} must be a list of numbers, got {str(value)[:60]}") from None
     if array.dtype.kind not in "fiub":
-        raise TypeError(f"{name} has the type {array.dtype}; numbers are sent as float32 or uint32")
+        raise TypeError(f"{name} must be convertible to float32 or uint32, got the type {array.dtype}")
     return array
 
 
@@ -104,26 +104,26 @@ def _floats(array: Array, name: str) -> Array:
             found = array.astype(FLOAT)
     if not np.isfinite(found).all() and np.isinf(found).any():
         first = array.reshape(-1)[int(np.isinf(found).reshape(-1).argmax())]
-        raise ValueError(f"{name} has {first}, which float32 cannot hold")
+        raise ValueError(f"{name} has {first}, which is outside the range of float32")
     return found
 
 
 def _whole(array: Array, name: str, what: str) -> Array:
-    """Ids of symbols or classes; NaN, of a class, is none."""
+    """Convert to ids of symbols or classes; NaN is a missing class."""
     if array.dtype == WHOLE:
         return array
     values = array.astype(np.float64)
     known = ~np.isnan(values)
     if name == "x" and not known.all():
-        raise ValueError(f"x has NaN, but {what} cannot be missing")
+        raise ValueError(f"x has NaN, but {what} must not be missing")
     bad = known & ((values != np.floor(values)) | (values < 0) | (values >= wire.NO_CLASS))
     if bad.any():
-        raise ValueError(f"{name} has {values[bad].flat[0]:g}; {what} is a whole number from 0")
+        raise ValueError(f"{name} has {values[bad].flat[0]:g}; {what} must be a whole number from 0")
     return np.where(known, values, wire.NO_CLASS).astype(WHOLE)
 
 
 def _checked(schema: object, what: str) -> Dict[str, Any]:
-    """Its members that are used, with the defaults of those that are missing."""
+    """Return the used members of a schema, with defaults for missing ones."""
     found: Dict[str, Any] = {"target_dtype": None, "target": "", "names": [], "kinds": [], "target_names": [],
                              "classes": {}}
     found.update(schema if isinstance(schema, dict) else {})
@@ -144,19 +144,19 @@ def _checked(schema: object, what: str) -> Dict[str, Any]:
 
 
 class Shapes:
-    """What the model takes. None is: not known yet.
+    """The shapes of the model. None: not known yet.
 
-    x_type, y_type   FLOAT or WHOLE (ids of symbols, of classes)
+    x_type, y_type   FLOAT, or WHOLE for ids of symbols or classes
     columns          numbers in a step of x
     targets          numbers in a target; 0: the target is the next x
-    by_name          columns have names; y_by_name: targets that are sent have
-    mixed            some columns are numbers, others symbols: x travels as JSON
+    by_name          columns have names; y_by_name: sent targets have names
+    mixed            some columns are numbers, others symbols: x is sent as JSON
     target           "given", "next", "later", or "" = not known
-    target_names     of targets, also of those that are the next x; []: they have none
+    target_names     names of targets, also if the target is the next x; []: no names
     classes          the target is a class
-    words            those of classes by id, as far as they were known when the daemon was asked
-    forgets          an id may become another word's
-    asked            the daemon was asked, whatever it said
+    words            words of classes by id, at the time of the answer
+    forgets          an id may be given to another word
+    asked            the daemon has answered
     """
 
     def __init__(self) -> None:
@@ -172,8 +172,8 @@ class Shapes:
         self.classes = self.forgets = self.asked = False
 
     def take(self, schema: object, what: str) -> None:
-        """What the daemon says: the answer to a schema, or `schema` of its status. An older daemon says
-        nothing, {}: then it checks, and refuses, each example itself. Malformed: `what` is none."""
+        """Read the daemon's schema: its answer, or `schema` of its status. An older daemon sends
+        {}: then it checks each example itself. Raises Malformed if `what` is not a schema."""
         if schema != {}:
             self._take(_checked(schema, what))
         self.asked = True
@@ -193,11 +193,12 @@ class Shapes:
         self.classes = of_next if self.target == "next" else self.y_type == WHOLE
 
     def lacks_names(self, values: Array) -> bool:
-        """Whether probabilities (.., classes) are of words that have come since the daemon was asked."""
+        """Whether probabilities (.., classes) include words added after the answer."""
         return self.words is not None and bool(self.forgets or values[..., len(self.words):-1].any())
 
     def names(self, count: int) -> "Optional[List[Optional[str]]]":
-        """Those of a prediction of so many numbers: the words of classes, or the columns of targets."""
+        """Return the names of a prediction with so many numbers: words of classes, or columns of
+        targets."""
         targets = len(self.target_names)
         if self.words is not None:
             known: List[Optional[str]] = [*self.words]
@@ -206,8 +207,8 @@ class Shapes:
         return [self.target_names[k % targets] for k in range(count)] if named else None
 
     def x_bytes(self, x: object) -> "tuple[bytes, int]":
-        """The bytes of x, and its steps."""
-        # The usual cases, fast. What is infinite in an array the daemon refuses.
+        """Return the bytes of x, and its number of steps."""
+        # Fast path for the usual cases. The daemon rejects infinite numbers itself.
         if type(x) is np.ndarray and x.dtype is FLOAT and x.shape == (self.columns,):
             return x.tobytes(), 1
         if self._pack is not None and type(x) in (list, tuple):
@@ -215,19 +216,19 @@ class Shapes:
                 if math.inf not in x and -math.inf not in x:  # type: ignore[operator]
                     return self._pack(*x), 1  # type: ignore[misc]
             except (struct.error, OverflowError, TypeError, ValueError):
-                pass  # no step of floats: what follows says why, or knows better
+                pass  # not a step of floats: the following code handles it or raises the error
         array = self.x_array(x)
         return array.tobytes(), len(array)
 
     def x_array(self, x: object, many: bool = False) -> Array:
-        """(steps, columns) float32, or (steps, 1) uint32; many: of as many examples."""
+        """Return (steps, columns) float32 or (steps, 1) uint32; with `many`, a row per example."""
         array = _array(x, "x")
         return self._shaped(array, "x", self.x_type, self.columns, "a symbol", many)
 
     def y_array(self, y: object, steps: Optional[int], many: bool = False) -> Array:
-        """(steps, targets) float32, or (steps, 1) uint32; many: of as many examples."""
+        """Return (steps, targets) float32 or (steps, 1) uint32; with `many`, a row per example."""
         if self.targets == 0:
-            raise ValueError("there is a y, but this model's target is the next x; send no y")
+            raise ValueError("y is not allowed: this model's target is the next x")
         array = self._shaped(_array(y, "y"), "y", self.y_type, self.targets, "a class", many)
         if steps is not None and len(array) != steps:
             raise ValueError(f"x has {steps} steps, but y has targets for {len(array)}")
@@ -243,10 +244,10 @@ class Shapes:
             width = found.shape[-1] if found.ndim else 1
         one_each = width == 1 and found.ndim <= 1
         if found.ndim > 2 or (not one_each and (found.shape[-1] if found.ndim else 1) != width):
-            give = f"(n, {width}), a row an example" if many else f"({width},), or (steps, {width})"
+            form = f"(n, {width}), one row per example" if many else f"({width},), or (steps, {width})"
             raise ValueError(f"{name} has the shape {array.shape}, but a step of this model has {width} "
-                             f"number{'s' if width != 1 else ''}: give {give}")
+                             f"number{'s' if width != 1 else ''}: pass {form}")
         found = found.reshape(-1, width)
         if not 1 <= len(found) <= wire.STEPS_MAX:
-            raise ValueError(f"{name} has {len(found)} steps; an example has 1 to {wire.STEPS_MAX}")
+            raise ValueError(f"{name} must have 1 to {wire.STEPS_MAX} steps, got {len(found)}")
         return found

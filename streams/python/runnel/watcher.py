@@ -14,16 +14,16 @@ from .peer import Path, Peer
 from .reading import json_object, whole
 
 TOPICS = ("status", "loss", "state", "prediction", "event")
-QUEUE = 100000  # messages that wait here for a program that is slow
+QUEUE = 100000  # messages that wait for a slow program
 TICK_MS = 250
 
 
 class Message(Dict[str, Any]):
-    """What a daemon published, as docs/reference/protocol.md has it.
+    """A message that a daemon published, see docs/reference/protocol.md.
 
     topic      "status", "loss", "state", "prediction" or "event"
-    missed     messages of this topic that were lost right before it
-    restarted  the daemon was started again since the message before
+    missed     messages of this topic that were lost directly before it
+    restarted  the daemon was restarted since the last message
     """
 
     topic = ""
@@ -32,14 +32,15 @@ class Message(Dict[str, Any]):
 
 
 class Joined(NamedTuple):
-    """A prediction beside its truth.
+    """A prediction with its truth.
 
-    stream, example  of the example that made the prediction (its number counts from the start of learning)
-    time             at which that example was made, Unix time; None: it had none
-    prediction       as docs/reference/protocol.md has it for the loss; None where it was not published then
+    stream, example  of the example that made the prediction (its number counts from the start of
+                     learning)
+    time             Unix time of that example; None: it had no time
+    prediction       see docs/reference/protocol.md for the loss; None if it was not published then
     target           the truth, numbers in original units, None where not observed; or the class
-    loss, baseline   nats or squared error, and what the simplest forecast had said
-    interval         (low, high) a column, 90%; None while too little is known
+    loss, baseline   nats or squared error, of the prediction and of the baseline forecast
+    interval         (low, high) for each column, 90%; None while it is not known
     step, ahead      in an example of several steps, and with several horizons; else 0 and 1
     """
 
@@ -56,17 +57,17 @@ class Joined(NamedTuple):
 
 
 class Watcher:
-    """Iterates what a daemon publishes. The daemon may come later, go, and come back.
+    """Iterates over the messages of a daemon, which may start later, end, and start again.
 
-    endpoint     of the statistics
-    topics       of TOPICS; None: all. What nobody subscribes to is not built
-    timeout      seconds without a message after which it raises Unavailable; None: wait without end. A daemon
-                 sends `status` every 10 s
-    server_key   the daemon's public key (a file or its 40 characters), where it has keys
+    endpoint     the daemon's statistics socket
+    topics       some of TOPICS; None: all. The daemon does not build messages without subscribers
+    timeout      seconds without a message after which it raises Unavailable; None: no limit. A
+                 daemon sends `status` every 10 s
+    server_key   the daemon's public key (a file or its 40 characters), if it has keys
     key          the file with your own secret key
 
-    `missed` counts the messages that were lost: this program was too slow, or the daemon too far away. What
-    it may miss at the beginning is not counted: it subscribes when the connection is made (`ready`).
+    `missed` counts the lost messages: this program was too slow, or the network. Messages before
+    the subscription are not counted; it begins with the connection (see `ready`).
     """
 
     def __init__(self, endpoint: str = wire.STATISTICS, topics: Optional[Sequence[str]] = None, *,
@@ -75,7 +76,7 @@ class Watcher:
         topics = TOPICS if topics is None else [topics] if isinstance(topics, str) else list(topics)
         for topic in topics:
             if topic not in TOPICS:
-                raise ValueError(f"{topic!r} is no topic; there are {', '.join(TOPICS)}")
+                raise ValueError(f"unknown topic {topic!r}; expected {', '.join(TOPICS)}")
         self.timeout, self.missed = timeout, 0
         self._peer = Peer(endpoint, server_key, key)
         self._wanted = set(topics)
@@ -87,14 +88,14 @@ class Watcher:
         self._peer.prepare(self._socket)
         self._socket.rcvhwm = QUEUE
         self._socket.reconnect_ivl, self._socket.reconnect_ivl_max = 100, 2000
-        # `status` last: when it comes, the others are in force.
+        # `status` is last: when it arrives, the other subscriptions are active.
         for topic in sorted(self._wanted - {"status"}):
             self._socket.subscribe(topic.encode())
         self._socket.subscribe(b"status")
         self._peer.connect(self._socket)
 
     def ready(self, timeout: Optional[float] = 30.0) -> "Watcher":
-        """Wait until the daemon knows the subscriptions: what it publishes after this is not missed."""
+        """Wait until the subscriptions are active: later messages are not missed."""
         while True:
             message = self._next(timeout)
             if message.topic in self._wanted:
@@ -109,7 +110,7 @@ class Watcher:
             if self._socket.poll(int(max(0, min(TICK_MS, 1000 * min(left, TICK_MS))))):
                 return self._read(self._socket.recv_multipart())
             if left <= 0:
-                raise Unavailable(f"{self._peer.endpoint}: nothing came for {timeout:g} s; is runneld running, and is "
+                raise Unavailable(f"{self._peer.endpoint}: no message for {timeout:g} s; is runneld running, and is "
                                   "this its statistics.bind (with keys: server_key, key)?")
 
     def _read(self, frames: List[bytes]) -> Message:
@@ -130,14 +131,15 @@ class Watcher:
         return message
 
     def _malformed(self, topic: str) -> Malformed:
-        return Malformed(f"{self._peer.endpoint}: what comes from there is no message of a daemon: topic {topic!r:.40}")
+        return Malformed(f"{self._peer.endpoint}: received an invalid message: topic {topic!r:.40}")
 
     def __iter__(self) -> Iterator[Message]:
         while True:
             yield self.next()
 
     def next(self, timeout: Optional[float] = None) -> Message:
-        """The next message. Unavailable: none within `timeout` seconds (the watcher's, where None is given)."""
+        """Return the next message. Raises Unavailable without one within `timeout` seconds
+        (default: the watcher's)."""
         timeout = self.timeout if timeout is None else timeout
         while True:
             message = self._kept.pop(0) if self._kept else self._next(timeout)
@@ -150,23 +152,23 @@ class Watcher:
         return (message for message in self if message.topic == topic)
 
     def losses(self) -> Iterator[Message]:
-        """Messages of `loss` alone; others are passed over."""
+        """Yield only messages of `loss`."""
         return self._of("loss")
 
     def states(self) -> Iterator[Message]:
-        """Messages of `state` alone."""
+        """Yield only messages of `state`."""
         return self._of("state")
 
     def predictions(self) -> Iterator[Message]:
-        """Messages of `prediction` alone: the daemon has statistics.predictions: true."""
+        """Yield only messages of `prediction`: the daemon needs statistics.predictions: true."""
         return self._of("prediction")
 
     def events(self) -> Iterator[Message]:
-        """Messages of `event` alone."""
+        """Yield only messages of `event`."""
         return self._of("event")
 
     def join(self) -> Iterator[Joined]:
-        """Predictions beside their truths, each when its truth comes."""
+        """Yield each prediction with its truth, once the truth is known."""
         for message in self.predictions():
             scored = message.get("scored")
             for one in scored if isinstance(scored, list) else [] if scored is None else [scored]:
