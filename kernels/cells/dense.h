@@ -5,7 +5,7 @@
 #include "unit.h"
 
 KIND_CONSTANT struct cell_kind dense_kind = {
-    .kind = {.name = "dense", .what = "feed-forward, without a state", .keys = {"activation"}},
+    .kind = {.name = "dense", .what = "feed-forward, stateless", .keys = {"activation"}},
     .gates = 1,
     .function = true,
     .group_gates = {1},

@@ -59,8 +59,8 @@ static const struct kernels *choose_kernels(struct error *error) {
         if (strcmp(sets[i]->name, wanted) == 0)
             return sets[i];
     error_set(error, EX_UNAVAILABLE,
-              "RUNNEL_ISA=%s: this machine or build has no such instruction set; unset it, or use "
-              "baseline",
+              "RUNNEL_ISA=%s: instruction set not supported by this machine or build; unset "
+              "RUNNEL_ISA, or use baseline",
               wanted);
     return NULL;
 }

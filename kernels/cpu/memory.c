@@ -380,9 +380,9 @@ int network_open(struct network *n, const struct model *model, enum rule rule, s
     n->memory = memory_reserve(n->memory_size);
     if (!n->memory)
         return error_set(error, EX_UNAVAILABLE,
-                         "out of memory for the network: %zu MiB are needed for %zu parameters "
-                         "and a window of %zu steps; lower model.layers or learning.window",
-                         n->memory_size >> 20, model->parameters, window);
+                         "out of memory for the network: %zu parameters and a window of %zu steps "
+                         "need %zu MiB; use smaller model.layers or lower learning.window",
+                         model->parameters, window, n->memory_size >> 20);
     ask_for_large_pages(n->memory, n->memory_size);
     arena = (struct arena){n->memory, 0};
     hand_out(&arena, n, blocks);

@@ -15,11 +15,10 @@ int solution_open(struct solution *solution, const struct model *model, struct e
                sizeof *solution->block);
     if (solution->block)
         return 0;
-    return error_set(
-        error, EX_UNAVAILABLE,
-        "out of memory for the least squares of %zu inputs: lower the last layer's size, or use "
-        "readout: gradient",
-        ls->inputs);
+    return error_set(error, EX_UNAVAILABLE,
+                     "out of memory for the least squares of %zu inputs; lower the last layer's "
+                     "size, or use readout: gradient",
+                     ls->inputs);
 }
 
 void solution_close(struct solution *solution) {

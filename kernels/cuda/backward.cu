@@ -89,7 +89,7 @@ static __device__ __forceinline__ void units_backward(const struct network &n, u
                                                       const struct layer_backward &b,
                                                       float *scratch) {
     typedef struct shape_of<C> shape;
-    static_assert(!shape::finishes || shape::finished_gate > 0, "row 0 is in use until then");
+    static_assert(!shape::finishes || shape::finished_gate > 0, "row 0 is still in use");
     const struct network_layer &l = n.layers[k];
     uint32_t size = l.size;
     if (shape::finishes)

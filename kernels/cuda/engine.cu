@@ -46,7 +46,7 @@ static int cuda_open(struct engine **engine, const struct model *model,
     *engine = NULL;
     if (rule_kind(options->rule)->keeps != KEEPS_NOTHING)
         return error_set(error, EX_UNAVAILABLE,
-                         "no GPU computes another learning.rule than tbptt; use device: cpu");
+                         "the CUDA engine supports only learning.rule: tbptt; use device: cpu");
     struct engine *e = (struct engine *)calloc(1, sizeof *e);
     if (!e)
         return error_set(error, EX_UNAVAILABLE, "out of memory for the CUDA engine");

@@ -73,10 +73,10 @@ static void tell_apart(size_t count, cudaError_t status) {
     cudaGetLastError();
     if (count == 1 || __atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
         return;
-    log_warning("%zu networks are played one after the other, since the GPU could not have them "
-                "side by side: CUDA says: %s (%s); the same results, but an example takes up to "
-                "%zu times as long; free some of the GPU's memory",
-                count, cudaGetErrorString(status), cudaGetErrorName(status), count);
+    log_warning(
+        "cannot run %zu networks in parallel on the GPU: CUDA error: %s (%s); they run one after "
+        "another: same results, but an example takes up to %zu times as long; free GPU memory",
+        count, cudaGetErrorString(status), cudaGetErrorName(status), count);
 }
 
 /* An ensemble of so many, whoever they are. */

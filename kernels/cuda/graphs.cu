@@ -123,11 +123,9 @@ static void end_graphs(struct ensemble *x, cudaError_t status) {
     if (x->graphs_told || cudaPeekAtLastError() != cudaSuccess)
         return;
     x->graphs_told = true;
-    log_warning(
-        "the GPU has no more CUDA graphs for this network: CUDA says: %s (%s); what has none "
-        "is launched kernel by kernel: the same results, but slower; free some of the GPU's "
-        "memory",
-        cudaGetErrorString(status), cudaGetErrorName(status));
+    log_warning("cannot create another CUDA graph for this network: CUDA error: %s (%s); kernels "
+                "are launched one by one instead: same results, but slower; free GPU memory",
+                cudaGetErrorString(status), cudaGetErrorName(status));
 }
 
 static void make_graph(struct ensemble *x, struct captured *place, size_t count) {

@@ -230,7 +230,7 @@ static int refuse(const struct engine *e, const struct need *need, struct error 
     enum { EARLIER_SIZE = 96 };
     char earlier[EARLIER_SIZE] = "";
     if (need->earlier)
-        snprintf(earlier, sizeof earlier, " (%.1f of that of networks that were opened before it)",
+        snprintf(earlier, sizeof earlier, " (including %.1f for networks that were opened earlier)",
                  (double)need->earlier / MIB);
     return error_set(
         error, EX_UNAVAILABLE,
@@ -243,7 +243,7 @@ static int refuse(const struct engine *e, const struct need *need, struct error 
                  need->solution + need->others) /
             MIB,
         (double)(need->plans + need->earlier + need->library) / MIB, earlier,
-        need->earlier ? ", or play fewer networks on it" : "", e->way_out);
+        need->earlier ? ", or run fewer networks on it" : "", e->way_out);
 }
 
 /* Shared memory that a layer as wide as this wants, and the device may not have. */
@@ -255,7 +255,7 @@ static int check_shared(const struct engine *e, struct error *error) {
         return 0;
     return error_set(error, EX_UNAVAILABLE,
                      "a layer of this model needs %zu KiB of a multiprocessor's shared memory, but "
-                     "%s has %zu KiB: make the widest layer smaller%s",
+                     "%s has %zu KiB; use a smaller widest layer%s",
                      most >> 10, e->device.name, e->device.shared >> 10, e->way_out);
 }
 
@@ -309,7 +309,7 @@ static int take_arena(struct engine *e, const struct need *need, struct error *e
     cudaError_t status = cudaMalloc((void **)&e->arena, bytes);
     if (status == cudaSuccess)
         status = cudaMemset(e->arena, 0, bytes);
-    if (cuda_check(status, "taking memory on the GPU", error))
+    if (cuda_check(status, "allocating memory on the GPU", error))
         return -1;
     return cuda_check(copy_tables(e), "copying to the GPU", error);
 }
@@ -348,7 +348,7 @@ int engine_allocate(struct engine *e, struct error *error) {
         slot > UINT32_MAX)
         return error_set(error, EX_UNAVAILABLE,
                          "the model has more than %u numbers in its parameters, its window or one "
-                         "stream, which the CUDA engine cannot count: lower learning.window%s",
+                         "stream, the limit of the CUDA engine; lower learning.window%s",
                          UINT32_MAX, e->way_out);
     if (check_shared(e, error) || take_arena(e, &need, error))
         return -1;

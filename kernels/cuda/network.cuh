@@ -208,7 +208,7 @@ struct network {
     struct network_layer layers[MODEL_LAYERS_MAX];
 };
 
-static_assert(sizeof(struct network) <= 4000, "kernel parameters end at 4096 bytes");
+static_assert(sizeof(struct network) <= 4000, "kernel parameters must fit in 4096 bytes");
 
 /* ---- what a block of a launch works on ---- */
 

@@ -126,7 +126,7 @@ static int reserve(struct ensemble *x, size_t upload, size_t download, struct er
         status = cudaHostAlloc((void **)&x->download.host, 2 * download, cudaHostAllocMapped);
         x->download.capacity = status == cudaSuccess ? 2 * download : 0;
     }
-    return cuda_check(status, "taking memory for a plan", error);
+    return cuda_check(status, "allocating memory for a plan", error);
 }
 
 /* ---- what goes there, and comes back ---- */
@@ -270,7 +270,7 @@ int engine_play(struct engine *e, const struct plan *plan, const struct results 
 /* At most TOGETHER_MAX; or one after the other, where memory lacks. Another thread may
    have opened the engines, and each thread has a current device of its own. */
 static int play_some(const struct engine_part *parts, size_t count, struct error *error) {
-    if (cuda_check(cudaSetDevice(parts[0].engine->device.index), "choosing the GPU", error))
+    if (cuda_check(cudaSetDevice(parts[0].engine->device.index), "selecting the GPU", error))
         return -1;
     struct ensemble *x = ensemble_of(parts, count);
     if (!x && count == 1)

@@ -5,7 +5,8 @@
 #include "kinds.h"
 
 KIND_CONSTANT struct norm_kind none_kind = {
-    .kind = {.name = "none", .what = "rnn, gru and lstm are PyTorch's, weight for weight"},
+    .kind = {.name = "none",
+             .what = "no normalization: rnn, gru and lstm have the same weights as in PyTorch"},
     .source = SOURCE_NOTHING,
     .summary = "",
 };

@@ -7,9 +7,8 @@
 
 KIND_CONSTANT struct norm_kind recurrent_batch_kind = {
     .kind = {.name = "recurrent_batch",
-             .what =
-                 "as batch, apart for each of the first norm_steps steps of a stream (Cooijmans "
-                 "et al., 2017)",
+             .what = "batch normalization with separate statistics for each of the first "
+                     "norm_steps steps of a stream (Cooijmans et al., 2017)",
              .keys = {"gain", "norm_momentum", "norm_steps"}},
     .source = SOURCE_RUNNING,
     .by_age = true,

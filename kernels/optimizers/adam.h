@@ -23,7 +23,7 @@ enum { ADAM_MOMENTS = 2 }; /* averages of the gradient and of its square */
 
 KIND_CONSTANT struct optimizer_kind adam_kind = {
     .name = "adam",
-    .what = "as rmsprop with a running mean of the gradient, both corrected for their start",
+    .what = "rmsprop with a running mean of the gradient; both averages are bias-corrected",
     .keys = {ADAM_KEYS},
     .moments = ADAM_MOMENTS,
     .flops = ADAM_FLOPS};

@@ -5,12 +5,11 @@
 
 #include "optimizers/adam.h"
 
-KIND_CONSTANT struct optimizer_kind adamw_kind = {
-    .name = "adamw",
-    .what = "adam, but weight decay shrinks the parameters",
-    .keys = {ADAM_KEYS},
-    .moments = ADAM_MOMENTS,
-    .flops = ADAM_FLOPS};
+KIND_CONSTANT struct optimizer_kind adamw_kind = {.name = "adamw",
+                                                  .what = "adam with decoupled weight decay",
+                                                  .keys = {ADAM_KEYS},
+                                                  .moments = ADAM_MOMENTS,
+                                                  .flops = ADAM_FLOPS};
 
 struct adamw_numbers {
     struct adam_numbers adam;

@@ -19,12 +19,11 @@
 
 KIND_CONSTANT struct optimizer_kind cocob_kind = {
     .name = "cocob",
-    .what = "coin betting (COCOB-Backprop, Orabona and Tommasi 2017), which has no learning rate",
+    .what = "coin betting without a learning rate (COCOB-Backprop, Orabona and Tommasi, 2017)",
     .keys = {{KIND_KEY(alpha), .maximum = 1e6, .fallback = "100",
-              .what = "what the first steps are divided by",
-              .more =
-                  "With `cocob` the first step of a parameter is 1 / alpha, and later ones grow "
-                  "as they prove right.",
+              .what = "the divisor of the first steps",
+              .more = "With `cocob` the first step of a parameter is 1 / alpha; later steps grow "
+                      "as long as they reduce the loss.",
               .example = "100"}},
     .rateless = true,
     .keeps_start = true,

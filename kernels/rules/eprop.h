@@ -19,8 +19,8 @@
 
 KIND_CONSTANT struct rule_kind eprop_kind = {
     .name = "eprop",
-    .what = "e-prop (Bellec et al., 2020), for lstm: eligibility through the cell's own state, one "
-            "number for each parameter",
+    .what = "e-prop (Bellec et al., 2020), for lstm: eligibility traces through the cell's own "
+            "state, one number per parameter",
     .keeps = KEEPS_TRACE,
     .states = 2,
 };

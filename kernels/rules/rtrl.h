@@ -18,8 +18,8 @@
 
 KIND_CONSTANT struct rule_kind rtrl_kind = {
     .name = "rtrl",
-    .what = "real-time recurrent learning (Williams and Zipser, 1989), exact back to the stream's "
-            "beginning: for small layers",
+    .what = "real-time recurrent learning (Williams and Zipser, 1989), exact back to the start of "
+            "the stream; for small layers",
     .keeps = KEEPS_INFLUENCE,
 };
 

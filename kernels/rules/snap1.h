@@ -23,7 +23,7 @@
 KIND_CONSTANT struct rule_kind snap1_kind = {
     .name = "snap1",
     .what = "SnAp-1 (Menick et al., 2021), for rnn and gru: influence on a parameter's own unit "
-            "alone, one number for each",
+            "only, one number per parameter",
     .keeps = KEEPS_TRACE,
     .states = 1,
     .through_weights = true,

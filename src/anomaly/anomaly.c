@@ -310,13 +310,13 @@ static int check_machine(const struct anomaly *anomaly, struct error *error) {
                     (double)options->groups * (double)bytes_of(anomaly, anomaly->shared_floats);
     if (machine <= 0 || needed <= (options->half ? HALF : 1) * machine)
         return 0;
-    return error_set(
-        error, EX_CONFIG,
-        "anomaly.memory: %zu contexts take %.1f GB for %zu column%s of %zu streams, "
-        "more than %sthis machine's %.1f GB (or its control group's): lower anomaly.memory or "
-        "learning.max_streams, or set anomaly.enabled to false",
-        options->memory, needed / GIGABYTE, options->columns, options->columns == 1 ? "" : "s",
-        options->slots, options->half ? "half of " : "", machine / GIGABYTE);
+    return error_set(error, EX_CONFIG,
+                     "anomaly.memory: %zu contexts for %zu column%s of %zu streams need %.1f GB, "
+                     "more than %sthe %.1f GB of this machine (or control group); lower "
+                     "anomaly.memory or learning.max_streams, or set anomaly.enabled: false",
+                     options->memory, options->columns, options->columns == 1 ? "" : "s",
+                     options->slots, needed / GIGABYTE, options->half ? "half of " : "",
+                     machine / GIGABYTE);
 }
 
 static bool allocate(struct anomaly *anomaly) {
@@ -371,7 +371,7 @@ int anomaly_open(struct anomaly **anomaly, const struct anomaly_options *options
     anomaly_close(anomaly);
     return status ? -1
                   : error_set(error, EX_UNAVAILABLE,
-                              "out of memory for the anomalies of %zu streams: lower "
+                              "out of memory for the anomalies of %zu streams; lower "
                               "anomaly.memory or learning.max_streams",
                               options->slots);
 }

@@ -105,7 +105,7 @@ bool anomaly_is_silent(struct anomaly *anomaly, uint32_t slot, bool *changed);
    or one number for all. Returns the surprise, NaN likewise. `rule`: of alarms of surprise, which
    anomaly_alarm is then asked for; NULL: there are none. */
 enum { SURPRISE_WAKE = 8, SURPRISE_REST_MIN = 8 }; /* steps */
-_Static_assert(SURPRISE_REST_MIN >= SURPRISE_WAKE, "no step would teach the tail");
+_Static_assert(SURPRISE_REST_MIN >= SURPRISE_WAKE, "every step would be left out of the tail");
 #define SURPRISE_BAND 3.0
 #define SURPRISE_IN_BAND 6.0
 double anomaly_wrong(struct anomaly *anomaly, uint32_t slot, const double *errors,

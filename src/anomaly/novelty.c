@@ -31,7 +31,7 @@ enum {
 #define PATIENCE 0.4
 #define PATIENCE_FROM 1000
 
-_Static_assert(LEVEL + 1 == NOVELTY_CONTEXT, "the mean of the last is the last number");
+_Static_assert(LEVEL + 1 == NOVELTY_CONTEXT, "the mean of the last group is its only number");
 
 size_t novelty_floats(size_t memory) {
     return NOVELTY_CONTEXT * (NOVELTY_DELAY + vector_pad(memory));

@@ -49,7 +49,8 @@ static int check_pins(const char *pin, size_t threads, size_t cpus, bool listed,
     if (threads <= cpus)
         return 0;
     return error_set(error, EX_CONFIG,
-                     "learning.pin: %s has %zu CPUs for learning.threads: %zu; lower these, or %s",
+                     "learning.pin: %s has %zu CPUs, fewer than learning.threads: %zu; lower "
+                     "learning.threads, or %s",
                      pin, cpus, threads, listed ? "list more" : "let the daemon use more CPUs");
 }
 

@@ -18,11 +18,11 @@ enum { COUNT_SIZE = 32, SIZE_TEXT = 96, WHY_SIZE = ERROR_TEXT_SIZE - sizeof "aut
 /* ---- The module ---- */
 
 static const struct cuda_module *no_module(struct error *error) {
-    error_set(error, EX_UNAVAILABLE,
-              "the CUDA engine was not found (%s is neither beside the program nor in %s); build "
-              "with configure --with-cuda, name the file in RUNNEL_CUDA_MODULE, or use device: cpu "
-              "or auto",
-              MODULE_FILE, module_directory);
+    error_set(
+        error, EX_UNAVAILABLE,
+        "CUDA engine not found: %s is neither in the program's directory nor in %s; build with "
+        "configure --with-cuda, set RUNNEL_CUDA_MODULE to its path, or use device: cpu or auto",
+        MODULE_FILE, module_directory);
     return NULL;
 }
 
@@ -32,8 +32,8 @@ static const struct cuda_module *load_module(const char *path, const char *devic
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!handle) {
         error_set(error, EX_UNAVAILABLE,
-                  "the CUDA engine cannot be loaded: %s; install what is missing (CUDA's libraries "
-                  "may have to be named in LD_LIBRARY_PATH)%s",
+                  "cannot load the CUDA engine: %s; install the missing library, or add its "
+                  "directory to LD_LIBRARY_PATH%s",
                   dlerror(), cuda_way_out(device));
         return NULL;
     }
@@ -42,13 +42,13 @@ static const struct cuda_module *load_module(const char *path, const char *devic
         return module;
     if (module)
         error_set(error, EX_UNAVAILABLE,
-                  "%s is of another version of runnel (interface %d, this program has %d); install "
-                  "both from one build%s",
-                  path, module->interface, CUDA_MODULE_INTERFACE, cuda_way_out(device));
+                  "%s: expected interface %d, got %d of another version of runnel; install both "
+                  "from one build%s",
+                  path, CUDA_MODULE_INTERFACE, module->interface, cuda_way_out(device));
     else
         error_set(error, EX_UNAVAILABLE,
-                  "%s is no CUDA engine of runnel (it has no " CUDA_MODULE_SYMBOL
-                  "); unset RUNNEL_CUDA_MODULE%s",
+                  "%s: not a CUDA engine of runnel: symbol " CUDA_MODULE_SYMBOL
+                  " not found; unset RUNNEL_CUDA_MODULE%s",
                   path, cuda_way_out(device));
     dlclose(handle);
     return NULL;
@@ -148,7 +148,7 @@ static void print_size(char text[SIZE_TEXT], const struct load *load) {
     if (load->networks == 1)
         snprintf(text, SIZE_TEXT, "%s parameters", count);
     else
-        snprintf(text, SIZE_TEXT, "%zu networks of %zu shape%s, %s parameters in all",
+        snprintf(text, SIZE_TEXT, "%zu networks of %zu shape%s, %s parameters in total",
                  load->networks, load->shapes, load->shapes == 1 ? "" : "s", count);
 }
 
@@ -156,10 +156,10 @@ static void leave_to_cpu(struct engines_choice *choice, const struct load *load,
     char count[COUNT_SIZE], share[SIZE_TEXT] = "";
     print_count(count, load->at_once);
     if (load->networks > 1)
-        snprintf(share, sizeof share, ": %s for a shape and each of %zu thread%s", count,
+        snprintf(share, sizeof share, ": %s per shape and each of %zu thread%s", count,
                  load->threads, load->threads == 1 ? "" : "s");
     snprintf(choice->why, sizeof choice->why,
-             "auto: %s%s, below the %d,%03d from which auto looks for a GPU", size, share,
+             "auto: %s%s, below the %d,%03d at which auto starts to use a GPU", size, share,
              ENGINES_AUTO_PARAMETERS / 1000, ENGINES_AUTO_PARAMETERS % 1000);
 }
 
@@ -189,12 +189,13 @@ static void choose_automatically(struct engines_choice *choice, const struct con
     }
     const char *rule = rule_of_cpu(config);
     if (rule) {
-        snprintf(choice->why, sizeof choice->why, "auto: no GPU computes rule: %s", rule);
+        snprintf(choice->why, sizeof choice->why, "auto: the CUDA engine does not support rule: %s",
+                 rule);
         return;
     }
     const struct cuda_module *module = have_module("auto", &found, &error);
     if (!found) {
-        use_cpu(choice, "there is no runnel-cuda.so beside the program or installed");
+        use_cpu(choice, "runnel-cuda.so not found");
     } else if (!module || module->probe("auto", &device, &error)) {
         use_cpu(choice, error.text);
     } else {

@@ -51,7 +51,7 @@ int conformal_open(struct conformal **conformal, size_t columns, size_t slots,
         return 0;
     conformal_close(conformal);
     return error_set(error, EX_UNAVAILABLE,
-                     "out of memory for the intervals of %zu streams: lower learning.max_streams",
+                     "out of memory for the intervals of %zu streams; lower learning.max_streams",
                      slots);
 }
 

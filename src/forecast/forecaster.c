@@ -731,7 +731,7 @@ int forecaster_open(struct forecaster **forecaster, size_t columns, unsigned exp
     }
     forecaster_close(forecaster);
     return error_set(error, EX_UNAVAILABLE,
-                     "out of memory for the experts of %zu streams: lower learning.max_streams",
+                     "out of memory for the experts of %zu streams; lower learning.max_streams",
                      slots);
 }
 

@@ -92,7 +92,7 @@ int mixture_open(struct mixture **mixture, size_t columns, size_t forecasts, uns
         return 0;
     mixture_close(mixture);
     return error_set(error, EX_UNAVAILABLE,
-                     "out of memory for the mixtures of %zu streams: lower learning.max_streams",
+                     "out of memory for the mixtures of %zu streams; lower learning.max_streams",
                      slots);
 }
 

@@ -31,15 +31,14 @@ static int bench_members(const struct config *config, const char *path, size_t c
                          char text[BENCH_MEMBERS_SIZE], struct error *error) {
     if (!input_has_experts(&config->architecture.input))
         return error_set(error, EX_CONFIG,
-                         "%s: --members needs model.input.scale: forecast, for only then has a "
-                         "daemon members: add --set model.input.scale=forecast and --set "
-                         "model.output.target=next",
+                         "%s: --members requires model.input.scale: forecast; add --set "
+                         "model.input.scale=forecast and --set model.output.target=next",
                          path);
     if (config->members_given && !are_of_preset(config))
-        return error_set(error, EX_CONFIG,
-                         "%s: members are listed there, and --members makes its own: leave one of "
-                         "the two out",
-                         path);
+        return error_set(
+            error, EX_CONFIG,
+            "%s: the configuration lists members, which --members replaces; remove one of the two",
+            path);
     size_t used = (size_t)snprintf(text, BENCH_MEMBERS_SIZE, "members=[");
     for (size_t n = 0; n < count; n++)
         used += (size_t)snprintf(text + used, BENCH_MEMBERS_SIZE - used,
@@ -104,7 +103,7 @@ static int take_device(void *values, const struct option_row *row, const char *t
     struct arguments *a = values;
     if (snprintf(a->device, DEVICE_SIZE, "device=%s", text) >= DEVICE_SIZE ||
         a->overrides.count == OPTION_LIST_MAX)
-        return error_set(error, EX_USAGE, "--%s: found '%s', expected auto, cpu, cuda or cuda:N",
+        return error_set(error, EX_USAGE, "--%s: expected auto, cpu, cuda or cuda:N, got '%s'",
                          row->name, text);
     a->overrides.values[a->overrides.count++] = a->device;
     return 0;
@@ -113,29 +112,31 @@ static int take_device(void *values, const struct option_row *row, const char *t
 static char key_names[CONFIG_NAMES_SIZE];
 
 static const struct option_row rows[] = {
-    {"config", 'f', "FILE", "the configuration, see runnel.yaml(5)",
+    {"config", 'f', "FILE", "configuration file, see runnel.yaml(5)",
      OPTION_FILE(struct arguments, config), .required = true},
     {"set", 's', "KEY=VALUE", "override one key",
      OPTION_LIST(struct arguments, overrides, OPTION_LIST_MAX), .complete = COMPLETE_WORDS,
      .words = key_names},
-    {"device", 0, "NAME", "what to measure: auto, cpu, cuda or cuda:N (the configuration's)",
+    {"device", 0, "NAME", "device to measure: auto, cpu, cuda or cuda:N (the configuration's)",
      OPTION_TAKE(take_device), .complete = COMPLETE_WORDS, .words = "auto cpu cuda"},
-    {"seconds", 0, "S", "measure for about so long (5)", OPTION_SECONDS(struct arguments, seconds)},
-    {"examples", 0, "N", "before that learn N examples and look at memory (2000)",
+    {"seconds", 0, "S", "duration of the measurement (5)",
+     OPTION_SECONDS(struct arguments, seconds)},
+    {"examples", 0, "N", "learn N examples first and check memory (2000)",
      OPTION_COUNT(struct arguments, examples, 1, EXAMPLES_MAX)},
-    {"plan", 0, "N", "examples that wait, where they wait (64)",
+    {"plan", 0, "N", "length of the queue for queued examples (64)",
      OPTION_COUNT(struct arguments, plan, 1, PLAN_MAX)},
     {"members", 0, "K",
-     "measure K networks of the configuration as members of one daemon, 1 to 64, and one of them "
-     "alone (needs model.input.scale: forecast)",
+     "measure K networks of the configuration (1 to 64) as members of one daemon, and one of them "
+     "alone (requires model.input.scale: forecast)",
      OPTION_COUNT(struct arguments, members, 1, CONFIG_MEMBERS_MAX)},
-    {"socket", 0, NULL, "measure through a runneld's socket, too",
+    {"socket", 0, NULL, "also measure through the socket of a runneld",
      OPTION_FLAG(struct arguments, socket)},
-    {"bind", 0, "ENDPOINT", "that socket (tcp://127.0.0.1:*)", OPTION_TEXT(struct arguments, bind)},
-    {"daemon", 0, "PROGRAM", "the runneld (the one beside this program)",
+    {"bind", 0, "ENDPOINT", "address of that socket (tcp://127.0.0.1:*)",
+     OPTION_TEXT(struct arguments, bind)},
+    {"daemon", 0, "PROGRAM", "path of runneld (in the directory of this program)",
      OPTION_FILE(struct arguments, daemon)},
     {"json", 'j', NULL, "print JSON", OPTION_FLAG(struct arguments, json)},
-    {"parameters", 0, "FILE", "learn the examples, write the parameters, and measure nothing",
+    {"parameters", 0, "FILE", "learn the examples and write the parameters, without measuring",
      OPTION_FILE(struct arguments, parameters)},
     OPTIONS_LAST,
 };
@@ -174,7 +175,7 @@ static int load_all(struct bench *b, struct error *error) {
     if (bench_members(&b->config, a->config, a->members, a->making, error))
         return -1;
     if (a->overrides.count == OPTION_LIST_MAX)
-        return error_set(error, EX_USAGE, "--members: there is no room beside so many of --set");
+        return error_set(error, EX_USAGE, "--members: too many --set options; remove some");
     a->overrides.values[a->overrides.count++] = a->making;
     return load(b, error);
 }
@@ -385,11 +386,10 @@ int main(int argc, char **argv) {
     const struct command_line line = {
         .name = "runnel-bench",
         .operands = "",
-        .summary = "Measures how long a configuration takes to learn one example, and how long "
-                   "this machine would need at best.",
-        .ending =
-            "Exit status: 0 done, 64 usage, 69 unavailable, 70 internal, 71 out of memory, 74 a "
-            "file, 75 interrupted, 78 configuration.",
+        .summary = "Measures the time that a configuration takes to learn one example, and the "
+                   "least time that this machine needs.",
+        .ending = "Exit status: 0 success, 64 usage, 69 unavailable, 70 internal error, 71 out of "
+                  "memory, 74 I/O error, 75 interrupted, 78 configuration.",
         .groups = {{NULL, rows, &arguments}},
     };
     char **operands;

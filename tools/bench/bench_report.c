@@ -132,7 +132,9 @@ static void print_machine(const struct bench_report *r, const struct findings *f
     const struct figure *rate = &f->machine.multiply_add;
     printf("\nThis machine's ceilings, one core, %s, median of %zu rounds%s\n",
            r->machine.loops->name, r->rounds,
-           r->machine.reported ? "" : " (it does not report all cache sizes: assumed)");
+           r->machine.reported
+               ? ""
+               : " (cache sizes are partly assumed: this machine does not report all)");
     printf("  multiply-add        %6.1f (best %6.1f, spread %2.0f%%) GFLOP/s\n",
            rate->median / GIGA, rate->maximum / GIGA, rate->spread * PERCENT);
     for (int level = 0; level < LEVELS; level++)
@@ -165,8 +167,8 @@ static void print_floor_line(const char *name, const struct work *work,
 
 static void print_floor(const struct findings *f, enum bench_mode mode) {
     struct work sum = {0};
-    printf("\nWhat one example needs, %-14s%12s%12s%12s%10s%10s%10s%10s\n", mode_names[mode],
-           "kflop", "kB read", "kB updated", "flops us", "bytes us", "stages us", "floor us");
+    printf("\nCost of one example, %-17s%12s%12s%12s%10s%10s%10s%10s\n", mode_names[mode], "kflop",
+           "kB read", "kB updated", "flops us", "bytes us", "stages us", "floor us");
     for (int phase = 0; phase < PHASES; phase++) {
         const struct work *w = &f->work[mode].phases[phase];
         print_floor_line(floor_phase_names[phase], w, &f->phases[mode][phase]);
@@ -175,7 +177,7 @@ static void print_floor(const struct findings *f, enum bench_mode mode) {
         sum.updated += w->updated;
     }
     print_floor_line(f->launches[mode] > 0 ? "sum, and launches" : "sum", &sum, &f->floor[mode]);
-    printf("  working sets: weights %.0f kB; what is updated %.0f kB\n",
+    printf("  working sets: weights %.0f kB; updated memory %.0f kB\n",
            f->work[mode].weights_set / KILO, f->work[mode].updated_set / KILO);
     if (f->launches[mode] > 0)
         printf("  stages: %.2f forward, %.2f backward, %.2f optimizer; launches: %.3f\n",
@@ -212,7 +214,7 @@ static void print_mode(const struct bench_report *r, const struct findings *f,
 static void print_times(const struct bench_report *r, const struct findings *f) {
     const struct figure *socket = &f->parts[PART_SOCKET];
     printf("\nMicroseconds for an example%9s%10s%10s%10s%10s\n", "median", "best", "spread",
-           "floor", "of it");
+           "floor", "floor %");
     for (int mode = 0; mode < MODES; mode++)
         print_mode(r, f, mode);
     if (socket->median > 0) {
@@ -220,7 +222,7 @@ static void print_times(const struct bench_report *r, const struct findings *f) 
         printf("    %.0f examples/s, %.0f%% of the rate in-process (queued)\n",
                MICRO / socket->median, f->parts[PART_QUEUED].median / socket->median * PERCENT);
     }
-    printf("  (queued: %zu examples in one plan; %% of it: floor over median)\n", r->plan);
+    printf("  (queued: %zu examples in one plan; floor %%: floor over median)\n", r->plan);
 }
 
 /* A ratio of two times is no better known than these. */
@@ -229,8 +231,8 @@ static void print_noise(const struct findings *f) {
     for (int mode = 0; mode < MODES; mode++)
         most = fmax(most, fmax(findings_whole(f, mode)->spread, findings_lone(f, mode)->spread));
     if (most > NOISY)
-        printf("  (noisy: the times spread by up to %.0f%%, and 'times as long' is as uncertain; "
-               "measure longer with --seconds, with nothing beside it)\n",
+        printf("  (noisy: the times spread by up to %.0f%%, and so does 'times as long'; use a "
+               "larger --seconds on an idle machine)\n",
                most * PERCENT);
 }
 
@@ -243,10 +245,9 @@ static void print_members(const struct bench_report *r, const struct findings *f
         printf("  %-58s%10.2f%10.2f%16.2f%14.2f\n", mode_names[mode], all / count,
                f->floor[mode].floor * MICRO / count, lone, all / lone);
     }
-    printf(
-        "  (%zu thread%s; one network: the first member alone; times as long: all members, beside "
-        "that)\n",
-        r->threads, text_s(r->threads));
+    printf("  (%zu thread%s; one network: the first member alone; times as long: all members over "
+           "one network)\n",
+           r->threads, text_s(r->threads));
     print_noise(f);
 }
 

@@ -118,7 +118,7 @@ static int bench_sender_open(struct bench_sender **sender, void *zmq_context, co
         s->started = true;
         return 0;
     } else {
-        error_set(error, EX_OSERR, "cannot start a thread to send from");
+        error_set(error, EX_OSERR, "cannot start a sender thread");
     }
     bench_sender_close(sender);
     return -1;
@@ -187,13 +187,13 @@ static int remove_entry(const char *path, const struct stat *status, int type, s
 static int find_program(char *path, size_t size, struct error *error) {
     ssize_t length = readlink("/proc/self/exe", path, size - 1);
     if (length < 0)
-        return error_set(error, EX_OSERR, "runneld was not found: name it with --daemon");
+        return error_set(error, EX_OSERR, "runneld not found; pass its path with --daemon");
     path[length] = '\0';
     char *slash = strrchr(path, '/');
     snprintf(slash + 1, size - (size_t)(slash + 1 - path), "runneld");
     if (access(path, X_OK) == 0)
         return 0;
-    return error_set(error, EX_UNAVAILABLE, "%s: %s; name the daemon with --daemon", path,
+    return error_set(error, EX_UNAVAILABLE, "%s: %s; pass the path of runneld with --daemon", path,
                      strerror(errno));
 }
 
@@ -226,7 +226,7 @@ static int start_daemon(struct bench_socket *socket, const struct bench_socket_o
     char **arguments =
         calloc(2 * (options->override_count + OVERRIDES) + 4, sizeof(char *)); /* and NULL */
     if (!arguments)
-        return error_set(error, EX_OSERR, "out of memory to start %s", program);
+        return error_set(error, EX_OSERR, "out of memory: cannot start %s", program);
     size_t n = 0;
     arguments[n++] = program;
     arguments[n++] = "--config";
@@ -268,7 +268,8 @@ static int tell_log(const struct bench_socket *socket, struct error *error) {
         fclose(file);
     for (char *c = tail; *c; c++)
         *c = *c == '\n' ? ' ' : *c;
-    return error_set(error, EX_UNAVAILABLE, "runneld does not answer; its log ends with: %s", tail);
+    return error_set(error, EX_UNAVAILABLE, "runneld does not respond; its log ends with: %s",
+                     tail);
 }
 
 /* ---- the control socket ---- */
@@ -305,7 +306,8 @@ static int read_status(struct bench_socket *socket, struct reading *reading, str
     reading->examples = socket->examples = (uint64_t)examples;
     snprintf(reading->endpoint, sizeof reading->endpoint, "%s", endpoint);
     json_decref(reply);
-    return bad ? error_set(error, EX_SOFTWARE, "runneld's status lacks what it should carry") : 0;
+    return bad ? error_set(error, EX_SOFTWARE, "invalid status reply from runneld: missing fields")
+               : 0;
 }
 
 /* Connect when the daemon has bound its sockets, or has ended. */
@@ -339,7 +341,7 @@ static int make_directory(struct bench_socket *socket, struct error *error) {
         return 0;
     socket->directory[0] = '\0';
     return error_set(error, EX_UNAVAILABLE,
-                     "cannot make a directory in %s; let TMPDIR name one with a short path",
+                     "cannot create a directory in %s; set TMPDIR to a directory with a short path",
                      temporary && *temporary ? temporary : "/tmp");
 }
 
@@ -348,7 +350,7 @@ int bench_socket_open(struct bench_socket **socket, const struct bench_socket_op
                       struct error *error) {
     struct bench_socket *s = *socket = calloc(1, sizeof *s);
     if (!s)
-        return error_set(error, EX_OSERR, "out of memory to start a daemon");
+        return error_set(error, EX_OSERR, "out of memory: cannot start a daemon");
     struct reading reading;
     if (make_directory(s, error) == 0 && start_daemon(s, options, error) == 0 &&
         await_daemon(s, error) == 0 && read_status(s, &reading, error) == 0 &&
