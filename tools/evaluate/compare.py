@@ -14,11 +14,11 @@ class Comparison:
     """newest: the examples of the stream of the last one; truth, last (examples, columns): what came, and what was there `ahead` steps before it, NaN where
     there is no target; forecasts {method: (examples, columns)} of what came, said then."""
 
-    TELL = 500  # examples
+    REPORT_EVERY = 500  # examples
 
-    def __init__(self, examples, rivals, told=lambda n: None, ahead=1):
+    def __init__(self, examples, rivals, report=lambda n: None, ahead=1):
         """`rivals` as all_rivals gives it; examples as `runnel-feed --print` writes them, one step each;
-        told(n) is called now and then."""
+        report(n) is called now and then."""
         columns = len(examples[0]["x"])
         self.truth = np.array([[math.nan if v is None else v for v in e["x"]] for e in examples])
         self.forecasts = {name: np.full(self.truth.shape, math.nan) for name in rivals}
@@ -34,23 +34,23 @@ class Comparison:
                 past.clear()
         lanes = {}
         for n, example in enumerate(examples):
-            if n % self.TELL == 0:
-                told(n)
+            if n % self.REPORT_EVERY == 0:
+                report(n)
             lane = lanes.pop(example["stream"], None) or Lane(columns, rivals, ahead)
             if self.before[n] >= 0:
-                x, known, all_said = lane.past[0]
+                x, known, forecasts = lane.past[0]
                 self.last[n] = np.where(known, x, math.nan)
-                for name, said in all_said.items():
-                    self.forecasts[name][n] = np.where(np.isfinite(said), said, x)
+                for name, forecast in forecasts.items():
+                    self.forecasts[name][n] = np.where(np.isfinite(forecast), forecast, x)
             lane.take(self.truth[n])
             if not example.get("end"):
                 lanes[example["stream"]] = lane
 
-    def add(self, name, said):
+    def add(self, name, predicted):
         """What a method said after each example, {its number from 0: (columns,)}."""
         forecast = self.forecasts[name] = np.full(self.truth.shape, math.nan)
         for n in np.flatnonzero(self.before >= 0):
-            forecast[n] = said.get(self.before[n], math.nan)
+            forecast[n] = predicted.get(self.before[n], math.nan)
 
     def finish(self, main):
         """Compare where the network, called `main`, has a forecast."""
@@ -105,5 +105,5 @@ class Lane:
         seen = np.isfinite(x)
         self.x = np.where(seen, x, self.x)
         self.known = self.known | seen
-        said = {name: rival.take(self.x, seen) for name, rival in self.rivals.items()}
-        self.past.append((self.x, self.known, said))
+        forecasts = {name: rival.take(self.x, seen) for name, rival in self.rivals.items()}
+        self.past.append((self.x, self.known, forecasts))

@@ -50,18 +50,19 @@ def draw(path, title, names, comparison, rivals, bands, times):
     try:
         figure.savefig(path, dpi=120)
     except (OSError, ValueError) as problem:
-        give_up(f"the plot cannot be written: {problem}")
+        give_up(f"cannot write the plot: {problem}")
 
 
 def draw_column(panel, x, rows, k, comparison, bands):
-    truth, said = comparison.truth[rows, k], comparison.forecasts[comparison.main][rows, k]
+    truth, forecast = comparison.truth[rows, k], comparison.forecasts[comparison.main][rows, k]
     if bands is not None and np.isfinite(bands[rows, k]).any():
         low, high = bands[rows, k, 0], bands[rows, k, 1]
         panel.fill_between(x, low, high, color=BAND, alpha=0.35, linewidth=0, label="90% band")
         missed = (truth < low) | (truth > high)
-        panel.plot(x[missed], truth[missed], "o", color=MISS, markersize=3, label="outside of it")
+        panel.plot(x[missed], truth[missed], "o", color=MISS, markersize=3,
+                   label="outside the band")
     panel.plot(x, truth, color=TRUTH, linewidth=1.1, label="truth")
-    panel.plot(x, said, color=FORECAST, linewidth=1.1, label="forecast, one step before")
+    panel.plot(x, forecast, color=FORECAST, linewidth=1.1, label="forecast, one step before")
     calm = truth[np.isfinite(truth) & ~comparison.wild[rows, k]]
     if len(calm) and calm.max() > calm.min():
         room = MARGIN * (calm.max() - calm.min())

@@ -68,7 +68,7 @@ class Autoregression:
         self.levels = [Moments(MEMORY, LIMIT) for _ in range(columns)]
         self.changes = [Moments(MEMORY, LIMIT) for _ in range(columns)]
         self.known = np.zeros(columns, bool)
-        self.past, self.waiting = None, collections.deque(maxlen=ahead)  # what steps said, oldest first
+        self.past, self.waiting = None, collections.deque(maxlen=ahead)  # what steps forecast, oldest first
 
     def prior(self, groups):
         return np.tile(np.eye(self.inputs) / self.PRIOR, (groups, 1, 1))
@@ -96,14 +96,14 @@ class Autoregression:
         phi = np.clip(rows.T.reshape(groups, -1), -self.FAR, self.FAR)
         phi = np.concatenate([phi, np.ones((groups, 1))], axis=1)[:, :, None]
         self.waiting.append((x, unit, phi, self.known))
-        return x + unit * self.say(phi)
+        return x + unit * self.predict(phi)
 
-    def say(self, phi):
+    def predict(self, phi):
         return (self.weight.transpose(0, 2, 1) @ phi).reshape(-1)
 
     def learn(self, y, phi, seen):
         y = np.clip(y, -self.FAR_TARGET, self.FAR_TARGET)
-        error = np.where(seen, y - self.say(phi), 0).reshape(len(self.weight), 1, -1)
+        error = np.where(seen, y - self.predict(phi), 0).reshape(len(self.weight), 1, -1)
         gain = self.p @ phi
         q = phi.transpose(0, 2, 1) @ gain
         if not ((q >= 0) & (q < self.SINGULAR)).all():
@@ -133,26 +133,26 @@ class Guarded:
         self.last = [None] * columns
 
     def take(self, x, seen):
-        said = np.full(len(x), np.nan)
+        forecast = np.full(len(x), np.nan)
         for k in np.flatnonzero(seen):
-            said[k] = self.step(k, float(x[k]))
-        return said
+            forecast[k] = self.step(k, float(x[k]))
+        return forecast
 
     def step(self, k, x):
         if self.last[k] is not None:
             self.changes[k].add(x - self.last[k])
         self.last[k] = x
         try:
-            said = self.ask(k, x)
+            forecast = self.predict(k, x)
         except (ArithmeticError, ValueError, IndexError):  # too early, or its numbers overflow
             return math.nan
-        return said if abs(said - x) <= self.FAR * usual_change(self.changes[k]) else math.nan
+        return forecast if abs(forecast - x) <= self.FAR * usual_change(self.changes[k]) else math.nan
 
 
 class Series(Guarded):
     """One of its time_series."""
 
-    def ask(self, k, x):
+    def predict(self, k, x):
         self.models[k].learn_one(x)
         return self.models[k].forecast(horizon=1)[0]
 
@@ -163,15 +163,15 @@ class Regression(Guarded):
     def __init__(self, columns, make):
         super().__init__(columns, make)
         self.past = [collections.deque(maxlen=LAGS) for _ in range(columns)]
-        self.asked = [None] * columns
+        self.features = [None] * columns
 
-    def ask(self, k, x):
+    def predict(self, k, x):
         past = self.past[k]
-        if self.asked[k]:
-            self.models[k].learn_one(self.asked[k], x - past[0])
+        if self.features[k]:
+            self.models[k].learn_one(self.features[k], x - past[0])
         past.appendleft(x)
-        self.asked[k] = {n: past[min(n, len(past) - 1)] - x for n in range(1, LAGS)}
-        return x + self.models[k].predict_one(self.asked[k])
+        self.features[k] = {n: past[min(n, len(past) - 1)] - x for n in range(1, LAGS)}
+        return x + self.models[k].predict_one(self.features[k])
 
 
 # What --rivals takes.

@@ -27,7 +27,7 @@ def program(name):
     beside = pathlib.Path(__file__).resolve().parent / name
     found = str(beside) if os.access(beside, os.X_OK) else shutil.which(name)
     if not found:
-        give_up(f"there is no {name}, neither beside this program nor in PATH; on Debian: "
+        give_up(f"{name} not found in the directory of this program or in PATH; on Debian: "
                 "apt-get install runnel runnel-tools")
     return found
 
@@ -35,15 +35,15 @@ def program(name):
 @contextlib.contextmanager
 def undisturbed():
     """A signal ends this program only when what is started meanwhile is known, and so is ended, too."""
-    came = []
-    before = {number: signal.signal(number, lambda number, _: came.append(number))
+    received = []
+    before = {number: signal.signal(number, lambda number, _: received.append(number))
               for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        for number in came[:1]:
+        for number in received[:1]:
             signal.raise_signal(number)
 
 
@@ -54,8 +54,8 @@ class Prediction:
 
     def __init__(self, message, horizon=None):
         of = lambda values: values if horizon is None or not values else values[horizon]
-        said = of(message["prediction"])
-        self.x = numbers(said["mean"] if isinstance(said, dict) else said)
+        mean = of(message["prediction"])
+        self.x = numbers(mean["mean"] if isinstance(mean, dict) else mean)
         self.loss = message.get("loss")
         interval = of(message.get("interval"))
         self.interval = np.array([p or (math.nan,) * 2 for p in interval]) if interval else None
@@ -156,7 +156,7 @@ class Run:
             if value != known:
                 known, since = value, time.monotonic()
             if time.monotonic() - since > PATIENCE:
-                give_up(f"{what} did not come; it stopped at {value}")
+                give_up(f"timed out waiting for {what}; it stopped at {value}")
             time.sleep(0.01)
 
     def status(self):
@@ -164,12 +164,12 @@ class Run:
             [program("runnel-ctl"), "status", "--json", "--connect",
              self.endpoint("control")], stdout=subprocess.PIPE, text=True, check=False)
         if reply.returncode != 0:
-            give_up("the daemon does not answer")
+            give_up("the daemon does not respond")
         return json.loads(reply.stdout)
 
-    def feed(self, lines, numbers, told):
+    def feed(self, lines, numbers, report):
         """Send the examples, lines of JSON, and wait until all of them are learned and recorded. A
-        prediction has about so many `numbers`; told(n) is called now and then."""
+        prediction has about so many `numbers`; report(n) is called now and then."""
         self.wait_until("the daemon's first status",
                         lambda: None if self.recorder.status else "start")
         command = [program("runnel-feed"), "json", "--quiet", "--connect", self.endpoint("examples")]
@@ -181,7 +181,7 @@ class Run:
                 feeder = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=file, text=True)
             for sent in range(0, len(lines), ahead):
                 self.keep_pace(sent - ahead)
-                told(max(0, sent - ahead))
+                report(max(0, sent - ahead))
                 feeder.stdin.write("".join(lines[sent:sent + ahead]))
                 feeder.stdin.flush()
             feeder.stdin.close()

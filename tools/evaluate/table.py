@@ -41,7 +41,7 @@ THOUSANDS = re.compile(r"[-+]?\d{1,3}(,\d{3})+(\.\d*)?")
 GAP = 1.5           # times the usual step of time
 UNIX_LEAST = 1e8    # seconds: 1973
 UNIX_MILLISECONDS = 1e13
-NO_TIME = "is a time in an unknown form (see --time-format)"
+NO_TIME = "is a time in an unknown format (see --time-format)"
 LARGEST = 3.4028235e38    # of 32 bits
 
 Column = collections.namedtuple("Column", "name kind why")  # kind: number, index, time, stream, other, unused
@@ -103,7 +103,8 @@ class Table:
         good = [row for row in rows if len(row) == len(first)][:most or None]
         if len(good) < (1 - FEW) * len(rows):
             raise Unusable(f"{path}: the first line has {len(first)} field{'s' * (len(first) != 1)}, "
-                           f"but {len(rows) - len(good)} of {len(rows)} rows have another number of them")
+                           f"but {len(rows) - len(good)} of {len(rows)} rows have a different "
+                           "number")
         self.ragged = 0 if len(good) == most else len(rows) - len(good)
         rows, self.rows = good, len(good)
         self.cut = len(good) == most
@@ -127,14 +128,15 @@ class Table:
 
     def read_lines(self):
         if not self.path.exists():
-            raise Unusable(f"there is no file {self.path}")
+            raise Unusable(f"{self.path}: file not found")
         if self.path.is_dir():
-            raise Unusable(f"{self.path} is a directory; name a CSV file in it")
+            raise Unusable(f"{self.path} is a directory; pass a CSV file")
         try:
             with (gzip.open if self.path.suffix == ".gz" else open)(self.path, "rb") as file:
                 content = file.read()
         except (OSError, EOFError) as problem:
-            raise Unusable(f"{self.path} cannot be read: {getattr(problem, 'strerror', None) or problem}")
+            raise Unusable(f"cannot read {self.path}: "
+                           f"{getattr(problem, 'strerror', None) or problem}")
         try:
             lines = content.decode("utf-8-sig").splitlines(keepends=True)
         except UnicodeDecodeError:
@@ -142,7 +144,7 @@ class Table:
         if not any(line.strip() for line in lines):
             raise Unusable(f"{self.path} is empty")
         if any("\0" in line for line in lines[:SAMPLE]):
-            raise Unusable(f"{self.path} is no text: a table is lines of fields, as CSV has them")
+            raise Unusable(f"{self.path} is not a text file; expected CSV")
         return lines
 
     def read_rows(self, lines, most):
@@ -158,7 +160,7 @@ class Table:
                     break
             return rows, begins
         except csv.Error as problem:
-            raise Unusable(f"{self.path} is no CSV file: {problem}")
+            raise Unusable(f"{self.path}: invalid CSV: {problem}")
 
     def find_time(self, cells):
         """The first column that looks like a time and can be read."""
@@ -208,8 +210,9 @@ class Table:
         for a, b in itertools.combinations(few, 2):
             if is_ordered(order, list(zip(cells[a], cells[b]))):
                 first, second = self.columns[a].name, self.columns[b].name
-                raise Unusable(f"{self.path} has rows of several streams, which '{first}' and '{second}' name together: "
-                               f"make one column of both, as with mlr --csv put '$stream = ${{{first}}} . \"-\" . "
+                raise Unusable(f"{self.path} has rows of several streams, named by '{first}' and "
+                               f"'{second}' together: join both into one column, e.g. mlr --csv "
+                               f"put '$stream = ${{{first}}} . \"-\" . "
                                f"${{{second}}}'")
 
     def choose(self):
@@ -293,8 +296,8 @@ class Table:
                + (f"; time: {listing(self.columns[n].name for n in self.times())}" if self.times() else ""))
         yield from self.found
         if self.stream is not None:
-            yield (f"{len(set(self.keys)):,} streams, which '{self.columns[self.stream].name}' names: each row is "
-                   "forecast from the rows of its stream")
+            yield (f"{len(set(self.keys)):,} streams, named by '{self.columns[self.stream].name}': "
+                   "each row is forecast from earlier rows of its stream")
         left = [f"'{c.name}' {c.why}" for n, c in enumerate(self.columns)
                 if c.kind in ("other", "index") and n not in self.numbers]
         if left:
@@ -302,7 +305,8 @@ class Table:
                 f"; and {len(left) - LISTED} more columns" if len(left) > LISTED else "")
         if self.left:
             yield (f"left out: {len(self.left)} of {len(self.left) + len(self.numbers)} columns of numbers: "
-                   "runnel-evaluate --columns chooses them, by name, number, range or pattern (a,b,4-6,c..f,'load*')")
+                   "runnel-evaluate --columns selects columns by name, number, range or pattern "
+                   "(a,b,4-6,c..f,'load*')")
         for name, count, cell, line in self.bad[:LISTED]:
             cells, what = (f"{count} cells are not numbers and count", "the first ") if count > 1 else (
                 "1 cell is not a number and counts", "")
@@ -310,13 +314,13 @@ class Table:
         if len(self.bad) > LISTED:
             yield f"{len(self.bad) - LISTED} more columns have cells that are not numbers and count as missing"
         if self.ragged:
-            yield (f"{self.ragged} row{' is' if self.ragged == 1 else 's are'} skipped: "
-                   "another number of fields than in the first line")
+            yield (f"{self.ragged} row{' is' if self.ragged == 1 else 's are'} skipped: their "
+                   "number of fields differs from the first line")
         yield from self.describe_time()
         if self.cut:
             yield f"only the first {self.rows:,} rows are read: --count 0 reads all"
         if self.decimal_comma:
-            yield "commas in numbers are taken for decimal points"
+            yield "commas in numbers are read as decimal points"
         still = [self.columns[n].name for n in self.numbers if self.columns[n].why == STILL]
         if still:
             yield f"never changes: {listing(still)}"
@@ -326,18 +330,20 @@ class Table:
         name = self.columns[self.time].name if steps else ""
         back, same = sum(step < 0 for step in steps), sum(step == 0 for step in steps)
         if same:
-            yield (f"WARNING: '{name}' has the time of the row before in {same:,} row{'s' * (same != 1)}: rows of "
-                   "several streams need a column that names them (runnel-feed csv --stream-column)")
+            yield (f"WARNING: '{name}' repeats the time of the previous row in {same:,} "
+                   f"row{'s' * (same != 1)}: rows of several streams need a column with the "
+                   "stream's name (runnel-feed csv --stream-column)")
         if back > len(steps) / 2:
-            yield (f"WARNING: '{name}' goes backwards, the newest row first: what is forecast here is the past; "
-                   f"sort the rows, the oldest first")
+            yield (f"WARNING: '{name}' goes backwards (newest row first): the forecasts are of "
+                   "the past; sort the rows from old to new")
         elif back:
-            yield (f"WARNING: '{name}' goes backwards {back} time{'s' * (back != 1)}: a forecast is of the next "
-                   "row, whatever its time; sort the rows, the oldest first")
+            yield (f"WARNING: '{name}' goes backwards {back} time{'s' * (back != 1)}: forecasts "
+                   "are for the next row, regardless of its time; sort the rows from old to new")
         elif steps and steps[-1] > GAP * (usual := steps[len(steps) // 2]) > 0:
             gaps = sum(step > GAP * usual for step in steps)
-            yield (f"'{name}' has {gaps} gap{'s' * (gaps != 1)}, the longest of {steps[-1] / usual:.0f} steps: "
-                   "a forecast is of the next row, whatever its time")
+            yield (f"'{name}' has {gaps} gap{'s' * (gaps != 1)}, the longest of "
+                   f"{steps[-1] / usual:.0f} steps: forecasts are for the next row, regardless of "
+                   "its time")
 
     def write_points(self, file):
         """The file with points for commas; its reader may be satisfied before the end."""
@@ -347,25 +353,25 @@ class Table:
         except BrokenPipeError:
             pass
 
-    def say_how_to_go_on(self, overrides):
+    def print_how_to_continue(self, overrides):
         words = shlex.join(self.source())
         sets = "".join(f" --set {shlex.quote(one)}" for one in overrides)
         stream = f"--stream {self.name()} " if self.stream is None else ""
         before = f"tr , . <{shlex.quote(str(self.path))} | " if self.decimal_comma else ""
         print(f"""
-To go on with a daemon that keeps what it learns, save this as {self.name()}.yaml:
+To continue with a daemon that saves its progress, save this as {self.name()}.yaml:
 
     {self.configuration().strip().replace(chr(10), chr(10) + "    ")}
 
-and run, each in a terminal of its own:
+and run each command in its own terminal:
 
     {shown("runneld")} --config {self.name()}.yaml{sets}
     {shown("runnel-watch")} -t prediction -t loss
     {before}{shown("runnel-feed")} {words} \\
         {stream}--socket router --producer 1
 
-When the file has grown, the last command again sends the new rows: each row is learned once, since the daemon
-knows the producer's numbers. runnel-web(1) shows forecasts and what came on a page.""")
+Repeat the last command when the file has grown: each row is learned once, since the daemon
+recognizes repeated rows by the producer's numbers. runnel-web(1) shows forecasts and values.""")
 
     def listed(self, indices):
         """Names where they cannot be taken for something else, else numbers from 1."""
@@ -415,7 +421,8 @@ def select(items, names, path):
         else:
             found = [n for n, name in enumerate(names) if fnmatch.fnmatchcase(name, item)]
         if not found:
-            raise Unusable(f"--columns: there is no column '{item}' in {path}; it has {listing(names)}")
+            raise Unusable(f"--columns: unknown column '{item}' in {path}; expected one of "
+                           f"{listing(names)}")
         chosen += [n for n in found if n not in chosen]
     return chosen
 
@@ -487,7 +494,7 @@ def why_no_number(name, cells, reading):
     if TIME_NAME.fullmatch(name):
         return NO_TIME
     way = ": write it without the commas" if THOUSANDS.fullmatch(found) else ""
-    return f"is no number (found '{found[:FOUND]}'){way}"
+    return f"is not a number (got '{found[:FOUND]}'){way}"
 
 
 def describe(number, name, cells, reading):
