@@ -55,8 +55,8 @@ static int check_bases(const char *directory, const struct experiment_spec *spec
     for (size_t n = 0; n <= spec->stream_count; n++)
         if (access(base_of(directory, spec, n, path), F_OK) == 0)
             return error_set(error, EX_CANTCREAT,
-                             "%s is there already, and no experiment has written it: choose "
-                             "another directory with -o",
+                             "%s already exists, but is not an experiment's directory; choose "
+                             "another one with -o",
                              path);
     return 0;
 }
@@ -69,12 +69,12 @@ static int take_lock(const char *directory, bool *first, int *lock, struct error
     if (*lock < 0 && errno == EEXIST)
         *lock = open(path, O_RDWR | O_CLOEXEC);
     if (*lock < 0)
-        return error_set(error, EX_CANTCREAT, "%s cannot be made: %s", path, strerror(errno));
+        return error_set(error, EX_CANTCREAT, "cannot create %s: %s", path, strerror(errno));
     if (flock(*lock, LOCK_EX | LOCK_NB) == 0)
         return 0;
     return error_set(error, EX_TEMPFAIL,
-                     "%s is in use by another runnel-experiment: wait for it, or choose another "
-                     "directory with -o",
+                     "%s is in use by another runnel-experiment; wait until it ends, or choose "
+                     "another directory with -o",
                      directory);
 }
 
@@ -87,7 +87,7 @@ static int directory_take(const char *path, const struct experiment_spec *spec, 
     bool first;
     *made = mkdir(path, 0777) == 0;
     if (!*made && errno != EEXIST)
-        return error_set(error, EX_CANTCREAT, "%s cannot be made: %s", path, strerror(errno));
+        return error_set(error, EX_CANTCREAT, "cannot create %s: %s", path, strerror(errno));
     if (take_lock(path, &first, lock, error))
         return -1;
     if (!first || check_bases(path, spec, error) == 0)
@@ -125,8 +125,7 @@ static int move(const char *from, const char *to, const char *name, const char *
     char old[PATH_SIZE], target[PATH_SIZE];
     if (rename(path_in(from, name, old), path_in(to, as, target)) == 0 || errno == ENOENT)
         return 0;
-    return error_set(error, EX_IOERR, "%s cannot be renamed to %s: %s", old, target,
-                     strerror(errno));
+    return error_set(error, EX_IOERR, "cannot rename %s to %s: %s", old, target, strerror(errno));
 }
 
 static int move_all(const char *from, const char *to, struct error *error) {
@@ -190,7 +189,7 @@ static int again_restore(const char *directory, struct error *error) {
 static int again_set_aside(const char *directory, struct error *error) {
     char part[PATH_SIZE];
     if (mkdir(path_in(directory, PART, part), 0777))
-        return error_set(error, EX_IOERR, "%s cannot be made: %s", part, strerror(errno));
+        return error_set(error, EX_IOERR, "cannot create %s: %s", part, strerror(errno));
     if (move_all(directory, part, error) == 0 &&
         move(directory, directory, PART, BEFORE, error) == 0)
         return 0;
@@ -221,39 +220,38 @@ struct arguments {
 static char key_names[CONFIG_NAMES_SIZE];
 
 static const struct option_row rows[] = {
-    {"output", 'o', "DIRECTORY", "where results are kept (NAME.experiment)",
+    {"output", 'o', "DIRECTORY", "directory of the results (NAME.experiment)",
      OPTION_DIRECTORY(struct arguments, output)},
-    {"jobs", 0, "N", "runs at once (as many as CPUs that it may use)",
+    {"jobs", 0, "N", "parallel runs (number of available CPUs)",
      OPTION_COUNT(struct arguments, jobs, 1, JOBS_MAX)},
     {"set", 's', "KEY=VALUE", "override one key of all runs",
      OPTION_LIST(struct arguments, sets, OPTION_LIST_MAX), .complete = COMPLETE_WORDS,
      .words = key_names},
-    {"seeds", 0, "N", "seeds 1 to N (as the experiment says)",
+    {"seeds", 0, "N", "seeds 1 to N (as in the experiment)",
      OPTION_COUNT(struct arguments, seeds, 1, SPEC_SEEDS_MAX)},
-    {"only", 0, "PATTERN", "run only variants with such names: * and ? stand for anything",
+    {"only", 0, "PATTERN", "run only variants whose names match the pattern (* and ?)",
      OPTION_TEXT(struct arguments, only)},
-    {"check", 0, NULL, "say what would run, and end", OPTION_FLAG(struct arguments, check)},
-    {"live", 0, NULL,
-     "print the configuration of a daemon that has the variants as members, and end",
+    {"check", 0, NULL, "print the runs, and exit", OPTION_FLAG(struct arguments, check)},
+    {"live", 0, NULL, "print the configuration of a daemon with the variants as members, and exit",
      OPTION_FLAG(struct arguments, live)},
-    {"recording", 0, "FILE", "with --live: compare what was recorded of that daemon",
+    {"recording", 0, "FILE", "with --live: compare the variants in a recording of that daemon",
      OPTION_FILE(struct arguments, recording)},
-    {"again", 0, NULL, "throw away the results that are there, once others begin",
+    {"again", 0, NULL, "discard existing results when new runs start",
      OPTION_FLAG(struct arguments, again)},
     {"quiet", 'q', NULL, "report only errors", OPTION_FLAG(struct arguments, quiet)},
     OPTIONS_LAST,
 };
 
 static const struct option_row report_rows[] = {
-    {"csv", 0, "FILE", "write a row for each run; - = standard output",
+    {"csv", 0, "FILE", "write one row per run; - = standard output",
      OPTION_FILE(struct report_options, csv)},
     {"html", 0, "FILE", "write a page with tables and charts; - = standard output",
      OPTION_FILE(struct report_options, html)},
     {"tensorboard", 0, "DIRECTORY", "write event files for TensorBoard",
      OPTION_DIRECTORY(struct report_options, board)},
-    {"against", 0, "DIRECTORY", "compare with an earlier result",
+    {"against", 0, "DIRECTORY", "compare with earlier results",
      OPTION_DIRECTORY(struct report_options, against)},
-    {"measure", 0, "NAME", "compare this figure (as the experiment says)",
+    {"measure", 0, "NAME", "compare this measure (as in the experiment)",
      OPTION_TEXT(struct report_options, measure), .complete = COMPLETE_WORDS,
      .words = "mean recent skill skill_recent rmse mae accuracy bits"},
     {"json", 'j', NULL, "print JSON", OPTION_FLAG(struct report_options, json)},
@@ -338,18 +336,17 @@ static int read_recorded(struct experiment *e, size_t stream, const struct exper
         return -1;
     return strcmp(e->examples[stream].digest, row->digest) == 0
                ? 0
-               : error_set(
-                     error, EX_DATAERR,
-                     "%s is not what was recorded (digest %s, results.sqlite has %s): restore "
-                     "it, or throw the results away with --again",
-                     path, e->examples[stream].digest, row->digest);
+               : error_set(error, EX_DATAERR,
+                           "%s was changed after recording (digest %s, results.sqlite has %s); "
+                           "restore it, or discard the results with --again",
+                           path, e->examples[stream].digest, row->digest);
 }
 
 static int open_streams(struct experiment *e, struct error *error) {
     struct experiment_results results;
     char path[PATH_SIZE];
     if (mkdir(path_in(e->directory, "streams", path), 0777) && errno != EEXIST)
-        return error_set(error, EX_CANTCREAT, "%s cannot be made: %s", path, strerror(errno));
+        return error_set(error, EX_CANTCREAT, "cannot create %s: %s", path, strerror(errno));
     e->examples = calloc(e->spec.stream_count + 1, sizeof *e->examples);
     if (!e->examples)
         return error_no_memory(error);
@@ -404,7 +401,7 @@ static int run_left(struct experiment *e, struct error *error) {
         return -1;
     if (interrupted)
         return error_set(error, EX_TEMPFAIL,
-                         "interrupted; %zu of %zu runs are left: the same command resumes",
+                         "interrupted with %zu of %zu runs left; run the same command to resume",
                          plan_left(&e->plan), e->plan.run_count);
     return say_finished(e, error);
 }
@@ -481,7 +478,7 @@ static int check_experiment(struct experiment *e, struct error *error) {
     snprintf(e->directory, PATH_SIZE / 2, "%s/runnel-experiment.XXXXXX",
              temporary ? temporary : "/tmp");
     if (!mkdtemp(e->directory))
-        return error_set(error, EX_CANTCREAT, "%s cannot be made: %s", e->directory,
+        return error_set(error, EX_CANTCREAT, "cannot create %s: %s", e->directory,
                          strerror(errno));
     e->made = true;
     if (make_plan(e, error))
@@ -539,7 +536,7 @@ static int tell_failures(const struct experiment *e, struct error *error) {
     return failures->count == 0
                ? 0
                : error_set(error, failures->first.status,
-                           "%zu run%s failed, the same command tries again; the first: %s",
+                           "%zu run%s failed, the first: %s; run the same command to retry",
                            failures->count, failures->count == 1 ? "" : "s", failures->first.text);
 }
 
@@ -548,9 +545,9 @@ static int call(struct experiment *e, struct error *error) {
     if (report_check(&a->report, error))
         return -1;
     if (a->recording && !a->live)
-        return error_set(error, EX_USAGE, "--recording is of --live: say both");
+        return error_set(error, EX_USAGE, "--recording requires --live");
     if (is_result(a->experiment) && a->live)
-        return error_set(error, EX_USAGE, "--live wants an experiment: %s is results",
+        return error_set(error, EX_USAGE, "--live: expected an experiment, got results in %s",
                          a->experiment);
     if (is_result(a->experiment))
         return report_make(a->experiment, &a->report, error);
@@ -581,12 +578,11 @@ int main(int argc, char **argv) {
         .name = "runnel-experiment",
         .operands = "EXPERIMENT",
         .summary = "Learns the same streams with many variants of a configuration, and compares "
-                   "them. EXPERIMENT is a file of YAML, or a directory of results, which is "
-                   "reported.",
-        .ending = "Exit status: 0 done, 64 usage, 65 results of another experiment or damaged, 66 "
-                  "no such file, 69 a feeder or runnel-plot, 70 internal, 71 out of memory, 73 "
-                  "cannot be made, 74 "
-                  "the disk, 75 interrupted or in use, 78 configuration.",
+                   "them. EXPERIMENT is a YAML file, or a directory of results to report.",
+        .ending = "Exit status: 0 success, 64 usage, 65 results damaged or of another experiment, "
+                  "66 file not found, 69 runnel-feed, runnel-replay or runnel-plot failed, 70 "
+                  "internal error, 71 out of memory, 73 cannot create, 74 I/O error, 75 "
+                  "interrupted or in use, 78 configuration.",
         .groups = {{NULL, rows, &arguments}, {"Reports:", report_rows, &arguments.report}},
         .complete = COMPLETE_FILE,
     };

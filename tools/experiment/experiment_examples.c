@@ -53,8 +53,8 @@ static int find_messages(struct examples *e, const char *path, struct error *err
         end = end_of(e, at);
         if (end == 0)
             return error_set(error, EX_DATAERR,
-                             "%s ends in the middle of a message: restore it, or record the "
-                             "stream again with --again",
+                             "%s ends in the middle of a message; restore it, or record the stream "
+                             "again with --again",
                              path);
         if (e->count == room) {
             enum { FIRST = 1024 };
@@ -76,14 +76,15 @@ static int map(struct examples *e, int descriptor, const char *path, struct erro
     if (fstat(descriptor, &status))
         return error_set(error, EX_NOINPUT, "%s: %s", path, strerror(errno));
     if (status.st_size < HEADER)
-        return error_set(error, EX_DATAERR, "%s is no recorded stream: it is too short", path);
+        return error_set(error, EX_DATAERR, "%s is not a recorded stream: the file is too short",
+                         path);
     void *bytes = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, descriptor, 0);
     if (bytes == MAP_FAILED)
-        return error_set(error, EX_NOINPUT, "%s: cannot be mapped: %s", path, strerror(errno));
+        return error_set(error, EX_NOINPUT, "cannot map %s: %s", path, strerror(errno));
     e->bytes = bytes;
     e->size = (size_t)status.st_size;
     if (memcmp(e->bytes, EXAMPLES_HEADER, HEADER) != 0)
-        return error_set(error, EX_DATAERR, "%s is no recorded stream", path);
+        return error_set(error, EX_DATAERR, "%s is not a recorded stream: invalid header", path);
     return find_messages(e, path, error);
 }
 
@@ -91,7 +92,7 @@ int examples_open(struct examples *examples, const char *path, struct error *err
     *examples = (struct examples){0};
     int descriptor = open(path, O_RDONLY | O_CLOEXEC);
     if (descriptor < 0)
-        return error_set(error, EX_NOINPUT, "%s: cannot be read: %s", path, strerror(errno));
+        return error_set(error, EX_NOINPUT, "cannot read %s: %s", path, strerror(errno));
     int result = map(examples, descriptor, path, error);
     close(descriptor);
     if (result)
@@ -197,7 +198,7 @@ static int open_sockets(struct recorder *r, struct error *error) {
     if (!mkdtemp(r->directory)) {
         int reason = errno;
         *r->directory = 0;
-        return error_set(error, EX_IOERR, "cannot make a directory for a socket in %s: %s",
+        return error_set(error, EX_IOERR, "cannot create a directory for a socket in %s: %s",
                          temporary ? temporary : "/tmp", strerror(reason));
     }
     snprintf(r->endpoint, sizeof r->endpoint, "ipc://%.*s/s", ENDPOINT_SIZE / 2 + 32, r->directory);
@@ -251,8 +252,8 @@ static bool take_events(struct recorder *r) {
 
 static int disk_error(const struct recorder *r, const char *doing, struct error *error) {
     bool full = errno == ENOSPC || errno == EDQUOT || errno == EFBIG;
-    return error_set(error, EX_IOERR, "%s cannot be %s: %s%s", r->part, doing, strerror(errno),
-                     full ? "; make room, and the same command resumes" : "");
+    return error_set(error, EX_IOERR, "cannot %s %s: %s%s", doing, r->part, strerror(errno),
+                     full ? "; free disk space, and run the same command to resume" : "");
 }
 
 static bool put_number(FILE *file, uint32_t number) {
@@ -302,7 +303,7 @@ static int write_message(struct recorder *r, struct message *message, struct err
         zmq_msg_close(&message->frames[n]);
     }
     r->examples++;
-    return written ? 0 : disk_error(r, "written", error);
+    return written ? 0 : disk_error(r, "write", error);
 }
 
 /* All that wait, but so many that the caller looks at other things now and then. */
@@ -323,18 +324,18 @@ static int open_file(struct recorder *r, const char *path, struct error *error) 
         return error_set(error, EX_USAGE, "the path %s is too long", path);
     r->file = fopen(r->part, "wbe");
     if (!r->file)
-        return disk_error(r, "made", error);
+        return disk_error(r, "create", error);
     setvbuf(r->file, NULL, _IOFBF, BUFFER);
-    return fputs(EXAMPLES_HEADER, r->file) >= 0 ? 0 : disk_error(r, "written", error);
+    return fputs(EXAMPLES_HEADER, r->file) >= 0 ? 0 : disk_error(r, "write", error);
 }
 
 static int finish_file(struct recorder *r, const char *path, struct error *error) {
     if (fflush(r->file) || fsync(fileno(r->file)))
-        return disk_error(r, "written", error);
+        return disk_error(r, "write", error);
     int closed = fclose(r->file);
     r->file = NULL;
     if (closed || rename(r->part, path) || sync_directory_of(path))
-        return disk_error(r, "written", error);
+        return disk_error(r, "write", error);
     return 0;
 }
 
@@ -345,13 +346,13 @@ static int judge(const struct recorder *r, int status, struct error *error) {
     const char *name = r->stream->name;
     if (WIFSIGNALED(status))
         return error_set(error, EX_UNAVAILABLE,
-                         "streams.%s: %s was ended by signal %d; nothing of it is kept", name,
-                         program_name(r), WTERMSIG(status));
+                         "streams.%s: %s was killed by signal %d; its examples were discarded",
+                         name, program_name(r), WTERMSIG(status));
     int code = WEXITSTATUS(status);
     return code == 0 ? 0
                      : error_set(error, code,
-                                 "streams.%s: %s ended with status %d, its reason is above; "
-                                 "nothing of it is kept",
+                                 "streams.%s: %s failed with exit status %d (its error is above); "
+                                 "its examples were discarded",
                                  name, program_name(r), code);
 }
 
@@ -369,8 +370,7 @@ static int receive_all(struct recorder *r, const volatile sig_atomic_t *stop, st
         if (*stop)
             return error_set(
                 error, EX_TEMPFAIL,
-                "interrupted while streams.%s was recorded: the same command begins it "
-                "again",
+                "interrupted while recording streams.%s; run the same command to record it again",
                 r->stream->name);
         double now = clock_seconds();
         if (r->shows && now > shown + SHOW_SECONDS) {
@@ -384,8 +384,8 @@ static int receive_all(struct recorder *r, const volatile sig_atomic_t *stop, st
             continue;
         r->child = 0;
         if (ended < 0)
-            return error_set(error, EX_OSERR, "streams.%s: how %s ended is not known: %s",
-                             r->stream->name, program_name(r), strerror(errno));
+            return error_set(error, EX_OSERR, "streams.%s: cannot wait for %s: %s", r->stream->name,
+                             program_name(r), strerror(errno));
         return judge(r, status, error);
     }
 }
@@ -409,11 +409,12 @@ static int receive_rest(struct recorder *r, struct error *error) {
         if (!unbound && r->connections <= 0)
             unbound = zmq_unbind(r->pull, r->endpoint) == 0;
         if (clock_seconds() > deadline)
-            return error_set(error, EX_SOFTWARE, "streams.%s: the connection of %s does not end",
+            return error_set(error, EX_SOFTWARE,
+                             "streams.%s: timed out waiting for %s to close its connection",
                              r->stream->name, program_name(r));
     }
     return r->examples ? 0
-                       : error_set(error, EX_DATAERR, "streams.%s: %s has sent no examples",
+                       : error_set(error, EX_DATAERR, "streams.%s: %s sent no examples",
                                    r->stream->name, program_name(r));
 }
 

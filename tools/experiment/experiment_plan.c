@@ -46,7 +46,7 @@ static const char *write_base(struct experiment_plan *plan, const struct spec_ba
         written &= fclose(file) == 0;
     }
     if (!written) {
-        error_set(error, EX_IOERR, "%s cannot be written: %s", path, strerror(errno));
+        error_set(error, EX_IOERR, "cannot write %s: %s", path, strerror(errno));
         return NULL;
     }
     return path;
@@ -114,9 +114,10 @@ int plan_load(const struct experiment_plan *plan, const struct planned_run *run,
         return -1;
     return strcmp(config->digest, run->digest) == 0
                ? 0
-               : error_set(error, EX_CONFIG,
-                           "%s has changed while the experiment runs: call it again",
-                           plan->bases[run->stream]);
+               : error_set(
+                     error, EX_CONFIG,
+                     "%s changed while the experiment was running; run the same command again",
+                     plan->bases[run->stream]);
 }
 
 static int load_all(struct experiment_plan *plan, struct error *error) {
@@ -147,8 +148,8 @@ static int list_runs(struct experiment_plan *plan, const char *only, struct erro
                 matching += !run->left_out;
             }
     return matching ? 0
-                    : error_set(error, EX_USAGE, "--only %s: no variant of %s has such a name",
-                                only, spec->path);
+                    : error_set(error, EX_USAGE, "--only %s: no variant of %s matches", only,
+                                spec->path);
 }
 
 int plan_make(struct experiment_plan *plan, struct experiment_spec *spec,
@@ -178,7 +179,7 @@ struct entering {
 #define REFUSE(e, what, ...)                                                                       \
     error_set((e)->error, EX_DATAERR,                                                              \
               "%s " what                                                                           \
-              ": choose another directory with -o, or throw the results away with --again",        \
+              "; choose another directory with -o, or discard the results with --again",           \
               experiment_store_path((e)->store), __VA_ARGS__)
 
 /* ---- What must be as it was ---- */
@@ -204,17 +205,16 @@ static int check_figures(const struct entering *e) {
     if (!any_over(e))
         return 0;
     if (found->version && strcmp(found->version, PACKAGE_VERSION) != 0)
-        return REFUSE(e, "is of version %.60s, this is %s, which may compute other bits",
+        return REFUSE(e, "has results of version %.60s; version %s may compute different bits",
                       found->version, PACKAGE_VERSION);
     if (found->recent != e->spec->recent || found->points != e->spec->points)
-        return REFUSE(
-            e,
-            "has runs with report.recent %g and points %llu, the experiment now says %g and "
-            "%llu",
-            found->recent, (unsigned long long)found->points, e->spec->recent,
-            (unsigned long long)e->spec->points);
+        return REFUSE(e,
+                      "has runs with report.recent %g and points %llu, but the experiment now has "
+                      "%g and %llu",
+                      found->recent, (unsigned long long)found->points, e->spec->recent,
+                      (unsigned long long)e->spec->points);
     if (strcmp(found->kept ? found->kept : "", kept_text(e->spec, kept)) != 0)
-        return REFUSE(e, "has runs that keep \"%.40s\", report.keep now says \"%s\"",
+        return REFUSE(e, "has runs with report.keep \"%.40s\", but the experiment now has \"%s\"",
                       found->kept ? found->kept : "", kept);
     return 0;
 }
@@ -243,12 +243,13 @@ static int check_stream(const struct entering *e, const struct experiment_stream
     if (!stream->digest)
         return 0;
     if (strcmp(stream->command, command) != 0)
-        return REFUSE(e, "has stream %s recorded by \"%.150s\", now it is \"%.150s\"", stream->name,
-                      stream->command, command);
+        return REFUSE(e,
+                      "has stream %s recorded by \"%.150s\", but the experiment now has \"%.150s\"",
+                      stream->name, stream->command, command);
     if (stream->files && strcmp(files, "[]") != 0 && strcmp(stream->files, files) != 0)
-        return REFUSE(
-            e, "has stream %s recorded from a file that has changed since (%.150s, now %.150s)",
-            stream->name, stream->files, files);
+        return REFUSE(e,
+                      "has stream %s recorded from a file that changed later (%.150s, now %.150s)",
+                      stream->name, stream->files, files);
     return 0;
 }
 
@@ -331,11 +332,10 @@ static int enter_run(const struct entering *e, struct planned_run *planned) {
                                      e->error);
     if (run->digest && strcmp(run->digest, planned->digest) == 0)
         return 0;
-    return REFUSE(
-        e,
-        "has results of variant \"%.150s\" on stream %.100s with another configuration than "
-        "now (a variant of another name would be beside it)",
-        e->spec->variants[planned->variant].name, e->spec->streams[planned->stream].name);
+    return REFUSE(e,
+                  "has results of variant \"%.150s\" on stream %.100s with a different "
+                  "configuration (give the new variant another name to keep both)",
+                  e->spec->variants[planned->variant].name, e->spec->streams[planned->stream].name);
 }
 
 static int enter_runs(const struct entering *e) {

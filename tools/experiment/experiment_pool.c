@@ -416,9 +416,8 @@ static int check_device(struct pool *pool, const struct experiment_run *row, str
         return 0;
     if (plan->device && strcmp(plan->device, row->device) != 0)
         return error_set(error, EX_DATAERR,
-                         "%s has runs of \"%.100s\", and this is \"%.100s\", whose last bits are "
-                         "others: choose another directory with -o, or throw the results away with "
-                         "--again",
+                         "%s has runs of \"%.100s\", but \"%.100s\" computes different bits; "
+                         "choose another directory with -o, or discard the results with --again",
                          experiment_store_path(options->store), plan->device, row->device);
     char isa[32];
     const char *begin = row->device + strlen("cpu ");

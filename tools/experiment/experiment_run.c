@@ -604,11 +604,10 @@ static int put_outcome(struct run *run, struct experiment_outcome *outcome, stru
     if (!row->device)
         return error_no_memory(error);
     if (row->examples == 0)
-        return error_set(
-            error, EX_DATAERR,
-            "all %zu messages are rejected, the first as %s: does the configuration fit "
-            "the stream?",
-            run->examples->count, run->why);
+        return error_set(error, EX_DATAERR,
+                         "all %zu messages were rejected, the first as %s; check that the "
+                         "configuration fits the stream",
+                         run->examples->count, run->why);
     return course_finish(run->course, outcome, error) || put_parameters(run, outcome, error) ? -1
                                                                                              : 0;
 }

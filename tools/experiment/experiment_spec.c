@@ -69,8 +69,8 @@ yaml_fail(const struct reading *reading, const yaml_node_t *node, const char *ke
 /* A key that is none of `allowed`, "a, b or c". */
 static int yaml_fail_unknown(const struct reading *reading, const yaml_node_t *key, const char *in,
                              const char *allowed) {
-    return yaml_fail(reading, key, in, "unknown key \"%.*s\"; allowed %s: %s", SHOWN_MAX,
-                     (const char *)key->data.scalar.value, *in ? "there" : "here", allowed);
+    return yaml_fail(reading, key, in, "unknown key \"%.*s\"; expected %s", SHOWN_MAX,
+                     (const char *)key->data.scalar.value, allowed);
 }
 
 static const char *scalar(const yaml_node_t *node) {
@@ -88,13 +88,13 @@ static const char *yaml_pair(struct reading *reading, const yaml_node_t *mapping
     *value = yaml_at(reading, pair->value);
     const char *name = scalar(*key);
     if (!name || !*name) {
-        yaml_fail(reading, *key, "", "found no text where a key is allowed");
+        yaml_fail(reading, *key, "", "expected a text as the key");
         return NULL;
     }
     for (size_t before = 0; before < n; before++) {
         const yaml_node_t *other = yaml_at(reading, mapping->data.mapping.pairs.start[before].key);
         if (scalar(other) && !strcmp(scalar(other), name)) {
-            yaml_fail(reading, *key, name, "found twice, first in line %zu; once is allowed",
+            yaml_fail(reading, *key, name, "duplicate key, first in line %zu",
                       other->start_mark.line + 1);
             return NULL;
         }
@@ -113,7 +113,7 @@ static int yaml_want_mapping(const struct reading *reading, const yaml_node_t *n
                              const char *key) {
     return node->type == YAML_MAPPING_NODE
                ? 0
-               : yaml_fail(reading, node, key, "found %s; allowed is a mapping, as in {a: 1}",
+               : yaml_fail(reading, node, key, "expected a mapping, e.g. {a: 1}, got %s",
                            kind_of(node) ? kind_of(node) : "a text");
 }
 
@@ -121,7 +121,7 @@ static int yaml_want_text(const struct reading *reading, const yaml_node_t *node
                           const char **text) {
     const char *found = scalar(node);
     if (!found || !*found)
-        return yaml_fail(reading, node, key, "found %s; allowed is a text",
+        return yaml_fail(reading, node, key, "expected a text, got %s",
                          kind_of(node) ? kind_of(node) : "nothing");
     *text = memory_copy(&reading->spec->memory, found);
     return *text ? 0 : error_no_memory(reading->error);
@@ -135,9 +135,9 @@ static int yaml_want_count(const struct reading *reading, const yaml_node_t *nod
     *count = found ? strtoll(found, &end, 10) : 0;
     if (!found || end == found || *end || errno || *count < least || *count > most)
         return yaml_fail(reading, node, key,
-                         "found %s%.*s%s; allowed is a whole number from %lld to %lld",
-                         found ? "\"" : "", SHOWN_MAX, found ? found : kind_of(node),
-                         found ? "\"" : "", (long long)least, (long long)most);
+                         "expected a whole number from %lld to %lld, got %s%.*s%s",
+                         (long long)least, (long long)most, found ? "\"" : "", SHOWN_MAX,
+                         found ? found : kind_of(node), found ? "\"" : "");
     return 0;
 }
 
@@ -176,7 +176,7 @@ static int print(struct reading *reading, FILE *out, const yaml_node_t *node, bo
     static const char special[] = ",[]{}:#&*!|>'\"%@`";
     const char *text = scalar(node);
     if (node->type == YAML_SCALAR_NODE && !text)
-        return yaml_fail(reading, node, "", "found a text with a zero byte");
+        return yaml_fail(reading, node, "", "invalid text: it contains a zero byte");
     if (node->type == YAML_SCALAR_NODE) {
         bool plain = node->data.scalar.style == YAML_PLAIN_SCALAR_STYLE || is_word(text);
         if (plain && (!inside || (*text && !strpbrk(text, special))))
@@ -326,11 +326,10 @@ static int want_name(struct reading *reading, const yaml_node_t *node, const cha
                      const char *name) {
     return is_file_name(name)
                ? 0
-               : yaml_fail(
-                     reading, node, key,
-                     "found \"%.60s\"; allowed are a to z, A to Z, digits, '-', '_' and '.', at "
-                     "most %d and none '.' at first",
-                     name, SPEC_NAME_MAX);
+               : yaml_fail(reading, node, key,
+                           "invalid name \"%.60s\": expected at most %d of a to z, A to Z, digits, "
+                           "'-', '_' and '.', without '.' at the beginning",
+                           name, SPEC_NAME_MAX);
 }
 
 /* ---- Streams ---- */
@@ -370,7 +369,7 @@ static int split(struct reading *reading, const yaml_node_t *node, const char *k
     while (next_word(&text, &bad, word))
         if (!((*words)[(*count)++] = copy_text(reading, word)))
             return -1;
-    return bad ? yaml_fail(reading, node, key, "a quote is not closed") : 0;
+    return bad ? yaml_fail(reading, node, key, "missing closing quote") : 0;
 }
 
 static int take_words(struct reading *reading, const yaml_node_t *node, const char *key,
@@ -391,8 +390,8 @@ static int take_words(struct reading *reading, const yaml_node_t *node, const ch
     stream->words = words;
     stream->word_count = count;
     return count ? 0
-                 : yaml_fail(reading, node, key,
-                             "found nothing; allowed are the arguments of runnel-%s", key);
+                 : yaml_fail(reading, node, key, "expected the arguments of runnel-%s, got nothing",
+                             key);
 }
 
 /* ${NAME} is what the environment has. */
@@ -409,10 +408,10 @@ static const char *expand(struct reading *reading, const struct spec_stream *str
     }
     const char *value = getenv(name);
     if (!value || !*value) {
-        error_set(reading->error, EX_CONFIG,
-                  "%s: streams.%s wants ${%s}, which is not set in the environment: call %s=VALUE "
-                  "runnel-experiment %s",
-                  reading->spec->path, stream->name, name, name, reading->spec->path);
+        error_set(
+            reading->error, EX_CONFIG,
+            "%s: streams.%s: environment variable %s is not set; run %s=VALUE runnel-experiment %s",
+            reading->spec->path, stream->name, name, name, reading->spec->path);
         return NULL;
     }
     const char *rest = expand(reading, stream, end + 1);
@@ -449,7 +448,8 @@ static int take_stream(struct reading *reading, const yaml_node_t *node,
             return -1;
         bool feed = !strcmp(name, "feed"), replay = !strcmp(name, "replay");
         if ((feed || replay) && stream->words)
-            return yaml_fail(reading, key, of, "found feed beside replay; allowed is one");
+            return yaml_fail(reading, key, of,
+                             "feed and replay cannot be combined; remove one of them");
         stream->replay |= replay;
         int result = feed || replay          ? take_words(reading, value, name, stream)
                      : !strcmp(name, "base") ? take_base(reading, value, "base", &stream->base)
@@ -461,7 +461,7 @@ static int take_stream(struct reading *reading, const yaml_node_t *node,
     }
     if (!stream->words)
         return yaml_fail(reading, node, of,
-                         "missing; needed is feed, the arguments of runnel-feed, or replay");
+                         "missing feed (the arguments of runnel-feed) or replay");
     return take_arguments(reading, stream);
 }
 
@@ -499,8 +499,7 @@ struct grid {
 static int take_axis(struct reading *reading, const yaml_node_t *key, const char *name,
                      const yaml_node_t *node, struct axis *axis) {
     if (node->type != YAML_SEQUENCE_NODE || yaml_items(node) == 0)
-        return yaml_fail(reading, node, "grid", "%s: allowed is a list of values, as in [1, 2]",
-                         name);
+        return yaml_fail(reading, node, "grid", "%s: expected a list of values, e.g. [1, 2]", name);
     axis->count = yaml_items(node);
     if (!(axis->values = make_room(reading, axis->count, sizeof *axis->values)))
         return -1;
@@ -519,13 +518,13 @@ static int take_grid(struct reading *reading, const yaml_node_t *node, struct gr
         if (!name)
             return -1;
         if (grid->count == AXES_MAX)
-            return yaml_fail(reading, key, "grid", "allowed are at most %d keys", AXES_MAX);
+            return yaml_fail(reading, key, "grid", "expected at most %d keys", AXES_MAX);
         struct axis *axis = &grid->axes[grid->count++];
         if (take_axis(reading, key, name, value, axis))
             return -1;
         grid->all *= axis->count;
         if (grid->all > SPEC_VARIANTS_MAX)
-            return yaml_fail(reading, node, "grid", "allowed are at most %d combinations",
+            return yaml_fail(reading, node, "grid", "expected at most %d combinations",
                              SPEC_VARIANTS_MAX);
     }
     return 0;
@@ -559,7 +558,7 @@ static int take_list(struct reading *reading, const yaml_node_t *node, struct li
                      size_t *count) {
     if (node->type != YAML_SEQUENCE_NODE || yaml_items(node) == 0)
         return yaml_fail(reading, node, "variants",
-                         "allowed is a list of mappings, as in [{name: small, size: 32}]");
+                         "expected a list of mappings, e.g. [{name: small, size: 32}]");
     *count = yaml_items(node);
     if (!(*list = make_room(reading, *count, sizeof **list)))
         return -1;
@@ -587,8 +586,8 @@ static int check_variant(struct reading *reading, const struct spec_variant *var
     for (const struct spec_variant *other = spec->variants; other < variant; other++)
         if (!strcmp(other->name, variant->name))
             return error_set(reading->error, EX_CONFIG,
-                             "%s: two variants are called \"%s\": give them names of their own",
-                             path, variant->name);
+                             "%s: duplicate variant name \"%s\"; use different names", path,
+                             variant->name);
     for (size_t a = 1; a < variant->set.count; a++)
         for (size_t b = 0; b < a; b++)
             if (!strcmp(variant->set.rows[a].key, variant->set.rows[b].key))
@@ -621,8 +620,8 @@ static int make_variants(struct reading *reading, const struct listed *list, siz
     size_t lists = list ? listed : 1, all = lists * grid->all;
     if (all > SPEC_VARIANTS_MAX)
         return error_set(reading->error, EX_CONFIG,
-                         "%s: variants: found %zu with the grid; allowed are at most %d",
-                         reading->spec->path, all, SPEC_VARIANTS_MAX);
+                         "%s: variants: expected at most %d with the grid, got %zu",
+                         reading->spec->path, SPEC_VARIANTS_MAX, all);
     if (!(spec->variants = make_room(reading, all, sizeof *spec->variants)))
         return -1;
     for (size_t n = 0; n < lists; n++)
@@ -683,14 +682,14 @@ static int take_seeds(struct reading *reading, const yaml_node_t *node) {
     if (!(spec->seeds = make_room(reading, spec->seed_count, sizeof *spec->seeds)))
         return -1;
     if (spec->seed_count == 0 || spec->seed_count > SPEC_SEEDS_MAX)
-        return yaml_fail(reading, node, "seeds", "allowed are 1 to %d of them", SPEC_SEEDS_MAX);
+        return yaml_fail(reading, node, "seeds", "expected 1 to %d seeds", SPEC_SEEDS_MAX);
     for (size_t n = 0; n < spec->seed_count; n++) {
         const yaml_node_t *item = yaml_item(reading, node, n);
         if (yaml_want_count(reading, item, "seeds", 0, SEED_MAX, &spec->seeds[n]))
             return -1;
         for (size_t b = 0; b < n; b++)
             if (spec->seeds[b] == spec->seeds[n])
-                return yaml_fail(reading, item, "seeds", "found %lld twice",
+                return yaml_fail(reading, item, "seeds", "duplicate seed %lld",
                                  (long long)spec->seeds[n]);
     }
     return 0;
@@ -704,8 +703,8 @@ static int take_measure(struct reading *reading, const yaml_node_t *node) {
     return experiment_measure_named(name) < EXPERIMENT_FIGURES
                ? 0
                : yaml_fail(reading, node, "report.measure",
-                           "found \"%.60s\"; allowed is mean, recent, skill, skill_recent, rmse, "
-                           "mae, accuracy or bits",
+                           "expected mean, recent, skill, skill_recent, rmse, mae, accuracy or "
+                           "bits, got \"%.60s\"",
                            name);
 }
 
@@ -719,8 +718,7 @@ static int take_recent(struct reading *reading, const yaml_node_t *node) {
     return !*end && recent > 0 && recent <= 1
                ? 0
                : yaml_fail(reading, node, "report.recent",
-                           "found \"%.60s\"; allowed is a number greater than 0 and at most 1",
-                           text);
+                           "expected a number greater than 0 and at most 1, got \"%.60s\"", text);
 }
 
 static int take_kept(struct reading *reading, const yaml_node_t *node) {
@@ -736,7 +734,7 @@ static int take_kept(struct reading *reading, const yaml_node_t *node) {
             w++;
         if (w == sizeof words / sizeof *words)
             return yaml_fail(reading, item, "report.keep",
-                             "found \"%.60s\"; allowed is losses, weights or parameters", word);
+                             "expected losses, weights or parameters, got \"%.60s\"", word);
         reading->spec->keep |= 1u << w;
     }
     return 0;
@@ -807,12 +805,12 @@ static int take_root(struct reading *reading, const yaml_node_t *root) {
     }
     if (!spec->streams || !spec->stream_count)
         return yaml_fail(reading, root, "streams",
-                         "missing; needed is what is learned, as in streams: {text: {feed: \"text "
-                         "FILE\"}}");
+                         "missing streams, e.g. streams: {text: {feed: \"text FILE\"}}");
     for (size_t n = 0; n < spec->stream_count; n++)
         if (!spec_base_of(spec, n)->path && !spec_base_of(spec, n)->text)
-            return yaml_fail(reading, root, "base",
-                             "missing; needed is a configuration of runneld, or one in place");
+            return yaml_fail(
+                reading, root, "base",
+                "missing base: the file name of a configuration, or the configuration itself");
     return take_variants(reading, grid, list);
 }
 
@@ -832,10 +830,11 @@ static int read_text(struct experiment_spec *spec, size_t *size, struct error *e
         return error_set(error, EX_NOINPUT, "%s: cannot read the experiment: %s", spec->path,
                          strerror(reason));
     if (*size > FILE_SIZE_MAX)
-        return error_set(error, EX_CONFIG, "%s: longer than %d bytes; is it an experiment?",
-                         spec->path, FILE_SIZE_MAX);
+        return error_set(error, EX_CONFIG,
+                         "%s: the file is longer than %d bytes; is it an experiment?", spec->path,
+                         FILE_SIZE_MAX);
     if (strspn(text, " \t\n") == *size)
-        return error_set(error, EX_CONFIG, "%s: empty; needed are at least base and streams",
+        return error_set(error, EX_CONFIG, "%s: empty experiment: base and streams are required",
                          spec->path);
     text[*size] = 0;
     spec->text = text;
@@ -889,8 +888,8 @@ int spec_check_seeds(const struct experiment_spec *spec, struct error *error) {
         for (size_t s = 0; s < set->count; s++)
             if (!strcmp(set->rows[s].key, "seed"))
                 return error_set(error, EX_CONFIG,
-                                 "%s:%zu: variant \"%s\": seed is none of a variant's keys: every "
-                                 "variant is run with all of `seeds`, as in `seeds: [1, 2, 3]`",
+                                 "%s:%zu: variant \"%s\": a variant must not set seed: every "
+                                 "variant runs with all `seeds`, e.g. `seeds: [1, 2, 3]`",
                                  spec->path, set->rows[s].line, spec->variants[n].name);
     }
     return 0;
@@ -901,8 +900,7 @@ int spec_resolve(struct experiment_spec *spec, const char *override, struct spec
     char path[CONFIG_KEY_NAME_SIZE];
     const char *equals = strchr(override, '=');
     if (!equals)
-        return error_set(error, EX_USAGE, "--set %s: a value is missing; write KEY=VALUE",
-                         override);
+        return error_set(error, EX_USAGE, "--set %s: missing value: expected KEY=VALUE", override);
     char *brief = memory_print(&spec->memory, "%.*s", (int)(equals - override), override);
     if (!brief)
         return error_no_memory(error);

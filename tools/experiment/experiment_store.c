@@ -211,27 +211,27 @@ static int store_error(struct experiment_store *store, const char *doing, struct
     if (code == SQLITE_CORRUPT || code == SQLITE_NOTADB || (refused && !store->writes))
         return error_set(
             error, EX_DATAERR,
-            "%s is damaged, or no results of runnel-experiment (%s): restore a copy of "
-            "it, or run the experiment again into another directory with -o, or here "
-            "with --again",
+            "%s is damaged, or is not a result of runnel-experiment (%s); restore a copy of it, or "
+            "run the experiment again with -o into another directory, or here with --again",
             store->path, database_message(store->file));
     if (code == SQLITE_NOMEM)
         return error_set(error, EX_OSERR, "out of memory for %s", store->path);
     if (code == SQLITE_FULL || reason == ENOSPC || reason == EDQUOT || reason == EFBIG)
-        return error_set(error, EX_IOERR,
-                         "%s cannot be %s: the disk is full; make room, and the same command "
-                         "resumes",
-                         store->path, doing);
+        return error_set(
+            error, EX_IOERR,
+            "cannot %s %s: the disk is full; free disk space, and run the same command to resume",
+            doing, store->path);
     bool known = (code == SQLITE_IOERR || code == SQLITE_CANTOPEN) && reason;
     bool disk = code == SQLITE_IOERR && store->writes;
-    return error_set(error, EX_IOERR, "%s cannot be %s: %s%s%s%s%s", store->path, doing,
+    return error_set(error, EX_IOERR, "cannot %s %s: %s%s%s%s%s", doing, store->path,
                      database_message(store->file), known ? " (" : "",
                      known ? strerror(reason) : "", known ? ")" : "",
-                     disk ? "; once the disk works and has room, the same command resumes" : "");
+                     disk ? "; repair the disk or free space, and run the same command to resume"
+                          : "");
 }
 
 static int store_execute(struct experiment_store *store, const char *sql, struct error *error) {
-    return sqlite3_exec(store->file, sql, NULL, NULL, NULL) ? store_error(store, "written", error)
+    return sqlite3_exec(store->file, sql, NULL, NULL, NULL) ? store_error(store, "write", error)
                                                             : 0;
 }
 
@@ -277,20 +277,19 @@ static int check_format(struct experiment_store *store, struct error *error) {
         number_of(store, "SELECT count(*) FROM sqlite_master", &tables, error))
         return -1;
     if (application == 0 && format == 0 && tables == 0)
-        return store->writes ? create(store, error)
-                             : error_set(error, EX_DATAERR,
-                                         "%s is empty: nothing has been run here yet", store->path);
+        return store->writes
+                   ? create(store, error)
+                   : error_set(error, EX_DATAERR, "%s is empty: the experiment has no runs yet",
+                               store->path);
     if (application != APPLICATION)
-        return error_set(error, EX_DATAERR,
-                         "%s is a database of something else, no results of runnel-experiment: %s",
-                         store->path,
+        return error_set(error, EX_DATAERR, "%s is a database of another program; %s", store->path,
                          store->writes ? "choose another directory with -o"
-                                       : "name the directory that it has made");
+                                       : "pass a directory that runnel-experiment created");
     if (format != FORMAT)
-        return error_set(error, EX_DATAERR,
-                         "%s has format %lld, and this runnel-experiment knows %d: use the version "
-                         "that wrote it",
-                         store->path, (long long)format, FORMAT);
+        return error_set(
+            error, EX_DATAERR,
+            "%s: expected format %d, got %lld; use the version of runnel-experiment that wrote it",
+            store->path, FORMAT, (long long)format);
     return 0;
 }
 
@@ -311,12 +310,12 @@ static int open_file(struct experiment_store *store, const char *path, struct er
     if (length >= (int)sizeof store->path)
         return error_set(error, EX_NOINPUT, "the path %s is too long", path);
     if (!store->writes && stat(store->path, &status))
-        return error_set(error, EX_NOINPUT, "%s: %s: no results of an experiment are here",
-                         store->path, strerror(errno));
+        return error_set(error, EX_NOINPUT, "%s: results not found: %s", store->path,
+                         strerror(errno));
     int flags = store->writes ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READONLY;
     store->clock.limit = DATABASE_READ_SECONDS;
     if (database_open(&store->file, store->path, flags | SQLITE_OPEN_NOMUTEX, &store->clock))
-        return store->file ? store_error(store, "opened", error) : error_no_memory(error);
+        return store->file ? store_error(store, "open", error) : error_no_memory(error);
     return 0;
 }
 
@@ -675,8 +674,7 @@ void experiment_store_undo(struct experiment_store *store) {
 /* Run it to its end, and be done with it. */
 static int finish(struct experiment_store *store, sqlite3_stmt *statement, struct error *error) {
     int code = sqlite3_step(statement);
-    int result =
-        code == SQLITE_DONE || code == SQLITE_ROW ? 0 : store_error(store, "written", error);
+    int result = code == SQLITE_DONE || code == SQLITE_ROW ? 0 : store_error(store, "write", error);
     sqlite3_finalize(statement);
     return result;
 }
@@ -747,7 +745,7 @@ static int put_rows(struct experiment_store *store, const struct store_table *ta
         if (code == SQLITE_DONE)
             sqlite3_reset(statement);
     }
-    int result = code == SQLITE_DONE ? 0 : store_error(store, "written", error);
+    int result = code == SQLITE_DONE ? 0 : store_error(store, "write", error);
     sqlite3_finalize(statement);
     return result;
 }

@@ -1,5 +1,5 @@
-/* What a recording (tools/history/history.h, docs/how-to/watching.md) says of a daemon's members. A loss
-   message is a row of level 0; a row of level k stands for 10^k of them. Each level keeps its
+/* What a recording (tools/history/history.h, docs/how-to/watching.md) says of a daemon's members. A
+   loss message is a row of level 0; a row of level k stands for 10^k of them. Each level keeps its
    newest rows only: what is older than those of one level is taken from the next. Each row weighs
    as many examples as it is of, so that means are those over all examples. */
 #include "live.h"
@@ -39,29 +39,29 @@ static bool can_differ(const char *key) {
 
 static int check_variants(const struct experiment_spec *spec, struct error *error) {
     if (spec->stream_count != 1)
+        return error_set(error, EX_CONFIG,
+                         "%s: --live: expected one stream, got %zu; remove the others", spec->path,
+                         spec->stream_count);
+    if (spec->variant_count > CONFIG_MEMBERS_MAX)
         return error_set(
             error, EX_CONFIG,
-            "%s: --live is of one stream, and there are %zu of them: leave the others out",
-            spec->path, spec->stream_count);
-    if (spec->variant_count > CONFIG_MEMBERS_MAX)
-        return error_set(error, EX_CONFIG,
-                         "%s: there are %zu variants, and a daemon has at most %d members: leave "
-                         "some out",
-                         spec->path, spec->variant_count, CONFIG_MEMBERS_MAX);
+            "%s: --live: expected at most %d variants (members of a daemon), got %zu; remove some",
+            spec->path, CONFIG_MEMBERS_MAX, spec->variant_count);
     for (size_t i = 0; i < spec->variant_count; i++) {
         const struct spec_variant *variant = &spec->variants[i];
         if (variant->set.count > CONFIG_SETS_MAX)
             return error_set(error, EX_CONFIG,
-                             "%s: variant %s sets %zu keys, and a member can set %d: put what all "
-                             "have into `set`",
+                             "%s: --live: variant %s sets %zu keys, but a member may set at most "
+                             "%d; move common keys into `set`",
                              spec->path, variant->name, variant->set.count, CONFIG_SETS_MAX);
         for (size_t k = 0; k < variant->set.count; k++)
             if (!can_differ(variant->set.rows[k].key))
-                return error_set(error, EX_CONFIG,
-                                 "%s: variant %s sets %s, in which the members of a daemon cannot "
-                                 "differ: allowed are keys of model.layers, model.output but ahead "
-                                 "and learning but max_streams, threads and pin, and seed",
-                                 spec->path, variant->name, variant->set.rows[k].key);
+                return error_set(
+                    error, EX_CONFIG,
+                    "%s: --live: variant %s sets %s, which must be the same in all members of a "
+                    "daemon; expected keys of model.layers, model.output (except ahead), learning "
+                    "(except max_streams, threads and pin), or seed",
+                    spec->path, variant->name, variant->set.rows[k].key);
     }
     return 0;
 }
@@ -138,8 +138,8 @@ static int resolve(const struct experiment_plan *plan, struct live *live, struct
     int status = members ? load(plan, NULL, &live->config, error) : error_no_memory(error);
     if (!status && !input_has_experts(&live->config.architecture.input))
         status = error_set(error, EX_CONFIG,
-                           "%s: --live needs model.input.scale: forecast, for only then has a "
-                           "daemon members: say it in `set`, or begin with preset: forecast",
+                           "%s: --live requires model.input.scale: forecast; add it to `set`, or "
+                           "use preset: forecast",
                            plan->spec->path);
     if (!status)
         status = load(plan, members, &live->config, error);
@@ -171,11 +171,11 @@ static void print_head(const struct experiment_plan *plan, const struct live *li
     for (size_t i = 0; i < spec->variant_count; i++)
         fprintf(to, "#   %s: %s\n", live->names[i], spec->variants[i].name);
     fprintf(to,
-            "# With this in %s.daemon.yaml, each in a terminal of its own:\n"
+            "# With this in %s.daemon.yaml, run each command in its own terminal:\n"
             "#   runneld --config %s.daemon.yaml\n"
             "#   runnel-record --output %s.db\n"
             "#   %s\n"
-            "# and then, whenever you like:\n"
+            "# and then, at any time:\n"
             "#   runnel-experiment --live %s --recording %s.db\n",
             spec->name, spec->name, spec->name, feed ? feed : "runnel-feed ...", spec->path,
             spec->name);
@@ -206,7 +206,7 @@ struct recording {
 };
 
 static int fail(const struct recording *r, struct error *error) {
-    return error_set(error, EX_DATAERR, "%s cannot be read as a recording: %s", r->path,
+    return error_set(error, EX_DATAERR, "cannot read the recording %s: %s", r->path,
                      database_message(r->file));
 }
 
@@ -277,8 +277,8 @@ static int find_run(struct recording *r, const struct live *live, struct experim
     return code == SQLITE_ROW ? 0
            : code == SQLITE_DONE
                ? error_set(error, EX_DATAERR,
-                           "%s has no run of a daemon with the name %s, which --live gives it",
-                           r->path, live->config.name)
+                           "%s has no run of daemon %s, the name that --live uses", r->path,
+                           live->config.name)
                : fail(r, error);
 }
 
@@ -295,8 +295,8 @@ static int64_t find_expert(const struct recording *r, const char *name, struct e
         expert = sqlite3_column_int64(select, 0);
     else
         error_set(error, EX_DATAERR,
-                  "%s: the daemon has no member %s: it ran with another configuration than --live "
-                  "gives now",
+                  "%s: the daemon has no member %s: it ran with a configuration that differs from "
+                  "the one of --live",
                   r->path, name);
     sqlite3_finalize(select);
     return expert;
@@ -422,9 +422,9 @@ static int count_messages(struct recording *r, struct error *error) {
     sqlite3_bind_int64(select, 1, r->run);
     r->messages = sqlite3_step(select) == SQLITE_ROW ? sqlite3_column_int64(select, 0) : 0;
     sqlite3_finalize(select);
-    return r->messages > 0
-               ? 0
-               : error_set(error, EX_DATAERR, "%s has no loss message of that daemon yet", r->path);
+    return r->messages > 0 ? 0
+                           : error_set(error, EX_DATAERR,
+                                       "%s has no loss messages of that daemon yet", r->path);
 }
 
 /* ---- Results ---- */
@@ -486,7 +486,7 @@ static int fill_run(const struct recording *r, const struct live *live, size_t v
     f->skill = 1 - f->mean / f->baseline;
     f->skill_recent = 1 - f->recent / f->baseline_recent;
     run->state = isfinite(f->mean) ? EXPERIMENT_DONE : EXPERIMENT_FAILED;
-    run->error = isfinite(f->mean) ? NULL : "nothing of it was recorded";
+    run->error = isfinite(f->mean) ? NULL : "no recorded data for this variant";
     return 0;
 }
 
@@ -524,7 +524,7 @@ int live_report(const struct experiment_plan *plan, const char *path,
         return -1;
     int status = 0;
     if (database_open(&r.file, path, SQLITE_OPEN_READONLY, &r.clock) != SQLITE_OK)
-        status = error_set(error, EX_NOINPUT, "%s cannot be opened: %s", path,
+        status = error_set(error, EX_NOINPUT, "cannot open %s: %s", path,
                            r.file ? sqlite3_errmsg(r.file) : "out of memory");
     if (!status) {
         sqlite3_busy_timeout(r.file, BUSY_MS);

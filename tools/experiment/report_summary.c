@@ -259,7 +259,7 @@ static size_t find_leader(const struct summary_stream *stream, size_t count) {
 
 static const char *find_verdict(const struct summary_stream *stream, size_t count) {
     if (stream->seeds < 2)
-        return "one seed: differences between variants are not tested";
+        return "one seed: cannot test differences between variants";
     for (size_t i = 1; i < count; i++)
         if (stream->cells[i].holm < STATISTICS_LIKELY)
             return "no variant differs from all others";
@@ -354,7 +354,7 @@ static int find_measure(const struct experiment_results *results, const char *na
         name = results->measure;
     *measure = name ? experiment_measure_named(name) : EXPERIMENT_FIGURES;
     if (name && *measure == EXPERIMENT_FIGURES)
-        return error_set(error, EX_USAGE, "there is no measure \"%s\"", name);
+        return error_set(error, EX_USAGE, "unknown measure \"%s\"", name);
     return 0;
 }
 
@@ -374,7 +374,7 @@ static int refuse(const struct experiment_results *results, const char *measure,
         if (has_figure(results, n))
             used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "",
                                      experiment_measures[n].name);
-    return error_set(error, EX_DATAERR, "no run has the measure %s; there is %s", measure,
+    return error_set(error, EX_DATAERR, "no run has measure %s; expected %s", measure,
                      used ? names : "none");
 }
 

@@ -265,9 +265,8 @@ static int print_ranks(const struct summary *s, FILE *to, int width) {
 }
 
 static const char LIVE_MEANING[] =
-    "A variant's row is its network alone;\n"
-    "all together: the mixture of all of them with the experts. Not live, each variant is\n"
-    "mixed with the experts, so that table compares other things\n";
+    "A variant's row is its network alone; all together: the mixture of all networks and\n"
+    "experts. Without --live each variant is mixed with the experts: do not compare the tables\n";
 
 /* What the columns mean, without those that are not there. */
 static void print_meaning(const struct summary *s, FILE *to) {
@@ -280,20 +279,20 @@ static void print_meaning(const struct summary *s, FILE *to) {
     }
     fputs("\n", to);
     if (s->results->variant_count > 1)
-        fputs("> best, where it differs from all others. rank: mean place, 1 is the best\n"
+        fputs(">: best, if it differs from all others. rank: mean place, 1 is the best\n"
               "to 1st: difference to the first variant\n",
               to);
     if (s->results->variant_count > 1 && seeds > 1)
-        fputs("p: t-test of it, paired by seed, adjusted (Holm); * below 0.05, ** below 0.01"
-              "\n",
+        fputs("p: t-test of this difference, paired by seed, adjusted (Holm);\n"
+              "* below 0.05, ** below 0.01\n",
               to);
     if (ratio && difference)
-        fputs("skill: 1 - loss / baseline; of losses that are logarithms baseline - loss\n", to);
+        fputs("skill: 1 - loss / baseline; for logarithmic losses baseline - loss\n", to);
     else if (ratio || difference)
         fprintf(to, "skill: %s. ", ratio ? "1 - loss / baseline" : "baseline - loss");
     if (seeds > 1)
         fputs("dev: over seeds. ", to);
-    fputs(s->results->live ? LIVE_MEANING : "us/ex: processor time an example\n", to);
+    fputs(s->results->live ? LIVE_MEANING : "us/ex: processor time per example\n", to);
 }
 
 int report_table(const struct summary *s, FILE *to, int width) {
@@ -306,7 +305,7 @@ int report_table(const struct summary *s, FILE *to, int width) {
     if (results->live)
         fputs("live", to);
     else
-        fprintf(to, "%zu of %zu runs over", s->over, results->run_count);
+        fprintf(to, "%zu of %zu runs finished", s->over, results->run_count);
     if (s->nonfinite)
         fprintf(to, ", %zu nonfinite", s->nonfinite);
     if (s->failed)
@@ -439,14 +438,11 @@ static int refuse(const struct against *a, struct error *error) {
             const struct experiment_stream *x = &a->here->streams[k], *y = &a->there->streams[i];
             if (same_text(x->name, y->name))
                 return error_set(error, EX_DATAERR,
-                                 "%s is of other data and cannot be compared: its stream %s has "
-                                 "the digest %s, here it has %s",
+                                 "cannot compare with %s: stream %s has digest %s there, %s here",
                                  a->path, x->name, y->digest ? y->digest : none,
                                  x->digest ? x->digest : none);
         }
-    return error_set(error, EX_DATAERR,
-                     "%s is of other data and cannot be compared: it has no stream with the data "
-                     "of %s",
+    return error_set(error, EX_DATAERR, "cannot compare with %s: no stream has the data of %s",
                      a->path, a->here->stream_count ? a->here->streams[0].name : none);
 }
 
@@ -488,11 +484,11 @@ static void print_streams(const struct against *a, FILE *to) {
     char name[GRID_TEXT_SIZE];
     for (size_t k = 0; k < a->here->stream_count; k++)
         if (!same_data(a->there, &a->here->streams[k]))
-            fprintf(to, "stream %s: no such data there, not compared\n",
+            fprintf(to, "stream %s: not compared, its data is missing there\n",
                     text_copy(name, sizeof name, a->here->streams[k].name));
     for (size_t k = 0; k < a->there->stream_count; k++)
         if (!same_data(a->here, &a->there->streams[k]))
-            fprintf(to, "stream %s: there alone\n",
+            fprintf(to, "stream %s: only there\n",
                     text_copy(name, sizeof name, a->there->streams[k].name));
 }
 
@@ -508,7 +504,7 @@ static void put_note(char *text, const struct against_cell *cell) {
     else if (!cell->same_settings)
         snprintf(text, GRID_TEXT_SIZE, "other settings");
     else if (!cell->runs)
-        snprintf(text, GRID_TEXT_SIZE, "no run in common");
+        snprintf(text, GRID_TEXT_SIZE, "no common run");
 }
 
 static int print_compared(const struct against *a, const struct summary_stream *stream,
@@ -556,8 +552,8 @@ int against_print(const struct against *a, const struct summary *summary, FILE *
         if (next > first && print_compared(a, &summary->streams[k], first, next - first, to, width))
             return -1;
     }
-    fputs("\nchange: here - there on the same seeds; p: paired t-test of it, Holm-adjusted; bits: "
-          "runs with\nthe same losses, bit for bit\n",
+    fputs("\nchange: here - there on the same seeds; p: paired t-test of it, Holm-adjusted;\n"
+          "bits: runs with the same losses, bit for bit\n",
           to);
     if (a->runs && a->equal == a->runs)
         fprintf(to, "All bits are equal: the losses of %zu run%s.\n", a->runs, text_s(a->runs));
