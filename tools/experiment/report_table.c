@@ -265,8 +265,9 @@ static int print_ranks(const struct summary *s, FILE *to, int width) {
 }
 
 static const char LIVE_MEANING[] =
-    "A variant's row is its network alone; all together: the mixture of all networks and\n"
-    "experts. Without --live each variant is mixed with the experts: do not compare the tables\n";
+    "A variant's row is its network alone; all together: the mixture of all networks\n"
+    "and experts. Without --live each variant is mixed with the experts, so do not\n"
+    "compare the two tables\n";
 
 /* What the columns mean, without those that are not there. */
 static void print_meaning(const struct summary *s, FILE *to) {

@@ -63,9 +63,9 @@ class Text:
         data = path.read_bytes()
         quarter, held = len(data) // PARTS, held // PARTS // HELD_STEPS * HELD_STEPS
         if part % (PARTS * POINTS * STEPS) or part <= 0:
-            shared.fail(f"--part is to be a multiple of {PARTS * POINTS * STEPS}", os.EX_USAGE)
+            shared.fail(f"--part must be a multiple of {PARTS * POINTS * STEPS}", os.EX_USAGE)
         if held <= 0:
-            shared.fail(f"--held is to be {PARTS * HELD_STEPS} or more", os.EX_USAGE)
+            shared.fail(f"--held must be {PARTS * HELD_STEPS} or more", os.EX_USAGE)
         if part + held > quarter:
             shared.fail(f"{path} has {len(data)} bytes: too few for {PARTS} parts of {part}, and {held} after "
                         "each that are held out", os.EX_DATAERR)
@@ -219,8 +219,8 @@ def await_learned(run, redis, members, point):
                 f"{rounds} rounds", members)
     seen = fleet.look(redis)["round"] - 1, [member.ask("status")["fleet"]["averages"] for member in members]
     if seen != (rounds, [rounds] * len(members)):
-        shared.fail(f"{run}: {rounds} rounds of all daemons were to be, but rounds, and of each daemon, "
-                    f"are {seen}")
+        shared.fail(f"{run}: expected {rounds} rounds of all daemons, got {seen[0]}, and by "
+                    f"daemon {seen[1]}")
 
 
 def mean(exports):
@@ -246,7 +246,7 @@ def play(run, text, held, options):
             seconds += time.monotonic() - started
             exports = [member.export() for member in members]
             if run.every and len(set(exports)) > 1:
-                shared.fail(f"{run}: daemons differ after an average")
+                shared.fail(f"{run}: daemons differ after averaging")
             if point in points:
                 measured.append([point, [held.measure(one) for one in exports[:1 if run.every else None]]])
             if point in moments:
@@ -269,7 +269,8 @@ class Runs:
         if self.path and self.path.exists():
             kept = json.loads(self.path.read_text(encoding="utf-8"))
             if kept["options"] != mine:
-                shared.fail(f"{self.path} has results of {kept['options']}: name another file with --results",
+                shared.fail(f"{self.path} has results of {kept['options']}; pass another file "
+                            "with --results",
                             os.EX_DATAERR)
             self.known = kept["runs"]
         self.mine, self.held = mine, None

@@ -53,9 +53,9 @@ def spread(values, digits=3):
 def check(options):
     for every in options.every:
         if every <= 0 or every % STEPS or options.part % every:
-            shared.fail(f"--every is to be multiples of {STEPS} that divide --part", os.EX_USAGE)
+            shared.fail(f"--every must be multiples of {STEPS} that divide --part", os.EX_USAGE)
     if options.seeds < 2:
-        shared.fail("--seeds is to be 2 or more: the first one chooses rates", os.EX_USAGE)
+        shared.fail("--seeds must be 2 or more: the first one chooses rates", os.EX_USAGE)
 
 
 class Figure:
@@ -145,7 +145,7 @@ def write(tables):
     for mark, table in tables.items():
         begin, end = f"<!-- {mark}: written by tools/figures/fleet text --write -->\n", f"<!-- {mark} ends -->"
         if begin not in page:
-            shared.fail(f"{PAGE} has no place for the table {mark}")
+            shared.fail(f"{PAGE} has no marker for the table {mark}")
         page = re.sub(re.escape(begin) + ".*?" + re.escape(end),
                       lambda _, new=begin + table + "\n" + end: new, page, flags=re.S)
     PAGE.write_text(page, encoding="utf-8")

@@ -64,10 +64,14 @@ def cells(row):
 
 def table(rows):
     """Lines of Markdown."""
-    lines = ["Microseconds for an example that all members learn, queued unless said otherwise: forecasts, the expert",
-             "`last` alone. *Of it*: of K times what the first member takes alone, measured in the same rounds; 100% is",
-             "as if they came one after the other. *x*: so many times as long the CPU takes for all of them.", "",
+    lines = ["Microseconds per example that all members learn, queued unless noted: forecasts, the",
+             "expert `last` alone. *Of it*: share of K times the time of the first member alone, "
+             "in the same",
+             "rounds; 100% is the time of members that learn one after another. *x*: the CPU's "
+             "time for all",
+             "members, divided by the GPU's.", "",
              "| " + " | ".join(TITLES) + " |", "| --- |" + " --: |" * (len(TITLES) - 1)]
     lines += ["| " + " | ".join(cells(row)) + " |" for row in rows]
     notes = [note for row in rows for note in row["notes"]]
-    return lines + (["", "No room on this GPU:", ""] + [f"- {note}" for note in notes] if notes else [])
+    notes = [f"- {note}" for note in notes]
+    return lines + (["", "Too large for this GPU:", "", *notes] if notes else [])

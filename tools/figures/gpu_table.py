@@ -38,7 +38,7 @@ def run(command, seconds):
     except subprocess.TimeoutExpired:
         raise Failure(f"took more than {seconds + PATIENCE:.0f} s") from None
     if done.returncode:
-        lines = done.stderr.strip().splitlines() or ["it says nothing"]
+        lines = done.stderr.strip().splitlines() or ["no output"]
         raise Failure(f"status {done.returncode}: {lines[-1]}")
     return json.loads(done.stdout)
 

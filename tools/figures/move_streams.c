@@ -1,5 +1,6 @@
 /* How long it takes to hand over streams: export of all of one learner's, their adoption by another
-   with a journal until that is durable, and their replay (docs/explanation/reliability.md). Without a broker.
+   with a journal until that is durable, and their replay (docs/explanation/reliability.md). Without
+   a broker.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -179,7 +180,7 @@ static int run(const struct options *options, const char *path, struct error *er
 }
 
 static const struct option_row rows[] = {
-    {"streams", 'n', "N", "so many streams (default 10000)",
+    {"streams", 'n', "N", "number of streams (default 10000)",
      OPTION_COUNT(struct options, streams, 1, STREAMS_MOST)},
     {"directory", 'd', "DIRECTORY", "a new state directory for the journal",
      OPTION_DIRECTORY(struct options, directory), .required = true},
@@ -191,7 +192,7 @@ int main(int argc, char **argv) {
     const struct command_line line = {
         .name = "move-streams",
         .operands = "CONFIGURATION",
-        .summary = "How long it takes to hand over streams of real numbers.",
+        .summary = "Measure the time to hand over streams of real numbers.",
         .groups = {{NULL, rows, &options}},
     };
     struct error error;

@@ -198,7 +198,7 @@ static int run(const struct options *o) {
         producers[n] = (struct producer){.options = o, .number = n};
         if (!allocate(&producers[n], o) ||
             pthread_create(&producers[n].thread, NULL, produce, &producers[n]))
-            return complain(EX_OSERR, "out of memory, or no thread can be started");
+            return complain(EX_OSERR, "out of memory, or cannot start a thread");
     }
     for (size_t n = 0; n < o->producers; n++)
         pthread_join(producers[n].thread, NULL);
@@ -208,20 +208,20 @@ static int run(const struct options *o) {
 static const struct option_row rows[] = {
     {"connect", 'c', "ENDPOINT", "the daemon's examples socket",
      OPTION_TEXT(struct options, connect), .required = true},
-    {"push", 0, NULL, "to a pull socket (default: router)", OPTION_FLAG(struct options, push)},
+    {"push", 0, NULL, "send to a pull socket (default: router)", OPTION_FLAG(struct options, push)},
     {"producers", 0, "N", "threads (default 4)",
      OPTION_COUNT(struct options, producers, 1, PRODUCERS_MAX)},
-    {"streams", 0, "N", "of each (default 1)",
+    {"streams", 0, "N", "streams of each thread (default 1)",
      OPTION_COUNT(struct options, streams, 1, UINT32_MAX)},
     {"inputs", 0, "N", "numbers in x (default 8)",
      OPTION_COUNT(struct options, inputs, 1, UINT16_MAX)},
     {"targets", 0, "N", "numbers in y (default 8)",
      OPTION_COUNT(struct options, targets, 0, UINT16_MAX)},
-    {"window", 0, "N", "examples of each that may wait for their answers (default 256)",
+    {"window", 0, "N", "unacknowledged examples per thread (default 256)",
      OPTION_COUNT(struct options, window, 1, WINDOW_MAX)},
-    {"rate", 0, "N", "examples per second of all; 0 = as many as it takes (default 0)",
+    {"rate", 0, "N", "examples per second in total; 0 = no limit (default 0)",
      OPTION_REAL(struct options, rate, 0, 1e9)},
-    {"seconds", 0, "S", "for so long (default 5)", OPTION_SECONDS(struct options, seconds)},
+    {"seconds", 0, "S", "duration (default 5)", OPTION_SECONDS(struct options, seconds)},
     {"epoch", 0, "N", "(default 0)", OPTION_COUNT(struct options, epoch, 0, UINT32_MAX)},
     OPTIONS_LAST,
 };

@@ -94,7 +94,7 @@ def learn(build, daemon, model, streams):
                  written(daemon.process), time.monotonic())
         told = process.communicate()[0]
         if process.returncode:
-            shared.fail(f"the producers have not had all acknowledged: {told.decode().strip()}")
+            shared.fail(f"not all examples were acknowledged: {told.decode().strip()}")
         examples = after[0] - before[0]
         used = {task: 1e6 * (after[1][task] - before[1].get(task, 0)) / examples for task in after[1]}
         if after[0] > EXAMPLES_A_STREAM * streams:

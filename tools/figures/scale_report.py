@@ -57,7 +57,7 @@ class Keys:
     def of(self, exponent, partitions):
         """(streams, share of the examples) of each partition."""
         if self.finest % partitions:
-            shared.fail(f"--partitions is to divide {self.finest}", 64)
+            shared.fail(f"--partitions must divide {self.finest}", 64)
         fold = (self.finest // partitions, partitions)
         return self.count.reshape(fold).sum(0), self.share[exponent].reshape(fold).sum(0)
 

@@ -83,7 +83,7 @@ def end_children_with_script():
     atexit.register(end_children)
 
 
-def parser(manual, build=BUILD, what="where the programs have been built (default: $builddir, else "
+def parser(manual, build=BUILD, what="directory of the built programs (default: $builddir, else "
                                      "build/plain)"):
     """A parser of the command line, with --build; the script's docstring is its --help. From here on what
     it starts ends with it."""
@@ -99,7 +99,8 @@ def names(known):
     def read(text):
         for name in text.split(","):
             if name not in known:
-                raise argparse.ArgumentTypeError(f"{name} is none of {', '.join(known)}")
+                raise argparse.ArgumentTypeError(f"unknown name {name}; expected "
+                                                 f"{', '.join(known)}")
         return text.split(",")
     return read
 
@@ -108,7 +109,7 @@ def program(build, name, how="make"):
     """The path of a program, or of another file that is built."""
     path = pathlib.Path(build, name)
     if not path.exists():
-        fail(f"there is no {path}: build it first ({how}), or name another tree with --build",
+        fail(f"{path} not found; build it first ({how}), or pass another tree with --build",
              UNAVAILABLE)
     return path.resolve()
 

@@ -1,7 +1,8 @@
 /* What streams of one shape gain when they share what they remember (anomaly.share), on a fleet of
    which some begin later: a table of false alarms, of when a new stream first has a score, and of
-   how many abnormal spans are found, with a memory each and with one for all (docs/explanation/anomalies.md).
-   The daemon's own score and alarms, without a daemon. A function of the seed alone. */
+   how many abnormal spans are found, with a memory each and with one for all
+   (docs/explanation/anomalies.md). The daemon's own score and alarms, without a daemon. A function
+   of the seed alone. */
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -182,9 +183,10 @@ static int run(const struct options *o) {
 }
 
 static const struct option_row rows[] = {
-    {"seed", 0, "N", "the first (default 1)", OPTION_COUNT(struct options, seed, 1, UINT32_MAX)},
-    {"seeds", 0, "N", "fleets (default 6)", OPTION_COUNT(struct options, seeds, 1, UINT16_MAX)},
-    {"memory", 0, "N", "contexts, of a stream or of all (default 4000)",
+    {"seed", 0, "N", "first seed (default 1)", OPTION_COUNT(struct options, seed, 1, UINT32_MAX)},
+    {"seeds", 0, "N", "number of fleets (default 6)",
+     OPTION_COUNT(struct options, seeds, 1, UINT16_MAX)},
+    {"memory", 0, "N", "contexts of one memory (default 4000)",
      OPTION_COUNT(struct options, memory, 1, UINT16_MAX)},
     OPTIONS_LAST,
 };
@@ -194,8 +196,8 @@ int main(int argc, char **argv) {
     const struct command_line line = {
         .name = "shared-memory",
         .operands = "",
-        .summary = "Count the alarms of streams of one shape, with a memory each and with one for "
-                   "all.",
+        .summary = "Count the alarms of streams of one shape, with a memory each and with a shared "
+                   "memory.",
         .groups = {{NULL, rows, &o}},
     };
     char **operands;
