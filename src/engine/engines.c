@@ -26,7 +26,7 @@ static const struct cuda_module *no_module(struct error *error) {
     return NULL;
 }
 
-/* For `device`, which a sentence about what is wrong is meant for. */
+/* `device` selects the remedy in the error. */
 static const struct cuda_module *load_module(const char *path, const char *device,
                                              struct error *error) {
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -54,7 +54,7 @@ static const struct cuda_module *load_module(const char *path, const char *devic
     return NULL;
 }
 
-/* As engines_cuda, for `device`; `found`: there is a module at all. */
+/* As engines_cuda, for `device`; `found`: the module exists. */
 static const struct cuda_module *have_module(const char *device, bool *found, struct error *error) {
     static const struct cuda_module *loaded;
     char path[MODULE_PATH_SIZE];
@@ -89,15 +89,15 @@ static void use_cpu(struct engines_choice *choice, const char *reason) {
     snprintf(choice->why, sizeof choice->why, "auto: %.*s", WHY_SIZE, reason);
 }
 
-/* What decides: the networks that learn, the shapes that they have, of which a GPU plays each by
-   launches of its own, and the threads that would play them here. */
+/* The criteria of the choice: the networks that learn, their shapes (a GPU plays each by
+   separate launches), and the threads that would play them on the CPU. */
 struct load {
     size_t networks, shapes, threads;
     size_t parameters; /* of all networks */
-    size_t at_once;    /* of one shape, for one of the threads */
+    size_t at_once;    /* of one shape, per thread */
 };
 
-/* What the CUDA engine plays by one launch: as ensemble.cu, nearly. */
+/* Networks that the CUDA engine plays by one launch, approximately as in ensemble.cu. */
 struct shape {
     uint64_t network; /* hash of its description */
     size_t window;
@@ -134,14 +134,14 @@ static struct load load_of(const struct config *config) {
         add_network(&load, shapes, &architecture, &config->members[n].learning);
     }
     size_t threads = engine_threads_count(config);
-    if (load.networks > 1) /* a lone one is shared by few of them at best */
+    if (load.networks > 1) /* a single network cannot use more */
         load.threads = threads < load.networks ? threads : load.networks;
     load.at_once = load.shapes ? load.parameters / load.shapes / load.threads : 0;
     return load;
 }
 
-/* "25 thousand parameters", or of several networks "64 networks of 2 shapes, 0.9 million parameters
-   in all". */
+/* "25 thousand parameters", or for several networks "64 networks of 2 shapes, 0.9 million
+   parameters in total". */
 static void print_size(char text[SIZE_TEXT], const struct load *load) {
     char count[COUNT_SIZE];
     print_count(count, load->parameters);
@@ -163,7 +163,7 @@ static void leave_to_cpu(struct engines_choice *choice, const struct load *load,
              ENGINES_AUTO_PARAMETERS / 1000, ENGINES_AUTO_PARAMETERS % 1000);
 }
 
-/* A learning rule that only the CPU engine has; NULL: any engine will do. */
+/* The name of a learning rule that only the CPU engine supports; NULL: not needed. */
 static const char *rule_of_cpu(const struct config *config) {
     size_t count = config->members_given ? config->member_count : 1;
     for (size_t n = 0; n < count; n++) {

@@ -15,39 +15,39 @@
 
 /* ---- Lag ----
 
-   The lag at which one column's change repeats best: of 6..400 steps, found as changes come. Plain
-   data, of doubles alone; all zero is a lag that has seen nothing.
+   The lag of 6..400 steps at which the changes of one column repeat best, updated with each change.
+   Doubles only; all zero is a new column.
 
      score(l) = sum u_t u_{t-l} / sqrt(sum u_t^2 sum u_{t-l}^2) - 2.5 / sqrt(terms)
 
-   with sums that forget (0.9998 a step). Every 16 steps the best score is looked for; another lag
-   is taken when it is clearly better, and given up when its correlation has gone. */
+   The sums forget (0.9998 per step). Every 16 steps the best score is searched. A lag that is
+   clearly better replaces the current one, and a lag without correlation is dropped. */
 
 enum { LAG_LONGEST = 400 };
 
 struct lag {
-    double now; /* steps, 0 = there is none */
+    double now; /* steps, 0 = no lag */
     double total, weight;
-    double products[LAG_LONGEST + 1], squares[LAG_LONGEST + 1]; /* 0 and 1 are not used */
+    double products[LAG_LONGEST + 1], squares[LAG_LONGEST + 1]; /* 0 and 1 are unused */
 };
 
 #define KEEP 0.9998
 #define TINY 1e-12
 #define DOUBT 2.5      /* a correlation by chance is about 1 / sqrt(terms) */
-#define LEAST 0.1      /* a score worth taking */
-#define BETTER 1.1     /* than the one now, */
-#define BETTER_BY 0.01 /* and by */
-#define GONE 0.05      /* a correlation not worth keeping */
+#define LEAST 0.1      /* least score of a new lag */
+#define BETTER 1.1     /* a new lag must exceed the current one by this factor */
+#define BETTER_BY 0.01 /* and by this difference */
+#define GONE 0.05      /* least correlation to keep a lag */
 
 enum {
-    FIRST = 2,    /* the shortest lag that is counted, */
-    SHORTEST = 6, /* and that can be chosen */
-    EVERY = 16,   /* steps between two looks */
-    PERIODS = 2,  /* of a lag, and */
-    MARGIN = 20,  /* steps more, before it can be chosen */
+    FIRST = 2,    /* shortest lag that is counted */
+    SHORTEST = 6, /* shortest lag that can be chosen */
+    EVERY = 16,   /* steps between two searches */
+    PERIODS = 2,  /* required periods of a lag */
+    MARGIN = 20,  /* and further steps before it can be chosen */
 };
 
-/* products += u past, squares += past^2, both forgetting, for `count` lags. */
+/* products += u past, squares += past^2, both with forgetting, for `count` lags. */
 VECTOR_BODY void add_body(double *restrict products, double *restrict squares,
                           const double *restrict past, size_t count, double u) {
 #pragma omp simd
@@ -87,7 +87,7 @@ static void choose(struct lag *lag, size_t top, double t) {
         lag->now = 0;
 }
 
-/* past[l] is u of l steps ago, past[0] the newest; `t` steps came before it: past[0..t] count, up
+/* past[l] is u of l steps ago, past[0] the newest; after `t` earlier steps past[0..t] count, up
    to LAG_LONGEST. */
 static void lag_take(struct lag *lag, const double *past, double t) {
     double u = past[0];
@@ -100,7 +100,7 @@ static void lag_take(struct lag *lag, const double *past, double t) {
         choose(lag, top, t);
 }
 
-/* Whether a lag can have come from here. */
+/* Whether a lag is valid. */
 static bool lag_valid(const struct lag *lag) {
     static const double weight = 2 / (1 - KEEP),
                         most = weight * FORECAST_FEATURE_MOST * FORECAST_FEATURE_MOST;
@@ -112,27 +112,27 @@ static bool lag_valid(const struct lag *lag) {
 
 /* ---- Column ----
 
-   One column of one stream: its units, its past and its lag. Doubles alone, so that a stream's
-   state is one array of them; all zero is a column that has seen nothing. */
+   One column of one stream: its units, its recent values and its lag. Doubles only, so that a
+   stream's state is one array; all zero is a new column. */
 
 enum {
     COLUMN_PAST = LAG_LONGEST + 2,
     COLUMN_LEVELS = 12,
     COLUMN_FIRST = 30, /* values */
-    COLUMN_FAR = 30,   /* deviations, or changes, that one of later ones counts for at most */
+    COLUMN_FAR = 30,   /* limit of a later value, in deviations or changes */
 };
 
 #define COLUMN_RATE_LEAST 0.001
 
 struct column {
-    double count; /* values seen */
+    double count; /* values so far */
     double mean, variance;
     double change; /* mean square change */
     double sd, ds;
     double ewma;
     struct lag lag;
     double v;                /* the change one lag ago, in ds */
-    double x[COLUMN_PAST];   /* newest first; before the first value stands the first */
+    double x[COLUMN_PAST];   /* newest first; before the first value the first */
     double u[COLUMN_PAST];   /* changes in ds, within 8; before the first 0 */
     double z[COLUMN_LEVELS]; /* levels in sd, within 8 */
 };
@@ -143,8 +143,8 @@ static inline bool column_is_settled(const struct column *c) {
 }
 
 #define EWMA_RATE 0.2
-#define WILD_MAX 3          /* of the first: more are no accident but a level of their own */
-#define RELATIVE_LEAST 1e-9 /* of a deviation, beside the mean */
+#define WILD_MAX 3          /* of the first values: more of them are a level of their own */
+#define RELATIVE_LEAST 1e-9 /* of a deviation, relative to the mean */
 #define LEAST_UNIT 1e-12
 
 static void push(double *past, size_t count, double value) {
@@ -164,13 +164,13 @@ static void move_statistics(struct column *c, double x, double delta) {
         c->change += fmax(1 / (t - 1), COLUMN_RATE_LEAST) * (delta * delta - c->change);
 }
 
-/* The first values are complete: if some of them are wild, the statistics again, without them. Of
-   missing values in between the held ones are counted. */
+/* The first values are complete: recomputes the statistics without wild ones. Missing values in
+   between count as held. */
 static void drop_wild(struct column *c, double t) {
     double values[COLUMN_PAST], median, mean = 0, squares = 0, changes = 0;
     size_t count = (size_t)fmin(t + 1, COLUMN_PAST), used = 0, pairs = 0;
     while (count > 1 && c->x[count - 2] == c->x[count - 1])
-        count--; /* before the first value stands the first value */
+        count--; /* values before the first equal the first */
     memcpy(values, c->x, count * sizeof *values);
     double far = wild_distance(values, count, WILD_MAX, &median);
     if (!isfinite(far))
@@ -190,18 +190,19 @@ static void drop_wild(struct column *c, double t) {
     c->change = pairs ? changes / (double)pairs : 0;
 }
 
-/* The units from the statistics, also where nothing was seen. */
+/* Computes the units from the statistics, also without values. */
 static void measure(struct column *c) {
     double least = RELATIVE_LEAST * fabs(c->mean) + LEAST_UNIT;
     c->sd = c->count > 1 ? fmax(sqrt(c->variance), least) : 1;
     c->ds = c->change > 0 ? fmax(sqrt(c->change), least) : c->sd;
 }
 
-/* One more value, NaN = missing; `t` steps of the stream came before. Rates are not below 0.001;
-   after the first 30 a value counts as at most 30 deviations and 30 changes away, so that a wild
-   one moves little; a new level is reached in some tens of steps, since the deviation then grows at
-   each. Once the first 30 are complete, up to three of them that lie a thousand deviations outside
-   of all others are left out. A missing value is held, and moves no statistics. */
+/* Takes the next value, NaN = missing, after `t` earlier steps of the stream. Rates are at least
+   0.001. After the first 30 values a value counts as at most 30 deviations and 30 changes, so a
+   wild value moves little; a new level is reached in some tens of steps, since the deviation
+   grows at each. When the first 30 are complete, up to three of them that are a thousand
+   deviations away from all others are left out. A missing value is held, and does not move the
+   statistics. */
 static void column_take(struct column *c, double value, double t) {
     bool seen = !isnan(value), first = seen && c->count == 0;
     double x = seen ? value : c->x[0];
@@ -229,7 +230,7 @@ static bool is_unit(const struct column *c, double unit) {
     return unit >= (c->count > 0 ? LEAST_UNIT : 0) && unit <= FINITE_VALUE_MOST;
 }
 
-/* Whether a column can have come from here. */
+/* Whether a column is valid. */
 static bool column_valid(const struct column *c) {
     return c->count >= 0 && c->count <= FINITE_VALUE_MOST && is_unit(c, c->sd) &&
            is_unit(c, c->ds) && c->variance >= 0 && c->variance <= FINITE_SQUARE_MOST &&
@@ -242,23 +243,25 @@ static bool column_valid(const struct column *c) {
 
 /* ---- Regressions ----
 
-   The experts that learn by least squares. Up to 8 columns share a regression; of more each has its
-   own. ar3, ar12, ar12fast and ar24 forecast changes from changes, abs12 levels from levels.
+   The experts that learn by least squares. Up to 8 columns share a regression; with more columns
+   each has its own. ar3, ar12, ar12fast and ar24 forecast changes from changes, abs12 levels from
+   levels.
 
-     ar of L lags, a group of columns each:
-       phi = u | (x l steps ago - x) / ds for l = 2..L-1 | (mean - x) / ds | v | 1, within 10
+   Inputs of a group of columns, for L lags:
+     ar:    phi = u | (x l steps ago - x) / ds for l = 2..L-1 | (mean - x) / ds | v | 1, within 10
      abs12: phi = z of l steps ago, l = 0..11, within 4 | 1
 
-   Several steps ahead ds and v are of that horizon, and u is turned into its unit. What was said,
-   and from what, is kept in as many places as steps wait: that of step t is t modulo their number.
- */
+   For several steps ahead, ds and v are those of the horizon, and u is converted to its unit.
+   Forecasts and their inputs are kept in one place per waiting step: those of step t at t modulo
+   their number. */
 
 struct regression {
     bool there;
     size_t lags;
     struct least_squares ls; /* of one group */
-    size_t begin;            /* of its numbers in a block, group after group: those of ls, and by
-                                place phi (stride,) and what it says (width,) in its own unit */
+    /* of its numbers in a block, group after group: those of ls, then per place phi (stride,)
+       and its forecasts (width,) in its own unit */
+    size_t begin;
 };
 
 struct regressions {
@@ -276,12 +279,13 @@ struct regressions {
 
 enum { JOINT_COLUMNS = 8 };
 
-/* What an expert is: a formula of a column, or least squares. */
+/* An expert: a formula of a column, or least squares. */
 struct expert_kind {
     const char *name;
-    double (*says)(const struct column *c, double ds, double v); /* as a change; NULL: */
+    /* as a change; NULL: least squares */
+    double (*says)(const struct column *c, double ds, double v);
     size_t lags;
-    bool levels; /* it forecasts levels from levels */
+    bool levels; /* forecasts levels from levels */
     double keep, prior;
 };
 
@@ -343,7 +347,7 @@ static double *group_of(const struct regressions *r, double *block, enum expert 
     return block + g->begin + group * group_size(r, g);
 }
 
-/* Of a group's numbers: phi at that place; what was said from it follows. */
+/* phi of a group at that place; the forecasts follow it. */
 static double *phi_of(const struct regression *g, double *numbers, size_t place) {
     return numbers + least_squares_size(&g->ls) + place * (g->ls.stride + g->ls.outputs);
 }
@@ -368,7 +372,7 @@ static bool group_valid(const struct regressions *r, const struct regression *g,
     return valid;
 }
 
-/* Whether a block can have come from here. */
+/* Whether a block is valid. */
 static bool regressions_valid(const struct regressions *r, const double *block) {
     bool valid = finite_within(block + r->said, r->size - r->said, FINITE_MOST);
     for (enum expert expert = 0; expert < EXPERTS; expert++) {
@@ -401,7 +405,7 @@ static void fill_levels(double *phi, const struct column *c, size_t width) {
     phi[COLUMN_LEVELS * width] = 1;
 }
 
-/* A level that is forecast, as a change. */
+/* A forecast level, as a change. */
 static double change_of(const struct column *c, double ds, double level) {
     return (c->mean + c->sd * level - c->x[0]) / ds;
 }
@@ -424,8 +428,8 @@ static void predict_group(const struct regressions *r, double *block, size_t pla
         said[k] = expert_kinds[expert].levels ? change_of(&c[k], ds[first + k], own[k]) : own[k];
 }
 
-/* Forecast from the columns, with the unit and v of the horizon (columns,), and remember at that
-   place what was said. */
+/* Forecasts from the columns, with the unit and v of the horizon (columns,), and stores the
+   forecasts at that place. */
 static void regressions_predict(const struct regressions *r, double *block, size_t place,
                                 const struct column *columns, const double *ds, const double *v) {
     for (enum expert expert = 0; expert < EXPERTS; expert++)
@@ -433,7 +437,7 @@ static void regressions_predict(const struct regressions *r, double *block, size
             predict_group(r, block, place, expert, n, columns, ds, v);
 }
 
-/* What an expert has said there, in changes (columns,); 0 without it. */
+/* The stored forecasts of an expert, in changes (columns,); 0 without it. */
 static void regressions_said(const struct regressions *r, const double *block, size_t place,
                              enum expert expert, double *p) {
     memcpy(p, block + said_of(r, place, expert), r->columns * sizeof *p);
@@ -441,7 +445,7 @@ static void regressions_said(const struct regressions *r, const double *block, s
 
 /* ---- Learning ---- */
 
-/* One step ahead nothing has been learned since: what today's weights say is what was said. */
+/* One step ahead the weights have not changed since: today's forecast is the stored one. */
 static void learn_group(const struct regressions *r, double *block, size_t place,
                         enum expert expert, size_t group, const double *y, const double *level,
                         double *work) {
@@ -460,8 +464,8 @@ static void learn_group(const struct regressions *r, double *block, size_t place
     least_squares_learn(&g->ls, numbers, phi, error, rest);
 }
 
-/* The target of what was said there has come: y in changes, level in deviations, (columns,), NaN =
-   not observed. Today's weights are corrected by the error that they make. */
+/* Takes the target of the forecasts at that place: y in changes, level in deviations,
+   (columns,), NaN = not observed. The current weights are corrected by their current error. */
 static void regressions_learn(const struct regressions *r, double *block, size_t place,
                               const double *y, const double *level, double *work) {
     for (enum expert expert = 0; expert < EXPERTS; expert++)
@@ -471,24 +475,24 @@ static void regressions_learn(const struct regressions *r, double *block, size_t
 
 /* ---- One horizon ---- */
 
-/* One horizon of a stream: the unit of a change so many steps ahead, the experts that say it, and
-   the steps that wait for their truths. A description, and a block of doubles for each stream, as
-   the regressions above have; all zero but the regressions is a stream that begins.
+/* One horizon of a stream: the unit of a change over that many steps, its experts, and the steps
+   that wait for their truths. A description, and a block of doubles for each stream, like the
+   regressions; all zero except the regressions is a new stream.
 
-   One step ahead unit and waiting step are those of the columns. Further ahead, of h
-   steps, with c_h the mean square of the n changes over h steps so far, and v of the newest whole
-   period L of the lag, m = ceil(h / L):
+   One step ahead, the unit and the waiting step are those of the columns. For h steps, with c_h the
+   mean square of the n changes over h steps so far, and v from the newest whole period L of the
+   lag, m = ceil(h / L):
 
      ds_h = sqrt((n c_h + h h ds^2) / (n + h))      v_h = (x of mL - h steps ago - x) / ds_h
 
-   As long as there are few, the unit is that of a random walk, for h changes that overlap are worth
-   about one. They count once the units of the column are complete, at the rates above, and
+   With few changes the unit is that of a random walk, since h overlapping changes are worth
+   about one. Changes count once the units of the column are complete, at the rates above, and
    each as at most 30 ds_h. */
 struct horizon {
     size_t ahead, columns;
     unsigned experts;
-    struct regressions regressions; /* at the block's beginning */
-    size_t units, waiting;          /* in a block: more than one step ahead */
+    struct regressions regressions; /* at the beginning of the block */
+    size_t units, waiting;          /* in a block, with more than one step ahead */
     size_t size;                    /* numbers in a block */
 };
 
@@ -496,14 +500,15 @@ struct horizon {
 
 #define IN_DOUBLES(type) (sizeof(type) / sizeof(double))
 
-/* Further than one step ahead, (columns,): the mean square of the changes so far. */
+/* With more than one step ahead, (columns,): the mean square of the changes so far. */
 struct unit {
     double count, change;
 };
 
-/* Likewise, (ahead, columns), that of step t at t modulo ahead: what was said is relative to. */
+/* With more than one step ahead, (ahead, columns), that of step t at t modulo ahead: the
+   reference of the forecasts. */
 struct waiting {
-    double known; /* 0: nothing was ever seen */
+    double known; /* 0: no value yet */
     double x, mean, sd, ds;
 };
 
@@ -538,7 +543,7 @@ static bool waiting_valid(const struct waiting *w) {
            w->ds >= least && w->ds <= FINITE_VALUE_MOST;
 }
 
-/* Whether a block can have come from here. */
+/* Whether a block is valid. */
 static bool horizon_valid(const struct horizon *h, const double *block) {
     const struct unit *units = (const void *)(block + h->units);
     const struct waiting *waiting = (const void *)(block + h->waiting);
@@ -551,7 +556,7 @@ static bool horizon_valid(const struct horizon *h, const double *block) {
     return valid;
 }
 
-/* What the step at that place said of column k is relative to. */
+/* The reference of column k's forecasts at that place. */
 static struct waiting waits(const struct horizon *h, double *block, const struct column *c,
                             size_t place, size_t k) {
     if (h->ahead > 1)
@@ -559,9 +564,9 @@ static struct waiting waits(const struct horizon *h, double *block, const struct
     return (struct waiting){c->count > 0, c->x[0], c->mean, c->sd, c->ds};
 }
 
-/* Step t's x (columns,), maybe unaligned, as the truth of the step `ahead` before, t >= ahead.
-   `columns` are as they were before step t. Arrays (columns,): see struct forecast_horizon. With
-   `learn` the experts do. */
+/* Takes step t's x (columns,), possibly unaligned, as the truth of the step `ahead` before, t >=
+   ahead. `columns` are in their state before step t. Arrays (columns,): see struct
+   forecast_horizon. With `learn` the experts learn. */
 static void horizon_settle(const struct horizon *h, double *block, const struct column *columns,
                            size_t t, const void *x, bool learn, double *y, double *level,
                            double *base, double *last, double *work) {
@@ -569,7 +574,8 @@ static void horizon_settle(const struct horizon *h, double *block, const struct 
     for (size_t k = 0; k < h->columns; k++) {
         const struct waiting w = waits(h, block, &columns[k], place, k);
         double value =
-            w.known > 0 ? (double)unaligned_float(x, k) : NAN; /* a column's first is no target */
+            /* the first value of a column is not a target */
+            w.known > 0 ? (double)unaligned_float(x, k) : NAN;
         y[k] = (value - w.x) / w.ds;
         last[k] = w.known > 0 ? w.x : NAN;
         level[k] = (value - w.mean) / w.sd;
@@ -579,9 +585,9 @@ static void horizon_settle(const struct horizon *h, double *block, const struct 
         regressions_learn(&h->regressions, block, place, y, level, work);
 }
 
-/* ---- Saying ---- */
+/* ---- Forecasts of a step ---- */
 
-/* The unit, when the change over `ahead` steps to this x is known, which is NaN if it is not. */
+/* The unit after the change over `ahead` steps to this x, which is NaN if unknown. */
 static double unit_of(const struct horizon *h, struct unit *u, const struct column *c,
                       double change) {
     double ahead = (double)h->ahead, begins = ahead * ahead * c->ds * c->ds;
@@ -594,7 +600,7 @@ static double unit_of(const struct horizon *h, struct unit *u, const struct colu
     return sqrt((u->count * u->change + begins) / (u->count + ahead));
 }
 
-/* What the value was one whole period before the one that is forecast, as a change. */
+/* The value one whole period before the forecast one, as a change. */
 static double period_of(const struct horizon *h, const struct column *c, double t, double ds) {
     size_t lag = (size_t)c->lag.now;
     if (!lag)
@@ -620,8 +626,8 @@ static void say_units(const struct horizon *h, double *block, const struct colum
     }
 }
 
-/* What is said at step t, of which x came; `columns` have taken it. Arrays (columns,), experts
-   (experts of the set, columns). */
+/* The forecasts at step t; `columns` have taken its x. Arrays (columns,), experts (experts of
+   the set, columns). */
 static void horizon_say(const struct horizon *h, double *block, const struct column *columns,
                         size_t t, const void *x, double *ds, double *v, double *ar12,
                         double *experts) {
@@ -641,19 +647,19 @@ static void horizon_say(const struct horizon *h, double *block, const struct col
 
 /* ---- All of them ---- */
 
-/* A state is a head, the columns, and the horizons; of several of them follow, for as many steps as
-   the furthest looks ahead, what the others' targets were: (ahead, horizons - 1, OUTCOMES) rows of
-   columns and one number more, 1 where they are to be learned from. */
+/* A state is a head, the columns, and the horizons. With several horizons the targets of the
+   other horizons follow, for as many steps as the furthest looks ahead: (ahead, horizons - 1,
+   OUTCOMES) rows of columns and one number more, 1 if they are to be learned. */
 struct head {
     double steps;
     double waits; /* 1: the newest step waits for its target */
 };
 
-#define STEPS_MOST 9007199254740992.0 /* 2^53: whole numbers are exact up to there */
+#define STEPS_MOST 9007199254740992.0 /* 2^53: integers are exact up to it */
 
 enum { OF_Y, OF_LEVEL, OF_BASE, OUTCOMES };
 
-/* What is said of a step, in the order of struct forecast_step, */
+/* Arrays of a step, in the order of struct forecast_step, */
 enum { OF_X, OF_UNSEEN, OF_MEAN, OF_SD, OF_Z, OF_U, ARRAYS };
 
 /* and of one horizon; experts follow. */
@@ -693,7 +699,7 @@ static size_t said_rows(const struct forecaster *f) {
     return ARRAYS + f->horizons * (OF_EXPERTS + experts_count(f->experts));
 }
 
-/* Numbers that are kept of one horizon's targets of a step. */
+/* Numbers kept of one horizon's targets of a step. */
 static size_t outcome_size(const struct forecaster *f) {
     return 1 + OUTCOMES * f->columns;
 }
@@ -796,13 +802,13 @@ static double *said_ahead(const struct forecaster *f, size_t horizon, size_t arr
     return said(f, ARRAYS + horizon * (OF_EXPERTS + experts_count(f->experts)) + array);
 }
 
-/* What is kept of that horizon's targets of step t, of all but the furthest. */
+/* The stored targets of that horizon of step t, for all but the furthest. */
 static double *outcome_of(struct forecaster *f, uint32_t slot, size_t t, size_t horizon) {
     size_t row = t % f->furthest * (f->horizons - 1) + horizon;
     return forecaster_state(f, slot) + f->outcomes + row * outcome_size(f);
 }
 
-/* What this x, of step t, says of the steps that wait for it. */
+/* Takes this x, of step t, as the truth of the steps that wait for it. */
 static void settle(struct forecaster *f, uint32_t slot, size_t t, const void *x, bool learn) {
     const struct column *columns = columns_of(f, slot);
     for (size_t n = 0; n < f->horizons && t >= f->of[n].ahead; n++) {
@@ -818,7 +824,7 @@ static void settle(struct forecaster *f, uint32_t slot, size_t t, const void *x,
     }
 }
 
-/* What is to be learned of the step that is complete with this one: the furthest target is new. */
+/* The targets of the step that is complete now: the furthest one is new. */
 static void close_step(struct forecaster *f, uint32_t slot, size_t t, bool learn) {
     for (size_t n = 0; n < f->horizons; n++) {
         const double *kept = n + 1 < f->horizons ? outcome_of(f, slot, t, n) : NULL;

@@ -18,8 +18,8 @@
 
 enum { LOSSES = 2 }; /* squared, absolute */
 
-/* Of one horizon, the columns' parts begin here in a state; each keeps what was said in `ahead`
-   places, that of step t in t modulo ahead. */
+/* One horizon: its columns begin at this offset in a state. Each column keeps forecasts in
+   `ahead` places, those of step t at t modulo ahead. */
 struct part {
     size_t ahead, begin;
 };
@@ -32,12 +32,11 @@ struct mixture {
     double *judged; /* as in struct mixture_score: (2, columns), (2, forecasts) */
 };
 
-/* One column's part of a state; of each loss, (LOSSES, forecasts). */
+/* One column of a state; per loss (LOSSES, forecasts). */
 struct column {
-    /* In one place: */
-    double *p;     /* what was said, */
+    double *p;     /* prediction, of one place, */
     double *ds;    /* in this unit, */
-    double *parts; /* (LOSSES,) and what the two mixtures said */
+    double *parts; /* (LOSSES,) and those of both mixtures */
     double *q;     /* (forecasts,) */
 
     double *losses; /* (forecasts,) smoothed */
@@ -46,7 +45,7 @@ struct column {
 
 enum { ALONE = 2 + LOSSES, OF_EACH = 1 + 4 * LOSSES };
 
-/* Numbers of a column: a place, and all. */
+/* Numbers of a place, and of a column. */
 static size_t place_size(const struct mixture *m) {
     return ALONE + m->forecasts;
 }
@@ -127,7 +126,7 @@ void mixture_begin(struct mixture *mixture, uint32_t slot) {
     }
 }
 
-/* Bounds of what a column keeps, twice as far as sums of their most can come. */
+/* Bounds of a column's state, twice as large as the largest possible sums. */
 #define SLOPE_MOST (2 * (FORECAST_MOST + TARGET_MOST))
 #define REGRET_MOST (2.0 * SLOPE_MOST * 2 * FORECAST_MOST)
 
@@ -157,7 +156,7 @@ bool mixture_state_valid(const struct mixture *m, const double *state) {
     return valid;
 }
 
-/* ---- Saying ---- */
+/* ---- Prediction ---- */
 
 static double mean(const double *q, size_t n) {
     double sum = 0;
@@ -216,8 +215,8 @@ void mixture_weights(struct mixture *mixture, uint32_t slot, size_t horizon, dou
 
 /* ---- Learning ---- */
 
-/* The regret r_i = slope (part - q_i) of each forecast is summed; a forecast weighs as much as its
-   regret is above 0, divided by the sum of its squares. */
+/* Sums the regret r_i = slope (part - q_i) of each forecast. The weight of a forecast is its
+   regret above 0, divided by the sum of its squares. */
 static void weigh(const struct column *c, size_t n, size_t loss, double y) {
     double part = c->parts[loss], sum = 0;
     double slope = loss == 0 ? 2 * (part - y) : part > y ? 1 : -1;
@@ -250,7 +249,7 @@ static double square(double a) {
     return a * a;
 }
 
-/* What each forecast of one column has lost, and how much it was asked for. */
+/* The loss of each forecast of one column, and its weight. */
 static void judge(const struct column *c, size_t n, double y, double *losses, double *weights) {
     for (size_t i = 0; i < n; i++) {
         losses[i] += square(forecast_clip(c->q[i] - y, LOSS_MOST));
@@ -286,7 +285,7 @@ struct mixture_score mixture_learn(struct mixture *mixture, uint32_t slot, size_
             weigh(&c, n, loss, target);
         smooth_losses(&c, n, y[k]);
     }
-    score.loss /= (double)score.observed; /* NaN when nothing was */
+    score.loss /= (double)score.observed; /* NaN if none was observed */
     score.baseline /= (double)score.observed;
     for (size_t i = 0; i < 2 * n; i++)
         losses[i] /= (double)score.observed;
