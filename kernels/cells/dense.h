@@ -1,4 +1,4 @@
-/* A layer without a state: h = f(LN(W x + b)), and its functions f. */
+/* A stateless layer: h = f(LN(W x + b)), and its functions f. */
 #ifndef RUNNEL_CELLS_DENSE_H
 #define RUNNEL_CELLS_DENSE_H
 

@@ -30,7 +30,7 @@ static size_t top_size(const struct network *n) {
     return n->layers[n->layer_count - 1].size;
 }
 
-/* The weights, rounded, are the output's. */
+/* Rounds the weights into the output's. */
 static void round_weights(const struct solution *solution, struct network *n) {
     const struct least_squares *ls = &solution->ls;
     const double *weights = least_squares_weights(ls, solution->block);

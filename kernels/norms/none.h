@@ -1,4 +1,4 @@
-/* No normalization: weights interchange with those of torch.nn. */
+/* No normalization: weights are interchangeable with those of torch.nn. */
 #ifndef RUNNEL_NORMS_NONE_H
 #define RUNNEL_NORMS_NONE_H
 

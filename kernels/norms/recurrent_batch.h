@@ -1,5 +1,5 @@
-/* Recurrent batch normalization (Cooijmans et al. 2017) online: as batch, with statistics of their
-   own for each of the first norm_steps steps of a stream. */
+/* Recurrent batch normalization (Cooijmans et al. 2017) online: batch with separate statistics
+   for each of the first norm_steps steps of a stream. */
 #ifndef RUNNEL_NORMS_RECURRENT_BATCH_H
 #define RUNNEL_NORMS_RECURRENT_BATCH_H
 

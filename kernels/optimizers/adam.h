@@ -33,7 +33,7 @@ struct adam_numbers {
     float scale; /* 1 / sqrt(1 - beta2^t) */
     float beta1, rest1, beta2, rest2, epsilon;
     float decay;  /* added to the gradient, times the weight */
-    float shrink; /* of the weight beforehand; adam: 1 */
+    float shrink; /* factor of the weight before the step; adam: 1 */
 };
 
 FORMULA struct adam_numbers adam_prepare(const struct optimizer *o, double rate, double t) {

@@ -1,5 +1,5 @@
-/* torch.optim.AdamW: adam, but weight decay shrinks the weight by rate * weight_decay beforehand.
- */
+/* torch.optim.AdamW: adam, but weight decay shrinks the weight by rate * weight_decay before the
+   step. */
 #ifndef RUNNEL_OPTIMIZERS_ADAMW_H
 #define RUNNEL_OPTIMIZERS_ADAMW_H
 
