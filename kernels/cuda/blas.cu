@@ -23,7 +23,7 @@
 #define POINTER(name) decltype(&::name) name;
 static struct { CALLS(POINTER) } blas;
 
-/* ---- the library ---- */
+/* ---- The library ---- */
 
 static int find_calls(void *library, struct error *error) {
 #define FIND(name)                                                                                 \
@@ -36,7 +36,7 @@ static int find_calls(void *library, struct error *error) {
     return 0;
 }
 
-/* For the life of the process, as whatever loads CUDA stays. */
+/* For the life of the process, like all libraries that load CUDA. */
 static int load(const char *way_out, struct error *error) {
     static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
     static bool loaded;
@@ -56,7 +56,7 @@ static int load(const char *way_out, struct error *error) {
     return result;
 }
 
-/* ---- the interface ---- */
+/* ---- The interface ---- */
 
 int blas_open(cublasHandle_t *handle, cudaStream_t stream, void *workspace, const char *way_out,
               struct error *error) {
@@ -87,7 +87,7 @@ int blas_version(cublasHandle_t handle) {
     return blas.cublasGetVersion_v2(handle, &version) == CUBLAS_STATUS_SUCCESS ? version : 0;
 }
 
-/* To cuBLAS, which stores columns one after the other, this is C^T = B^T A. */
+/* cuBLAS stores matrices by columns: for it this is C^T = B^T A. */
 cudaError_t blas_multiply(cublasHandle_t handle, uint32_t rows, uint32_t ld, uint32_t length,
                           const float *a, uint32_t stride_a, const float *b, uint32_t stride_b,
                           float *c) {

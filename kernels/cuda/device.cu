@@ -8,12 +8,12 @@
 int cuda_check(cudaError_t status, const char *what, struct error *error) {
     if (status == cudaSuccess)
         return 0;
-    cudaGetLastError(); /* what was reported is forgotten, unless the device is lost */
+    cudaGetLastError(); /* clears the reported error, unless the device is lost */
     return error_set(error, EX_UNAVAILABLE, "%s: CUDA error: %s (%s)", what,
                      cudaGetErrorString(status), cudaGetErrorName(status));
 }
 
-/* The N of "cuda:N"; 0 for "cuda" and "auto". -1: no number. */
+/* The N of "cuda:N"; 0 for "cuda" and "auto". -1: not a number. */
 static int index_of(const char *device) {
     const char *colon = strchr(device, ':');
     if (!colon)
@@ -23,10 +23,10 @@ static int index_of(const char *device) {
     return *end || end == colon + 1 || index < 0 || index > INT32_MAX ? -1 : (int)index;
 }
 
-/* CUDA writes 13.0 as 13000. */
+/* CUDA represents 13.0 as 13000. */
 enum { MAJOR = 1000, MINOR = 10 };
 
-/* The oldest compute capability: the kernels use what came with it, and are tuned for its shared
+/* The oldest compute capability: the kernels use its features, and are tuned for its shared
    memory. */
 enum { CAPABILITY_MAJOR = 8 };
 
@@ -89,11 +89,11 @@ int cuda_select(struct cuda_device *device, struct error *error) {
                       "reading the GPU's free memory", error);
 }
 
-/* What this thread prepared last, for prepare_failed. */
+/* The last kernel that this thread prepared, for prepare_failed. */
 static __thread struct {
     const char *kernel;
     unsigned threads;
-    int most; /* threads that the device allows; 0: unknown */
+    int most; /* largest number of threads on the device; 0: unknown */
 } prepared;
 
 cudaError_t prepare_kernel(const char *name, const void *kernel, const struct launch *l) {
