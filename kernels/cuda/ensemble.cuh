@@ -5,8 +5,7 @@
    second ones, and so on. Segments of equal shape, of networks of equal shape, form one
    *branch*: the same launches, with one more member in blockIdx.z, and the same bits as alone.
    Different branches run in parallel, in the streams of their first members, as branches of one
-   graph. Members that differ in
-   one segment may share the next one. */
+   graph. Members that differ in one segment may share the next one. */
 #ifndef RUNNEL_CUDA_ENSEMBLE_CUH
 #define RUNNEL_CUDA_ENSEMBLE_CUH
 

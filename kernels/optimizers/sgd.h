@@ -32,7 +32,7 @@ FORMULA struct sgd_numbers sgd_prepare(const struct optimizer *o, double rate, d
 }
 
 /* buffer = momentum buffer + g; w -= rate (nesterov ? g + momentum buffer : buffer). Without
-   momentum there is no buffer: w -= rate g */
+   momentum and buffer: w -= rate g */
 FORMULA float sgd_step(const struct sgd_numbers *o, size_t kept, float weight, float gradient,
                        float *const *moments) {
     if (kept == 0)

@@ -1,4 +1,5 @@
-/* runnel-bench: how fast a configuration learns on this machine, and how fast it could at best. */
+/* runnel-bench: measures how fast a configuration learns on this machine, and the least possible
+   time. */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -18,15 +19,15 @@
 
 enum { BENCH_MEMBERS_SIZE = 4096 };
 
-/* What preset: forecast says where nothing else is said. */
+/* Whether the members are those of preset: forecast. */
 static bool are_of_preset(const struct config *config) {
     return config->preset && config->member_count == 2 &&
            !strcmp(config->members[0].name, "change") && !strcmp(config->members[1].name, "level");
 }
 
-/* The override that makes several networks: "members=[{name: m1, set: {seed: 7}}, ...]", of which
-   the first has the configuration's seed, and each further one the next. -1 (EX_CONFIG): it lists
-   members itself (those of preset: forecast give way), or a daemon has none with it. */
+/* The override for several networks: "members=[{name: m1, set: {seed: 7}}, ...]". The first has
+   the configuration's seed, and each further one the next. -1 (EX_CONFIG): the configuration
+   lists members (except those of preset: forecast), or does not support them. */
 static int bench_members(const struct config *config, const char *path, size_t count,
                          char text[BENCH_MEMBERS_SIZE], struct error *error) {
     if (!input_has_experts(&config->architecture.input))
@@ -49,9 +50,9 @@ static int bench_members(const struct config *config, const char *path, size_t c
 }
 
 enum {
-    PLAN = 64, /* examples that wait, unless --plan says otherwise */
+    PLAN = 64, /* queued examples, without --plan */
     PLAN_MAX = 10000,
-    EXAMPLES = 2000, /* learned before anything is measured, unless --examples says otherwise */
+    EXAMPLES = 2000, /* learned before any measurement, without --examples */
     ROUNDS_MIN = 3,
     STREAMS = 1,
     DEVICE_SIZE = 64, /* of an override of the device */
@@ -68,12 +69,12 @@ struct arguments {
     uint64_t examples, plan, members;
     bool socket, json;
     const char *bind, *daemon;
-    const char *parameters;          /* file to write; NULL: measure */
-    char device[DEVICE_SIZE];        /* an override, in `overrides` when it is given */
-    char making[BENCH_MEMBERS_SIZE]; /* another one, of --members */
+    const char *parameters;          /* output file; NULL: measure */
+    char device[DEVICE_SIZE];        /* an override, in `overrides` if given */
+    char making[BENCH_MEMBERS_SIZE]; /* the override of --members */
 };
 
-/* What is measured, open. */
+/* The objects to measure. */
 struct bench {
     struct arguments *arguments;
     struct config config;
@@ -82,7 +83,7 @@ struct bench {
     struct cuda_figures gpu;
     struct bench_data data;
     struct bench_learner *learner;
-    struct config lone_config; /* of several members, with the first alone */
+    struct config lone_config; /* with --members: the first one alone */
     struct bench_learner *lone;
     struct bench_split *split;
     struct bench_socket *socket;
@@ -96,7 +97,7 @@ static void interrupt(int signal_number) {
     interrupted = 1;
 }
 
-/* ---- the command line ---- */
+/* ---- The command line ---- */
 
 static int take_device(void *values, const struct option_row *row, const char *text,
                        struct error *error) {
@@ -141,7 +142,7 @@ static const struct option_row rows[] = {
     OPTIONS_LAST,
 };
 
-/* ---- measuring ---- */
+/* ---- Measuring ---- */
 
 static bool on_gpu(const struct bench *b) {
     return b->engine.ops != &cpu_engine;
@@ -165,7 +166,7 @@ static int load(struct bench *b, struct error *error) {
     return config_load(&b->config, a->config, a->overrides.values, a->overrides.count, error);
 }
 
-/* With --members, once more with these. */
+/* Loads again with the members' override for --members. */
 static int load_all(struct bench *b, struct error *error) {
     struct arguments *a = b->arguments;
     if (load(b, error))
@@ -190,7 +191,7 @@ static int open_bench(struct bench *b, struct error *error) {
     return open_learner(b, error);
 }
 
-/* The first of the members, as if it were the only one. */
+/* The first member as a single network. */
 static int open_lone(struct bench *b, struct error *error) {
     b->lone_config = b->config;
     b->lone_config.member_count = 1;
@@ -198,14 +199,14 @@ static int open_lone(struct bench *b, struct error *error) {
                               b->arguments->plan, error);
 }
 
-/* CUDA's own libraries keep what they like in memory. */
+/* CUDA's libraries allocate memory themselves. */
 static size_t memory_bound(const struct bench *b) {
     return on_gpu(b) ? 0
                      : bench_memory_bound(&b->config, &b->model, STREAMS, b->arguments->members);
 }
 
-/* Learn, and see whether memory stays what it is after the first tenth. Before anything else is
-   opened, so that what is resident is the learner's. */
+/* Learns, and measures the memory growth after the first tenth. Runs before anything else is
+   opened, so that the resident memory is the learner's. */
 static int measure_memory(struct bench *b, struct error *error) {
     struct bench_memory *m = &b->report.memory;
     uint64_t first = b->arguments->examples / 10 + 1, others = b->arguments->examples;
@@ -297,7 +298,8 @@ static int measure_lone(struct bench *b, double slice, struct error *error) {
     return 0;
 }
 
-/* Everything once, one after the other, so that what disturbs the machine disturbs all alike. */
+/* Measures everything once, in turn, so that other load on the machine disturbs all measurements
+   equally. */
 static int measure_round(struct bench *b, struct error *error) {
     double single, queued, slice = b->socket ? LONG_SLICE : SLICE;
     if ((!on_gpu(b) && machine_round(&b->report.machine, error)) ||
@@ -315,7 +317,7 @@ static int measure_round(struct bench *b, struct error *error) {
     return b->socket ? measure_socket(b, error) : 0;
 }
 
-/* Learn what --examples says, and no more: what is written depends on nothing but the command. */
+/* Learns exactly --examples examples: the output depends only on the command. */
 static int export_parameters(struct bench *b, struct error *error) {
     const struct arguments *a = b->arguments;
     if (open_bench(b, error) || bench_learner_run(b->learner, a->examples, a->plan, error))

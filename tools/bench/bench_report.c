@@ -11,15 +11,15 @@
 #include "engine/cuda_module.h"
 #include "model/model.h"
 
-/* ---- Findings: medians, floors and ratios of what was measured ---- */
+/* ---- Findings: medians, floors and ratios ---- */
 
 struct findings {
     struct machine_figures machine; /* of the CPU; all zero on a GPU */
     struct figure parts[PARTS];
     struct floor_work work[MODES];
-    double nodes[MODES][PHASES], launches[MODES]; /* on a GPU, for one example */
+    double nodes[MODES][PHASES], launches[MODES]; /* on a GPU, per example */
     struct floor_time phases[MODES][PHASES], floor[MODES];
-    double p50, p99; /* microseconds of one waiting example */
+    double p50, p99; /* microseconds of single examples */
 };
 
 static const double MICRO = 1e6, P50 = 0.5, P99 = 0.99, KILO = 1e3, MEGA = 1e6, GIGA = 1e9,
@@ -29,7 +29,7 @@ static size_t networks(const struct bench_report *report) {
     return report->members ? report->members : 1;
 }
 
-/* That play networks side by side. */
+/* Number of threads that play networks in parallel. */
 static size_t threads(const struct bench_report *report) {
     size_t most = networks(report);
     return report->threads > most ? most : report->threads ? report->threads : 1;
@@ -72,22 +72,22 @@ static void findings_make(struct bench_report *report, struct findings *f) {
     f->p99 = latencies_quantile(&report->latencies, P99) * MICRO;
 }
 
-/* What an example takes in that mode, in microseconds. */
+/* Microseconds per example in that mode. */
 static const struct figure *findings_whole(const struct findings *f, enum bench_mode mode) {
     return &f->parts[mode == MODE_SINGLE ? PART_SINGLE : PART_QUEUED];
 }
 
-/* With --members, what it takes where one of them learns alone. */
+/* With --members: microseconds per example of one member alone. */
 static const struct figure *findings_lone(const struct findings *f, enum bench_mode mode) {
     return &f->parts[mode == MODE_SINGLE ? PART_LONE_SINGLE : PART_LONE_QUEUED];
 }
 
-/* Floor over measured: 1 is as fast as the machine can be. */
+/* Floor over measured time: 1 is the fastest possible. */
 static double findings_ratio(const struct findings *f, enum bench_mode mode) {
     return f->floor[mode].floor * MICRO / findings_whole(f, mode)->median;
 }
 
-/* What an example takes beside the engine's three parts: plan, copies, scoring, clocks. */
+/* Microseconds per example outside of the engine's three parts: plan, copies, scoring, clocks. */
 static double findings_rest(const struct findings *f, enum bench_mode mode) {
     const struct figure *p = f->parts;
     double forward = p[mode == MODE_SINGLE ? PART_FORWARD_SINGLE : PART_FORWARD_QUEUED].median;
@@ -97,9 +97,9 @@ static double findings_rest(const struct findings *f, enum bench_mode mode) {
 
 static const char *const mode_names[MODES] = {"one at a time", "queued"};
 
-static const double NOISY = 0.1; /* spread of times, from which a ratio of them is doubtful */
+static const double NOISY = 0.1; /* spread of times above which their ratio is doubtful */
 
-/* ---- For people ---- */
+/* ---- The text form ---- */
 
 static void print_head(const struct bench_report *r) {
     const struct config *c = r->config;
@@ -225,7 +225,7 @@ static void print_times(const struct bench_report *r, const struct findings *f) 
     printf("  (queued: %zu examples in one plan; floor %%: floor over median)\n", r->plan);
 }
 
-/* A ratio of two times is no better known than these. */
+/* A ratio of two times is as uncertain as these times. */
 static void print_noise(const struct findings *f) {
     double most = 0;
     for (int mode = 0; mode < MODES; mode++)
@@ -375,7 +375,7 @@ static json_t *floor_json(const struct bench_report *r, const struct findings *f
     return object;
 }
 
-/* Of each of them, and beside one that learns alone. */
+/* Times per member, and of one member alone. */
 static json_t *members_json(const struct bench_report *r, const struct findings *f) {
     json_t *object =
         json_pack("{s:I, s:I}", "count", (json_int_t)r->members, "threads", (json_int_t)r->threads);

@@ -1,4 +1,5 @@
-/* runnel-experiment: one stream, many variants of a configuration, each with several seeds. */
+/* runnel-experiment: learns a stream with many variants of a configuration, each with several
+   seeds. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -31,14 +32,14 @@
 
 enum { JOBS_MAX = 1024, PATH_SIZE = EXPERIMENT_PATH_SIZE, NAME_SIZE = PATH_SIZE / 2 - 1 };
 
-/* ---- The directory that results are kept in ---- */
+/* ---- The directory of results ---- */
 
 static const char *path_in(const char *directory, const char *name, char path[PATH_SIZE]) {
     snprintf(path, PATH_SIZE, "%.*s/%.*s", NAME_SIZE, directory, NAME_SIZE, name);
     return path;
 }
 
-/* Base n of those that are written here: of a stream, or, after the last of them, of all. */
+/* Path of base n: of a stream, or after the last stream of all. */
 static const char *base_of(const char *directory, const struct experiment_spec *spec, size_t n,
                            char path[PATH_SIZE]) {
     char name[NAME_SIZE];
@@ -48,7 +49,7 @@ static const char *base_of(const char *directory, const struct experiment_spec *
     return path_in(directory, name, path);
 }
 
-/* Nothing of the user's is overwritten: before the first lock a base is none of ours. */
+/* Does not overwrite the user's files: before the first lock a base is not this program's. */
 static int check_bases(const char *directory, const struct experiment_spec *spec,
                        struct error *error) {
     char path[PATH_SIZE];
@@ -78,9 +79,9 @@ static int take_lock(const char *directory, bool *first, int *lock, struct error
                      directory);
 }
 
-/* Make it where it is not, and lock it until the process ends or `lock`, a descriptor, is closed.
-   -1: EX_CANTCREAT, also where it has files of somebody else that would be overwritten;
-   EX_TEMPFAIL when another process has it. */
+/* Creates the directory if missing, and locks it until the process ends or `lock`, a descriptor,
+   is closed. -1: EX_CANTCREAT, also if it has other files that would be overwritten; EX_TEMPFAIL
+   if another process uses it. */
 static int directory_take(const char *path, const struct experiment_spec *spec, bool *made,
                           int *lock, struct error *error) {
     char file[PATH_SIZE];
@@ -96,7 +97,7 @@ static int directory_take(const char *path, const struct experiment_spec *spec, 
     return -1;
 }
 
-/* What never came to run leaves nothing. */
+/* If nothing was run, nothing is left. */
 static void directory_remove(const char *path, const struct experiment_spec *spec) {
     char file[PATH_SIZE];
     for (size_t n = 0; n <= spec->stream_count; n++)
@@ -105,13 +106,13 @@ static void directory_remove(const char *path, const struct experiment_spec *spe
     rmdir(path);
 }
 
-/* ---- Results that others are to replace ----
+/* ---- Replacing results ----
 
-   They and their streams are kept until the others have begun, with all streams recorded. Until
-   then a failure, a kill or a loss of power brings them back.
+   The old results and streams are kept until the new runs begin, with all streams recorded. Until
+   then a failure, a kill or a power loss restores them.
 
-   DIRECTORY/before has them. It is made whole under the name before.part, and given back or deleted
-   under another name, too: so each of these names says what is to be done with it. */
+   They are in DIRECTORY/before. It is created under the name before.part, and restored or
+   deleted under another name, so that each name shows what remains to be done. */
 
 static const char BEFORE[] = "before", PART[] = "before.part", GONE[] = "before.gone",
                   STREAMS[] = "streams";
@@ -119,7 +120,7 @@ static const char *const result_files[] = {"results.sqlite", "results.sqlite-wal
                                            "results.sqlite-shm", "results.sqlite-journal"};
 enum { RESULTS = sizeof result_files / sizeof *result_files };
 
-/* `name` of one directory into another one; what is not there stays so. */
+/* Moves `name` from one directory to another, if it exists. */
 static int move(const char *from, const char *to, const char *name, const char *as,
                 struct error *error) {
     char old[PATH_SIZE], target[PATH_SIZE];
@@ -135,7 +136,7 @@ static int move_all(const char *from, const char *to, struct error *error) {
     return move(from, to, STREAMS, STREAMS, error);
 }
 
-/* Of one level: a directory of files. */
+/* Deletes a directory of files. */
 static void delete_directory(const char *path) {
     char file[PATH_SIZE];
     DIR *directory = opendir(path);
@@ -165,9 +166,8 @@ static void clear_away(const char *directory) {
     rmdir(gone);
 }
 
-/* What is set aside takes its place again, and what took its place is deleted. Nothing happens
-   where nothing is. Also to be called before anything else is done in a directory. -1 (EX_IOERR).
- */
+/* Restores the old results, and deletes those that replaced them. Does nothing if there are
+   none. Call it before anything else in a directory. -1 (EX_IOERR). */
 static int again_restore(const char *directory, struct error *error) {
     char part[PATH_SIZE];
     if (is_there(directory, BEFORE)) {
@@ -185,7 +185,7 @@ static int again_restore(const char *directory, struct error *error) {
     return 0;
 }
 
-/* Set results.sqlite and streams/ aside. -1 (EX_IOERR): they are where they were. */
+/* Sets results.sqlite and streams/ aside. -1 (EX_IOERR): they stay in place. */
 static int again_set_aside(const char *directory, struct error *error) {
     char part[PATH_SIZE];
     if (mkdir(path_in(directory, PART, part), 0777))
@@ -198,7 +198,7 @@ static int again_set_aside(const char *directory, struct error *error) {
     return -1;
 }
 
-/* It is not needed any more. */
+/* Deletes the old results. */
 static int again_drop(const char *directory, struct error *error) {
     if (move(directory, directory, BEFORE, GONE, error))
         return -1;
@@ -258,13 +258,13 @@ static const struct option_row report_rows[] = {
     OPTIONS_END,
 };
 
-/* One call, open. */
+/* One call of the program. */
 struct experiment {
     const struct arguments *arguments;
     struct experiment_spec spec;
     struct experiment_plan plan;
     char directory[PATH_SIZE];
-    bool made; /* the directory, by this call */
+    bool made; /* this call created the directory */
     int lock;
     struct experiment_store *store;
     struct examples *examples; /* (streams,) */
@@ -273,14 +273,14 @@ struct experiment {
 
 static volatile sig_atomic_t interrupted;
 
-/* A second signal does what it does to any process. */
+/* A second signal has its default action. */
 static void interrupt(int signal_number) {
     (void)signal_number;
     interrupted = 1;
 }
 
 static void catch_signals(void) {
-    signal(SIGCHLD, SIG_DFL); /* who ignores it lets nobody know how a child has ended */
+    signal(SIGCHLD, SIG_DFL); /* if it is ignored, the exit status of a child is lost */
     struct sigaction action = {.sa_handler = interrupt, .sa_flags = (int)SA_RESETHAND};
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
@@ -366,7 +366,7 @@ static int open_streams(struct experiment *e, struct error *error) {
 
 /* ---- Running ---- */
 
-/* CPUs that this process may use, or has the time of: of one and a half there are two. */
+/* CPUs that this process may use, or its control group's quota, rounded up. */
 static size_t processors(void) {
     double quota = ceil(machine_cpus(machine_root()));
     return (size_t)fmax(1, fmin(quota, (double)threads_cpus(NULL)));
@@ -427,7 +427,7 @@ static int prepare(struct experiment *e, struct error *error) {
                : 0;
 }
 
-/* The results that are there are thrown away once others can take their place. */
+/* Discards existing results once new ones can replace them. */
 static int prepare_again(struct experiment *e, struct error *error) {
     struct error ignored;
     if (again_set_aside(e->directory, error))
@@ -450,7 +450,7 @@ static int run_experiment(struct experiment *e, struct error *error) {
                : 0;
 }
 
-/* ---- What would run ---- */
+/* ---- Planned runs ---- */
 
 static void print_plan(const struct experiment *e) {
     const struct experiment_spec *spec = &e->spec;
@@ -472,7 +472,7 @@ static void print_plan(const struct experiment *e) {
     }
 }
 
-/* In a directory that is gone afterwards. */
+/* In a temporary directory. */
 static int check_experiment(struct experiment *e, struct error *error) {
     const char *temporary = getenv("TMPDIR");
     snprintf(e->directory, PATH_SIZE / 2, "%s/runnel-experiment.XXXXXX",

@@ -30,7 +30,7 @@ static uint32_t number_at(const unsigned char *byte) {
     return byte[0] | (uint32_t)byte[1] << 8 | (uint32_t)byte[2] << 16 | (uint32_t)byte[3] << 24;
 }
 
-/* Where the message that begins at `at` ends; 0: it is not whole. */
+/* The end of the message that begins at `at`; 0: incomplete. */
 static size_t end_of(const struct examples *e, size_t at) {
     if (e->size - at < NUMBER)
         return 0;
@@ -123,12 +123,12 @@ enum {
     PATH_SIZE = 4096,
     ENDPOINT_SIZE = 128,
     POLL_MS = 50,
-    QUEUE = 10000, /* messages that wait */
+    QUEUE = 10000, /* queued messages */
     BUFFER = 1 << 20,
 };
 static const double SHOW_SECONDS = 0.2, CLOSE_SECONDS = 60, END_SECONDS = 1;
 
-/* One that is being recorded. */
+/* A stream that is being recorded. */
 struct recorder {
     const struct experiment_spec *spec;
     const struct spec_stream *stream;
@@ -137,9 +137,9 @@ struct recorder {
     void *zmq, *pull, *monitor;
     char directory[ENDPOINT_SIZE], endpoint[ENDPOINT_SIZE]; /* private: of the socket */
     char program[PATH_MAX];
-    bool shows;      /* how far it is, on a terminal */
-    pid_t child;     /* 0: there is none, or it has been waited for */
-    int connections; /* that the child has open */
+    bool shows;      /* shows progress on a terminal */
+    pid_t child;     /* 0: none, or already waited for */
+    int connections; /* open connections of the child */
     uint64_t examples;
 };
 
@@ -149,11 +149,11 @@ static const char *program_name(const struct recorder *r) {
 
 /* ---- The program ---- */
 
-/* In the child: only what is safe after fork. A parent that is killed takes it along. */
+/* In the child: only functions that are safe after fork. A killed parent also kills the child. */
 static void start(const struct recorder *r, char *const *arguments, pid_t parent) {
-    setpgid(0, 0); /* Ctrl-C is for the parent: a feeder that is interrupted ends well */
+    setpgid(0, 0); /* Ctrl-C goes to the parent: an interrupted feeder exits with success */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) /* it was killed before */
+    if (getppid() != parent) /* the parent was killed before */
         _exit(EX_UNAVAILABLE);
     if (chdir(r->spec->directory) == 0)
         execvp(arguments[0], arguments);
@@ -232,7 +232,7 @@ static void close_sockets(struct recorder *r) {
     }
 }
 
-/* Take what the monitor has to say. Whether the listening socket has been closed. */
+/* Reads the monitor's events. Whether the listening socket was closed. */
 static bool take_events(struct recorder *r) {
     bool closed = false;
     zmq_msg_t message;
@@ -242,7 +242,7 @@ static bool take_events(struct recorder *r) {
         memcpy(&event, zmq_msg_data(&message), sizeof event);
         r->connections += (event == ZMQ_EVENT_ACCEPTED) - (event == ZMQ_EVENT_DISCONNECTED);
         closed |= event == ZMQ_EVENT_CLOSED;
-        zmq_msg_recv(&message, r->monitor, 0); /* where */
+        zmq_msg_recv(&message, r->monitor, 0); /* the address */
     }
     zmq_msg_close(&message);
     return closed;
@@ -262,7 +262,7 @@ static bool put_number(FILE *file, uint32_t number) {
     return fwrite(bytes, sizeof bytes, 1, file) == 1;
 }
 
-enum { FRAMES_MAX = 64 /* of a message that is kept as it came: more than a daemon takes */ };
+enum { FRAMES_MAX = 64 /* of a stored message: more than a daemon accepts */ };
 
 /* Frames of one message. */
 struct message {
@@ -306,7 +306,7 @@ static int write_message(struct recorder *r, struct message *message, struct err
     return written ? 0 : disk_error(r, "write", error);
 }
 
-/* All that wait, but so many that the caller looks at other things now and then. */
+/* Receives all waiting messages, up to a limit, so that the caller can check other things. */
 static int drain(struct recorder *r, bool *any, struct error *error) {
     enum { MOST = 4096 };
     struct message message;
@@ -339,9 +339,9 @@ static int finish_file(struct recorder *r, const char *path, struct error *error
     return 0;
 }
 
-/* ---- The course of it ---- */
+/* ---- Sequence of a recording ---- */
 
-/* How the child has ended; `status` is what waitpid says. */
+/* The result of the child; `status` is from waitpid. */
 static int judge(const struct recorder *r, int status, struct error *error) {
     const char *name = r->stream->name;
     if (WIFSIGNALED(status))
@@ -390,9 +390,9 @@ static int receive_all(struct recorder *r, const volatile sig_atomic_t *stop, st
     }
 }
 
-/* The child has ended: what it sent is in the kernel's buffers, or in libzmq's. A connection's end
-   is seen after all that came over it was read, and passed on before the listening socket is
-   closed, for one thread does all of it. */
+/* After the child's end: its messages are in the kernel's buffers, or in libzmq's. The end of a
+   connection is reported after all of its data was read, and passed on before the listening
+   socket is closed, since one thread does all of it. */
 static int receive_rest(struct recorder *r, struct error *error) {
     double deadline = clock_seconds() + CLOSE_SECONDS;
     bool closed = false, unbound = false, any = true;
@@ -401,7 +401,7 @@ static int receive_rest(struct recorder *r, struct error *error) {
                                   {.socket = r->monitor, .events = ZMQ_POLLIN}};
         if (!any)
             zmq_poll(items, sizeof items / sizeof *items, POLL_MS);
-        closed |= take_events(r); /* before the last look at what waits */
+        closed |= take_events(r); /* before the last check for messages */
         if (drain(r, &any, error))
             return -1;
         if (any)
@@ -426,7 +426,7 @@ static int record(struct recorder *r, const char *path, const volatile sig_atomi
     return finish_file(r, path, error);
 }
 
-/* It may wait for what it has sent to be taken, which nobody does any more. */
+/* The child may wait for its messages to be received, which nobody does any more. */
 static void end_child(struct recorder *r) {
     double deadline = clock_seconds() + END_SECONDS;
     if (r->child <= 0)

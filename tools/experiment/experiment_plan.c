@@ -27,7 +27,7 @@ size_t plan_left(const struct experiment_plan *plan) {
 
 /* ---- Bases ---- */
 
-/* A base that is a text becomes a file: "base.yaml", of a stream "base-STREAM.yaml". */
+/* Writes a base that is a text to a file: "base.yaml", or "base-STREAM.yaml" for a stream. */
 static const char *write_base(struct experiment_plan *plan, const struct spec_base *base,
                               const char *stream, const char *directory, struct error *error) {
     char *path = stream ? memory_print(&plan->memory, "%s/base-%s.yaml", directory, stream)
@@ -77,8 +77,8 @@ static int write_bases(struct experiment_plan *plan, const char *directory, stru
 
 /* ---- Configurations ---- */
 
-/* "DIRECTORY/base.yaml:3:1: SENTENCE" of a base that is in the experiment itself: that file is none
-   that anybody has written, and goes when nothing is run. */
+/* Removes "DIRECTORY/base.yaml:3:1: " from an error about a base inside the experiment: the user
+   did not write that file, and it is temporary. */
 static void hide_file(const char *path, struct error *error) {
     size_t length = strlen(path);
     if (strncmp(error->text, path, length) != 0 || error->text[length] != ':')
@@ -175,14 +175,14 @@ struct entering {
     struct error *error;
 };
 
-/* "RESULTS has ...", and the way out. */
+/* "RESULTS has ...; choose another directory ...". */
 #define REFUSE(e, what, ...)                                                                       \
     error_set((e)->error, EX_DATAERR,                                                              \
               "%s " what                                                                           \
               "; choose another directory with -o, or discard the results with --again",           \
               experiment_store_path((e)->store), __VA_ARGS__)
 
-/* ---- What must be as it was ---- */
+/* ---- Checks against existing results ---- */
 
 static const char *kept_text(const struct experiment_spec *spec, char text[32]) {
     snprintf(text, 32, "%s%s%s", spec->keep & SPEC_LOSSES ? "losses " : "",
@@ -236,8 +236,7 @@ static size_t next_stream(const struct entering *e) {
     return next;
 }
 
-/* One that was recorded must come from the same call and the same files; files that are gone say
-   nothing. */
+/* A recorded stream must have the same command and files; missing files are not compared. */
 static int check_stream(const struct entering *e, const struct experiment_stream *stream,
                         const char *command, const char *files) {
     if (!stream->digest)
@@ -347,7 +346,7 @@ static int enter_runs(const struct entering *e) {
     return 0;
 }
 
-/* Its text says what decides the last bits. */
+/* The device's text determines the last bits. */
 static int find_device(const struct entering *e) {
     for (size_t n = 0; n < e->found.run_count && !e->plan->device; n++) {
         const char *device = e->found.runs[n].device;
@@ -360,7 +359,7 @@ static int find_device(const struct entering *e) {
     return 0;
 }
 
-/* ---- All of it ---- */
+/* ---- The whole plan ---- */
 
 static char *seeds_text(struct experiment_plan *plan) {
     char *text = memory_copy(&plan->memory, "[");
@@ -370,7 +369,7 @@ static char *seeds_text(struct experiment_plan *plan) {
     return text ? memory_print(&plan->memory, "%s]", text) : NULL;
 }
 
-/* What is said of the experiment; numbers as text. */
+/* Stores the experiment's properties; numbers as text. */
 static int say(const struct entering *e) {
     const struct experiment_spec *spec = e->spec;
     char recent[32], points[32], started[32], kept[32];

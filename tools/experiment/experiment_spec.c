@@ -29,7 +29,7 @@ static int no_memory(const struct reading *reading) {
     return error_no_memory(reading->error);
 }
 
-/* For `count` things of that size, and one more; NULL after no_memory. */
+/* For `count` items of that size, and one more; NULL after no_memory. */
 static void *make_room(const struct reading *reading, size_t count, size_t size) {
     void *room = memory_take(&reading->spec->memory, (count + 1) * size);
     if (!room)
@@ -37,7 +37,7 @@ static void *make_room(const struct reading *reading, size_t count, size_t size)
     return room;
 }
 
-/* ---- Nodes of YAML ---- */
+/* ---- YAML nodes ---- */
 
 static yaml_node_t *yaml_at(struct reading *reading, int index) {
     return yaml_document_get_node(&reading->document, index);
@@ -66,7 +66,7 @@ yaml_fail(const struct reading *reading, const yaml_node_t *node, const char *ke
                      sentence);
 }
 
-/* A key that is none of `allowed`, "a, b or c". */
+/* A key that is not in `allowed`, "a, b or c". */
 static int yaml_fail_unknown(const struct reading *reading, const yaml_node_t *key, const char *in,
                              const char *allowed) {
     return yaml_fail(reading, key, in, "unknown key \"%.*s\"; expected %s", SHOWN_MAX,
@@ -80,7 +80,7 @@ static const char *scalar(const yaml_node_t *node) {
                : NULL;
 }
 
-/* Pair n of a mapping: a key that is a text, NULL after yaml_fail, and its value. */
+/* Pair n of a mapping: its key as text, NULL after yaml_fail, and its value. */
 static const char *yaml_pair(struct reading *reading, const yaml_node_t *mapping, size_t n,
                              yaml_node_t **key, yaml_node_t **value) {
     const yaml_node_pair_t *pair = &mapping->data.mapping.pairs.start[n];
@@ -108,7 +108,7 @@ static const char *kind_of(const yaml_node_t *node) {
                                               : NULL;
 }
 
-/* The node is such a thing; else yaml_fail. */
+/* Whether the node is a mapping, text or count; else yaml_fail. */
 static int yaml_want_mapping(const struct reading *reading, const yaml_node_t *node,
                              const char *key) {
     return node->type == YAML_MAPPING_NODE
@@ -155,7 +155,7 @@ static void print_quoted(FILE *out, const char *text) {
     putc('"', out);
 }
 
-/* A word that is a text without quotes, too: it is easier to read. */
+/* A word that is also a text without quotes, for readability. */
 static bool is_word(const char *text) {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ",
                       others[] = "0123456789_-./";
@@ -225,7 +225,7 @@ static char *copy_text(const struct reading *reading, const char *text) {
     return copy ? strcpy(copy, text) : NULL;
 }
 
-/* A name of a file in the YAML is looked for from the YAML's directory. */
+/* File names in the YAML are relative to the YAML's directory. */
 static const char *relative_to(const struct reading *reading, const char *path) {
     const char *copy = *path == '/' ? memory_copy(&reading->spec->memory, path)
                                     : memory_print(&reading->spec->memory, "%s/%s",
@@ -237,7 +237,7 @@ static const char *relative_to(const struct reading *reading, const char *path) 
 
 /* ---- Settings ---- */
 
-/* A value that names a file, as a path that does not depend on where the command is called. */
+/* A value that is a file name, as a path that does not depend on the working directory. */
 static const char *value_of(struct reading *reading, const char *path, const yaml_node_t *value) {
     static const char initial[] = "model.initial";
     bool file = !strcmp(path, initial) && value->type == YAML_SCALAR_NODE;
@@ -245,7 +245,7 @@ static const char *value_of(struct reading *reading, const char *path, const yam
     return *name && *name != '~' ? relative_to(reading, name) : yaml_line(reading, value);
 }
 
-/* A key and its value; `of` says in errors what they belong to. */
+/* A key and its value; `of` is their owner in errors. */
 static int take_setting(struct reading *reading, const yaml_node_t *key, const char *name,
                         const yaml_node_t *value, const char *of, struct spec_setting *setting) {
     char path[CONFIG_KEY_NAME_SIZE];
@@ -260,7 +260,7 @@ static int take_setting(struct reading *reading, const yaml_node_t *key, const c
     return setting->brief && setting->key && setting->value ? 0 : -1;
 }
 
-/* All pairs of a mapping but that of the key `without`. */
+/* All pairs of a mapping except the key `without`. */
 static int take_settings(struct reading *reading, const yaml_node_t *node, const char *of,
                          const char *without, struct spec_settings *settings) {
     if (yaml_want_mapping(reading, node, of))
@@ -282,7 +282,7 @@ static int take_settings(struct reading *reading, const yaml_node_t *node, const
 
 /* ---- Bases ---- */
 
-/* A mapping in place, with a key a line. */
+/* A mapping in place, with one key per line. */
 static int take_base_text(struct reading *reading, const yaml_node_t *node,
                           struct spec_base *base) {
     base->text = "";
@@ -313,7 +313,7 @@ static int take_base(struct reading *reading, const yaml_node_t *node, const cha
 
 /* ---- Names ---- */
 
-/* What a name of a file has: letters, digits, '-', '_' and '.', which is not the first. */
+/* Characters of a file name: letters, digits, '-', '_' and '.', but not '.' first. */
 static const char allowed_in_names[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                        "0123456789-_.";
 
@@ -334,8 +334,8 @@ static int want_name(struct reading *reading, const yaml_node_t *node, const cha
 
 /* ---- Streams ---- */
 
-/* The next word as a shell splits them, without any expansion; NULL at the end, or with *bad where
-   a quote is not closed. */
+/* The next word, split like in a shell without any expansion; NULL at the end, or with *bad if a
+   quote is not closed. */
 static char *next_word(const char **text, bool *bad, char *word) {
     const char *c = *text + strspn(*text, " \t\n");
     char quote = 0, *end = word;
@@ -394,7 +394,7 @@ static int take_words(struct reading *reading, const yaml_node_t *node, const ch
                              key);
 }
 
-/* ${NAME} is what the environment has. */
+/* Replaces ${NAME} by the environment variable. */
 static const char *expand(struct reading *reading, const struct spec_stream *stream,
                           const char *word) {
     const char *begin = strstr(word, "${"), *end = begin ? strchr(begin, '}') : NULL;
@@ -530,7 +530,7 @@ static int take_grid(struct reading *reading, const yaml_node_t *node, struct gr
     return 0;
 }
 
-/* One of the list `variants`. */
+/* One entry of the list `variants`. */
 struct listed {
     const char *name; /* NULL: none */
     struct spec_settings set;
@@ -568,7 +568,7 @@ static int take_list(struct reading *reading, const yaml_node_t *node, struct li
     return 0;
 }
 
-/* "rate 1e-4, norm layer", after the name that is there. */
+/* "rate 1e-4, norm layer", after the given name. */
 static const char *name_of(struct reading *reading, const char *name, size_t named,
                            const struct spec_settings *set) {
     for (size_t n = named; n < set->count; n++)
@@ -598,7 +598,7 @@ static int check_variant(struct reading *reading, const struct spec_variant *var
     return 0;
 }
 
-/* One of the list, with combination `number` of the grid: the last key changes fastest. */
+/* One entry of the list, with combination `number` of the grid: the last key changes fastest. */
 static int combine(struct reading *reading, const struct listed *listed, const struct grid *grid,
                    size_t number, struct spec_variant *variant) {
     size_t own = listed->set.count;
@@ -648,11 +648,11 @@ enum {
     FILE_SIZE_MAX = 1 << 20,
     SEED_MAX = 1000000000,
     POINTS_MAX = 100000,
-    POINTS = 200, /* of a curve, unless something else is said */
+    POINTS = 200, /* default number of points of a curve */
 };
 static const double RECENT = 0.1;
 
-/* "dir/rates.yaml" is "rates"; what a name may not have becomes '_'. */
+/* "dir/rates.yaml" is "rates"; '_' replaces characters that names must not have. */
 static int default_name(struct experiment_spec *spec, struct error *error) {
     static const char *const endings[] = {".yaml", ".yml"};
     const char *slash = strrchr(spec->path, '/');

@@ -1,4 +1,4 @@
-/* Which column of results.sqlite is which field. */
+/* The columns of results.sqlite and their fields. */
 #include "experiment_store.h"
 
 #include <errno.h>
@@ -23,12 +23,12 @@ struct experiment_store {
     bool writes;
 };
 
-/* A column of a table, and the field of a struct that it is. */
+/* A column of a table, and its field in a struct. */
 enum store_type {
     STORE_TEXT,  /* const char *, NULL = NULL */
     STORE_LABEL, /* const char *, never NULL */
     STORE_NAME,  /* char[EXPERIMENT_NAME_SIZE], "" = NULL */
-    STORE_STATE, /* enum experiment_state, as its name */
+    STORE_STATE, /* enum experiment_state, by its name */
     STORE_COUNT, /* uint64_t or size_t */
     STORE_WHOLE, /* int64_t */
     STORE_REAL,  /* double, NaN = NULL */
@@ -44,7 +44,7 @@ struct store_table {
     size_t count;
     size_t size;       /* of the struct */
     const char *order; /* of reading */
-    size_t most;       /* rows of one read; a file with more is refused */
+    size_t most;       /* rows of one read; a file with more is rejected */
 };
 
 #define OF(type, struct_name, name, field)                                                         \
@@ -143,9 +143,9 @@ static const struct store_table
     store_weights = TABLE(of_weights, experiment_weight, "weights", "point, place", MANY);
 
 enum {
-    APPLICATION = 0x72756e65, /* "rune": whose file it is */
+    APPLICATION = 0x72756e65, /* "rune": the file's application */
     FORMAT = 1,
-    BUSY_MS = 10000, /* that somebody else may be at it */
+    BUSY_MS = 10000, /* waiting time for another process */
 };
 static const char FILE_NAME[] = "results.sqlite";
 
@@ -255,7 +255,7 @@ static int number_of(struct experiment_store *store, const char *sql, int64_t *n
     return result;
 }
 
-/* In one transaction: whoever is killed here leaves an empty file, or all tables. */
+/* In one transaction: after a kill the file is empty or has all tables. */
 static int create(struct experiment_store *store, struct error *error) {
     char sql[128];
     snprintf(sql, sizeof sql, "PRAGMA application_id = %d; PRAGMA user_version = %d;", APPLICATION,
@@ -293,7 +293,7 @@ static int check_format(struct experiment_store *store, struct error *error) {
     return 0;
 }
 
-/* Without a log beside it a file can be copied, and read where nobody may write. */
+/* Without a log the file can be copied, and read in a read-only directory. */
 static int set_modes(struct experiment_store *store, struct error *error) {
     sqlite3_busy_timeout(store->file, BUSY_MS);
     sqlite3_extended_result_codes(store->file, 0);
@@ -326,7 +326,7 @@ int experiment_store_open(struct experiment_store **store, const char *path,
         return error_no_memory(error);
     opened->writes = access == EXPERIMENT_WRITE;
     if (open_file(opened, path, error) || set_modes(opened, error) || check_format(opened, error)) {
-        opened->writes = false; /* nothing is to be tidied */
+        opened->writes = false; /* nothing to clean up */
         experiment_store_close(store);
         return -1;
     }
@@ -337,7 +337,7 @@ void experiment_store_close(struct experiment_store **store) {
     struct experiment_store *s = *store;
     if (!s)
         return;
-    if (s->file && s->writes) { /* while somebody reads, the log stays: the next writer tidies */
+    if (s->file && s->writes) { /* with a reader the log stays: the next writer removes it */
         sqlite3_busy_timeout(s->file, 0);
         sqlite3_exec(s->file, "PRAGMA journal_mode = DELETE", NULL, NULL, NULL);
     }
@@ -452,7 +452,7 @@ static bool grow(char **array, size_t used, size_t *room, size_t size) {
     return larger;
 }
 
-/* All rows, in an array that grows; `results` has their texts. */
+/* All rows, in a growing array; `results` owns their texts. */
 static int read_rows(struct experiment_store *store, const struct store_table *table,
                      const char *where, int64_t is, struct experiment_results *results, void **rows,
                      size_t *count, struct error *error) {
@@ -602,7 +602,7 @@ int experiment_store_read(struct experiment_store *store, struct experiment_resu
     memset(results, 0, sizeof *results);
     store->texts = 0;
     bool inside = !sqlite3_get_autocommit(store->file);
-    if (!inside && store_execute(store, "BEGIN", error)) /* all of one moment */
+    if (!inside && store_execute(store, "BEGIN", error)) /* a consistent snapshot */
         return -1;
     int result = read_all(store, results, error);
     if (!inside)
@@ -671,7 +671,7 @@ void experiment_store_undo(struct experiment_store *store) {
         sqlite3_exec(store->file, "ROLLBACK", NULL, NULL, NULL);
 }
 
-/* Run it to its end, and be done with it. */
+/* Runs the statement to its end, and finalizes it. */
 static int finish(struct experiment_store *store, sqlite3_stmt *statement, struct error *error) {
     int code = sqlite3_step(statement);
     int result = code == SQLITE_DONE || code == SQLITE_ROW ? 0 : store_error(store, "write", error);
@@ -713,7 +713,7 @@ static void bind(sqlite3_stmt *statement, int n, const struct store_column *colu
     }
 }
 
-/* Rows of a table that begin with `first`, and, with `place`, which row it is. */
+/* Inserts rows of a table that begin with `first` and, with `place`, the row's number. */
 static int put_rows(struct experiment_store *store, const struct store_table *table,
                     const char *first, int64_t is, const char *place, const void *rows,
                     size_t count, struct error *error) {
@@ -806,7 +806,7 @@ int experiment_store_unplan(struct experiment_store *store, struct error *error)
     return store_execute(store, "DELETE FROM runs WHERE state IN ('waiting', 'failed')", error);
 }
 
-/* The number of the run that waits in this place, or the next one. */
+/* The number of the waiting run in this place, or the next free one. */
 static int number_of_run(struct experiment_store *store, const struct experiment_run *run,
                          int64_t *number, struct error *error) {
     static const char sql[] =

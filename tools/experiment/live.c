@@ -1,7 +1,7 @@
-/* What a recording (tools/history/history.h, docs/how-to/watching.md) says of a daemon's members. A
-   loss message is a row of level 0; a row of level k stands for 10^k of them. Each level keeps its
-   newest rows only: what is older than those of one level is taken from the next. Each row weighs
-   as many examples as it is of, so that means are those over all examples. */
+/* The losses of a daemon's members from a recording (tools/history/history.h,
+   docs/how-to/watching.md). A loss message is a row of level 0; a row of level k stands for 10^k
+   of them. Each level keeps only its newest rows: older messages are read from the next level.
+   Rows are weighted by their examples, so that means are those over all examples. */
 #include "live.h"
 
 #include <ctype.h>
@@ -22,9 +22,9 @@ struct live {
     char names[CONFIG_MEMBERS_MAX][CONFIG_MEMBER_NAME_SIZE]; /* (variants,) of members */
 };
 
-/* ---- What members can be ---- */
+/* ---- Constraints of members ---- */
 
-/* Of all members there is one stream, one input, one horizon: as config_members.c has it. */
+/* All members have the same stream, input and horizon, as in config_members.c. */
 static bool can_differ(const char *key) {
     static const char *const own[] = {"model.layers.", "model.output.", "learning.", "seed"};
     static const char *const shared[] = {"learning.max_streams", "learning.threads", "learning.pin",
@@ -66,7 +66,7 @@ static int check_variants(const struct experiment_spec *spec, struct error *erro
     return 0;
 }
 
-/* Letters, digits, '-' and '_'; another name than those before. */
+/* Letters, digits, '-' and '_'; differs from earlier names. */
 static void member_name(struct live *live, size_t place, const char *variant) {
     char *name = live->names[place];
     size_t used = 0;
@@ -108,7 +108,7 @@ static const char *members_text(void **memory, const struct experiment_spec *spe
 
 /* ---- The configuration ---- */
 
-/* What all variants have in common, on the one stream with the first seed. */
+/* The part common to all variants, on the one stream with the first seed. */
 static int load(const struct experiment_plan *plan, const char *members, struct config *config,
                 struct error *error) {
     struct spec_variant none = {.name = ""};
@@ -147,7 +147,7 @@ static int resolve(const struct experiment_plan *plan, struct live *live, struct
     return status;
 }
 
-/* To be freed; NULL: as live_print says. */
+/* To be freed; NULL: as live_print. */
 static struct live *live_resolve(const struct experiment_plan *plan, struct error *error) {
     if (check_variants(plan->spec, error))
         return NULL;
@@ -200,8 +200,8 @@ struct recording {
     const char *path;
     int64_t run;
     int64_t messages; /* of loss, in the run */
-    double every;     /* examples between two of them, at most */
-    double start;     /* examples before those that the messages are of */
+    double every;     /* examples between two messages, at most */
+    double start;     /* examples before those of the messages */
     const struct output *output;
 };
 
@@ -217,9 +217,9 @@ static sqlite3_stmt *prepare(const struct recording *r, const char *sql, struct 
     return statement;
 }
 
-/* ---- Which run ---- */
+/* ---- The run ---- */
 
-/* The newest of that daemon. */
+/* The newest run of that daemon. */
 static int find_run(struct recording *r, const struct live *live, struct experiment_run *run,
                     struct experiment_results *results, struct error *error) {
     sqlite3_stmt *select =
@@ -282,7 +282,7 @@ static int find_run(struct recording *r, const struct live *live, struct experim
                : fail(r, error);
 }
 
-/* The number of a member among the run's experts; -1: there is none of that name. */
+/* The number of a member among the run's experts; -1: not found. */
 static int64_t find_expert(const struct recording *r, const char *name, struct error *error) {
     sqlite3_stmt *select =
         prepare(r, "SELECT expert FROM experts WHERE run = ? AND name = ?", error);
@@ -304,7 +304,7 @@ static int64_t find_expert(const struct recording *r, const char *name, struct e
 
 /* ---- Means ---- */
 
-/* What means are taken of: a column of a table, of one expert or of all (-1). */
+/* A column of a table, of one expert or of all (-1). */
 struct recorded {
     const char *table, *name;
     int64_t expert;
@@ -325,21 +325,22 @@ static double mean_of(const struct mean *mean) {
     return mean->weight > 0 ? mean->sum / mean->weight : NAN;
 }
 
-/* Rows are read from the newest back: of how many examples one is, the one before it says. */
+/* Rows are read from the newest back; the previous row determines the number of examples of a
+   row. */
 struct means {
     bool of_scores; /* see weight_up_to */
     struct mean whole, last;
-    int64_t recent; /* messages from here on are of `last`, too */
+    int64_t recent; /* later messages also count in `last` */
     struct row {
         double value, examples; /* up to here */
         double messages, known; /* messages with a value */
         bool recent;
-    } row; /* the one read last, which is still to be added */
+    } row; /* read last, to be added next */
 };
 
-/* What the first so many examples weigh. An example that nothing was forecast of has no loss: one
-   with some horizon has the mean over its horizons, and what is said of an expert is a mean over
-   the scores of all horizons. */
+/* The weight of the first `examples` examples. An example without a forecast has no loss. With
+   several horizons an example has the mean over its horizons, and an expert's value is a mean
+   over the scores of all horizons. */
 static double weight_up_to(const struct recording *r, bool of_scores, double examples) {
     size_t horizons = of_scores && r->output->ahead.count ? r->output->ahead.count : 1;
     double sum = 0;
@@ -359,8 +360,7 @@ static void add_row(const struct recording *r, struct means *means, double befor
         add(&means->last, row->value, weight);
 }
 
-/* The rows of one level that stand for messages before *`end`, which becomes the first that is
-   covered. */
+/* The rows of one level for messages before *`end`, which becomes the first covered one. */
 static int add_level(const struct recording *r, const struct recorded *of, int level, int64_t size,
                      int64_t *end, struct means *means, struct error *error) {
     char sql[SQL_SIZE];
@@ -429,7 +429,7 @@ static int count_messages(struct recording *r, struct error *error) {
 
 /* ---- Results ---- */
 
-/* The daemon's own forecast, which it makes of all members and experts, is the last variant. */
+/* The daemon's own forecast, from all members and experts, is the last variant. */
 static const char COMBINED[] = "all together";
 
 static int make_room(struct experiment_results *results, const struct experiment_plan *plan) {
@@ -475,7 +475,7 @@ static int fill_run(const struct recording *r, const struct live *live, size_t v
         column.expert = find_expert(r, live->names[variant], error);
         if (column.expert < 0)
             return -1;
-        run->parameters = EXPERIMENT_UNKNOWN; /* the daemon says how many all have together */
+        run->parameters = EXPERIMENT_UNKNOWN; /* the daemon only reports their total */
     }
     for (size_t n = 0; n < EXPERIMENT_FIGURES; n++)
         ((double *)f)[n] = NAN;

@@ -16,9 +16,9 @@
 #include "report_summary.h"
 #include "report_table.h"
 
-/* ---- CSV: a row a run, all settings as columns, numbers in full ---- */
+/* ---- CSV: a row per run, all settings as columns, numbers at full precision ---- */
 
-/* A value as RFC 4180 has it, with the comma before it. */
+/* A value in the form of RFC 4180, with a comma before it. */
 static void put_text(FILE *to, const char *text) {
     fputc(',', to);
     if (!text)
@@ -158,12 +158,12 @@ int report_check(const struct report_options *o, struct error *error) {
     return status;
 }
 
-/* What all parts of a report are made from. */
+/* Data for all parts of a report. */
 struct report {
     struct experiment_store *store;
     struct experiment_results *results;
     const struct summary *summary;
-    const struct against *against; /* NULL: not asked for */
+    const struct against *against; /* NULL: not requested */
 };
 
 /* ---- Files ---- */
@@ -184,9 +184,9 @@ static int write_csv(const struct report *report, const char *path, struct error
     return status;
 }
 
-/* ---- What runnel-plot writes: the page and the event files ---- */
+/* ---- Output of runnel-plot: the page and the event files ---- */
 
-/* Its only sentence, without its name. */
+/* Its error, without its name. */
 static void read_sentence(int from, char text[ERROR_TEXT_SIZE]) {
     static const char NAME[] = "runnel-plot: ";
     FILE *file = fdopen(from, "r");
@@ -221,7 +221,7 @@ static int run_plot(const char *const *arguments, int output, struct error *erro
                   : 0;
 }
 
-/* `path`: of results; NULL: only ask whether runnel-plot has all that it needs. */
+/* `path`: of results; NULL: only check that runnel-plot has all dependencies. */
 static int plot(const struct report_options *o, const char *path, struct error *error) {
     const char *const options[][2] = {
         {"--html=", o->html}, {"--tensorboard=", o->board}, {"--measure=", o->measure}};
@@ -281,7 +281,7 @@ static int make(const struct report *report, const struct report_options *o, str
     return print_tables(report, o->quiet, error);
 }
 
-/* The other results, read and compared; they have to be there until the report is made. */
+/* The other results, read and compared; they must outlive the report. */
 static int compare(struct report *report, const char *path, struct against *against,
                    struct experiment_results *there, struct error *error) {
     struct experiment_store *store = NULL;
