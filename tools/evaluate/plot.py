@@ -1,13 +1,13 @@
-# --- the plot ---
+# --- The plot ---
 #
-# The build puts this file into runnel-evaluate.
+# The build inserts this file into runnel-evaluate.
 import math
 
 import numpy as np
 
-POINTS = 300        # of the end of the stream
+POINTS = 300        # last examples of the stream
 PANELS = 4
-MARGIN = 0.15       # of the range of the truth, above and below
+MARGIN = 0.15       # of the range of the true values, above and below
 TENTHS = 10
 LEGEND = {"loc": "lower right", "bbox_to_anchor": (1, 1), "ncols": 4, "fontsize": 8, "frameon": False,
           "borderaxespad": 0.2}
@@ -17,8 +17,9 @@ RIVAL_COLOURS = ["#0072B2", "#009E73", "#CC79A7", "#E69F00"]
 
 
 def draw(path, title, names, comparison, rivals, bands, times):
-    """The end of the newest stream, forecast beside truth, for the first columns; below, the skill by tenth.
-    bands (examples, columns, 2) or None; times (examples,) in Unix seconds or None."""
+    """Draws the end of the newest stream: forecasts and true values of the first columns, and
+    the skill by tenth below. bands (examples, columns, 2) or None; times (examples,) in Unix
+    seconds or None."""
     try:
         import matplotlib
         matplotlib.use("Agg")

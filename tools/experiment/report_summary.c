@@ -405,7 +405,7 @@ int summary_make(struct summary *summary, struct experiment_results *results, co
         test_stream(summary, stream, &numbers);
         find_best(summary, stream, &numbers);
     }
-    if (measure && lacking && !has_figure(results, chosen)) /* an empty table would be no answer */
+    if (measure && lacking && !has_figure(results, chosen)) /* avoid an empty table */
         return refuse(results, measure, error);
     for (size_t i = 0; i < variants; i++)
         summary->ranks[i] = ranked ? summary->ranks[i] / (double)ranked : NAN;

@@ -1,6 +1,6 @@
-/* False alarms of the novelty score, on streams in which nothing ever happens: a table of how many
-   alarms each threshold gives (docs/explanation/anomalies.md). The daemon's own score and alarms,
-   without a daemon; streams without times. A function of the seed alone. */
+/* False alarms of the novelty score, on streams without events: a table of the number of alarms
+   by threshold (docs/explanation/anomalies.md). Uses the daemon's score and alarms without a
+   daemon, on streams without times. Results depend only on the seed. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdint.h>
@@ -34,7 +34,7 @@ struct options {
     struct alarm_rule rule;
 };
 
-/* ---- The streams ---- */
+/* ---- Streams ---- */
 
 static double white(struct noise *noise, uint64_t t) {
     (void)t;
@@ -68,7 +68,7 @@ static const struct {
     {"heavy tails: Student's t, 3 degrees of freedom", heavy},
 };
 
-/* ---- Their alarms ---- */
+/* ---- Alarms ---- */
 
 struct alarms {
     uint64_t early;             /* in the first EARLY steps, at the first threshold */

@@ -1,7 +1,6 @@
-/* How long it takes to hand over streams: export of all of one learner's, their adoption by another
-   with a journal until that is durable, and their replay (docs/explanation/reliability.md). Without
-   a broker.
- */
+/* Measures the handover of streams: the export of all of a learner's streams, their adoption by
+   another one with a journal until that is durable, and their replay
+   (docs/explanation/reliability.md). Without a broker. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -36,7 +35,7 @@ struct side {
     struct carry *carry;
 };
 
-/* Blobs, one after the other. */
+/* Blobs in one array. */
 struct blobs {
     unsigned char *bytes;
     size_t size, capacity, count, *sizes;

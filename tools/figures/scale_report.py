@@ -1,4 +1,4 @@
-"""The tables and charts of tools/figures/scale: what it prints, and writes into docs/measurements/scale.md."""
+"""The tables and charts of tools/figures/scale, for output and for docs/measurements/scale.md."""
 import concurrent.futures
 import dataclasses
 import math
@@ -15,16 +15,16 @@ EXPONENTS = (0.0, 0.6, 0.8, 1.0, 1.2)
 PARTITIONS = (1024, 4096, 16384, 65536)
 INTERVALS = (10, 60, 150, 300, 600, 1800)   # seconds between publications
 SLOTS = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)    # of the streams, in memory
-ROUND_ASKED = 10                            # times a second: src/cluster/fleet_worker.c
+ROUND_ASKED = 10                            # times per second: src/cluster/fleet_worker.c
 AVERAGES = (10**4, 10**5, 10**6)            # examples between two averages
 FLEETS = (10, 30, 100, 200, 300, 500, 1000)  # daemons
 PARTITIONS_EACH = 16
-APART = {"publish": 600.0, "states": "changed", "shards": 1000}  # so that leases alone can break
+APART = {"publish": 600.0, "states": "changed", "shards": 1000}  # so that only leases can fail
 REST, PATIENCE = 5.0, 300.0                 # seconds before daemons die, and after it
-EVENT = 60.0                                # seconds of rest before something happens
+EVENT = 60.0                                # seconds of rest before an event
 LATE = 1.0                                  # a second of lag: late
 REPAIRED = {"publish": 600.0, "assign": "load"}
-DATA_CENTRE = 3                             # the fleet is in so many
+DATA_CENTRE = 3                             # number of parts of the fleet
 
 
 def short(number, digits=2):
@@ -122,7 +122,7 @@ def table_redis(costs):
 
 
 def table_keys(plan, keys, costs):
-    """How uneven partitions and daemons are."""
+    """Unevenness of partitions and daemons."""
     rows = [["exponent", "hottest key, a second", *(f"hottest of {p:,}" for p in PARTITIONS),
              "busiest daemon: in turn", "by load",
              *(f"cores for the hottest key: {name}" for name in costs["networks"])]]
@@ -138,7 +138,7 @@ def table_keys(plan, keys, costs):
 
 
 def table_states(plan, costs):
-    """What is in memory, and what a miss costs."""
+    """Streams in memory, and the cost of a miss."""
     rates, number = scale_model.key_rates(plan.keys, plan.exponent, plan.rate)
     names = list(costs["networks"])
     rows = [["streams in a daemon's memory", *(f"GB: {name}" for name in names), "misses a second",
@@ -158,7 +158,7 @@ def table_states(plan, costs):
 
 
 def table_intervals(plan, cost):
-    """What publishing states often costs, and seldom."""
+    """The cost of publishing states, by interval."""
     rates, number = scale_model.key_rates(plan.keys, plan.exponent, plan.rate)
     streams, mean = plan.keys / plan.daemons, plan.rate / plan.daemons
     rows = [["published each", "streams changed", "states, GB/s: all", "changed",
@@ -201,7 +201,7 @@ def table_bytes(plan, costs):
 
 
 def table_leases(plan, cost, processes):
-    """How large a fleet may be."""
+    """The largest fleet for leases."""
     rows = [["daemons", "partitions", "a look, ms", "all look once, s",
              "one dies: all have an owner after", "leases lost by the living",
              "a third dies: all have an owner after", "takes, of them refused",
@@ -228,7 +228,8 @@ def table_leases(plan, cost, processes):
 
 
 def deaths(plan, cost, daemons, dead, read):
-    """A fleet of so many, of which some die. -> seconds until all partitions have an owner, totals"""
+    """A fleet of `daemons`, of which `dead` die. -> seconds until all partitions have an owner,
+    totals"""
     share = daemons / plan.daemons
     made = dataclasses.replace(plan, daemons=daemons, partitions=daemons * PARTITIONS_EACH,
                                keys=round(plan.keys * share), rate=plan.rate * share, read=read, **APART)
@@ -248,7 +249,7 @@ def over(times):
 
 
 def table_broken(plan, costs, load):
-    """Use over limit of each resource, for the plan and its repairs."""
+    """Use / limit of each resource, for the plan and its repairs."""
     rows, columns, names = [[""]], [], []
     for which, one in steps(plan).items():
         for network in costs["networks"]:
@@ -263,7 +264,7 @@ def table_broken(plan, costs, load):
 
 
 def table_limits(plan, cost):
-    """What 100% is."""
+    """The value of 100%."""
     used = scale_model.demands(plan, cost)
     return shared.table([["resource", "used", "limit"],
                          *([name, f"{short(use, 3)} {unit}", f"{short(limit, 3)} {unit}"]
@@ -292,7 +293,7 @@ def table_averages(plan, costs, load):
 
 
 def scenarios(plan):
-    """name -> (plan, daemons that may join, what happens)"""
+    """name -> (plan, daemons that may join, events)"""
     tenth, third = plan.daemons // 10, plan.daemons // DATA_CENTRE
     events = {"rest": (0, lambda fleet: None),
               "one dies": (0, lambda fleet: fleet.kill([plan.daemons // 2])),
@@ -313,7 +314,7 @@ def scenarios(plan):
 
 
 def play(plan, cost, load, keys, name, seconds):
-    """One of the scenarios. -> (its name, what was seen, its totals)"""
+    """One of the scenarios. -> (its name, observations, its totals)"""
     made, spare, act = scenarios(plan)[name]
     fleet = scale_fleet.Fleet(made, cost, load, keys, spare)
     looks = fleet.run(EVENT + seconds, [(EVENT, act)])
@@ -329,7 +330,7 @@ def play_all(plan, cost, load, keys, processes, seconds):
 
 
 def recovered(looks, key, limit):
-    """Seconds after the event until it stays below, or None."""
+    """Seconds after the event until the value stays below the limit, or None."""
     over = [look["time"] for look in looks if look["time"] > EVENT and look[key] > limit]
     if not over:
         return 0.0
@@ -355,7 +356,7 @@ def table_events(played):
 
 
 def pause_curve(costs):
-    """The run that was measured, and the same by simulation: (measured, simulated), lists of [s, examples]."""
+    """The measured run, and the simulated one: (measured, simulated), lists of [s, examples]."""
     real = costs["pause"]
     plan = scale_plan.Plan(daemons=1, partitions=1, keys=1, rate=real["rate"], shards=1, publish=1e9,
                             network="gru64")
