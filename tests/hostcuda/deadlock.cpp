@@ -1,16 +1,16 @@
-/* What the threads of a launch wait for that never comes. */
+/* Lists the events that blocked threads of a launch wait for. */
 #include "grid.h"
 
 namespace hostcuda {
 
 namespace {
 
-/* Threads of one block that wait alike. */
+/* Threads of one block with the same wait. */
 struct group {
     const block *home;
     waits state;
     const void *caller;
-    hostcuda_collective what; /* of waits::warp */
+    hostcuda_collective what; /* for waits::warp */
     unsigned mask;
     unsigned count;
 };
