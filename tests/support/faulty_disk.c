@@ -8,11 +8,12 @@
 #include <unistd.h>
 
 static sqlite3_vfs vfs, *real;
-enum { STALL_US = 1000 }; /* between two looks */
-/* A copy for every set of methods that the real VFS has: files with locks, and without. */
+enum { STALL_US = 1000 }; /* between two checks */
+/* A copy for every set of methods of the real VFS: files with locks, and without. */
 enum { KINDS_MAX = 4 };
 static struct kind {
-    sqlite3_io_methods methods; /* what the file has instead: first, so that it leads here */
+    /* the file's methods: first, so that a pointer to them leads here */
+    sqlite3_io_methods methods;
     const sqlite3_io_methods *real;
 } kinds[KINDS_MAX];
 static _Atomic enum disk_fault fault;
