@@ -68,10 +68,10 @@ static cudaError_t open_events(struct ensemble *x) {
 }
 
 /* Engines are then played one after another, with the same bits. */
-static void tell_apart(size_t count, cudaError_t status) {
-    static bool told;
+static void report_apart(size_t count, cudaError_t status) {
+    static bool reported;
     cudaGetLastError();
-    if (count == 1 || __atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
+    if (count == 1 || __atomic_exchange_n(&reported, true, __ATOMIC_RELAXED))
         return;
     log_warning(
         "cannot run %zu networks in parallel on the GPU: CUDA error: %s (%s); they run one after "
@@ -90,7 +90,7 @@ static struct ensemble *open_empty(size_t count) {
     }
     if (status == cudaSuccess)
         return x;
-    tell_apart(count, status);
+    report_apart(count, status);
     if (x)
         release(x);
     return NULL;

@@ -60,8 +60,8 @@ struct ensemble {
     struct shape *shapes; /* (GRAPHS_MAX, count) of these */
     uint64_t clock;       /* of graphs: segments played */
     size_t graph_nodes;
-    bool graphs_end;  /* no more graphs are created, since one failed */
-    bool graphs_told; /* this was reported */
+    bool graphs_end;      /* no more graphs are created, since one failed */
+    bool graphs_reported; /* this was reported */
 };
 
 /* ---- ensemble.cu ---- */

@@ -120,9 +120,9 @@ static cudaError_t capture(struct ensemble *x, struct captured *place, const str
 static void end_graphs(struct ensemble *x, cudaError_t status) {
     x->graphs_end = true;
     cudaGetLastError();
-    if (x->graphs_told || cudaPeekAtLastError() != cudaSuccess)
+    if (x->graphs_reported || cudaPeekAtLastError() != cudaSuccess)
         return;
-    x->graphs_told = true;
+    x->graphs_reported = true;
     log_warning("cannot create another CUDA graph for this network: CUDA error: %s (%s); kernels "
                 "are launched one by one instead: same results, but slower; free GPU memory",
                 cudaGetErrorString(status), cudaGetErrorName(status));

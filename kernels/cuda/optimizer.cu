@@ -4,14 +4,14 @@
 #include "updates.h"
 
 /* Computed by every block before its tile. */
-struct verdict {
+struct decision {
     bool applies;
     double norm;   /* of the gradient, before clipping */
     double factor; /* of clipping */
 };
 
-static __device__ struct verdict judge(const struct network &n, uint32_t partials,
-                                       uint32_t length) {
+static __device__ struct decision check_update(const struct network &n, uint32_t partials,
+                                               uint32_t length) {
     double sums[2] = {0, 0}; /* squares, loss */
     for (uint32_t i = threadIdx.x; i < partials; i += blockDim.x)
         sums[0] += squares_of(n)[i];
@@ -19,7 +19,7 @@ static __device__ struct verdict judge(const struct network &n, uint32_t partial
         sums[1] += losses_of(n)[t];
     block_sums(sums, (double *)shared_memory);
     double squares = sums[0] < 0 ? 0 : sums[0]; /* cancellation may leave less than 0 */
-    struct verdict v;
+    struct decision v;
     v.norm = sqrt(squares);
     v.factor = update_clip_factor(queue_of(n)->clip, v.norm);
     v.applies = update_applies(sums[1], squares, v.factor);
@@ -120,7 +120,7 @@ static __device__ __forceinline__ float4 scaled(float4 g, float factor) {
 /* The tile's numbers; the gradient is computed here, or read. */
 template <bool FORMED, size_t MOST>
 static __device__ __forceinline__ struct change
-change_tile(const struct network &n, const struct walked &w, const struct verdict &v,
+change_tile(const struct network &n, const struct walked &w, const struct decision &v,
             const struct optimizer_numbers &o, uint32_t length, uint32_t number) {
     struct tile tile = tile_of(w, number);
     struct change c = {0, 0};
@@ -141,7 +141,7 @@ change_tile(const struct network &n, const struct walked &w, const struct verdic
 }
 
 /* The last block: adds up all results, and reports them. */
-static __device__ void conclude(const struct network &n, const struct verdict &v, uint32_t tiles) {
+static __device__ void conclude(const struct network &n, const struct decision &v, uint32_t tiles) {
     double sums[2] = {0, 0};
     for (uint32_t i = threadIdx.x; i < tiles && v.applies; i += blockDim.x) {
         sums[0] += changes_of(n)[2 * i];
@@ -165,7 +165,7 @@ template <bool FORMED, size_t MOST>
 static __global__ void __launch_bounds__(TILE_THREADS, resident_blocks(MOST))
     optimize(const __grid_constant__ struct network n, const struct walked *tensors, uint32_t count,
              uint32_t tiles, uint32_t length, uint32_t partials) {
-    struct verdict v = judge(n, partials, length);
+    struct decision v = check_update(n, partials, length);
     const struct optimizer_numbers o = state_of(n)->numbers;
     for (uint32_t number = blockIdx.x; number < tiles && v.applies; number += gridDim.x) {
         const struct walked &w = *tensor_of(tensors, count, number);

@@ -140,9 +140,9 @@ static __device__ __forceinline__ float *weight_at(const struct network &n, uint
 
 /* y minus its prediction by the current weights; NaN if not observed. */
 static __device__ __forceinline__ double error_of(const struct network &n, enum solve_of of,
-                                                  uint32_t k, double said) {
+                                                  uint32_t k, double predicted) {
     uint32_t row = of == SOLVE_BEFORE_RUN ? current_of(n)->lead_solve : current_of(n)->solve;
-    double d = (double)queue_of(n)->targets[(size_t)row * n.target_size + k].real - said;
+    double d = (double)queue_of(n)->targets[(size_t)row * n.target_size + k].real - predicted;
     return d > ENGINE_SOLUTION_MOST    ? ENGINE_SOLUTION_MOST
            : d < -ENGINE_SOLUTION_MOST ? -ENGINE_SOLUTION_MOST
                                        : d;

@@ -90,7 +90,7 @@ struct silence {
 
 /* State of one stream, doubles only, so that a checkpoint can copy it; all zero before its first
    example. */
-struct heard {
+struct arrival {
     /* clock at the newest example, regardless of its own time; 0: no example yet, or the stream
        began ahead of the clock */
     double last;
@@ -102,11 +102,11 @@ enum {
     LAGGING_MOST = 2, /* examples per stream: after them the data has started again earlier */
 };
 
-static double deadline_of(const struct heard *heard) {
-    const struct habit *silences = &heard->silences;
-    if (silences->ended < HABIT_KNOWN || silences->told == 1)
+static double deadline_of(const struct arrival *arrival) {
+    const struct habit *silences = &arrival->silences;
+    if (silences->ended < HABIT_KNOWN || silences->reported == 1)
         return INFINITY;
-    return heard->last + habit_limit(silences, 0);
+    return arrival->last + habit_limit(silences, 0);
 }
 
 /* Streams with late time stamps do not move the clock back. */
@@ -133,25 +133,25 @@ static void end_pause(struct habit *silences, double pause, double leap) {
         return;
     silences->now = limit > 0 ? fmin(pause, LEAP * limit) : pause;
     if (silences->ended >= HABIT_KNOWN && pause > limit)
-        silences->told = 1;
+        silences->reported = 1;
     habit_end(silences, 0);
 }
 
 /* Takes an example of the stream; `time` is 0 if it has none, `slots` is the largest number of
    streams. `begins`: the state belongs to an earlier stream. */
-static void silence_heard(struct silence *silence, struct heard *heard, size_t slots, double time,
-                          bool begins) {
+static void silence_take(struct silence *silence, struct arrival *arrival, size_t slots,
+                         double time, bool begins) {
     if (begins)
-        memset(heard, 0, sizeof *heard);
+        memset(arrival, 0, sizeof *arrival);
     silence->leap = 0;
     if (time > 0)
         advance(silence, slots, time);
-    if (time > 0 && heard->last > 0 && silence->clock > heard->last)
-        end_pause(&heard->silences, silence->clock - heard->last, silence->leap);
+    if (time > 0 && arrival->last > 0 && silence->clock > arrival->last)
+        end_pause(&arrival->silences, silence->clock - arrival->last, silence->leap);
     /* a new stream may make the clock leap: that is not its pause */
-    heard->last = begins && time > silence->clock ? 0 : silence->clock;
-    heard->silences.told = 0;
-    silence->earliest = fmin(silence->earliest, deadline_of(heard));
+    arrival->last = begins && time > silence->clock ? 0 : silence->clock;
+    arrival->silences.reported = 0;
+    silence->earliest = fmin(silence->earliest, deadline_of(arrival));
 }
 
 /* Whether any stream may be silent now; if so, check each with silence_is. */
@@ -163,44 +163,45 @@ static bool silence_may_be(struct silence *silence) {
 }
 
 /* Whether the stream is silent, reported once per pause. */
-static bool silence_is(struct silence *silence, struct heard *heard) {
-    if (heard->last > silence->clock) { /* the data started again earlier: the stream may be gone */
-        heard->last = silence->clock;
-        heard->silences.told = 1;
+static bool silence_is(struct silence *silence, struct arrival *arrival) {
+    if (arrival->last >
+        silence->clock) { /* the data started again earlier: the stream may be gone */
+        arrival->last = silence->clock;
+        arrival->silences.reported = 1;
         return false;
     }
-    double deadline = deadline_of(heard);
+    double deadline = deadline_of(arrival);
     if (silence->clock <= deadline) {
         silence->earliest = fmin(silence->earliest, deadline);
         return false;
     }
-    heard->silences.told = 1;
-    if (silence->leap <= LEAP * (deadline - heard->last))
+    arrival->silences.reported = 1;
+    if (silence->leap <= LEAP * (deadline - arrival->last))
         return true;
-    heard->last = silence->clock; /* the leap is not its pause */
+    arrival->last = silence->clock; /* the leap is not its pause */
     return false;
 }
 
 /* Sets the clock from a stream of a checkpoint. */
-static void silence_go_on(struct silence *silence, const struct heard *heard) {
-    silence->clock = silence->newest = fmax(silence->clock, heard->last);
+static void silence_go_on(struct silence *silence, const struct arrival *arrival) {
+    silence->clock = silence->newest = fmax(silence->clock, arrival->last);
     silence->earliest = 0;
 }
 
 /* A stream has moved here from a daemon with another clock: its pause begins now. */
-static void silence_moved(struct silence *silence, struct heard *heard) {
-    heard->last = silence->clock;
+static void silence_moved(struct silence *silence, struct arrival *arrival) {
+    arrival->last = silence->clock;
     if (!(silence->clock > 0))
-        heard->silences.told = 1; /* until its next example here */
-    silence->earliest = fmin(silence->earliest, deadline_of(heard));
+        arrival->silences.reported = 1; /* until its next example here */
+    silence->earliest = fmin(silence->earliest, deadline_of(arrival));
 }
 
 /* Whether a state from a checkpoint is valid. */
-static bool silence_valid(const struct heard *heard) {
-    return heard->last >= 0 && isfinite(heard->last) && habit_valid(&heard->silences);
+static bool silence_valid(const struct arrival *arrival) {
+    return arrival->last >= 0 && isfinite(arrival->last) && habit_valid(&arrival->silences);
 }
 
-/* State of a stream: doubles, then floats. Struct heard is first, since it is written while
+/* State of a stream: doubles, then floats. Struct arrival is first, since it is written while
    earlier steps still wait for their scores. */
 struct stream {
     double begun; /* 1: a stream has begun; 0: no example yet */
@@ -250,12 +251,12 @@ static inline size_t memories_of(const struct anomaly *anomaly) {
     return anomaly->options.columns * (anomaly->held_size ? 2 : 1);
 }
 
-static inline struct heard *heard_of(const struct anomaly *anomaly, uint32_t slot) {
-    return (struct heard *)(void *)anomaly->numbers[slot];
+static inline struct arrival *arrival_of(const struct anomaly *anomaly, uint32_t slot) {
+    return (struct arrival *)(void *)anomaly->numbers[slot];
 }
 
 static inline struct stream *stream_of(const struct anomaly *anomaly, uint32_t slot) {
-    return (struct stream *)(void *)(anomaly->numbers[slot] + NUMBERS(struct heard));
+    return (struct stream *)(void *)(anomaly->numbers[slot] + NUMBERS(struct arrival));
 }
 
 static inline struct column *column_of(const struct anomaly *anomaly, uint32_t slot, size_t k) {
@@ -357,7 +358,7 @@ int anomaly_open(struct anomaly **anomaly, const struct anomaly_options *options
         made->own_memory = options->all_share ? 0 : options->memory;
         made->floats = novelty_floats(made->own_memory);
         made->shared_floats = novelty_floats(options->memory);
-        made->numbers_size = NUMBERS(struct heard) + NUMBERS(struct stream) +
+        made->numbers_size = NUMBERS(struct arrival) + NUMBERS(struct stream) +
                              options->columns * NUMBERS(struct column) +
                              (options->symbols ? NUMBERS(struct recent) : 0);
         made->alarms_size = kept_size(options->columns);
@@ -395,7 +396,7 @@ void anomaly_close(struct anomaly **anomaly) {
     *anomaly = NULL;
 }
 
-/* Clears all but struct heard, as far as it was used. */
+/* Clears all but struct arrival, as far as it was used. */
 static void clear(struct anomaly *anomaly, uint32_t slot) {
     struct anomaly_state state = anomaly_state(anomaly, slot);
     for (size_t m = 0; m < state.memories; m++) {
@@ -404,8 +405,8 @@ static void clear(struct anomaly *anomaly, uint32_t slot) {
     }
     if (state.holds)
         memset(state.held, 0, state.held_size * sizeof(double));
-    memset(state.numbers + NUMBERS(struct heard), 0,
-           (state.numbers_size - NUMBERS(struct heard)) * sizeof(double));
+    memset(state.numbers + NUMBERS(struct arrival), 0,
+           (state.numbers_size - NUMBERS(struct arrival)) * sizeof(double));
     memset(state.alarms, 0, state.alarms_size * sizeof(double));
 }
 
@@ -729,13 +730,13 @@ bool anomaly_find_alarm(const struct anomaly *anomaly, uint32_t slot, double at,
                         struct anomaly_kept *found) {
     const struct kept *kept = kept_of(anomaly, slot);
     size_t there = kept_find(kept, at), newest = kept_find(kept, NAN);
-    size_t said = there < KEPT_ALARMS ? there : newest;
+    size_t nearest = there < KEPT_ALARMS ? there : newest;
     *found = (struct anomaly_kept){.score = NAN};
-    if (said < KEPT_ALARMS)
+    if (nearest < KEPT_ALARMS)
         *found = (struct anomaly_kept){
-            .time = kept->alarms[said].time,
-            .score = kept->alarms[said].score,
-            .ago = (uint64_t)(stream_of(anomaly, slot)->steps - kept->alarms[said].steps),
+            .time = kept->alarms[nearest].time,
+            .score = kept->alarms[nearest].score,
+            .ago = (uint64_t)(stream_of(anomaly, slot)->steps - kept->alarms[nearest].steps),
         };
     return there < KEPT_ALARMS;
 }
@@ -757,7 +758,8 @@ bool anomaly_mark_normal(struct anomaly *anomaly, uint32_t slot, double at,
 /* ---- Streams that stop ---- */
 
 void anomaly_heard(struct anomaly *anomaly, uint32_t slot, double time, bool begins) {
-    silence_heard(&anomaly->silence, heard_of(anomaly, slot), anomaly->options.slots, time, begins);
+    silence_take(&anomaly->silence, arrival_of(anomaly, slot), anomaly->options.slots, time,
+                 begins);
 }
 
 bool anomaly_may_be_silent(struct anomaly *anomaly) {
@@ -765,10 +767,10 @@ bool anomaly_may_be_silent(struct anomaly *anomaly) {
 }
 
 bool anomaly_is_silent(struct anomaly *anomaly, uint32_t slot, bool *changed) {
-    struct heard *heard = heard_of(anomaly, slot), before = *heard;
-    bool silent = silence_is(&anomaly->silence, heard);
+    struct arrival *arrival = arrival_of(anomaly, slot), before = *arrival;
+    bool silent = silence_is(&anomaly->silence, arrival);
     if (changed)
-        *changed = memcmp(&before, heard, sizeof before) != 0; /* doubles only */
+        *changed = memcmp(&before, arrival, sizeof before) != 0; /* doubles only */
     return silent;
 }
 
@@ -820,7 +822,7 @@ static bool held_valid(const struct anomaly *anomaly, uint32_t slot, size_t k) {
 
 bool anomaly_valid(struct anomaly *anomaly, uint32_t slot) {
     const struct stream *stream = stream_of(anomaly, slot);
-    bool valid = silence_valid(heard_of(anomaly, slot));
+    bool valid = silence_valid(arrival_of(anomaly, slot));
     if (!valid || stream->begun == 0)
         return valid;
     valid = stream->begun == 1 && habit_is_count(stream->steps) && alarm_valid(&stream->novelty) &&
@@ -835,14 +837,14 @@ bool anomaly_valid(struct anomaly *anomaly, uint32_t slot) {
 }
 
 bool anomaly_written(struct anomaly *anomaly, uint32_t slot) {
-    if (silence_valid(heard_of(anomaly, slot)))
-        silence_go_on(&anomaly->silence, heard_of(anomaly, slot));
+    if (silence_valid(arrival_of(anomaly, slot)))
+        silence_go_on(&anomaly->silence, arrival_of(anomaly, slot));
     return anomaly_valid(anomaly, slot);
 }
 
 void anomaly_expect(struct anomaly *anomaly, uint32_t slot) {
     anomaly->expecting = anomaly->silence;
-    silence_heard(&anomaly->silence, heard_of(anomaly, slot), anomaly->options.slots, 0, true);
+    silence_take(&anomaly->silence, arrival_of(anomaly, slot), anomaly->options.slots, 0, true);
     anomaly_begin(anomaly, slot);
 }
 
@@ -851,7 +853,7 @@ void anomaly_settle(struct anomaly *anomaly, uint32_t slot, bool arrived) {
     anomaly->silence = anomaly->expecting;
     if (!arrived)
         return;
-    silence_moved(&anomaly->silence, heard_of(anomaly, slot));
+    silence_moved(&anomaly->silence, arrival_of(anomaly, slot));
     for (size_t k = 0; shared != ANOMALY_ALONE && k < anomaly->options.columns; k++)
         novelty_join(&column_of(anomaly, slot, k)->novelty,
                      &column_of(anomaly, shared, k)->novelty);

@@ -15,10 +15,10 @@ bool habit_is_count(double value);
 
 /* Doubles only, so that a checkpoint can copy it; all zero is a new stream. */
 struct habit {
-    double now;     /* current duration */
-    double longest; /* longest earlier duration */
-    double ended;   /* number of ends */
-    double told;    /* 1: the current duration was reported as too long */
+    double now;      /* current duration */
+    double longest;  /* longest earlier duration */
+    double ended;    /* number of ends */
+    double reported; /* 1: the current duration was reported as too long */
 };
 
 /* The longest duration within the habit. */

@@ -259,7 +259,7 @@ struct features {
 };
 
 /* NaN while the tails know too little; then they learn. */
-static double judge(struct novelty *novelty, const struct features *features, bool learn) {
+static double score_of(struct novelty *novelty, const struct features *features, bool learn) {
     bool knows = tail_knows(&novelty->novel);
     double score = (tail_unlikeliness(&novelty->novel, features->novel) +
                     QUIET_SHARE * tail_unlikeliness(&novelty->quiet, features->quiet) +
@@ -293,7 +293,7 @@ double novelty_take_beside(struct novelty *novelty, float *floats, size_t memory
         search(context, (float)(s * s), contexts, (size_t)novelty->used, distances, &nearest);
     double novel = s * sqrt((double)nearest.context), level = s * sqrt((double)nearest.level);
     double quiet = 1 / (spread + QUIET_LEAST * s + QUIET_FLOOR);
-    double score = judge(novelty, &(struct features){novel, quiet, level}, compares && learn);
+    double score = score_of(novelty, &(struct features){novel, quiet, level}, compares && learn);
     novelty->count++;
     return isnan(score) ? NAN : novelty_patient(score, t);
 }
@@ -335,7 +335,7 @@ double novelty_take_shared(struct novelty *novelty, float *floats,
         .quiet = s / (spread + QUIET_LEAST * s + QUIET_FLOOR),
         .level = sqrt((double)nearest.level),
     };
-    double score = judge(novelty, &features, compares && learn);
+    double score = score_of(novelty, &features, compares && learn);
     novelty->count++;
     return isnan(score) ? NAN : novelty_patient(score, fmax(t, shared->count));
 }

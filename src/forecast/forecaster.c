@@ -268,9 +268,9 @@ struct regressions {
     size_t columns, width, groups; /* columns = groups * width */
     size_t places;                 /* the horizon */
     struct regression of[EXPERTS];
-    size_t said; /* in a block: (places, EXPERTS, columns) in changes */
-    size_t size; /* numbers in a block */
-    size_t work; /* numbers of scratch */
+    size_t stored; /* in a block: (places, EXPERTS, columns) in changes */
+    size_t size;   /* numbers in a block */
+    size_t work;   /* numbers of scratch */
 };
 
 #define FEATURE_MOST 10
@@ -283,7 +283,7 @@ enum { JOINT_COLUMNS = 8 };
 struct expert_kind {
     const char *name;
     /* as a change; NULL: least squares */
-    double (*says)(const struct column *c, double ds, double v);
+    double (*forecast)(const struct column *c, double ds, double v);
     size_t lags;
     bool levels; /* forecasts levels from levels */
     double keep, prior;
@@ -336,7 +336,7 @@ static void regressions_describe(struct regressions *r, size_t columns, unsigned
         size_t work = least_squares_work(&g->ls) + r->width;
         r->work = work > r->work ? work : r->work;
     }
-    r->said = r->size;
+    r->stored = r->size;
     r->size += places * EXPERTS * columns;
     r->work += r->work == 0;
 }
@@ -352,8 +352,8 @@ static double *phi_of(const struct regression *g, double *numbers, size_t place)
     return numbers + least_squares_size(&g->ls) + place * (g->ls.stride + g->ls.outputs);
 }
 
-static size_t said_of(const struct regressions *r, size_t place, enum expert expert) {
-    return r->said + (place * EXPERTS + expert) * r->columns;
+static size_t stored_of(const struct regressions *r, size_t place, enum expert expert) {
+    return r->stored + (place * EXPERTS + expert) * r->columns;
 }
 
 static void regressions_begin(const struct regressions *r, double *block) {
@@ -374,7 +374,7 @@ static bool group_valid(const struct regressions *r, const struct regression *g,
 
 /* Whether a block is valid. */
 static bool regressions_valid(const struct regressions *r, const double *block) {
-    bool valid = finite_within(block + r->said, r->size - r->said, FINITE_MOST);
+    bool valid = finite_within(block + r->stored, r->size - r->stored, FINITE_MOST);
     for (enum expert expert = 0; expert < EXPERTS; expert++) {
         const struct regression *g = &r->of[expert];
         for (size_t n = 0; g->there && n < r->groups; n++)
@@ -418,14 +418,14 @@ static void predict_group(const struct regressions *r, double *block, size_t pla
     const struct column *c = columns + first;
     double *numbers = group_of(r, block, expert, group);
     double *phi = phi_of(g, numbers, place), *own = phi + g->ls.stride;
-    double *said = block + said_of(r, place, expert) + first;
+    double *stored = block + stored_of(r, place, expert) + first;
     if (expert_kinds[expert].levels)
         fill_levels(phi, c, r->width);
     else
         fill_changes(phi, g->lags, c, ds + first, v + first, r->width);
     least_squares_predict(&g->ls, numbers, phi, own);
     for (size_t k = 0; k < r->width; k++)
-        said[k] = expert_kinds[expert].levels ? change_of(&c[k], ds[first + k], own[k]) : own[k];
+        stored[k] = expert_kinds[expert].levels ? change_of(&c[k], ds[first + k], own[k]) : own[k];
 }
 
 /* Forecasts from the columns, with the unit and v of the horizon (columns,), and stores the
@@ -438,9 +438,9 @@ static void regressions_predict(const struct regressions *r, double *block, size
 }
 
 /* The stored forecasts of an expert, in changes (columns,); 0 without it. */
-static void regressions_said(const struct regressions *r, const double *block, size_t place,
-                             enum expert expert, double *p) {
-    memcpy(p, block + said_of(r, place, expert), r->columns * sizeof *p);
+static void regressions_stored(const struct regressions *r, const double *block, size_t place,
+                               enum expert expert, double *p) {
+    memcpy(p, block + stored_of(r, place, expert), r->columns * sizeof *p);
 }
 
 /* ---- Learning ---- */
@@ -580,7 +580,7 @@ static void horizon_settle(const struct horizon *h, double *block, const struct 
         last[k] = w.known > 0 ? w.x : NAN;
         level[k] = (value - w.mean) / w.sd;
     }
-    regressions_said(&h->regressions, block, place, EXPERT_ar12, base);
+    regressions_stored(&h->regressions, block, place, EXPERT_ar12, base);
     if (learn)
         regressions_learn(&h->regressions, block, place, y, level, work);
 }
@@ -609,8 +609,8 @@ static double period_of(const struct horizon *h, const struct column *c, double 
     return t >= (double)back ? (c->x[back] - c->x[0]) / ds : 0;
 }
 
-static void say_units(const struct horizon *h, double *block, const struct column *columns,
-                      size_t t, const void *x, double *ds, double *v) {
+static void horizon_units(const struct horizon *h, double *block, const struct column *columns,
+                          size_t t, const void *x, double *ds, double *v) {
     for (size_t k = 0; k < h->columns; k++) {
         const struct column *c = &columns[k];
         ds[k] = c->ds;
@@ -628,21 +628,21 @@ static void say_units(const struct horizon *h, double *block, const struct colum
 
 /* The forecasts at step t; `columns` have taken its x. Arrays (columns,), experts (experts of
    the set, columns). */
-static void horizon_say(const struct horizon *h, double *block, const struct column *columns,
-                        size_t t, const void *x, double *ds, double *v, double *ar12,
-                        double *experts) {
+static void horizon_forecast(const struct horizon *h, double *block, const struct column *columns,
+                             size_t t, const void *x, double *ds, double *v, double *ar12,
+                             double *experts) {
     size_t place = t % h->ahead;
-    say_units(h, block, columns, t, x, ds, v);
+    horizon_units(h, block, columns, t, x, ds, v);
     regressions_predict(&h->regressions, block, place, columns, ds, v);
     for (size_t n = 0; n < experts_count(h->experts); n++, experts += h->columns) {
         enum expert expert = experts_at(h->experts, n);
         const struct expert_kind *kind = &expert_kinds[expert];
-        if (!kind->says)
-            regressions_said(&h->regressions, block, place, expert, experts);
-        for (size_t k = 0; kind->says && k < h->columns; k++)
-            experts[k] = kind->says(&columns[k], ds[k], v[k]);
+        if (!kind->forecast)
+            regressions_stored(&h->regressions, block, place, expert, experts);
+        for (size_t k = 0; kind->forecast && k < h->columns; k++)
+            experts[k] = kind->forecast(&columns[k], ds[k], v[k]);
     }
-    regressions_said(&h->regressions, block, place, EXPERT_ar12, ar12);
+    regressions_stored(&h->regressions, block, place, EXPERT_ar12, ar12);
 }
 
 /* ---- All of them ---- */
@@ -672,9 +672,9 @@ struct forecaster {
     size_t begin[FORECAST_HORIZONS_MAX]; /* of its block in a state */
     size_t outcomes;                     /* in a state */
     double *states;                      /* (slots, size) */
-    double *said;                        /* (ARRAYS + horizons * row, columns) */
+    double *results;                     /* (ARRAYS + horizons * row, columns) */
     double *work;
-    struct forecast_horizon says[FORECAST_HORIZONS_MAX];
+    struct forecast_horizon forecasts[FORECAST_HORIZONS_MAX];
     struct forecast_closed closed[FORECAST_HORIZONS_MAX];
 };
 
@@ -695,7 +695,7 @@ enum expert experts_at(unsigned experts, size_t n) {
 
 /* ---- Memory ---- */
 
-static size_t said_rows(const struct forecaster *f) {
+static size_t result_rows(const struct forecaster *f) {
     return ARRAYS + f->horizons * (OF_EXPERTS + experts_count(f->experts));
 }
 
@@ -722,9 +722,9 @@ static void describe(struct forecaster *f, size_t columns, unsigned experts, con
 
 static bool allocate(struct forecaster *f, size_t slots) {
     f->states = calloc(slots, f->size * sizeof *f->states);
-    f->said = calloc(said_rows(f), f->columns * sizeof *f->said);
+    f->results = calloc(result_rows(f), f->columns * sizeof *f->results);
     f->work = calloc(f->of[0].regressions.work, sizeof *f->work);
-    return f->states && f->said && f->work;
+    return f->states && f->results && f->work;
 }
 
 int forecaster_open(struct forecaster **forecaster, size_t columns, unsigned experts,
@@ -747,7 +747,7 @@ void forecaster_close(struct forecaster **forecaster) {
     if (!old)
         return;
     free(old->states);
-    free(old->said);
+    free(old->results);
     free(old->work);
     free(old);
 }
@@ -794,12 +794,12 @@ bool forecaster_state_valid(const struct forecaster *forecaster, const double *s
 
 /* ---- One step ---- */
 
-static double *said(const struct forecaster *f, size_t array) {
-    return f->said + array * f->columns;
+static double *results_of(const struct forecaster *f, size_t array) {
+    return f->results + array * f->columns;
 }
 
-static double *said_ahead(const struct forecaster *f, size_t horizon, size_t array) {
-    return said(f, ARRAYS + horizon * (OF_EXPERTS + experts_count(f->experts)) + array);
+static double *horizon_results(const struct forecaster *f, size_t horizon, size_t array) {
+    return results_of(f, ARRAYS + horizon * (OF_EXPERTS + experts_count(f->experts)) + array);
 }
 
 /* The stored targets of that horizon of step t, for all but the furthest. */
@@ -812,10 +812,10 @@ static double *outcome_of(struct forecaster *f, uint32_t slot, size_t t, size_t 
 static void settle(struct forecaster *f, uint32_t slot, size_t t, const void *x, bool learn) {
     const struct column *columns = columns_of(f, slot);
     for (size_t n = 0; n < f->horizons && t >= f->of[n].ahead; n++) {
-        double *y = said_ahead(f, n, OF_Y);
+        double *y = horizon_results(f, n, OF_Y);
         horizon_settle(&f->of[n], block_of(f, slot, n), columns, t, x, learn, y,
-                       said_ahead(f, n, OF_LEVEL), said_ahead(f, n, OF_BASE),
-                       said_ahead(f, n, OF_LAST), f->work);
+                       horizon_results(f, n, OF_LEVEL), horizon_results(f, n, OF_BASE),
+                       horizon_results(f, n, OF_LAST), f->work);
         if (n + 1 == f->horizons)
             break;
         double *kept = outcome_of(f, slot, t - f->of[n].ahead, n);
@@ -828,7 +828,7 @@ static void settle(struct forecaster *f, uint32_t slot, size_t t, const void *x,
 static void close_step(struct forecaster *f, uint32_t slot, size_t t, bool learn) {
     for (size_t n = 0; n < f->horizons; n++) {
         const double *kept = n + 1 < f->horizons ? outcome_of(f, slot, t, n) : NULL;
-        const double *y = kept ? kept + 1 : said_ahead(f, n, OF_Y);
+        const double *y = kept ? kept + 1 : horizon_results(f, n, OF_Y);
         f->closed[n] = (struct forecast_closed){
             .learn = kept ? *kept > 0 : learn,
             .y = y + OF_Y * f->columns,
@@ -838,7 +838,7 @@ static void close_step(struct forecaster *f, uint32_t slot, size_t t, bool learn
     }
 }
 
-static void say_columns(struct forecaster *f, uint32_t slot) {
+static void forecast_columns(struct forecaster *f, uint32_t slot) {
     for (size_t k = 0; k < f->columns; k++) {
         const struct column *c = &columns_of(f, slot)[k];
         const double values[ARRAYS] = {
@@ -847,22 +847,22 @@ static void say_columns(struct forecaster *f, uint32_t slot) {
             [OF_Z] = c->z[0],    [OF_U] = c->u[0],
         };
         for (size_t array = 0; array < ARRAYS; array++)
-            said(f, array)[k] = values[array];
+            results_of(f, array)[k] = values[array];
     }
 }
 
-static void say_ahead(struct forecaster *f, uint32_t slot, size_t t, const void *x) {
+static void forecast_ahead(struct forecaster *f, uint32_t slot, size_t t, const void *x) {
     for (size_t n = 0; n < f->horizons; n++) {
-        double *ds = said_ahead(f, n, OF_DS), *v = said_ahead(f, n, OF_V);
-        double *ar12 = said_ahead(f, n, OF_AR12), *experts = said_ahead(f, n, OF_EXPERTS);
-        horizon_say(&f->of[n], block_of(f, slot, n), columns_of(f, slot), t, x, ds, v, ar12,
-                    experts);
-        f->says[n] = (struct forecast_horizon){
+        double *ds = horizon_results(f, n, OF_DS), *v = horizon_results(f, n, OF_V);
+        double *ar12 = horizon_results(f, n, OF_AR12), *experts = horizon_results(f, n, OF_EXPERTS);
+        horizon_forecast(&f->of[n], block_of(f, slot, n), columns_of(f, slot), t, x, ds, v, ar12,
+                         experts);
+        f->forecasts[n] = (struct forecast_horizon){
             .settles = t >= f->of[n].ahead,
-            .y = said_ahead(f, n, OF_Y),
-            .level = said_ahead(f, n, OF_LEVEL),
-            .base = said_ahead(f, n, OF_BASE),
-            .last = said_ahead(f, n, OF_LAST),
+            .y = horizon_results(f, n, OF_Y),
+            .level = horizon_results(f, n, OF_LEVEL),
+            .base = horizon_results(f, n, OF_BASE),
+            .last = horizon_results(f, n, OF_LAST),
             .ds = ds,
             .v = v,
             .ar12 = ar12,
@@ -882,18 +882,18 @@ void forecaster_take(struct forecaster *f, uint32_t slot, const void *x, bool le
         column_take(&columns_of(f, slot)[k], (double)unaligned_float(x, k), head->steps);
     head->steps++;
     head->waits = 1;
-    say_columns(f, slot);
-    say_ahead(f, slot, t, x);
+    forecast_columns(f, slot);
+    forecast_ahead(f, slot, t, x);
     *step = (struct forecast_step){
         .number = t,
-        .of = f->says,
+        .of = f->forecasts,
         .closes = t >= f->furthest,
         .closed = f->closed,
-        .x = said(f, OF_X),
-        .unseen = said(f, OF_UNSEEN),
-        .mean = said(f, OF_MEAN),
-        .sd = said(f, OF_SD),
-        .z = said(f, OF_Z),
-        .u = said(f, OF_U),
+        .x = results_of(f, OF_X),
+        .unseen = results_of(f, OF_UNSEEN),
+        .mean = results_of(f, OF_MEAN),
+        .sd = results_of(f, OF_SD),
+        .z = results_of(f, OF_Z),
+        .u = results_of(f, OF_U),
     };
 }

@@ -29,7 +29,7 @@ struct mixture {
     unsigned combine;
     struct part of[FORECAST_HORIZONS_MAX];
     double *states; /* (slots, size) */
-    double *judged; /* as in struct mixture_score: (2, columns), (2, forecasts) */
+    double *scores; /* as in struct mixture_score: (2, columns), (2, forecasts) */
 };
 
 /* One column of a state; per loss (LOSSES, forecasts). */
@@ -85,9 +85,9 @@ int mixture_open(struct mixture **mixture, size_t columns, size_t forecasts, uns
         opened->combine = combine;
         describe(opened, ahead, horizons);
         opened->states = calloc(slots, opened->size * sizeof *opened->states);
-        opened->judged = calloc(2, (columns + forecasts) * sizeof *opened->judged);
+        opened->scores = calloc(2, (columns + forecasts) * sizeof *opened->scores);
     }
-    if (opened && opened->states && opened->judged)
+    if (opened && opened->states && opened->scores)
         return 0;
     mixture_close(mixture);
     return error_set(error, EX_UNAVAILABLE,
@@ -98,7 +98,7 @@ int mixture_open(struct mixture **mixture, size_t columns, size_t forecasts, uns
 void mixture_close(struct mixture **mixture) {
     if (*mixture) {
         free((*mixture)->states);
-        free((*mixture)->judged);
+        free((*mixture)->scores);
     }
     free(*mixture);
     *mixture = NULL;
@@ -131,10 +131,10 @@ void mixture_begin(struct mixture *mixture, uint32_t slot) {
 #define REGRET_MOST (2.0 * SLOPE_MOST * 2 * FORECAST_MOST)
 
 static bool place_valid(const struct mixture *m, const double *place) {
-    const double said = 2 * FORECAST_MOST;
-    return fabs(place[0]) <= said && place[1] >= 0 && place[1] <= FINITE_VALUE_MOST &&
-           finite_within(place + 2, LOSSES, said) &&
-           finite_within(place + ALONE, m->forecasts, said);
+    const double most = 2 * FORECAST_MOST;
+    return fabs(place[0]) <= most && place[1] >= 0 && place[1] <= FINITE_VALUE_MOST &&
+           finite_within(place + 2, LOSSES, most) &&
+           finite_within(place + ALONE, m->forecasts, most);
 }
 
 bool mixture_state_valid(const struct mixture *m, const double *state) {
@@ -250,7 +250,7 @@ static double square(double a) {
 }
 
 /* The loss of each forecast of one column, and its weight. */
-static void judge(const struct column *c, size_t n, double y, double *losses, double *weights) {
+static void measure(const struct column *c, size_t n, double y, double *losses, double *weights) {
     for (size_t i = 0; i < n; i++) {
         losses[i] += square(forecast_clip(c->q[i] - y, LOSS_MOST));
         weights[i] += (c->weights[i] + c->weights[n + i]) / LOSSES;
@@ -260,7 +260,7 @@ static void judge(const struct column *c, size_t n, double y, double *losses, do
 struct mixture_score mixture_learn(struct mixture *mixture, uint32_t slot, size_t horizon,
                                    uint64_t step, const double *y, bool learn) {
     size_t columns = mixture->columns, n = mixture->forecasts;
-    double *errors = mixture->judged, *of_last = errors + columns;
+    double *errors = mixture->scores, *of_last = errors + columns;
     double *losses = of_last + columns, *weights = losses + n;
     struct mixture_score score = {
         .errors = errors, .of_last = of_last, .losses = losses, .weights = weights};
@@ -277,7 +277,7 @@ struct mixture_score mixture_learn(struct mixture *mixture, uint32_t slot, size_
         score.observed++;
         errors[k] = original;
         of_last[k] = -*c.ds * y[k];
-        judge(&c, n, y[k], losses, weights);
+        measure(&c, n, y[k], losses, weights);
         if (!learn)
             continue;
         double target = forecast_clip(y[k], TARGET_MOST);

@@ -99,7 +99,7 @@ static void assert_kept(struct play *play, const struct kept *kept) {
     drop_all(&now);
 }
 
-static void tells_what_has_changed(void **unused) {
+static void reports_changes(void **unused) {
     for (size_t n = 0; n < PLAY_CASES; n++) {
         if (!play_can(n))
             continue;
@@ -126,7 +126,7 @@ static void tells_what_has_changed(void **unused) {
 
 /* A rejected stream causes no change; an adopted one is a change, and so is the one that it
    displaces. */
-static void tells_what_has_come(void **unused) {
+static void reports_arrivals(void **unused) {
     if (!under_test_is_cpu())
         skip();
     for (size_t n = 0; n < PLAY_CASES; n++) {
@@ -164,7 +164,7 @@ static void tells_what_has_come(void **unused) {
 }
 
 /* Commands, and unknown positions. */
-static void tells_what_is_not_known(void **unused) {
+static void reports_unknown_positions(void **unused) {
     if (!under_test_is_cpu())
         skip();
     struct play *play = play_open(play_cases[6].text);
@@ -200,7 +200,7 @@ static void tells_what_is_not_known(void **unused) {
 }
 
 /* A resumed learner reports changes after its checkpoint. */
-static void tells_after_a_start(void **unused) {
+static void reports_after_a_start(void **unused) {
     if (!under_test_is_cpu())
         skip();
     char path[] = "/tmp/carry-XXXXXX";
@@ -304,8 +304,8 @@ static void forgets_in_requests(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tells_what_has_changed),  cmocka_unit_test(tells_what_has_come),
-        cmocka_unit_test(tells_what_is_not_known), cmocka_unit_test(tells_after_a_start),
+        cmocka_unit_test(reports_changes),           cmocka_unit_test(reports_arrivals),
+        cmocka_unit_test(reports_unknown_positions), cmocka_unit_test(reports_after_a_start),
         cmocka_unit_test(forgets_in_requests),
     };
     if (play_setup())

@@ -27,7 +27,7 @@ static const char *fault_call; /* the call that fails; NULL = any */
 static int fault_after;        /* successful calls before the fault */
 
 /* Whether the call must fail; may not return. */
-static bool strike(const char *call) {
+static bool must_fail(const char *call) {
     if (fault == FAULT_NONE || (fault_call && strcmp(fault_call, call)) || fault_after-- > 0)
         return false;
     if (fault == FAULT_KILL)
@@ -49,23 +49,23 @@ int __real_renameat(int from, const char *old, int to, const char *newer);
 int __wrap_renameat(int from, const char *old, int to, const char *newer);
 
 ssize_t __wrap_write(int file, const void *bytes, size_t size) {
-    return strike("write") ? -1 : __real_write(file, bytes, size);
+    return must_fail("write") ? -1 : __real_write(file, bytes, size);
 }
 
 int __wrap_fsync(int file) {
-    return strike("fsync") ? -1 : __real_fsync(file);
+    return must_fail("fsync") ? -1 : __real_fsync(file);
 }
 
 int __wrap_linkat(int from, const char *old, int to, const char *newer, int flags) {
-    return strike("linkat") ? -1 : __real_linkat(from, old, to, newer, flags);
+    return must_fail("linkat") ? -1 : __real_linkat(from, old, to, newer, flags);
 }
 
 int __wrap_unlinkat(int directory, const char *name, int flags) {
-    return strike("unlinkat") ? -1 : __real_unlinkat(directory, name, flags);
+    return must_fail("unlinkat") ? -1 : __real_unlinkat(directory, name, flags);
 }
 
 int __wrap_renameat(int from, const char *old, int to, const char *newer) {
-    return strike("renameat") ? -1 : __real_renameat(from, old, to, newer);
+    return must_fail("renameat") ? -1 : __real_renameat(from, old, to, newer);
 }
 
 /* ---- The directory ---- */
@@ -132,7 +132,7 @@ static void locks_out_a_second_process(void **unused) {
     checkpoint_close(&checkpoint);
 }
 
-static void tells_when_it_is_on_disk(void **unused) {
+static void reports_when_it_is_on_disk(void **unused) {
     struct workload *workload = sensor_workload();
     struct checkpoint_report report;
     struct run *run = run_open_with_state(workload);
@@ -175,7 +175,7 @@ static void assert_survives_error(struct run *run, const struct workload *worklo
     assert_int_equal(report.examples, 20);
 }
 
-static void tells_of_a_full_disk(void **unused) {
+static void reports_a_full_disk(void **unused) {
     struct workload *workload = sensor_workload();
     struct run *run = write_two(workload);
     assert_survives_error(run, workload, "write", 0);
@@ -248,8 +248,8 @@ int main(void) {
                                         remove_state),
         cmocka_unit_test_setup_teardown(puts_new_directories_on_disk, make_state, remove_state),
         cmocka_unit_test_setup_teardown(locks_out_a_second_process, make_state, remove_state),
-        cmocka_unit_test_setup_teardown(tells_when_it_is_on_disk, make_state, remove_state),
-        cmocka_unit_test_setup_teardown(tells_of_a_full_disk, make_state, remove_state),
+        cmocka_unit_test_setup_teardown(reports_when_it_is_on_disk, make_state, remove_state),
+        cmocka_unit_test_setup_teardown(reports_a_full_disk, make_state, remove_state),
         cmocka_unit_test_setup_teardown(death_leaves_a_whole_checkpoint, make_state, remove_state),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -82,15 +82,15 @@ static void members_on_a_full_device(void **state) {
 }
 
 /* The number of such reports by the runtime. */
-static size_t times_told(const struct played *played, const char *what) {
-    int told = dup(STDERR_FILENO);
+static size_t times_reported(const struct played *played, const char *what) {
+    int reported = dup(STDERR_FILENO);
     FILE *trace = tmpfile();
     char line[1024];
     size_t count = 0;
-    assert_true(told >= 0 && trace && dup2(fileno(trace), STDERR_FILENO) >= 0);
+    assert_true(reported >= 0 && trace && dup2(fileno(trace), STDERR_FILENO) >= 0);
     fclose(played_results(played, (const char *[]){"HOSTCUDA_TRACE", "1", NULL}));
-    dup2(told, STDERR_FILENO);
-    close(told);
+    dup2(reported, STDERR_FILENO);
+    close(reported);
     rewind(trace);
     while (fgets(line, sizeof line, trace))
         count += strstr(line, what) != NULL;
@@ -105,7 +105,7 @@ static size_t launches(size_t members, bool together) {
     played.other = NULL;
     played.members = members;
     played.together = together;
-    return times_told(&played, "<<<");
+    return times_reported(&played, "<<<");
 }
 
 static void many_members_take_the_launches_of_one(void **state) {
@@ -131,10 +131,10 @@ static void many_members_have_the_graphs_of_one(void **state) {
         .runs = 3,
         .members = 1,
         .together = true};
-    size_t one = times_told(&played, GRAPH);
+    size_t one = times_reported(&played, GRAPH);
     assert_true(one > 0);
     played.members = 64;
-    assert_int_equal(times_told(&played, GRAPH), one);
+    assert_int_equal(times_reported(&played, GRAPH), one);
 }
 
 /* ---- Members that come and go ---- */

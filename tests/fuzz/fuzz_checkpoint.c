@@ -176,14 +176,14 @@ static void forget_invalid(struct learner *learner) {
 static unsigned char *save(struct learner *learner, const struct side *side, enum fuzz_file which,
                            size_t *size) {
     struct error error = {0};
-    uint64_t told = 0;
+    uint64_t reported = 0;
     const char *path = fuzz_file(which, "", 0);
-    REQUIRE(
-        !checkpoint_write(fuzz_descriptor(which), path, &side->config, learner, 0, &told, &error),
-        "%s", error.text);
+    REQUIRE(!checkpoint_write(fuzz_descriptor(which), path, &side->config, learner, 0, &reported,
+                              &error),
+            "%s", error.text);
     unsigned char *bytes = fuzz_contents(which, size);
-    REQUIRE(*size == told, "a checkpoint of %zu bytes, not of %llu", *size,
-            (unsigned long long)told);
+    REQUIRE(*size == reported, "a checkpoint of %zu bytes, not of %llu", *size,
+            (unsigned long long)reported);
     return bytes;
 }
 

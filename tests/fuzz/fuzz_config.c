@@ -110,21 +110,22 @@ static void set(struct running *running, char *text) {
 
 static void require_text(void *context, enum config_way way, const char *key, const char *value) {
     REQUIRE(way < CONFIG_WAYS && *key && wire_is_utf8(value, strlen(value)),
-            "%s is told to be \"%s\"", key, value);
+            "%s is reported as \"%s\"", key, value);
     ++*(size_t *)context;
 }
 
 static void reload(struct running *running, const char *text) {
     static struct config before;
     static struct running wanted;
-    size_t told = 0;
+    size_t changes = 0;
     before = running->current;
     wanted = *running;
     if (!load(&wanted, fuzz_file(FUZZ_FIRST, text, strlen(text))))
         return;
     config_reload(&running->current, &wanted.current, &running->configured, &wanted.configured,
-                  require_text, &told);
-    REQUIRE(told || !memcmp(&before, &running->current, sizeof before), "a change is not told");
+                  require_text, &changes);
+    REQUIRE(changes || !memcmp(&before, &running->current, sizeof before),
+            "a change is not reported");
     running->configured = wanted.current;
     require_buildable(&running->configured);
 }

@@ -115,10 +115,10 @@ static void learn(struct learner *learner, const struct side *side, uint64_t fir
 
 static unsigned char *save(struct learner *learner, const struct side *side, size_t *size) {
     struct error error = {0};
-    uint64_t told = 0;
+    uint64_t reported = 0;
     const char *path = fuzz_file(FUZZ_FIRST, "", 0);
-    REQUIRE(!checkpoint_write(fuzz_descriptor(FUZZ_FIRST), path, &side->config, learner, 0, &told,
-                              &error),
+    REQUIRE(!checkpoint_write(fuzz_descriptor(FUZZ_FIRST), path, &side->config, learner, 0,
+                              &reported, &error),
             "%s", error.text);
     return fuzz_contents(FUZZ_FIRST, size);
 }

@@ -12,7 +12,7 @@ int LLVMFuzzerInitialize(int *count, char ***arguments);
 static const struct fuzz_harness *harness;
 static size_t accepted;
 
-static void say_accepted(void) {
+static void print_accepted(void) {
     fprintf(stderr, "stat::accepted_units: %zu\n", accepted);
 }
 
@@ -21,7 +21,7 @@ int LLVMFuzzerInitialize(int *count, char ***arguments) {
     (void)count, (void)arguments;
     harness = fuzz_harness(name ? name : "");
     REQUIRE(harness, "$FUZZ_HARNESS names no harness of fuzz.h: \"%s\"", name ? name : "");
-    REQUIRE(atexit(say_accepted) == 0, "no memory");
+    REQUIRE(atexit(print_accepted) == 0, "no memory");
     return 0;
 }
 

@@ -32,7 +32,7 @@ bool alike(const group &a, const group &b) {
            a.mask == b.mask;
 }
 
-void tell(const group &g) {
+void report_group(const group &g) {
     char what[64] = "";
     switch (g.state) {
     case waits::nothing:
@@ -75,7 +75,7 @@ void report_waits(const std::vector<thread> &threads, const char *what) {
     }
     fault(cudaErrorLaunchTimeout, "%s: %s", place(kernel()).c_str(), what);
     for (const group &g : groups) {
-        tell(g);
+        report_group(g);
     }
 }
 

@@ -120,7 +120,7 @@ void wake(thread *t) {
     t->home->ready.push(t);
 }
 
-void give_way() {
+void yield_turn() {
     wake(current);
     go_on();
 }

@@ -78,7 +78,7 @@ void suspend(waits state, const void *caller);
 void wake(thread *t);
 
 /* Lets the other ready threads run first. */
-void give_way();
+void yield_turn();
 
 const char *name(hostcuda_collective what);
 

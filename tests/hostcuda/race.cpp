@@ -178,7 +178,7 @@ std::string described(const char *at, const region *r) {
 
 void check(const access &old, const access &now, const char *at, const region *r) {
     if (old.operation && (old.bytes & now.bytes) && !before(old, now)) {
-        tell(old, now, described(at, r));
+        report_race(old, now, described(at, r));
     }
 }
 

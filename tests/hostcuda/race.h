@@ -123,11 +123,11 @@ extern const char anchor;
 int32_t code_of(const void *address);
 
 /* `what` names the memory. True: the pair is new. */
-bool tell(const access &first, const access &second, const std::string &what);
+bool report_race(const access &first, const access &second, const std::string &what);
 
 /* Races of the ending launch, copy or fill; resets the number. */
 unsigned take_count();
-void forget_told();
+void forget_reported();
 
 /* ---- Weak stores (race_weak.cpp) ---- */
 

@@ -164,7 +164,7 @@ void reset_order() {
     host = past();
     host_operation = 0;
     running = false;
-    forget_told();
+    forget_reported();
 }
 
 bool in_operation() {

@@ -87,7 +87,7 @@ int32_t code_of(const void *address) {
     return address ? (int32_t)((const char *)address - &anchor) : 0;
 }
 
-bool tell(const access &first, const access &second, const std::string &what) {
+bool report_race(const access &first, const access &second, const std::string &what) {
     ++count;
     if (!told.insert({first.code, second.code}).second || told.size() > MOST) {
         return false;
@@ -105,7 +105,7 @@ bool tell(const access &first, const access &second, const std::string &what) {
     return true;
 }
 
-void forget_told() {
+void forget_reported() {
     told.clear();
     count = 0;
 }

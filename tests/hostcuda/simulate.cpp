@@ -305,7 +305,7 @@ void compare_memory(const char *here, size_t size, const mirror &m, const std::v
     }
 }
 
-void tell(const launch &work, const std::string &symbol, const difference &d) {
+void report_launch(const launch &work, const std::string &symbol, const difference &d) {
     std::ofstream file(getenv("HOSTCUDA_SIMULATED"), std::ios::app);
     char text[512];
     snprintf(text, sizeof text,
@@ -378,7 +378,7 @@ cudaError_t play(const launch &work) {
         compare_memory(at, size, m, before[at], &d);
         memcpy(at, m.known.data(), size);
     });
-    tell(work, *symbol, d);
+    report_launch(work, *symbol, d);
     return cudaSuccess;
 }
 

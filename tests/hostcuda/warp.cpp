@@ -120,7 +120,7 @@ uint64_t hostcuda_warp(hostcuda_collective what, unsigned mask, uint64_t value, 
     }
     finish(w, mask);
     if (permuted) {
-        give_way();
+        yield_turn();
     }
     return t.result;
 }

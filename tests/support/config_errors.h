@@ -82,7 +82,7 @@ static const struct {
     {"name: a\nmodel:\n  layers: [{cell: lstm, size: 4, siez: 4}]\n",
      ":3:34: model.layers.0.siez: unknown key (did you mean \"model.layers.0.size\"?); allowed in "
      "model.layers.0: cell, size, norm, activation, gain, norm_momentum, norm_steps, forget_bias"},
-    /* Sections of the wrong type. */
+    /* Sections that are none. */
     {BASE "learning: 3\n",
      ":6:11: learning: found \"3\"; allowed is a mapping of rule, window, stride, "
      "optimizer, clip, max_streams, threads, pin"},

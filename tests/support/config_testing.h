@@ -1,4 +1,4 @@
-/* Common code of the configuration's tests: a small configuration, and a file in a temporary
+/* What the tests of the configuration share: a small configuration, and a file in a temporary
    directory to load it from. */
 #ifndef RUNNEL_CONFIG_TESTING_H
 #define RUNNEL_CONFIG_TESTING_H
@@ -28,11 +28,10 @@
     "  layers: [{cell: lstm, size: 4}]\n"                                                          \
     "  output: {loss: squared, size: 2}\n"
 
-/* Five lines of a valid configuration. */
+/* Five lines that make a configuration. */
 #define BASE "name: a\n" MODEL
 
-/* A configuration whose targets are the next inputs; the input is in line 4, the output in line
-   5. */
+/* One whose targets are the next inputs; the input stands in line 4, the output in line 5. */
 #define NEXT(input, output)                                                                        \
     "name: a\nmodel:\n  layers: [{cell: gru, size: 4}]\n"                                          \
     "  input: {" input "}\n  output: {" output ", target: next}\n"
@@ -40,7 +39,7 @@
 static char directory[] = "/tmp/test-config-XXXXXX";
 static char path[sizeof directory + sizeof "/c.yaml"];
 
-/* A group's setup; the environment has only a home directory. */
+/* A group's setup; the environment names a home directory and nothing else. */
 static inline int setup(void **state) {
     (void)state;
     if (!mkdtemp(directory))
@@ -58,7 +57,7 @@ static inline int teardown(void **state) {
     return rmdir(directory);
 }
 
-/* Writes the text to `path` and loads it; `override` may be NULL. */
+/* Write the text to `path` and load it; `override` may be NULL. */
 static inline int load(struct config *config, const char *text, size_t size, const char *override,
                        struct error *error) {
     FILE *file = fopen(path, "wb");
@@ -68,7 +67,7 @@ static inline int load(struct config *config, const char *text, size_t size, con
     return config_load(config, path, &override, override != NULL, error);
 }
 
-/* Loads a valid configuration. */
+/* Load what must be good. */
 static inline struct config good(const char *text, const char *override) {
     struct config config = {0};
     struct error error = {0};

@@ -1,4 +1,4 @@
-/* Messages that are examples, invalid messages, and examples in both forms. */
+/* Messages that are examples, messages that are none, and examples in both forms. */
 #ifndef RUNNEL_TEST_EXAMPLE_MESSAGES_H
 #define RUNNEL_TEST_EXAMPLE_MESSAGES_H
 
@@ -102,7 +102,7 @@ static const struct good {
     {{MODEL_STROKES, {TEXT("a"), REALS(1, 2, 3), REALS(NAN, 5, 1)}, 3}, 1, .y = true},
 };
 
-/* The error must contain `says`. */
+/* `says` stands in the sentence that the sender's administrator will read. */
 static const struct bad {
     struct message message;
     enum reject_reason reason;
@@ -176,7 +176,7 @@ static const struct bad {
      "time is not finite"},
 };
 
-/* The same example in both forms. JSON with flags but without "sequence" is not numbered. */
+/* The same example in both forms. JSON that has flags but no "sequence" is not numbered. */
 static const struct {
     const char *json;
     struct message message;

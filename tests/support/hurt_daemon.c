@@ -24,7 +24,7 @@
 
 static enum disk_fault fault;
 static int after;
-static _Atomic int struck;  /* SIGUSR1 was received an odd number of times */
+static _Atomic int faulted; /* SIGUSR1 was received an odd number of times */
 static _Atomic long offset; /* of the wall clock, seconds */
 
 static int variable(const char *name) {
@@ -34,8 +34,8 @@ static int variable(const char *name) {
 
 static void hurt_disk(int unused) {
     (void)unused;
-    struck = !struck;
-    faulty_disk(struck ? fault : DISK_WELL, after);
+    faulted = !faulted;
+    faulty_disk(faulted ? fault : DISK_WELL, after);
 }
 
 static void hurt_clock(int unused) {

@@ -58,9 +58,9 @@ static void the_largest_column_is_the_streams(void **state) {
     anomaly_clear(anomaly);
     assert_true(isnan(anomaly_said(anomaly).score));
     double score = take(anomaly, 0.5f, 50);
-    struct anomaly_said said = anomaly_said(anomaly);
-    assert_true(said.scores[1] > said.scores[0] && said.score == said.scores[1]);
-    assert_true(score == said.score && isnan(said.surprise));
+    struct anomaly_said result = anomaly_said(anomaly);
+    assert_true(result.scores[1] > result.scores[0] && result.score == result.scores[1]);
+    assert_true(score == result.score && isnan(result.surprise));
     take(anomaly, 0.4f, 0.6f); /* the largest since it was cleared stays */
     assert_true(anomaly_said(anomaly).score >= score);
     take(anomaly, NAN, NAN);
@@ -77,12 +77,12 @@ static void columns_are_novel_together(void **state) {
         anomaly_clear(anomaly);
         float x = (float)sin(n * 0.1) + noise(n) / 10;
         take(anomaly, x, n < 980 ? x : -x);
-        struct anomaly_said said = anomaly_said(anomaly);
+        struct anomaly_said result = anomaly_said(anomaly);
         if (n >= 900 && n < 980)
-            usual = fmax(usual, said.joint);
+            usual = fmax(usual, result.joint);
         if (n >= 980) {
-            most = fmax(most, said.joint);
-            alone = fmax(alone, said.score);
+            most = fmax(most, result.joint);
+            alone = fmax(alone, result.score);
         }
     }
     if (!(usual < 1.5 && most > 2 && most > alone))
@@ -207,9 +207,9 @@ static void large_errors_surprise(void **state) {
     anomaly_clear(anomaly);
     const double wrong[COLUMNS] = {-30, 2};
     double surprise = anomaly_wrong(anomaly, SLOT, wrong, NULL);
-    struct anomaly_said said = anomaly_said(anomaly);
-    assert_true(surprise > 2 && said.surprise == surprise && said.surprises[0] == surprise);
-    assert_true(isnan(said.surprises[1])); /* nothing is known of that column's errors */
+    struct anomaly_said result = anomaly_said(anomaly);
+    assert_true(surprise > 2 && result.surprise == surprise && result.surprises[0] == surprise);
+    assert_true(isnan(result.surprises[1])); /* nothing is known of that column's errors */
     anomaly_close(&anomaly);
     anomaly = opened(false);
     for (unsigned n = 0; n < 2 * HABIT; n++) {
@@ -225,12 +225,12 @@ static void large_errors_surprise(void **state) {
 /* Told once, and only where values used to move. */
 static void a_column_that_freezes_is_stuck(void **state) {
     struct anomaly *anomaly = lively();
-    unsigned told = 0;
+    unsigned reported = 0;
     for (unsigned n = 0; n < HABIT; n++) {
         take(anomaly, 7, noise(n));
         assert_int_equal(anomaly_habit(anomaly, 1), HABIT_KEPT);
-        told += anomaly_habit(anomaly, 0) == HABIT_STUCK;
-        assert_int_equal(told, n > 30);
+        reported += anomaly_habit(anomaly, 0) == HABIT_STUCK;
+        assert_int_equal(reported, n > 30);
     }
     anomaly_close(&anomaly);
     anomaly = opened(true);
@@ -271,10 +271,10 @@ static void nobody_is_silent(struct anomaly *anomaly, double time) {
     assert_false(anomaly_is_silent(anomaly, OTHER, NULL));
 }
 
-/* Two streams, every minute; then one goes on alone. Returns the minute at which the other is said
-   to be silent, 0 = never; twice is an error. */
+/* Two streams, every minute; then one goes on alone. Returns the minute at which the other is
+   reported to be silent, 0 = never; twice is an error. */
 static unsigned silent_at(struct anomaly *anomaly, double step, unsigned minutes) {
-    unsigned told = 0;
+    unsigned reported = 0;
     double time = BEGIN;
     for (unsigned n = 0; n < HABIT; n++, time += MINUTE) {
         anomaly_heard(anomaly, SLOT, time, n == 0);
@@ -287,11 +287,11 @@ static unsigned silent_at(struct anomaly *anomaly, double step, unsigned minutes
             continue;
         assert_false(anomaly_is_silent(anomaly, OTHER, NULL));
         if (anomaly_is_silent(anomaly, SLOT, NULL)) {
-            assert_int_equal(told, 0);
-            told = n;
+            assert_int_equal(reported, 0);
+            reported = n;
         }
     }
-    return told;
+    return reported;
 }
 
 static void a_stream_that_stops_is_silent(void **state) {
@@ -315,43 +315,43 @@ static void a_stream_that_stops_is_silent(void **state) {
 }
 
 /* Minutes of two streams, SLOT `lag` seconds behind; then OTHER goes on alone. Returns how often
-   SLOT is said to be silent: before, and then. */
-static void silences(struct anomaly *anomaly, double begin, double lag, unsigned told[2]) {
-    told[0] = told[1] = 0;
+   SLOT is reported silent: before, and then. */
+static void silences(struct anomaly *anomaly, double begin, double lag, unsigned reported[2]) {
+    reported[0] = reported[1] = 0;
     for (unsigned n = 0; n < 3 * HABIT; n++) {
         double time = begin + n * MINUTE;
         if (n < 2 * HABIT) {
             anomaly_heard(anomaly, SLOT, time - lag, false);
-            told[0] += anomaly_may_be_silent(anomaly) && anomaly_is_silent(anomaly, SLOT, NULL);
+            reported[0] += anomaly_may_be_silent(anomaly) && anomaly_is_silent(anomaly, SLOT, NULL);
         }
         for (unsigned twice = 0; twice < 2; twice++) {
             anomaly_heard(anomaly, OTHER, time, false);
             if (!anomaly_may_be_silent(anomaly))
                 continue;
             assert_false(anomaly_is_silent(anomaly, OTHER, NULL));
-            told[n >= 2 * HABIT] += anomaly_is_silent(anomaly, SLOT, NULL);
+            reported[n >= 2 * HABIT] += anomaly_is_silent(anomaly, SLOT, NULL);
         }
     }
 }
 
 static void silence_is_measured_by_the_others(void **state) {
-    unsigned told[2];
+    unsigned reported[2];
     struct anomaly *anomaly = opened(true);
-    silences(anomaly, BEGIN, 10 * MINUTE, told);
-    assert_true(told[0] == 0 && told[1] == 1);
+    silences(anomaly, BEGIN, 10 * MINUTE, reported);
+    assert_true(reported[0] == 0 && reported[1] == 1);
     /* A wrong time stamp of its own, long ago or far ahead, and a year in which nobody sends, do
        not make it deaf. */
     const double wrong[] = {1000, BEGIN + 1e8};
     for (unsigned i = 0; i < 2; i++) {
         anomaly_heard(anomaly, SLOT, wrong[i], false);
-        silences(anomaly, BEGIN + (i + 1) * 1e7, 0, told);
-        if (told[0] != 0 || told[1] != 1)
-            fail_msg("after %g: %u, %u", wrong[i], told[0], told[1]);
+        silences(anomaly, BEGIN + (i + 1) * 1e7, 0, reported);
+        if (reported[0] != 0 || reported[1] != 1)
+            fail_msg("after %g: %u, %u", wrong[i], reported[0], reported[1]);
     }
     /* Data that begin again earlier are heard again after a while. */
-    silences(anomaly, BEGIN, 0, told);
-    if (told[0] != 0 || told[1] != 1)
-        fail_msg("%u, %u", told[0], told[1]);
+    silences(anomaly, BEGIN, 0, reported);
+    if (reported[0] != 0 || reported[1] != 1)
+        fail_msg("%u, %u", reported[0], reported[1]);
     anomaly_close(&anomaly);
 }
 

@@ -77,7 +77,7 @@ static void check(double got, double expected, double unit) {
         fail_msg("%.12g is said instead of %.12g", got, expected);
 }
 
-static void check_said(struct pair *pair, const struct forecast_step *step, FILE *file) {
+static void check_forecasts(struct pair *pair, const struct forecast_step *step, FILE *file) {
     size_t columns = pair->columns;
     double weights[EXPERTS * COLUMNS_MAX];
     mixture_weights(pair->mixture, SLOT, 0, weights);
@@ -107,7 +107,7 @@ static void play(const char *name, size_t ahead) {
             x[k] = (float)next(file);
         check(take(&pair, x, &step), next(file), 1);
         if (next(file) > 0)
-            check_said(&pair, &step, file);
+            check_forecasts(&pair, &step, file);
     }
     close_pair(&pair);
     fclose(file);
@@ -212,7 +212,7 @@ static void a_state_is_all_there_is(void **state) {
 }
 
 /* A step of pieces of a sine, and whether what the next is compared with are numbers. */
-static bool says_numbers(struct pair *pair, size_t t) {
+static bool forecasts_are_numbers(struct pair *pair, size_t t) {
     struct forecast_step step;
     const float x = (float)sin(0.1 * (double)t);
     forecaster_take(pair->forecaster, SLOT, &x, true, &step);
@@ -227,7 +227,7 @@ static void a_state_that_divides_by_0_is_refused(void **state) {
         struct pair pair;
         open_ahead(&pair, 1, COMBINE_MLPOLY, ahead);
         for (size_t t = 0; t < STEPS; t++)
-            assert_true(says_numbers(&pair, t));
+            assert_true(forecasts_are_numbers(&pair, t));
         size_t size = forecaster_size(pair.forecaster), refused = 0;
         double *at = forecaster_state(pair.forecaster, SLOT), *kept = malloc(size * sizeof *kept);
         assert_non_null(kept);
@@ -239,7 +239,7 @@ static void a_state_that_divides_by_0_is_refused(void **state) {
             bool valid = forecaster_state_valid(pair.forecaster, at, ahead);
             refused += !valid;
             for (size_t t = STEPS; valid && t < STEPS + ahead; t++)
-                assert_true(says_numbers(&pair, t));
+                assert_true(forecasts_are_numbers(&pair, t));
         }
         assert_true(refused > 0);
         free(kept);
@@ -252,7 +252,7 @@ static void steps_are_as_many_as_are_open(void **state) {
     struct pair pair;
     open_ahead(&pair, 1, COMBINE_MLPOLY, 3);
     for (size_t t = 0; t < 2; t++)
-        assert_true(says_numbers(&pair, t));
+        assert_true(forecasts_are_numbers(&pair, t));
     double *at = forecaster_state(pair.forecaster, SLOT);
     assert_true(forecaster_state_valid(pair.forecaster, at, 0));
     assert_true(forecaster_state_valid(pair.forecaster, at, 2));

@@ -259,7 +259,7 @@ static void stop_daemon(struct bench_socket *socket) {
 }
 
 /* Appends the daemon's last log lines to an error. */
-static int tell_log(const struct bench_socket *socket, struct error *error) {
+static int append_log(const struct bench_socket *socket, struct error *error) {
     char path[PATH_MAX], tail[LOG_TAIL + 1] = "";
     snprintf(path, sizeof path, "%s/log", socket->directory);
     FILE *file = fopen(path, "r");
@@ -286,7 +286,7 @@ static json_t *ask(struct bench_socket *socket, const char *command, struct erro
         object = json_loadb(zmq_msg_data(&reply), zmq_msg_size(&reply), 0, NULL);
     zmq_msg_close(&reply);
     if (!object)
-        tell_log(socket, error);
+        append_log(socket, error);
     return object;
 }
 
@@ -319,10 +319,10 @@ static int await_daemon(struct bench_socket *socket, struct error *error) {
     for (int i = 0; access(endpoint + strlen("ipc://"), F_OK) != 0; i++) {
         if (waitpid(socket->daemon, NULL, WNOHANG) != 0) {
             socket->daemon = 0;
-            return tell_log(socket, error);
+            return append_log(socket, error);
         }
         if (i == START_TRIES)
-            return tell_log(socket, error);
+            return append_log(socket, error);
         sleep_for(START_WAIT);
     }
     socket->context = zmq_ctx_new();

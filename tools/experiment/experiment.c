@@ -378,7 +378,7 @@ static size_t jobs_of(const struct experiment *e) {
     return jobs < left ? jobs : left;
 }
 
-static int say_finished(struct experiment *e, struct error *error) {
+static int store_finished(struct experiment *e, struct error *error) {
     struct experiment_progress progress;
     char finished[32];
     if (experiment_store_progress(e->store, &progress, error))
@@ -386,7 +386,7 @@ static int say_finished(struct experiment *e, struct error *error) {
     if (progress.over < progress.total)
         return 0;
     snprintf(finished, sizeof finished, "%.3f", clock_unix());
-    return experiment_store_say(e->store, "finished", finished, error);
+    return experiment_store_set(e->store, "finished", finished, error);
 }
 
 static int run_left(struct experiment *e, struct error *error) {
@@ -403,7 +403,7 @@ static int run_left(struct experiment *e, struct error *error) {
         return error_set(error, EX_TEMPFAIL,
                          "interrupted with %zu of %zu runs left; run the same command to resume",
                          plan_left(&e->plan), e->plan.run_count);
-    return say_finished(e, error);
+    return store_finished(e, error);
 }
 
 static int make_plan(struct experiment *e, struct error *error) {
@@ -531,7 +531,7 @@ static bool is_result(const char *path) {
     return is;
 }
 
-static int tell_failures(const struct experiment *e, struct error *error) {
+static int report_failures(const struct experiment *e, struct error *error) {
     const struct pool_failures *failures = &e->failures;
     return failures->count == 0
                ? 0
@@ -558,7 +558,7 @@ static int call(struct experiment *e, struct error *error) {
     if (report_ready(&a->report, error) || run_experiment(e, error))
         return -1;
     experiment_store_close(&e->store);
-    return report_make(e->directory, &a->report, error) || tell_failures(e, error) ? -1 : 0;
+    return report_make(e->directory, &a->report, error) || report_failures(e, error) ? -1 : 0;
 }
 
 static int run(const struct arguments *arguments) {

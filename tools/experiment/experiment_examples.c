@@ -342,7 +342,7 @@ static int finish_file(struct recorder *r, const char *path, struct error *error
 /* ---- Sequence of a recording ---- */
 
 /* The result of the child; `status` is from waitpid. */
-static int judge(const struct recorder *r, int status, struct error *error) {
+static int check_exit(const struct recorder *r, int status, struct error *error) {
     const char *name = r->stream->name;
     if (WIFSIGNALED(status))
         return error_set(error, EX_UNAVAILABLE,
@@ -386,7 +386,7 @@ static int receive_all(struct recorder *r, const volatile sig_atomic_t *stop, st
         if (ended < 0)
             return error_set(error, EX_OSERR, "streams.%s: cannot wait for %s: %s", r->stream->name,
                              program_name(r), strerror(errno));
-        return judge(r, status, error);
+        return check_exit(r, status, error);
     }
 }
 

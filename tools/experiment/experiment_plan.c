@@ -370,7 +370,7 @@ static char *seeds_text(struct experiment_plan *plan) {
 }
 
 /* Stores the experiment's properties; numbers as text. */
-static int say(const struct entering *e) {
+static int store_properties(const struct entering *e) {
     const struct experiment_spec *spec = e->spec;
     char recent[32], points[32], started[32], kept[32];
     char *seeds = seeds_text(e->plan);
@@ -381,33 +381,34 @@ static int say(const struct entering *e) {
     snprintf(started, sizeof started, "%.3f", clock_unix());
     const struct {
         const char *key, *value;
-    } sayings[] = {{"format", "1"},
-                   {"name", spec->name},
-                   {"measure", spec->measure},
-                   {"recent", recent},
-                   {"points", points},
-                   {"keep", kept_text(spec, kept)},
-                   {"version", PACKAGE_VERSION},
-                   {"text", spec->text},
-                   {"yaml_path", spec->path},
-                   {"seeds", seeds},
-                   {"started", started},
-                   {"finished", NULL}};
-    for (size_t n = 0; n < sizeof sayings / sizeof *sayings; n++) {
-        bool begun = !strcmp(sayings[n].key, "started") && any_over(e);
-        if (!begun && experiment_store_say(e->store, sayings[n].key, sayings[n].value, e->error))
+    } properties[] = {{"format", "1"},
+                      {"name", spec->name},
+                      {"measure", spec->measure},
+                      {"recent", recent},
+                      {"points", points},
+                      {"keep", kept_text(spec, kept)},
+                      {"version", PACKAGE_VERSION},
+                      {"text", spec->text},
+                      {"yaml_path", spec->path},
+                      {"seeds", seeds},
+                      {"started", started},
+                      {"finished", NULL}};
+    for (size_t n = 0; n < sizeof properties / sizeof *properties; n++) {
+        bool begun = !strcmp(properties[n].key, "started") && any_over(e);
+        if (!begun &&
+            experiment_store_set(e->store, properties[n].key, properties[n].value, e->error))
             return -1;
     }
     return 0;
 }
 
-static int say_total(const struct entering *e) {
+static int store_total(const struct entering *e) {
     struct experiment_progress progress;
     char total[32];
     if (experiment_store_progress(e->store, &progress, e->error))
         return -1;
     snprintf(total, sizeof total, "%llu", (unsigned long long)progress.total);
-    return experiment_store_say(e->store, "total", total, e->error);
+    return experiment_store_set(e->store, "total", total, e->error);
 }
 
 int plan_enter(struct experiment_plan *plan, struct experiment_store *store, struct error *error) {
@@ -424,7 +425,7 @@ int plan_enter(struct experiment_plan *plan, struct experiment_store *store, str
     int result = experiment_store_read(store, &e.found, error);
     if (result == 0)
         result = check_figures(&e) || enter_streams(&e) || enter_variants(&e) || enter_runs(&e) ||
-                         find_device(&e) || say(&e) || say_total(&e) ||
+                         find_device(&e) || store_properties(&e) || store_total(&e) ||
                          experiment_store_commit(store, error)
                      ? -1
                      : 0;

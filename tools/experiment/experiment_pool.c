@@ -49,7 +49,7 @@ struct progress {
     struct cost all;
     struct work *work;  /* (jobs,) */
     uint64_t *messages; /* (streams,) */
-    bool *told;         /* (streams,) whether rejected messages were reported */
+    bool *reported;     /* (streams,) whether rejected messages were reported */
     size_t total, over, left, turn;
 };
 
@@ -70,7 +70,7 @@ static void progress_close(struct progress **progress) {
         return;
     clear_line(p);
     free(p->messages);
-    free(p->told);
+    free(p->reported);
     free(p->costs);
     free(p->work);
     free(p);
@@ -91,8 +91,8 @@ static struct progress *progress_open(const struct pool_options *options) {
     p->costs = calloc(spec->variant_count * spec->stream_count + 1, sizeof *p->costs);
     p->work = calloc(options->jobs + 1, sizeof *p->work);
     p->messages = calloc(spec->stream_count + 1, sizeof *p->messages);
-    p->told = calloc(spec->stream_count + 1, sizeof *p->told);
-    if (!p->costs || !p->work || !p->messages || !p->told)
+    p->reported = calloc(spec->stream_count + 1, sizeof *p->reported);
+    if (!p->costs || !p->work || !p->messages || !p->reported)
         progress_close(&p);
     for (size_t n = 0; p && n < spec->stream_count; n++)
         p->messages[n] = options->examples[n].count;
@@ -166,8 +166,8 @@ static void progress_begin(struct progress *p, size_t worker, const struct plann
     p->work[worker] = (struct work){watch ? run : NULL, watch, clock_seconds()};
 }
 
-static void say_over(struct progress *p, const struct planned_run *run,
-                     const struct experiment_outcome *over) {
+static void report_end(struct progress *p, const struct planned_run *run,
+                       const struct experiment_outcome *over) {
     const struct experiment_run *outcome = &over->run;
     char name[LINE_SIZE], line[2 * LINE_SIZE], figure[LINE_SIZE] = "";
     const struct experiment_figures *f = &outcome->figures;
@@ -185,12 +185,12 @@ static void say_over(struct progress *p, const struct planned_run *run,
 }
 
 /* Once per stream. */
-static void say_rejected(struct progress *p, const struct planned_run *run,
-                         const struct experiment_outcome *outcome) {
+static void report_rejected(struct progress *p, const struct planned_run *run,
+                            const struct experiment_outcome *outcome) {
     char line[2 * LINE_SIZE];
-    if (!outcome->run.rejected || p->told[run->stream])
+    if (!outcome->run.rejected || p->reported[run->stream])
         return;
-    p->told[run->stream] = true;
+    p->reported[run->stream] = true;
     snprintf(line, sizeof line,
              "%s: stream %s: %llu of %llu messages were rejected, the first as %s", PROGRAM,
              p->options.plan->spec->streams[run->stream].name,
@@ -211,8 +211,8 @@ static void progress_over(struct progress *p, size_t worker, const struct planne
     if (p->options.quiet)
         return;
     clear_line(p);
-    say_over(p, run, outcome);
-    say_rejected(p, run, outcome);
+    report_end(p, run, outcome);
+    report_rejected(p, run, outcome);
 }
 
 static size_t terminal_width(void) {
@@ -422,8 +422,8 @@ static int check_device(struct pool *pool, const struct experiment_run *row, str
     const char *begin = row->device + strlen("cpu ");
     snprintf(isa, sizeof isa, "%.*s", (int)strcspn(begin, ","), begin);
     plan->checked = true;
-    return experiment_store_say(options->store, "device", row->device, error) ||
-                   experiment_store_say(options->store, "isa", isa, error)
+    return experiment_store_set(options->store, "device", row->device, error) ||
+                   experiment_store_set(options->store, "isa", isa, error)
                ? -1
                : 0;
 }

@@ -43,8 +43,8 @@ enum {
 struct sums {
     double loss;
     uint64_t scored;
-    double judged_loss, baseline; /* of examples with a known baseline */
-    uint64_t judged;
+    double compared_loss, baseline; /* of examples with a known baseline */
+    uint64_t compared;
     double gradient_norm, update_ratio; /* of examples with an update */
     uint64_t updated;
 };
@@ -182,8 +182,8 @@ static void add(struct sums *sums, const struct learned *learned) {
     sums->loss += learned->loss;
     if (!isfinite(learned->baseline))
         return;
-    sums->judged++;
-    sums->judged_loss += learned->loss;
+    sums->compared++;
+    sums->compared_loss += learned->loss;
     sums->baseline += learned->baseline;
 }
 
@@ -285,7 +285,7 @@ static int close_point(struct course *c, struct error *error) {
         .examples = c->examples,
         .scored = sums->scored,
         .mean = mean_of(sums->loss, sums->scored),
-        .baseline = mean_of(sums->baseline, sums->judged),
+        .baseline = mean_of(sums->baseline, sums->compared),
         .gradient_norm = mean_of(sums->gradient_norm, sums->updated),
         .update_ratio = mean_of(sums->update_ratio, sums->updated),
     };
@@ -345,8 +345,8 @@ static void put_figures(struct course *c, struct experiment_figures *figures,
     bool numbers = metrics & METRIC_RMSE;
     *figures = (struct experiment_figures){
         .recent = mean_of(recent->loss, recent->scored),
-        .baseline_recent = mean_of(recent->baseline, recent->judged),
-        .skill_recent = skill_over(loss, recent->judged_loss, recent->baseline, recent->judged),
+        .baseline_recent = mean_of(recent->baseline, recent->compared),
+        .skill_recent = skill_over(loss, recent->compared_loss, recent->baseline, recent->compared),
         .mae = numbers ? mean_absolute(c, c->model->target_size) : NAN,
     };
     metrics_close_interval(&c->metrics, 0, report);

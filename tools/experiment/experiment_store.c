@@ -522,7 +522,7 @@ static int take_seeds(struct experiment_results *results, const char *text) {
 }
 
 /* -1: out of memory. */
-static int take_saying(struct experiment_results *results, const char *key, const char *value) {
+static int take_property(struct experiment_results *results, const char *key, const char *value) {
     const struct {
         const char *key;
         const char **text;
@@ -552,8 +552,8 @@ static int take_saying(struct experiment_results *results, const char *key, cons
     return 0;
 }
 
-static int read_sayings(struct experiment_store *store, struct experiment_results *results,
-                        struct error *error) {
+static int read_properties(struct experiment_store *store, struct experiment_results *results,
+                           struct error *error) {
     sqlite3_stmt *statement;
     results->started = results->finished = NAN;
     results->name = "";
@@ -565,7 +565,7 @@ static int read_sayings(struct experiment_store *store, struct experiment_result
         const char *value = (const char *)sqlite3_column_text(statement, 1);
         if (!texts_fit(store, statement))
             result = too_large(store, "experiment", error);
-        else if (key && value && take_saying(results, key, value))
+        else if (key && value && take_property(results, key, value))
             result = error_no_memory(error);
     }
     if (result == 0 && code != SQLITE_DONE)
@@ -577,7 +577,7 @@ static int read_sayings(struct experiment_store *store, struct experiment_result
 static int read_all(struct experiment_store *store, struct experiment_results *results,
                     struct error *error) {
     void *rows;
-    if (read_sayings(store, results, error) ||
+    if (read_properties(store, results, error) ||
         read_table(store, &store_streams, "", 0, results, &rows, &results->stream_count, error))
         return -1;
     results->streams = rows;
@@ -750,7 +750,7 @@ static int put_rows(struct experiment_store *store, const struct store_table *ta
     return result;
 }
 
-int experiment_store_say(struct experiment_store *store, const char *key, const char *value,
+int experiment_store_set(struct experiment_store *store, const char *key, const char *value,
                          struct error *error) {
     sqlite3_stmt *statement;
     if (store_prepare(store,

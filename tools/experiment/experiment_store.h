@@ -203,7 +203,7 @@ int experiment_store_commit(struct experiment_store *store, struct error *error)
 void experiment_store_undo(struct experiment_store *store);
 
 /* Sets a row of the table `experiment`; a NULL value removes it. */
-int experiment_store_say(struct experiment_store *store, const char *key, const char *value,
+int experiment_store_set(struct experiment_store *store, const char *key, const char *value,
                          struct error *error);
 
 /* Inserts or replaces the stream of that number. */

@@ -149,7 +149,7 @@ class Held(Daemon):
         super().__init__(directory, "held-out", CONFIG + MEASURES, seed=1, rate=0.001, watch=1,
                          symbols=text.symbols, units=options.units)
         self.ctl = shared.program(options.build, "runnel-ctl")
-        self.heard, self.sent = running.subscribe(self, (b"loss",)), 0
+        self.subscriber, self.sent = running.subscribe(self, (b"loss",)), 0
         self.examples = self.socket(running.zmq.PUSH, "examples")
         self.pieces = [[numpy.array(held[at:at + HELD_STEPS], "<u4").tobytes()
                         for at in range(0, len(held), HELD_STEPS)] for held in text.held]
@@ -168,7 +168,7 @@ class Held(Daemon):
                     "<BBHIQd", 1, flags, 0, 0, self.sent, 0)])
                 self.sent += 1
                 weights.append(HELD_STEPS - (place == 0))  # a stream's first byte is not predicted
-        losses = [message["loss"] for message in running.messages(self, self.heard, b"loss", len(weights))]
+        losses = [message["loss"] for message in running.messages(self, self.subscriber, b"loss", len(weights))]
         return bits(numpy.average(losses, weights=weights))
 
 
@@ -239,7 +239,7 @@ def play(run, text, held, options):
     with tempfile.TemporaryDirectory(prefix="runnel-text-", ignore_cleanup_errors=True) as directory, \
             brokers.Redis(directory, "--appendfsync", "no") as redis, \
             daemons(run, directory, redis, text, options) as members:
-        heard = [running.subscribe(member, (b"loss",)) for member in members]
+        subscribers = [running.subscribe(member, (b"loss",)) for member in members]
         for point in sorted({*points, *moments}):
             streams, started = run.streams(text, begin, point), time.monotonic()
             add(redis, streams)
@@ -255,7 +255,7 @@ def play(run, text, held, options):
             begin = point
         windows = points[-1] * POINTS // text.part // (PARTS if run.kind == "turns" else 1)
         courses = [[bits(message["mean"]) for message in running.messages(member, its, b"loss", windows)]
-                   for member, its in zip(members, heard, strict=True)]
+                   for member, its in zip(members, subscribers, strict=True)]
     return {"held": measured, "course": [statistics.mean(window) for window in zip(*courses, strict=True)],
             "mean": [held.measure(mean(one)) for one in zip(*kept, strict=True)], "seconds": round(seconds, 1)}
 

@@ -56,7 +56,7 @@ static void count(struct producer *p, uint64_t latency) {
 }
 
 /* Acknowledgements have the order of the examples. */
-static void tell(void *context, const struct runnel_report *report) {
+static void take_report(void *context, const struct runnel_report *report) {
     struct producer *p = context;
     size_t at = p->acknowledged % p->options->window;
     if (report->kind < RUNNEL_REPORT_ACKNOWLEDGED)
@@ -133,7 +133,7 @@ static void *produce(void *context) {
     const struct runnel_peer peer = {.endpoint = o->connect};
     const struct runnel_sender_options options = {.kind = o->push ? RUNNEL_PUSH : RUNNEL_ROUTER,
                                                   .window = o->window,
-                                                  .tell = tell,
+                                                  .tell = take_report,
                                                   .tick = tick,
                                                   .context = p};
     struct runnel_sender *sender;

@@ -194,9 +194,9 @@ class Fleet:
             self.rebalance()
         self.seen[daemon] = self.version
         mine = numpy.flatnonzero(self.owner == daemon)
-        give = mine[(self.state[mine] == OWNED) & (self.target[mine] != daemon)]
-        if len(give):
-            self.release(give)
+        released = mine[(self.state[mine] == OWNED) & (self.target[mine] != daemon)]
+        if len(released):
+            self.release(released)
         if len(self.takeable(daemon)):
             self.ask(self.answers_at + TRIP, TAKE, daemon, self.version)
         else:
@@ -228,12 +228,12 @@ class Fleet:
     COSTS = (lambda self, _: self.cost.renew, cost_of_look, lambda self, _: self.cost.take)
     ANSWERS = renewed, looked, took
 
-    def release(self, give):
+    def release(self, released):
         """Releases partitions: their states are published first."""
-        self.state[give] = RELEASING
-        states = self.states_of(give)
-        self.to_release[give] = numpy.maximum(states * self.cost.blob, LITTLE)
-        self.stopped += numpy.bincount(self.owner[give], states * self.cost.export, len(self.member))
+        self.state[released] = RELEASING
+        states = self.states_of(released)
+        self.to_release[released] = numpy.maximum(states * self.cost.blob, LITTLE)
+        self.stopped += numpy.bincount(self.owner[released], states * self.cost.export, len(self.member))
 
     def states_of(self, which):
         """Number of published streams of partitions."""

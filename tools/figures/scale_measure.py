@@ -67,9 +67,9 @@ def bench(build, name, directory):
     path.write_text(configuration(name, directory, 1), encoding="utf-8")
     done = subprocess.run([shared.program(build, "runnel-bench"), "--config", path, "--seconds", "2",
                            "--json"], stdout=subprocess.PIPE, check=True)
-    told = json.loads(done.stdout)
-    return {"parameters": told["parameters"], "queued_us": told["us"]["queued"]["minimum"],
-            "forward_us": told["us"]["forward_queued"]["minimum"]}
+    output = json.loads(done.stdout)
+    return {"parameters": output["parameters"], "queued_us": output["us"]["queued"]["minimum"],
+            "forward_us": output["us"]["forward_queued"]["minimum"]}
 
 
 def producers(build):
@@ -92,9 +92,9 @@ def learn(build, daemon, model, streams):
         time.sleep(3)
         after = (daemon.ask("status")["examples"], processor(daemon.process),
                  written(daemon.process), time.monotonic())
-        told = process.communicate()[0]
+        output = process.communicate()[0]
         if process.returncode:
-            shared.fail(f"not all examples were acknowledged: {told.decode().strip()}")
+            shared.fail(f"not all examples were acknowledged: {output.decode().strip()}")
         examples = after[0] - before[0]
         used = {task: 1e6 * (after[1][task] - before[1].get(task, 0)) / examples for task in after[1]}
         if after[0] > EXAMPLES_A_STREAM * streams:
